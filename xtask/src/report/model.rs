@@ -14,11 +14,18 @@ use super::{
 pub(super) fn tables(sections: &[Section]) -> Result<String> {
     let mut out = String::new();
     for section in sections.iter().filter(|section| section.about.get("page").is_some_and(|page| page == "model")) {
-        let mut heading = "";
-        for row in &section.rows {
+        let title = |row: &Value| {
             let title = row["table"].as_str().with_context(|| format!("{}: a row of no table", section.name()))?;
+            Ok::<_, anyhow::Error>(title.to_owned())
+        };
+        // the tables of several models are one
+        let mut rows = section.rows.iter().map(|row| Ok((title(row)?, row))).collect::<Result<Vec<_>>>()?;
+        let order: Vec<String> = rows.iter().map(|(title, _)| title.clone()).collect();
+        rows.sort_by_key(|(title, _)| order.iter().position(|other| other == title));
+        let mut heading = String::new();
+        for (title, row) in rows {
             if title != heading {
-                heading = title;
+                heading.clone_from(&title);
                 let [on, off] = sides(row)?;
                 let _ = write!(
                     out,
@@ -69,14 +76,17 @@ mod tests {
     #[test]
     fn each_table_has_a_heading_and_names_its_sides() {
         let about = json!({"name": "model", "page": "model", "device": "H200"}).as_object().expect("an object").clone();
-        let section = Section { about, rows: vec![row(), row()] };
-        let text = tables(&[section.clone()]).expect("tables");
+        let mut other_table = row();
+        other_table["table"] = "a second".into();
+        let section = Section { about, rows: vec![row(), other_table, row()] };
+        let text = tables(std::slice::from_ref(&section)).expect("tables");
+        assert!(text.contains("\n## A second\n"), "{text}");
         assert!(
             text.starts_with("\n## Fused rope\n\n| case | fused, us | own pass, us | own pass / fused |"),
             "{text}"
         );
-        assert_eq!(text.matches("\n| tiny: 2 texts | 100 | 150 | 1.490 | 1.60 | 1.28 | 1.5e-4 |").count(), 2, "{text}");
-        assert_eq!(text.matches("##").count(), 1);
+        assert_eq!(text.matches("\n| tiny: 2 texts | 100 | 150 | 1.490 | 1.60 | 1.28 | 1.5e-4 |").count(), 3, "{text}");
+        assert_eq!(text.matches("##").count(), 2);
         assert!(text.ends_with("\ndevice H200.\n") || text.contains("device H200"), "{text}");
         let other = Section { about: serde_json::Map::new(), ..section.clone() };
         assert_eq!(tables(&[other]).expect("none"), "");

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use attn::{
-    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out, Plan, Stream, Variant,
+    Attention, AttentionOptions, CascadeLevel, CascadeLevelKv, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out,
+    Plan, Stream, Variant,
     ops::{self, Append, KvRef, KvTransform, Op, SlotMapping},
 };
 use attn_cache::Step;
@@ -49,10 +50,29 @@ pub struct AttentionForm {
     /// Keys are stored as they are, and attention kernels rotate them by their places in the page table. So texts are
     /// endless whose pages leave the table, each by a window of its own. They see all keys of the pages that are left.
     pub raw_keys: bool,
-    /// Levels of cascades that steps may have ([`Step::choose_levels`](attn_cache::Step::choose_levels)); 0 for none.
-    pub levels: u32,
+    /// Steps whose requests share keys run as cascades.
+    pub cascades: Option<Cascades>,
     /// Whether one CTA has all keys of a request and head, for comparison with schedules that balance the load.
     pub unbalanced: bool,
+}
+
+/// Which steps run as cascades, by the levels that they have
+/// ([`Step::choose_levels`](attn_cache::Step::choose_levels)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cascades {
+    /// Levels of a step, at most.
+    pub levels: u32,
+    /// Bytes of keys and values of a layer that a step has to read less often. Levels cost time of their own, and keys
+    /// that are read again at about the same time come from the L2 cache.
+    pub least_saved: usize,
+}
+
+impl Default for Cascades {
+    /// As it was measured on an H200, with models of 135 million and of 8 billion weights
+    /// (`book/src/performance/notes/model.md`).
+    fn default() -> Self {
+        Cascades { levels: 4, least_saved: 128 << 20 }
+    }
 }
 
 /// Activations of a step.
@@ -199,6 +219,23 @@ impl Forward {
     #[must_use]
     pub fn form(&self) -> AttentionForm {
         self.form
+    }
+
+    /// Bytes of keys and values of a layer that levels of a step save, if each request would read its own otherwise.
+    pub(super) fn saved_bytes(&self, qo_indptr: &[i32], levels: &[CascadeLevel<'_>]) -> usize {
+        let [_, _, kv_heads, head_dim] = self.cache.shape();
+        let shared = levels.split_last().map_or(&[][..], |(_, shared)| shared);
+        let saved = shared.iter().map(|level| match &level.kv {
+            CascadeLevelKv::Ragged(_) => 0,
+            CascadeLevelKv::Paged(table) => (table.indptr.windows(2).zip(level.qo_indptr.windows(2)))
+                .map(|(pages, queries)| {
+                    let [begin, end] = [queries[0], queries[1]].map(|to| qo_indptr.partition_point(|&at| at < to));
+                    let keys = (pages[1] - pages[0]) as usize * table.page_size as usize;
+                    keys * (end - begin).saturating_sub(1)
+                })
+                .sum(),
+        });
+        saved.sum::<usize>() * 2 * kv_heads * head_dim * self.cache.dtype().size()
     }
 
     /// Copies to the device what the launches of a step need of its page tables. `requests` are those of the step, and

@@ -12,6 +12,7 @@ use crate::Error;
 #[derive(Debug)]
 pub struct KvCache {
     layers: Vec<[DeviceBuffer; 2]>,
+    dtype: Dtype,
     shape: [usize; 4],
 }
 
@@ -38,7 +39,7 @@ impl KvCache {
         let elements = shape.iter().product();
         let pool = || math.engine().alloc(dtype, elements);
         let layers = (0..config.layers).map(|_| Ok([pool()?, pool()?])).collect::<Result<_, attn::Error>>()?;
-        Ok(KvCache { layers, shape })
+        Ok(KvCache { layers, dtype, shape })
     }
 
     /// The pools of a layer, for attention.
@@ -49,6 +50,12 @@ impl KvCache {
     pub fn layer(&self, layer: usize) -> Result<Kv<'_>, Error> {
         let [k, v] = &self.layers[layer];
         Ok(Kv::paged(k.tensor(&self.shape)?, v.tensor(&self.shape)?))
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
     }
 
     /// The pool of a layer's keys.

@@ -9,7 +9,7 @@ use super::{
     Model, ModelLimits, StepInput,
     config::LlamaConfig,
     fetch::model_file,
-    forward::{AttentionForm, Forward, ForwardOptions},
+    forward::{AttentionForm, Cascades, Forward, ForwardOptions},
     gguf::Gguf,
     math::{CpuMath, CudaMath, CudaMathOptions, Math},
     runner::ModelRunner,
@@ -52,9 +52,6 @@ pub struct LoadOptions {
     pub page_size: usize,
     /// The element type of the KV cache; `None` for that of the device.
     pub cache_dtype: Option<Dtype>,
-    /// Levels of cascades that steps may have, for sequences that share pages; 0 for none. With levels a step launches
-    /// kernels for any of them, which are slower for steps without. Not in batch-invariant mode.
-    pub levels: u32,
     /// Runs endless texts too: keys are rotated when they are read, by their places in the cache. It takes a little
     /// longer.
     pub endless: bool,
@@ -72,7 +69,6 @@ impl Default for LoadOptions {
             cache_tokens: 16_384,
             page_size: 16,
             cache_dtype: None,
-            levels: 0,
             endless: false,
         }
     }
@@ -140,8 +136,11 @@ impl Llama {
         };
         let pages = Pages::new(sizes.pages, sizes.page_size)?;
         let weights = LlamaWeights::load(config, checkpoint, &*math)?;
-        let levels = if batch_invariant { 0 } else { options.levels };
-        let form = AttentionForm { raw_keys: options.endless, levels, ..AttentionForm::default() };
+        let form = AttentionForm {
+            raw_keys: options.endless,
+            cascades: (!batch_invariant).then(Cascades::default),
+            ..AttentionForm::default()
+        };
         let forward = Forward::with_form(config, weights.into(), &sizes, form, &*math)?;
         let sampler = Sampler::new(&engine, math.padded_rows(step_rows), config.vocab)?;
         let limits = ModelLimits {

@@ -20,13 +20,47 @@ use crate::{Error, sampling::Sampled};
 #[derive(Debug)]
 pub struct ModelRunner<D> {
     // dropped first: the graphs use the other fields
-    graphs: Option<GraphBuckets>,
-    plan: Plan,
-    _workspace: Workspace,
+    plans: Plans,
+    /// For steps whose requests share many keys; their kernels are slower where there is nothing to share.
+    cascades: Option<Plans>,
     math: Box<dyn Math>,
     forward: Forward,
     draw: D,
     times: HostTimes,
+}
+
+/// The plans of all steps, and the graphs of steps of decoding.
+#[derive(Debug)]
+struct Plans {
+    /// `None` on the CPU.
+    graphs: Option<GraphBuckets>,
+    plan: Plan,
+    _workspace: Workspace,
+}
+
+impl Plans {
+    fn new(
+        math: &dyn Math,
+        forward: &Forward,
+        options: &ForwardOptions,
+        context: usize,
+        levels: u32,
+    ) -> Result<Self, Error> {
+        let [tokens, sequences, pages, page_size] =
+            [options.step_tokens, options.step_sequences, options.pages, options.page_size].map(count);
+        let keys = sequences.saturating_mul(count(context)).min(i32::MAX as u32);
+        let table = PageTable { indptr: &[0], indices: &[], last_page_len: &[], page_size, num_pages: pages };
+        let (mut workspace, empty) = (math.engine().workspace(), Batch::paged(&[0], &table));
+        let within = |capacity: BatchCapacity| capacity.in_pages(page_size, pages).in_levels(levels);
+        let capacity = within(BatchCapacity::new(sequences, tokens, keys));
+        let plan_options = PlanOptions { capacity: Some(capacity), ..PlanOptions::default() };
+        let plan = forward.attention().plan_with(&empty, &mut workspace, plan_options)?;
+        let graphs = (!math.engine().is_cpu()).then(|| {
+            let (capacity, sizes) = (within(BatchCapacity::decode(sequences, keys)), GraphBuckets::sizes(sequences));
+            GraphBuckets::new(math.engine(), &[&[forward.attention()]], &capacity, &sizes)
+        });
+        Ok(Plans { graphs: graphs.transpose()?, plan, _workspace: workspace })
+    }
 }
 
 /// Time of the host in a step, before it waits for the device.
@@ -52,23 +86,10 @@ impl<D: Draw> ModelRunner<D> {
         options: &ForwardOptions,
         context: usize,
     ) -> Result<Self, Error> {
-        let [tokens, sequences, pages, page_size] =
-            [options.step_tokens, options.step_sequences, options.pages, options.page_size].map(count);
         math.prepare(&forward.weights().matrices(), options.step_tokens)?;
-        let keys = sequences.saturating_mul(count(context)).min(i32::MAX as u32);
-        let table = PageTable { indptr: &[0], indices: &[], last_page_len: &[], page_size, num_pages: pages };
-        let (mut workspace, empty) = (math.engine().workspace(), Batch::paged(&[0], &table));
-        // plans with levels launch mixed kernels, so they are for those who ask
-        let levels = forward.form().levels.max(1);
-        let capacity = BatchCapacity::new(sequences, tokens, keys).in_pages(page_size, pages).in_levels(levels);
-        let plan_options = PlanOptions { capacity: Some(capacity), ..PlanOptions::default() };
-        let plan = forward.attention().plan_with(&empty, &mut workspace, plan_options)?;
-        let graphs = (!math.engine().is_cpu()).then(|| {
-            let capacity = BatchCapacity::decode(sequences, keys).in_pages(page_size, pages).in_levels(levels);
-            GraphBuckets::new(math.engine(), &[&[forward.attention()]], &capacity, &GraphBuckets::sizes(sequences))
-        });
-        let graphs = graphs.transpose()?;
-        Ok(ModelRunner { graphs, plan, _workspace: workspace, math, forward, draw, times: HostTimes::default() })
+        let plans = |levels| Plans::new(&*math, &forward, options, context, levels);
+        let cascades = forward.form().cascades.map(|cascades| plans(cascades.levels)).transpose()?;
+        Ok(ModelRunner { plans: plans(1)?, cascades, math, forward, draw, times: HostTimes::default() })
     }
 
     /// The forward pass, with the logits of the last step.
@@ -105,12 +126,18 @@ impl<D: Draw> ModelRunner<D> {
     ///
     /// As [`ModelRunner::run`].
     pub fn launch(&mut self, input: &StepInput<'_>) -> Result<(), Error> {
-        let ModelRunner { graphs, plan, math, forward, draw, times, .. } = self;
+        let ModelRunner { plans, cascades, math, forward, draw, times } = self;
         let begin = Instant::now();
         let (arrays, tokens, rows) = (input.step.arrays(), input.tokens.len(), input.rows.len());
         let (stream, levels) = (math.stream().clone(), input.step.levels());
-        let cascades = forward.form().levels > 1 && levels.len() > 1;
-        let batch = if cascades { Batch::cascade(arrays.qo_indptr, &levels) } else { arrays.batch() };
+        let pays = forward
+            .form()
+            .cascades
+            .is_some_and(|form| forward.saved_bytes(arrays.qo_indptr, &levels) >= form.least_saved);
+        let (Plans { graphs, plan, .. }, batch) = match cascades.as_mut().filter(|_| levels.len() > 1 && pays) {
+            Some(cascades) => (cascades, Batch::cascade(arrays.qo_indptr, &levels)),
+            None => (plans, arrays.batch()),
+        };
         forward.cache_mut().copy_pages(&stream, input.step.copies())?;
         // a request may begin several choices at one token
         let decodes = arrays.kv_lens.len() == tokens && rows <= tokens;

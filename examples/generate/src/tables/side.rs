@@ -68,10 +68,10 @@ impl Side {
             tokens: step_tokens,
             pages: sequences * context.div_ceil(PAGE_SIZE),
             pages_per_sequence: context.div_ceil(PAGE_SIZE),
-            levels: form.levels.max(1) as usize,
+            levels: form.cascades.map_or(1, |cascades| cascades.levels as usize),
         };
         let step = Step::new(&pages, capacity)?;
-        let step = if form.levels > 1 { step.group_prefixes() } else { step };
+        let step = if form.cascades.is_some() { step.group_prefixes() } else { step };
         let runner = ModelRunner::new(math, forward, NoDraw, &sizes, context)?;
         Ok(Side { runner, form, vocab: model.config.vocab, pages, step, sequences: Vec::new() })
     }
@@ -106,7 +106,7 @@ impl Side {
             }
         }
         self.step.build(&self.sequences[..])?;
-        if self.form.levels > 1 {
+        if self.form.cascades.is_some() {
             self.step.choose_levels(&ReadCost::default());
         }
         let (params, mut tokens, mut rows) = (SamplingParams::default(), Vec::new(), Vec::new());

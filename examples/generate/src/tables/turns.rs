@@ -73,13 +73,18 @@ impl Case {
             table: self.table,
             case: self.name,
             sides: self.sides,
-            us: times.map(|times| 1e6 * median(&times)),
-            gain: median(&gains),
-            floor_us: self.floors.map(|floor| floor.us(model)),
+            us: times.map(|times| rounded(1e6 * median(&times), 1)),
+            gain: rounded(median(&gains), 4),
+            floor_us: self.floors.map(|floor| rounded(floor.us(model), 1)),
             paper: self.paper,
             agreement,
         })
     }
+}
+
+fn rounded(x: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (x * scale).round() / scale
 }
 
 fn median(values: &[f64]) -> f64 {

@@ -1,10 +1,11 @@
-//! Endless text on the CPU against a model by its definition: attention over the kept tokens, each rotated by its place
-//! among them.
+//! Endless text against a model by its definition: attention over the kept tokens, each rotated by its place among them.
+//! On the CPU, and on a GPU where there is one.
 
 mod definition;
 
 use std::sync::Arc;
 
+use attn::{Engine, f16};
 use attn_cache::{Pages, Sequence, Step, StepCapacity};
 use definition::Definition;
 use generate::{
@@ -16,7 +17,7 @@ use generate::{
         forward::{AttentionForm, Forward, ForwardOptions},
         llama::{Device, Llama, LoadOptions},
         made_up::MadeUp,
-        math::{CpuMath, Math as _},
+        math::{CpuMath, CudaMath, CudaMathOptions, Math},
         runner::ModelRunner,
         streaming::Streaming,
         weights::LlamaWeights,
@@ -44,9 +45,8 @@ enum Tables {
 }
 
 /// The logits of the last tokens of two sequences, step by step.
-fn logits(fused: bool, tables: Tables) -> Result<Vec<Vec<f32>>, Error> {
+fn logits(math: Box<dyn Math>, fused: bool, tables: Tables) -> Result<Vec<Vec<f32>>, Error> {
     let config = LlamaConfig::tiny();
-    let math = Box::new(CpuMath::new()?);
     let options = ForwardOptions {
         step_tokens: 16,
         step_sequences: 2,
@@ -56,7 +56,7 @@ fn logits(fused: bool, tables: Tables) -> Result<Vec<Vec<f32>>, Error> {
         cache_dtype: None,
         fixed_split_size: None,
     };
-    let weights = Arc::new(LlamaWeights::load(&config, &made_up(), &*math)?);
+    let weights = Arc::new(made_up().load(&*math)?);
     let streaming = Streaming { kept: Endless { sinks: SINKS, window: WINDOW }, fused };
     let form = AttentionForm { streaming: Some(streaming), ..AttentionForm::default() };
     let forward = Forward::with_form(&config, weights, &options, form, &*math)?;
@@ -127,19 +127,49 @@ fn wanted() -> Vec<Vec<f64>> {
     all
 }
 
-#[test]
-fn endless_text_attends_to_the_kept_tokens() -> Result<(), Error> {
+/// Checks both forms, with tables of both kinds.
+fn check(math: impl Fn() -> Result<Box<dyn Math>, Error>, tolerance: f64) -> Result<(), Error> {
     let wanted = wanted();
     for fused in [true, false] {
         for tables in [Tables::Absolute, Tables::Kept] {
-            let got = logits(fused, tables)?;
+            let got = logits(math()?, fused, tables)?;
             assert_eq!(got.len(), wanted.len());
             for (row, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
                 for (&got, &wanted) in got.iter().zip(wanted) {
-                    assert!((f64::from(got) - wanted).abs() < 2e-4, "row {row}, fused {fused}: {got} is not {wanted}");
+                    let apart = (f64::from(got) - wanted).abs();
+                    assert!(apart < tolerance, "row {row}, fused {fused}: {got} is not {wanted}");
                 }
             }
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn endless_text_attends_to_the_kept_tokens() -> Result<(), Error> {
+    check(|| Ok(Box::new(CpuMath::new()?)), 2e-4)
+}
+
+/// A GPU, or `None` with a message.
+#[allow(clippy::print_stderr)]
+fn gpu() -> Option<Engine> {
+    Engine::cuda(0).inspect_err(|error| eprintln!("SKIPPED: {error}")).ok()
+}
+
+#[test]
+fn endless_text_is_the_same_on_a_gpu() -> Result<(), Error> {
+    let Some(engine) = gpu() else { return Ok(()) };
+    check(|| Ok(Box::new(CudaMath::new(&engine, CudaMathOptions::default())?)), 2e-2)
+}
+
+#[test]
+fn made_up_weights_have_the_same_bits_on_a_gpu() -> Result<(), Error> {
+    let Some(engine) = gpu() else { return Ok(()) };
+    let math = CudaMath::new(&engine, CudaMathOptions::default())?;
+    let there = made_up().load(&math)?;
+    let here = LlamaWeights::load(&LlamaConfig::tiny(), &made_up(), &math)?;
+    for (there, here) in [(&there.embedding, &here.embedding), (&there.layers[2].qkv, &here.layers[2].qkv)] {
+        assert_eq!(engine.download::<f16>(&there.values)?, engine.download::<f16>(&here.values)?);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-// Random numbers, as `made_up.rs` has them to the bit: a centred sum of four uniform numbers of 16 bits.
+// Random numbers, as `normal.rs` has them to the bit: a centred sum of four uniform numbers of 16 bits.
 
 inline float normal(unsigned long long key, unsigned long long index, float scale) {
   unsigned long long bits = key + index * 0x9e3779b97f4a7c15ull;

@@ -7,7 +7,7 @@ use attn::{
     cuda::{Arg, Grid, Module},
 };
 
-use super::normal;
+use super::normal::normal;
 use crate::{Error, model::math::Math};
 
 const TEXT: &str = include_str!("fill.cu");
