@@ -65,8 +65,8 @@ pub fn sample(
     })
 }
 
-/// As [`sample`], from probabilities, which need not sum to 1: (rows, vocab) in f16, bf16 or f32. What is not a positive
-/// normal number counts as 0; if there is +inf, such tokens share the probability.
+/// As [`sample`], from probabilities, which need not sum to 1: (rows, vocab) in f16, bf16 or f32. What is not a
+/// positive normal number counts as 0; if there is +inf, such tokens share the probability.
 ///
 /// # Errors
 ///
@@ -83,8 +83,8 @@ pub fn sample_probs(
     })
 }
 
-/// Writes the probabilities of logits, (rows, vocab) in f32, after token mask, temperature and filters: a softmax. What is
-/// less likely than 2^-36 of the likeliest token is 0. Seeds are not read.
+/// Writes the probabilities of logits, (rows, vocab) in f32, after token mask, temperature and filters: a softmax. What
+/// is less likely than 2^-36 of the likeliest token is 0. Seeds are not read.
 ///
 /// # Errors
 ///
@@ -112,8 +112,8 @@ pub fn renorm_probs(
     kept(stream, Source::Probs, probs, params, Keep::Probs, out)
 }
 
-/// Writes the logits that the filters keep, -inf in place of others: (rows, vocab) in f32. Top-k counts every token that
-/// is not -inf.
+/// Writes the logits that the filters keep, -inf in place of others: (rows, vocab) in f32. Top-k counts every token
+/// that is not -inf.
 ///
 /// # Errors
 ///

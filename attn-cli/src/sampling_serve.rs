@@ -1,5 +1,5 @@
-//! `attn bench --sampling`: times of sampling by the line protocol of benches/baselines/sampling.py. Each line is a JSON
-//! object, and so is each answer.
+//! `attn bench --sampling`: times of sampling by the line protocol of benches/baselines/sampling.py. Each line is a
+//! JSON object, and so is each answer.
 //!
 //! ```text
 //! {"prepare": CASE} -> {"ready": true}

@@ -5,8 +5,8 @@ use crate::{
     tensor::TensorMut,
 };
 
-/// A parameter: one value for all rows, or an array with a value a row, in memory of the stream. A captured launch reads
-/// the array again at each replay.
+/// A parameter: one value for all rows, or an array with a value a row, in memory of the stream. A captured launch
+/// reads the array again at each replay.
 #[derive(Clone, Copy, Debug)]
 pub enum PerRow<'a, T> {
     /// One value for all rows.

@@ -1,7 +1,7 @@
 //! Verification of speculated tokens, on the CPU: a chain of drafts, and a tree.
 //!
-//! Every test of a draft and every draw has a random number of its own, by the seed, the position of the token, and what
-//! it is for. So a token after the drafts is the one that sampling without drafts draws there from the same
+//! Every test of a draft and every draw has a random number of its own, by the seed, the position of the token, and
+//! what it is for. So a token after the drafts is the one that sampling without drafts draws there from the same
 //! probabilities.
 
 use super::{
@@ -47,8 +47,8 @@ pub struct ChainOut<'a> {
     pub positions: ArrayMut<'a, i64>,
 }
 
-/// Verifies chains of drafts, on the CPU: draft i is emitted with probability `min(1, target / draft)`; the first that is
-/// not is replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target.
+/// Verifies chains of drafts, on the CPU: draft i is emitted with probability `min(1, target / draft)`; the first that
+/// is not is replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target.
 ///
 /// # Errors
 ///

@@ -51,7 +51,9 @@ __noinline__ float4 penalised4(const SampleParams& p, Slice slice, int i, float4
   float repetition = of_row(p.repetition, slice.row, p.all_repetition);
   float presence = of_row(p.presence, slice.row, p.all_presence);
   float frequency = of_row(p.frequency, slice.row, p.all_frequency);
-  auto of = [&](float y, unsigned count) { return lang::sampling::penalised(y, count, repetition, presence, frequency); };
+  auto of = [&](float y, unsigned count) {
+    return lang::sampling::penalised(y, count, repetition, presence, frequency);
+  };
   return {of(x.x, n.x), of(x.y, n.y), of(x.z, n.z), of(x.w, n.w)};
 }
 
@@ -161,7 +163,8 @@ struct Row {
     return FROM_PROBS ? greatest >= 1.17549435e-38f : greatest > NOT_ALLOWED;
   }
   u64 mass(float x) const {
-    return FROM_PROBS ? lang::sampling::mass_of_prob(x, greatest) : lang::sampling::mass_of_logit(x - greatest, to_log2);
+    return FROM_PROBS ? lang::sampling::mass_of_prob(x, greatest)
+                      : lang::sampling::mass_of_logit(x - greatest, to_log2);
   }
   float log_prob(float x, float inverse, u64 sum) const {
     return FROM_PROBS ? lang::sampling::share_of(mass(x), sum) : lang::sampling::log_prob(x - greatest, inverse, sum);

@@ -1,5 +1,6 @@
-// Kernel entries attn_sample_few, attn_sample_many and attn_sample_large: from a row of logits or probabilities to a token, by a cluster of
-// CTAs. attn-core/src/sampling is the CPU reference, with the same bits. Grid: rows * CLUSTER_CTAS.
+// Kernel entries attn_sample_few, attn_sample_many and attn_sample_large: from a row of logits or probabilities to a
+// token, by a cluster of CTAs. attn-core/src/sampling is the CPU reference, with the same bits. Grid: rows *
+// CLUSTER_CTAS.
 //
 // The row is read from memory once and stays in shared memory, as far as it fits.
 #pragma once
@@ -144,10 +145,10 @@ struct Sampler {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         if (!cut.has(x[j], row.first + i + j) || !row.mass(x[j])) continue;
-        unsigned place = atomicAdd(&leader.top_count, 1u);
-        if (place >= MAX_TOP) continue;
-        leader.top_values[place] = x[j];
-        leader.top_ids[place] = row.first + i + j;
+        unsigned index = atomicAdd(&leader.top_count, 1u);
+        if (index >= MAX_TOP) continue;
+        leader.top_values[index] = x[j];
+        leader.top_ids[index] = row.first + i + j;
       }
     });
   }
@@ -158,17 +159,17 @@ struct Sampler {
     int count = possible ? min(s.top_count, static_cast<unsigned>(MAX_TOP)) : 0u;
     long long at = static_cast<long long>(row.slice.row) * p.top_count;
     for (int i = threadIdx.x; i < p.top_count; i += THREADS) {
-      int place = i, id = -1;
+      int index = i, id = -1;
       float log_prob = NOT_ALLOWED;
       if (i < count) {
         float x = s.top_values[i];
-        id = s.top_ids[i], place = 0;
+        id = s.top_ids[i], index = 0;
         for (int j = 0; j < count; ++j)
-          place += s.top_values[j] > x || (s.top_values[j] == x && s.top_ids[j] < id);
+          index += s.top_values[j] > x || (s.top_values[j] == x && s.top_ids[j] < id);
         log_prob = row.log_prob(x, inverse, sum);
       }
-      p.top_ids[at + place] = id;
-      p.top_log_probs[at + place] = log_prob;
+      p.top_ids[at + index] = id;
+      p.top_log_probs[at + index] = log_prob;
     }
   }
 };

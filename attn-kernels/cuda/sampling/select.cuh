@@ -1,6 +1,6 @@
 // Finds the shortest prefix of a row, in the order of falling values and rising ids, whose tokens or masses add up to a
-// target: radix select with histograms in shared memory, merged over the cluster. Exact, and the same for every layout of
-// threads, since sums are of integers.
+// target: radix select with histograms in shared memory, merged over the cluster. Exact, and the same for every layout
+// of threads, since sums are of integers.
 #pragma once
 #include "sampling/row.cuh"
 
@@ -113,13 +113,13 @@ struct Selector {
       }
     }
     __syncthreads();
-    const u64* places = team.tell(s.crossing[0]);
+    const u64* marks = team.tell(s.crossing[0]);
     int owner = 0;
 #pragma unroll
     for (int cta = 0; cta < CLUSTER_CTAS; ++cta)
-      if (places[cta]) owner = cta;
-    u64 place = places[owner];
-    Crossing at{place != 0, static_cast<unsigned>(place >> 1), 0, 0};
+      if (marks[cta]) owner = cta;
+    u64 mark = marks[owner];
+    Crossing at{mark != 0, static_cast<unsigned>(mark >> 1), 0, 0};
     if (at.found) at.before = *of_cta(&s.crossing[1], owner), at.within = *of_cta(&s.crossing[2], owner);
     cluster_sync();  // before the owner's next crossing
     return at;

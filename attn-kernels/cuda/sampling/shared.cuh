@@ -40,7 +40,7 @@ struct Team {
   SampleShared& s;
   unsigned rank;
   int warp, lane;
-  int round = 0, turn = 0;
+  int round = 0, buffer = 0;
 
   explicit Team(SampleShared& shared)
       : s(shared), rank(cluster_rank()), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {}
@@ -53,7 +53,7 @@ struct Team {
 
   // The sum over the CTA; in every thread.
   u64 sum(u64 mine) {
-    u64* all = s.of_warp[turn ^= 1];
+    u64* all = s.of_warp[buffer ^= 1];
     mine = warp_sum(mine);
     if (lane == 0) all[warp] = mine;
     __syncthreads();
@@ -62,7 +62,7 @@ struct Team {
 
   // The greatest over the CTA; in every thread.
   unsigned greatest(unsigned mine) {
-    u64* all = s.of_warp[turn ^= 1];
+    u64* all = s.of_warp[buffer ^= 1];
     mine = warp_greatest(mine);
     if (lane == 0) all[warp] = mine;
     __syncthreads();

@@ -164,7 +164,8 @@ fn sample_block(from: Dtype, source: Source, cluster: bool) -> String {
     let (ctas, [few, many, large]) = (if cluster { SAMPLE_CLUSTER } else { 1 }, SAMPLE_THREADS);
     format!(
         "#define CLUSTER_SIZE {ctas}\nconstexpr int CLUSTER_CTAS = CLUSTER_SIZE;\nconstexpr int SAMPLE_FEW = {few};\n\
-         constexpr int SAMPLE_MANY = {many};\nconstexpr int SAMPLE_LARGE = {large};\nconstexpr int SAMPLE_SHARED_BYTES = {};\n\
+         constexpr int SAMPLE_MANY = {many};\nconstexpr int SAMPLE_LARGE = {large};\n\
+         constexpr int SAMPLE_SHARED_BYTES = {};\n\
          constexpr bool FROM_PROBS = {};\nusing SampleElem = {};\n",
         sample_shared_bytes(ctas),
         source == Source::Probs,

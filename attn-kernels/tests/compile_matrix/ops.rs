@@ -84,8 +84,8 @@ pub(crate) fn sources(registry: &Registry) -> Vec<OpSource> {
     all.map(|(_, source)| source).collect()
 }
 
-/// Compiles sources, each with the number of kernels that it must have.
-fn compile(sources: Vec<(usize, OpSource)>) {
+/// Compiles sources, each with the number of kernels that it must have, which may spill `budget` bytes.
+fn compile(sources: Vec<(usize, OpSource)>, budget: u32) {
     if let Err(error) = Compiler::find() {
         eprintln!("SKIPPED: {error}");
         return;
@@ -97,7 +97,7 @@ fn compile(sources: Vec<(usize, OpSource)>) {
         Ok((compiled, _)) => {
             let resources = compiled.resources();
             let spills: u32 = resources.iter().map(|r| r.spill_stores + r.spill_loads).sum();
-            if resources.len() != wanted[done.index] || spills > 0 {
+            if resources.len() != wanted[done.index] || spills > budget {
                 failed.push(format!("{}: {resources:?}", done.name));
             }
         }
@@ -107,15 +107,15 @@ fn compile(sources: Vec<(usize, OpSource)>) {
 
 #[test]
 fn every_op_compiles_and_spills_nothing() {
-    compile(op_sources());
+    compile(op_sources(), 0);
 }
 
 #[test]
-fn sampling_compiles_and_spills_nothing() {
-    compile(sampling_sources());
+fn sampling_compiles_and_spills_next_to_nothing() {
+    compile(sampling_sources(), 64);
 }
 
 #[test]
 fn appends_through_hooks_compile() {
-    compile(transform_sources(&super::registry()));
+    compile(transform_sources(&super::registry()), 0);
 }
