@@ -1,5 +1,5 @@
-//! Endless text against a model by its definition: attention over the kept tokens, each rotated by its place among them.
-//! On the CPU, and on a GPU where there is one.
+//! Endless text against a model by its definition: attention over the kept tokens, each rotated by its place among
+//! them. On the CPU, and on a GPU where there is one.
 
 mod definition;
 
