@@ -32,13 +32,14 @@
 //! ```
 
 pub use attn_core::sampling::{
-    FilterOrder, LogProbs, MAX_TOP, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs,
+    ChainDrafts, ChainOut, FilterOrder, LogProbs, MAX_TOP, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs,
+    TreeDrafts, TreeOut,
 };
 
-use attn_core::sampling::Source;
+use attn_core::sampling::{Keep, Source};
 
 use crate::{
-    Dtype, Engine, Error, Stream, TensorRef,
+    Dtype, Engine, Error, Stream, TensorMut, TensorRef,
     backend::{on_backend, try_backend},
 };
 
@@ -80,6 +81,88 @@ pub fn sample_probs(
         Cpu(()) => attn_core::sampling::sample(Source::Probs, probs, params, out),
         Cuda(stream) => attn_kernels::cuda::ops::sample(stream, Source::Probs, probs, params, out),
     })
+}
+
+/// Writes the probabilities of logits, (rows, vocab) in f32, after token mask, temperature and filters: a softmax. What is
+/// less likely than 2^-36 of the likeliest token is 0. Seeds are not read.
+///
+/// # Errors
+///
+/// As [`sample`]; penalties, which need counts.
+pub fn softmax(
+    stream: &Stream,
+    logits: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    probs: TensorMut<'_>,
+) -> Result<(), Error> {
+    kept(stream, Source::Logits, logits, params, Keep::Probs, probs)
+}
+
+/// Writes probabilities normalised after the filters, top-k, top-p and min-p: (rows, vocab) in f32.
+///
+/// # Errors
+///
+/// As [`softmax`].
+pub fn renorm_probs(
+    stream: &Stream,
+    probs: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    out: TensorMut<'_>,
+) -> Result<(), Error> {
+    kept(stream, Source::Probs, probs, params, Keep::Probs, out)
+}
+
+/// Writes the logits that the filters keep, -inf in place of others: (rows, vocab) in f32. Top-k counts every token that
+/// is not -inf.
+///
+/// # Errors
+///
+/// As [`softmax`].
+pub fn mask_logits(
+    stream: &Stream,
+    logits: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    out: TensorMut<'_>,
+) -> Result<(), Error> {
+    kept(stream, Source::Logits, logits, params, Keep::Logits, out)
+}
+
+fn kept(
+    stream: &Stream,
+    source: Source,
+    tensor: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    what: Keep,
+    out: TensorMut<'_>,
+) -> Result<(), Error> {
+    let mut out = out;
+    try_backend!(&stream.backend, {
+        Cpu(()) => attn_core::sampling::keep(source, tensor, params, what, &mut out),
+        Cuda(stream) => attn_kernels::cuda::ops::keep_filtered(stream, source, tensor, params, what, &out),
+    })
+}
+
+/// Verifies chains of drafts: draft i is emitted with probability `min(1, target / draft)`; the first that is not is
+/// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target.
+///
+/// # Errors
+///
+/// Tensors of contradicting shapes, a draft outside of the vocabulary. A stream of a CUDA device: this runs on the CPU
+/// alone.
+pub fn verify_chain(stream: &Stream, drafts: &ChainDrafts<'_>, out: &mut ChainOut<'_>) -> Result<(), Error> {
+    stream.backend.cpu("stream")?;
+    Ok(attn_core::sampling::verify_chain(drafts, out)?)
+}
+
+/// Verifies trees of drafts. Behind an accepted node one random number goes through its children: the first up to which
+/// their probabilities add up to it is accepted. If none is, a token is drawn from the others.
+///
+/// # Errors
+///
+/// As [`verify_chain`]; an index out of range, a threshold that is not in (0, 1].
+pub fn verify_tree(stream: &Stream, drafts: &TreeDrafts<'_>, out: &mut TreeOut<'_>) -> Result<(), Error> {
+    stream.backend.cpu("stream")?;
+    Ok(attn_core::sampling::verify_tree(drafts, out)?)
 }
 
 /// Prepares sampling from logits of a type, so that the first call can be captured: on CUDA it compiles and loads the

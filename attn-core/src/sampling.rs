@@ -13,7 +13,9 @@ pub mod fixed_point;
 mod params;
 mod row;
 mod sample;
+mod verify;
 
 pub use check::MAX_TOP;
 pub use params::{FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, Source, TopLogProbs};
-pub use sample::sample;
+pub use sample::{Keep, keep, sample};
+pub use verify::{ChainDrafts, ChainOut, TreeDrafts, TreeOut, verify_chain, verify_tree};

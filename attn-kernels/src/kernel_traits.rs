@@ -62,8 +62,8 @@ pub struct KernelTraitsRequest {
     pub prefill: PrefillBackend,
     /// The decode backend. By default tensor cores where they support the problem, else CUDA cores.
     pub decode: Option<DecodeBackend>,
-    /// Whether the bits of a row depend on the row alone, and not on the rows of its Q tile: O is then rescaled whenever
-    /// a max grows.
+    /// Whether the bits of a row depend on the row alone, and not on the rows of its Q tile: O is then rescaled
+    /// whenever a max grows.
     pub row_invariant: bool,
     /// The architecture to compile for.
     pub arch: Arch,

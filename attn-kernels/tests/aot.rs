@@ -99,6 +99,19 @@ fn groups_of_one_kernel_are_embedded_once() {
 }
 
 #[test]
+fn kernels_of_row_invariant_attention_are_embedded_beside_the_others() {
+    if !has_compiler() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let report = build(&AotOptions { row_invariant: &[false, true], ..decode() }, dir.path()).unwrap();
+    let table = table(dir.path());
+    let names = decode_names(&table);
+    let invariant = names.iter().filter(|name| name.contains("row-invariant")).count();
+    assert_eq!((report.cubins, names.len(), invariant), (2, 2, 1), "{names:?}");
+}
+
+#[test]
 fn every_backend_that_a_smaller_group_chooses_is_embedded() {
     if !has_compiler() {
         return;

@@ -16,6 +16,7 @@ pages! {
     plan_and_run: "book/src/guide/plan-and-run.md";
     cascade: "book/src/guide/cascade.md";
     pages_and_prefixes: "book/src/guide/pages-and-prefixes.md";
+    sampling: "book/src/guide/sampling.md";
     cuda_graphs: "book/src/guide/cuda-graphs.md";
     serving: "book/src/guide/serving.md";
     engine: "book/src/guide/engine.md";

@@ -327,7 +327,7 @@ pub fn grid(dtype: Dtype, rows: usize, vocab: usize) -> Vec<SamplingCase> {
         SamplingCase { top_k: vec![vocab as i32 + 1, -3, 64], log_probs: kept, ..new("top-k at its ends") },
         SamplingCase { top_p: p.clone(), top_count: 64, ..new("top-p") },
         SamplingCase { top_p: vec![1.5, f32::NAN, 0.999], log_probs: kept, ..new("top-p at its ends") },
-        SamplingCase { min_p: vec![0.1, 1.0, 1e-4], ..new("min-p") },
+        SamplingCase { min_p: vec![0.1, 1.0, 1e-4], top_count: 2, log_probs: kept, ..new("min-p") },
         SamplingCase { top_k: k.clone(), top_p: p.clone(), ..new("top-k first") },
         SamplingCase {
             top_k: vec![400, 50, 3],

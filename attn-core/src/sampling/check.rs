@@ -35,23 +35,9 @@ pub fn check(
     params: &SamplingParams<'_>,
     out: &SampleOut<'_>,
 ) -> Result<Sizes, OpError> {
-    let sizes = sources(source.name(), tensor, &DTYPES, params.indices.as_ref(), out.ids.len())?;
+    let sizes = inputs(source, tensor, params, out.ids.len())?;
     let Sizes { rows, vocab, .. } = sizes;
-    if source == Source::Probs {
-        let of_logits = |parameter| Err(OpError::OfLogits { parameter });
-        if !matches!(params.temperature, PerRow::All(1.0)) {
-            return of_logits("temperature");
-        }
-        if params.penalties.is_some() {
-            return of_logits("penalties");
-        }
-    }
     len("positions", out.positions.len(), rows)?;
-    per_row("temperature", &params.temperature, rows)?;
-    per_row("top_k", &params.top_k, rows)?;
-    per_row("top_p", &params.top_p, rows)?;
-    per_row("min_p", &params.min_p, rows)?;
-    per_row("seeds", &params.seeds, rows)?;
     if let Some(penalties) = &params.penalties {
         if out.counts.is_none() {
             return Err(OpError::Missing { given: "penalties", missing: "counts" });
@@ -72,9 +58,6 @@ pub fn check(
             }
         }
     }
-    if let Some(mask) = &params.token_mask {
-        mask.expect_len("token_mask", rows * vocab.div_ceil(32))?;
-    }
     if let Some(counts) = &out.counts {
         len("counts", counts.len(), rows * vocab)?;
     }
@@ -90,6 +73,55 @@ pub fn check(
         }
         len("top.ids", ids.len(), rows * count)?;
         len("top.log_probs", log_probs.len(), rows * count)?;
+    }
+    Ok(sizes)
+}
+
+/// Checks the arguments of what filters keep.
+///
+/// # Errors
+///
+/// As [`check()`]; also penalties, which need counts.
+pub fn check_keep(
+    source: Source,
+    tensor: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    out: &TensorMut<'_>,
+) -> Result<Sizes, OpError> {
+    let rows = out.shape().first().copied().unwrap_or(0);
+    let sizes = inputs(source, tensor, params, rows)?;
+    if params.penalties.is_some() {
+        return Err(OpError::Missing { given: "penalties", missing: "counts" });
+    }
+    target("out", out, sizes.rows, sizes.vocab)?;
+    Ok(sizes)
+}
+
+/// Checks what is read, and the number of results.
+fn inputs(
+    source: Source,
+    tensor: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    results: usize,
+) -> Result<Sizes, OpError> {
+    let sizes = sources(source.name(), tensor, &DTYPES, params.indices.as_ref(), results)?;
+    let Sizes { rows, vocab, .. } = sizes;
+    if source == Source::Probs {
+        let of_logits = |parameter| Err(OpError::OfLogits { parameter });
+        if !matches!(params.temperature, PerRow::All(1.0)) {
+            return of_logits("temperature");
+        }
+        if params.penalties.is_some() {
+            return of_logits("penalties");
+        }
+    }
+    per_row("temperature", &params.temperature, rows)?;
+    per_row("top_k", &params.top_k, rows)?;
+    per_row("top_p", &params.top_p, rows)?;
+    per_row("min_p", &params.min_p, rows)?;
+    per_row("seeds", &params.seeds, rows)?;
+    if let Some(mask) = &params.token_mask {
+        mask.expect_len("token_mask", rows * vocab.div_ceil(32))?;
     }
     Ok(sizes)
 }

@@ -9,8 +9,8 @@
 
 pub(crate) use device::CUDA;
 pub use device::{
-    Exp2, Temper, exp2_of, log_prob, log2_of, mass_of, mass_of_logit, mass_of_prob, min_p_logit, mulhi, penalised,
-    prob_of_logit, prob_of_prob, prob_scale, share_of, share_target, temper,
+    Exp2, Temper, accepts, excess_mass, exp2_of, log_prob, log2_of, mass_of, mass_of_logit, mass_of_prob, min_p_logit,
+    mulhi, penalised, prob_of_logit, prob_of_prob, prob_scale, share_of, share_target, temper,
 };
 
 /// Bits of a mass behind the point.
@@ -193,6 +193,18 @@ mod device {
         let low = (of & 0xffff_ffff) * units;
         let target = (of >> 32) * units + ((low + 0xffff_ffff) >> 32);
         target.max(1)
+    }
+
+    /// Whether a draft is accepted, with 24 bits of a random number: with probability `min(1, target / draft)`.
+    #[must_use]
+    pub fn accepts(random: u64, draft: f32, target: f32) -> bool {
+        ((random >> 40) as f32) * 5.960_464_5e-8 * draft < target
+    }
+
+    /// What a probability exceeds another by, in units of 2^-35; 0 if it does not.
+    #[must_use]
+    pub fn excess_mass(target: f32, draft: f32) -> u64 {
+        mass_of_prob(target - draft, 1.0)
     }
 
     /// The upper 64 bits of a product.

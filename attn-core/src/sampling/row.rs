@@ -55,9 +55,10 @@ impl<'a> Row<'a> {
         Row { values, greatest, temper, temperature, masses, sum }
     }
 
-    /// The tokens with mass, from the likeliest; of equal ones the lower id first.
+    /// The allowed tokens from the likeliest; of equal ones the lower id first.
     fn in_order(&self) -> Vec<usize> {
-        let mut tokens: Vec<usize> = (0..self.values.len()).filter(|&id| self.masses[id] > 0).collect();
+        let least = if self.temper.is_some() { f32::NEG_INFINITY } else { 0.0 };
+        let mut tokens: Vec<usize> = (0..self.values.len()).filter(|&id| self.values[id] > least).collect();
         tokens.sort_by(|&a, &b| self.values[b].partial_cmp(&self.values[a]).unwrap_or(Ordering::Equal).then(a.cmp(&b)));
         tokens
     }
@@ -68,7 +69,7 @@ impl<'a> Row<'a> {
         // NaN is off
         let on = filters.top_k > 0 || filters.top_p < 1.0 || filters.min_p > 0.0;
         if !on && !greedy {
-            return Kept { masses: self.masses.clone(), sum: self.sum };
+            return Kept { masses: self.masses.clone(), sum: self.sum, tokens: None };
         }
         let tokens = self.in_order();
         let mut kept = if greedy { &tokens[..tokens.len().min(1)] } else { &tokens[..] };
@@ -95,7 +96,7 @@ impl<'a> Row<'a> {
         }
         let mut masses = vec![0; self.masses.len()];
         kept.iter().for_each(|&id| masses[id] = self.masses[id]);
-        Kept { sum: self.mass(kept), masses }
+        Kept { sum: self.mass(kept), masses, tokens: Some(kept.to_vec()) }
     }
 
     fn above_min_p(&self, id: usize, min_p: f32) -> bool {
@@ -128,8 +129,22 @@ impl<'a> Row<'a> {
     /// The likeliest tokens.
     pub(super) fn likeliest(&self, count: usize) -> Vec<usize> {
         let mut tokens = self.in_order();
+        tokens.retain(|&id| self.masses[id] > 0);
         tokens.truncate(count);
         tokens
+    }
+
+    /// The logits of what is kept, -inf elsewhere.
+    pub(super) fn masked(&self, kept: &Kept) -> Vec<f32> {
+        match (&kept.tokens, kept.sum) {
+            (_, 0) => vec![f32::NEG_INFINITY; self.values.len()],
+            (None, _) => self.values.to_vec(),
+            (Some(tokens), _) => {
+                let mut masked = vec![f32::NEG_INFINITY; self.values.len()];
+                tokens.iter().for_each(|&id| masked[id] = self.values[id]);
+                masked
+            }
+        }
     }
 }
 
@@ -137,6 +152,8 @@ impl<'a> Row<'a> {
 pub(super) struct Kept {
     pub(super) masses: Vec<u64>,
     pub(super) sum: u64,
+    /// The kept tokens, those without mass too; `None`: all.
+    tokens: Option<Vec<usize>>,
 }
 
 impl Kept {

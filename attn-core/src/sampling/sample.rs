@@ -2,7 +2,7 @@
 
 use super::{
     SampleOut, SamplingParams, TopLogProbs,
-    check::check,
+    check::{check, check_keep},
     fixed_point::penalised,
     params::{LogProbs, PerRow, Source},
     row::{Filters, Row},
@@ -35,10 +35,7 @@ pub fn sample(
             host.penalise(number, &counts[number * sizes.vocab..][..sizes.vocab], &mut values);
         }
         host.mask(number, &mut values);
-        let row = match source {
-            Source::Logits => Row::of_logits(&mut values, host.temperature.of(number, 1.0)),
-            Source::Probs => Row::of_probs(&mut values),
-        };
+        let row = host.row(source, number, &mut values);
         let kept = row.keep(&host.filters(number));
         let drawn = kept.draw(host.seeds.of(number, 0), positions[number], 0);
         positions[number] = positions[number].wrapping_add(1);
@@ -57,6 +54,49 @@ pub fn sample(
         }
         if let Some(top) = &mut out.top {
             write_top(top, number, &row)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is written of the tokens that filters keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Keep {
+    /// Their probabilities, which sum to 1; 0 for others.
+    Probs,
+    /// Their logits; -inf for others.
+    Logits,
+}
+
+/// Writes what filters keep of each row, on the CPU: (rows, vocab) in f32.
+///
+/// # Errors
+///
+/// As [`check_keep`]; also device memory.
+pub fn keep(
+    source: Source,
+    tensor: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    what: Keep,
+    out: &mut TensorMut<'_>,
+) -> Result<(), OpError> {
+    let sizes = check_keep(source, tensor, params, out)?;
+    let rows = Rows::new(source.name(), tensor, params.indices.as_ref())?;
+    let host = HostParams::new(params)?;
+    let mut values = vec![0.0; sizes.vocab];
+    for number in 0..sizes.rows {
+        rows.read(number, &mut values);
+        host.mask(number, &mut values);
+        let row = host.row(source, number, &mut values);
+        let kept = row.keep(&host.filters(number));
+        match what {
+            Keep::Probs => {
+                write_row("out", out, number, |id| if kept.masses[id] > 0 { row.prob(id, kept.sum) } else { 0.0 })?;
+            }
+            Keep::Logits => {
+                let masked = row.masked(&kept);
+                write_row("out", out, number, |id| masked[id])?;
+            }
         }
     }
     Ok(())
@@ -148,6 +188,13 @@ impl<'a> HostParams<'a> {
             token_mask: params.token_mask.as_ref().map(|mask| mask.on_host("token_mask")).transpose()?,
             order: params.order,
         })
+    }
+
+    fn row<'v>(&self, source: Source, row: usize, values: &'v mut [f32]) -> Row<'v> {
+        match source {
+            Source::Logits => Row::of_logits(values, self.temperature.of(row, 1.0)),
+            Source::Probs => Row::of_probs(values),
+        }
     }
 
     fn filters(&self, row: usize) -> Filters {

@@ -7,22 +7,32 @@ struct Found {
   float value;
 };
 
-template <int THREADS, class Weight>
+// What tokens weigh: what `cut` has its mass, or for `ties` a token of its last value 1.
+struct Weights {
+  Cut cut;
+  bool ties;
+  template <class Row>
+  u64 of(const Row& row, float x, int id) const {
+    if (ties) return x == cut.value;
+    return cut.has(x, id) ? row.mass(x) : 0;
+  }
+};
+
+template <int THREADS, class Row>
 struct Walker {
   Team<THREADS>& team;
-  const Row<THREADS>& row;
-  const Weight weight;  // of a value and an id
-  u64 total = 0, before = 0, slice = 0;
+  const Row& row;
+  u64 before = 0, slice = 0;
 
-  Walker(Team<THREADS>& t, const Row<THREADS>& of, const Weight& w) : team(t), row(of), weight(w) {}
+  Walker(Team<THREADS>& t, const Row& of) : team(t), row(of) {}
 
-  // Sums up all weights. `least`: below it is no weight.
-  u64 sum(float least) {
+  // The sum of all weights.
+  u64 sum(Weights weights) {
     u64 mine = 0;
     row.each([&](int i, const float(&x)[4]) {
-      if (!(fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])) >= least)) return;
+      if (!(fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])) >= weights.cut.value)) return;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) mine += weight(x[j], row.first + i + j);
+      for (int j = 0; j < 4; ++j) mine += weights.of(row, x[j], row.first + i + j);
     });
     SampleShared& s = team.s;
     mine = team.warp_sum(mine);
@@ -30,7 +40,8 @@ struct Walker {
     __syncthreads();
     slice = team.warp_sum(team.lane < team.WARPS ? s.segment[team.lane] : 0);
     const u64* slices = team.tell(slice);
-    before = 0, total = 0;
+    before = 0;
+    u64 total = 0;
 #pragma unroll
     for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
       if (cta < static_cast<int>(team.rank)) before += slices[cta];
@@ -39,17 +50,22 @@ struct Walker {
     return total;
   }
 
-  // The first token up to which weights exceed `number`, which is below the sum.
-  Found find(u64 number) {
+  // The first token up to which the weights of the last `sum` exceed `number`, which is below the sum.
+  Found find(Weights weights, u64 number) {
     SampleShared& s = team.s;
     bool here = before <= number && number - before < slice;
     if (threadIdx.x == 0) s.found = 0;
     __syncthreads();
     if (here) {
-      u64 first = before;
-      int warp = 0;
-      while (number - first >= s.segment[warp]) first += s.segment[warp++];
-      if (warp == team.warp) walk(number, first);
+      u64 segment = team.lane < team.WARPS ? s.segment[team.lane] : 0, through = segment;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        u64 other = __shfl_up_sync(0xffffffffu, through, step);
+        if (team.lane >= step) through += other;
+      }
+      u64 first = before + through - segment;
+      first = __shfl_sync(0xffffffffu, first, team.warp), segment = __shfl_sync(0xffffffffu, segment, team.warp);
+      if (first <= number && number - first < segment) walk(weights, number, first);
     }
     __syncthreads();
     const u64* all = team.tell(s.found, here);
@@ -61,14 +77,15 @@ struct Walker {
   }
 
  private:
-  void walk(u64 number, u64 first) {
+  void walk(Weights weights, u64 number, u64 first) {
+#pragma unroll 1
     for (int at = row.begin; at < row.end; at += 128) {
       int i = at + team.lane * 4;
       float x[4];
       row.read(i, x);
       u64 w[4], mine = 0;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) mine += w[j] = weight(x[j], row.first + i + j);
+      for (int j = 0; j < 4; ++j) mine += w[j] = weights.of(row, x[j], row.first + i + j);
       u64 through = mine;
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {
@@ -92,11 +109,3 @@ struct Walker {
     }
   }
 };
-
-template <int THREADS>
-__noinline__ int Selector<THREADS>::tie(float value, u64 n) {
-  auto weight = [&](float x, int) -> u64 { return x == value; };
-  Walker<THREADS, decltype(weight)> walker(team, row, weight);
-  walker.sum(value);
-  return walker.find(n - 1).id;
-}

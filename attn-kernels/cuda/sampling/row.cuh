@@ -86,12 +86,10 @@ inline float4 finished4(const SampleParams& p, Slice slice, int i, float4 x) {
   }
   return x;
 }
-// As a call, for what shared memory does not hold.
-__noinline__ float4 again4(const SampleParams& p, Slice slice, int i) {
-  return finished4(p, slice, i, raw4(p, slice, i));
-}
 
-template <int THREADS>
+// RESIDENT: shared memory holds the whole slice. Nothing in here may be called: what has an address is in local memory,
+// for which the shared memory of three CTAs leaves no cache.
+template <int THREADS, bool RESIDENT>
 struct Row {
   const SampleParams& p;
   float* resident;
@@ -111,7 +109,7 @@ struct Row {
 
   // Copies the segment to shared memory as far as it fits. Returns the greatest value.
   float load() {
-    constexpr int BATCH = THREADS > 256 ? 4 : 8;
+    constexpr int BATCH = 8;
     float most = NOT_ALLOWED;
     for (int at = begin; at < end; at += 128 * BATCH) {
       float4 raw[BATCH];
@@ -126,7 +124,7 @@ struct Row {
         int i = at + 128 * step + threadIdx.x % 32 * 4;
         float4 x = finished4(p, slice, i, raw[step]);
         most = fmaxf(most, fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)));
-        if (i < p.resident) *reinterpret_cast<float4*>(resident + i) = x;
+        if (RESIDENT || i < p.resident) *reinterpret_cast<float4*>(resident + i) = x;
       }
     }
     return most;
@@ -144,7 +142,11 @@ struct Row {
     }
   }
   void read(int i, float (&x)[4]) const {
-    float4 all = i < p.resident ? *reinterpret_cast<const float4*>(resident + i) : again4(p, slice, i);
+    float4 all;
+    if (RESIDENT || i < p.resident)
+      all = *reinterpret_cast<const float4*>(resident + i);
+    else
+      all = finished4(p, slice, i, raw4(p, slice, i));
     x[0] = all.x, x[1] = all.y, x[2] = all.z, x[3] = all.w;
     if (settled) {
 #pragma unroll

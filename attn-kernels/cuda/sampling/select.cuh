@@ -4,29 +4,12 @@
 #pragma once
 #include "sampling/row.cuh"
 
-// What a token counts in a selection.
-struct CountTokens {
-  template <class Row>
-  static u64 of(const Row&, float x) {
-    return x > NO_MASS;
-  }
-};
-struct AddMasses {
-  template <class Row>
-  static u64 of(const Row& row, float x) {
-    return row.mass(x);
-  }
-};
-
 // Where sums over falling bins reach a target.
 struct Crossing {
   bool found;
   unsigned bin;
   u64 before, within;
 };
-
-// Bins per factor of 2 of the probability, so that no token with mass is in the last.
-constexpr float BINS_PER_LOG2 = 28.f;
 
 // What weights are to add up to: a number, or a share of the sum of all.
 struct Target {
@@ -35,13 +18,23 @@ struct Target {
   u64 of(u64 sum) const { return number ? number : lang::sampling::share_target(sum, share); }
 };
 
-template <int THREADS>
+// A prefix that ends with a number of tokens of its last value; 0: with all of them.
+struct Prefix {
+  float value;
+  u64 ties;
+  bool found;
+};
+
+// Bins per factor of 2 of the probability, so that no token with mass is in the last.
+constexpr float BINS_PER_LOG2 = 28.f;
+
+template <int THREADS, class Row>
 struct Selector {
   Team<THREADS>& team;
-  const Row<THREADS> row;
+  const Row& row;
   SampleShared& s;
 
-  Selector(Team<THREADS>& t, const Row<THREADS>& of) : team(t), row(of), s(t.s) {}
+  Selector(Team<THREADS>& t, const Row& of) : team(t), row(of), s(t.s) {}
 
   // The bin of a value in the first histogram: it does not fall where the value rises.
   unsigned coarse_bin(float x) const {
@@ -67,7 +60,7 @@ struct Selector {
   }
 
   // Merges the histograms, of weights after `before`.
-  __noinline__ Crossing cross(u64 before, Target target, u64& total) {
+  Crossing cross(u64 before, Target target, u64& total) {
     cluster_sync();
     for (int i = threadIdx.x; i < BIN_SHARE; i += THREADS) {
       u64 sum = 0;
@@ -106,6 +99,7 @@ struct Selector {
       if (team.lane == 0) s.crossing[0] = 0;
       __syncwarp();
       if (first < goal && goal <= first + mine) {
+#pragma unroll 1
         for (int i = 0; i < OF_LANE; ++i) {
           u64 weight = s.merged[team.lane * OF_LANE + i];
           if (goal <= first + weight) {
@@ -125,18 +119,17 @@ struct Selector {
     for (int cta = 0; cta < CLUSTER_CTAS; ++cta)
       if (places[cta]) owner = cta;
     u64 place = places[owner];
-    // the next `tell` of any CTA is behind a barrier that all threads reach after they have read this
     Crossing at{place != 0, static_cast<unsigned>(place >> 1), 0, 0};
     if (at.found) at.before = *of_cta(&s.crossing[1], owner), at.within = *of_cta(&s.crossing[2], owner);
-    cluster_sync();
+    cluster_sync();  // before the owner's next crossing
     return at;
   }
 
   // A bound that at least `k` values reach: the k-th of the maxima of groups of threads, in the best CTA. `most`: the
   // greatest value of this thread.
-  __noinline__ float bound(float most, int k) {
+  float bound(float most, int k) {
     constexpr int GROUPS = THREADS < 256 ? THREADS : 256, LANES = THREADS / GROUPS;
-    if (k > GROUPS) return NOT_ALLOWED;
+    if (k > GROUPS) return NO_MASS;
     unsigned key = key_of(most);
 #pragma unroll
     for (int step = 1; step < LANES; step *= 2) key = max(key, __shfl_xor_sync(0xffffffffu, key, step));
@@ -146,84 +139,82 @@ struct Selector {
     if (threadIdx.x < GROUPS) {
       key = s.maxima[threadIdx.x];
       int greater = 0;
-#pragma unroll 8
-      for (int i = 0; i < GROUPS; ++i) greater += s.maxima[i] > key;
+#pragma unroll 4
+      for (int i = 0; i < GROUPS; i += 4) {
+        uint4 four = *reinterpret_cast<const uint4*>(s.maxima + i);
+        greater += (four.x > key) + (four.y > key) + (four.z > key) + (four.w > key);
+      }
       if (greater < k) atomicMin(&s.bound, key);
     }
     __syncthreads();
-    return value_of(team.cluster_greatest(s.bound));
+    return fmaxf(value_of(team.cluster_greatest(s.bound)), NO_MASS);
   }
 
   // The least or the greatest key of a coarse bin.
-  __noinline__ unsigned end_of_bin(unsigned bin, bool greatest) const {
+  unsigned end_of_bin(unsigned bin, bool greatest) const {
     // neither NaN nor an infinity
     unsigned low = FROM_PROBS ? 0x80800000u : 0x00800000u, high = key_of(row.greatest);
+#pragma unroll 1
     while (low < high) {
-      unsigned middle = low + (high - low) / 2;
-      if (greatest) {
-        ++middle;
-        if (coarse_bin(value_of(middle)) >= bin)
-          low = middle;
-        else
-          high = middle - 1;
-      } else if (coarse_bin(value_of(middle)) <= bin) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
+      unsigned middle = low + (high - low) / 2 + greatest;
+      unsigned at = coarse_bin(value_of(middle));
+      if (greatest ? at >= bin : at > bin)
+        low = middle + !greatest;
+      else
+        high = middle - greatest;
     }
     return low;
   }
 
-  // The prefix whose weights reach `target` of the sum of all weights that `within` has; `within` if they do not reach
-  // it. `floor`: no value below it is in the prefix, nor counts.
-  template <class Weight>
-  __noinline__ Cut select(Cut within, float floor, Target target, u64& total) {
-    const Row<THREADS> row = this->row;  // in registers
-    clear();
-    row.each([&](int i, const float(&x)[4]) {
-      if (!(fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])) >= floor)) return;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (!(x[j] >= floor) || !within.has(x[j], row.first + i + j)) continue;
-        u64 weight = Weight::of(row, x[j]);
-        if (weight) add(coarse_bin(x[j]), weight);
-      }
-    });
-    Crossing at = cross(0, target, total);
-    if (!at.found) return within;
-    u64 goal = target.of(total);
-    if (threadIdx.x == 0 || threadIdx.x == 32) s.maxima[threadIdx.x / 32] = end_of_bin(at.bin, threadIdx.x == 0);
-    __syncthreads();
-    unsigned high = s.maxima[0], low = s.maxima[1];
-    while (low < high) {
-      unsigned span = high - low;
-      int shift = max(32 - __clz(span) - 10, 0);
-      float least = fmaxf(value_of(low), floor), most = value_of(high);
+  // The prefix whose weights reach `target` of the sum of all weights that `within` has. Weights are 1 for `counts`, or
+  // masses. `floor`: no value below it is in the prefix, nor counts.
+  Prefix select(Cut within, float floor, bool counts, Target target, u64& total) {
+    float least = floor, most = lang::F32_INFINITY;
+    unsigned high = 0xffffffffu, low = 0;
+    int shift = 0;
+    bool first = true;
+    Crossing at{false, 0, 0, 0};
+#pragma unroll 1
+    do {
       clear();
       row.each([&](int i, const float(&x)[4]) {
+        if (!(fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])) >= least)) return;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          if (!(x[j] >= least && x[j] <= most) || !within.has(x[j], row.first + i + j)) continue;
-          // zero has two patterns of bits, and its key may be beyond the end that compares as equal
-          unsigned key = key_of(x[j]);
-          if (key < low || key > high) continue;
-          u64 weight = Weight::of(row, x[j]);
-          if (weight) add((high - key) >> shift, weight);
+          if (!(x[j] >= least && x[j] <= most && within.has(x[j], row.first + i + j))) continue;
+          u64 weight = counts ? x[j] > NO_MASS : row.mass(x[j]);
+          if (!weight) continue;
+          unsigned bin = coarse_bin(x[j]);
+          if (!first) {
+            // zero has two patterns of bits, and its key may be beyond the end that compares as equal
+            unsigned key = key_of(x[j]);
+            if (key < low || key > high) continue;
+            bin = (high - key) >> shift;
+          }
+          add(bin, weight);
         }
       });
       u64 sum;
-      at = cross(at.before, {goal, 0.f}, sum);
-      high -= at.bin << shift;
-      low = max(low, high - min(high, (1u << shift) - 1));
-    }
+      at = cross(at.before, target, sum);
+      if (first) {
+        total = sum;
+        if (!at.found) return {0.f, 0, false};
+        target.number = target.of(sum);
+        if (threadIdx.x == 0 || threadIdx.x == 32) s.maxima[threadIdx.x / 32] = end_of_bin(at.bin, threadIdx.x == 0);
+        __syncthreads();
+        high = s.maxima[0], low = s.maxima[1];
+        __syncthreads();
+        first = false;
+      } else {
+        high -= at.bin << shift;
+        low = max(low, high - min(high, (1u << shift) - 1));
+      }
+      shift = high > low ? max(32 - __clz(high - low) - 10, 0) : 0;
+      least = fmaxf(value_of(low), floor), most = value_of(high);
+    } while (low < high);
     float value = value_of(high);
-    u64 each = Weight::of(row, value);
-    u64 ties = (goal - at.before + each - 1) / each;
-    if (ties * each >= at.within) return {value, value == within.value ? within.id : ALL_IDS};
-    return {value, tie(value, ties)};
+    u64 each = counts ? 1 : row.mass(value);
+    u64 ties = (target.number - at.before + each - 1) / each;
+    return {value, ties * each >= at.within ? 0 : ties, true};
   }
-
-  // The id of the n-th token with a value, from 1.
-  __noinline__ int tie(float value, u64 n);
 };

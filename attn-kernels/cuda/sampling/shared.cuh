@@ -17,14 +17,17 @@ struct __align__(16) SampleShared {
   // Sums of 64 bits in two words: shared memory adds 32 bits at a time.
   unsigned low[BINS], high[BINS];
   u64 merged[BIN_SHARE];
+  unsigned maxima[256];
   // What each CTA tells all others; two, so that the next is written while this one is read.
   u64 told[2][2][CLUSTER_CTAS];
   u64 of_warp[2][MAX_WARPS];
   // Masses of the warps' segments of tokens.
   u64 segment[MAX_WARPS];
   u64 crossing[3];
-  unsigned maxima[256];
-  unsigned bound;
+  // The likeliest tokens, in the first CTA.
+  float top_values[MAX_TOP];
+  int top_ids[MAX_TOP];
+  unsigned bound, top_count;
   u64 found;
 };
 

@@ -51,6 +51,9 @@ pub struct AotOptions<'a> {
     /// How keys and values are stored (`AttentionOptions::stored`). It matters for variants with a `key_transform` or
     /// `value_transform`; other kernels are not embedded twice.
     pub stored: &'a [KvStored],
+    /// Whether kernels are those of batch-invariant attention (`AttentionOptions::fixed_split_size`, `true`), of any
+    /// other (`false`), or both.
+    pub row_invariant: &'a [bool],
     /// Whether to add the planner kernels (`Plan::update_on_device`): one for all variants without a tile class, and
     /// one for each other variant.
     pub device_plans: bool,
@@ -80,6 +83,7 @@ impl Default for AotOptions<'_> {
             groups: &[8, 16],
             decode: None,
             stored: &[KvStored::Raw],
+            row_invariant: &[false],
             device_plans: false,
             ops: &[],
             appends: false,

@@ -80,9 +80,11 @@ impl AotOptions<'_> {
         for ((&arch, &head_dim), (&head_dim_vo, &dtypes)) in
             product(pairs_of(archs, head_dims), pairs_of(self.head_dim_vo, dtypes))
         {
-            for (&kind, (&paged, &group)) in product(self.kinds.iter(), pairs_of(self.paged, self.groups)) {
+            let kinds = pairs_of(self.kinds, self.row_invariant);
+            for ((&kind, &row_invariant), (&paged, &group)) in product(kinds, pairs_of(self.paged, self.groups)) {
                 let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches);
-                let request = KernelTraitsRequest { head_dim_vo, paged, group, decode: self.decode, ..request };
+                let request = KernelTraitsRequest { row_invariant, decode: self.decode, ..request };
+                let request = KernelTraitsRequest { head_dim_vo, paged, group, ..request };
                 for request in backends_up_to(request, hooks) {
                     for (branch, group) in product(branches.iter(), request.decode_tiles().up_to(group).into_iter()) {
                         let request = KernelTraitsRequest { group, ..request };

@@ -206,3 +206,16 @@ fn sm90_prefill_runs_on_hopper_alone() {
         assert_eq!(other, traits, "{}", traits.describe());
     }
 }
+
+#[test]
+fn invariance_of_rows_changes_no_size_and_is_named() {
+    for kind in [KernelKind::Prefill, KernelKind::Decode] {
+        let of = |row_invariant| {
+            KernelTraits::choose(&KernelTraitsRequest { row_invariant, ..request(kind, 64) }).expect("a traits")
+        };
+        let (plain, invariant) = (of(false), of(true));
+        assert_eq!(KernelTraits { row_invariant: false, ..invariant }, plain);
+        assert_eq!(invariant.smem_bytes(), plain.smem_bytes());
+        assert!(invariant.describe().contains("row-invariant") && !plain.describe().contains("invariant"));
+    }
+}

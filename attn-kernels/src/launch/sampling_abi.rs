@@ -3,8 +3,8 @@
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
-/// Threads of a CTA that samples, where rows are few and where they are many.
-pub const SAMPLE_THREADS: [u32; 2] = [512, 256];
+/// Threads of a CTA that samples: where rows are few, where they are many, and where shared memory does not hold them.
+pub const SAMPLE_THREADS: [u32; 3] = [512, 256, 512];
 /// CTAs of a cluster that samples a row, where GPUs have clusters.
 pub const SAMPLE_CLUSTER: u32 = 8;
 
@@ -12,7 +12,7 @@ pub const SAMPLE_CLUSTER: u32 = 8;
 #[must_use]
 pub const fn sample_shared_bytes(ctas: u32) -> u32 {
     let bins = 1024;
-    (2 * 4 * bins + 8 * bins / ctas + 32 * ctas + 3 * 8 * 32 + 3 * 8 + 4 * 256 + 16).next_multiple_of(16)
+    (2 * 4 * bins + 8 * bins / ctas + 32 * ctas + 3 * 8 * 32 + 3 * 8 + 4 * 256 + 8 * 64 + 16).next_multiple_of(16)
 }
 
 /// The parameters of sampling. Arrays of rows may be null: then all rows have the value beside them.

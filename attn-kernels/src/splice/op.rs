@@ -81,7 +81,7 @@ impl Op {
             Op::Copy => &["attn_copy_16", "attn_copy_4", "attn_copy_2", "attn_copy_1"],
             Op::XPacked => &["attn_x_packed_4", "attn_x_packed_2", "attn_x_packed_1"],
             Op::Bits => &["attn_packbits", "attn_segment_packbits"],
-            Op::Sample { .. } => &["attn_sample_few", "attn_sample_many"],
+            Op::Sample { .. } => &["attn_sample_few", "attn_sample_many", "attn_sample_large"],
         }
     }
 }
@@ -161,10 +161,10 @@ fn rows_block(from: Dtype, to: Dtype, to_pool: bool) -> String {
 }
 
 fn sample_block(from: Dtype, source: Source, cluster: bool) -> String {
-    let (ctas, [few, many]) = (if cluster { SAMPLE_CLUSTER } else { 1 }, SAMPLE_THREADS);
+    let (ctas, [few, many, large]) = (if cluster { SAMPLE_CLUSTER } else { 1 }, SAMPLE_THREADS);
     format!(
         "#define CLUSTER_SIZE {ctas}\nconstexpr int CLUSTER_CTAS = CLUSTER_SIZE;\nconstexpr int SAMPLE_FEW = {few};\n\
-         constexpr int SAMPLE_MANY = {many};\nconstexpr int SAMPLE_SHARED_BYTES = {};\n\
+         constexpr int SAMPLE_MANY = {many};\nconstexpr int SAMPLE_LARGE = {large};\nconstexpr int SAMPLE_SHARED_BYTES = {};\n\
          constexpr bool FROM_PROBS = {};\nusing SampleElem = {};\n",
         sample_shared_bytes(ctas),
         source == Source::Probs,

@@ -11,6 +11,7 @@
 
 mod accept;
 mod admit;
+mod allocation;
 mod check;
 mod choice;
 mod command;
@@ -23,7 +24,6 @@ mod limits;
 mod prompt_lookup;
 mod refused;
 mod request;
-mod room;
 mod schedule;
 mod shared;
 mod stats;
@@ -74,7 +74,7 @@ pub struct Engine<M> {
     /// Whether a choice was preempted in this step.
     has_preempted: bool,
     stats: EngineStats,
-    // memory of one step: the places of its choices, its new tokens, and the keys that its requests see
+    // memory of one step: which choices it has, its new tokens, and the keys that its requests see
     picked: Vec<usize>,
     tokens: Vec<u32>,
     endless: Vec<Option<Endless>>,
@@ -154,7 +154,7 @@ impl<M: Model> Engine<M> {
         events.append(&mut self.outbox);
         self.schedule(events);
         self.picked.clear();
-        let is_picked = |&place: &usize| self.running[place].scheduled > 0;
+        let is_picked = |&index: &usize| self.running[index].scheduled > 0;
         self.picked.extend((0..self.running.len()).filter(is_picked));
         if self.picked.is_empty() {
             self.fail_oldest(events);

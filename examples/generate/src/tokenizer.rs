@@ -32,14 +32,15 @@ pub struct ChatMessage {
 
 /// The tokenizer of a model: byte-level BPE as in GPT-2, with digits apart (SmolLM).
 pub struct Tokenizer {
-    inner: Inner,
+    inner: Encoder,
     /// The bytes of each token; none for a control token.
     bytes: Vec<Box<[u8]>>,
     template: Option<String>,
     eos: u32,
 }
 
-type Inner = TokenizerImpl<ModelWrapper, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
+type Encoder =
+    TokenizerImpl<ModelWrapper, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
 
 impl std::fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -150,7 +151,7 @@ fn build(
     tokens: &[&str],
     merges: &[(&str, &str)],
     control: impl Fn(usize) -> bool,
-) -> Result<Inner, tokenizers::Error> {
+) -> Result<Encoder, tokenizers::Error> {
     let vocab = tokens.iter().zip(0u32..).map(|(token, id)| ((*token).to_owned(), id));
     let merges = merges.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     let model = BPE::builder().vocab_and_merges(vocab.collect::<tokenizers::models::bpe::Vocab>(), merges).build()?;

@@ -29,8 +29,8 @@ fn gpu() -> Option<Engine> {
     }
 }
 
-fn cuda(engine: &Engine, batch_invariant: bool, residual: Dtype) -> CudaMath {
-    let options = CudaMathOptions { batch_invariant, residual, ..CudaMathOptions::default() };
+fn cuda(engine: &Engine, invariant: bool, residual: Dtype) -> CudaMath {
+    let options = CudaMathOptions { fixed_rows: invariant, residual, ..CudaMathOptions::default() };
     CudaMath::new(engine, options).expect("kernels and cuBLASLt")
 }
 
@@ -186,7 +186,7 @@ struct Small {
 }
 
 impl Small {
-    fn new(math: Box<dyn Math>, batch_invariant: bool) -> Self {
+    fn new(math: Box<dyn Math>, invariant: bool) -> Self {
         let options = ForwardOptions {
             step_tokens: 128,
             step_sequences: 16,
@@ -194,7 +194,7 @@ impl Small {
             pages: 64,
             page_size: 16,
             cache_dtype: None,
-            fixed_split_size: batch_invariant.then_some(64),
+            fixed_split_size: invariant.then_some(64),
         };
         let weights = LlamaWeights::load(&CONFIG, &MadeUp, &*math).expect("memory");
         let forward = Forward::new(&CONFIG, weights, &options, &*math).expect("kernels");
@@ -268,12 +268,12 @@ fn a_text_has_the_same_bits_in_every_chunking() {
 fn steps_agree_with_those_of_the_cpu() {
     let Some(engine) = gpu() else { return };
     let want = conversation(&mut Small::new(Box::new(CpuMath::new().expect("the CPU")), false), 5);
-    for (batch_invariant, residual) in [(false, Dtype::F32), (false, Dtype::F16), (true, Dtype::F32)] {
-        let math = Box::new(cuda(&engine, batch_invariant, residual));
-        let got = conversation(&mut Small::new(math, batch_invariant), 5);
+    for (invariant, residual) in [(false, Dtype::F32), (false, Dtype::F16), (true, Dtype::F32)] {
+        let math = Box::new(cuda(&engine, invariant, residual));
+        let got = conversation(&mut Small::new(math, invariant), 5);
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
             let error = error(got, want);
-            assert!(error < 1e-2, "logits {step}, invariant {batch_invariant}, residual {residual}: {error}");
+            assert!(error < 1e-2, "logits {step}, invariant {invariant}, residual {residual}: {error}");
         }
     }
 }

@@ -145,9 +145,9 @@ fn a_small_file_is_sound() {
 
     // characters of several tokens come whole, and what cannot become one is replaced
     let mut stream = tokenizer.stream();
-    let pieces: Vec<String> = tokens.iter().map(|&token| stream.push(token)).collect();
-    assert_eq!(pieces.concat(), "the 12é🙂");
-    assert!(pieces.iter().all(|piece| !piece.contains('\u{fffd}')));
+    let texts_of: Vec<String> = tokens.iter().map(|&token| stream.push(token)).collect();
+    assert_eq!(texts_of.concat(), "the 12é🙂");
+    assert!(texts_of.iter().all(|text| !text.contains('\u{fffd}')));
     let smile = tokenizer.encode("🙂").unwrap();
     let mut stream = tokenizer.stream();
     assert_eq!((stream.push(smile[0]), stream.push(smile[1])), (String::new(), String::new()));

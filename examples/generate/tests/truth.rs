@@ -21,7 +21,6 @@ fn the_model_is_that_of_the_truth() {
             last = logits.last().unwrap().clone();
         }
         let perplexity = (-sum / (text.ids.len() - 1) as f64).exp();
-        println!("{} tokens: perplexity {perplexity}, the truth's is {}", text.ids.len(), text.perplexity);
         assert!((perplexity / text.perplexity - 1.0).abs() < 1e-4, "{perplexity} {}", text.perplexity);
         for &(token, logit) in &text.top5 {
             assert!((last[token as usize] - logit).abs() < 2e-3, "{} {logit}", last[token as usize]);
@@ -55,7 +54,6 @@ fn the_model_is_that_of_the_truth() {
         }
         run.step(&mut sequences, &new.iter().map(|new| &new[..]).collect::<Vec<_>>(), &[0, 1, 2, 3]);
     }
-    println!("logits of greedy tokens within {worst}");
     assert!(worst < 5e-3, "{worst}");
     drop(sequences);
     assert_eq!(run.model_pages_used(), 0);

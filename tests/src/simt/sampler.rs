@@ -12,9 +12,6 @@ use libloading::Library;
 use super::{compile::on_host, kernel::FIBERS};
 use crate::host::library;
 
-/// Threads of a CTA here: few, so that each has many tokens.
-const THREADS: u32 = 64;
-
 /// The sampling kernel of a type of rows.
 #[derive(Debug)]
 pub struct HostSampler {
@@ -31,10 +28,15 @@ impl HostSampler {
         let op = Op::Sample { from, source, cluster: false };
         let arch = "75".parse().expect("an architecture");
         let source = OpSource::build(op, arch).expect("a template").text;
-        let threads = |count: u32| format!("SAMPLE_MANY = {count};");
-        let (before, after) = (threads(SAMPLE_THREADS[1]), threads(THREADS));
-        assert!(source.contains(&before));
-        let source = on_host(&source.replace(&before, &after));
+        // few threads, so that each has many tokens
+        let [_, many, large] = SAMPLE_THREADS;
+        let fewer = [("MANY", many, 64), ("LARGE", large, 96)];
+        let source = fewer.into_iter().fold(source, |text, (name, of, to)| {
+            let [of, to] = [of, to].map(|count: u32| format!("SAMPLE_{name} = {count};"));
+            assert!(text.contains(&of));
+            text.replace(&of, &to)
+        });
+        let source = on_host(&source);
         let text = [FIBERS, include_str!("cuda.cpp"), &source, include_str!("sampler.cpp")];
         HostSampler { library: library(folder, &text.concat()) }
     }

@@ -3,7 +3,7 @@
 use attn_core::{
     dtype::Dtype,
     ops::{Array, ArrayMut, Number},
-    sampling::{FilterOrder, LogProbs, PerRow, SampleOut, SamplingParams, Source, check},
+    sampling::{FilterOrder, Keep, LogProbs, PerRow, SampleOut, SamplingParams, Source, check},
     tensor::{TensorMut, TensorRef},
 };
 
@@ -67,6 +67,26 @@ pub fn sample(
         ("top.log_probs", top.and_then(|top| top.log_probs.owner())),
     ];
     launch(stream, source, tensor, params, sizes, &writes, kernel)
+}
+
+/// As [`attn_core::sampling::keep()`]. A row of `indices` out of range is 0, or -inf.
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn keep_filtered(
+    stream: &CudaStream,
+    source: Source,
+    tensor: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    what: Keep,
+    out: &TensorMut<'_>,
+) -> Result<(), CudaError> {
+    let sizes = check::check_keep(source, tensor, params, out)?;
+    let mut kernel = inputs(source, tensor, params, sizes)?;
+    keep(&mut kernel, "out", out)?;
+    kernel.keeps_logits = i32::from(what == Keep::Logits);
+    launch(stream, source, tensor, params, sizes, &[("out", out.owner())], kernel)
 }
 
 /// Compiles and loads the kernels for rows of a type, so that the first call can be captured.
@@ -205,7 +225,12 @@ impl Shape {
         let resident = slice.min((max_smem - shared) / 4 / STEP * STEP);
         // many threads a row hide latency until rows fill the device
         let few = sizes.rows as u64 * u64::from(ctas) <= 2 * u64::from(multiprocessors);
-        Shape { ctas, slice, resident, smem: shared + 4 * resident, kernel: usize::from(!few) }
+        let kernel = match (resident == slice, few) {
+            (true, true) => 0,
+            (true, false) => 1,
+            (false, _) => 2,
+        };
+        Shape { ctas, slice, resident, smem: shared + 4 * resident, kernel }
     }
 }
 
@@ -223,9 +248,9 @@ mod tests {
         // three CTAs an SM, each of which the driver adds 1 KiB to
         assert!(3 * (large.smem + 1024) <= 228 * 1024);
         assert_eq!(on(true, 227, 1, 128_256).kernel, 0);
-        assert_eq!(on(true, 227, 1, 111), Shape { ctas: 1, slice: 128, resident: 128, smem: 18_768, kernel: 0 });
+        assert_eq!(on(true, 227, 1, 111), Shape { ctas: 1, slice: 128, resident: 128, smem: 19_280, kernel: 0 });
         let small = on(false, 64, 512, 128_256);
-        assert_eq!((small.ctas, small.slice, small.resident), (1, 128_256, 11_776));
+        assert_eq!((small.ctas, small.slice, small.resident, small.kernel), (1, 128_256, 11_520, 2));
         assert!(small.smem <= 64 * 1024);
         assert_eq!(on(false, 64, 1, 0).slice, 0);
     }

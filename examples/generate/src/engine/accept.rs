@@ -16,7 +16,7 @@ use crate::{
 impl<M: Model> Engine<M> {
     /// Adds the tokens of a step to their texts.
     pub(super) fn accept(&mut self, mut sampled: Vec<Sampled>, events: &mut Vec<RequestEvent>) {
-        self.step.commit(&mut Picked { running: &mut self.running, places: &self.picked });
+        self.step.commit(&mut Picked { running: &mut self.running, indices: &self.picked });
         let mut sampled = sampled.drain(..);
         let mut born = Vec::new();
         for index in 0..self.picked.len() {

@@ -44,6 +44,8 @@ impl<M: Model> Engine<M> {
         if ended.is_empty() {
             return;
         }
+        // what they computed may be a prefix of what waits
+        self.blocked = None;
         let mut ended = ended.into_iter();
         while let Some(mut choice) = ended.next() {
             self.release(&mut choice);
@@ -61,8 +63,8 @@ impl<M: Model> Engine<M> {
     pub(super) fn fail_step(&mut self, error: &Error) {
         // its page copies are for choices that end now
         self.step.commit::<[Sequence]>(&mut []);
-        for &place in &self.picked {
-            self.failures.push((self.running[place].job.id, error.to_string()));
+        for &index in &self.picked {
+            self.failures.push((self.running[index].job.id, error.to_string()));
         }
     }
 

@@ -21,14 +21,14 @@ use crate::model::{Model, ModelLimits};
 /// Once the last handle is dropped, the thread ends when the requests that it has are done.
 #[derive(Clone, Debug)]
 pub struct EngineHandle {
-    inner: Arc<Inner>,
+    thread: Arc<EngineThread>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct EngineThread {
     shared: Arc<Shared>,
     commands: mpsc::Sender<Command>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    join: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl EngineHandle {
@@ -41,8 +41,8 @@ impl EngineHandle {
         let shared = Arc::new(Shared::new(engine.limits().clone(), engine.stats()));
         let (commands, received) = mpsc::channel();
         let worker = Worker::new(engine, received, Arc::clone(&shared));
-        let thread = thread::Builder::new().name("engine".into()).spawn(move || worker.run())?;
-        Ok(EngineHandle { inner: Arc::new(Inner { shared, commands, thread: Mutex::new(Some(thread)) }) })
+        let join = thread::Builder::new().name("engine".into()).spawn(move || worker.run())?;
+        Ok(EngineHandle { thread: Arc::new(EngineThread { shared, commands, join: Mutex::new(Some(join)) }) })
     }
 
     /// Hands a request to the engine. It never blocks.
@@ -51,7 +51,7 @@ impl EngineHandle {
     ///
     /// [`Refused`] says why the request is not run.
     pub fn submit(&self, request: Request) -> Result<RequestStream, Refused> {
-        let Inner { shared, commands, .. } = &*self.inner;
+        let EngineThread { shared, commands, .. } = &*self.thread;
         shared.limits.check(&request)?;
         let id = shared.enter()?;
         let (events, received) = unbounded_channel();
@@ -64,19 +64,19 @@ impl EngineHandle {
     /// The counts after the last step.
     #[must_use]
     pub fn stats(&self) -> EngineStats {
-        self.inner.shared.stats()
+        self.thread.shared.stats()
     }
 
     /// What the model can do.
     #[must_use]
     pub fn model_limits(&self) -> ModelLimits {
-        self.inner.shared.limits.model
+        self.thread.shared.limits.model
     }
 
     /// The pages of the KV cache.
     #[must_use]
     pub fn pages(&self) -> &Pages {
-        &self.inner.shared.limits.pages
+        &self.thread.shared.limits.pages
     }
 
     /// Whether requests are taken: neither shut down nor failed.
@@ -85,25 +85,25 @@ impl EngineHandle {
     ///
     /// [`Refused::ShuttingDown`] or [`Refused::Stopped`].
     pub fn health(&self) -> Result<(), Refused> {
-        self.inner.shared.is_open()
+        self.thread.shared.is_open()
     }
 
     /// Takes no more requests, and waits until those that it has are done. What is left after `grace` is cancelled.
     /// The engine and its model are dropped then. It blocks the thread.
     pub fn shutdown(&self, grace: Duration) {
-        self.inner.shared.close();
+        self.thread.shared.close();
         // a grace beyond the clock is none
         let deadline = Instant::now().checked_add(grace);
-        let _ = self.inner.commands.send(Command::Close { deadline });
-        let thread = self.inner.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        let _ = self.thread.commands.send(Command::Close { deadline });
+        let join = self.thread.join.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(join) = join {
             // the thread catches panics and says so to its requests
-            let _ = thread.join();
+            let _ = join.join();
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for EngineThread {
     fn drop(&mut self) {
         let _ = self.commands.send(Command::Close { deadline: None });
     }

@@ -9,27 +9,27 @@ use crate::{
     sampling::Sampled,
 };
 
-/// The choices of a step, by their places among those that run.
+/// The choices of a step, by their indices among those that run.
 pub(super) struct Picked<'a> {
     pub(super) running: &'a mut [Choice],
-    pub(super) places: &'a [usize],
+    pub(super) indices: &'a [usize],
 }
 
 impl BlockSource for Picked<'_> {
     fn sequences(&self) -> usize {
-        self.places.len()
+        self.indices.len()
     }
     fn pages(&self, sequence: usize) -> &[PageId] {
-        self.running[self.places[sequence]].sequence.page_ids()
+        self.running[self.indices[sequence]].sequence.page_ids()
     }
     fn tokens(&self, sequence: usize) -> usize {
-        self.running[self.places[sequence]].sequence.len()
+        self.running[self.indices[sequence]].sequence.len()
     }
     fn new_tokens(&self, sequence: usize) -> usize {
-        self.running[self.places[sequence]].sequence.new_tokens()
+        self.running[self.indices[sequence]].sequence.new_tokens()
     }
     fn commit(&mut self) {
-        self.places.iter().for_each(|&place| self.running[place].sequence.commit());
+        self.indices.iter().for_each(|&index| self.running[index].sequence.commit());
     }
 }
 
@@ -37,8 +37,8 @@ impl<M: Model> Engine<M> {
     /// Builds the step and runs it. The tokens that were drawn are in the order of the step, and for each choice in the
     /// order of its rows.
     pub(super) fn launch(&mut self) -> Result<Vec<Sampled>, Error> {
-        self.step.build(&Picked { running: &mut self.running, places: &self.picked })?;
-        let mut picked = self.picked.iter().map(|&place| &self.running[place]);
+        self.step.build(&Picked { running: &mut self.running, indices: &self.picked })?;
+        let mut picked = self.picked.iter().map(|&index| &self.running[index]);
         if self.config.cascade && self.picked.len() > 1 && !picked.any(Choice::is_endless) {
             self.step.choose_levels(&ReadCost::default());
         }

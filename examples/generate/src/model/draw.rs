@@ -17,8 +17,8 @@ pub trait Draw: Send + fmt::Debug {
     /// More rows than there is memory for; parameters out of their ranges; failures of the device.
     fn upload(&mut self, stream: &Stream, rows: &[SampleRow<'_>], padded: usize) -> Result<(), Error>;
 
-    /// Launches the draws from the first `rows` rows of the logits. It neither allocates nor waits nor decides by values,
-    /// so a CUDA graph can capture it.
+    /// Launches the draws from the first `rows` rows of the logits. It neither allocates nor waits nor decides by
+    /// values, so a CUDA graph can capture it.
     ///
     /// # Errors
     ///

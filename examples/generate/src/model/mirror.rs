@@ -7,8 +7,8 @@ use attn::{
 
 use crate::Error;
 
-/// An array on a device, and what the host knows of it. Values that are there already are not copied again: in decoding,
-/// most arrays of a step are those of the step before.
+/// An array on a device, and what the host knows of it. Values that are there already are not copied again: in
+/// decoding, most arrays of a step are those of the step before.
 #[derive(Debug)]
 pub struct Mirror<T> {
     numbers: Numbers<T>,

@@ -15,8 +15,8 @@ use crate::{Error, sampling::Sampled};
 
 /// A model on a device, with the plans and graphs of its steps. It owns all memory that the graphs use.
 ///
-/// A step of decoding is one in which each sequence has one new token. On a CUDA device it is a few small copies and the
-/// launch of one graph, which also draws the tokens. On the CPU there are no graphs.
+/// A step of decoding is one in which each sequence has one new token. On a CUDA device it is a few small copies and
+/// the launch of one graph, which also draws the tokens. On the CPU there are no graphs.
 #[derive(Debug)]
 pub struct ModelRunner<D> {
     // dropped first: the graphs use the other fields

@@ -171,8 +171,8 @@ impl Draw for Sampler {
             _ => (self.rare.top_ids.to_vec()?, self.rare.top_log_probs.to_vec()?),
         };
         let of_row = |(row, sample): (usize, &SampleRow<'_>)| {
-            let places = row * top..row * top + top.min(sample.params.top_logprobs);
-            let tokens = places.map(|i| (top_ids[i], top_log_probs[i])).filter(|&(id, _)| id >= 0);
+            let of_sample = row * top..row * top + top.min(sample.params.top_logprobs);
+            let tokens = of_sample.map(|i| (top_ids[i], top_log_probs[i])).filter(|&(id, _)| id >= 0);
             // -1 becomes a token outside of the vocabulary
             let (token, logprob) = (ids[row] as u32, log_probs[row]);
             Sampled { token, logprob, top: tokens.map(|(id, lp)| (id as u32, lp)).collect() }

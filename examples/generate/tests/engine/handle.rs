@@ -88,7 +88,7 @@ fn many_threads_share_an_engine() {
             for round in 0..10 {
                 let request = request(1 + (thread + round) % 30, 5 + round as usize);
                 let mut stream = handle.submit(request.clone()).expect("a place");
-                if (thread + round) % 4 == 0 {
+                if (thread + round).is_multiple_of(4) {
                     // a client that goes away after some events, or before any
                     (0..round).for_each(|_| drop(stream.blocking_recv()));
                     continue;

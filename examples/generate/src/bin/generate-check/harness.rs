@@ -40,15 +40,15 @@ pub(crate) struct Harness<D> {
 /// How the model computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
-    batch_invariant: bool,
+    invariant: bool,
     few_rows: usize,
     residual: Dtype,
 }
 
 impl Mode {
-    pub(crate) fn of(options: &Options, batch_invariant: bool) -> Self {
+    pub(crate) fn of(options: &Options, invariant: bool) -> Self {
         Mode {
-            batch_invariant,
+            invariant,
             few_rows: options.few_rows,
             residual: if options.half_residual { Dtype::F16 } else { Dtype::F32 },
         }
@@ -61,11 +61,11 @@ impl<D: Draw> Harness<D> {
         mode: Mode,
         draw: impl FnOnce(&Engine, usize) -> Result<D, Error>,
     ) -> Result<Self, Error> {
-        let Mode { batch_invariant, few_rows, residual } = mode;
+        let Mode { invariant, few_rows, residual } = mode;
         let engine = if options.cpu { Engine::cpu() } else { Engine::cuda(0)? };
         let math: Box<dyn Math> = match options.cpu {
             true => Box::new(CpuMath::new()?),
-            false => Box::new(CudaMath::new(&engine, CudaMathOptions { batch_invariant, few_rows, residual })?),
+            false => Box::new(CudaMath::new(&engine, CudaMathOptions { fixed_rows: invariant, few_rows, residual })?),
         };
         let file = Gguf::open(&options.model)?;
         let config = file.config()?;
@@ -77,7 +77,7 @@ impl<D: Draw> Harness<D> {
             pages: PAGES,
             page_size: PAGE_SIZE,
             cache_dtype: None,
-            fixed_split_size: batch_invariant.then_some(1024),
+            fixed_split_size: invariant.then_some(1024),
         };
         let forward = Forward::new(&config, weights, &sizes, &*math)?;
         let draw = draw(&engine, config.vocab)?;

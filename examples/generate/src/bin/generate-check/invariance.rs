@@ -36,11 +36,11 @@ pub(crate) fn check(options: &Options, truth: &Truth) -> Result<usize, Error> {
 /// turns.
 fn beside(harness: &mut Harness<NoDraw>, text: &[u32], truth: &Truth) -> Result<Vec<Vec<f32>>, Error> {
     let (mut logits, mut sequence) = (Vec::new(), Sequence::new(&harness.pages));
-    for (turn, chunk) in text.chunks(STEP_SEQUENCES / 2).enumerate() {
-        let prompt = &truth.prompts[turn % truth.prompts.len()].ids;
+    for (number, chunk) in text.chunks(STEP_SEQUENCES / 2).enumerate() {
+        let prompt = &truth.prompts[number % truth.prompts.len()].ids;
         let prompt = &prompt[..prompt.len().min(STEP_SEQUENCES / 2)];
         let other = Sequence::new(&harness.pages);
-        if turn % 2 == 0 {
+        if number % 2 == 0 {
             let mut sequences = [sequence, other];
             logits.extend_from_slice(&harness.logits(&mut sequences, &[chunk, prompt])?[..chunk.len()]);
             [sequence, _] = sequences;

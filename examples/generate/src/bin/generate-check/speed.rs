@@ -75,8 +75,8 @@ fn decode<D: Draw>(harness: &mut Harness<D>, batch: usize, how: &str) -> Result<
     let rate = (batch * whole.len()) as f64 / all.as_secs_f64();
     let [tables, uploads, launches, whole] = [tables, uploads, launches, whole].map(median);
     println!(
-        "  batch {batch}{how}: {rate:.0} tokens/s, a step {whole:.1} us; host: tables {tables:.1}, uploads {uploads:.1}, \
-         plan and graph {launches:.1} us"
+        "  batch {batch}{how}: {rate:.0} tokens/s, a step {whole:.1} us; host: tables {tables:.1}, \
+         uploads {uploads:.1}, plan and graph {launches:.1} us"
     );
     Ok(())
 }

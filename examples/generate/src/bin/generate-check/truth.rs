@@ -82,8 +82,8 @@ pub(crate) fn check(options: &Options, truth: &Truth) -> Result<usize, Error> {
     Ok(wrong + greedy(options, truth)?)
 }
 
-/// Decodes all prompts together, by the tokens that are drawn. Returns how many texts leave the truth's where its margin
-/// is not small.
+/// Decodes all prompts together, by the tokens that are drawn. Returns how many texts leave the truth's where its
+/// margin is not small.
 fn greedy(options: &Options, truth: &Truth) -> Result<usize, Error> {
     let mut harness =
         Harness::new(options, Mode::of(options, false), |engine, vocab| Sampler::new(engine, STEP_SEQUENCES, vocab))?;

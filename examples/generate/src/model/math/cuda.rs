@@ -1,5 +1,5 @@
-//! The mathematics on CUDA: weights and activations in f16, products by cuBLASLt with f32 sums, and element-wise kernels
-//! in CUDA C++ that the library compiles.
+//! The mathematics on CUDA: weights and activations in f16, products by cuBLASLt with f32 sums, and kernels in CUDA C++
+//! that the library compiles.
 
 mod blas;
 mod elementwise;
@@ -19,7 +19,7 @@ use products::Products;
 pub struct CudaMathOptions {
     /// Products have a fixed number of rows and one algorithm each, which does not split the sum: a row's bits do not
     /// depend on the rows beside it.
-    pub batch_invariant: bool,
+    pub fixed_rows: bool,
     /// Products of up to this many rows, 4 at most, run a kernel of this program, and others cuBLASLt's. In
     /// batch-invariant mode all are cuBLASLt's.
     pub few_rows: usize,
@@ -29,7 +29,7 @@ pub struct CudaMathOptions {
 
 impl Default for CudaMathOptions {
     fn default() -> Self {
-        CudaMathOptions { batch_invariant: false, few_rows: elementwise::FEW_ROWS, residual: Dtype::F32 }
+        CudaMathOptions { fixed_rows: false, few_rows: elementwise::FEW_ROWS, residual: Dtype::F32 }
     }
 }
 
@@ -55,8 +55,8 @@ impl CudaMath {
             engine: engine.clone(),
             stream: Arc::new(engine.stream()?),
             elementwise: Elementwise::new(engine)?,
-            products: Products::new(engine, options.batch_invariant)?,
-            few_rows: if options.batch_invariant { 0 } else { options.few_rows.min(elementwise::FEW_ROWS) },
+            products: Products::new(engine, options.fixed_rows)?,
+            few_rows: if options.fixed_rows { 0 } else { options.few_rows.min(elementwise::FEW_ROWS) },
             residual: options.residual,
         })
     }

@@ -138,7 +138,7 @@ fn dots<S: Simd, const W: usize, const X: usize>(simd: S, weights: [&[f32]; W], 
 
 /// Whole vectors of rows of equal length, and the rest of each.
 #[inline(always)]
-fn split<'a, S: Simd, const N: usize>(rows: [&'a [f32]; N]) -> ([&'a [S::f32s]; N], [&'a [f32]; N]) {
+fn split<S: Simd, const N: usize>(rows: [&[f32]; N]) -> ([&[S::f32s]; N], [&[f32]; N]) {
     let (mut vectors, mut rests): ([&[S::f32s]; N], [&[f32]; N]) = ([&[]; N], [&[]; N]);
     for (i, row) in rows.iter().enumerate() {
         let (whole, rest) = S::as_simd_f32s(row);

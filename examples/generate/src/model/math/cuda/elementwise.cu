@@ -1,5 +1,5 @@
-// What a step of a Llama does beside products and attention. Rows have a multiple of 8 elements, and one thread has 8 of
-// them: 16 bytes of f16. What depends on a row alone is computed in the same order in every batch.
+// What a step of a Llama does beside products and attention. Rows have a multiple of 8 elements, and one thread has 8
+// of them: 16 bytes of f16. What depends on a row alone is computed in the same order in every batch.
 
 struct Eight {
   float x[8];

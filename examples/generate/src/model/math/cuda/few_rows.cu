@@ -1,5 +1,5 @@
-// Products of a few rows with a weight matrix. Weights are read once, by one warp for each output, which needs no second
-// kernel to add partial sums. `elementwise.cu` comes before this text.
+// Products of a few rows with a weight matrix. Weights are read once, by one warp for each output, which needs no
+// second kernel to add partial sums. `elementwise.cu` comes before this text.
 
 template <>
 inline float from_float<float>(float x) {

@@ -30,7 +30,7 @@ pub(super) struct Products {
     chosen: HashMap<Shape, Product>,
     handle: Handle,
     workspace: DeviceBuffer,
-    batch_invariant: bool,
+    fixed_rows: bool,
     /// Of the engine's device; cuBLASLt uses the context that is current.
     context: Arc<CudaContext>,
 }
@@ -54,17 +54,17 @@ struct Product {
 }
 
 impl Products {
-    pub(super) fn new(engine: &Engine, batch_invariant: bool) -> Result<Self, Error> {
+    pub(super) fn new(engine: &Engine, fixed_rows: bool) -> Result<Self, Error> {
         let context = CudaContext::new(engine.device().ok_or_else(on_cpu)?.ordinal() as usize).map_err(no_context)?;
         let (handle, workspace) = (blas::handle()?, engine.alloc(Dtype::F16, WORKSPACE / 2)?);
-        Ok(Products { chosen: HashMap::new(), handle, workspace, batch_invariant, context })
+        Ok(Products { chosen: HashMap::new(), handle, workspace, fixed_rows, context })
     }
 
     /// Chooses the algorithms for up to `max_rows` rows.
     pub(super) fn prepare(&mut self, matrix: &Matrix, max_rows: usize) -> Result<(), Error> {
         self.bind()?;
         let mut rows: Vec<usize> = (1..=max_rows).map(|rows| self.padded_rows(rows)).collect();
-        rows.iter_mut().filter(|_| self.batch_invariant).for_each(|rows| *rows = TILE);
+        rows.iter_mut().filter(|_| self.fixed_rows).for_each(|rows| *rows = TILE);
         rows.dedup();
         for rows in rows {
             for to_f32 in [false, true] {
@@ -76,7 +76,7 @@ impl Products {
 
     /// The rows that a product of `rows` rows computes, if there is memory for them.
     pub(super) fn padded_rows(&self, rows: usize) -> usize {
-        padded_rows(rows, self.batch_invariant)
+        padded_rows(rows, self.fixed_rows)
     }
 
     /// As [`Math::linear`](super::Math::linear).
@@ -97,12 +97,12 @@ impl Products {
         let most = (x.elements() / inputs).min(out.elements() / outputs);
         let padded = self.padded_rows(rows);
         // the fixed size of batch-invariant products is a must, other padding is not
-        let rows = if padded <= most || self.batch_invariant { padded } else { rows };
+        let rows = if padded <= most || self.fixed_rows { padded } else { rows };
         let [values, x] = [f16(values)?.tensor(&[outputs, inputs])?, f16(x)?.tensor(&[rows, inputs])?]
             .map(|tensor| tensor.device_ptr().unwrap_or(0));
         let out = out.tensor_mut(&[rows, outputs])?.device_ptr().unwrap_or(0);
         self.bind()?;
-        let at_once = if self.batch_invariant { TILE } else { rows.max(1) };
+        let at_once = if self.fixed_rows { TILE } else { rows.max(1) };
         let shape = Shape { outputs, inputs, rows: at_once, to_f32 };
         for first in (0..rows).step_by(at_once) {
             let x = x + (first * inputs * 2) as u64;
@@ -157,7 +157,7 @@ impl Products {
     /// How a shape is computed, by cuBLASLt's heuristics when it is first asked for.
     fn choose(&mut self, shape: Shape) -> Result<&Product, Error> {
         if !self.chosen.contains_key(&shape) {
-            let product = Product::new(&self.handle, shape, !self.batch_invariant)?;
+            let product = Product::new(&self.handle, shape, !self.fixed_rows)?;
             self.chosen.insert(shape, product);
         }
         Ok(&self.chosen[&shape])
@@ -195,8 +195,8 @@ impl Product {
     }
 }
 
-fn padded_rows(rows: usize, batch_invariant: bool) -> usize {
-    if rows < TILE && !batch_invariant { rows.next_power_of_two() } else { rows.next_multiple_of(TILE) }
+fn padded_rows(rows: usize, fixed_rows: bool) -> usize {
+    if rows < TILE && !fixed_rows { rows.next_power_of_two() } else { rows.next_multiple_of(TILE) }
 }
 
 fn no_context(error: DriverError) -> Error {
