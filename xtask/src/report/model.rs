@@ -29,8 +29,8 @@ pub(super) fn tables(sections: &[Section]) -> Result<String> {
                 let [on, off] = sides(row)?;
                 let _ = write!(
                     out,
-                    "\n## {}{}\n\n| case | {on}, us | {off}, us | {off} / {on} | by the floor | paper | logits apart |\n\
-                     |---|---:|---:|---:|---:|---:|---:|\n",
+                    "\n## {}{}\n\n| case | {on}, us | {off}, us | {off} / {on} | by the floor | paper \
+                     | logits apart |\n|---|---:|---:|---:|---:|---:|---:|\n",
                     title[..1].to_uppercase(),
                     &title[1..],
                 );

@@ -52,6 +52,9 @@ pub struct LoadOptions {
     pub page_size: usize,
     /// The element type of the KV cache; `None` for that of the device.
     pub cache_dtype: Option<Dtype>,
+    /// Levels of cascades that steps may have, for sequences that share pages; 0 for none. Steps that
+    /// share enough keys then run as cascades ([`Cascades`]), by plans of their own. Not in batch-invariant mode.
+    pub levels: u32,
     /// Runs endless texts too: keys are rotated when they are read, by their places in the cache. It takes a little
     /// longer.
     pub endless: bool,
@@ -136,9 +139,10 @@ impl Llama {
         };
         let pages = Pages::new(sizes.pages, sizes.page_size)?;
         let weights = LlamaWeights::load(config, checkpoint, &*math)?;
+        let cascades = Cascades { levels: options.levels, ..Cascades::default() };
         let form = AttentionForm {
             raw_keys: options.endless,
-            cascades: (!batch_invariant).then(Cascades::default),
+            cascades: (!batch_invariant && options.levels > 1).then_some(cascades),
             ..AttentionForm::default()
         };
         let forward = Forward::with_form(config, weights.into(), &sizes, form, &*math)?;

@@ -8,8 +8,8 @@ use crate::{
     Error,
     model::{
         config::LlamaConfig,
-        made_up::MadeUp,
         math::{CpuMath, CudaMath, CudaMathOptions, Math},
+        random_weights::MadeUp,
         weights::LlamaWeights,
     },
 };
@@ -33,9 +33,9 @@ impl TableModel {
     ///
     /// Out of memory; neither kernels nor a compiler.
     pub fn new(engine: &Engine, name: &'static str, config: LlamaConfig, tied: bool) -> Result<Self, Error> {
-        let made_up = MadeUp { config, tied, seed: 1 };
+        let random_weights = MadeUp { config, tied, seed: 1 };
         let math = math(engine)?;
-        let weights = Arc::new(made_up.load(&*math)?);
+        let weights = Arc::new(random_weights.load(&*math)?);
         math.stream().synchronize()?;
         Ok(TableModel { name, config, weights, engine: engine.clone() })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Agreement, Floor, Row, TableModel, side::Side};
 use crate::Error;
 
-/// How often the sides take turns.
+/// How often the sides alternate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
     /// Rounds; in each one both sides have a turn, in changing order.
@@ -58,12 +58,12 @@ impl Case {
         let (mut times, mut gains) = ([Vec::new(), Vec::new()], Vec::new());
         for round in 0..turns.rounds {
             let mut medians = [0.0; 2];
-            for turn in [round % 2, 1 - round % 2] {
+            for side in [round % 2, 1 - round % 2] {
                 let own: Vec<f64> = (0..turns.steps)
-                    .map(|_| Ok(steps[turn](&mut sides[turn])?.as_secs_f64()))
+                    .map(|_| Ok(steps[side](&mut sides[side])?.as_secs_f64()))
                     .collect::<Result<_, Error>>()?;
-                medians[turn] = median(&own);
-                times[turn].extend(own);
+                medians[side] = median(&own);
+                times[side].extend(own);
             }
             gains.push(medians[1] / medians[0]);
         }

@@ -1,19 +1,19 @@
 //! A Llama by its definition: f64, one token at a time, keys and values in plain lists.
 
-use generate::model::{config::LlamaConfig, made_up::MadeUp, weights::Checkpoint as _};
+use generate::model::{config::LlamaConfig, random_weights::MadeUp, weights::Checkpoint as _};
 
 /// A model and the text so far.
 pub(crate) struct Definition {
     config: LlamaConfig,
-    made_up: MadeUp,
+    random_weights: MadeUp,
     /// For each layer the keys, not rotated, and values of each token.
     cache: Vec<Vec<[Vec<f64>; 2]>>,
 }
 
 impl Definition {
-    pub(crate) fn new(made_up: &MadeUp) -> Self {
-        let config = made_up.config;
-        Definition { config, made_up: *made_up, cache: vec![Vec::new(); config.layers] }
+    pub(crate) fn new(random_weights: &MadeUp) -> Self {
+        let config = random_weights.config;
+        Definition { config, random_weights: *random_weights, cache: vec![Vec::new(); config.layers] }
     }
 
     /// Tokens so far.
@@ -55,9 +55,8 @@ impl Definition {
         for (head, q) in q.chunks(dim).enumerate() {
             let part = |row: &[f64]| row[head / group * dim..][..dim].to_vec();
             let q = self.rotated(q, tokens.len() - 1);
-            let logit = |(place, [k, _]): (usize, &&[Vec<f64>; 2])| {
-                dot(&q, &self.rotated(&part(k), place)) / (dim as f64).sqrt()
-            };
+            let logit =
+                |(nth, [k, _]): (usize, &&[Vec<f64>; 2])| dot(&q, &self.rotated(&part(k), nth)) / (dim as f64).sqrt();
             let logits: Vec<f64> = tokens.iter().enumerate().map(logit).collect();
             let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let weights: Vec<f64> = logits.iter().map(|x| (x - most).exp()).collect();
@@ -83,7 +82,7 @@ impl Definition {
     }
 
     fn tensor(&self, name: &str, shape: &[usize]) -> Vec<f64> {
-        let tensor = self.made_up.tensor(name, shape).expect("made-up tensors have every shape");
+        let tensor = self.random_weights.tensor(name, shape).expect("made-up tensors have every shape");
         tensor.into_iter().map(f64::from).collect()
     }
 

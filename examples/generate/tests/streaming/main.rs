@@ -1,5 +1,5 @@
-//! Endless text against a model by its definition: attention over the kept tokens, each rotated by its place among them.
-//! On the CPU, and on a GPU where there is one.
+//! Endless text against a model by its definition: attention over the kept tokens, each rotated by its place among
+//! them. On the CPU, and on a GPU where there is one.
 
 mod definition;
 
@@ -16,8 +16,8 @@ use generate::{
         draw::NoDraw,
         forward::{AttentionForm, Forward, ForwardOptions},
         llama::{Device, Llama, LoadOptions},
-        made_up::MadeUp,
         math::{CpuMath, CudaMath, CudaMathOptions, Math},
+        random_weights::MadeUp,
         runner::ModelRunner,
         streaming::Streaming,
         weights::LlamaWeights,
@@ -33,7 +33,7 @@ const WINDOW: usize = 9;
 const PROMPTS: [usize; 2] = [10, 4];
 const STEPS: usize = 40;
 
-fn made_up() -> MadeUp {
+fn random_weights() -> MadeUp {
     MadeUp { config: LlamaConfig::tiny(), tied: true, seed: 5 }
 }
 
@@ -56,7 +56,7 @@ fn logits(math: Box<dyn Math>, fused: bool, tables: Tables) -> Result<Vec<Vec<f3
         cache_dtype: None,
         fixed_split_size: None,
     };
-    let weights = Arc::new(made_up().load(&*math)?);
+    let weights = Arc::new(random_weights().load(&*math)?);
     let streaming = Streaming { kept: Endless { sinks: SINKS, window: WINDOW }, fused };
     let form = AttentionForm { streaming: Some(streaming), ..AttentionForm::default() };
     let forward = Forward::with_form(&config, weights, &options, form, &*math)?;
@@ -111,7 +111,7 @@ fn token(text: usize, position: usize) -> u32 {
 
 /// The same by definition.
 fn wanted() -> Vec<Vec<f64>> {
-    let mut texts = [0, 1].map(|_| Definition::new(&made_up()));
+    let mut texts = [0, 1].map(|_| Definition::new(&random_weights()));
     let mut all = Vec::new();
     for index in 0..=STEPS {
         for (text, (model, prompt)) in texts.iter_mut().zip(PROMPTS).enumerate() {
@@ -166,8 +166,8 @@ fn endless_text_is_the_same_on_a_gpu() -> Result<(), Error> {
 fn made_up_weights_have_the_same_bits_on_a_gpu() -> Result<(), Error> {
     let Some(engine) = gpu() else { return Ok(()) };
     let math = CudaMath::new(&engine, CudaMathOptions::default())?;
-    let there = made_up().load(&math)?;
-    let here = LlamaWeights::load(&LlamaConfig::tiny(), &made_up(), &math)?;
+    let there = random_weights().load(&math)?;
+    let here = LlamaWeights::load(&LlamaConfig::tiny(), &random_weights(), &math)?;
     for (there, here) in [(&there.embedding, &here.embedding), (&there.layers[2].qkv, &here.layers[2].qkv)] {
         assert_eq!(engine.download::<f16>(&there.values)?, engine.download::<f16>(&here.values)?);
     }
@@ -187,12 +187,12 @@ fn pages_that_leave_the_table_are_forgotten() -> Result<(), Error> {
         endless: true,
         ..LoadOptions::default()
     };
-    let mut llama = Llama::new(&LlamaConfig::tiny(), &made_up(), 0, &options)?;
+    let mut llama = Llama::new(&LlamaConfig::tiny(), &random_weights(), 0, &options)?;
     assert!(llama.limits().endless);
     let pages = llama.pages().clone();
     let mut step = Step::new(&pages, llama.limits().step_capacity(PAGE_SIZE))?;
     let mut sequences = [Sequence::new(&pages)];
-    let mut model = Definition::new(&made_up());
+    let mut model = Definition::new(&random_weights());
     let (params, kept) = (SamplingParams::default(), Endless { sinks: SINKS, window: WINDOW });
     // the text tokens of the page table, in whole pages
     let mut table: Vec<usize> = Vec::new();

@@ -1,6 +1,6 @@
-// Rotates the kept keys of a step by their positions in the cache, from one pool to the same slots of another. A CTA has
-// a page of a request: one of the sinks, or one of the window. A thread has 8 neighbouring elements, which are 4 pairs, of the same places in all heads of a
-// key, so that it computes their sines and cosines once.
+// Rotates the kept keys of a step by their positions in the cache, from one pool to the same slots of another. A CTA
+// has a page of a request: one of the sinks, or one of the window. A thread has 8 neighbouring elements, which are 4
+// pairs, of the same places in all heads of a key, so that it computes their sines and cosines once.
 
 // Sine and cosine of an angle of up to some thousand turns, to about 1e-6.
 inline void sine_cosine(float angle, float& sine, float& cosine) {

@@ -108,13 +108,13 @@ mod tests {
 
     #[test]
     fn tensors_and_seeds_have_numbers_of_their_own() {
-        let made_up = |seed| MadeUp { config: LlamaConfig::tiny(), tied: true, seed };
-        let tensor = |seed, name| made_up(seed).tensor(name, &[4, 8]).expect("made up");
+        let random_weights = |seed| MadeUp { config: LlamaConfig::tiny(), tied: true, seed };
+        let tensor = |seed, name| random_weights(seed).tensor(name, &[4, 8]).expect("made up");
         let first = tensor(1, "blk.0.attn_q.weight");
         assert_eq!(first, tensor(1, "blk.0.attn_q.weight"));
         assert_ne!(first, tensor(2, "blk.0.attn_q.weight"));
         assert_ne!(first, tensor(1, "blk.1.attn_q.weight"));
         assert_eq!(tensor(1, "output_norm.weight"), [1.0; 32]);
-        assert!(!made_up(1).has("output.weight") && made_up(1).has("token_embd.weight"));
+        assert!(!random_weights(1).has("output.weight") && random_weights(1).has("token_embd.weight"));
     }
 }
