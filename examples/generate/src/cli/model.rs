@@ -6,7 +6,10 @@ use anyhow::Context as _;
 use attn::Dtype;
 use generate::{
     engine::{Engine, EngineConfig, EngineHandle},
-    model::llama::{Device, LoadOptions, load},
+    model::{
+        forward::Cascades,
+        llama::{Device, LoadOptions, load},
+    },
     tokenizer::Tokenizer,
 };
 use serde::Serialize;
@@ -98,6 +101,7 @@ impl ModelArgs {
             cache_tokens: self.cache_tokens,
             page_size: self.page_size,
             cache_dtype: self.cache_dtype,
+            levels: if self.no_cascade { 0 } else { Cascades::default().levels },
             ..LoadOptions::default()
         }
     }

@@ -72,6 +72,7 @@ impl Default for LoadOptions {
             cache_tokens: 16_384,
             page_size: 16,
             cache_dtype: None,
+            levels: 0,
             endless: false,
         }
     }
