@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(on(true, 227, 1, 128_256).kernel, 0);
         assert_eq!(on(true, 227, 1, 111), Shape { ctas: 1, slice: 128, resident: 128, smem: 19_280, kernel: 0 });
         let small = on(false, 64, 512, 128_256);
-        assert_eq!((small.ctas, small.slice, small.resident, small.kernel), (1, 128_256, 11_520, 2));
+        assert_eq!((small.ctas, small.slice, small.resident, small.kernel), (1, 128_256, 11_648, 2));
         assert!(small.smem <= 64 * 1024);
         assert_eq!(on(false, 64, 1, 0).slice, 0);
     }
