@@ -3,7 +3,7 @@
 //! - [`model`]: what runs a step: tokens in, sampled tokens out. SmolLM2 from a GGUF file, on the CPU and on CUDA.
 //! - [`tokenizer`]: text to tokens and back.
 //! - [`engine`]: requests, the scheduler, prefix reuse, speculation.
-//! - [`serve`]: OpenAI's completions over HTTP. [`bench`]: traces, latencies, throughput.
+//! - [`serve`]: OpenAI's completions over HTTP. [`mod@bench`]: traces, latencies, throughput.
 //! - [`tables`]: the tables of FlashInfer's paper on a model.
 //!
 //! ```text
