@@ -22,8 +22,8 @@ use crate::{Engine, Error, Stream};
 /// let grid = Grid { ctas: (count.div_ceil(256) as u32, 1), threads: 256, smem: 0 };
 /// // SAFETY: these are the types of the parameters, and the kernel keeps to `count` elements.
 /// unsafe {
-///     let y = y.tensor_mut(&[count])?;
-///     let args = [Arg::read(&x.tensor(&[count])?), Arg::value(&2f32), Arg::value(&(count as i32)), Arg::write(&y)];
+///     let (y, len) = (y.tensor_mut(&[count])?, count as i32);
+///     let args = [Arg::read(&x.tensor(&[count])?), Arg::value(&2f32), Arg::value(&len), Arg::write(&y)];
 ///     module.launch(&engine.stream()?, 0, grid, &args)?;
 /// }
 /// assert_eq!(engine.download::<f32>(&y)?, vec![2.0; count]);
