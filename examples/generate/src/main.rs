@@ -11,7 +11,7 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     match cli::run(&cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        // whoever reads the text has seen enough
+        // the reader of the text has closed the pipe
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
