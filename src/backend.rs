@@ -10,8 +10,8 @@ use crate::Error;
 
 #[cfg(feature = "cuda")]
 pub(crate) use attn_kernels::cuda::{
-    CudaAttention, CudaBatchChecker, CudaBuffer, CudaGraph, CudaHostBuffer, CudaPlan, CudaPreparation, CudaStream,
-    CudaWorkspace, Device, ops::CudaKvTransform,
+    CudaAttention, CudaBatchChecker, CudaBuffer, CudaGraph, CudaHostBuffer, CudaPlan, CudaPreparation, CudaStaging,
+    CudaStream, CudaWorkspace, Device, ops::CudaKvTransform,
 };
 
 /// Stands for the types of the CUDA backend in a build without it. There is no such object.
@@ -27,6 +27,7 @@ mod without_cuda {
     pub(crate) type CudaKvTransform = Infallible;
     pub(crate) type CudaPlan = Infallible;
     pub(crate) type CudaPreparation = Infallible;
+    pub(crate) type CudaStaging = Infallible;
     pub(crate) type CudaStream = Infallible;
     pub(crate) type CudaWorkspace = Infallible;
     pub(crate) type Device = Infallible;

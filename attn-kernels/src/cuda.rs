@@ -68,6 +68,7 @@ pub use kernel::Kernel;
 pub use module::{Arg, CudaModule, Grid};
 pub use plan::CudaPlan;
 pub use prepare::CudaPreparation;
+pub use staging::CudaStaging;
 pub use stream::CudaStream;
 pub use workspace::CudaWorkspace;
 
@@ -78,4 +79,5 @@ const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Device, CudaStream, Event, CudaGraph, CudaBuffer, Kernel, CudaWorkspace)>();
     shared::<(CudaAttention, CudaBatchChecker, CudaPlan, CudaError)>();
+    shared::<(CudaHostBuffer, CudaStaging)>();
 };

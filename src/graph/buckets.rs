@@ -80,8 +80,8 @@ pub struct GraphBuckets {
 #[derive(Debug)]
 struct Bucket {
     capacity: BatchCapacity,
-    // the graph drops before the workspaces that its launches use
-    graph: Option<Graph>,
+    // graphs drop before the workspaces that their launches use; one for each form, in ascending order
+    graphs: Vec<(usize, Graph)>,
     plans: Vec<Plan>,
     workspaces: Vec<Workspace>,
 }
@@ -144,12 +144,12 @@ impl GraphBuckets {
         stream: &Stream,
         mut work: impl FnMut(&mut Step<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.buckets.iter_mut().try_for_each(|bucket| bucket.capture(stream, &mut work))
+        self.buckets.iter_mut().try_for_each(|bucket| bucket.capture(stream, 0, &mut work))
     }
 
     /// Drops the captured graphs. Call it when `work` or the tensors that it uses change.
     pub fn forget(&mut self) {
-        self.buckets.iter_mut().for_each(|bucket| bucket.graph = None);
+        self.buckets.iter_mut().for_each(|bucket| bucket.graphs.clear());
     }
 
     /// Runs a step of a batch whose lengths are on the host: updates the plans of its bucket and replays `work`. The
@@ -171,11 +171,33 @@ impl GraphBuckets {
         batch: &Batch<'_>,
         work: impl FnMut(&mut Step<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        // SAFETY: the caller guarantees it.
+        unsafe { self.run_form(stream, batch, 0, work) }
+    }
+
+    /// As [`GraphBuckets::run`], for steps whose work has several forms: some draw with penalties, say, and others
+    /// without. A bucket has a graph for each form that occurs, and one set of plans. The form of
+    /// [`GraphBuckets::run`] is 0.
+    ///
+    /// # Errors
+    ///
+    /// As [`GraphBuckets::run`].
+    ///
+    /// # Safety
+    ///
+    /// As [`GraphBuckets::run`], for each form by itself.
+    pub unsafe fn run_form(
+        &mut self,
+        stream: &Stream,
+        batch: &Batch<'_>,
+        form: usize,
+        work: impl FnMut(&mut Step<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let queries = batch.qo_indptr.last().map_or(0, |&end| usize::try_from(end).unwrap_or(0));
         let bucket = self.bucket(batch.qo_indptr.len().saturating_sub(1), queries)?;
         bucket.plans.iter_mut().try_for_each(|plan| plan.update(stream, batch))?;
         // SAFETY: the caller guarantees it.
-        unsafe { bucket.replay_or_capture(stream, work) }
+        unsafe { bucket.replay_or_capture(stream, form, work) }
     }
 
     /// As [`GraphBuckets::run`], for a batch whose lengths are on the device, which updates the plans itself
@@ -197,7 +219,7 @@ impl GraphBuckets {
         let bucket = self.bucket(batch.requests()?, 0)?;
         bucket.plans.iter_mut().try_for_each(|plan| plan.update_on_device(stream, batch))?;
         // SAFETY: the caller guarantees it.
-        unsafe { bucket.replay_or_capture(stream, work) }
+        unsafe { bucket.replay_or_capture(stream, 0, work) }
     }
 
     /// The plans of the bucket that holds this many requests and queries, as in [`Step::plans`].
@@ -239,16 +261,21 @@ impl Bucket {
             plans.push(first.plan_with(&empty, &mut workspace, options)?);
             workspaces.push(workspace);
         }
-        Ok(Bucket { capacity, graph: None, plans, workspaces })
+        Ok(Bucket { capacity, graphs: Vec::new(), plans, workspaces })
     }
 
     fn capture(
         &mut self,
         stream: &Stream,
+        form: usize,
         work: &mut impl FnMut(&mut Step<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Bucket { capacity, plans, .. } = self;
-        self.graph = Some(Graph::capture(stream, || work(&mut Step { stream, plans, capacity }))?);
+        let Bucket { capacity, graphs, plans, .. } = self;
+        let graph = Graph::capture(stream, || work(&mut Step { stream, plans, capacity }))?;
+        match graphs.binary_search_by_key(&form, |&(form, _)| form) {
+            Ok(at) => graphs[at].1 = graph,
+            Err(at) => graphs.insert(at, (form, graph)),
+        }
         Ok(())
     }
 
@@ -258,15 +285,17 @@ impl Bucket {
     unsafe fn replay_or_capture(
         &mut self,
         stream: &Stream,
+        form: usize,
         mut work: impl FnMut(&mut Step<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Bucket { capacity, graph, plans, .. } = self;
-        if let Some(graph) = graph {
+        let Bucket { capacity, graphs, plans, .. } = self;
+        if let Ok(at) = graphs.binary_search_by_key(&form, |&(form, _)| form) {
+            let graph = &mut graphs[at].1;
             // SAFETY: the caller guarantees it.
             return unsafe { graph.replay(stream, || work(&mut Step { stream, plans, capacity })) };
         }
         // run once for real, because kernels cannot be loaded under a capture
         work(&mut Step { stream, plans, capacity })?;
-        self.capture(stream, &mut work)
+        self.capture(stream, form, &mut work)
     }
 }

@@ -76,6 +76,12 @@ impl<T: Number> Numbers<T> {
         })
     }
 
+    /// The memory on a CUDA device.
+    #[cfg(feature = "cuda")]
+    pub(super) fn cuda(&self) -> Result<&CudaBuffer, Error> {
+        self.memory.cuda("array")
+    }
+
     /// The array to read.
     #[must_use]
     pub fn array(&self) -> Array<'_, T> {

@@ -2,7 +2,7 @@
 
 use attn_core::tensor::DeviceMemory;
 
-use super::{CudaError, Device, pinned_buffer::PinnedBuffer, use_tracker::BufferUses};
+use super::{CudaError, CudaStream, Device, pinned_buffer::PinnedBuffer, use_tracker::BufferUses, uses::Access};
 
 /// Pinned host memory, which kernels and copies of any stream access at the same address as the host. Freed on drop
 /// (which waits for the device).
@@ -57,6 +57,26 @@ impl CudaHostBuffer {
         self.device.synchronize()?;
         let end = self.end(offset, out.len())?;
         out.copy_from_slice(&self.memory.bytes()[offset..end]);
+        Ok(())
+    }
+
+    /// Copies the first `out.len()` bytes, once everything that was launched on the stream has finished, and writes of
+    /// other streams before.
+    ///
+    /// # Errors
+    ///
+    /// A stream of another device or one that is being captured, more bytes than there are, or the error of a kernel.
+    pub fn read_after(&self, stream: &CudaStream, out: &mut [u8]) -> Result<(), CudaError> {
+        self.device.check_same("stream", stream.device())?;
+        let end = self.end(0, out.len())?;
+        let _current = self.device.make_current()?;
+        {
+            let _submission = stream.submission();
+            stream.refuse_capture("read on the host")?;
+            self.uses.0.submit(stream.state(), Access::Read, || Ok(()))?;
+        }
+        stream.synchronize()?;
+        out.copy_from_slice(&self.memory.bytes()[..end]);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::{CudaBuffer, CudaError, CudaStream, Device, Event, pinned_buffer::Pin
 
 /// Two staging slots, used alternately.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub struct CudaStaging {
     device: Device,
     slots: [Option<StagingSlot>; 2],
     next: usize,
@@ -22,14 +22,19 @@ struct StagingSlot {
     read: Event,
 }
 
-impl Staging {
+impl CudaStaging {
     /// Slots without memory.
-    pub(super) fn new(device: &Device) -> Self {
-        Staging { device: device.clone(), slots: [None, None], next: 0 }
+    #[must_use]
+    pub fn new(device: &Device) -> Self {
+        CudaStaging { device: device.clone(), slots: [None, None], next: 0 }
     }
 
-    /// Allocates both slots for uploads of `bytes` bytes, so that [`Staging::upload`] does not allocate.
-    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), CudaError> {
+    /// Allocates both slots for uploads of `bytes` bytes, so that [`CudaStaging::upload`] does not allocate.
+    ///
+    /// # Errors
+    ///
+    /// No memory that can be pinned, or a failure of the driver.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), CudaError> {
         for slot in &mut self.slots {
             if slot.as_ref().is_none_or(|slot| slot.bytes.len() < bytes) {
                 *slot = None; // freed once the device has copied from it
@@ -42,7 +47,11 @@ impl Staging {
 
     /// Copies bytes to the start of a buffer, in the order of the stream. They may be changed on return. Waits for the
     /// last but one upload.
-    pub(super) fn upload(&mut self, stream: &CudaStream, to: &CudaBuffer, bytes: &[u8]) -> Result<(), CudaError> {
+    ///
+    /// # Errors
+    ///
+    /// More bytes than the buffer has, a stream that is being captured, or a failure of the driver.
+    pub fn upload(&mut self, stream: &CudaStream, to: &CudaBuffer, bytes: &[u8]) -> Result<(), CudaError> {
         self.reserve(bytes.len())?;
         if let Some(slot) = &mut self.slots[self.next] {
             slot.read.synchronize()?; // returns at once if it was never recorded

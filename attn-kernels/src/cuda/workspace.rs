@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
     CudaBuffer, CudaError, CudaStream, Device, alignment::WORKSPACE_ALIGNMENT, capture_lock::refuse_capture,
-    staging::Staging, uses::Access,
+    staging::CudaStaging, uses::Access,
 };
 
 /// Device memory for a plan. It grows when a plan needs more, unless its size is [fixed](CudaWorkspace::fixed), and
@@ -30,7 +30,7 @@ pub(super) struct WorkspaceMemory {
     /// Counts the plans uploaded to the memory.
     generation: Mutex<u64>,
     /// Staging for uploads, so that the host may overwrite their source at once.
-    staging: Mutex<Staging>,
+    staging: Mutex<CudaStaging>,
 }
 
 /// Exclusive use of the memory: no other run or upload comes in between while it lives.
@@ -156,7 +156,7 @@ impl CudaWorkspace {
 
 impl WorkspaceMemory {
     fn over(buffer: CudaBuffer) -> Arc<Self> {
-        let staging = Mutex::new(Staging::new(buffer.device()));
+        let staging = Mutex::new(CudaStaging::new(buffer.device()));
         Arc::new(WorkspaceMemory { buffer, generation: Mutex::new(0), staging })
     }
 

@@ -11,11 +11,11 @@ pub mod gguf;
 pub mod kv_cache;
 pub mod llama;
 pub mod math;
-pub mod mirror;
 mod presets;
 pub mod random_weights;
 pub mod runner;
 pub mod sampler;
+pub mod step_memory;
 pub mod streaming;
 pub mod weights;
 

@@ -104,12 +104,12 @@ fn operations_agree_with_those_of_the_cpu() {
         agrees(gpu, "embed", (rows, width), dtype, |math, out| {
             let table = math.matrix(&table, width).expect("memory");
             let tokens = Numbers::upload(math.engine(), &[3, 999, 1000, -1, 0]).expect("memory");
-            math.embed(&table, &tokens, out, rows).expect("embed");
+            math.embed(&table, tokens.array(), out, rows).expect("embed");
         });
         agrees(gpu, "gather_rows", (3, width), dtype, |math, out| {
             let indices = Numbers::upload(math.engine(), &[4, 0, -1]).expect("memory");
             let x = activations(math, &x, width, of(math));
-            math.gather_rows(&x, &indices, out, width, 3).expect("gather");
+            math.gather_rows(&x, indices.array(), out, width, 3).expect("gather");
         });
         agrees(gpu, "rms_norm", (rows, width), Dtype::F16, |math, out| {
             let (x, norm) = (activations(math, &x, width, of(math)), math.weights(&norm).expect("memory"));

@@ -10,10 +10,11 @@ use attn::{
 use attn_cache::Step;
 
 use super::{
+    StepInput,
     config::LlamaConfig,
     kv_cache::KvCache,
     math::Math,
-    mirror::Mirror,
+    step_memory::{Part, StepMemory, StepView},
     streaming::{self, KeyRotation, Streaming},
     weights::LlamaWeights,
 };
@@ -90,17 +91,41 @@ struct Scratch {
     last_normed: DeviceBuffer,
 }
 
-/// The arrays of a step on the device. Padded entries: token 0, slot -1, position 0, row -1.
-#[derive(Debug)]
-pub struct StepArrays {
-    /// `[step_tokens]` new tokens.
-    pub tokens: Mirror<i32>,
-    /// `[step_tokens]` their slots in the KV cache.
-    pub slots: Mirror<i64>,
-    /// `[step_tokens]` their positions.
-    pub positions: Mirror<i32>,
-    /// `[step_rows]` indices of the tokens to draw after.
-    pub rows: Mirror<i32>,
+/// The arrays of a step in its [`StepMemory`]. Padded entries: token 0, slot -1, position 0, row -1.
+#[derive(Clone, Copy, Debug)]
+pub struct StepParts {
+    /// New tokens.
+    pub tokens: Part<i32>,
+    /// Their slots in the KV cache.
+    pub slots: Part<i64>,
+    /// Their positions.
+    pub positions: Part<i32>,
+    /// Indices of the tokens to draw after.
+    pub rows: Part<i32>,
+}
+
+impl StepParts {
+    /// Words of the arrays of `tokens` tokens and `rows` rows.
+    #[must_use]
+    pub fn words(tokens: usize, rows: usize) -> usize {
+        let of_tokens = 2 * StepMemory::words::<i32>(tokens) + StepMemory::words::<i64>(tokens);
+        of_tokens + StepMemory::words::<i32>(rows)
+    }
+
+    /// Puts the arrays of a step, padded to these numbers of tokens and rows.
+    ///
+    /// # Errors
+    ///
+    /// More than there is memory for.
+    pub fn put(memory: &mut StepMemory, input: &StepInput<'_>, tokens: usize, rows: usize) -> Result<Self, Error> {
+        let arrays = input.step.arrays();
+        Ok(StepParts {
+            tokens: memory.put(input.tokens.iter().map(|&token| token as i32), tokens, 0)?,
+            slots: memory.put(arrays.slots.iter().copied(), tokens, -1)?,
+            positions: memory.put(arrays.positions.iter().copied(), tokens, 0)?,
+            rows: memory.put(input.rows.iter().map(|row| row.row as i32), rows, -1)?,
+        })
+    }
 }
 
 /// Weights, KV cache and memory of a model. All of it is allocated once.
@@ -116,8 +141,6 @@ pub struct Forward {
     rope: Option<KvTransform>,
     /// Rotates stored keys in each step; `None` if attention kernels do, or if it is done already.
     rotation: Option<KeyRotation>,
-    /// What the next launch reads.
-    pub arrays: StepArrays,
     /// `[step_rows][vocab]` logits in f32.
     pub logits: DeviceBuffer,
 }
@@ -199,12 +222,6 @@ impl Forward {
             form,
             rope,
             rotation,
-            arrays: StepArrays {
-                tokens: Mirror::new(engine, tokens, 0)?,
-                slots: Mirror::new(engine, tokens, -1)?,
-                positions: Mirror::new(engine, tokens, 0)?,
-                rows: Mirror::new(engine, rows, -1)?,
-            },
             logits: engine.alloc(Dtype::F32, rows * config.vocab)?,
         })
     }
@@ -262,27 +279,34 @@ impl Forward {
         &self.weights
     }
 
-    /// Launches a step: the first `tokens` of [`Forward::arrays`] go in, and logits of the first `rows` rows come out.
+    /// Launches a step: `tokens` new tokens go in, and logits of `rows` rows come out, as `parts` of `memory` have them.
     /// `plan` is a plan of [`Forward::attention`] whose queries are those tokens. It allocates nothing and reads no
     /// value on the host, so a CUDA graph can capture it.
     ///
     /// # Errors
     ///
     /// More tokens or rows than there is memory for; a plan of other sizes; failures of the device.
-    pub fn run(&mut self, math: &mut dyn Math, plan: &Plan, tokens: usize, rows: usize) -> Result<(), Error> {
-        let Forward { config, weights, cache, scratch: s, rope, rotation, arrays, logits, .. } = self;
+    pub fn run(
+        &mut self,
+        math: &mut dyn Math,
+        plan: &Plan,
+        memory: StepView<'_>,
+        parts: StepParts,
+    ) -> Result<(), Error> {
+        let Forward { config, weights, cache, scratch: s, rope, rotation, logits, .. } = self;
+        let (token_ids, slots) = (memory.array(parts.tokens), memory.array(parts.slots));
+        let (positions, row_indices) = (memory.array(parts.positions), memory.array(parts.rows));
+        let (tokens, rows) = (token_ids.len(), row_indices.len());
         let (eps, heads) = (config.norm_eps, config.heads);
         let [q_heads, kv_heads, head_dim] = [heads.qo, heads.kv, heads.head_dim].map(|n| n as usize);
-        math.embed(&weights.embedding, arrays.tokens.numbers(), &mut s.x, tokens)?;
+        math.embed(&weights.embedding, token_ids, &mut s.x, tokens)?;
         for (index, layer) in weights.layers.iter().enumerate() {
             math.rms_norm(&s.x, &layer.attn_norm, eps, &mut s.normed, tokens)?;
             math.linear(&layer.qkv, &s.normed, &mut s.qkv, tokens, false)?;
             let qkv = s.qkv.tensor(&[tokens, q_heads + 2 * kv_heads, head_dim])?;
             let part = |first, heads| qkv.narrow(1, first..first + heads).map_err(attn::Error::from);
             let new = KvRef::new(part(q_heads, kv_heads)?, part(q_heads + kv_heads, kv_heads)?);
-            let slots = arrays.slots.first(tokens)?;
-            let positions = Some(arrays.positions.first(tokens)?);
-            let append = Append::at(SlotMapping::Slots { slots, positions });
+            let append = Append::at(SlotMapping::Slots { slots, positions: Some(positions) });
             ops::append_paged(math.stream(), &new, &mut cache.layer_mut(index)?, &append, rope.as_ref())?;
             let out = Out::new(s.attended.tensor_mut(&[tokens, q_heads, head_dim])?);
             let kv = match rotation {
@@ -299,7 +323,7 @@ impl Forward {
             math.silu_mul(&s.gate_up, &mut s.activated, config.ffn, tokens)?;
             math.linear(&layer.down, &s.activated, &mut s.x, tokens, true)?;
         }
-        math.gather_rows(&s.x, arrays.rows.numbers(), &mut s.last, config.width, rows)?;
+        math.gather_rows(&s.x, row_indices, &mut s.last, config.width, rows)?;
         math.rms_norm(&s.last, &weights.norm, eps, &mut s.last_normed, rows)?;
         math.linear(weights.head(), &s.last_normed, logits, rows, false)
     }

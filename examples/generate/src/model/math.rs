@@ -8,7 +8,7 @@ pub use cuda::{CudaMath, CudaMathOptions};
 
 use std::sync::Arc;
 
-use attn::{DeviceBuffer, Dtype, Engine, Stream, ops::Numbers};
+use attn::{DeviceBuffer, Dtype, Engine, Stream, ops::Array};
 
 use crate::Error;
 
@@ -96,7 +96,7 @@ pub trait Math: Send + std::fmt::Debug {
     fn embed(
         &mut self,
         table: &Matrix,
-        tokens: &Numbers<i32>,
+        tokens: Array<'_, i32>,
         out: &mut DeviceBuffer,
         rows: usize,
     ) -> Result<(), Error>;
@@ -151,7 +151,7 @@ pub trait Math: Send + std::fmt::Debug {
     fn gather_rows(
         &mut self,
         x: &DeviceBuffer,
-        indices: &Numbers<i32>,
+        indices: Array<'_, i32>,
         out: &mut DeviceBuffer,
         width: usize,
         rows: usize,

@@ -8,15 +8,16 @@ use attn::{BatchCapacity, GraphBuckets, PageTable, Plan, PlanOptions, Stream, Wo
 use super::{
     StepInput,
     draw::Draw,
-    forward::{Forward, ForwardOptions},
+    forward::{Forward, ForwardOptions, StepParts},
     math::Math,
+    step_memory::StepMemory,
 };
 use crate::{Error, sampling::Sampled};
 
 /// A model on a device, with the plans and graphs of its steps. It owns all memory that the graphs use.
 ///
-/// A step of decoding is one in which each sequence has one new token. On a CUDA device it is a few small copies and
-/// the launch of one graph, which also draws the tokens. On the CPU there are no graphs.
+/// A step of decoding is one in which each sequence has one new token. On a CUDA device it is one small copy, the update
+/// of a plan, and the launch of one graph, which also draws the tokens. On the CPU there are no graphs.
 #[derive(Debug)]
 pub struct ModelRunner<D> {
     // dropped first: the graphs use the other fields
@@ -26,6 +27,7 @@ pub struct ModelRunner<D> {
     math: Box<dyn Math>,
     forward: Forward,
     draw: D,
+    memory: StepMemory,
     times: HostTimes,
 }
 
@@ -66,7 +68,7 @@ impl Plans {
 /// Time of the host in a step, before it waits for the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostTimes {
-    /// Copies of tokens, slots, positions, rows, and of what draws need.
+    /// The copy of tokens, slots, positions, rows, and of what draws need.
     pub uploads: Duration,
     /// The update of the plan, and the launch of the graph or of the kernels.
     pub launches: Duration,
@@ -89,7 +91,10 @@ impl<D: Draw> ModelRunner<D> {
         math.prepare(&forward.weights().matrices(), options.step_tokens)?;
         let plans = |levels| Plans::new(&*math, &forward, options, context, levels);
         let cascades = forward.form().cascades.map(|cascades| plans(cascades.levels)).transpose()?;
-        Ok(ModelRunner { plans: plans(1)?, cascades, math, forward, draw, times: HostTimes::default() })
+        let plans = plans(1)?;
+        let [tokens, rows] = [options.step_tokens, options.step_rows].map(|rows| math.padded_rows(rows));
+        let memory = StepMemory::new(math.engine(), StepParts::words(tokens, rows) + draw.words(rows))?;
+        Ok(ModelRunner { plans, cascades, math, forward, draw, memory, times: HostTimes::default() })
     }
 
     /// The forward pass, with the logits of the last step.
@@ -117,7 +122,7 @@ impl<D: Draw> ModelRunner<D> {
     /// More tokens or rows than there is memory for, and failures of the device.
     pub fn run(&mut self, input: &StepInput<'_>) -> Result<Vec<Sampled>, Error> {
         self.launch(input)?;
-        self.draw.read(self.math.stream(), &self.forward.logits, input.rows)
+        self.draw.read(self.math.stream(), input.rows)
     }
 
     /// As [`ModelRunner::run`], without waiting for the device and without reading the tokens.
@@ -126,7 +131,7 @@ impl<D: Draw> ModelRunner<D> {
     ///
     /// As [`ModelRunner::run`].
     pub fn launch(&mut self, input: &StepInput<'_>) -> Result<(), Error> {
-        let ModelRunner { plans, cascades, math, forward, draw, times } = self;
+        let ModelRunner { plans, cascades, math, forward, draw, memory, times } = self;
         let begin = Instant::now();
         let (arrays, tokens, rows) = (input.step.arrays(), input.tokens.len(), input.rows.len());
         let (stream, levels) = (math.stream().clone(), input.step.levels());
@@ -141,59 +146,49 @@ impl<D: Draw> ModelRunner<D> {
         forward.cache_mut().copy_pages(&stream, input.step.copies())?;
         // a request may begin several choices at one token
         let decodes = arrays.kv_lens.len() == tokens && rows <= tokens;
-        let Some(graphs) = graphs.as_mut().filter(|_| decodes) else {
-            upload(&stream, input, forward, tokens, rows)?;
-            forward.upload_tables(&stream, input.step, arrays.kv_lens.len())?;
-            draw.upload(&stream, input.rows, rows)?;
-            times.uploads = begin.elapsed();
-            plan.update(&stream, &batch)?;
-            forward.run(&mut **math, plan, tokens, rows)?;
-            draw.launch(&stream, &forward.logits, rows)?;
-            draw.launched(rows);
-            times.launches = begin.elapsed() - times.uploads;
-            return Ok(());
+        let graphs = graphs.as_mut().filter(|_| decodes);
+        let bucket = match &graphs {
+            Some(graphs) => graphs.capacities().map(|bucket| bucket.requests as usize).find(|&bucket| bucket >= tokens),
+            None => None,
         };
-        let bucket = graphs.plans(tokens, tokens)?[0].capacity().map_or(tokens, |bucket| bucket.requests as usize);
-        upload(&stream, input, forward, bucket, bucket)?;
-        forward.upload_tables(&stream, input.step, bucket)?;
-        draw.upload(&stream, input.rows, bucket)?;
+        let padded = bucket.map_or([tokens, rows, arrays.kv_lens.len()], |bucket| [bucket; 3]);
+        memory.clear();
+        let parts = StepParts::put(memory, input, padded[0], padded[1])?;
+        let form = draw.put(memory, &stream, input.rows, padded[1])?;
+        memory.upload(&stream)?;
+        forward.upload_tables(&stream, input.step, padded[2])?;
         times.uploads = begin.elapsed();
-        // the buckets pass on errors of the library; others wait here
-        let mut failure = None;
-        let work = |step: &mut graph::Step<'_>| {
-            let run = forward.run(&mut **math, &step.plans[0], bucket, bucket);
-            let run = run.and_then(|()| draw.launch(step.stream, &forward.logits, bucket));
-            run.map_err(|error| match error {
-                Error::Attn(error) => error,
-                other => {
-                    failure = Some(other);
-                    attn::Error::NoCuda
-                }
-            })
+        let mut work = |plan: &Plan, stream: &Stream| {
+            forward.run(&mut **math, plan, memory.view(), parts)?;
+            draw.launch(memory, stream, &forward.logits, padded[1])
         };
-        // SAFETY: `self` owns the memory that the work uses, and replaces none of it. The work of a bucket is the same
-        // in each step: a forward pass and draws of its size.
-        let launched = unsafe { graphs.run(&stream, &batch, work) };
+        let launched = match graphs.filter(|_| bucket.is_some()) {
+            None => {
+                plan.update(&stream, &batch)?;
+                work(plan, &stream)
+            }
+            Some(graphs) => {
+                // the buckets pass on errors of the library; others wait here
+                let mut failure = None;
+                let work = |step: &mut graph::Step<'_>| {
+                    work(&step.plans[0], step.stream).map_err(|error| match error {
+                        Error::Attn(error) => error,
+                        other => {
+                            failure = Some(other);
+                            attn::Error::NoCuda
+                        }
+                    })
+                };
+                // SAFETY: `self` owns the memory that the work uses, and replaces none of it. The work of a bucket and
+                // a form is the same in each step: a forward pass and draws of its size, over the same parts of the
+                // step's memory.
+                let launched = unsafe { graphs.run_form(&stream, &batch, form, work) };
+                launched.map_err(|error| failure.unwrap_or(Error::Attn(error)))
+            }
+        };
         times.launches = begin.elapsed() - times.uploads;
-        launched.map_err(|error| failure.unwrap_or(Error::Attn(error)))?;
-        draw.launched(bucket);
-        Ok(())
+        launched
     }
-}
-
-/// Copies the arrays of a step to the device, padded to these numbers of tokens and rows.
-fn upload(
-    stream: &Stream,
-    input: &StepInput<'_>,
-    forward: &mut Forward,
-    tokens: usize,
-    rows: usize,
-) -> Result<(), Error> {
-    let (arrays, to) = (input.step.arrays(), &mut forward.arrays);
-    to.tokens.write(stream, input.tokens.iter().map(|&token| token as i32), tokens, 0)?;
-    to.slots.write(stream, arrays.slots.iter().copied(), tokens, -1)?;
-    to.positions.write(stream, arrays.positions.iter().copied(), tokens, 0)?;
-    to.rows.write(stream, input.rows.iter().map(|row| row.row as i32), rows, -1)
 }
 
 /// A count, as plans have it.

@@ -5,7 +5,7 @@ mod rows;
 
 use std::sync::Arc;
 
-use attn::{DeviceBuffer, Dtype, Engine, Stream, TensorMut, ops::Numbers};
+use attn::{DeviceBuffer, Dtype, Engine, Stream, TensorMut, ops::Array};
 use rayon::prelude::*;
 
 use super::{Math, Matrix};
@@ -70,7 +70,7 @@ impl Math for CpuMath {
     fn embed(
         &mut self,
         table: &Matrix,
-        tokens: &Numbers<i32>,
+        tokens: Array<'_, i32>,
         out: &mut DeviceBuffer,
         rows: usize,
     ) -> Result<(), Error> {
@@ -136,7 +136,7 @@ impl Math for CpuMath {
     fn gather_rows(
         &mut self,
         x: &DeviceBuffer,
-        indices: &Numbers<i32>,
+        indices: Array<'_, i32>,
         out: &mut DeviceBuffer,
         width: usize,
         rows: usize,
@@ -150,12 +150,12 @@ fn take_rows(
     from: &DeviceBuffer,
     width: usize,
     from_rows: usize,
-    indices: &Numbers<i32>,
+    indices: Array<'_, i32>,
     out: &mut DeviceBuffer,
     rows: usize,
 ) -> Result<(), Error> {
     let from = read(from, from_rows * width)?;
-    let indices = indices.array().first(rows).map_err(attn::Error::from)?;
+    let indices = indices.first(rows).map_err(attn::Error::from)?;
     let indices = indices.as_host().ok_or_else(|| not_here(Dtype::F32))?;
     let mut out = out.tensor_mut(&[rows * width])?;
     for (out, &index) in write(&mut out, rows * width)?.chunks_exact_mut(width).zip(indices) {

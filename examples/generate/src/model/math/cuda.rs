@@ -7,7 +7,7 @@ mod products;
 
 use std::sync::Arc;
 
-use attn::{DeviceBuffer, Dtype, Engine, Stream, f16, ops::Numbers};
+use attn::{DeviceBuffer, Dtype, Engine, Stream, f16, ops::Array};
 
 use super::{Math, Matrix};
 use crate::Error;
@@ -95,7 +95,7 @@ impl Math for CudaMath {
     fn embed(
         &mut self,
         table: &Matrix,
-        tokens: &Numbers<i32>,
+        tokens: Array<'_, i32>,
         out: &mut DeviceBuffer,
         rows: usize,
     ) -> Result<(), Error> {
@@ -140,7 +140,7 @@ impl Math for CudaMath {
     fn gather_rows(
         &mut self,
         x: &DeviceBuffer,
-        indices: &Numbers<i32>,
+        indices: Array<'_, i32>,
         out: &mut DeviceBuffer,
         width: usize,
         rows: usize,

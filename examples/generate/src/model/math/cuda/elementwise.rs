@@ -3,7 +3,7 @@
 use attn::{
     DeviceBuffer, Dtype, Engine, Stream,
     cuda::{Arg, Grid, Module},
-    ops::Numbers,
+    ops::Array,
 };
 
 use super::super::Matrix;
@@ -56,7 +56,7 @@ impl Elementwise {
         &self,
         stream: &Stream,
         table: &Matrix,
-        tokens: &Numbers<i32>,
+        tokens: Array<'_, i32>,
         out: &mut DeviceBuffer,
         rows: usize,
     ) -> Result<(), Error> {
@@ -64,7 +64,7 @@ impl Elementwise {
         let entry = EMBED + of_rows(out)?;
         let grid = grid(rows, width, 128)?;
         let (table, out) = (f16(&table.values)?.tensor(&[vocab, width])?, out.tensor_mut(&[rows, width])?);
-        let tokens = tokens.array().first(rows).map_err(attn::Error::from)?;
+        let tokens = tokens.first(rows).map_err(attn::Error::from)?;
         let (vocab, width) = (vocab as i32, width as i32);
         let args =
             [Arg::read(&table), Arg::read_array(&tokens), Arg::value(&vocab), Arg::value(&width), Arg::write(&out)];
@@ -76,7 +76,7 @@ impl Elementwise {
         &self,
         stream: &Stream,
         x: &DeviceBuffer,
-        indices: &Numbers<i32>,
+        indices: Array<'_, i32>,
         out: &mut DeviceBuffer,
         width: usize,
         rows: usize,
@@ -86,7 +86,7 @@ impl Elementwise {
         let grid = grid(rows, width, 128)?;
         let from = x.elements() / width;
         let (x, out) = (x.tensor(&[from, width])?, out.tensor_mut(&[rows, width])?);
-        let indices = indices.array().first(rows).map_err(attn::Error::from)?;
+        let indices = indices.first(rows).map_err(attn::Error::from)?;
         let (from, width) = (from as i32, width as i32);
         let args = [Arg::read(&x), Arg::read_array(&indices), Arg::value(&from), Arg::value(&width), Arg::write(&out)];
         // SAFETY: as in `embed`.
