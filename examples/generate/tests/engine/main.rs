@@ -6,4 +6,5 @@ mod properties;
 mod refusals;
 mod scenarios;
 mod soak;
+mod soak_gpu;
 mod world;

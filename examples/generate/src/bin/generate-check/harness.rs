@@ -65,7 +65,10 @@ impl<D: Draw> Harness<D> {
         let engine = if options.cpu { Engine::cpu() } else { Engine::cuda(0)? };
         let math: Box<dyn Math> = match options.cpu {
             true => Box::new(CpuMath::new()?),
-            false => Box::new(CudaMath::new(&engine, CudaMathOptions { fixed_rows: invariant, few_rows, residual })?),
+            false => Box::new(CudaMath::new(
+                &engine,
+                CudaMathOptions { fixed_rows: invariant, few_rows, residual, ..CudaMathOptions::default() },
+            )?),
         };
         let file = Gguf::open(&options.model)?;
         let config = file.config()?;

@@ -2,13 +2,14 @@
 //! model file and a truth are all that it needs.
 //!
 //! ```text
-//! generate-check --model MODEL.gguf --truth smollm2_truth.json [--cpu] [truth] [invariance] [speed]
+//! generate-check --model MODEL.gguf --truth smollm2_truth.json [--cpu] [truth] [invariance] [speed] [products]
 //! ```
 
 #![allow(clippy::print_stdout)]
 
 mod harness;
 mod invariance;
+mod products;
 mod speed;
 mod truth;
 
@@ -25,16 +26,18 @@ enum Part {
     Invariance,
     /// Tokens per second, and the time of the host.
     Speed,
+    /// Products of a few rows by the kernel of this program and by cuBLASLt. It needs no file.
+    Products,
 }
 
 /// The command line.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
     /// The model, a GGUF file.
-    #[arg(long)]
+    #[arg(long, default_value = "")]
     model: PathBuf,
     /// The truth: texts and prompts with tokens, perplexities and margins.
-    #[arg(long)]
+    #[arg(long, default_value = "")]
     truth: PathBuf,
     /// Runs on the CPU.
     #[arg(long)]
@@ -63,6 +66,9 @@ impl Options {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse();
+    if options.parts == [Part::Products] {
+        return Ok(products::run()?);
+    }
     let truth = truth::Truth::read(&options.truth)?;
     let mut wrong = 0;
     if options.has(Part::Truth) {
@@ -73,6 +79,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if options.has(Part::Speed) {
         speed::run(&options)?;
+    }
+    if options.has(Part::Products) && !options.cpu {
+        products::run()?;
     }
     if wrong > 0 {
         return Err(format!("{wrong} checks failed").into());

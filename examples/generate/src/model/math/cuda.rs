@@ -23,13 +23,21 @@ pub struct CudaMathOptions {
     /// Products of up to this many rows, 4 at most, run a kernel of this program, and others cuBLASLt's. In
     /// batch-invariant mode all are cuBLASLt's.
     pub few_rows: usize,
+    /// Bytes of a matrix whose products of 2 rows and more run that kernel, at most; of one row, all do. It takes all
+    /// rows through CUDA cores, which keep up with the launch of a small product, and not with the memory of a GPU.
+    pub few_rows_bytes: usize,
     /// The element type of the residual: f32, or f16, which rounds it after each block.
     pub residual: Dtype,
 }
 
 impl Default for CudaMathOptions {
     fn default() -> Self {
-        CudaMathOptions { fixed_rows: false, few_rows: elementwise::FEW_ROWS, residual: Dtype::F32 }
+        CudaMathOptions {
+            fixed_rows: false,
+            few_rows: elementwise::FEW_ROWS,
+            few_rows_bytes: 16 << 20,
+            residual: Dtype::F32,
+        }
     }
 }
 
@@ -41,6 +49,7 @@ pub struct CudaMath {
     elementwise: Elementwise,
     products: Products,
     few_rows: usize,
+    few_rows_bytes: usize,
     residual: Dtype,
 }
 
@@ -57,6 +66,7 @@ impl CudaMath {
             elementwise: Elementwise::new(engine)?,
             products: Products::new(engine, options.fixed_rows)?,
             few_rows: if options.fixed_rows { 0 } else { options.few_rows.min(elementwise::FEW_ROWS) },
+            few_rows_bytes: options.few_rows_bytes,
             residual: options.residual,
         })
     }
@@ -121,7 +131,8 @@ impl Math for CudaMath {
         rows: usize,
         accumulate: bool,
     ) -> Result<(), Error> {
-        if rows <= self.few_rows {
+        let bytes = weight.outputs * weight.inputs * self.dtype().size();
+        if rows <= self.few_rows && (rows <= 1 || bytes <= self.few_rows_bytes) {
             return self.elementwise.product(&self.stream, weight, x, out, rows, accumulate);
         }
         self.products.run(&self.stream, weight, x, out, rows, accumulate)
