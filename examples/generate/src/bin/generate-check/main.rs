@@ -34,10 +34,10 @@ enum Part {
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
     /// The model, a GGUF file.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "model.gguf")]
     model: PathBuf,
     /// The truth: texts and prompts with tokens, perplexities and margins.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "smollm2_truth.json")]
     truth: PathBuf,
     /// Runs on the CPU.
     #[arg(long)]
