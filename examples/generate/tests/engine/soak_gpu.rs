@@ -317,7 +317,9 @@ fn two_engines_on_a_gpu() {
             eprintln!("memory after {} s: {:?}", start.elapsed().as_secs(), memory());
         }
     }
-    engines.into_iter().for_each(|engine| drop(engine.join().expect("no check failed")));
+    for engine in engines {
+        engine.join().expect("no check failed");
+    }
     eprintln!("memory after both: {:?}", memory());
 }
 
