@@ -279,8 +279,8 @@ impl Forward {
         &self.weights
     }
 
-    /// Launches a step: `tokens` new tokens go in, and logits of `rows` rows come out, as `parts` of `memory` have them.
-    /// `plan` is a plan of [`Forward::attention`] whose queries are those tokens. It allocates nothing and reads no
+    /// Launches a step: the tokens of `parts`, which lie in `memory`, go in, and logits of its rows come out. `plan`
+    /// is a plan of [`Forward::attention`] whose queries are those tokens. It allocates nothing and reads no
     /// value on the host, so a CUDA graph can capture it.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::{Error, sampling::Sampled};
 
 /// A model on a device, with the plans and graphs of its steps. It owns all memory that the graphs use.
 ///
-/// A step of decoding is one in which each sequence has one new token. On a CUDA device it is one small copy, the update
+/// A step of decoding is one in which each sequence has one new token. On a CUDA device it is a small copy, the update
 /// of a plan, and the launch of one graph, which also draws the tokens. On the CPU there are no graphs.
 #[derive(Debug)]
 pub struct ModelRunner<D> {

@@ -36,8 +36,8 @@ impl History {
         self.pending.fill_with(|| None);
     }
 
-    /// A launch counts the token of a row, for the text of `sample` if it is given. Returns whether the device has other
-    /// counts, and those of the text must be uploaded.
+    /// A launch counts the token of a row, for the text of `sample` if it is given. Returns whether the device has
+    /// other counts, and those of the text must be uploaded.
     pub(super) fn count(&mut self, row: usize, sample: Option<&SampleRow<'_>>) -> bool {
         let known = self.counted[row].take();
         let Some(sample) = sample else { return false };
