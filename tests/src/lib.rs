@@ -16,3 +16,4 @@ pub mod setup;
 pub mod simt;
 pub mod synthetic;
 pub mod tables;
+pub mod verify;
