@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod compare;
 pub mod corner_cases;
 pub mod device_plan;
+pub mod filters;
 pub mod host;
 pub mod language_stress;
 pub mod reference;

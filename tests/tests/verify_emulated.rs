@@ -37,5 +37,5 @@ fn trees_have_the_bits_of_the_cpu() {
         assert_eq!(got.difference(&want), None, "{}", case.name);
         want.accepted.iter().for_each(|&accepted| depths[(accepted as usize).min(3)] += 1);
     }
-    assert!(depths.iter().all(|&count| count > 20), "{depths:?} accept 0, 1, 2 and more");
+    assert!(depths.iter().all(|&count| count > 10), "{depths:?} accept 0, 1, 2 and more");
 }

@@ -1,8 +1,12 @@
-//! Verification on a GPU gives the bits of the CPU, launched and replayed. Skipped without a GPU.
+//! Verification and filters on a GPU give the bits of the CPU. Skipped without a GPU.
 #![allow(clippy::print_stderr)]
 
-use attn_tests::verify::{How, Verified, chains, trees};
-use facade::Engine;
+use attn_tests::{
+    filters::{Filtering, Filters, filtered},
+    sampling::normals,
+    verify::{How, Verified, chains, trees},
+};
+use facade::{Engine, sampling::FilterOrder};
 
 /// A GPU, or `None` with a message.
 fn gpu() -> Option<Engine> {
@@ -61,4 +65,29 @@ fn small_trees_have_the_bits_of_the_cpu() {
 #[test]
 fn trees_in_clusters_have_the_bits_of_the_cpu() {
     check_trees(2, &[8193, 9001, 32_001]);
+}
+
+#[test]
+fn filtered_rows_have_the_bits_of_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    for (vocab, gap) in [(1, 0), (111, 1), (1027, 0), (9001, 3), (32_000, 0)] {
+        let stride = vocab + gap;
+        let mut logits = normals(3 * stride, 12, 2.0);
+        logits[vocab / 2] = f32::NAN;
+        logits[stride + vocab / 3] = f32::INFINITY;
+        let probs: Vec<f32> = logits.iter().map(|x| x.exp() * 0.01).collect();
+        for order in [FilterOrder::TopKFirst, FilterOrder::Joint] {
+            for min_p in [0.0, 0.05] {
+                let of = Filters { temperature: 0.7, top_k: 40, top_p: 0.8, min_p, order };
+                for what in [Filtering::Softmax, Filtering::Mask, Filtering::Renorm] {
+                    let values = if what == Filtering::Renorm { &probs } else { &logits };
+                    let [got, want] = [&gpu, &Engine::cpu()].map(|engine| {
+                        let rows = filtered(engine, what, values, [3, vocab, stride], of);
+                        rows.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                    });
+                    assert!(got == want, "{what:?} of {vocab} tokens, {of:?}");
+                }
+            }
+        }
+    }
 }

@@ -65,7 +65,7 @@ inline u64 warp_prefix(u64 x) {
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
     u64 other = __shfl_up_sync(0xffffffffu, x, step);
-    if (threadIdx.x % 32 >= step) x += other;
+    if (static_cast<int>(threadIdx.x % 32) >= step) x += other;
   }
   return x;
 }
