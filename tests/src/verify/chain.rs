@@ -35,6 +35,12 @@ impl ChainCase {
         ChainCase { name: format!("{name}, {requests} chains of {drafts}, {vocab} tokens"), draft, target, ids }
     }
 
+    /// Requests, drafts of each, and tokens of the vocabulary.
+    #[must_use]
+    pub fn random(sizes: [usize; 3]) -> ChainCase {
+        ChainCase::new("random", sizes, 0)
+    }
+
     /// Calls `f` with the rows of each draft, and its token.
     fn each(mut self, f: impl Fn(&mut [f32], &mut [f32], usize)) -> Self {
         let [requests, drafts, _] = self.draft.shape;

@@ -59,6 +59,12 @@ impl TreeCase {
         }
     }
 
+    /// Requests, nodes of each, and tokens of the vocabulary.
+    #[must_use]
+    pub fn random(sizes: [usize; 3]) -> TreeCase {
+        TreeCase::new("random", sizes, 0, 3)
+    }
+
     fn before(&self) -> (Verified, Vec<u64>) {
         let [count, nodes, _] = self.target.shape;
         let (seeds, positions) = requests(count);
