@@ -6,6 +6,8 @@
 //! position alone; the kernel advances the position, so that a replayed graph draws anew. [`prepare`] loads the kernels
 //! before a capture.
 //!
+//! [`verify_chain`] and [`verify_tree`] verify drafts of speculative decoding, likewise in one launch.
+//!
 //! ```
 //! use attn::{Engine, ops::Numbers, sampling::{SampleOut, SamplingParams, sample}};
 //!
@@ -143,7 +145,8 @@ fn kept(
 }
 
 /// Verifies chains of drafts: draft i is emitted with probability `min(1, target / draft)`; the first that is not is
-/// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target.
+/// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target. On CUDA it is
+/// one launch, which can be captured after [`prepare_verify`].
 ///
 /// # Errors
 ///

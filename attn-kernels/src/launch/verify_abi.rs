@@ -4,7 +4,7 @@ use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
 /// Threads of a CTA that verifies.
-pub const VERIFY_THREADS: u32 = 512;
+pub const VERIFY_THREADS: u32 = 256;
 /// CTAs of a cluster that verifies a request, where GPUs have clusters.
 pub const VERIFY_CLUSTER: u32 = 8;
 /// Arrays of integers that a tree has in shared memory.
