@@ -145,8 +145,8 @@ fn kept(
 }
 
 /// Verifies chains of drafts: draft i is emitted with probability `min(1, target / draft)`; the first that is not is
-/// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target. On CUDA it is
-/// one launch, which can be captured after [`prepare_verify`].
+/// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target. On CUDA it
+/// is one launch, which can be captured after [`prepare_verify`].
 ///
 /// # Errors
 ///

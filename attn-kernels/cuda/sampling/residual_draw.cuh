@@ -14,7 +14,7 @@ struct DrawShared {
 };
 
 // Where a thread is in its row.
-struct RowPlace {
+struct RowSlice {
   int slice;  // tokens of a CTA, a multiple of 128
   int vocab;
   int rank = static_cast<int>(cluster_rank()), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -71,7 +71,7 @@ inline u64 warp_prefix(u64 x) {
 }
 
 // The mass of this warp's segment.
-inline u64 segment_sum(const MassRow& row, const RowPlace& at) {
+inline u64 segment_sum(const MassRow& row, const RowSlice& at) {
   constexpr int BATCH = 4;
   int end = at.segment_end(at.warp);
   u64 sum = 0;
@@ -96,7 +96,7 @@ inline u64 segment_sum(const MassRow& row, const RowPlace& at) {
 }
 
 // Finds the first token of this CTA's slice up to which masses exceed `number`; those before the slice sum to `before`.
-inline void find_token(const MassRow& row, const RowPlace& at, DrawShared& s, u64 number, u64 before, int* to) {
+inline void find_token(const MassRow& row, const RowSlice& at, DrawShared& s, u64 number, u64 before, int* to) {
   u64 sum = at.lane < VERIFY_WARPS ? s.segments[at.lane] : 0;
   u64 start = before + warp_prefix(sum) - sum;
   int segment = __ffs(__ballot_sync(0xffffffffu, start <= number && number - start < sum)) - 1;
@@ -125,7 +125,7 @@ inline void find_token(const MassRow& row, const RowPlace& at, DrawShared& s, u6
 }
 
 // The first token up to which masses exceed `random` of their sum. Returns whether there is one.
-inline bool draw(const MassRow& row, const RowPlace& at, DrawShared& s, int attempt, u64 random, int* to) {
+inline bool draw(const MassRow& row, const RowSlice& at, DrawShared& s, int attempt, u64 random, int* to) {
   u64 sum = segment_sum(row, at);
   if (at.lane == 0) s.segments[at.warp] = sum;
   __syncthreads();
@@ -148,7 +148,7 @@ inline bool draw(const MassRow& row, const RowPlace& at, DrawShared& s, int atte
 // Draws a token: if nothing has mass, by the masses of the target alone, and without those too -1. All threads of the
 // cluster wait for each other between what they read before and what they write behind.
 inline void draw_token(MassRow row, int slice, DrawShared& s, u64 random, int* to) {
-  RowPlace at{slice, row.vocab};
+  RowSlice at{slice, row.vocab};
   bool drawn = false;
 #pragma unroll 1
   for (int attempt = 0; attempt < 2 && !drawn; ++attempt) {

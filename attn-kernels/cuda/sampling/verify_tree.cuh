@@ -17,21 +17,21 @@ static_assert(sizeof(TreeShared) == VERIFY_SHARED_BYTES, "verify_abi.rs and the 
 // The tree of a request in shared memory. What is out of range is -1.
 struct Tree {
   int nodes;
-  int *tokens, *places, *children, *siblings;
+  int *tokens, *slots, *children, *siblings;
   int* refused;  // what the walk refuses at its last node
 
   Tree(int count, TreeShared& s) : nodes(count) {
     int* arrays[TREE_ARRAYS];
 #pragma unroll
     for (int i = 0; i < TREE_ARRAYS; ++i) arrays[i] = reinterpret_cast<int*>(&s + 1) + i * nodes;
-    tokens = arrays[0], places = arrays[1], children = arrays[2], siblings = arrays[3], refused = arrays[4];
+    tokens = arrays[0], slots = arrays[1], children = arrays[2], siblings = arrays[3], refused = arrays[4];
   }
   static int in_range(int x, long long end) { return 0 <= x && x < end ? x : -1; }
   void load(const VerifyTreeParams& p, long long request) const {
     long long base = request * nodes;
     for (int i = threadIdx.x; i < nodes; i += VERIFY_THREADS) {
       tokens[i] = in_range(p.draft_ids[base + i], p.vocab);
-      places[i] = in_range(p.retrieve_index[base + i], static_cast<long long>(p.requests) * nodes);
+      slots[i] = in_range(p.retrieve_index[base + i], static_cast<long long>(p.requests) * nodes);
       children[i] = in_range(p.retrieve_next_token[base + i], nodes);
       siblings[i] = in_range(p.retrieve_next_sibling[base + i], nodes);
     }
@@ -43,7 +43,7 @@ inline void walk(const VerifyTreeParams& p, const Tree& tree, TreeShared& s, con
                  int* accept_index, bool writes) {
   int lane = threadIdx.x % 32, node = 0, accepted = 0, refused = 0;
   writes = writes && lane == 0;
-  if (writes) accept_index[0] = tree.places[0];
+  if (writes) accept_index[0] = tree.slots[0];
 #pragma unroll 1
   while (true) {
     const float* row = target + node * p.target_row;
@@ -76,8 +76,8 @@ inline void walk(const VerifyTreeParams& p, const Tree& tree, TreeShared& s, con
     if (found < 0 || accepted + 1 >= tree.nodes) break;
     ++accepted;
     if (writes) {
-      if (tree.places[node] >= 0) p.ids[tree.places[node]] = tree.tokens[found];
-      accept_index[accepted] = tree.places[found];
+      if (tree.slots[node] >= 0) p.ids[tree.slots[node]] = tree.tokens[found];
+      accept_index[accepted] = tree.slots[found];
     }
     node = found;
   }
@@ -102,9 +102,9 @@ extern "C" __global__ void VERIFY_CLUSTER __launch_bounds__(VERIFY_THREADS, 3)
   MassRow row{target + node * p.target_row, nullptr, tree.refused, s.refused, p.vocab, p.wide != 0};
   unsigned purpose = tree.children[node] < 0 ? lang::verify::DRAW : lang::verify::RESIDUAL;
   u64 random = lang::random::bits64(seed, first + accepted, purpose);
-  // without a place, the token goes where nobody reads it
-  int place = tree.places[node];
-  int* to = place >= 0 ? p.ids + place : &s.pad;
+  // without a slot, the token goes where nobody reads it
+  int slot = tree.slots[node];
+  int* to = slot >= 0 ? p.ids + slot : &s.pad;
   draw_token(row, p.slice, s.draw, random, to);
   if (!leader) return;
   for (int i = accepted + 1 + threadIdx.x; i < p.nodes; i += VERIFY_THREADS) accept_index[i] = -1;

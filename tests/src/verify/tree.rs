@@ -18,12 +18,12 @@ pub struct TreeCase {
     pub name: String,
     target: ProbRows,
     tokens: Vec<i32>,
-    places: Vec<i32>,
+    slots: Vec<i32>,
     children: Vec<i32>,
     siblings: Vec<i32>,
     threshold_single: f32,
     threshold_acc: f32,
-    /// Places that a device has as numbers out of range.
+    /// Slots that a device has as numbers out of range.
     lost: Vec<i32>,
     /// Whether a device has numbers out of range for tokens without probability, and for links to nowhere.
     wild: bool,
@@ -43,13 +43,13 @@ impl TreeCase {
             siblings[at + node] = children[at + parent];
             children[at + parent] = node as i32;
         }
-        // every node has another place
-        let places = (0..all as i32).rev().collect();
+        // every node has another slot
+        let slots = (0..all as i32).rev().collect();
         TreeCase {
             name: format!("{name}, {requests} trees of {nodes}, {vocab} tokens"),
             target,
             tokens,
-            places,
+            slots,
             children,
             siblings,
             threshold_single: 1.0,
@@ -73,7 +73,7 @@ impl TreeCase {
         (Verified { ids: none.clone(), accepted, emitted: Vec::new(), accept_index: none, positions }, seeds)
     }
 
-    /// Tokens, places, children and siblings as a device has them.
+    /// Tokens, slots, children and siblings as a device has them.
     fn on_device(&self) -> [Vec<i32>; 4] {
         let [count, nodes, vocab] = self.target.shape;
         let wild = |values: &[i32], none: i32, end: usize| {
@@ -81,12 +81,12 @@ impl TreeCase {
             let of = |(i, &x): (usize, &i32)| if self.wild && x == none { instead[i % 5] } else { x };
             values.iter().enumerate().map(of).collect::<Vec<i32>>()
         };
-        let lose = |(i, &place): (usize, &i32)| {
-            if self.lost.contains(&place) { [-1, (count * nodes) as i32, i32::MIN, i32::MAX][i % 4] } else { place }
+        let lose = |(i, &slot): (usize, &i32)| {
+            if self.lost.contains(&slot) { [-1, (count * nodes) as i32, i32::MIN, i32::MAX][i % 4] } else { slot }
         };
         [
             wild(&self.tokens, vocab as i32 - 1, vocab),
-            self.places.iter().enumerate().map(lose).collect(),
+            self.slots.iter().enumerate().map(lose).collect(),
             wild(&self.children, -1, nodes),
             wild(&self.siblings, -1, nodes),
         ]
@@ -101,11 +101,11 @@ impl TreeCase {
         let (before, seeds) = self.before();
         let target = self.target.upload(engine);
         let arrays = if engine.is_cpu() {
-            [&self.tokens, &self.places, &self.children, &self.siblings].map(Clone::clone)
+            [&self.tokens, &self.slots, &self.children, &self.siblings].map(Clone::clone)
         } else {
             self.on_device()
         };
-        let [tokens, places, children, siblings] = arrays.map(|array| numbers(engine, &array));
+        let [tokens, slots, children, siblings] = arrays.map(|array| numbers(engine, &array));
         let seeds = numbers(engine, &seeds);
         let (mut ids, mut positions) = (numbers(engine, &before.ids), numbers(engine, &before.positions));
         let (mut accepted, mut accept_index) =
@@ -113,7 +113,7 @@ impl TreeCase {
         twice(engine, how, |stream| {
             let drafts = TreeDrafts {
                 draft_ids: tokens.array(),
-                retrieve_index: places.array(),
+                retrieve_index: slots.array(),
                 retrieve_next_token: children.array(),
                 retrieve_next_sibling: siblings.array(),
                 target_probs: self.target.tensor(&target)?,
@@ -137,9 +137,9 @@ impl TreeCase {
             positions: positions.to_vec().expect("read"),
         };
         if engine.is_cpu() {
-            for &place in &self.lost {
-                verified.ids[place as usize] = -7;
-                verified.accept_index.iter_mut().filter(|index| **index == place).for_each(|index| *index = -1);
+            for &slot in &self.lost {
+                verified.ids[slot as usize] = -7;
+                verified.accept_index.iter_mut().filter(|index| **index == slot).for_each(|index| *index = -1);
             }
         }
         verified
@@ -150,14 +150,14 @@ impl TreeCase {
     pub fn run_emulated(&self, verifier: &HostVerifier, seed: u32) -> Verified {
         let (mut out, seeds) = self.before();
         let [count, nodes, vocab] = self.target.shape;
-        let [tokens, places, children, siblings] = self.on_device();
+        let [tokens, slots, children, siblings] = self.on_device();
         let [target_request, target_row] = self.target.strides();
         let params = VerifyTreeParams {
             target_probs: self.target.address(),
             target_request,
             target_row,
             draft_ids: tokens.as_ptr() as u64,
-            retrieve_index: places.as_ptr() as u64,
+            retrieve_index: slots.as_ptr() as u64,
             retrieve_next_token: children.as_ptr() as u64,
             retrieve_next_sibling: siblings.as_ptr() as u64,
             seeds: seeds.as_ptr() as u64,
@@ -228,7 +228,7 @@ pub fn trees(count: usize, vocab: usize) -> Vec<TreeCase> {
     let mut rings = TreeCase { threshold_single: 1e-6, ..new("a ring of children", 5, 0, 1) };
     rings.children.iter_mut().filter(|next| **next == 3).for_each(|next| *next = 1);
     cases.push(rings);
-    cases.push(TreeCase { lost: (0..count as i32 * 8).step_by(3).collect(), ..new("lost places", 8, 0, 3) });
+    cases.push(TreeCase { lost: (0..count as i32 * 8).step_by(3).collect(), ..new("lost slots", 8, 0, 3) });
     // the last token is that of drafts outside of the vocabulary
     let mut wild = TreeCase { wild: true, ..new("wild numbers", 12, 0, 5) };
     wild.tokens.iter_mut().step_by(4).for_each(|token| *token = vocab as i32 - 1);
