@@ -6,6 +6,8 @@
 //! position alone; the kernel advances the position, so that a replayed graph draws anew. [`prepare`] loads the kernels
 //! before a capture.
 //!
+//! [`verify_chain`] and [`verify_tree`] verify drafts of speculative decoding, likewise in one launch.
+//!
 //! ```
 //! use attn::{Engine, ops::Numbers, sampling::{SampleOut, SamplingParams, sample}};
 //!
@@ -32,8 +34,8 @@
 //! ```
 
 pub use attn_core::sampling::{
-    ChainDrafts, ChainOut, FilterOrder, LogProbs, MAX_TOP, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs,
-    TreeDrafts, TreeOut,
+    ChainDrafts, ChainOut, FilterOrder, LogProbs, MAX_NODES, MAX_TOP, Penalties, PerRow, SampleOut, SamplingParams,
+    TopLogProbs, TreeDrafts, TreeOut,
 };
 
 use attn_core::sampling::{Keep, Source};
@@ -143,15 +145,18 @@ fn kept(
 }
 
 /// Verifies chains of drafts: draft i is emitted with probability `min(1, target / draft)`; the first that is not is
-/// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target.
+/// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target. On CUDA it
+/// is one launch, which can be captured after [`prepare_verify`].
 ///
 /// # Errors
 ///
-/// Tensors of contradicting shapes, a draft outside of the vocabulary. A stream of a CUDA device: this runs on the CPU
-/// alone.
+/// Tensors of contradicting shapes, or in other memory than the stream; in host memory a draft that is neither -1 nor
+/// in the vocabulary; on CUDA no kernel.
 pub fn verify_chain(stream: &Stream, drafts: &ChainDrafts<'_>, out: &mut ChainOut<'_>) -> Result<(), Error> {
-    stream.backend.cpu("stream")?;
-    Ok(attn_core::sampling::verify_chain(drafts, out)?)
+    try_backend!(&stream.backend, {
+        Cpu(()) => attn_core::sampling::verify_chain(drafts, out),
+        Cuda(stream) => attn_kernels::cuda::ops::verify_chain(stream, drafts, out),
+    })
 }
 
 /// Verifies trees of drafts. Behind an accepted node one random number goes through its children: the first up to which
@@ -159,10 +164,13 @@ pub fn verify_chain(stream: &Stream, drafts: &ChainDrafts<'_>, out: &mut ChainOu
 ///
 /// # Errors
 ///
-/// As [`verify_chain`]; an index out of range, a threshold that is not in (0, 1].
+/// As [`verify_chain`]; in host memory an index out of range; a threshold that is not in (0, 1], no node or more than
+/// [`MAX_NODES`].
 pub fn verify_tree(stream: &Stream, drafts: &TreeDrafts<'_>, out: &mut TreeOut<'_>) -> Result<(), Error> {
-    stream.backend.cpu("stream")?;
-    Ok(attn_core::sampling::verify_tree(drafts, out)?)
+    try_backend!(&stream.backend, {
+        Cpu(()) => attn_core::sampling::verify_tree(drafts, out),
+        Cuda(stream) => attn_kernels::cuda::ops::verify_tree(stream, drafts, out),
+    })
 }
 
 /// Prepares sampling from logits of a type, so that the first call can be captured: on CUDA it compiles and loads the
@@ -182,6 +190,18 @@ pub fn prepare(engine: &Engine, logits: Dtype) -> Result<(), Error> {
 /// As [`prepare`].
 pub fn prepare_probs(engine: &Engine, probs: Dtype) -> Result<(), Error> {
     prepare_source(engine, Source::Probs, probs)
+}
+
+/// As [`prepare`], for [`verify_chain`] and [`verify_tree`].
+///
+/// # Errors
+///
+/// As [`prepare`].
+pub fn prepare_verify(engine: &Engine) -> Result<(), Error> {
+    on_backend!(&engine.backend, {
+        Cpu(()) => Ok(()),
+        Cuda(device) => Ok(attn_kernels::cuda::ops::prepare_verify(device)?),
+    })
 }
 
 fn prepare_source(engine: &Engine, source: Source, from: Dtype) -> Result<(), Error> {

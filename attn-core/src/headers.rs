@@ -33,4 +33,5 @@ pub const HEADERS: &[Header] = &[
     Header { name: "planner/stream_k_line.cuh", text: crate::plan::STREAM_K_LINE },
     Header { name: "lang/random.cuh", text: random::CUDA },
     Header { name: "sampling/fixed_point.cuh", text: fixed_point::CUDA },
+    Header { name: "sampling/coin.cuh", text: crate::sampling::COIN },
 ];

@@ -18,4 +18,8 @@ mod verify;
 pub use check::MAX_TOP;
 pub use params::{FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, Source, TopLogProbs};
 pub use sample::{Keep, keep, sample};
-pub use verify::{ChainDrafts, ChainOut, TreeDrafts, TreeOut, verify_chain, verify_tree};
+pub(crate) use verify::coin::CUDA as COIN;
+pub use verify::{
+    ChainDrafts, ChainOut, DraftSizes, MAX_NODES, TreeDrafts, TreeOut, check_chain, check_tree, verify_chain,
+    verify_tree,
+};

@@ -6,6 +6,7 @@ mod headers;
 mod op_abi;
 mod plan_abi;
 mod sampling_abi;
+mod verify_abi;
 mod waves;
 
 pub use abi::{KernelParams, MixedParams, Sm90Params, Strided, TensorMap};
@@ -17,4 +18,8 @@ pub use op_abi::{
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes};
+pub use verify_abi::{
+    CHAIN_SHARED_BYTES, TREE_ARRAYS, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams,
+    tree_shared_bytes,
+};
 pub use waves::Waves;

@@ -5,6 +5,7 @@ mod compile;
 mod kernel;
 mod run;
 mod sampler;
+mod verifier;
 
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use attn_testing::{Case, Distance, case_variant};
 pub use kernel::FIBERS;
 use kernel::HostKernel;
 pub use sampler::HostSampler;
+pub use verifier::HostVerifier;
 
 /// The kernels of a case, compiled for the host.
 #[derive(Debug)]

@@ -2,7 +2,10 @@
 //! depends on nothing but itself.
 
 use attn_core::dtype::Dtype;
-use attn_tests::sampling::{SamplingCase, chi_squared, grid, normals};
+use attn_tests::{
+    filters::{Filtering, Filters, filtered},
+    sampling::{SamplingCase, chi_squared, grid, normals},
+};
 use facade::{
     Engine,
     sampling::{FilterOrder, LogProbs},
@@ -163,4 +166,72 @@ fn runs_are_repeatable_and_log_probabilities_are_those_of_the_probabilities() {
             assert!((sum - 1.0).abs() < 1e-5, "{}: {sum}", case.name);
         }
     }
+}
+
+/// Temperature 0.7, top-k 40, top-p 0.8, with and without min-p.
+fn filters() -> impl Iterator<Item = Filters> {
+    [FilterOrder::TopKFirst, FilterOrder::Joint].into_iter().flat_map(|order| {
+        let of = move |min_p| Filters { temperature: 0.7, top_k: 40, top_p: 0.8, min_p, order };
+        [0.0, 0.05].map(of)
+    })
+}
+
+fn near(got: f32, want: f64) -> bool {
+    (f64::from(got) - want).abs() <= 2e-6 * want + 1e-10
+}
+
+#[test]
+fn softmax_renorm_and_mask_keep_what_the_reference_keeps() {
+    let mut compared = 0;
+    for (seed, vocab, gap) in [(1, 1, 0), (2, 31, 3), (3, 111, 0), (4, 1027, 5), (5, 9001, 1), (6, 1000, 0)] {
+        let (rows, stride) = (3, vocab + gap);
+        let logits = normals(rows * stride, seed, 2.0);
+        // probabilities that need not sum to 1
+        let probs: Vec<f32> = logits.iter().map(|x| x.exp() * 0.01).collect();
+        for of in filters() {
+            let on_cpu = |what, values: &[f32]| filtered(&Engine::cpu(), what, values, [rows, vocab, stride], of);
+            let softmax = on_cpu(Filtering::Softmax, &logits);
+            let masked = on_cpu(Filtering::Mask, &logits);
+            let renorm = on_cpu(Filtering::Renorm, &probs);
+            for row in 0..rows {
+                let [at, from] = [row * vocab, row * stride];
+                let (k, p, min_p) = (of.top_k as usize, f64::from(of.top_p), f64::from(of.min_p));
+                let logits = &logits[from..][..vocab];
+                let (want, clear) = naive(logits, f64::from(of.temperature), k, p, min_p, of.order);
+                if clear {
+                    compared += 1;
+                    for id in 0..vocab {
+                        let (got, masked) = (softmax[at + id], masked[at + id]);
+                        assert!(near(got, want[id]), "{of:?} {vocab}: softmax is {got}, want {}", want[id]);
+                        let kept = if want[id] > 0.0 { logits[id] } else { f32::NEG_INFINITY };
+                        assert_eq!(masked.to_bits(), kept.to_bits(), "{of:?} {vocab}: masked {id}");
+                    }
+                }
+                let of_probs: Vec<f32> = probs[from..][..vocab].iter().map(|x| x.ln()).collect();
+                let (want, clear) = naive(&of_probs, 1.0, k, p, min_p, of.order);
+                // the logarithm is rounded
+                let close = |got: f32, want: f64| (f64::from(got) - want).abs() <= 4e-6 * want + 1e-10;
+                for id in (0..vocab).filter(|_| clear) {
+                    let got = renorm[at + id];
+                    assert!(close(got, want[id]), "{of:?} {vocab}: normalised is {got}, want {}", want[id]);
+                }
+            }
+        }
+    }
+    assert!(compared > 60, "{compared} rows were clear");
+}
+
+#[test]
+fn filtered_nan_and_infinities_are_defined() {
+    let off = Filters { temperature: 0.7, top_k: 0, top_p: 1.0, min_p: 0.0, order: FilterOrder::TopKFirst };
+    let run = |what, values: &[f32]| filtered(&Engine::cpu(), what, values, [1, values.len(), values.len()], off);
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    assert_eq!(run(Filtering::Softmax, &[nan, 2.0, -inf, 2.0]), [0.0, 0.5, 0.0, 0.5]);
+    assert_eq!(run(Filtering::Softmax, &[inf, 2.0, nan, inf]), [0.5, 0.0, 0.0, 0.5]);
+    assert_eq!(run(Filtering::Softmax, &[nan, -inf]), [0.0, 0.0]);
+    assert_eq!(run(Filtering::Mask, &[nan, 2.0, -inf, 1.5]), [-inf, 2.0, -inf, 1.5]);
+    assert_eq!(run(Filtering::Mask, &[nan, -inf]), [-inf, -inf]);
+    assert_eq!(run(Filtering::Renorm, &[nan, 3.0, -1.0, 1.0]), [0.0, 0.75, 0.0, 0.25]);
+    assert_eq!(run(Filtering::Renorm, &[inf, 3.0, nan, inf]), [0.5, 0.0, 0.0, 0.5]);
+    assert_eq!(run(Filtering::Renorm, &[0.0, nan]), [0.0, 0.0]);
 }

@@ -11,6 +11,7 @@ mod merge;
 mod module;
 mod rows;
 mod sample;
+mod verify;
 mod x_packed;
 
 use attn_core::{
@@ -29,6 +30,7 @@ pub use merge::{merge_state, merge_state_in_place, merge_states, scale_lse, sum}
 pub(super) use module::load;
 pub use rows::{append, gather};
 pub use sample::{keep_filtered, prepare_sampling, sample};
+pub use verify::{prepare_verify, verify_chain, verify_tree};
 pub use x_packed::{from_pages, to_pages};
 
 /// Compiles and loads the kernels of ops, so that they can be captured.

@@ -11,7 +11,7 @@ use attn_core::{
 use super::{
     BitsParams, CopyParams, CopyPart, FastDiv, KernelParams, MergeParams, MergeStates, MixedParams, PlanParams,
     PlanStatus, RowTiling, RowsParams, RowsPart, SampleParams, ScaleLseParams, Sm90Params, Strided, TensorMap,
-    XPackedParams, XPackedPart,
+    VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
 };
 
 /// A struct, and what kernels and host must agree on.
@@ -59,6 +59,7 @@ const STRUCTS: &[(&str, &[Struct])] = &[
     ("ops/x_packed_params.cuh", &[of::<XPackedPart>(), of::<XPackedParams>()]),
     ("ops/bits_params.cuh", &[of::<BitsParams>()]),
     ("sampling/params.cuh", &[of::<SampleParams>()]),
+    ("sampling/verify_params.cuh", &[of::<VerifyChainParams>(), of::<VerifyTreeParams>()]),
 ];
 
 /// The name and the text of each header. Sizes are asserted.

@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     compile::Arch,
-    launch::{COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_THREADS, sample_shared_bytes},
+    launch::{
+        CHAIN_SHARED_BYTES, COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_THREADS, TREE_ARRAYS, VERIFY_CLUSTER,
+        VERIFY_THREADS, sample_shared_bytes, tree_shared_bytes,
+    },
 };
 
 /// An op and the element types of its kernels.
@@ -51,6 +54,16 @@ pub enum Op {
         /// Whether the CTAs of a cluster share a row; for GPUs with clusters.
         cluster: bool,
     },
+    /// Verifies chains of drafts.
+    VerifyChain {
+        /// Whether the CTAs of a cluster share a request; for GPUs with clusters.
+        cluster: bool,
+    },
+    /// Verifies trees of drafts.
+    VerifyTree {
+        /// As of chains.
+        cluster: bool,
+    },
 }
 
 impl Op {
@@ -66,8 +79,10 @@ impl Op {
             Op::XPacked => "turns x-packed caches over".to_owned(),
             Op::Bits => "packs bits".to_owned(),
             Op::Sample { from, source, cluster } => {
-                format!("samples from {} of {from}{}", source.name(), if cluster { " in clusters" } else { "" })
+                format!("samples from {} of {from}{}", source.name(), in_clusters(cluster))
             }
+            Op::VerifyChain { cluster } => format!("verifies chains of drafts{}", in_clusters(cluster)),
+            Op::VerifyTree { cluster } => format!("verifies trees of drafts{}", in_clusters(cluster)),
         }
     }
 
@@ -82,6 +97,8 @@ impl Op {
             Op::XPacked => &["attn_x_packed_4", "attn_x_packed_2", "attn_x_packed_1"],
             Op::Bits => &["attn_packbits", "attn_segment_packbits"],
             Op::Sample { .. } => &["attn_sample_few", "attn_sample_many", "attn_sample_large"],
+            Op::VerifyChain { .. } => &["attn_verify_chain"],
+            Op::VerifyTree { .. } => &["attn_verify_tree"],
         }
     }
 }
@@ -116,6 +133,8 @@ impl OpSource {
             Op::XPacked => (String::new(), "ops/x_packed.cuh"),
             Op::Bits => (String::new(), "ops/bits.cuh"),
             Op::Sample { from, source, cluster } => (sample_block(from, source, cluster), "sampling/sample.cuh"),
+            Op::VerifyChain { cluster } => (verify_block(cluster, CHAIN_SHARED_BYTES), "sampling/verify_chain.cuh"),
+            Op::VerifyTree { cluster } => (verify_block(cluster, tree_shared_bytes(0)), "sampling/verify_tree.cuh"),
         };
         let name = format!("{} {arch}", op.name());
         let mut unit = Inliner::of_unit(&name, &["arch/element.cuh"])?;
@@ -171,6 +190,19 @@ fn sample_block(from: Dtype, source: Source, cluster: bool) -> String {
         source == Source::Probs,
         elem(from)
     )
+}
+
+fn verify_block(cluster: bool, shared_bytes: u32) -> String {
+    let ctas = if cluster { VERIFY_CLUSTER } else { 1 };
+    format!(
+        "#define CLUSTER_SIZE {ctas}\nconstexpr int CLUSTER_CTAS = CLUSTER_SIZE;\n\
+         constexpr int VERIFY_THREADS = {VERIFY_THREADS};\nconstexpr int VERIFY_SHARED_BYTES = {shared_bytes};\n\
+         constexpr int TREE_ARRAYS = {TREE_ARRAYS};\n"
+    )
+}
+
+fn in_clusters(cluster: bool) -> &'static str {
+    if cluster { " in clusters" } else { "" }
 }
 
 /// Assertions that the host and the template agree on constants.

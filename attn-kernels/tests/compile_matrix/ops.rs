@@ -7,6 +7,7 @@ use attn_kernels::{
 };
 
 const ARCHS: [&str; 3] = ["sm_90a", "sm_80", "sm_120"];
+const GENERATIONS: [&str; 6] = ["sm_90a", "sm_75", "sm_80", "sm_89", "sm_100a", "sm_120"];
 
 /// Every op, with all types of elements or with a few.
 fn ops(all: bool) -> Vec<Op> {
@@ -75,12 +76,24 @@ fn sampling_sources() -> Vec<(usize, OpSource)> {
         });
         ops.map(move |op| (op.kernels().len(), OpSource::build(op, arch).expect("a template"))).collect::<Vec<_>>()
     };
-    ["sm_90a", "sm_75", "sm_80", "sm_89", "sm_100a", "sm_120"].into_iter().enumerate().flat_map(of).collect()
+    GENERATIONS.into_iter().enumerate().flat_map(of).collect()
+}
+
+/// Verification of drafts on a GPU of every generation, and in clusters where it has them.
+fn verification_sources() -> Vec<(usize, OpSource)> {
+    let of = |arch: &str| {
+        let arch: Arch = arch.parse().expect("an architecture");
+        let clusters = [false, true].into_iter().filter(move |cluster| !cluster || arch.major() >= 9);
+        let ops = clusters.flat_map(|cluster| [Op::VerifyChain { cluster }, Op::VerifyTree { cluster }]);
+        ops.map(move |op| (op.kernels().len(), OpSource::build(op, arch).expect("a template"))).collect::<Vec<_>>()
+    };
+    GENERATIONS.into_iter().flat_map(of).collect()
 }
 
 /// All op kernels, in one fixed order.
 pub(crate) fn sources(registry: &Registry) -> Vec<OpSource> {
-    let all = op_sources().into_iter().chain(sampling_sources()).chain(transform_sources(registry));
+    let sampling = sampling_sources().into_iter().chain(verification_sources());
+    let all = op_sources().into_iter().chain(sampling).chain(transform_sources(registry));
     all.map(|(_, source)| source).collect()
 }
 
@@ -113,6 +126,11 @@ fn every_op_compiles_and_spills_nothing() {
 #[test]
 fn sampling_compiles_and_spills_next_to_nothing() {
     compile(sampling_sources(), 64);
+}
+
+#[test]
+fn verification_compiles_and_spills_nothing() {
+    compile(verification_sources(), 0);
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Verification keeps the distribution of the model.
 
-use super::*;
+use super::{super::fixed_point::excess_mass, *};
+use crate::{
+    ops::{Array, ArrayMut},
+    random,
+};
 
 const VOCAB: usize = 5;
 const DRAFT: [[f32; VOCAB]; 2] = [[0.1, 0.4, 0.2, 0.2, 0.1], [0.5, 0.0, 0.25, 0.25, 0.0]];
@@ -81,7 +85,7 @@ fn drafts_that_equal_the_model_are_all_emitted() {
     verify_chain(&drafts, &mut to).expect("sound");
     let beyond = ChainDrafts { draft_ids: Array::host(&[3, 5]), ..drafts };
     let error = verify_chain(&beyond, &mut to).expect_err("no such token").to_string();
-    assert!(error.contains("`draft_ids[1]` is 5; it must be 0 to 4"), "{error}");
+    assert!(error.contains("`draft_ids[1]` is 5; it must be -1 to 4"), "{error}");
     assert_eq!((out[0], out[1], accepted, emitted, positions), (3, 2, [2], [2], [3]));
 }
 

@@ -1,0 +1,237 @@
+//! Verification of drafts: one launch, a CTA or a cluster of CTAs a request.
+
+use attn_core::{
+    ops::{Array, Number},
+    sampling::{ChainDrafts, ChainOut, DraftSizes, PerRow, TreeDrafts, TreeOut, check_chain, check_tree},
+    tensor::{DeviceMemory, TensorRef},
+};
+
+use super::{NOTHING, Op, address, ctas, in_sixteens, module, numbers, numbers_mut, stride};
+use crate::{
+    cuda::{
+        CudaError, CudaStream, Device,
+        launch_kernel::launch_kernel,
+        order::{Used, order},
+        uses::Access::{Read, Write},
+    },
+    launch::{
+        CHAIN_SHARED_BYTES, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams, tree_shared_bytes,
+    },
+};
+
+/// Vocabularies up to this are rows of one CTA.
+const CTA_VOCAB: usize = 8192;
+
+/// As [`attn_core::sampling::verify_chain`]. A draft outside of the vocabulary is none.
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn verify_chain(stream: &CudaStream, drafts: &ChainDrafts<'_>, out: &ChainOut<'_>) -> Result<(), CudaError> {
+    let sizes = check_chain(drafts, out)?;
+    let shape = Shape::of(stream.device(), sizes);
+    let [draft, target] = [("draft_probs", &drafts.draft_probs), ("target_probs", &drafts.target_probs)]
+        .map(|(name, probs)| Rows::of(name, probs));
+    let (draft, target) = (draft?, target?);
+    let (seeds, all_seeds) = seeds(&drafts.seeds)?;
+    let params = VerifyChainParams {
+        draft_probs: draft.at,
+        draft_request: draft.strides[0],
+        draft_row: draft.strides[1],
+        target_probs: target.at,
+        target_request: target.strides[0],
+        target_row: target.strides[1],
+        draft_ids: numbers("draft_ids", &drafts.draft_ids)?,
+        seeds,
+        all_seeds,
+        ids: numbers_mut("ids", &out.ids)?,
+        accepted: numbers_mut("accepted", &out.accepted)?,
+        emitted: numbers_mut("emitted", &out.emitted)?,
+        positions: numbers_mut("positions", &out.positions)?,
+        drafts: extent("drafts", sizes.drafts)?,
+        vocab: sizes.vocab as i32,
+        slice: shape.slice as i32,
+        wide: i32::from(target.wide && draft.wide),
+    };
+    let reads = [
+        ("draft_probs", drafts.draft_probs.owner()),
+        ("target_probs", drafts.target_probs.owner()),
+        ("draft_ids", drafts.draft_ids.owner()),
+        ("seeds", owner(&drafts.seeds)),
+    ];
+    let writes = [
+        ("ids", out.ids.owner()),
+        ("accepted", out.accepted.owner()),
+        ("emitted", out.emitted.owner()),
+        ("positions", out.positions.owner()),
+    ];
+    let op = Op::VerifyChain { cluster: shape.ctas > 1 };
+    launch(stream, op, sizes, shape, CHAIN_SHARED_BYTES, &reads, &writes, &params)
+}
+
+/// As [`attn_core::sampling::verify_tree`]. A draft outside of the vocabulary is refused, a link out of range is none,
+/// and what a `retrieve_index` out of range would place is not written.
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn verify_tree(stream: &CudaStream, drafts: &TreeDrafts<'_>, out: &TreeOut<'_>) -> Result<(), CudaError> {
+    let sizes = check_tree(drafts, out)?;
+    let shape = Shape::of(stream.device(), sizes);
+    let target = Rows::of("target_probs", &drafts.target_probs)?;
+    let (seeds, all_seeds) = seeds(&drafts.seeds)?;
+    let params = VerifyTreeParams {
+        target_probs: target.at,
+        target_request: target.strides[0],
+        target_row: target.strides[1],
+        draft_ids: numbers("draft_ids", &drafts.draft_ids)?,
+        retrieve_index: numbers("retrieve_index", &drafts.retrieve_index)?,
+        retrieve_next_token: numbers("retrieve_next_token", &drafts.retrieve_next_token)?,
+        retrieve_next_sibling: numbers("retrieve_next_sibling", &drafts.retrieve_next_sibling)?,
+        seeds,
+        all_seeds,
+        ids: numbers_mut("ids", &out.ids)?,
+        accept_index: numbers_mut("accept_index", &out.accept_index)?,
+        accepted: numbers_mut("accepted", &out.accepted)?,
+        positions: numbers_mut("positions", &out.positions)?,
+        threshold_single: drafts.threshold_single,
+        threshold_acc: drafts.threshold_acc,
+        requests: extent("requests", sizes.requests)?,
+        nodes: sizes.drafts as i32,
+        vocab: sizes.vocab as i32,
+        slice: shape.slice as i32,
+        wide: i32::from(target.wide),
+        pad: 0,
+    };
+    let reads = [
+        ("target_probs", drafts.target_probs.owner()),
+        ("draft_ids", drafts.draft_ids.owner()),
+        ("retrieve_index", drafts.retrieve_index.owner()),
+        ("retrieve_next_token", drafts.retrieve_next_token.owner()),
+        ("retrieve_next_sibling", drafts.retrieve_next_sibling.owner()),
+        ("seeds", owner(&drafts.seeds)),
+    ];
+    let writes = [
+        ("ids", out.ids.owner()),
+        ("accept_index", out.accept_index.owner()),
+        ("accepted", out.accepted.owner()),
+        ("positions", out.positions.owner()),
+    ];
+    let op = Op::VerifyTree { cluster: shape.ctas > 1 };
+    launch(stream, op, sizes, shape, tree_shared_bytes(sizes.drafts as u32), &reads, &writes, &params)
+}
+
+/// Compiles and loads the kernels of verification, so that the first call can be captured.
+///
+/// # Errors
+///
+/// No cubin, or one that does not load.
+pub fn prepare_verify(device: &Device) -> Result<(), CudaError> {
+    let clusters = if has_clusters(device) { &[false, true][..] } else { &[false] };
+    let ops = clusters.iter().flat_map(|&cluster| [Op::VerifyChain { cluster }, Op::VerifyTree { cluster }]);
+    ops.into_iter().try_for_each(|op| module::prepare(device, op))
+}
+
+fn has_clusters(device: &Device) -> bool {
+    device.capability().0 >= 9
+}
+
+/// Rows of probabilities.
+struct Rows {
+    at: u64,
+    /// From request to request, and from row to row, in elements.
+    strides: [i64; 2],
+    /// Whether every row begins at a multiple of 16 bytes.
+    wide: bool,
+}
+
+impl Rows {
+    fn of(name: &'static str, probs: &TensorRef<'_>) -> Result<Self, CudaError> {
+        let at = address(name, probs)?;
+        let strides = [0, 1].map(|dim| stride(probs.shape(), probs.strides(), dim));
+        let wide = probs.shape().contains(&0) || in_sixteens(at, probs.dtype().size(), &strides);
+        Ok(Rows { at, strides, wide })
+    }
+}
+
+/// The address of seeds, or 0 and the seed of all.
+fn seeds(of: &PerRow<'_, u64>) -> Result<(u64, u64), CudaError> {
+    match of {
+        PerRow::All(all) => Ok((0, *all)),
+        PerRow::Rows(rows) => Ok((numbers("seeds", rows)?, 0)),
+    }
+}
+
+fn owner<'a, T: Number>(of: &PerRow<'a, T>) -> Option<&'a dyn DeviceMemory> {
+    of.rows().and_then(Array::owner)
+}
+
+/// An extent as the kernel has it.
+fn extent(what: &'static str, value: usize) -> Result<i32, CudaError> {
+    ctas(what, value as u64, 1).map(|value| value as i32)
+}
+
+#[allow(clippy::too_many_arguments)] // what two kernels differ in
+fn launch<P>(
+    stream: &CudaStream,
+    op: Op,
+    sizes: DraftSizes,
+    shape: Shape,
+    smem: u32,
+    reads: &[Used<'_>],
+    writes: &[Used<'_>],
+    params: &P,
+) -> Result<(), CudaError> {
+    let _current = stream.device().make_current()?;
+    let function = module::kernel(stream, op, 0)?;
+    let _submission = stream.submission();
+    order(stream, Read, reads.iter().copied())?;
+    order(stream, Write, writes.iter().copied())?;
+    let grid = ctas("requests", sizes.requests as u64 * u64::from(shape.ctas), 1)?;
+    // SAFETY: the caller promised the memory of tensors and arrays when it made them, and their extents are checked.
+    unsafe { launch_kernel(function, (grid, 1), VERIFY_THREADS, smem, stream, params, &NOTHING) }
+}
+
+/// How rows are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// CTAs of a request.
+    ctas: u32,
+    /// Tokens of a CTA, a multiple of 128: what a warp takes at a time.
+    slice: u32,
+}
+
+impl Shape {
+    fn of(device: &Device, sizes: DraftSizes) -> Self {
+        Self::on(has_clusters(device), device.multiprocessors(), sizes)
+    }
+
+    fn on(clusters: bool, multiprocessors: u32, sizes: DraftSizes) -> Self {
+        // more requests fill the device by themselves
+        let few = sizes.requests <= multiprocessors as usize;
+        let ctas = if clusters && few && sizes.vocab > CTA_VOCAB { VERIFY_CLUSTER } else { 1 };
+        Shape { ctas, slice: (sizes.vocab as u32).div_ceil(ctas).next_multiple_of(128) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_requests_of_large_vocabularies_are_shared_by_clusters() {
+        let on = |clusters, requests, vocab| Shape::on(clusters, 132, DraftSizes { requests, drafts: 4, vocab });
+        assert_eq!(on(true, 1, 128_256), Shape { ctas: 8, slice: 16_128 });
+        assert_eq!(on(true, 133, 128_256), Shape { ctas: 1, slice: 128_256 });
+        assert_eq!(on(false, 1, 128_256), Shape { ctas: 1, slice: 128_256 });
+        assert_eq!(on(true, 1, 8192), Shape { ctas: 1, slice: 8192 });
+        assert_eq!(on(true, 1, 1), Shape { ctas: 1, slice: 128 });
+        assert_eq!(on(true, 1, 0), Shape { ctas: 1, slice: 0 });
+    }
+
+    #[test]
+    fn trees_of_the_most_nodes_fit_in_shared_memory() {
+        // what a kernel has without being opted in
+        assert!(tree_shared_bytes(attn_core::sampling::MAX_NODES as u32) <= 48 * 1024);
+    }
+}
