@@ -15,7 +15,7 @@ fn generate(words: &[&str]) -> Command {
     command
 }
 
-/// Whether the model file is there, or comes through pip. Where it does not, which is an error in CI, a test is skipped.
+/// Whether the model file is there, or comes through pip. If not, which is an error in CI, a test is skipped.
 #[allow(clippy::print_stderr)] // a test that is skipped says so
 fn has_model() -> bool {
     let Err(error) = model_file(None) else { return true };
