@@ -8,7 +8,8 @@
 //! - [`Step`] makes the page tables, slot mappings, page copies and cascade levels of a set of sequences, in memory of
 //!   a fixed size, for CUDA graphs. [`BlockSource`] gives the same to an engine with a page manager of its own.
 //!
-//! Nothing here touches keys and values. The crate decides which page holds what; `attn::ops` moves the data.
+//! Nothing here touches keys and values. The crate decides which page holds what; `attn::ops` moves the data. `attn`
+//! does not export it: it is for engines that have no page manager, and kernels take the tables of any.
 //!
 //! ```
 //! use attn_cache::{Namespace, Pages, Prefix, Sequence, Step, StepCapacity};

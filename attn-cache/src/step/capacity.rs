@@ -16,7 +16,8 @@ pub struct StepCapacity {
     pub pages: usize,
     /// Entries of one sequence: the width of the padded table.
     pub pages_per_sequence: usize,
-    /// Levels of a cascade, that of the sequences' own keys included; 1 for none.
+    /// Levels of a cascade, that of the sequences' own keys included; 1 for none. More than 7 are never chosen
+    /// ([`Step::choose_levels`](super::Step::choose_levels)).
     pub levels: usize,
 }
 

@@ -14,6 +14,9 @@ impl Step {
     /// Chooses the levels of the step that was built last: groups of neighbouring requests that share whole pages, of
     /// the least cost, with at most the capacity's levels. Returns how many there are; 1 means that sharing does not
     /// pay, and every request has its keys alone.
+    ///
+    /// Groups lie within groups to a depth of six, so there are at most seven levels, whatever the capacity. What
+    /// deeper groups share, each of their requests has alone.
     pub fn choose_levels(&mut self, cost: &(impl CascadeCost + ?Sized)) -> usize {
         let mut levels = std::mem::take(&mut self.levels);
         self.shared_pages(&mut levels.common);

@@ -40,7 +40,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("GENERATE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match &cli.prompt {
-        _ if cli.serve => serve::run(&cli.model, &cli.server),
+        _ if cli.serve => serve::run(&cli.model, &cli.server, cli.text.endless),
         _ if cli.bench => bench::run(&cli.model, &cli.trace, cli.text.choices),
         prompt => prompt::run(&cli.model, &cli.text, prompt.as_deref().unwrap_or("-")),
     }

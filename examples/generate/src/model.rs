@@ -76,6 +76,13 @@ pub struct Endless {
     pub window: usize,
 }
 
+impl Default for Endless {
+    /// 1,024 keys, 4 of them sinks, as in the paper.
+    fn default() -> Self {
+        Endless { sinks: 4, window: 1020 }
+    }
+}
+
 /// A new token of a step after which a token is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleRow<'a> {

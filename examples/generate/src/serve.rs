@@ -7,7 +7,13 @@
 //! | `GET /metrics` | counts and latencies for Prometheus |
 //! | `GET /` | a page to chat with the model |
 //!
-//! A parameter that is not supported is an error. A client that goes away cancels its request.
+//! A parameter that is not supported is an error. A client that goes away cancels its request. If the queue is full,
+//! `Retry-After` says when it will have been served, as far as the last texts tell.
+//!
+//! Beside OpenAI's parameters there are vLLM's (`top_k`, `min_p`, `repetition_penalty`, `ignore_eos`, `stop_token_ids`,
+//! `allowed_token_ids`, `cache_salt`), and one of our own: `"endless": {"sinks": 4, "window": 1020}` makes a text that
+//! may exceed the context of the model and sees the keys of its first and of its last tokens (StreamingLLM). Both
+//! numbers may be left out. `max_tokens` ends it, or the client. The model must be started for it (`--endless`).
 //!
 //! ```text
 //! routes ─▶ completions, chat ─▶ body, parameters ─▶ generation ─▶ engine
@@ -24,6 +30,7 @@ mod failure;
 mod generation;
 mod logprob;
 mod metrics;
+mod pace;
 mod parameters;
 mod routes;
 mod stamp;
@@ -33,7 +40,7 @@ mod text;
 pub use app::ServeOptions;
 pub use text::Text;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, sync::oneshot};
 
@@ -55,27 +62,30 @@ pub async fn serve(
     grace: Duration,
 ) -> io::Result<()> {
     let app = App::new(engine.clone(), text, options);
-    let (drained, wait) = oneshot::channel();
+    let (draining, drained) = oneshot::channel();
     let signal = async move {
         shutdown.await;
         tracing::info!("no more requests are taken; those that run have {} s", grace.as_secs_f64());
         // it blocks until the requests are done, while their answers are still being sent
-        tokio::task::spawn_blocking(move || {
-            engine.shutdown(grace);
-            let _ = drained.send(());
-        });
+        let _ = draining.send(tokio::task::spawn_blocking(move || engine.shutdown(grace)));
     };
-    let server = axum::serve(listener, routes::routes(app)).with_graceful_shutdown(signal);
-    // clients that do not read their answers do not keep the server
-    let stalled = async {
-        match wait.await {
-            Ok(()) => tokio::time::sleep(STALLED_CLIENTS).await,
+    // the engine has been dropped, with its cache
+    let ended = async {
+        match drained.await {
+            Ok(shutdown) => drop(shutdown.await), // its thread catches panics
             Err(_) => std::future::pending().await,
         }
     };
+    let server = axum::serve(listener, routes::routes(app)).with_graceful_shutdown(signal).into_future();
+    let (mut server, mut ended) = (pin!(server), pin!(ended));
     tokio::select! {
-        result = server => result,
-        () = stalled => Ok(()),
+        result = &mut server => {
+            result?;
+            ended.await;
+            Ok(())
+        }
+        // clients that do not read their answers do not keep the server
+        () = &mut ended => tokio::time::timeout(STALLED_CLIENTS, server).await.unwrap_or(Ok(())),
     }
 }
 

@@ -49,13 +49,14 @@ pub(crate) struct TextArgs {
     #[arg(long, value_name = "TEXT", requires = "chat")]
     system: Option<String>,
     /// Write beyond the context of the model, with the keys of the first and of the last tokens (StreamingLLM).
+    /// With --serve, requests may ask for it.
     #[arg(long)]
-    endless: bool,
+    pub(crate) endless: bool,
     /// First tokens that an endless text keeps seeing.
-    #[arg(long, value_name = "TOKENS", default_value_t = 4, requires = "endless")]
+    #[arg(long, value_name = "TOKENS", default_value_t = Endless::default().sinks, requires = "endless")]
     sinks: usize,
     /// Last tokens that an endless text sees.
-    #[arg(long, value_name = "TOKENS", default_value_t = 1020, requires = "endless")]
+    #[arg(long, value_name = "TOKENS", default_value_t = Endless::default().window, requires = "endless")]
     window: usize,
 }
 

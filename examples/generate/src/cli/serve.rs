@@ -25,7 +25,8 @@ pub(crate) struct ServeArgs {
     grace: u64,
 }
 
-pub(crate) fn run(model: &ModelArgs, args: &ServeArgs) -> anyhow::Result<()> {
+/// Serves until it is interrupted; endless texts too if that is asked.
+pub(crate) fn run(model: &ModelArgs, args: &ServeArgs, endless: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("no threads for the server")?;
     runtime.block_on(async {
         // before the model is loaded, which takes longer
@@ -35,7 +36,7 @@ pub(crate) fn run(model: &ModelArgs, args: &ServeArgs) -> anyhow::Result<()> {
         if !address.ip().is_loopback() {
             tracing::warn!("{address} is open to other machines, and nothing asks them who they are");
         }
-        let Started { engine, tokenizer, device } = tokio::task::block_in_place(|| model.start(false))?;
+        let Started { engine, tokenizer, device } = tokio::task::block_in_place(|| model.start(endless))?;
         let default = ServeOptions::default();
         let file = model.model.as_deref().and_then(|file| file.file_stem()).map(|stem| stem.to_string_lossy().into());
         let options = ServeOptions {

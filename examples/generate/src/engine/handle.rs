@@ -89,14 +89,15 @@ impl EngineHandle {
     }
 
     /// Takes no more requests, and waits until those that it has are done. What is left after `grace` is cancelled.
-    /// The engine and its model are dropped then. It blocks the thread.
+    /// The engine and its model are dropped then. It blocks the thread, also if another one has asked before.
     pub fn shutdown(&self, grace: Duration) {
         self.thread.shared.close();
         // a grace beyond the clock is none
         let deadline = Instant::now().checked_add(grace);
         let _ = self.thread.commands.send(Command::Close { deadline });
-        let join = self.thread.join.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(join) = join {
+        // held while it waits, so that others wait too
+        let mut join = self.thread.join.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(join) = join.take() {
             // the thread catches panics and says so to its requests
             let _ = join.join();
         }

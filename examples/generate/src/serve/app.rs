@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{failure::Failure, metrics::Metrics, text::Text};
-use crate::engine::EngineHandle;
+use super::{failure::Failure, metrics::Metrics, pace::Pace, text::Text};
+use crate::engine::{EngineHandle, Refused};
 
 /// What a server says of itself, and what it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +29,14 @@ pub(crate) struct App {
     pub(crate) text: Arc<dyn Text>,
     pub(crate) options: ServeOptions,
     pub(crate) metrics: Metrics,
+    pub(crate) pace: Pace,
     /// When the server began, in seconds since 1970.
     pub(crate) created: u64,
 }
 
 impl App {
     pub(crate) fn new(engine: EngineHandle, text: Arc<dyn Text>, options: ServeOptions) -> Arc<Self> {
-        Arc::new(App { engine, text, options, metrics: Metrics::new(), created: now() })
+        Arc::new(App { engine, text, options, metrics: Metrics::new(), pace: Pace::default(), created: now() })
     }
 
     /// Tokens that may follow a prompt: the rest of the context, and of the pool.
@@ -44,6 +45,16 @@ impl App {
         let pool = pages.count() * pages.page_size();
         // the engine refuses a prompt that leaves no room
         self.engine.model_limits().context.min(pool).saturating_sub(prompt).max(1)
+    }
+
+    /// What a client is told whose request was refused. If the queue is full: when it will have been served.
+    pub(crate) fn refused(&self, refused: Refused) -> Failure {
+        let retry_after = match refused {
+            Refused::Busy { waiting } => Some(self.pace.seconds(waiting, self.engine.stats().running)),
+            _ => None,
+        };
+        let failure = Failure::from(refused);
+        Failure { retry_after: retry_after.unwrap_or(failure.retry_after), ..failure }
     }
 
     /// Runs work that may take a while, such as tokenizing a long text, beside the server's threads.

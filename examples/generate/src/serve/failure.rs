@@ -18,11 +18,13 @@ pub(crate) struct Failure {
     pub(crate) param: Option<String>,
     /// A word for programs.
     pub(crate) code: Option<&'static str>,
+    /// Seconds after which the client may try again, for 429 and 503.
+    pub(crate) retry_after: u64,
 }
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Failure { status, message: message.into(), param: None, code: None }
+        Failure { status, message: message.into(), param: None, code: None, retry_after: 1 }
     }
 
     /// A parameter that is wrong.
@@ -59,7 +61,7 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body())).into_response();
         if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(self.retry_after));
         }
         response
     }
@@ -85,6 +87,7 @@ impl From<Refused> for Failure {
             Refused::ShuttingDown => Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).code("shutting_down"),
             Refused::Stopped { .. } => Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).code("engine_stopped"),
             Refused::PromptTooLong { .. } => Failure::parameter("prompt", message).code("context_length_exceeded"),
+            Refused::Endless { .. } => Failure::parameter("endless", message),
             Refused::EmptyPrompt => Failure::parameter("prompt", message),
             Refused::OutOfRange { name, .. } => Failure::parameter(name, message),
             Refused::Count { name, .. } => Failure::about(parameter_of(name), message),

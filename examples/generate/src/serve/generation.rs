@@ -72,6 +72,7 @@ impl Generation {
         let streams: Result<Vec<_>, _> = requests
             .into_iter()
             .map(|request| app.engine.submit(Request { speculate: app.options.speculate, ..request }))
+            .map(|stream| stream.map_err(|refused| app.refused(refused)))
             .collect();
         let streams = streams?;
         app.metrics.prompt_tokens(prompt);
@@ -176,6 +177,7 @@ impl Generation {
     fn finish(&mut self, choice: usize, chunk: Chunk, finish: Finish) -> Update {
         self.choices[choice] = None;
         self.app.metrics.finished(finish.reason, self.begin.elapsed());
+        self.app.pace.ended(self.begin.elapsed());
         Update::Finished { choice, chunk, finish }
     }
 

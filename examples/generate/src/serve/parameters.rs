@@ -6,7 +6,7 @@ use rand::Rng;
 use serde::Deserialize;
 
 use super::{answer::Delivery, failure::Failure};
-use crate::{engine::Request, sampling::SamplingParams};
+use crate::{engine::Request, model::Endless, sampling::SamplingParams};
 
 /// Stop strings of a request, at most.
 const MAX_STOPS: usize = 16;
@@ -36,7 +36,25 @@ pub(crate) struct StreamOptions {
     pub(crate) include_usage: bool,
 }
 
-/// OpenAI's parameters and vLLM's extensions, as they come.
+/// An extension: which keys an endless text sees (StreamingLLM). Such a text may exceed the context of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct EndlessKeys {
+    /// First tokens.
+    pub(crate) sinks: usize,
+    /// Last tokens.
+    pub(crate) window: usize,
+}
+
+impl Default for EndlessKeys {
+    /// Those of the command line.
+    fn default() -> Self {
+        let Endless { sinks, window } = Endless::default();
+        EndlessKeys { sinks, window }
+    }
+}
+
+/// OpenAI's parameters, vLLM's extensions and our own, as they come.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Parameters {
@@ -57,11 +75,12 @@ pub(crate) struct Parameters {
     pub(crate) stop_token_ids: Vec<u32>,
     pub(crate) allowed_token_ids: Option<Vec<u32>>,
     pub(crate) cache_salt: Option<String>,
+    pub(crate) endless: Option<EndlessKeys>,
 }
 
 impl Parameters {
     /// The names of the fields. [`super::body::parse`] takes them out of a body.
-    pub(crate) const NAMES: [&str; 17] = [
+    pub(crate) const NAMES: [&str; 18] = [
         "model",
         "stream",
         "stream_options",
@@ -79,6 +98,7 @@ impl Parameters {
         "stop_token_ids",
         "allowed_token_ids",
         "cache_salt",
+        "endless",
     ];
 
     /// How the answer is sent.
@@ -152,6 +172,7 @@ impl Parameters {
             ignore_eos: self.ignore_eos,
             stop_tokens: self.stop_token_ids.clone(),
             namespace: self.cache_salt.clone(),
+            endless: self.endless.map(|EndlessKeys { sinks, window }| Endless { sinks, window }),
             ..Request::new(prompt, max_tokens)
         })
     }

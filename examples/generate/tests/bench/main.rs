@@ -21,7 +21,7 @@ use generate::{
 const STEP: Duration = Duration::from_millis(10);
 
 fn engine(pages: usize, config: EngineConfig) -> EngineHandle {
-    let engine = Engine::new(Echo::new(pages, STEP), config).expect("an engine");
+    let engine = Engine::new(Echo::new(pages, STEP, false), config).expect("an engine");
     EngineHandle::spawn(engine).expect("a thread")
 }
 

@@ -115,6 +115,28 @@ async fn a_chat_without_a_limit_may_fill_the_context() {
 }
 
 #[tokio::test]
+async fn an_endless_text_exceeds_the_context() {
+    let server = Server::start(Setup { endless: true, ..Setup::default() }).await;
+    let ask = |endless: Value| json!({ "prompt": "ab", "max_tokens": 1200, "temperature": 0, "endless": endless });
+    let text = |whole: &Value| whole["choices"][0]["text"].as_str().expect("a text").to_owned();
+    // without it the context of 512 tokens ends the text
+    assert_eq!(text(&server.ok(COMPLETIONS, ask(Value::Null)).await).len(), 510);
+    let whole = server.ok(COMPLETIONS, ask(json!({ "sinks": 2, "window": 40 }))).await;
+    assert_eq!((text(&whole), &whole["choices"][0]["finish_reason"]), ("ab".repeat(600), &json!("length")));
+    let streamed = server.stream(COMPLETIONS, ask(json!({ "window": 100 }))).await;
+    assert_eq!(joined(&streamed, completion_text).0, ["ab".repeat(600)]);
+    let chat = json!({
+        "messages": [{ "role": "user", "content": "la" }], "temperature": 0, "max_tokens": 700,
+        "endless": { "window": 64 },
+    });
+    assert_eq!(server.ok(CHAT, chat).await["usage"]["completion_tokens"], 700);
+    // sinks and window of 1024 keys are more than this model sees
+    let (status, answer) = server.post(COMPLETIONS, ask(json!({}))).await;
+    assert_eq!((status.as_u16(), &answer["error"]["param"]), (400, &json!("endless")), "{answer}");
+    server.drained().await;
+}
+
+#[tokio::test]
 async fn choices_are_apart_and_seeds_decide() {
     let server = Server::start(Setup::default()).await;
     let body = json!({ "prompt": "go", "n": 3, "seed": 7, "max_tokens": 12 });

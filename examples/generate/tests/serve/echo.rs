@@ -28,7 +28,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    pub(crate) fn new(pages: usize, step: Duration) -> Self {
+    pub(crate) fn new(pages: usize, step: Duration, endless: bool) -> Self {
         let limits = ModelLimits {
             vocab: 257,
             context: 512,
@@ -36,7 +36,7 @@ impl Echo {
             step_sequences: 64,
             step_rows: 64,
             top_logprobs: 5,
-            endless: false,
+            endless,
             eos: EOS,
         };
         Echo { pages: Pages::new(pages, 16).expect("a pool"), limits, step }
