@@ -19,11 +19,14 @@ impl Staging {
     ///
     /// No memory that can be pinned, or a failure of the driver.
     pub fn new(engine: &Engine, bytes: usize) -> Result<Self, Error> {
-        let staging = |device| {
-            let mut staging = CudaStaging::new(device);
-            staging.reserve(bytes).map(|()| staging)
-        };
-        Ok(Staging(map_backend!(&engine.backend, { Cpu(()) => (), Cuda(device) => staging(device)? })))
+        Ok(Staging(map_backend!(&engine.backend, {
+            Cpu(()) => (),
+            Cuda(device) => {
+                let mut staging = CudaStaging::new(device);
+                staging.reserve(bytes)?;
+                staging
+            },
+        })))
     }
 
     /// Copies `values` to the start of an array, in the order of the stream. Waits for the last but one upload.
@@ -64,10 +67,10 @@ impl<T: Number> HostNumbers<T> {
     ///
     /// No memory that can be pinned, or a failure of the driver.
     pub fn new(engine: &Engine, len: usize) -> Result<Self, Error> {
-        let bytes = || len.checked_mul(size_of::<T>()).ok_or_else(|| TensorError::TooLarge { shape: vec![len] });
+        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| TensorError::TooLarge { shape: vec![len] })?;
         let memory = map_backend!(&engine.backend, {
-            Cpu(()) => vec![T::zeroed(); len],
-            Cuda(device) => CudaHostBuffer::new(device, bytes()?)?,
+            Cpu(()) => vec![T::zeroed(); bytes / size_of::<T>()],
+            Cuda(device) => CudaHostBuffer::new(device, bytes)?,
         });
         Ok(HostNumbers { memory, len })
     }

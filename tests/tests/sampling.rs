@@ -52,18 +52,9 @@ fn probs_of(case: &SamplingCase) -> Vec<f64> {
     drawn.probs.iter().map(|&x| f64::from(f32::from_bits(x))).collect()
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Filters {
-    temperature: f32,
-    k: i32,
-    p: f32,
-    min_p: f32,
-    order: FilterOrder,
-}
-
 /// Compares a row with the reference. `false` if rounding decides what is kept.
 fn keeps_what_the_reference_keeps(values: &[f32], filters: Filters) -> Result<bool, TestCaseError> {
-    let Filters { temperature, k, p, min_p, order } = filters;
+    let Filters { temperature, top_k: k, top_p: p, min_p, order } = filters;
     let case = SamplingCase {
         values: values.to_vec(),
         temperature: vec![temperature],
@@ -89,7 +80,7 @@ fn keeps_what_the_reference_keeps(values: &[f32], filters: Filters) -> Result<bo
 fn a_sharp_row_keeps_its_thirty_tokens() {
     let values = normals(112, 3_448_375_949, 5.513_094);
     let order = FilterOrder::TopKFirst;
-    let filters = Filters { temperature: 0.375_433_98, k: 30, p: 1.152_188_8, min_p: 0.0, order };
+    let filters = Filters { temperature: 0.375_433_98, top_k: 30, top_p: 1.152_188_8, min_p: 0.0, order };
     assert!(keeps_what_the_reference_keeps(&values, filters).expect("what the reference keeps"));
 }
 
@@ -113,7 +104,7 @@ proptest! {
             values.iter_mut().for_each(|x| *x = x.round());
         }
         let order = if joint { FilterOrder::Joint } else { FilterOrder::TopKFirst };
-        let filters = Filters { temperature, k, p, min_p, order };
+        let filters = Filters { temperature, top_k: k, top_p: p, min_p, order };
         prop_assume!(keeps_what_the_reference_keeps(&values, filters)?);
     }
 
