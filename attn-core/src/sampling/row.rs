@@ -55,48 +55,87 @@ impl<'a> Row<'a> {
         Row { values, greatest, temper, temperature, masses, sum }
     }
 
-    /// The allowed tokens from the likeliest; of equal ones the lower id first.
-    fn in_order(&self) -> Vec<usize> {
+    /// The allowed tokens by their ids.
+    fn allowed(&self) -> Vec<usize> {
         let least = if self.temper.is_some() { f32::NEG_INFINITY } else { 0.0 };
-        let mut tokens: Vec<usize> = (0..self.values.len()).filter(|&id| self.values[id] > least).collect();
-        tokens.sort_by(|&a, &b| self.values[b].partial_cmp(&self.values[a]).unwrap_or(Ordering::Equal).then(a.cmp(&b)));
-        tokens
+        (0..self.values.len()).filter(|&id| self.values[id] > least).collect()
     }
 
-    /// The masses of the tokens that the filters keep, of others 0.
-    pub(super) fn keep(&self, filters: &Filters) -> Kept {
+    /// The likeliest first; of equal ones the lower id.
+    fn rank(&self, a: usize, b: usize) -> Ordering {
+        self.values[b].partial_cmp(&self.values[a]).unwrap_or(Ordering::Equal).then(a.cmp(&b))
+    }
+
+    /// Moves the `count` likeliest of `tokens` to the front, in any order. No vocabulary is sorted: few are wanted.
+    fn select<'t>(&self, tokens: &'t mut [usize], count: usize) -> &'t mut [usize] {
+        match (count, tokens.len()) {
+            (0, _) => &mut [],
+            (1, 2..) => {
+                let first = tokens.iter().enumerate().min_by(|a, b| self.rank(*a.1, *b.1)).map_or(0, |(at, _)| at);
+                tokens.swap(0, first);
+                &mut tokens[..1]
+            }
+            (count, len) if count < len => {
+                tokens.select_nth_unstable_by(count - 1, |&a, &b| self.rank(a, b));
+                &mut tokens[..count]
+            }
+            _ => tokens,
+        }
+    }
+
+    fn truncate(&self, tokens: &mut Vec<usize>, count: usize) {
+        let kept = self.select(tokens, count).len();
+        tokens.truncate(kept);
+    }
+
+    /// The tokens that the filters keep.
+    pub(super) fn keep(&self, filters: &Filters) -> Kept<'_> {
         let greedy = self.temper.is_some_and(|temper| temper.greedy);
         // NaN is off
         let on = filters.top_k > 0 || filters.top_p < 1.0 || filters.min_p > 0.0;
         if !on && !greedy {
-            return Kept { masses: self.masses.clone(), sum: self.sum, tokens: None };
+            return Kept { row: self, sum: self.sum, tokens: None };
         }
-        let tokens = self.in_order();
-        let mut kept = if greedy { &tokens[..tokens.len().min(1)] } else { &tokens[..] };
+        let mut tokens = self.allowed();
+        let of_row = tokens.len();
+        if greedy {
+            self.truncate(&mut tokens, 1);
+        }
         if filters.top_k > 0 {
-            kept = &kept[..kept.len().min(filters.top_k as usize)];
+            self.truncate(&mut tokens, filters.top_k as usize);
         }
         if filters.top_p < 1.0 {
             let of = match filters.order {
-                FilterOrder::TopKFirst => self.mass(kept),
-                FilterOrder::Joint => self.sum,
+                FilterOrder::TopKFirst if tokens.len() < of_row => self.mass(&tokens),
+                _ => self.sum, // tokens that are not allowed have no mass
             };
-            let target = share_target(of, filters.top_p);
-            let mut before = 0;
-            let within = |&&id: &&usize| {
-                let is_within = before < target;
-                before += self.masses[id];
-                is_within
-            };
-            kept = &kept[..kept.iter().take_while(within).count()];
+            let count = self.top_p(&mut tokens, share_target(of, filters.top_p));
+            tokens.truncate(count);
         }
         if filters.min_p > 0.0 {
-            let count = kept.iter().take_while(|&&id| self.above_min_p(id, filters.min_p)).count();
-            kept = &kept[..count];
+            tokens.retain(|&id| self.above_min_p(id, filters.min_p));
         }
-        let mut masses = vec![0; self.masses.len()];
-        kept.iter().for_each(|&id| masses[id] = self.masses[id]);
-        Kept { sum: self.mass(kept), masses, tokens: Some(kept.to_vec()) }
+        tokens.sort_unstable();
+        Kept { row: self, sum: self.mass(&tokens), tokens: Some(tokens) }
+    }
+
+    /// Moves the likeliest tokens whose mass reaches `target` to the front; returns how many they are. They are sorted
+    /// in parts that grow, since most rows keep few.
+    fn top_p(&self, tokens: &mut [usize], target: u64) -> usize {
+        let (mut kept, mut mass, mut part) = (0, 0, 64);
+        while kept < tokens.len() {
+            let next = self.select(&mut tokens[kept..], part);
+            next.sort_unstable_by(|&a, &b| self.rank(a, b));
+            for &mut id in next {
+                if mass >= target {
+                    return kept;
+                }
+                mass += self.masses[id];
+                kept += 1;
+            }
+            part *= 8;
+        }
+        kept
     }
 
     fn above_min_p(&self, id: usize, min_p: f32) -> bool {
@@ -111,7 +150,7 @@ impl<'a> Row<'a> {
     }
 
     /// The probability of a token among masses with this sum.
-    pub(super) fn prob(&self, id: usize, sum: u64) -> f32 {
+    fn prob(&self, id: usize, sum: u64) -> f32 {
         match self.temper {
             Some(temper) => prob_of_logit(self.values[id] - self.greatest, temper.to_log2, prob_scale(sum)),
             None => prob_of_prob(self.values[id], self.greatest, prob_scale(sum)),
@@ -126,46 +165,65 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The likeliest tokens.
+    /// The likeliest tokens that have mass, in falling order.
     pub(super) fn likeliest(&self, count: usize) -> Vec<usize> {
-        let mut tokens = self.in_order();
+        let mut tokens = self.allowed();
         tokens.retain(|&id| self.masses[id] > 0);
-        tokens.truncate(count);
+        self.truncate(&mut tokens, count);
+        tokens.sort_unstable_by(|&a, &b| self.rank(a, b));
         tokens
-    }
-
-    /// The logits of what is kept, -inf elsewhere.
-    pub(super) fn masked(&self, kept: &Kept) -> Vec<f32> {
-        match (&kept.tokens, kept.sum) {
-            (_, 0) => vec![f32::NEG_INFINITY; self.values.len()],
-            (None, _) => self.values.to_vec(),
-            (Some(tokens), _) => {
-                let mut masked = vec![f32::NEG_INFINITY; self.values.len()];
-                tokens.iter().for_each(|&id| masked[id] = self.values[id]);
-                masked
-            }
-        }
     }
 }
 
 /// What filters keep of a row.
-pub(super) struct Kept {
-    pub(super) masses: Vec<u64>,
+pub(super) struct Kept<'a> {
+    row: &'a Row<'a>,
     pub(super) sum: u64,
-    /// The kept tokens, those without mass too; `None`: all.
+    /// The kept tokens by their ids, those without mass too; `None`: all.
     tokens: Option<Vec<usize>>,
 }
 
-impl Kept {
+impl Kept<'_> {
     /// The token that a random number draws: the first, by ids, up to which the masses exceed `random * sum`. `None`
     /// for a row without mass.
     pub(super) fn draw(&self, seed: u64, position: i64, draw: u32) -> Option<usize> {
         let random = mulhi(random::bits64(seed, position as u64, draw), self.sum);
         let mut through = 0;
-        self.masses.iter().position(|mass| {
+        let mut reaches = |mass: u64| {
             through += mass;
             through > random
-        })
+        };
+        let masses = &self.row.masses;
+        match &self.tokens {
+            None => masses.iter().position(|&mass| reaches(mass)),
+            Some(tokens) => tokens.iter().copied().find(|&id| reaches(masses[id])),
+        }
+    }
+
+    /// The probabilities of what is kept, which sum to 1; 0 elsewhere.
+    pub(super) fn probs(&self) -> Vec<f32> {
+        let prob = |id| if self.row.masses[id] > 0 { self.row.prob(id, self.sum) } else { 0.0 };
+        self.spread(0.0, prob)
+    }
+
+    /// The logits of what is kept, -inf elsewhere.
+    pub(super) fn logits(&self) -> Vec<f32> {
+        match self.sum {
+            0 => vec![f32::NEG_INFINITY; self.row.values.len()],
+            _ => self.spread(f32::NEG_INFINITY, |id| self.row.values[id]),
+        }
+    }
+
+    fn spread(&self, absent: f32, value: impl Fn(usize) -> f32) -> Vec<f32> {
+        let vocab = self.row.values.len();
+        match &self.tokens {
+            None => (0..vocab).map(value).collect(),
+            Some(tokens) => {
+                let mut row = vec![absent; vocab];
+                tokens.iter().for_each(|&id| row[id] = value(id));
+                row
+            }
+        }
     }
 }
 
@@ -179,3 +237,6 @@ fn settle_infinities(values: &mut [f32], present: f32, absent: f32) -> f32 {
     values.iter_mut().for_each(|x| *x = if *x == f32::INFINITY { present } else { absent });
     present
 }
+
+#[cfg(test)]
+mod tests;

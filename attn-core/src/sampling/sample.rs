@@ -50,7 +50,8 @@ pub fn sample(
             log_probs.on_host("log_probs")?[number] = log_prob;
         }
         if let Some(probs) = &mut out.probs {
-            write_row("probs", probs, number, |id| if kept.masses[id] > 0 { row.prob(id, kept.sum) } else { 0.0 })?;
+            let of_row = kept.probs();
+            write_row("probs", probs, number, |id| of_row[id])?;
         }
         if let Some(top) = &mut out.top {
             write_top(top, number, &row)?;
@@ -89,15 +90,11 @@ pub fn keep(
         host.mask(number, &mut values);
         let row = host.row(source, number, &mut values);
         let kept = row.keep(&host.filters(number));
-        match what {
-            Keep::Probs => {
-                write_row("out", out, number, |id| if kept.masses[id] > 0 { row.prob(id, kept.sum) } else { 0.0 })?;
-            }
-            Keep::Logits => {
-                let masked = row.masked(&kept);
-                write_row("out", out, number, |id| masked[id])?;
-            }
-        }
+        let of_row = match what {
+            Keep::Probs => kept.probs(),
+            Keep::Logits => kept.logits(),
+        };
+        write_row("out", out, number, |id| of_row[id])?;
     }
     Ok(())
 }
