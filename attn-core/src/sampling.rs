@@ -16,6 +16,7 @@ mod sample;
 mod verify;
 
 pub use check::MAX_TOP;
+pub use fixed_point::BLOCK_TOKENS;
 pub use params::{FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, Source, TopLogProbs};
 pub use sample::{Keep, keep, sample};
 pub use verify::{ChainDrafts, ChainOut, TreeDrafts, TreeOut, verify_chain, verify_tree};

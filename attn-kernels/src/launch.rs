@@ -16,5 +16,5 @@ pub use op_abi::{
     RowsPart, ScaleLseParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
-pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes};
+pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_SHARED_BYTES, SAMPLE_THREADS, SampleParams, sample_smem};
 pub use waves::Waves;

@@ -262,9 +262,9 @@ impl SamplingCase {
         }
     }
 
-    /// Samples in the emulated kernel, of whose tokens shared memory holds `resident`.
+    /// Samples in the emulated kernel, which lists `capacity` candidates.
     #[must_use]
-    pub fn run_emulated(&self, sampler: &HostSampler, resident: usize, seed: u32) -> Drawn {
+    pub fn run_emulated(&self, sampler: &HostSampler, capacity: u32, seed: u32) -> Drawn {
         let values = self.upload(&Engine::cpu());
         let stored = values.tensor(&[values.elements()]).expect("fits");
         let source = match self.dtype {
@@ -306,7 +306,7 @@ impl SamplingCase {
             of_kept: i32::from(self.log_probs == LogProbs::Kept),
             ..SampleParams::default()
         };
-        sampler.run(&params, self.draws(), resident, seed);
+        sampler.run(&params, self.draws(), capacity, seed);
         out
     }
 }

@@ -9,12 +9,16 @@
 
 pub(crate) use device::CUDA;
 pub use device::{
-    Exp2, Temper, accepts, excess_mass, exp2_of, log_prob, log2_of, mass_of, mass_of_logit, mass_of_prob, min_p_logit,
-    mulhi, penalised, prob_of_logit, prob_of_prob, prob_scale, share_of, share_target, temper,
+    Exp2, Temper, accepts, block_mass_of_logit, block_mass_of_prob, excess_mass, exp2_of, log_prob, log2_of, mass_of,
+    mass_of_block_of_logits, mass_of_block_of_probs, mass_of_logit, mass_of_prob, min_p_logit, mulhi, penalised,
+    prob_of_logit, prob_of_prob, prob_scale, share_of, share_target, temper,
 };
 
 /// Bits of a mass behind the point.
 pub const MASS_BITS: u32 = 36;
+/// Tokens of a block. A row without filters sums masses relative to the likeliest token of each block first, so that it
+/// is read once.
+pub const BLOCK_TOKENS: usize = 512;
 
 /// What sampling computes on the host and in kernels, with the same bits.
 #[attn_macros::device_mod(
@@ -85,6 +89,31 @@ mod device {
         mass_of(exp2_of(distance, to_log2))
     }
 
+    /// The upper 64 bits of a product.
+    #[must_use]
+    pub fn mulhi(a: u64, b: u64) -> u64 {
+        let (a0, a1) = (a & 0xffff_ffff, a >> 32);
+        let (b0, b1) = (b & 0xffff_ffff, b >> 32);
+        let low = (a0 * b0) >> 32;
+        let middle = a1 * b0 + low;
+        let other = a0 * b1 + (middle & 0xffff_ffff);
+        a1 * b1 + (middle >> 32) + (other >> 32)
+    }
+
+    /// The mass of a logit that is `distance` below the likeliest of its block, in units of 2^-29.
+    #[must_use]
+    pub fn block_mass_of_logit(distance: f32, to_log2: f32) -> u32 {
+        let power = exp2_of(distance, to_log2);
+        (power.mantissa >> 2) >> power.shift.min(31)
+    }
+
+    /// The mass of a block whose masses sum to `sum`. Its likeliest token is `distance` below that of the row.
+    #[must_use]
+    pub fn mass_of_block_of_logits(sum: u64, distance: f32, to_log2: f32) -> u64 {
+        let power = exp2_of(distance, to_log2);
+        mulhi(sum << 23, u64::from(power.mantissa) << 32) >> (power.shift.min(48) + 15)
+    }
+
     /// The factor that makes probabilities of powers of two, for a sum of masses.
     #[must_use]
     pub fn prob_scale(sum: u64) -> f32 {
@@ -114,6 +143,25 @@ mod device {
         let below = (greatest.to_bits() >> 23).wrapping_sub(exponent);
         let mass = (u64::from((bits << 8) | 0x8000_0000) << 4) >> below.min(63);
         if exponent == 0 { 0 } else { mass }
+    }
+
+    /// The mass of a probability of a block, relative to the power of two above the greatest of the block: in units of
+    /// 2^-30 of that.
+    #[must_use]
+    pub fn block_mass_of_prob(prob: f32, greatest: f32) -> u32 {
+        let bits = prob.to_bits();
+        let exponent = bits >> 23;
+        let below = (greatest.to_bits() >> 23).wrapping_sub(exponent);
+        let mass = (((bits << 8) | 0x8000_0000) >> 2) >> below.min(31);
+        if exponent == 0 { 0 } else { mass }
+    }
+
+    /// The mass of a block whose masses sum to `sum`, in units of [`mass_of_prob`]. `of_block`: its greatest
+    /// probability; `greatest`: that of the row.
+    #[must_use]
+    pub fn mass_of_block_of_probs(sum: u64, of_block: f32, greatest: f32) -> u64 {
+        let below = (greatest.to_bits() >> 23).wrapping_sub(of_block.to_bits() >> 23);
+        (sum << 6) >> below.min(63)
     }
 
     /// A probability, normalised by [`prob_scale`] of the sum of [`mass_of_prob`].
@@ -205,17 +253,6 @@ mod device {
     #[must_use]
     pub fn excess_mass(target: f32, draft: f32) -> u64 {
         mass_of_prob(target - draft, 1.0)
-    }
-
-    /// The upper 64 bits of a product.
-    #[must_use]
-    pub fn mulhi(a: u64, b: u64) -> u64 {
-        let (a0, a1) = (a & 0xffff_ffff, a >> 32);
-        let (b0, b1) = (b & 0xffff_ffff, b >> 32);
-        let low = (a0 * b0) >> 32;
-        let middle = a1 * b0 + low;
-        let other = a0 * b1 + (middle & 0xffff_ffff);
-        a1 * b1 + (middle >> 32) + (other >> 32)
     }
 }
 

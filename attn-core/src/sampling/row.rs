@@ -1,12 +1,13 @@
 //! What sampling means for one row: masses of tokens, which of them filters keep, and the draw.
 
-use std::cmp::Ordering;
+use std::{cell::OnceCell, cmp::Ordering};
 
 use super::{
     FilterOrder,
     fixed_point::{
-        Temper, log_prob, mass_of_logit, mass_of_prob, min_p_logit, mulhi, prob_of_logit, prob_of_prob, prob_scale,
-        share_of, share_target, temper,
+        BLOCK_TOKENS, Temper, block_mass_of_logit, block_mass_of_prob, log_prob, mass_of_block_of_logits,
+        mass_of_block_of_probs, mass_of_logit, mass_of_prob, min_p_logit, mulhi, prob_of_logit, prob_of_prob,
+        prob_scale, share_of, share_target, temper,
     },
 };
 use crate::random;
@@ -30,8 +31,15 @@ pub(super) struct Row<'a> {
     temper: Option<Temper>,
     temperature: f32,
     masses: Vec<u64>,
-    /// All masses together.
-    pub(super) sum: u64,
+    blocks: OnceCell<Vec<Block>>,
+}
+
+/// Tokens of a row of which the masses are relative to the likeliest of them.
+struct Block {
+    first: usize,
+    greatest: f32,
+    /// Their sum, in units of the row's masses.
+    mass: u64,
 }
 
 impl<'a> Row<'a> {
@@ -51,8 +59,52 @@ impl<'a> Row<'a> {
     }
 
     fn new(values: &'a [f32], greatest: f32, temper: Option<Temper>, temperature: f32, masses: Vec<u64>) -> Self {
-        let sum = masses.iter().sum();
-        Row { values, greatest, temper, temperature, masses, sum }
+        Row { values, greatest, temper, temperature, masses, blocks: OnceCell::new() }
+    }
+
+    fn blocks(&self) -> &[Block] {
+        self.blocks.get_or_init(|| {
+            let block = |(index, values): (usize, &[f32])| {
+                let greatest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max) + 0.0;
+                let sum = values.iter().map(|&x| u64::from(self.block_mass(x, greatest))).sum();
+                Block { first: index * BLOCK_TOKENS, greatest, mass: self.mass_of_block(sum, greatest) }
+            };
+            self.values.chunks(BLOCK_TOKENS).enumerate().map(block).collect()
+        })
+    }
+
+    fn block_mass(&self, x: f32, greatest: f32) -> u32 {
+        match self.temper {
+            Some(temper) => block_mass_of_logit(x - greatest, temper.to_log2),
+            None => block_mass_of_prob(x, greatest),
+        }
+    }
+
+    fn mass_of_block(&self, sum: u64, greatest: f32) -> u64 {
+        match self.temper {
+            Some(temper) => mass_of_block_of_logits(sum, greatest - self.greatest, temper.to_log2),
+            None => mass_of_block_of_probs(sum, greatest, self.greatest),
+        }
+    }
+
+    /// The masses of all blocks together.
+    pub(super) fn sum(&self) -> u64 {
+        self.blocks().iter().map(|block| block.mass).sum()
+    }
+
+    /// The first token, by ids, up to which masses of all tokens exceed `number`.
+    fn exceeds(&self, number: u64) -> Option<usize> {
+        let mut before = 0;
+        let block = self.blocks().iter().find(|block| {
+            before += block.mass;
+            before > number
+        })?;
+        let (number, mut through) = (number - (before - block.mass), 0);
+        let end = self.values.len().min(block.first + BLOCK_TOKENS);
+        (block.first..end).find(|&id| {
+            through += u64::from(self.block_mass(self.values[id], block.greatest));
+            self.mass_of_block(through, block.greatest) > number
+        })
     }
 
     /// The allowed tokens by their ids.
@@ -94,10 +146,9 @@ impl<'a> Row<'a> {
         // NaN is off
         let on = filters.top_k > 0 || filters.top_p < 1.0 || filters.min_p > 0.0;
         if !on && !greedy {
-            return Kept { row: self, sum: self.sum, tokens: None };
+            return Kept { row: self, sum: self.sum(), tokens: None };
         }
         let mut tokens = self.allowed();
-        let of_row = tokens.len();
         if greedy {
             self.truncate(&mut tokens, 1);
         }
@@ -106,8 +157,8 @@ impl<'a> Row<'a> {
         }
         if filters.top_p < 1.0 {
             let of = match filters.order {
-                FilterOrder::TopKFirst if tokens.len() < of_row => self.mass(&tokens),
-                _ => self.sum, // tokens that are not allowed have no mass
+                FilterOrder::TopKFirst if filters.top_k > 0 => self.mass(&tokens),
+                _ => self.sum(),
             };
             let count = self.top_p(&mut tokens, share_target(of, filters.top_p));
             tokens.truncate(count);
@@ -188,16 +239,12 @@ impl Kept<'_> {
     /// for a row without mass.
     pub(super) fn draw(&self, seed: u64, position: i64, draw: u32) -> Option<usize> {
         let random = mulhi(random::bits64(seed, position as u64, draw), self.sum);
+        let Some(tokens) = &self.tokens else { return self.row.exceeds(random) };
         let mut through = 0;
-        let mut reaches = |mass: u64| {
-            through += mass;
+        tokens.iter().copied().find(|&id| {
+            through += self.row.masses[id];
             through > random
-        };
-        let masses = &self.row.masses;
-        match &self.tokens {
-            None => masses.iter().position(|&mass| reaches(mass)),
-            Some(tokens) => tokens.iter().copied().find(|&id| reaches(masses[id])),
-        }
+        })
     }
 
     /// The probabilities of what is kept, which sum to 1; 0 elsewhere.

@@ -1,111 +1,111 @@
-// Finds the token, by ids, up to which weights exceed a number.
+// Finds the first token, by ids, up to which weights exceed a number: by the sums of blocks, then within a block.
 #pragma once
-#include "sampling/select.cuh"
+#include "sampling/passes.cuh"
 
 struct Found {
   int id;
   float value;
 };
 
-// What tokens weigh: what `cut` has its mass, or for `ties` a token of its last value 1.
+// What tokens weigh: the masses of an unfiltered row, of which blocks have sums relative to their greatest value; the
+// masses of what `cut` has; 1 for a token of its last value.
+enum WeightKind { WHOLE, KEPT, TIES };
 struct Weights {
+  WeightKind kind;
   Cut cut;
-  bool ties;
-  template <class Row>
-  u64 of(const Row& row, float x, int id) const {
-    if (ties) return x == cut.value;
-    return cut.has(x, id) ? row.mass(x) : 0;
-  }
 };
 
-template <int THREADS, class Row>
-struct Walker {
+template <int THREADS>
+struct Finder {
   Team<THREADS>& team;
   const Row& row;
-  u64 before = 0, slice = 0;
+  Arrays arrays;
 
-  Walker(Team<THREADS>& t, const Row& of) : team(t), row(of) {}
+  Finder(Team<THREADS>& t, const Row& of) : team(t), row(of), arrays(t.s, of.p) {}
 
-  // The sum of all weights.
-  u64 sum(Weights weights) {
+  // The sum over all blocks, which have their sums.
+  u64 sum(Weights weights) const {
     u64 mine = 0;
-    row.each([&](int i, const float(&x)[4]) {
-      if (!(fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])) >= weights.cut.value)) return;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) mine += weights.of(row, x[j], row.first + i + j);
-    });
-    SampleShared& s = team.s;
-    mine = team.warp_sum(mine);
-    if (team.lane == 0) s.segment[team.warp] = mine;
-    __syncthreads();
-    slice = team.warp_sum(team.lane < team.WARPS ? s.segment[team.lane] : 0);
-    const u64* slices = team.tell(slice);
-    before = 0;
-    u64 total = 0;
-#pragma unroll
-    for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
-      if (cta < static_cast<int>(team.rank)) before += slices[cta];
-      total += slices[cta];
-    }
-    return total;
+    for (int i = threadIdx.x; i < arrays.blocks; i += THREADS) mine += of_block(weights, i);
+    return team.sum(mine);
   }
 
-  // The first token up to which the weights of the last `sum` exceed `number`, which is below the sum.
-  Found find(Weights weights, u64 number) {
+  // The first token up to which weights exceed `number`, which is below their sum.
+  Found find(Weights weights, u64 number) const {
     SampleShared& s = team.s;
-    bool here = before <= number && number - before < slice;
-    if (threadIdx.x == 0) s.found = 0;
-    __syncthreads();
-    if (here) {
-      u64 segment = team.lane < team.WARPS ? s.segment[team.lane] : 0, through = segment;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        u64 other = __shfl_up_sync(0xffffffffu, through, step);
-        if (team.lane >= step) through += other;
+    int each = (arrays.blocks + THREADS - 1) / THREADS, from = min(static_cast<int>(threadIdx.x) * each, arrays.blocks);
+    int to = min(from + each, arrays.blocks);
+    u64 mine = 0, total;
+    for (int i = from; i < to; ++i) mine += of_block(weights, i);
+    if (threadIdx.x == 0) s.crossing[0] = s.crossing[1] = 0;
+    u64 first = team.before(mine, total);
+    if (first <= number && number - first < mine) {
+#pragma unroll 1
+      for (int i = from; i < to; ++i) {
+        u64 of = of_block(weights, i);
+        if (number - first < of) {
+          s.crossing[0] = i, s.crossing[1] = number - first;
+          break;
+        }
+        first += of;
       }
-      u64 first = before + through - segment;
-      first = __shfl_sync(0xffffffffu, first, team.warp), segment = __shfl_sync(0xffffffffu, segment, team.warp);
-      if (first <= number && number - first < segment) walk(weights, number, first);
     }
     __syncthreads();
-    const u64* all = team.tell(s.found, here);
-    u64 result = 0;
-#pragma unroll
-    for (int cta = 0; cta < CLUSTER_CTAS; ++cta)
-      if (all[CLUSTER_CTAS + cta]) result = all[cta];
-    return {static_cast<int>(result), __uint_as_float(static_cast<unsigned>(result >> 32))};
+    if (team.warp == 0) walk(weights, static_cast<int>(s.crossing[0]), s.crossing[1]);
+    __syncthreads();
+    u64 found = s.crossing[2];
+    return {static_cast<int>(found), __uint_as_float(static_cast<unsigned>(found >> 32))};
+  }
+
+  // The first token of the greatest value.
+  Found first_greatest() const {
+    SampleShared& s = team.s;
+    if (threadIdx.x == 0) s.bound = 0xffffffffu;
+    __syncthreads();
+    for (int i = threadIdx.x; i < arrays.blocks; i += THREADS)
+      if (row.of_block(arrays.maxima[i]) == row.greatest) atomicMin(&s.bound, static_cast<unsigned>(i));
+    __syncthreads();
+    if (team.warp == 0) walk({TIES, {row.greatest, ALL_IDS}}, static_cast<int>(s.bound), 0);
+    __syncthreads();
+    return {static_cast<int>(s.crossing[2]), row.greatest};
   }
 
  private:
-  void walk(Weights weights, u64 number, u64 first) {
-#pragma unroll 1
-    for (int at = row.begin; at < row.end; at += 128) {
-      int i = at + team.lane * 4;
-      float x[4];
-      row.read(i, x);
-      u64 w[4], mine = 0;
+  u64 of_block(Weights weights, int block) const {
+    u64 sum = arrays.sums[block];
+    return weights.kind == WHOLE ? row.scaled(sum, row.of_block(arrays.maxima[block])) : sum;
+  }
+
+  // Of one warp.
+  void walk(Weights weights, int block, u64 number) const {
+    Values v = row.read(block);
+    float maximum = row.of_block(arrays.maxima[block]);
+    auto weight = [&](int i) -> u64 {
+      float x = v.x[i];
+      if (weights.kind == WHOLE) return row.block_mass(x, maximum);
+      if (weights.kind == TIES) return x == weights.cut.value;
+      return weights.cut.has(x, v.id(i)) ? row.mass(x) : 0;
+    };
+    auto exceeds = [&](u64 sum) { return (weights.kind == WHOLE ? row.scaled(sum, maximum) : sum) > number; };
+    u64 first = 0;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) mine += w[j] = weights.of(row, x[j], row.first + i + j);
-      u64 through = mine;
+    for (int step = 0; step < STEPS; ++step) {
+      u64 mine = 0;
 #pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        u64 other = __shfl_up_sync(0xffffffffu, through, step);
-        if (team.lane >= step) through += other;
-      }
-      u64 step_sum = __shfl_sync(0xffffffffu, through, 31);
-      if (number - first < step_sum) {
-        u64 start = first + through - mine;
-        if (start <= number && number - start < mine) {
-          int j = 0;
+      for (int j = 0; j < 4; ++j) mine += weight(4 * step + j);
+      u64 through = warp_through(mine), start = first + through - mine;
+      if (!exceeds(start) && exceeds(start + mine)) {
+        bool done = false;
 #pragma unroll
-          for (int k = 0; k < 3; ++k)
-            if (j == k && number - start >= w[k]) start += w[k], ++j;
-          float value = j == 0 ? x[0] : j == 1 ? x[1] : j == 2 ? x[2] : x[3];
-          team.s.found = static_cast<u64>(__float_as_uint(value)) << 32 | static_cast<unsigned>(row.first + i + j);
+        for (int j = 0; j < 4; ++j) {
+          start += weight(4 * step + j);
+          if (done || !exceeds(start)) continue;
+          done = true;
+          unsigned id = v.id(4 * step + j);
+          team.s.crossing[2] = static_cast<u64>(__float_as_uint(v.x[4 * step + j])) << 32 | id;
         }
-        return;
       }
-      first += step_sum;
+      first += __shfl_sync(FULL_WARP, through, 31);
     }
   }
 };

@@ -1,7 +1,9 @@
-// A row of tokens: each CTA of a cluster has a slice of them, in shared memory as far as it fits, and each warp a
-// segment of the slice, so that sums of warps are in the order of ids.
+// A row of tokens in blocks of 512, which one warp reads. Blocks of a CTA go round its warps.
 #pragma once
 #include "sampling/shared.cuh"
+
+// Tokens of a lane: STEPS groups of four, 128 tokens apart.
+constexpr int STEPS = BLOCK_TOKENS / 128;
 
 // Order of floats as unsigned numbers; both zeros are one.
 inline unsigned key_of(float x) {
@@ -11,18 +13,6 @@ inline unsigned key_of(float x) {
 }
 inline float value_of(unsigned key) { return __uint_as_float(key >> 31 ? key & 0x7fffffffu : ~key); }
 
-// The first tokens in the order of falling values and rising ids.
-struct Cut {
-  float value;
-  int id;
-  bool has(float x, int token) const { return x > value || (x == value && token <= id); }
-};
-constexpr int ALL_IDS = 0x7fffffff;
-inline Cut shorter(Cut a, Cut b) {
-  if (a.value == b.value) return a.id < b.id ? a : b;
-  return a.value > b.value ? a : b;
-}
-
 template <class T>
 inline T of_row(const T* rows, int row, T all) {
   return rows ? rows[row] : all;
@@ -31,140 +21,135 @@ inline T of_row(const T* rows, int row, T all) {
 constexpr float NOT_ALLOWED = -lang::F32_INFINITY;
 // The greatest value of a token that is never drawn.
 constexpr float NO_MASS = FROM_PROBS ? 0.f : NOT_ALLOWED;
+// What +inf stands for.
+constexpr float CERTAIN = FROM_PROBS ? 1.f : 0.f;
 
-// A row, and the CTA's slice of it.
-struct Slice {
-  int row, source, first, count;
+// The values of a block that a lane has: token `first + 128 * step + i` is x[4 * step + i].
+struct Values {
+  int first;
+  float x[4 * STEPS];
+  int id(int index) const { return first + index / 4 * 128 + index % 4; }
 };
 
-// Penalties of four logits from `i` of the slice on. It is a call, since most runs have none.
-__noinline__ float4 penalised4(const SampleParams& p, Slice slice, int i, float4 x) {
-  const unsigned* counts = p.counts + static_cast<long long>(slice.row) * p.vocab + slice.first + i;
-  uint4 n = {};
-  if (p.counts_wide && i + 4 <= slice.count) {
-    n = *reinterpret_cast<const uint4*>(counts);
+// Four elements as they are in memory.
+using RawWords = typename Word<4 * sizeof(SampleElem)>::type;
+template <class E>
+inline float4 floats_of(typename Word<4 * sizeof(E)>::type words) {
+  if constexpr (sizeof(E) == 4) {
+    return {__uint_as_float(words.x), __uint_as_float(words.y), __uint_as_float(words.z), __uint_as_float(words.w)};
   } else {
-    int left = slice.count - i;
-    n = {left > 0 ? counts[0] : 0u, left > 1 ? counts[1] : 0u, left > 2 ? counts[2] : 0u, left > 3 ? counts[3] : 0u};
+    float2 a = unpack2<E>(words.x), b = unpack2<E>(words.y);
+    return {a.x, a.y, b.x, b.y};
   }
+}
+template <class E>
+inline typename Word<4 * sizeof(E)>::type words_of(float a, float b, float c, float d) {
+  if constexpr (sizeof(E) == 4)
+    return {__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(d)};
+  else
+    return {pack2<E>(a, b), pack2<E>(c, d)};
+}
+
+// Penalties of the logits of four tokens from `id` on. It is a call, since most runs have none.
+__noinline__ float4 penalised4(const SampleParams& p, int row, int id, float4 x) {
+  const unsigned* counts = p.counts + static_cast<long long>(row) * p.vocab + id;
+  int left = p.vocab - id;
+  uint4 n = {};
+  if (p.counts_wide && left >= 4)
+    n = *reinterpret_cast<const uint4*>(counts);
+  else
+    n = {left > 0 ? counts[0] : 0u, left > 1 ? counts[1] : 0u, left > 2 ? counts[2] : 0u, left > 3 ? counts[3] : 0u};
   if ((n.x | n.y | n.z | n.w) == 0) return x;
-  float repetition = of_row(p.repetition, slice.row, p.all_repetition);
-  float presence = of_row(p.presence, slice.row, p.all_presence);
-  float frequency = of_row(p.frequency, slice.row, p.all_frequency);
+  float repetition = of_row(p.repetition, row, p.all_repetition);
+  float presence = of_row(p.presence, row, p.all_presence);
+  float frequency = of_row(p.frequency, row, p.all_frequency);
   auto of = [&](float y, unsigned count) {
     return lang::sampling::penalised(y, count, repetition, presence, frequency);
   };
   return {of(x.x, n.x), of(x.y, n.y), of(x.z, n.z), of(x.w, n.w)};
 }
 
-// Four aligned elements.
-template <class E>
-inline float4 load4(const E* from) {
-  if constexpr (sizeof(E) == 4) {
-    return *reinterpret_cast<const float4*>(from);
-  } else {
-    uint2 words = *reinterpret_cast<const uint2*>(from);
-    float2 a = unpack2<E>(words.x), b = unpack2<E>(words.y);
-    return {a.x, a.y, b.x, b.y};
-  }
-}
-
-// Four tokens from `i` of the slice on, from memory; past the last they are not allowed.
-inline float4 raw4(const SampleParams& p, Slice slice, int i) {
-  const SampleElem* from = static_cast<const SampleElem*>(p.source) + slice.source * p.source_row + slice.first + i;
-  if (p.wide && i + 4 <= slice.count) return load4(from);
-  auto at = [&](int j) { return i + j < slice.count ? to_float(from[j]) : NOT_ALLOWED; };
-  return {at(0), at(1), at(2), at(3)};
-}
-inline float4 finished4(const SampleParams& p, Slice slice, int i, float4 x) {
-  if (p.penalties) x = penalised4(p, slice, i, x);
-  if (p.token_mask && i < slice.count) {
-    int id = slice.first + i;
-    unsigned allowed = p.token_mask[static_cast<long long>(slice.row) * ((p.vocab + 31) / 32) + id / 32] >> id % 32;
-    if (!(allowed & 1)) x.x = NOT_ALLOWED;
-    if (!(allowed & 2)) x.y = NOT_ALLOWED;
-    if (!(allowed & 4)) x.z = NOT_ALLOWED;
-    if (!(allowed & 8)) x.w = NOT_ALLOWED;
-  }
-  return x;
-}
-
-// RESIDENT: shared memory holds the whole slice. Nothing in here may be called: what has an address is in local memory,
-// for which the shared memory of three CTAs leaves no cache.
-template <int THREADS, bool RESIDENT>
 struct Row {
   const SampleParams& p;
-  float* resident;
-  Slice slice;
-  int first, begin, end;   // the slice's first token; the warp's segment of the slice
-  bool settled = false;    // whether +inf stands for all probability
-  float greatest = NOT_ALLOWED, to_log2 = 0.f;
+  int number, source;  // rows of the results and of the source
+  float greatest, to_log2;
+  bool settled;  // whether +inf stands for all probability
 
-  Row(const SampleParams& params, float* memory, int number, int source, int rank)
-      : p(params), resident(memory), first(rank * params.slice) {
-    int count = max(min(p.slice, p.vocab - first), 0);
-    slice = {number, source, first, count};
-    int segment = ((p.slice + THREADS / 32 - 1) / (THREADS / 32) + 127) / 128 * 128;
-    begin = min(static_cast<int>(threadIdx.x) / 32 * segment, p.slice);
-    end = min(begin + segment, (count + 127) / 128 * 128);
+  Row(const SampleParams& params, const SampleShared& s, int row)
+      : p(params), number(row), greatest(s.greatest), to_log2(s.to_log2), settled(s.settled) {
+    source = of_row(p.indices, row, row);
+    if (!exists()) source = 0;
+  }
+  bool exists() const {
+    int wanted = of_row(p.indices, number, number);
+    return 0 <= wanted && wanted < p.sources;
   }
 
-  // Copies the segment to shared memory as far as it fits. Returns the greatest value.
-  float load() {
-    constexpr int BATCH = 8;
-    float most = NOT_ALLOWED;
-    for (int at = begin; at < end; at += 128 * BATCH) {
-      float4 raw[BATCH];
-#pragma unroll
-      for (int step = 0; step < BATCH; ++step) {
-        raw[step] = {};
-        if (at + 128 * step < end) raw[step] = raw4(p, slice, at + 128 * step + threadIdx.x % 32 * 4);
-      }
-#pragma unroll
-      for (int step = 0; step < BATCH; ++step) {
-        if (at + 128 * step >= end) break;
-        int i = at + 128 * step + threadIdx.x % 32 * 4;
-        float4 x = finished4(p, slice, i, raw[step]);
-        most = fmaxf(most, fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)));
-        if (RESIDENT || i < p.resident) *reinterpret_cast<float4*>(resident + i) = x;
-      }
+  // Four elements from `id` on, as they are in memory. Tokens past the last are not allowed.
+  RawWords fetch4(int id) const {
+    const SampleElem* from = static_cast<const SampleElem*>(p.source) + source * p.source_row + id;
+    if (p.wide && id + 4 <= p.vocab) return *reinterpret_cast<const RawWords*>(from);
+    auto at = [&](int i) { return id + i < p.vocab ? to_float(from[i]) : NOT_ALLOWED; };
+    return words_of<SampleElem>(at(0), at(1), at(2), at(3));
+  }
+  // Their values, with penalties and mask.
+  float4 finish4(int id, RawWords raw) const {
+    float4 x = floats_of<SampleElem>(raw);
+    if (p.penalties && id < p.vocab) x = penalised4(p, number, id, x);
+    if (p.token_mask && id < p.vocab) {
+      unsigned allowed = p.token_mask[static_cast<long long>(number) * ((p.vocab + 31) / 32) + id / 32] >> id % 32;
+      if (!(allowed & 1)) x.x = NOT_ALLOWED;
+      if (!(allowed & 2)) x.y = NOT_ALLOWED;
+      if (!(allowed & 4)) x.z = NOT_ALLOWED;
+      if (!(allowed & 8)) x.w = NOT_ALLOWED;
     }
-    return most;
+    return x;
   }
 
-  // Calls `f(i, x)` for each four tokens of this thread, x from `i` of the slice on.
-  template <class F>
-  void each(const F& f) const {
-#pragma unroll 1
-    for (int at = begin; at < end; at += 128) {
-      int i = at + threadIdx.x % 32 * 4;
-      float x[4];
-      read(i, x);
-      f(i, x);
-    }
-  }
-  void read(int i, float (&x)[4]) const {
-    float4 all;
-    if (RESIDENT || i < p.resident)
-      all = *reinterpret_cast<const float4*>(resident + i);
-    else
-      all = finished4(p, slice, i, raw4(p, slice, i));
-    x[0] = all.x, x[1] = all.y, x[2] = all.z, x[3] = all.w;
-    if (settled) {
+  static int first_of(int block) { return block * BLOCK_TOKENS + static_cast<int>(threadIdx.x) % 32 * 4; }
+  void fetch(int block, RawWords (&raw)[STEPS]) const {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) x[j] = x[j] == lang::F32_INFINITY ? (FROM_PROBS ? 1.f : 0.f) : NO_MASS;
+    for (int step = 0; step < STEPS; ++step) raw[step] = fetch4(first_of(block) + 128 * step);
+  }
+  Values finish(int block, const RawWords (&raw)[STEPS]) const {
+    Values v;
+    v.first = first_of(block);
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+      float4 x = finish4(v.first + 128 * step, raw[step]);
+      v.x[4 * step] = x.x, v.x[4 * step + 1] = x.y, v.x[4 * step + 2] = x.z, v.x[4 * step + 3] = x.w;
     }
+    return v;
+  }
+  Values read(int block) const {
+    RawWords raw[STEPS];
+    fetch(block, raw);
+    Values v = finish(block, raw);
+    if (settled) settle(v);
+    return v;
+  }
+  static void settle(Values& v) {
+#pragma unroll
+    for (float& x : v.x) x = x == lang::F32_INFINITY ? CERTAIN : NO_MASS;
+  }
+  // The greatest value of a block, as it counts.
+  float of_block(float maximum) const {
+    return settled ? (maximum == lang::F32_INFINITY ? CERTAIN : NO_MASS) : maximum;
   }
 
-  // Takes the greatest value of the row. Whether a token can be drawn.
-  bool settle(float most) {
-    settled = most == lang::F32_INFINITY;
-    greatest = settled ? (FROM_PROBS ? 1.f : 0.f) : most;
-    return FROM_PROBS ? greatest >= 1.17549435e-38f : greatest > NOT_ALLOWED;
-  }
   u64 mass(float x) const {
     return FROM_PROBS ? lang::sampling::mass_of_prob(x, greatest)
                       : lang::sampling::mass_of_logit(x - greatest, to_log2);
+  }
+  // Mass relative to the greatest value of the block.
+  unsigned block_mass(float x, float maximum) const {
+    return FROM_PROBS ? lang::sampling::block_mass_of_prob(x, maximum)
+                      : lang::sampling::block_mass_of_logit(x - maximum, to_log2);
+  }
+  // The mass of a sum of those.
+  u64 scaled(u64 sum, float maximum) const {
+    return FROM_PROBS ? lang::sampling::mass_of_block_of_probs(sum, maximum, greatest)
+                      : lang::sampling::mass_of_block_of_logits(sum, maximum - greatest, to_log2);
   }
   float log_prob(float x, float inverse, u64 sum) const {
     return FROM_PROBS ? lang::sampling::share_of(mass(x), sum) : lang::sampling::log_prob(x - greatest, inverse, sum);

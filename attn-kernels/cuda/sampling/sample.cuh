@@ -1,113 +1,104 @@
-// Kernel entries attn_sample_few, attn_sample_many and attn_sample_large: from a row of logits or probabilities to a
-// token, by a cluster of CTAs. attn-core/src/sampling is the CPU reference, with the same bits. Grid: rows *
-// CLUSTER_CTAS.
+// Kernel entries attn_sample_few and attn_sample_many: from a row of logits or probabilities to a token, by a cluster of
+// CTAs, which read blocks of the row, or by one. attn-core/src/sampling is the CPU reference, with the same bits. Grid:
+// rows * CLUSTER_CTAS.
 //
-// The row is read from memory once and stays in shared memory, as far as it fits.
+// An unfiltered row is read once, as an online softmax reads it. Filters read blocks again that have a token that may
+// end what they keep.
 #pragma once
-#include "sampling/draw.cuh"
+#include "sampling/select.cuh"
 
 // What is looked for in the order of the row, one after the other.
-enum Stage { TOP_N, GREEDY, TOP_K, TOP_P, DRAW };
+enum Stage { TOP_N, TOP_K, TOP_P, DRAW };
 
-template <int THREADS, bool RESIDENT>
-struct Sampler {
-  using RowOf = Row<THREADS, RESIDENT>;
+// The first CTA of a cluster, which decides what the others do.
+template <int THREADS>
+struct Leader {
   const SampleParams& p;
-  Team<THREADS> team;
-  RowOf row;
+  Team<THREADS>& team;
+  SampleShared& s;
+  const Row& row;
+  Selector<THREADS> selector;
+  Finder<THREADS> finder;
+  const Cut whole{NO_MASS, ALL_IDS};
+  float temperature, top_p, min_p;
+  int top_k, top_count = 0;
+  bool greedy, filtered;
 
-  Sampler(const SampleParams& params, SampleShared& s, int source)
-      : p(params),
-        team(s),
-        row(p, reinterpret_cast<float*>(&s + 1), blockIdx.x / CLUSTER_CTAS, source, static_cast<int>(team.rank)) {}
+  Leader(Team<THREADS>& t, const Row& of, bool is_greedy, float row_temperature)
+      : p(of.p), team(t), s(t.s), row(of), selector(t, of), finder(t, of), temperature(row_temperature), greedy(is_greedy) {
+    top_k = of_row(p.top_k, row.number, p.all_top_k);
+    top_p = of_row(p.top_p, row.number, p.all_top_p), min_p = of_row(p.min_p, row.number, p.all_min_p);
+    filtered = greedy || top_k > 0 || top_p < 1.f || min_p > 0.f;
+  }
 
-  void run(bool exists) {
-    int number = row.slice.row;
+  // Whether the sum of all masses is read.
+  bool needs_all() const {
+    return !filtered || (p.log_probs && !p.of_kept) || p.top_ids || (top_p < 1.f && !greedy && (p.joint || top_k <= 0));
+  }
+
+  void run(float inverse) {
+    int number = row.number;
     long long position = p.positions ? p.positions[number] : 0;
-    float temperature = of_row(p.temperature, number, p.all_temperature);
-    lang::sampling::Temper temper = lang::sampling::temper(temperature);
-    row.to_log2 = temper.to_log2;
-    float most = exists ? row.load() : NOT_ALLOWED;
-    bool possible = row.settle(value_of(team.cluster_greatest(team.greatest(key_of(most)))));
-    int id = -1;
-    float log_prob = NOT_ALLOWED;
+    u64 random = lang::random::bits64(of_row(p.seeds, number, p.all_seeds), static_cast<u64>(position), 0u);
+    Found found{-1, 0.f};
+    u64 all = 0, kept = 0;
     Cut cut{NO_MASS, -1};
-    u64 kept = 0, all = 0;
-    if (possible) {
-      cut = keep(most, temper.greedy && !FROM_PROBS, temperature, all);
-      Walker<THREADS, RowOf> walker(team, row);
-      bool needs_all = ((p.log_probs && !p.of_kept) || p.top_ids) && !all;
-#pragma unroll 1
-      for (int pass = needs_all ? 0 : 1; pass < 2; ++pass) {
-        kept = walker.sum({pass == 0 ? Cut{NO_MASS, ALL_IDS} : cut, false});
-        if (pass == 0) all = kept;
+    if (FROM_PROBS ? row.greatest >= 1.17549435e-38f : row.greatest > NOT_ALLOWED) {
+      if (needs_all()) all = finder.sum({WHOLE, whole});
+      if (!filtered) {
+        // before a selection overwrites the sums of blocks
+        cut = whole, kept = all;
+        if (p.ids) found = finder.find({WHOLE, whole}, lang::sampling::mulhi(random, kept));
       }
-      if (p.ids && kept) {
-        u64 random = lang::random::bits64(of_row(p.seeds, number, p.all_seeds), static_cast<u64>(position), 0u);
-        Found found = walker.find({cut, false}, lang::sampling::mulhi(random, kept));
-        id = found.id;
-        log_prob = row.log_prob(found.value, temper.inverse, p.of_kept ? kept : all);
+      Cut selected = keep(all);
+      if (greedy) {
+        found = finder.first_greatest();
+        cut = {row.greatest, found.id}, kept = row.mass(row.greatest);
+      } else if (filtered) {
+        cut = selected, kept = selector.weigh(cut);
+        if (p.ids) found = finder.find({KEPT, cut}, lang::sampling::mulhi(random, kept));
       }
     }
-    if (p.kept) write_kept(cut, kept);
-    cluster_sync();  // counts have been read, and no CTA reads the memory of another
-    if (team.rank) return;
-    if (p.top_ids) write_top(possible, temper.inverse, all);
+    if (p.kept) {
+      Pass pass = Selector<THREADS>::pass_of(WRITE, cut);
+      pass.sum = kept;
+      selector.run(pass);
+    }
+    selector.run(Selector<THREADS>::pass_of(DONE, cut));
+    if (p.top_ids) write_top(inverse, all);
     if (threadIdx.x == 0 && p.ids) {
-      p.ids[number] = id;
+      p.ids[number] = found.id;
       p.positions[number] = position + 1;
-      if (p.log_probs) p.log_probs[number] = log_prob;
-      if (p.counts && id >= 0) ++p.counts[static_cast<long long>(number) * p.vocab + id];
+      if (p.log_probs)
+        p.log_probs[number] = found.id < 0 ? NOT_ALLOWED : row.log_prob(found.value, inverse, p.of_kept ? kept : all);
+      if (p.counts && found.id >= 0) ++p.counts[static_cast<long long>(number) * p.vocab + found.id];
     }
   }
 
-  // What the filters keep. `all`: the sum of all masses, if it was needed. All selections are one loop, so that their
-  // code is there once.
-  Cut keep(float most, bool greedy, float temperature, u64& all) {
-    Selector<THREADS, RowOf> selector(team, row);
-    int top_k = of_row(p.top_k, row.slice.row, p.all_top_k);
-    float top_p = of_row(p.top_p, row.slice.row, p.all_top_p), min_p = of_row(p.min_p, row.slice.row, p.all_min_p);
-    const Cut whole{NO_MASS, ALL_IDS};
+  // What the filters keep of a row that is not greedy, and the likeliest tokens. All selections are one loop, so that
+  // their code is there once.
+  Cut keep(u64 all) {
     Cut cut = whole;
-    float floor = NO_MASS;
-    bool limited = false;
 #pragma unroll 1
     for (int stage = TOP_N; stage < DRAW; ++stage) {
       int tokens = stage == TOP_N ? p.top_count : top_k;
-      bool counts = stage == TOP_N || stage == TOP_K;
-      bool wanted = counts             ? tokens > 0 && (stage == TOP_N ? p.top_ids != nullptr : !greedy)
-                    : stage == GREEDY ? greedy
-                                      : top_p < 1.f && !greedy;
+      bool counts = stage != TOP_P;
+      bool wanted = stage == TOP_N ? p.top_ids && tokens > 0 : !greedy && (counts ? tokens > 0 && tokens <= p.vocab : top_p < 1.f);
       if (!wanted) continue;
-      Prefix prefix{row.greatest, 1, true};  // of a greedy row
-      bool joint = stage == TOP_P && p.joint;
-      if (stage != GREEDY) {
-        float reached = counts && tokens < p.vocab && !row.settled ? selector.bound(most, tokens) : NO_MASS;
-        if (stage == TOP_P && !joint) reached = floor;
-        Target target{counts ? static_cast<u64>(tokens) : 0, top_p};
-        u64 sum;
-        prefix = selector.select(stage == TOP_P && !joint ? cut : whole, reached, counts, target, sum);
-        if (stage == TOP_P && (joint || !limited)) all = sum;
+      u64 number = tokens, total = 0;
+      if (!counts) {
+        total = p.joint || top_k <= 0 ? all : selector.weigh(cut);
+        number = lang::sampling::share_target(total, top_p);
       }
-      Cut found = whole;
-      if (prefix.found) {
-        found = {prefix.value, ALL_IDS};
-        if (prefix.ties) {
-          Walker<THREADS, RowOf> walker(team, row);
-          Weights weights{found, true};
-          walker.sum(weights);
-          found.id = walker.find(weights, prefix.ties - 1).id;
-        }
-      }
-      if (stage == TOP_N) {
+      Cut within = counts || p.joint ? whole : cut, found = whole;
+      int reach = counts ? max(tokens, greedy ? 0 : top_k) : 0;
+      selector.select(within, counts, number, total, reach, found);
+      if (stage == TOP_N)
         gather_top(found);
-      } else {
+      else
         cut = shorter(cut, found);
-        floor = cut.value;
-        limited = limited || prefix.found;
-      }
     }
-    if (min_p > 0.f && !greedy) {
+    if (min_p > 0.f) {
       float least = FROM_PROBS ? fminf(min_p, 1.f) * row.greatest
                                : lang::sampling::min_p_logit(min_p, temperature, row.greatest);
       cut = shorter(cut, {least, ALL_IDS});
@@ -115,56 +106,33 @@ struct Sampler {
     return cut;
   }
 
-  void write_kept(Cut cut, u64 sum) {
-    float* to = p.kept + row.slice.row * p.kept_row + row.first;
-    float scale = lang::sampling::prob_scale(sum ? sum : 1);
-    row.each([&](int i, const float(&x)[4]) {
-      float y[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        bool has = sum && cut.has(x[j], row.first + i + j);
-        y[j] = p.keeps_logits ? (has ? x[j] : NOT_ALLOWED) : has && row.mass(x[j]) ? row.prob(x[j], scale) : 0.f;
-      }
-      if (p.kept_wide && i + 4 <= row.slice.count) {
-        *reinterpret_cast<float4*>(to + i) = {y[0], y[1], y[2], y[3]};
-      } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          if (i + j < row.slice.count) to[i + j] = y[j];
-      }
-    });
-  }
-
-  // Gathers the likeliest tokens in the first CTA.
+  // Copies the likeliest tokens out of the list, in any order.
   void gather_top(Cut cut) {
-    SampleShared& s = team.s;
-    if (threadIdx.x == 0) s.top_count = 0;
-    cluster_sync();
-    SampleShared& leader = *of_cta(&s, 0);
-    row.each([&](int i, const float(&x)[4]) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (!cut.has(x[j], row.first + i + j) || !row.mass(x[j])) continue;
-        unsigned index = atomicAdd(&leader.top_count, 1u);
-        if (index >= MAX_TOP) continue;
-        leader.top_values[index] = x[j];
-        leader.top_ids[index] = row.first + i + j;
-      }
-    });
+    bool only = selector.list(cut);
+    if (threadIdx.x == 0) s.bound = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < static_cast<int>(s.candidates); i += THREADS) {
+      float x = selector.arrays.values[i];
+      int id = selector.arrays.ids[i];
+      if (!cut.has(x, id) || !row.mass(x)) continue;
+      unsigned index = atomicAdd(&s.bound, 1u);
+      if (index < MAX_TOP) s.top_values[index] = x, s.top_ids[index] = id;
+    }
+    __syncthreads();
+    top_count = min(s.bound, static_cast<unsigned>(MAX_TOP));
+    if (only) selector.listed = false;
   }
 
-  // Ranks and writes them. A barrier of the cluster is between.
-  void write_top(bool possible, float inverse, u64 sum) {
-    SampleShared& s = team.s;
-    int count = possible ? min(s.top_count, static_cast<unsigned>(MAX_TOP)) : 0u;
-    long long at = static_cast<long long>(row.slice.row) * p.top_count;
+  // Ranks and writes them.
+  void write_top(float inverse, u64 sum) {
+    long long at = static_cast<long long>(row.number) * p.top_count;
     for (int i = threadIdx.x; i < p.top_count; i += THREADS) {
       int index = i, id = -1;
       float log_prob = NOT_ALLOWED;
-      if (i < count) {
+      if (i < top_count) {
         float x = s.top_values[i];
         id = s.top_ids[i], index = 0;
-        for (int j = 0; j < count; ++j)
+        for (int j = 0; j < top_count; ++j)
           index += s.top_values[j] > x || (s.top_values[j] == x && s.top_ids[j] < id);
         log_prob = row.log_prob(x, inverse, sum);
       }
@@ -174,13 +142,44 @@ struct Sampler {
   }
 };
 
-template <int THREADS, bool RESIDENT>
+template <int THREADS>
 inline void sample_row(const SampleParams& p) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   SampleShared& s = *reinterpret_cast<SampleShared*>(shared_memory);
-  int number = blockIdx.x / CLUSTER_CTAS, source = of_row(p.indices, number, number);
-  bool exists = 0 <= source && source < p.sources;
-  Sampler<THREADS, RESIDENT>(p, s, exists ? source : 0).run(exists);
+  int number = blockIdx.x / CLUSTER_CTAS;
+  float temperature = of_row(p.temperature, number, p.all_temperature);
+  lang::sampling::Temper temper = lang::sampling::temper(temperature);
+  if (threadIdx.x == 0) s.greatest = 0.f, s.to_log2 = temper.to_log2, s.settled = false;
+  __syncthreads();
+  Team<THREADS> team(s);
+  Row row(p, s, number);
+  {
+    Passes<THREADS> passes(s, row);
+    bool greedy = temper.greedy && !FROM_PROBS;
+    passes.measure(Leader<THREADS>(team, row, greedy, temperature).needs_all());
+    cluster_sync();
+    if (cluster_rank() == 0) {
+      float most = NOT_ALLOWED;
+      for (int i = threadIdx.x; i < passes.arrays.blocks; i += THREADS) most = fmaxf(most, passes.arrays.maxima[i]);
+      most = row.exists() ? team.greatest(most) : NOT_ALLOWED;
+      row.settled = most == lang::F32_INFINITY;
+      row.greatest = row.settled ? CERTAIN : most;
+      if (threadIdx.x == 0) s.greatest = row.greatest, s.settled = row.settled;
+      Leader<THREADS>(team, row, greedy, temperature).run(temper.inverse);
+      return;
+    }
+  }
+  for (;;) {
+    cluster_sync();
+    if (threadIdx.x == 0) {
+      const SampleShared& leader = *of_cta(&s, 0);
+      s.pass = leader.pass, s.greatest = leader.greatest, s.settled = leader.settled;
+    }
+    __syncthreads();
+    if (s.pass.kind == DONE) return;
+    run_pass<THREADS>(p, s, number);
+    cluster_sync();
+  }
 }
 
 #if CLUSTER_SIZE > 1
@@ -190,14 +189,9 @@ inline void sample_row(const SampleParams& p) {
 #endif
 extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_FEW, 1)
     attn_sample_few(const __grid_constant__ SampleParams p) {
-  sample_row<SAMPLE_FEW, true>(p);
+  sample_row<SAMPLE_FEW>(p);
 }
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_MANY, 3)
+extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_MANY, 1024 / SAMPLE_MANY)
     attn_sample_many(const __grid_constant__ SampleParams p) {
-  sample_row<SAMPLE_MANY, true>(p);
-}
-// For slices that shared memory does not hold.
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_LARGE, 1)
-    attn_sample_large(const __grid_constant__ SampleParams p) {
-  sample_row<SAMPLE_LARGE, false>(p);
+  sample_row<SAMPLE_MANY>(p);
 }

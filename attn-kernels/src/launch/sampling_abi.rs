@@ -1,18 +1,22 @@
 //! The parameters of sampling. CUDA has these structs from here.
 
+use attn_core::sampling::BLOCK_TOKENS;
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
-/// Threads of a CTA that samples: where rows are few, where they are many, and where shared memory does not hold them.
-pub const SAMPLE_THREADS: [u32; 3] = [512, 256, 512];
+/// Threads of a CTA that samples where rows are few; where they are many, in a cluster; and without one.
+pub const SAMPLE_THREADS: [u32; 3] = [1024, 256, 512];
 /// CTAs of a cluster that samples a row, where GPUs have clusters.
 pub const SAMPLE_CLUSTER: u32 = 8;
 
-/// Bytes of shared memory before the tokens of a CTA, in a cluster of `ctas`: `sizeof(SampleShared)`.
+/// Bytes of shared memory before arrays: `sizeof(SampleShared)`.
+pub const SAMPLE_SHARED_BYTES: u32 =
+    (3 * 4 * 1024 + 2 * 8 * 32 + 4 * 256 + 64 + 12 + 8 + 24 + 8 * 64u32).next_multiple_of(16);
+
+/// Bytes of shared memory of a row of `vocab` tokens, with candidates.
 #[must_use]
-pub const fn sample_shared_bytes(ctas: u32) -> u32 {
-    let bins = 1024;
-    (2 * 4 * bins + 8 * bins / ctas + 32 * ctas + 3 * 8 * 32 + 3 * 8 + 4 * 256 + 8 * 64 + 16).next_multiple_of(16)
+pub const fn sample_smem(vocab: u32, capacity: u32) -> u32 {
+    SAMPLE_SHARED_BYTES + 12 * vocab.div_ceil(BLOCK_TOKENS as u32) + 8 * capacity
 }
 
 /// The parameters of sampling. Arrays of rows may be null: then all rows have the value beside them.
@@ -80,10 +84,10 @@ pub struct SampleParams {
     pub top_count: i32,
     pub sources: i32,
     pub vocab: i32,
-    /// Tokens of a CTA, a multiple of 128.
-    pub slice: i32,
-    /// How many of them are in shared memory, a multiple of 128.
-    pub resident: i32,
+    /// Candidates that the list of a CTA takes.
+    pub capacity: i32,
+    /// log2 of how many groups of 128 tokens stand for one in a sample of the row.
+    pub sample_shift: i32,
     /// Whether penalties change logits by `counts`.
     pub penalties: i32,
     /// Top-k and top-p both look at the whole distribution.

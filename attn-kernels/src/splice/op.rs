@@ -1,7 +1,7 @@
 //! Ops around attention. Each op has one translation unit per combination of element types; only appends through
 //! transforms depend on a variant.
 
-use attn_core::{dtype::Dtype, expr::Variant, sampling::Source};
+use attn_core::{dtype::Dtype, expr::Variant, sampling::{BLOCK_TOKENS, Source}};
 
 use super::{
     SpliceError, Unit,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     compile::Arch,
-    launch::{COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_THREADS, sample_shared_bytes},
+    launch::{COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_SHARED_BYTES, SAMPLE_THREADS},
 };
 
 /// An op and the element types of its kernels.
@@ -81,7 +81,7 @@ impl Op {
             Op::Copy => &["attn_copy_16", "attn_copy_4", "attn_copy_2", "attn_copy_1"],
             Op::XPacked => &["attn_x_packed_4", "attn_x_packed_2", "attn_x_packed_1"],
             Op::Bits => &["attn_packbits", "attn_segment_packbits"],
-            Op::Sample { .. } => &["attn_sample_few", "attn_sample_many", "attn_sample_large"],
+            Op::Sample { .. } => &["attn_sample_few", "attn_sample_many"],
         }
     }
 }
@@ -161,13 +161,13 @@ fn rows_block(from: Dtype, to: Dtype, to_pool: bool) -> String {
 }
 
 fn sample_block(from: Dtype, source: Source, cluster: bool) -> String {
-    let (ctas, [few, many, large]) = (if cluster { SAMPLE_CLUSTER } else { 1 }, SAMPLE_THREADS);
+    let [few, in_clusters, alone] = SAMPLE_THREADS;
+    let (ctas, many) = if cluster { (SAMPLE_CLUSTER, in_clusters) } else { (1, alone) };
     format!(
         "#define CLUSTER_SIZE {ctas}\nconstexpr int CLUSTER_CTAS = CLUSTER_SIZE;\nconstexpr int SAMPLE_FEW = {few};\n\
-         constexpr int SAMPLE_MANY = {many};\nconstexpr int SAMPLE_LARGE = {large};\n\
-         constexpr int SAMPLE_SHARED_BYTES = {};\n\
+         constexpr int SAMPLE_MANY = {many};\nconstexpr int BLOCK_TOKENS = {BLOCK_TOKENS};\n\
+         constexpr int SAMPLE_SHARED_BYTES = {SAMPLE_SHARED_BYTES};\n\
          constexpr bool FROM_PROBS = {};\nusing SampleElem = {};\n",
-        sample_shared_bytes(ctas),
         source == Source::Probs,
         elem(from)
     )

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use attn::{dtype::Dtype, sampling::Source};
 use attn_kernels::{
-    launch::{SAMPLE_THREADS, SampleParams, sample_shared_bytes},
+    launch::{SAMPLE_THREADS, SampleParams, sample_smem},
     splice::{Op, OpSource},
 };
 use libloading::Library;
@@ -29,27 +29,22 @@ impl HostSampler {
         let arch = "75".parse().expect("an architecture");
         let source = OpSource::build(op, arch).expect("a template").text;
         // few threads, so that each has many tokens
-        let [_, many, large] = SAMPLE_THREADS;
-        let fewer = [("MANY", many, 64), ("LARGE", large, 96)];
-        let source = fewer.into_iter().fold(source, |text, (name, of, to)| {
-            let [of, to] = [of, to].map(|count: u32| format!("SAMPLE_{name} = {count};"));
-            assert!(text.contains(&of));
-            text.replace(&of, &to)
-        });
+        let [_, _, many] = SAMPLE_THREADS;
+        let [of, to] = [many, 64].map(|count: u32| format!("SAMPLE_MANY = {count};"));
+        assert!(source.contains(&of));
+        let source = source.replace(&of, &to);
         let source = on_host(&source);
         let text = [FIBERS, include_str!("cuda.cpp"), &source, include_str!("sampler.cpp")];
         HostSampler { library: library(folder, &text.concat()) }
     }
 
-    /// Samples `rows` rows, of whose tokens shared memory holds `resident`. The order of threads is random.
+    /// Samples `rows` rows, with lists of `capacity` candidates. The order of threads is random.
     ///
     /// # Panics
     /// The kernel writes beyond its shared memory.
-    pub fn run(&self, params: &SampleParams, rows: usize, resident: usize, seed: u32) {
-        let slice = (params.vocab as usize).next_multiple_of(128);
-        let resident = resident.min(slice) / 128 * 128;
-        let params = SampleParams { slice: slice as i32, resident: resident as i32, ..*params };
-        let bytes = sample_shared_bytes(1) + 4 * resident as u32;
+    pub fn run(&self, params: &SampleParams, rows: usize, capacity: u32, seed: u32) {
+        let params = SampleParams { capacity: capacity as i32, sample_shift: 1, ..*params };
+        let bytes = sample_smem(params.vocab as u32, capacity);
         type Sample = unsafe extern "C" fn(*const SampleParams, i32, u32, u32);
         // SAFETY: sampler.cpp defines it with this signature.
         let function = unsafe { self.library.get::<Sample>(b"sample") }.expect("the harness has it");

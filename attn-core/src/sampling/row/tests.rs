@@ -22,7 +22,8 @@ impl Row<'_> {
             kept.truncate(filters.top_k as usize);
         }
         if filters.top_p < 1.0 {
-            let of = if filters.order == FilterOrder::Joint { self.sum } else { self.mass(&kept) };
+            let of_kept = filters.order == FilterOrder::TopKFirst && filters.top_k > 0;
+            let of = if of_kept { self.mass(&kept) } else { self.sum() };
             let (target, mut before) = (share_target(of, filters.top_p), 0);
             kept = kept.into_iter().take_while(|&id| (before < target, before += self.masses[id]).0).collect();
         }

@@ -3,7 +3,7 @@
 use attn_core::{
     dtype::Dtype,
     ops::{Array, ArrayMut, Number},
-    sampling::{FilterOrder, Keep, LogProbs, PerRow, SampleOut, SamplingParams, Source, check},
+    sampling::{BLOCK_TOKENS, FilterOrder, Keep, LogProbs, PerRow, SampleOut, SamplingParams, Source, check},
     tensor::{TensorMut, TensorRef},
 };
 
@@ -15,13 +15,15 @@ use crate::{
         order::{Used, order},
         uses::Access::{Read, Write},
     },
-    launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes},
+    launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_smem},
 };
 
 /// Vocabularies up to this are a row of one CTA.
 const CTA_VOCAB: usize = 8192;
-/// Tokens that a warp takes at a time: `resident` and `slice` are multiples of it.
-const STEP: u32 = 128;
+/// Candidates that a CTA lists, at most: more of one CTA a row, which samples less of it.
+const CAPACITY: [u32; 2] = [8192, 4096];
+/// Candidates that a CTA lists, at least.
+const LEAST_CAPACITY: u32 = 1024;
 
 /// As [`attn_core::sampling::sample()`]. A row of `indices` out of range gives id -1.
 ///
@@ -167,8 +169,9 @@ fn launch(
     mut kernel: SampleParams,
 ) -> Result<(), CudaError> {
     let device = stream.device();
-    let shape = Shape::of(device, sizes);
-    (kernel.slice, kernel.resident) = (shape.slice as i32, shape.resident as i32);
+    let shape = Shape::of(device, sizes)?;
+    kernel.capacity = shape.capacity as i32;
+    kernel.sample_shift = if shape.ctas > 1 { 1 } else { 3 };
     let _current = device.make_current()?;
     let op = Op::Sample { from: tensor.dtype(), source, cluster: shape.ctas > 1 };
     let function = module::kernel(stream, op, shape.kernel)?;
@@ -191,7 +194,7 @@ fn launch(
     order(stream, Write, writes.iter().copied())?;
     let grid = ctas("rows", sizes.rows as u64 * u64::from(shape.ctas), 1)?;
     // SAFETY: the caller promised the memory of tensors and arrays when it made them, and their extents are checked.
-    unsafe { launch_kernel(function, (grid, 1), SAMPLE_THREADS[shape.kernel], shape.smem, stream, &kernel, &NOTHING) }
+    unsafe { launch_kernel(function, (grid, 1), shape.threads, shape.smem, stream, &kernel, &NOTHING) }
 }
 
 fn owner<'a, T: Number>(of: &PerRow<'a, T>) -> Option<&'a dyn attn_core::tensor::DeviceMemory> {
@@ -203,10 +206,9 @@ fn owner<'a, T: Number>(of: &PerRow<'a, T>) -> Option<&'a dyn attn_core::tensor:
 struct Shape {
     /// CTAs of a row.
     ctas: u32,
-    /// Tokens of a CTA.
-    slice: u32,
-    /// How many of them shared memory holds.
-    resident: u32,
+    threads: u32,
+    /// Candidates that shared memory holds.
+    capacity: u32,
     /// Bytes of shared memory.
     smem: u32,
     /// Which of the kernels.
@@ -214,23 +216,35 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(device: &Device, sizes: check::Sizes) -> Self {
-        Self::on(has_clusters(device), device.max_smem(), device.multiprocessors(), sizes)
+    fn of(device: &Device, sizes: check::Sizes) -> Result<Self, CudaError> {
+        let max_smem = device.max_smem();
+        Self::on(has_clusters(device), max_smem, device.multiprocessors(), sizes).ok_or_else(|| {
+            let vocab = u32::try_from(sizes.vocab).unwrap_or(u32::MAX);
+            let kernel = format!("sampling from {vocab} tokens");
+            CudaError::SharedMemory { kernel, need: sample_smem(vocab, LEAST_CAPACITY), have: max_smem }
+        })
     }
 
-    fn on(clusters: bool, max_smem: u32, multiprocessors: u32, sizes: check::Sizes) -> Self {
-        let ctas = if clusters && sizes.vocab > CTA_VOCAB { SAMPLE_CLUSTER } else { 1 };
-        let slice = (sizes.vocab as u32).div_ceil(ctas).next_multiple_of(STEP);
-        let shared = sample_shared_bytes(ctas);
-        let resident = slice.min((max_smem - shared) / 4 / STEP * STEP);
-        // many threads a row hide latency until rows fill the device
-        let few = sizes.rows as u64 * u64::from(ctas) <= 2 * u64::from(multiprocessors);
-        let kernel = match (resident == slice, few) {
-            (true, true) => 0,
-            (true, false) => 1,
-            (false, _) => 2,
-        };
-        Shape { ctas, slice, resident, smem: shared + 4 * resident, kernel }
+    /// `None`: shared memory does not hold the blocks of a row.
+    fn on(clusters: bool, max_smem: u32, multiprocessors: u32, sizes: check::Sizes) -> Option<Self> {
+        let vocab = u32::try_from(sizes.vocab).ok()?;
+        if vocab > Self::most_tokens(max_smem) {
+            return None;
+        }
+        // a row alone in its CTA is read at the speed of memory where rows fill the device
+        let clusters = clusters && sizes.vocab > CTA_VOCAB && sizes.rows < multiprocessors as usize;
+        let ctas = if clusters { SAMPLE_CLUSTER } else { 1 };
+        let few = sizes.rows as u64 * u64::from(ctas) <= u64::from(multiprocessors);
+        let [of_few, in_clusters, alone] = SAMPLE_THREADS;
+        let threads = if few { of_few } else if clusters { in_clusters } else { alone };
+        let left = (max_smem - sample_smem(vocab, 0)) / 8;
+        let capacity = CAPACITY[usize::from(clusters)].min(left).min(vocab.next_multiple_of(128));
+        Some(Shape { ctas, threads, capacity, smem: sample_smem(vocab, capacity), kernel: usize::from(!few) })
+    }
+
+    /// Tokens of a row whose blocks shared memory holds, with a list of candidates.
+    fn most_tokens(max_smem: u32) -> u32 {
+        (max_smem - sample_smem(0, LEAST_CAPACITY)) / 12 * BLOCK_TOKENS as u32
     }
 }
 
@@ -239,19 +253,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_fit_in_shared_memory_or_are_read_again() {
+    fn rows_fill_the_device_and_fit_in_shared_memory() {
         let on = |clusters, smem: u32, rows, vocab| {
             Shape::on(clusters, smem * 1024, 132, check::Sizes { sources: rows, rows, vocab })
         };
-        let large = on(true, 227, 512, 128_256);
-        assert_eq!((large.ctas, large.slice, large.resident, large.kernel), (8, 16_128, 16_128, 1));
-        // three CTAs an SM, each of which the driver adds 1 KiB to
-        assert!(3 * (large.smem + 1024) <= 228 * 1024);
-        assert_eq!(on(true, 227, 1, 128_256).kernel, 0);
-        assert_eq!(on(true, 227, 1, 111), Shape { ctas: 1, slice: 128, resident: 128, smem: 19_280, kernel: 0 });
-        let small = on(false, 64, 512, 128_256);
-        assert_eq!((small.ctas, small.slice, small.resident, small.kernel), (1, 128_256, 11_648, 2));
-        assert!(small.smem <= 64 * 1024);
-        assert_eq!(on(false, 64, 1, 0).slice, 0);
+        let many = on(true, 227, 512, 128_256).expect("fits");
+        assert_eq!((many.ctas, many.threads, many.capacity, many.kernel), (1, 512, 8192, 1));
+        // two CTAs an SM, each of which the driver adds 1 KiB to
+        assert!(2 * (many.smem + 1024) <= 228 * 1024);
+        let some = on(true, 227, 64, 128_256).expect("fits");
+        assert_eq!((some.ctas, some.threads, some.capacity, some.kernel), (8, 256, 4096, 1));
+        assert!(4 * (some.smem + 1024) <= 228 * 1024);
+        assert_eq!(on(true, 227, 1, 128_256).map(|shape| (shape.ctas, shape.threads, shape.kernel)), Some((8, 1024, 0)));
+        assert_eq!(on(true, 227, 1, 111).map(|shape| (shape.ctas, shape.capacity)), Some((1, 128)));
+        let small = on(false, 64, 512, 600_001).expect("fits");
+        assert!((1024..8192).contains(&small.capacity) && small.smem <= 64 * 1024);
+        assert_eq!(on(false, 64, 1, 10_000_000), None);
+        assert!(on(false, 64, 1, 0).is_some());
     }
 }

@@ -1,0 +1,239 @@
+// Passes of a CTA over its blocks of a row. Results go to the leader, the first CTA of the cluster.
+#pragma once
+#include "sampling/row.cuh"
+
+// Bins per factor of 2 of the probability, so that no token with mass is in the last.
+constexpr float BINS_PER_LOG2 = 28.f;
+
+// The bin of a value in a coarse histogram: it does not fall where the value rises.
+inline unsigned coarse_bin(const Row& row, float x) {
+  unsigned bin;
+  if constexpr (FROM_PROBS) {
+    bin = x > 0.f ? (__float_as_uint(row.greatest) - __float_as_uint(x)) >> 19 : BINS;
+  } else {
+    float shifted = fmaf(x - row.greatest, -BINS_PER_LOG2 * row.to_log2, 12582912.f);
+    bin = __float_as_uint(shifted) - 0x4b400000u;
+  }
+  return min(bin, static_cast<unsigned>(BINS - 1));
+}
+
+// Adds a weight of `tokens` tokens to a bin.
+inline void add_to_bin(SampleShared& s, unsigned bin, u64 weight, unsigned tokens) {
+  unsigned low = static_cast<unsigned>(weight), high = static_cast<unsigned>(weight >> 32);
+  unsigned before = atomicAdd(&s.low[bin], low);
+  high += before + low < before;
+  if (high) atomicAdd(&s.high[bin], high);
+  atomicAdd(&s.tokens[bin], tokens);
+}
+
+// Sums of lanes of which each is below 2^43.
+inline u64 warp_sum_43(u64 x) {
+#if __CUDA_ARCH__ >= 800
+  unsigned low = __reduce_add_sync(FULL_WARP, static_cast<unsigned>(x) & 0xffffu);
+  return (static_cast<u64>(__reduce_add_sync(FULL_WARP, static_cast<unsigned>(x >> 16))) << 16) + low;
+#else
+  return warp_sum(x);
+#endif
+}
+
+template <int THREADS>
+struct Passes {
+  static constexpr int WARPS = THREADS / 32;
+  SampleShared& s;
+  const Row& row;
+  Arrays arrays;
+  u64* leader_sums;
+  float* leader_maxima;
+  int warp, lane, begin, end;  // the CTA's blocks
+
+  Passes(SampleShared& shared, const Row& of)
+      : s(shared), row(of), arrays(shared, of.p), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
+    int blocks = arrays.blocks, each = (blocks + CLUSTER_CTAS - 1) / CLUSTER_CTAS;
+    begin = min(static_cast<int>(cluster_rank()) * each, blocks), end = min(begin + each, blocks);
+    leader_sums = of_cta(arrays.sums, 0), leader_maxima = of_cta(arrays.maxima, 0);
+  }
+
+  // The first pass: the greatest value of each block, and if asked for the sum of its masses relative to that.
+  void measure(bool sums) {
+    RawWords next[STEPS];
+    if (begin + warp < end) row.fetch(begin + warp, next);
+#pragma unroll 1
+    for (int block = begin + warp; block < end; block += WARPS) {
+      Values v = row.finish(block, next);
+      if (block + WARPS < end) row.fetch(block + WARPS, next);
+      float most = NOT_ALLOWED;
+#pragma unroll
+      for (float x : v.x) most = fmaxf(most, x);
+      most = warp_greatest(most) + 0.f;  // both zeros are one
+      u64 sum = 0;
+      if (sums) {
+        float maximum = most;
+        if (most == lang::F32_INFINITY) Row::settle(v), maximum = CERTAIN;
+#pragma unroll
+        for (int i = 0; i < 4 * STEPS; i += 4)
+          sum += row.block_mass(v.x[i], maximum) + row.block_mass(v.x[i + 1], maximum) +
+                 row.block_mass(v.x[i + 2], maximum) + row.block_mass(v.x[i + 3], maximum);
+        sum = warp_sum_43(sum);
+      }
+      if (lane == 0) {
+        arrays.maxima[block] = most;
+        leader_maxima[block] = most;
+        leader_sums[block] = sum;
+      }
+    }
+  }
+
+  // A pass that the leader asks for.
+  void run(const Pass& pass) {
+    if (pass.kind == HISTOGRAM) {
+      for (int i = threadIdx.x; i < BINS; i += THREADS) s.low[i] = s.high[i] = s.tokens[i] = 0;
+      __syncthreads();
+      if (pass.sampled)
+        sample(pass);
+      else
+        count(pass);
+    } else if (pass.kind == COLLECT) {
+      if (threadIdx.x == 0) s.candidates = 0;
+      __syncthreads();
+      collect(pass);
+    } else {
+      write(pass);
+    }
+  }
+
+ private:
+  // Adds a token to its bin, if it has one.
+  void add_token(const Pass& pass, float x, int id, int scale) {
+    if (!(x >= value_of(pass.low_key) && pass.within.has(x, id))) return;
+    u64 weight = pass.counts ? x > NO_MASS : row.mass(x);
+    if (!weight) return;
+    unsigned bin;
+    if (pass.coarse) {
+      bin = coarse_bin(row, x);
+    } else {
+      // zero has two patterns of bits, and its key may be beyond the end that compares as equal
+      unsigned key = key_of(x);
+      if (key < pass.low_key || key > pass.high_key) return;
+      bin = (pass.high_key - key) >> pass.shift;
+    }
+    add_to_bin(s, bin, weight << scale, 1u << scale);
+  }
+
+  void count(const Pass& pass) {
+    float low = value_of(pass.low_key);
+#pragma unroll 1
+    for (int block = begin + warp; block < end; block += WARPS) {
+      if (!(row.of_block(arrays.maxima[block]) >= low)) continue;
+      Values v = row.read(block);
+#pragma unroll
+      for (int i = 0; i < 4 * STEPS; ++i) add_token(pass, v.x[i], v.id(i), 0);
+    }
+  }
+
+  // Groups of 128 tokens, for all tokens but the greatest of each block, which count for themselves.
+  void sample(const Pass& pass) {
+    constexpr int BATCH = 4;
+    int shift = row.p.sample_shift, groups = ((end - begin) * STEPS + (1 << shift) - 1) >> shift;
+#pragma unroll 1
+    for (int i = warp; i < groups; i += WARPS * BATCH) {
+      RawWords raw[BATCH];
+      auto group = [&](int j) { return begin * STEPS + ((i + j * WARPS) << shift); };
+#pragma unroll
+      for (int j = 0; j < BATCH; ++j)
+        if (i + j * WARPS < groups) raw[j] = row.fetch4(group(j) * 128 + lane * 4);
+#pragma unroll
+      for (int j = 0; j < BATCH; ++j) {
+        if (i + j * WARPS >= groups) break;
+        int id = group(j) * 128 + lane * 4;
+        float4 of = row.finish4(id, raw[j]);
+        float x[4] = {of.x, of.y, of.z, of.w}, maximum = arrays.maxima[group(j) / STEPS];
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          if (x[k] != maximum) add_token(pass, x[k], id + k, shift);
+      }
+    }
+    for (int block = begin + static_cast<int>(threadIdx.x); block < end; block += THREADS)
+      add_token(pass, arrays.maxima[block], -1, 0);
+  }
+
+  // The sums of blocks of what `above` has, and the candidates from `low` up to it.
+  void collect(const Pass& pass) {
+    float least = fminf(pass.low, pass.above.value);
+#pragma unroll 1
+    for (int block = begin + warp; block < end; block += WARPS) {
+      u64 sum = 0;
+      if (row.of_block(arrays.maxima[block]) >= least) {
+        Values v = row.read(block);
+        unsigned mine = 0;
+#pragma unroll
+        for (int i = 0; i < 4 * STEPS; ++i) {
+          float x = v.x[i];
+          if (pass.above.has(x, v.id(i)))
+            sum += !pass.sums ? 0 : pass.ties ? x == pass.above.value : pass.counts ? x > NO_MASS : row.mass(x);
+          else if (x >= pass.low && x > NO_MASS && pass.within.has(x, v.id(i)))
+            mine |= 1u << i;
+        }
+        if (__any_sync(FULL_WARP, mine != 0)) append(v, mine);
+        if (pass.sums) sum = warp_sum_43(sum);
+      }
+      if (pass.sums && lane == 0) leader_sums[block] = sum;
+    }
+  }
+
+  void append(const Values& v, unsigned mine) {
+    unsigned count = 0;
+#pragma unroll
+    for (int i = 0; i < 4 * STEPS; ++i) count += mine >> i & 1;
+    unsigned through = count;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      unsigned other = __shfl_up_sync(FULL_WARP, through, step);
+      if (lane >= step) through += other;
+    }
+    unsigned at = 0;
+    if (lane == 31) at = atomicAdd(&s.candidates, through);
+    at = __shfl_sync(FULL_WARP, at, 31) + through - count;
+#pragma unroll
+    for (int i = 0; i < 4 * STEPS; ++i) {
+      if (!(mine >> i & 1)) continue;
+      if (at < static_cast<unsigned>(row.p.capacity)) arrays.values[at] = v.x[i], arrays.ids[at] = v.id(i);
+      ++at;
+    }
+  }
+
+  // Writes what `within` has of the row.
+  void write(const Pass& pass) {
+    const SampleParams& p = row.p;
+    float scale = lang::sampling::prob_scale(pass.sum ? pass.sum : 1);
+#pragma unroll 1
+    for (int block = begin + warp; block < end; block += WARPS) {
+      Values v = row.read(block);
+#pragma unroll
+      for (int step = 0; step < STEPS; ++step) {
+        float y[4];
+        int id = v.first + 128 * step;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          float x = v.x[4 * step + j];
+          bool has = pass.sum && pass.within.has(x, id + j);
+          y[j] = p.keeps_logits ? (has ? x : NOT_ALLOWED) : has && row.mass(x) ? row.prob(x, scale) : 0.f;
+        }
+        float* to = p.kept + row.number * p.kept_row + id;
+        if (p.kept_wide && id + 4 <= p.vocab) {
+          *reinterpret_cast<float4*>(to) = {y[0], y[1], y[2], y[3]};
+        } else {
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            if (id + j < p.vocab) to[j] = y[j];
+        }
+      }
+    }
+  }
+};
+
+// Runs the pass in shared memory. It is a call, since its code is long and the leader asks for passes at several points.
+template <int THREADS>
+__noinline__ void run_pass(const SampleParams& p, SampleShared& s, int number) {
+  Row row(p, s, number);
+  Passes<THREADS>(s, row).run(s.pass);
+}
