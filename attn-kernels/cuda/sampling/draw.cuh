@@ -24,14 +24,14 @@ struct Finder {
   Finder(Team<THREADS>& t, const Row& of) : team(t), row(of), arrays(t.s, of.p) {}
 
   // The sum over all blocks, which have their sums.
-  u64 sum(Weights weights) const {
+  __noinline__ u64 sum(Weights weights) const {
     u64 mine = 0;
     for (int i = threadIdx.x; i < arrays.blocks; i += THREADS) mine += of_block(weights, i);
     return team.sum(mine);
   }
 
   // The first token up to which weights exceed `number`, which is below their sum.
-  Found find(Weights weights, u64 number) const {
+  __noinline__ Found find(Weights weights, u64 number) const {
     SampleShared& s = team.s;
     int each = (arrays.blocks + THREADS - 1) / THREADS, from = min(static_cast<int>(threadIdx.x) * each, arrays.blocks);
     int to = min(from + each, arrays.blocks);
@@ -77,7 +77,7 @@ struct Finder {
   }
 
   // Of one warp.
-  void walk(Weights weights, int block, u64 number) const {
+  __noinline__ void walk(Weights weights, int block, u64 number) const {
     Values v = row.read(block);
     float maximum = row.of_block(arrays.maxima[block]);
     auto weight = [&](int i) -> u64 {

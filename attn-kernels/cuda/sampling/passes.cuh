@@ -17,13 +17,14 @@ inline unsigned coarse_bin(const Row& row, float x) {
   return min(bin, static_cast<unsigned>(BINS - 1));
 }
 
-// Adds a weight of `tokens` tokens to a bin.
-inline void add_to_bin(SampleShared& s, unsigned bin, u64 weight, unsigned tokens) {
+// A sampled weight is added in two parts, of which this is the length of the lower.
+constexpr int SAMPLE_BITS = 16;
+
+inline void add_to_bin(SampleShared& s, unsigned bin, u64 weight) {
   unsigned low = static_cast<unsigned>(weight), high = static_cast<unsigned>(weight >> 32);
   unsigned before = atomicAdd(&s.low[bin], low);
   high += before + low < before;
   if (high) atomicAdd(&s.high[bin], high);
-  atomicAdd(&s.tokens[bin], tokens);
 }
 
 // Sums of lanes of which each is below 2^43.
@@ -103,7 +104,7 @@ struct Passes {
 
  private:
   // Adds a token to its bin, if it has one.
-  void add_token(const Pass& pass, float x, int id, int scale) {
+  void add_token(const Pass& pass, float x, int id) {
     if (!(x >= value_of(pass.low_key) && pass.within.has(x, id))) return;
     u64 weight = pass.counts ? x > NO_MASS : row.mass(x);
     if (!weight) return;
@@ -116,7 +117,17 @@ struct Passes {
       if (key < pass.low_key || key > pass.high_key) return;
       bin = (pass.high_key - key) >> pass.shift;
     }
-    add_to_bin(s, bin, weight << scale, 1u << scale);
+    add_to_bin(s, bin, weight);
+    atomicAdd(&s.tokens[bin], 1u);
+  }
+  // Adds a token to a coarse bin of a sample. Sums that overflow make a bracket that misses.
+  void add_sampled(bool counts, Cut within, float x, int id, int scale) {
+    if (!(x > NO_MASS && within.has(x, id))) return;
+    u64 weight = (counts ? u64{1} : row.mass(x)) >> scale;
+    unsigned bin = coarse_bin(row, x), low = static_cast<unsigned>(weight) & ((1u << SAMPLE_BITS) - 1);
+    unsigned high = static_cast<unsigned>(weight >> SAMPLE_BITS);
+    atomicAdd(&s.low[bin], low);
+    if (high) atomicAdd(&s.high[bin], high);
   }
 
   void count(const Pass& pass) {
@@ -126,13 +137,14 @@ struct Passes {
       if (!(row.of_block(arrays.maxima[block]) >= low)) continue;
       Values v = row.read(block);
 #pragma unroll
-      for (int i = 0; i < 4 * STEPS; ++i) add_token(pass, v.x[i], v.id(i), 0);
+      for (int i = 0; i < 4 * STEPS; ++i) add_token(pass, v.x[i], v.id(i));
     }
   }
 
   // Groups of 128 tokens, for all tokens but the greatest of each block, which count for themselves.
   void sample(const Pass& pass) {
     constexpr int BATCH = 4;
+    const Cut within = pass.within;
     int shift = row.p.sample_shift, groups = ((end - begin) * STEPS + (1 << shift) - 1) >> shift;
 #pragma unroll 1
     for (int i = warp; i < groups; i += WARPS * BATCH) {
@@ -149,34 +161,55 @@ struct Passes {
         float x[4] = {of.x, of.y, of.z, of.w}, maximum = arrays.maxima[group(j) / STEPS];
 #pragma unroll
         for (int k = 0; k < 4; ++k)
-          if (x[k] != maximum) add_token(pass, x[k], id + k, shift);
+          if (x[k] != maximum) add_sampled(pass.counts, within, x[k], id + k, 0);
       }
     }
     for (int block = begin + static_cast<int>(threadIdx.x); block < end; block += THREADS)
-      add_token(pass, arrays.maxima[block], -1, 0);
+      add_sampled(pass.counts, within, arrays.maxima[block], -1, shift);
   }
 
   // The sums of blocks of what `above` has, and the candidates from `low` up to it.
   void collect(const Pass& pass) {
-    float least = fminf(pass.low, pass.above.value);
+    const Cut above = pass.above, within = pass.within;
+    const float low = pass.low, least = fminf(low, above.value);
+    const bool sums = pass.sums, ties = pass.ties, counts = pass.counts;
 #pragma unroll 1
     for (int block = begin + warp; block < end; block += WARPS) {
       u64 sum = 0;
       if (row.of_block(arrays.maxima[block]) >= least) {
         Values v = row.read(block);
-        unsigned mine = 0;
+        unsigned at_least = 0, over = 0;
 #pragma unroll
         for (int i = 0; i < 4 * STEPS; ++i) {
-          float x = v.x[i];
-          if (pass.above.has(x, v.id(i)))
-            sum += !pass.sums ? 0 : pass.ties ? x == pass.above.value : pass.counts ? x > NO_MASS : row.mass(x);
-          else if (x >= pass.low && x > NO_MASS && pass.within.has(x, v.id(i)))
-            mine |= 1u << i;
+          at_least |= static_cast<unsigned>(v.x[i] >= least) << i;
+          over |= static_cast<unsigned>(v.x[i] > above.value) << i;
+        }
+        unsigned mine = 0;
+        if (at_least != over) {
+#pragma unroll
+          for (int i = 0; i < 4 * STEPS; ++i) {
+            if (!((at_least ^ over) >> i & 1)) continue;
+            float x = v.x[i];
+            if (above.has(x, v.id(i)))
+              over |= 1u << i;
+            else if (x >= low && x > NO_MASS && within.has(x, v.id(i)))
+              mine |= 1u << i;
+          }
+        }
+        if (sums && over) {
+          if (ties || counts) {
+#pragma unroll
+            for (int i = 0; i < 4 * STEPS; ++i)
+              sum += (over >> i & 1) && (ties ? v.x[i] == above.value : v.x[i] > NO_MASS);
+          } else {
+#pragma unroll
+            for (int i = 0; i < 4 * STEPS; ++i) sum += over >> i & 1 ? row.mass(v.x[i]) : 0;
+          }
         }
         if (__any_sync(FULL_WARP, mine != 0)) append(v, mine);
-        if (pass.sums) sum = warp_sum_43(sum);
+        if (sums) sum = warp_sum_43(sum);
       }
-      if (pass.sums && lane == 0) leader_sums[block] = sum;
+      if (sums && lane == 0) leader_sums[block] = sum;
     }
   }
 

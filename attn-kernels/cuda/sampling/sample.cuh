@@ -10,6 +10,23 @@
 // What is looked for in the order of the row, one after the other.
 enum Stage { TOP_N, TOP_K, TOP_P, DRAW };
 
+struct Filters {
+  int top_k;
+  float top_p, min_p;
+  bool greedy, filtered;
+};
+inline Filters filters_of(const SampleParams& p, int row, bool greedy) {
+  Filters of{of_row(p.top_k, row, p.all_top_k), of_row(p.top_p, row, p.all_top_p), of_row(p.min_p, row, p.all_min_p),
+             greedy, false};
+  of.filtered = greedy || of.top_k > 0 || of.top_p < 1.f || of.min_p > 0.f;
+  return of;
+}
+// Whether the sum of all masses is read.
+inline bool needs_all(Filters of, const SampleParams& p) {
+  return !of.filtered || (p.log_probs && !p.of_kept) || p.top_ids ||
+         (of.top_p < 1.f && !of.greedy && (p.joint || of.top_k <= 0));
+}
+
 // The first CTA of a cluster, which decides what the others do.
 template <int THREADS>
 struct Leader {
@@ -17,24 +34,15 @@ struct Leader {
   Team<THREADS>& team;
   SampleShared& s;
   const Row& row;
+  Filters filters;
+  float temperature;
   Selector<THREADS> selector;
   Finder<THREADS> finder;
   const Cut whole{NO_MASS, ALL_IDS};
-  float temperature, top_p, min_p;
-  int top_k, top_count = 0;
-  bool greedy, filtered;
+  int top_count = 0;
 
-  Leader(Team<THREADS>& t, const Row& of, bool is_greedy, float row_temperature)
-      : p(of.p), team(t), s(t.s), row(of), selector(t, of), finder(t, of), temperature(row_temperature), greedy(is_greedy) {
-    top_k = of_row(p.top_k, row.number, p.all_top_k);
-    top_p = of_row(p.top_p, row.number, p.all_top_p), min_p = of_row(p.min_p, row.number, p.all_min_p);
-    filtered = greedy || top_k > 0 || top_p < 1.f || min_p > 0.f;
-  }
-
-  // Whether the sum of all masses is read.
-  bool needs_all() const {
-    return !filtered || (p.log_probs && !p.of_kept) || p.top_ids || (top_p < 1.f && !greedy && (p.joint || top_k <= 0));
-  }
+  Leader(Team<THREADS>& t, const Row& of, Filters of_row, float row_temperature)
+      : p(of.p), team(t), s(t.s), row(of), filters(of_row), temperature(row_temperature), selector(t, of), finder(t, of) {}
 
   void run(float inverse) {
     int number = row.number;
@@ -44,17 +52,18 @@ struct Leader {
     u64 all = 0, kept = 0;
     Cut cut{NO_MASS, -1};
     if (FROM_PROBS ? row.greatest >= 1.17549435e-38f : row.greatest > NOT_ALLOWED) {
-      if (needs_all()) all = finder.sum({WHOLE, whole});
-      if (!filtered) {
+      if (needs_all(filters, p)) all = finder.sum({WHOLE, whole});
+      if (!filters.filtered) {
         // before a selection overwrites the sums of blocks
         cut = whole, kept = all;
         if (p.ids) found = finder.find({WHOLE, whole}, lang::sampling::mulhi(random, kept));
       }
-      Cut selected = keep(all);
-      if (greedy) {
+      bool selects = p.top_ids || (filters.filtered && !filters.greedy);
+      Cut selected = selects ? keep(all) : whole;
+      if (filters.greedy) {
         found = finder.first_greatest();
         cut = {row.greatest, found.id}, kept = row.mass(row.greatest);
-      } else if (filtered) {
+      } else if (filters.filtered) {
         cut = selected, kept = selector.weigh(cut);
         if (p.ids) found = finder.find({KEPT, cut}, lang::sampling::mulhi(random, kept));
       }
@@ -77,7 +86,10 @@ struct Leader {
 
   // What the filters keep of a row that is not greedy, and the likeliest tokens. All selections are one loop, so that
   // their code is there once.
-  Cut keep(u64 all) {
+  __noinline__ Cut keep(u64 all) {
+    const bool greedy = filters.greedy;
+    const int top_k = filters.top_k;
+    const float top_p = filters.top_p, min_p = filters.min_p;
     Cut cut = whole;
 #pragma unroll 1
     for (int stage = TOP_N; stage < DRAW; ++stage) {
@@ -107,7 +119,7 @@ struct Leader {
   }
 
   // Copies the likeliest tokens out of the list, in any order.
-  void gather_top(Cut cut) {
+  __noinline__ void gather_top(Cut cut) {
     bool only = selector.list(cut);
     if (threadIdx.x == 0) s.bound = 0;
     __syncthreads();
@@ -124,7 +136,7 @@ struct Leader {
   }
 
   // Ranks and writes them.
-  void write_top(float inverse, u64 sum) {
+  __noinline__ void write_top(float inverse, u64 sum) {
     long long at = static_cast<long long>(row.number) * p.top_count;
     for (int i = threadIdx.x; i < p.top_count; i += THREADS) {
       int index = i, id = -1;
@@ -150,24 +162,27 @@ inline void sample_row(const SampleParams& p) {
   float temperature = of_row(p.temperature, number, p.all_temperature);
   lang::sampling::Temper temper = lang::sampling::temper(temperature);
   if (threadIdx.x == 0) s.greatest = 0.f, s.to_log2 = temper.to_log2, s.settled = false;
-  __syncthreads();
+  cluster_sync();  // all CTAs run before one writes to the leader
   Team<THREADS> team(s);
-  Row row(p, s, number);
+  bool greedy = temper.greedy && !FROM_PROBS;
   {
-    Passes<THREADS> passes(s, row);
-    bool greedy = temper.greedy && !FROM_PROBS;
-    passes.measure(Leader<THREADS>(team, row, greedy, temperature).needs_all());
+    // registers hold this row: no call takes its address
+    Row row(p, s, number);
+    Passes<THREADS>(s, row).measure(needs_all(filters_of(p, number, greedy), p));
+  }
+  cluster_sync();
+  if (cluster_rank() == 0) {
+    Row row(p, s, number);
+    Arrays arrays(s, p);
+    float most = NOT_ALLOWED;
+    for (int i = threadIdx.x; i < arrays.blocks; i += THREADS) most = fmaxf(most, arrays.maxima[i]);
+    most = row.exists() ? team.greatest(most) : NOT_ALLOWED;
+    row.settled = most == lang::F32_INFINITY;
+    row.greatest = row.settled ? CERTAIN : most;
+    if (threadIdx.x == 0) s.greatest = row.greatest, s.settled = row.settled;
+    Leader<THREADS>(team, row, filters_of(p, number, greedy), temperature).run(temper.inverse);
     cluster_sync();
-    if (cluster_rank() == 0) {
-      float most = NOT_ALLOWED;
-      for (int i = threadIdx.x; i < passes.arrays.blocks; i += THREADS) most = fmaxf(most, passes.arrays.maxima[i]);
-      most = row.exists() ? team.greatest(most) : NOT_ALLOWED;
-      row.settled = most == lang::F32_INFINITY;
-      row.greatest = row.settled ? CERTAIN : most;
-      if (threadIdx.x == 0) s.greatest = row.greatest, s.settled = row.settled;
-      Leader<THREADS>(team, row, greedy, temperature).run(temper.inverse);
-      return;
-    }
+    return;
   }
   for (;;) {
     cluster_sync();
@@ -176,9 +191,9 @@ inline void sample_row(const SampleParams& p) {
       s.pass = leader.pass, s.greatest = leader.greatest, s.settled = leader.settled;
     }
     __syncthreads();
+    if (s.pass.kind != DONE) run_pass<THREADS>(p, s, number);
+    cluster_sync();  // the leader is there until all have read its pass
     if (s.pass.kind == DONE) return;
-    run_pass<THREADS>(p, s, number);
-    cluster_sync();
   }
 }
 

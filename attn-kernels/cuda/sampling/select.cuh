@@ -40,40 +40,30 @@ struct Selector {
   }
 
   // All CTAs of the cluster run a pass.
-  void run(const Pass& pass) {
+  __noinline__ void run(const Pass& pass) {
     __syncthreads();
     if (threadIdx.x == 0) s.pass = pass;
     cluster_sync();
     if (pass.kind == DONE) return;
     run_pass<THREADS>(p, s, row.number);
     cluster_sync();
-    if constexpr (CLUSTER_CTAS > 1) {
-      if (pass.kind == HISTOGRAM) merge_histograms();
-      if (pass.kind == COLLECT) concatenate();
-    }
+    if (pass.kind == HISTOGRAM && (CLUSTER_CTAS > 1 || pass.sampled)) merge_histograms(pass);
+    if (pass.kind == COLLECT && CLUSTER_CTAS > 1) concatenate();
   }
 
   // Ends the prefix of `within` whose weights reach `number`: of masses that add up to `total`, or of tokens. `reach`: the
   // tokens of the longest prefix that will be looked for. Returns whether there is one; `cut` is unchanged if not.
-  bool select(Cut within, bool counts, u64 number, u64 total, int reach, Cut& cut) {
-    if (listed && complete) {
-      if (sum_of_list(within, counts) >= number) {
-        cut = of_list(within, counts, number);
-        return true;
-      }
-      if (low <= within.value) return false;
-    }
-    guess(within, counts, number, total, reach);
-    collect(within, counts);
-    u64 in_list = listed ? sum_of_list(within, counts) : 0;
-    bool missed = !listed || number <= before;
-    if (!missed && number > before + in_list) {
-      if (low <= within.value) return false;
-      missed = true;
-    }
-    if (missed) {
+  __noinline__ bool select(Cut within, bool counts, u64 number, u64 total, int reach, Cut& cut) {
+    u64 in_list = listed && complete ? sum_of_list(within, counts) : 0;
+    if (in_list < number) {
+      if (listed && complete && low <= within.value) return false;
+      guess(within, counts, number, total, reach);
+      collect(within, counts);
+      in_list = listed ? sum_of_list(within, counts) : 0;
+      bool beyond = listed && number > before + in_list;
+      if (beyond && low <= within.value) return false;
       u64 ties = 0;
-      if (!narrow(within, counts, number, ties)) return false;
+      if ((!listed || number <= before || beyond) && !narrow(within, counts, number, ties)) return false;
       if (ties) {
         cut = of_ties(within, ties);
         return true;
@@ -84,7 +74,7 @@ struct Selector {
   }
 
   // Makes blocks have the masses of what `cut` has; returns their sum.
-  u64 weigh(Cut cut) {
+  __noinline__ u64 weigh(Cut cut) {
     if (listed && cut.value >= low && (complete || (summed && cut.value <= above.value))) {
       if (complete)
         for (int i = threadIdx.x; i < arrays.blocks; i += THREADS) arrays.sums[i] = 0;
@@ -113,7 +103,7 @@ struct Selector {
 
  private:
   // Lists the bracket.
-  void collect(Cut within, bool counts) {
+  __noinline__ void collect(Cut within, bool counts) {
     Pass pass = pass_of(COLLECT, within);
     pass.above = above, pass.low = low, pass.counts = counts, pass.sums = !complete;
     run(pass);
@@ -122,7 +112,7 @@ struct Selector {
     summed = !complete && !counts;
   }
 
-  u64 sum_of_list(Cut within, bool counts) {
+  __noinline__ u64 sum_of_list(Cut within, bool counts) {
     u64 mine = 0;
     for (int i = threadIdx.x; i < static_cast<int>(s.candidates); i += THREADS) {
       float x = arrays.values[i];
@@ -132,7 +122,7 @@ struct Selector {
   }
 
   // Sets the bracket.
-  void guess(Cut within, bool counts, u64 number, u64 total, int reach) {
+  __noinline__ void guess(Cut within, bool counts, u64 number, u64 total, int reach) {
     low = NO_MASS, above = {lang::F32_INFINITY, -1}, complete = true;
     if (p.vocab <= p.capacity || row.settled) return;
     int groups = min(arrays.blocks, GROUPS);
@@ -177,7 +167,7 @@ struct Selector {
 
   // Narrows the bracket with histograms until its end is listed, or until it is one value: then `ties` is how many of
   // its tokens the prefix has.
-  bool narrow(Cut within, bool counts, u64 number, u64& ties) {
+  __noinline__ bool narrow(Cut within, bool counts, u64 number, u64& ties) {
     Pass pass = pass_of(HISTOGRAM, within);
     pass.coarse = true, pass.counts = counts;
     before = 0;
@@ -227,7 +217,7 @@ struct Selector {
   }
 
   // Ends the prefix of the list whose weights reach a number, which the list has: by values, then by ids of ties.
-  Cut of_list(Cut within, bool counts, u64 number) {
+  __noinline__ Cut of_list(Cut within, bool counts, u64 number) {
     unsigned high = key_of(fminf(above.value, row.greatest)), least = key_of(low);
     Cut cut{0.f, ALL_IDS};
 #pragma unroll 1
@@ -244,7 +234,7 @@ struct Selector {
           unsigned key = by_id ? ~static_cast<unsigned>(id) : key_of(x);
           if (key < least || key > high || (by_id && x != cut.value) || !within.has(x, id)) continue;
           u64 weight = by_id || counts ? 1 : row.mass(x);
-          if (weight) add_to_bin(s, (high - key) >> shift, weight, 1);
+          if (weight) add_to_bin(s, (high - key) >> shift, weight);
         }
         u64 sum;
         at = cross(false, number, sum);
@@ -269,7 +259,7 @@ struct Selector {
   }
 
   // The bin in which sums of weights, or of tokens, reach a number; and the sum of all.
-  Crossing cross(bool tokens, u64 number, u64& total) {
+  __noinline__ Crossing cross(bool tokens, u64 number, u64& total) {
     constexpr int EACH = BINS / THREADS;
     __syncthreads();
     if (threadIdx.x == 0) s.crossing[0] = 0;
@@ -298,7 +288,7 @@ struct Selector {
   }
 
   // A bound that at least `k` values reach: the k-th of the maxima of groups of blocks.
-  float bound(int k) {
+  __noinline__ float bound(int k) {
     __syncthreads();
     for (int i = threadIdx.x; i < GROUPS; i += THREADS) {
       float most = NOT_ALLOWED;
@@ -322,7 +312,7 @@ struct Selector {
   }
 
   // The value at the least or the greatest key of a coarse bin.
-  unsigned end_of_bin(unsigned bin, bool greatest) const {
+  __noinline__ unsigned end_of_bin(unsigned bin, bool greatest) const {
     // neither NaN nor an infinity
     unsigned from = FROM_PROBS ? 0x80800000u : 0x00800000u, to = key_of(row.greatest);
 #pragma unroll 1
@@ -337,15 +327,21 @@ struct Selector {
     return from;
   }
 
-  void merge_histograms() {
+  // Adds up the histograms of all CTAs. Of a sample, bins have halves of sums, and numbers of tokens follow from masses.
+  __noinline__ void merge_histograms(const Pass& pass) {
     for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
       u64 sum = 0;
       unsigned tokens = 0;
-#pragma unroll
       for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
-        sum += static_cast<u64>(*of_cta(&s.high[bin], cta)) << 32;
+        sum += static_cast<u64>(*of_cta(&s.high[bin], cta)) << (pass.sampled ? SAMPLE_BITS : 32);
         sum += *of_cta(&s.low[bin], cta);
         tokens += *of_cta(&s.tokens[bin], cta);
+      }
+      if (pass.sampled) {
+        constexpr float OF_BIN = FROM_PROBS ? 1.f / 16.f : 1.f / BINS_PER_LOG2;
+        float each = pass.counts ? 1.f : exp2f(static_cast<float>(bin) * OF_BIN - 36.f);
+        sum <<= p.sample_shift;
+        tokens = static_cast<unsigned>(fminf(static_cast<float>(sum) * each, 1e9f));
       }
       s.low[bin] = static_cast<unsigned>(sum), s.high[bin] = static_cast<unsigned>(sum >> 32), s.tokens[bin] = tokens;
     }
@@ -353,7 +349,7 @@ struct Selector {
   }
 
   // Appends the lists of the other CTAs.
-  void concatenate() {
+  __noinline__ void concatenate() {
     unsigned count = s.candidates, capacity = p.capacity;
     __syncthreads();
     for (int cta = 1; cta < CLUSTER_CTAS; ++cta) {

@@ -97,7 +97,8 @@ inline u64 warp_through(u64 x) {
   return x;
 }
 
-// Threads of a CTA that exchange values. All of them call each function.
+// Threads of a CTA that exchange values. All of them call each function. Functions are calls: what runs once a row is read
+// from memory as code, and the less of that the better.
 template <int THREADS>
 struct Team {
   static constexpr int WARPS = THREADS / 32;
@@ -107,7 +108,7 @@ struct Team {
   explicit Team(SampleShared& shared) : s(shared), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {}
 
   // The sum over the CTA; in every thread.
-  u64 sum(u64 mine) {
+  __noinline__ u64 sum(u64 mine) {
     u64* all = s.of_warp[buffer ^= 1];
     mine = warp_sum(mine);
     if (lane == 0) all[warp] = mine;
@@ -116,7 +117,7 @@ struct Team {
   }
 
   // The sum over the threads before this one, and over all.
-  u64 before(u64 mine, u64& total) {
+  __noinline__ u64 before(u64 mine, u64& total) {
     u64* all = s.of_warp[buffer ^= 1];
     u64 through = warp_through(mine);
     if (lane == 31) all[warp] = through;
@@ -127,7 +128,7 @@ struct Team {
   }
 
   // The greatest over the CTA; in every thread.
-  float greatest(float mine) {
+  __noinline__ float greatest(float mine) {
     u64* all = s.of_warp[buffer ^= 1];
     mine = warp_greatest(mine);
     if (lane == 0) all[warp] = __float_as_uint(mine);
