@@ -24,14 +24,14 @@ struct Finder {
   Finder(Team<THREADS>& t, const Row& of) : team(t), row(of), arrays(t.s, of.p) {}
 
   // The sum over all blocks, which have their sums.
-  __noinline__ u64 sum(Weights weights) const {
+  u64 sum(Weights weights) const {
     u64 mine = 0;
     for (int i = threadIdx.x; i < arrays.blocks; i += THREADS) mine += of_block(weights, i);
     return team.sum(mine);
   }
 
   // The first token up to which weights exceed `number`, which is below their sum.
-  __noinline__ Found find(Weights weights, u64 number) const {
+  Found find(Weights weights, u64 number) const {
     SampleShared& s = team.s;
     int each = (arrays.blocks + THREADS - 1) / THREADS, from = min(static_cast<int>(threadIdx.x) * each, arrays.blocks);
     int to = min(from + each, arrays.blocks);
@@ -77,33 +77,30 @@ struct Finder {
   }
 
   // Of one warp.
-  __noinline__ void walk(Weights weights, int block, u64 number) const {
-    Values v = row.read(block);
+  void walk(Weights weights, int block, u64 number) const {
     float maximum = row.of_block(arrays.maxima[block]);
-    auto weight = [&](int i) -> u64 {
-      float x = v.x[i];
-      if (weights.kind == WHOLE) return row.block_mass(x, maximum);
-      if (weights.kind == TIES) return x == weights.cut.value;
-      return weights.cut.has(x, v.id(i)) ? row.mass(x) : 0;
-    };
     auto exceeds = [&](u64 sum) { return (weights.kind == WHOLE ? row.scaled(sum, maximum) : sum) > number; };
     u64 first = 0;
+#pragma unroll 1
+    for (int step = 0, id = Row::first_of(block); step < STEPS; ++step, id += 128) {
+      float4 of = row.settled4(row.finish4(id, row.fetch4(id)));
+      float x[4] = {of.x, of.y, of.z, of.w};
+      u64 w[4], mine = 0;
 #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-      u64 mine = 0;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) mine += weight(4 * step + j);
+      for (int j = 0; j < 4; ++j) {
+        w[j] = weights.kind == WHOLE  ? row.block_mass(x[j], maximum)
+               : weights.kind == TIES ? x[j] == weights.cut.value
+                                      : (weights.cut.has(x[j], id + j) ? row.mass(x[j]) : 0);
+        mine += w[j];
+      }
       u64 through = warp_through(mine), start = first + through - mine;
       if (!exceeds(start) && exceeds(start + mine)) {
-        bool done = false;
+        int j = 0;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          start += weight(4 * step + j);
-          if (done || !exceeds(start)) continue;
-          done = true;
-          unsigned id = v.id(4 * step + j);
-          team.s.crossing[2] = static_cast<u64>(__float_as_uint(v.x[4 * step + j])) << 32 | id;
-        }
+        for (int k = 0; k < 3; ++k)
+          if (j == k && !exceeds(start + w[k])) start += w[k], ++j;
+        float value = j == 0 ? x[0] : j == 1 ? x[1] : j == 2 ? x[2] : x[3];
+        team.s.crossing[2] = static_cast<u64>(__float_as_uint(value)) << 32 | static_cast<unsigned>(id + j);
       }
       first += __shfl_sync(FULL_WARP, through, 31);
     }

@@ -135,9 +135,13 @@ struct Passes {
 #pragma unroll 1
     for (int block = begin + warp; block < end; block += WARPS) {
       if (!(row.of_block(arrays.maxima[block]) >= low)) continue;
-      Values v = row.read(block);
+#pragma unroll 1
+      for (int step = 0, id = Row::first_of(block); step < STEPS; ++step, id += 128) {
+        float4 of = row.settled4(row.finish4(id, row.fetch4(id)));
+        float x[4] = {of.x, of.y, of.z, of.w};
 #pragma unroll
-      for (int i = 0; i < 4 * STEPS; ++i) add_token(pass, v.x[i], v.id(i));
+        for (int j = 0; j < 4; ++j) add_token(pass, x[j], id + j);
+      }
     }
   }
 
@@ -177,60 +181,36 @@ struct Passes {
     for (int block = begin + warp; block < end; block += WARPS) {
       u64 sum = 0;
       if (row.of_block(arrays.maxima[block]) >= least) {
-        Values v = row.read(block);
-        unsigned at_least = 0, over = 0;
+        int id = Row::first_of(block);
+        RawWords raw = row.fetch4(id), next = raw;
+#pragma unroll 1
+        for (int step = 0; step < STEPS; ++step, id += 128, raw = next) {
+          if (step + 1 < STEPS) next = row.fetch4(id + 128);
+          float4 of = row.settled4(row.finish4(id, raw));
+          float x[4] = {of.x, of.y, of.z, of.w};
+          unsigned mine = 0;
 #pragma unroll
-        for (int i = 0; i < 4 * STEPS; ++i) {
-          at_least |= static_cast<unsigned>(v.x[i] >= least) << i;
-          over |= static_cast<unsigned>(v.x[i] > above.value) << i;
-        }
-        unsigned mine = 0;
-        if (at_least != over) {
-#pragma unroll
-          for (int i = 0; i < 4 * STEPS; ++i) {
-            if (!((at_least ^ over) >> i & 1)) continue;
-            float x = v.x[i];
-            if (above.has(x, v.id(i)))
-              over |= 1u << i;
-            else if (x >= low && x > NO_MASS && within.has(x, v.id(i)))
-              mine |= 1u << i;
+          for (int j = 0; j < 4; ++j) {
+            bool has = above.has(x[j], id + j);
+            if (has && sums) sum += ties ? x[j] == above.value : counts ? x[j] > NO_MASS : row.mass(x[j]);
+            mine |= static_cast<unsigned>(!has && x[j] >= low && x[j] > NO_MASS && within.has(x[j], id + j)) << j;
           }
+          if (__any_sync(FULL_WARP, mine != 0)) append(x, id, mine);
         }
-        if (sums && over) {
-          if (ties || counts) {
-#pragma unroll
-            for (int i = 0; i < 4 * STEPS; ++i)
-              sum += (over >> i & 1) && (ties ? v.x[i] == above.value : v.x[i] > NO_MASS);
-          } else {
-#pragma unroll
-            for (int i = 0; i < 4 * STEPS; ++i) sum += over >> i & 1 ? row.mass(v.x[i]) : 0;
-          }
-        }
-        if (__any_sync(FULL_WARP, mine != 0)) append(v, mine);
         if (sums) sum = warp_sum_43(sum);
       }
       if (sums && lane == 0) leader_sums[block] = sum;
     }
   }
 
-  void append(const Values& v, unsigned mine) {
-    unsigned count = 0;
+  void append(const float (&x)[4], int id, unsigned mine) {
 #pragma unroll
-    for (int i = 0; i < 4 * STEPS; ++i) count += mine >> i & 1;
-    unsigned through = count;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      unsigned other = __shfl_up_sync(FULL_WARP, through, step);
-      if (lane >= step) through += other;
-    }
-    unsigned at = 0;
-    if (lane == 31) at = atomicAdd(&s.candidates, through);
-    at = __shfl_sync(FULL_WARP, at, 31) + through - count;
-#pragma unroll
-    for (int i = 0; i < 4 * STEPS; ++i) {
-      if (!(mine >> i & 1)) continue;
-      if (at < static_cast<unsigned>(row.p.capacity)) arrays.values[at] = v.x[i], arrays.ids[at] = v.id(i);
-      ++at;
+    for (int j = 0; j < 4; ++j) {
+      unsigned lanes = __ballot_sync(FULL_WARP, mine >> j & 1), at = 0;
+      if (!lanes) continue;
+      if (lane == 0) at = atomicAdd(&s.candidates, static_cast<unsigned>(__popc(lanes)));
+      at = __shfl_sync(FULL_WARP, at, 0) + __popc(lanes & ((1u << lane) - 1));
+      if ((mine >> j & 1) && at < static_cast<unsigned>(row.p.capacity)) arrays.values[at] = x[j], arrays.ids[at] = id + j;
     }
   }
 
@@ -240,16 +220,14 @@ struct Passes {
     float scale = lang::sampling::prob_scale(pass.sum ? pass.sum : 1);
 #pragma unroll 1
     for (int block = begin + warp; block < end; block += WARPS) {
-      Values v = row.read(block);
-#pragma unroll
-      for (int step = 0; step < STEPS; ++step) {
-        float y[4];
-        int id = v.first + 128 * step;
+#pragma unroll 1
+      for (int step = 0, id = Row::first_of(block); step < STEPS; ++step, id += 128) {
+        float4 of = row.settled4(row.finish4(id, row.fetch4(id)));
+        float x[4] = {of.x, of.y, of.z, of.w}, y[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          float x = v.x[4 * step + j];
-          bool has = pass.sum && pass.within.has(x, id + j);
-          y[j] = p.keeps_logits ? (has ? x : NOT_ALLOWED) : has && row.mass(x) ? row.prob(x, scale) : 0.f;
+          bool has = pass.sum && pass.within.has(x[j], id + j);
+          y[j] = p.keeps_logits ? (has ? x[j] : NOT_ALLOWED) : has && row.mass(x[j]) ? row.prob(x[j], scale) : 0.f;
         }
         float* to = p.kept + row.number * p.kept_row + id;
         if (p.kept_wide && id + 4 <= p.vocab) {

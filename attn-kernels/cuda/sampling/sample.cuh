@@ -86,7 +86,7 @@ struct Leader {
 
   // What the filters keep of a row that is not greedy, and the likeliest tokens. All selections are one loop, so that
   // their code is there once.
-  __noinline__ Cut keep(u64 all) {
+  Cut keep(u64 all) {
     const bool greedy = filters.greedy;
     const int top_k = filters.top_k;
     const float top_p = filters.top_p, min_p = filters.min_p;
@@ -119,7 +119,7 @@ struct Leader {
   }
 
   // Copies the likeliest tokens out of the list, in any order.
-  __noinline__ void gather_top(Cut cut) {
+  void gather_top(Cut cut) {
     bool only = selector.list(cut);
     if (threadIdx.x == 0) s.bound = 0;
     __syncthreads();
@@ -136,7 +136,7 @@ struct Leader {
   }
 
   // Ranks and writes them.
-  __noinline__ void write_top(float inverse, u64 sum) {
+  void write_top(float inverse, u64 sum) {
     long long at = static_cast<long long>(row.number) * p.top_count;
     for (int i = threadIdx.x; i < p.top_count; i += THREADS) {
       int index = i, id = -1;

@@ -40,7 +40,7 @@ struct Selector {
   }
 
   // All CTAs of the cluster run a pass.
-  __noinline__ void run(const Pass& pass) {
+  void run(const Pass& pass) {
     __syncthreads();
     if (threadIdx.x == 0) s.pass = pass;
     cluster_sync();
@@ -53,7 +53,7 @@ struct Selector {
 
   // Ends the prefix of `within` whose weights reach `number`: of masses that add up to `total`, or of tokens. `reach`: the
   // tokens of the longest prefix that will be looked for. Returns whether there is one; `cut` is unchanged if not.
-  __noinline__ bool select(Cut within, bool counts, u64 number, u64 total, int reach, Cut& cut) {
+  bool select(Cut within, bool counts, u64 number, u64 total, int reach, Cut& cut) {
     u64 in_list = listed && complete ? sum_of_list(within, counts) : 0;
     if (in_list < number) {
       if (listed && complete && low <= within.value) return false;
@@ -74,7 +74,7 @@ struct Selector {
   }
 
   // Makes blocks have the masses of what `cut` has; returns their sum.
-  __noinline__ u64 weigh(Cut cut) {
+  u64 weigh(Cut cut) {
     if (listed && cut.value >= low && (complete || (summed && cut.value <= above.value))) {
       if (complete)
         for (int i = threadIdx.x; i < arrays.blocks; i += THREADS) arrays.sums[i] = 0;
@@ -103,7 +103,7 @@ struct Selector {
 
  private:
   // Lists the bracket.
-  __noinline__ void collect(Cut within, bool counts) {
+  void collect(Cut within, bool counts) {
     Pass pass = pass_of(COLLECT, within);
     pass.above = above, pass.low = low, pass.counts = counts, pass.sums = !complete;
     run(pass);
@@ -112,7 +112,7 @@ struct Selector {
     summed = !complete && !counts;
   }
 
-  __noinline__ u64 sum_of_list(Cut within, bool counts) {
+  u64 sum_of_list(Cut within, bool counts) {
     u64 mine = 0;
     for (int i = threadIdx.x; i < static_cast<int>(s.candidates); i += THREADS) {
       float x = arrays.values[i];
@@ -122,7 +122,7 @@ struct Selector {
   }
 
   // Sets the bracket.
-  __noinline__ void guess(Cut within, bool counts, u64 number, u64 total, int reach) {
+  void guess(Cut within, bool counts, u64 number, u64 total, int reach) {
     low = NO_MASS, above = {lang::F32_INFINITY, -1}, complete = true;
     if (p.vocab <= p.capacity || row.settled) return;
     int groups = min(arrays.blocks, GROUPS);
@@ -167,7 +167,7 @@ struct Selector {
 
   // Narrows the bracket with histograms until its end is listed, or until it is one value: then `ties` is how many of
   // its tokens the prefix has.
-  __noinline__ bool narrow(Cut within, bool counts, u64 number, u64& ties) {
+  bool narrow(Cut within, bool counts, u64 number, u64& ties) {
     Pass pass = pass_of(HISTOGRAM, within);
     pass.coarse = true, pass.counts = counts;
     before = 0;
@@ -217,7 +217,7 @@ struct Selector {
   }
 
   // Ends the prefix of the list whose weights reach a number, which the list has: by values, then by ids of ties.
-  __noinline__ Cut of_list(Cut within, bool counts, u64 number) {
+  Cut of_list(Cut within, bool counts, u64 number) {
     unsigned high = key_of(fminf(above.value, row.greatest)), least = key_of(low);
     Cut cut{0.f, ALL_IDS};
 #pragma unroll 1
@@ -259,7 +259,7 @@ struct Selector {
   }
 
   // The bin in which sums of weights, or of tokens, reach a number; and the sum of all.
-  __noinline__ Crossing cross(bool tokens, u64 number, u64& total) {
+  Crossing cross(bool tokens, u64 number, u64& total) {
     constexpr int EACH = BINS / THREADS;
     __syncthreads();
     if (threadIdx.x == 0) s.crossing[0] = 0;
@@ -288,7 +288,7 @@ struct Selector {
   }
 
   // A bound that at least `k` values reach: the k-th of the maxima of groups of blocks.
-  __noinline__ float bound(int k) {
+  float bound(int k) {
     __syncthreads();
     for (int i = threadIdx.x; i < GROUPS; i += THREADS) {
       float most = NOT_ALLOWED;
@@ -312,7 +312,7 @@ struct Selector {
   }
 
   // The value at the least or the greatest key of a coarse bin.
-  __noinline__ unsigned end_of_bin(unsigned bin, bool greatest) const {
+  unsigned end_of_bin(unsigned bin, bool greatest) const {
     // neither NaN nor an infinity
     unsigned from = FROM_PROBS ? 0x80800000u : 0x00800000u, to = key_of(row.greatest);
 #pragma unroll 1
@@ -328,7 +328,7 @@ struct Selector {
   }
 
   // Adds up the histograms of all CTAs. Of a sample, bins have halves of sums, and numbers of tokens follow from masses.
-  __noinline__ void merge_histograms(const Pass& pass) {
+  void merge_histograms(const Pass& pass) {
     for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
       u64 sum = 0;
       unsigned tokens = 0;
@@ -349,7 +349,7 @@ struct Selector {
   }
 
   // Appends the lists of the other CTAs.
-  __noinline__ void concatenate() {
+  void concatenate() {
     unsigned count = s.candidates, capacity = p.capacity;
     __syncthreads();
     for (int cta = 1; cta < CLUSTER_CTAS; ++cta) {

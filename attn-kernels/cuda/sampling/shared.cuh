@@ -108,7 +108,7 @@ struct Team {
   explicit Team(SampleShared& shared) : s(shared), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {}
 
   // The sum over the CTA; in every thread.
-  __noinline__ u64 sum(u64 mine) {
+  u64 sum(u64 mine) {
     u64* all = s.of_warp[buffer ^= 1];
     mine = warp_sum(mine);
     if (lane == 0) all[warp] = mine;
@@ -117,7 +117,7 @@ struct Team {
   }
 
   // The sum over the threads before this one, and over all.
-  __noinline__ u64 before(u64 mine, u64& total) {
+  u64 before(u64 mine, u64& total) {
     u64* all = s.of_warp[buffer ^= 1];
     u64 through = warp_through(mine);
     if (lane == 31) all[warp] = through;
@@ -128,7 +128,7 @@ struct Team {
   }
 
   // The greatest over the CTA; in every thread.
-  __noinline__ float greatest(float mine) {
+  float greatest(float mine) {
     u64* all = s.of_warp[buffer ^= 1];
     mine = warp_greatest(mine);
     if (lane == 0) all[warp] = __float_as_uint(mine);

@@ -1,7 +1,11 @@
 //! Ops around attention. Each op has one translation unit per combination of element types; only appends through
 //! transforms depend on a variant.
 
-use attn_core::{dtype::Dtype, expr::Variant, sampling::{BLOCK_TOKENS, Source}};
+use attn_core::{
+    dtype::Dtype,
+    expr::Variant,
+    sampling::{BLOCK_TOKENS, Source},
+};
 
 use super::{
     SpliceError, Unit,

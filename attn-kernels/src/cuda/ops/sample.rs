@@ -236,7 +236,13 @@ impl Shape {
         let ctas = if clusters { SAMPLE_CLUSTER } else { 1 };
         let few = sizes.rows as u64 * u64::from(ctas) <= u64::from(multiprocessors);
         let [of_few, in_clusters, alone] = SAMPLE_THREADS;
-        let threads = if few { of_few } else if clusters { in_clusters } else { alone };
+        let threads = if few {
+            of_few
+        } else if clusters {
+            in_clusters
+        } else {
+            alone
+        };
         let left = (max_smem - sample_smem(vocab, 0)) / 8;
         let capacity = CAPACITY[usize::from(clusters)].min(left).min(vocab.next_multiple_of(128));
         Some(Shape { ctas, threads, capacity, smem: sample_smem(vocab, capacity), kernel: usize::from(!few) })
@@ -264,7 +270,10 @@ mod tests {
         let some = on(true, 227, 64, 128_256).expect("fits");
         assert_eq!((some.ctas, some.threads, some.capacity, some.kernel), (8, 256, 4096, 1));
         assert!(4 * (some.smem + 1024) <= 228 * 1024);
-        assert_eq!(on(true, 227, 1, 128_256).map(|shape| (shape.ctas, shape.threads, shape.kernel)), Some((8, 1024, 0)));
+        assert_eq!(
+            on(true, 227, 1, 128_256).map(|shape| (shape.ctas, shape.threads, shape.kernel)),
+            Some((8, 1024, 0))
+        );
         assert_eq!(on(true, 227, 1, 111).map(|shape| (shape.ctas, shape.capacity)), Some((1, 128)));
         let small = on(false, 64, 512, 600_001).expect("fits");
         assert!((1024..8192).contains(&small.capacity) && small.smem <= 64 * 1024);
