@@ -27,9 +27,9 @@ pub struct AttentionOptions {
     /// few requests, but take workspace and time to merge; 1024 to 4096 are a start. By default keys are split so that
     /// the batch is done soonest.
     ///
-    /// A query has the same bits whatever queries are beside it, so that a prompt may be computed in chunks of any
-    /// sizes, as long as one kernel runs them. On CUDA each request selects its kernel by its own queries. A batch
-    /// whose requests select different kernels (some with few queries, some with many) is an error. With `kernel` set
-    /// to prefill, all run the same, decoding too.
+    /// In prefill kernels, and on the CPU, a query has the same bits whatever queries are beside it, so that a prompt
+    /// may be computed in chunks of any sizes. Decode kernels give that for one query a request alone. On CUDA each
+    /// request selects its kernel by its own queries. A batch whose requests select different kernels (some with few
+    /// queries, some with many) is an error. With `kernel` set to prefill, all run the same, decoding too.
     pub fixed_split_size: Option<u32>,
 }

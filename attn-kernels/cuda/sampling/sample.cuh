@@ -180,6 +180,7 @@ inline void sample_row(const SampleParams& p) {
   SampleShared& s = *reinterpret_cast<SampleShared*>(shared_memory);
   int number = blockIdx.x / CLUSTER_CTAS, source = of_row(p.indices, number, number);
   bool exists = 0 <= source && source < p.sources;
+  if constexpr (CLUSTER_CTAS > 1) cluster_sync();  // all CTAs run before one writes to the memory of another
   Sampler<THREADS, RESIDENT>(p, s, exists ? source : 0).run(exists);
 }
 
