@@ -1,6 +1,6 @@
 //! Stock variants and `models::from_config` against outputs of the models' own code in Hugging Face's transformers:
-//! `data/transformers.safetensors`, which `data/make_transformers.py` makes. On the CPU in f32; on a GPU too where there
-//! is one. Outputs are in f64, of a softmax in f32, and good to about 1e-6.
+//! `data/transformers.safetensors`, which `data/make_transformers.py` makes. On the CPU in f32; on a GPU too where
+//! there is one. Outputs are in f64, of a softmax in f32, and good to about 1e-6.
 
 extern crate facade as attn;
 
