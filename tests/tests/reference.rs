@@ -43,12 +43,14 @@ fn the_reference_equals_numpy() {
             ("soft_cap_30", Formula::masked(causal).logit(|z, _| 30.0 * (z / 30.0).tanh())),
             ("window_64", Formula::masked(|at| causal(at) && at.i - at.j < 64)),
         ] {
-            let (got, want) =
-                (attend(&rotated(formula), &shape, &tensors, 0.125).o, floats(&format!("{layer}.{name}.o")));
-            assert_eq!(got.len(), want.len());
-            let largest = want.iter().fold(0f64, |most, x| most.max(x.abs()));
-            let apart = got.iter().zip(&want).fold(0f64, |most, (got, want)| most.max((got - want).abs()));
-            assert!(apart <= 1e-6 * largest, "{layer}, {name}: {apart} apart, of values up to {largest}");
+            let got = attend(&rotated(formula), &shape, &tensors, 0.125);
+            for (what, got) in [("o", got.o), ("lse", got.lse)] {
+                let want = floats(&format!("{layer}.{name}.{what}"));
+                assert_eq!(got.len(), want.len());
+                let largest = want.iter().fold(0f64, |most, x| most.max(x.abs()));
+                let apart = got.iter().zip(&want).fold(0f64, |most, (got, want)| most.max((got - want).abs()));
+                assert!(apart <= 1e-6 * largest, "{layer}, {name}.{what}: {apart} apart, of values up to {largest}");
+            }
         }
     }
 }
