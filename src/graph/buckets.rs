@@ -1,5 +1,7 @@
 //! Plans and graphs for batches of several sizes.
 
+use std::collections::BTreeMap;
+
 use super::Graph;
 use crate::{
     Attention, Batch, BatchCapacity, Engine, Error, PageTable, Plan, PlanOptions, Stream, Workspace,
@@ -80,8 +82,8 @@ pub struct GraphBuckets {
 #[derive(Debug)]
 struct Bucket {
     capacity: BatchCapacity,
-    // graphs drop before the workspaces that their launches use; one for each form, in ascending order
-    graphs: Vec<(usize, Graph)>,
+    // graphs drop before the workspaces that their launches use; one for each form
+    graphs: BTreeMap<usize, Graph>,
     plans: Vec<Plan>,
     workspaces: Vec<Workspace>,
 }
@@ -261,7 +263,7 @@ impl Bucket {
             plans.push(first.plan_with(&empty, &mut workspace, options)?);
             workspaces.push(workspace);
         }
-        Ok(Bucket { capacity, graphs: Vec::new(), plans, workspaces })
+        Ok(Bucket { capacity, graphs: BTreeMap::new(), plans, workspaces })
     }
 
     fn capture(
@@ -271,11 +273,7 @@ impl Bucket {
         work: &mut impl FnMut(&mut Step<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Bucket { capacity, graphs, plans, .. } = self;
-        let graph = Graph::capture(stream, || work(&mut Step { stream, plans, capacity }))?;
-        match graphs.binary_search_by_key(&form, |&(form, _)| form) {
-            Ok(at) => graphs[at].1 = graph,
-            Err(at) => graphs.insert(at, (form, graph)),
-        }
+        graphs.insert(form, Graph::capture(stream, || work(&mut Step { stream, plans, capacity }))?);
         Ok(())
     }
 
@@ -289,8 +287,7 @@ impl Bucket {
         mut work: impl FnMut(&mut Step<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Bucket { capacity, graphs, plans, .. } = self;
-        if let Ok(at) = graphs.binary_search_by_key(&form, |&(form, _)| form) {
-            let graph = &mut graphs[at].1;
+        if let Some(graph) = graphs.get_mut(&form) {
             // SAFETY: the caller guarantees it.
             return unsafe { graph.replay(stream, || work(&mut Step { stream, plans, capacity })) };
         }

@@ -67,10 +67,12 @@ impl<T: Number> HostNumbers<T> {
     ///
     /// No memory that can be pinned, or a failure of the driver.
     pub fn new(engine: &Engine, len: usize) -> Result<Self, Error> {
-        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| TensorError::TooLarge { shape: vec![len] })?;
         let memory = map_backend!(&engine.backend, {
-            Cpu(()) => vec![T::zeroed(); bytes / size_of::<T>()],
-            Cuda(device) => CudaHostBuffer::new(device, bytes)?,
+            Cpu(()) => vec![T::zeroed(); len],
+            Cuda(device) => {
+                let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| TensorError::TooLarge { shape: vec![len] })?;
+                CudaHostBuffer::new(device, bytes)?
+            },
         });
         Ok(HostNumbers { memory, len })
     }

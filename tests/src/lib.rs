@@ -9,6 +9,7 @@ pub mod compare;
 pub mod corner_cases;
 pub mod device_plan;
 pub mod filters;
+pub mod gpu;
 pub mod host;
 pub mod language_stress;
 pub mod reference;

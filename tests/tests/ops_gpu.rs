@@ -1,6 +1,5 @@
 //! Every op on a GPU against the CPU, launched, and captured and replayed. Results are equal, except for merges and
 //! transforms, which are within a tolerance. Skipped without a GPU.
-#![allow(clippy::print_stderr)]
 
 extern crate facade as attn;
 
@@ -76,13 +75,7 @@ impl Scenario {
 /// A GPU, or `None` with a message.
 fn gpu() -> Option<Engine> {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
-    match Engine::cuda(0) {
-        Ok(engine) => Some(engine),
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-    }
+    attn_tests::gpu::gpu()
 }
 
 /// Checks that a scenario gives the same on the GPU, launched and replayed, as on the CPU, within a tolerance relative

@@ -3,19 +3,11 @@
 #![allow(clippy::print_stderr)]
 
 use attn_core::dtype::Dtype;
-use attn_tests::sampling::{Drawn, SamplingCase, chi_squared, grid};
+use attn_tests::{
+    gpu::gpu,
+    sampling::{Drawn, SamplingCase, chi_squared, grid},
+};
 use facade::Engine;
-
-/// A GPU, or `None` with a message.
-fn gpu() -> Option<Engine> {
-    match Engine::cuda(0) {
-        Ok(engine) => Some(engine),
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-    }
-}
 
 /// Where results differ, in a line.
 fn difference(got: &Drawn, want: &Drawn) -> Option<String> {

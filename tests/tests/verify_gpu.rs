@@ -3,21 +3,11 @@
 
 use attn_tests::{
     filters::{Filtering, Filters, filtered},
+    gpu::gpu,
     sampling::normals,
     verify::{ChainCase, How, TreeCase, Verified, chains, trees},
 };
 use facade::{Engine, sampling::FilterOrder};
-
-/// A GPU, or `None` with a message.
-fn gpu() -> Option<Engine> {
-    match Engine::cuda(0) {
-        Ok(engine) => Some(engine),
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-    }
-}
 
 /// Compares cases, by names and what runs them.
 fn check(cases: impl Iterator<Item = (String, impl Fn(&Engine, How) -> Verified)>) {

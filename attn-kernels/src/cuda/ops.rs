@@ -11,6 +11,7 @@ mod merge;
 mod module;
 mod rows;
 mod sample;
+mod sampled_rows;
 mod verify;
 mod x_packed;
 

@@ -2,12 +2,16 @@
 
 use attn_core::{
     dtype::Dtype,
-    ops::{Array, ArrayMut, Number},
-    sampling::{FilterOrder, Keep, LogProbs, PerRow, SampleOut, SamplingParams, Source, check},
+    ops::{Array, ArrayMut},
+    sampling::{FilterOrder, Keep, LogProbs, SampleOut, SamplingParams, Source, check},
     tensor::{TensorMut, TensorRef},
 };
 
-use super::{NOTHING, Op, address, address_mut, ctas, module, numbers, numbers_mut, stride};
+use super::{
+    NOTHING, Op, address, address_mut, ctas, module, numbers, numbers_mut,
+    sampled_rows::{CTA_VOCAB, has_clusters, owner, per_row},
+    stride,
+};
 use crate::{
     cuda::{
         CudaError, CudaStream, Device,
@@ -18,8 +22,6 @@ use crate::{
     launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes},
 };
 
-/// Vocabularies up to this are a row of one CTA.
-const CTA_VOCAB: usize = 8192;
 /// Tokens that a warp takes at a time: `resident` and `slice` are multiples of it.
 const STEP: u32 = 128;
 
@@ -99,10 +101,6 @@ pub fn prepare_sampling(device: &Device, source: Source, from: Dtype) -> Result<
     clusters.iter().try_for_each(|&cluster| module::prepare(device, Op::Sample { from, source, cluster }))
 }
 
-fn has_clusters(device: &Device) -> bool {
-    device.capability().0 >= 9
-}
-
 /// The parameters of what is read.
 fn inputs(
     source: Source,
@@ -139,14 +137,6 @@ fn inputs(
         kernel.indices = numbers("indices", indices)?;
     }
     Ok(kernel)
-}
-
-/// The address of a parameter of rows, or 0 and the value of all.
-fn per_row<T: Number>(name: &'static str, of: &PerRow<'_, T>) -> Result<(u64, T), CudaError> {
-    match of {
-        PerRow::All(all) => Ok((0, *all)),
-        PerRow::Rows(rows) => Ok((numbers(name, rows)?, T::zeroed())),
-    }
 }
 
 /// Rows of what the filters keep.
@@ -192,10 +182,6 @@ fn launch(
     let grid = ctas("rows", sizes.rows as u64 * u64::from(shape.ctas), 1)?;
     // SAFETY: the caller promised the memory of tensors and arrays when it made them, and their extents are checked.
     unsafe { launch_kernel(function, (grid, 1), SAMPLE_THREADS[shape.kernel], shape.smem, stream, &kernel, &NOTHING) }
-}
-
-fn owner<'a, T: Number>(of: &PerRow<'a, T>) -> Option<&'a dyn attn_core::tensor::DeviceMemory> {
-    of.rows().and_then(Array::owner)
 }
 
 /// How rows are distributed.

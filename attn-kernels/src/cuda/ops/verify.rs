@@ -1,12 +1,15 @@
 //! Verification of drafts: one launch, a CTA or a cluster of CTAs a request.
 
 use attn_core::{
-    ops::{Array, Number},
-    sampling::{ChainDrafts, ChainOut, DraftSizes, PerRow, TreeDrafts, TreeOut, check_chain, check_tree},
-    tensor::{DeviceMemory, TensorRef},
+    sampling::{ChainDrafts, ChainOut, DraftSizes, TreeDrafts, TreeOut, check_chain, check_tree},
+    tensor::TensorRef,
 };
 
-use super::{NOTHING, Op, address, ctas, in_sixteens, module, numbers, numbers_mut, stride};
+use super::{
+    NOTHING, Op, address, ctas, in_sixteens, module, numbers, numbers_mut,
+    sampled_rows::{CTA_VOCAB, has_clusters, owner, per_row},
+    stride,
+};
 use crate::{
     cuda::{
         CudaError, CudaStream, Device,
@@ -19,9 +22,6 @@ use crate::{
     },
 };
 
-/// Vocabularies up to this are rows of one CTA.
-const CTA_VOCAB: usize = 8192;
-
 /// As [`attn_core::sampling::verify_chain`]. A draft outside of the vocabulary is none.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ pub fn verify_chain(stream: &CudaStream, drafts: &ChainDrafts<'_>, out: &ChainOu
     let [draft, target] = [("draft_probs", &drafts.draft_probs), ("target_probs", &drafts.target_probs)]
         .map(|(name, probs)| Rows::of(name, probs));
     let (draft, target) = (draft?, target?);
-    let (seeds, all_seeds) = seeds(&drafts.seeds)?;
+    let (seeds, all_seeds) = per_row("seeds", &drafts.seeds)?;
     let params = VerifyChainParams {
         draft_probs: draft.at,
         draft_request: draft.strides[0],
@@ -79,7 +79,7 @@ pub fn verify_tree(stream: &CudaStream, drafts: &TreeDrafts<'_>, out: &TreeOut<'
     let sizes = check_tree(drafts, out)?;
     let shape = Shape::of(stream.device(), sizes);
     let target = Rows::of("target_probs", &drafts.target_probs)?;
-    let (seeds, all_seeds) = seeds(&drafts.seeds)?;
+    let (seeds, all_seeds) = per_row("seeds", &drafts.seeds)?;
     let params = VerifyTreeParams {
         target_probs: target.at,
         target_request: target.strides[0],
@@ -132,10 +132,6 @@ pub fn prepare_verify(device: &Device) -> Result<(), CudaError> {
     ops.into_iter().try_for_each(|op| module::prepare(device, op))
 }
 
-fn has_clusters(device: &Device) -> bool {
-    device.capability().0 >= 9
-}
-
 /// Rows of probabilities.
 struct Rows {
     at: u64,
@@ -152,18 +148,6 @@ impl Rows {
         let wide = probs.shape().contains(&0) || in_sixteens(at, probs.dtype().size(), &strides);
         Ok(Rows { at, strides, wide })
     }
-}
-
-/// The address of seeds, or 0 and the seed of all.
-fn seeds(of: &PerRow<'_, u64>) -> Result<(u64, u64), CudaError> {
-    match of {
-        PerRow::All(all) => Ok((0, *all)),
-        PerRow::Rows(rows) => Ok((numbers("seeds", rows)?, 0)),
-    }
-}
-
-fn owner<'a, T: Number>(of: &PerRow<'a, T>) -> Option<&'a dyn DeviceMemory> {
-    of.rows().and_then(Array::owner)
 }
 
 /// An extent as the kernel has it.
