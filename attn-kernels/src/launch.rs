@@ -17,7 +17,7 @@ pub use op_abi::{
     RowsPart, ScaleLseParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
-pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes};
+pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes, sample_smem};
 pub use verify_abi::{
     CHAIN_SHARED_BYTES, TREE_ARRAYS, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams,
     tree_shared_bytes,

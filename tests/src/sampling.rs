@@ -108,6 +108,14 @@ impl SamplingCase {
         self
     }
 
+    /// The same where probabilities are not wanted, nor log-probabilities of what is kept.
+    #[must_use]
+    pub fn of_ids_alone(mut self) -> Self {
+        self.name += ", ids alone";
+        (self.probs, self.top_count, self.log_probs) = (false, 0, LogProbs::Scaled);
+        self
+    }
+
     /// Results' rows.
     #[must_use]
     pub fn draws(&self) -> usize {
@@ -262,9 +270,9 @@ impl SamplingCase {
         }
     }
 
-    /// Samples in the emulated kernel, of whose tokens shared memory holds `resident`.
+    /// Samples in the emulated kernel, with rows in shared memory or without.
     #[must_use]
-    pub fn run_emulated(&self, sampler: &HostSampler, resident: usize, seed: u32) -> Drawn {
+    pub fn run_emulated(&self, sampler: &HostSampler, resident: bool, seed: u32) -> Drawn {
         let values = self.upload(&Engine::cpu());
         let stored = values.tensor(&[values.elements()]).expect("fits");
         let source = match self.dtype {
@@ -359,6 +367,16 @@ pub fn grid(dtype: Dtype, rows: usize, vocab: usize) -> Vec<SamplingCase> {
     cases.push(SamplingCase { values: zeros, top_k: vec![9, 0, 70], top_p: vec![1.0, 0.5, 0.4], ..new("zeros") });
     let probs = [5, 8, 13, 7, 0].map(|i| SamplingCase { temperature: vec![1.0], ..cases[i].clone().of_probs() });
     cases.extend(probs);
+    // where nothing but the token is asked for, no cut is found
+    let flat = SamplingCase { min_p: vec![0.05, 0.5, 0.9], ..new("flat") };
+    let both = SamplingCase { top_p: vec![0.9, 0.5, 0.1], ..flat.clone() };
+    cases.extend([flat, both]);
+    let alone = cases.clone().into_iter().filter(|case| {
+        let filtered = case.top_p.iter().any(|&p| p < 1.0) || case.min_p.iter().any(|&p| p > 0.0);
+        filtered || case.temperature.contains(&0.0)
+    });
+    let alone: Vec<_> = alone.map(SamplingCase::of_ids_alone).collect();
+    cases.extend(alone);
     cases
 }
 

@@ -20,15 +20,14 @@ fn check(cases: &[SamplingCase], dtype: Dtype) {
         .flat_map_iter(|case| {
             let want = case.run(&Engine::cpu(), false, 1, |_| {});
             let sampler = if case.source == Source::Logits { &logits } else { &probs };
-            // all, part and none of a row in shared memory
-            let got = [1 << 20, case.vocab / 2, 0].map(|resident| {
+            let got = [true, false].map(|resident| {
                 let sampler = sampler.lock().expect("no panic before");
                 (resident, case.run_emulated(&sampler, resident, case.vocab as u32))
             });
             got.into_iter()
                 .filter_map(move |(resident, got)| {
                     let differs = got != want;
-                    differs.then(|| format!("{}, {resident} resident:\n{got:?}\n{want:?}", case.name))
+                    differs.then(|| format!("{}, resident {resident}:\n{got:?}\n{want:?}", case.name))
                 })
                 .map(|text| text.chars().take(3000).collect::<String>())
                 .collect::<Vec<_>>()
@@ -40,7 +39,7 @@ fn check(cases: &[SamplingCase], dtype: Dtype) {
 #[test]
 fn f32_rows_of_every_length() {
     let cases: Vec<_> =
-        [1, 2, 31, 111, 128, 1000, 1027].into_iter().flat_map(|vocab| grid(Dtype::F32, 3, vocab)).collect();
+        [1, 2, 31, 111, 512, 1000, 5003].into_iter().flat_map(|vocab| grid(Dtype::F32, 3, vocab)).collect();
     check(&cases, Dtype::F32);
 }
 

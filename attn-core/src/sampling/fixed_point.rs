@@ -1,7 +1,8 @@
 //! The numbers that sampling computes on the host and in kernels, with the same bits.
 //!
 //! A token's mass is its probability relative to the likeliest token's, in fixed point with 36 bits behind the point.
-//! Sums of integers have the same bits in any order. Functions of reals are polynomials whose multiply-adds are fused
+//! Sums of integers have the same bits in any order. A token's weight is its probability relative to the likeliest of
+//! its block, in f32; the order of sums of weights is that of [`blocks`](super::blocks). Functions of reals are polynomials whose multiply-adds are fused
 //! in the source, and no product is added without that: a compiler has nothing left to contract.
 
 // the constants of `std` have no text in CUDA
@@ -9,8 +10,9 @@
 
 pub(crate) use device::CUDA;
 pub use device::{
-    Exp2, Temper, accepts, excess_mass, exp2_of, log_prob, log2_of, mass_of, mass_of_logit, mass_of_prob, min_p_logit,
-    mulhi, penalised, prob_of_logit, prob_of_prob, prob_scale, share_of, share_target, temper,
+    Exp2, Temper, accepts, excess_mass, exp2_of, least_prob, log_prob, log2_of, mass_of, mass_of_logit,
+    mass_of_logits_block, mass_of_prob, mass_of_probs_block, min_p_logit, mulhi, penalised, prob_of_logit,
+    prob_of_prob, prob_scale, share_of, share_target, temper, weight_of_logit, weight_of_prob,
 };
 
 /// Bits of a mass behind the point.
@@ -83,6 +85,51 @@ mod device {
     #[must_use]
     pub fn mass_of_logit(distance: f32, to_log2: f32) -> u64 {
         mass_of(exp2_of(distance, to_log2))
+    }
+
+    /// 2^(distance * to_log2) of a distance below the likeliest logit of a block. Below 2^-125, and of NaN, it is 0.
+    #[must_use]
+    pub fn weight_of_logit(distance: f32, to_log2: f32) -> f32 {
+        // 1.5 * 2^23, as above
+        let shifted = distance.mul_add(to_log2, 12_582_912.0);
+        let rest = distance.mul_add(to_log2, 12_582_912.0 - shifted);
+        // 2^rest, with the coefficients above
+        let mut y = rest.mul_add(0.001_326_472_8, 0.009_671_513_f32);
+        y = rest.mul_add(y, 0.055_507_336_f32);
+        y = rest.mul_add(y, 0.240_222_42);
+        y = rest.mul_add(y, 0.693_147_f32);
+        y = rest.mul_add(y, 1.0);
+        let power = f32::from_bits(y.to_bits().wrapping_add(shifted.to_bits() << 23));
+        if shifted >= 12_582_787.0 { power } else { 0.0 }
+    }
+
+    /// The mass of a block of logits with this sum of weights. Its likeliest logit is `distance` below that of the row.
+    #[must_use]
+    pub fn mass_of_logits_block(weight: f32, distance: f32, to_log2: f32) -> u64 {
+        (weight * weight_of_logit(distance, to_log2) * 68_719_476_736.0) as u64
+    }
+
+    /// The least probability of a block with this greatest one that has a weight: a normal number, at most 2^100 below.
+    #[must_use]
+    pub fn least_prob(greatest: f32) -> f32 {
+        let exponent = (greatest.to_bits() >> 23).max(101) - 100;
+        if greatest >= 1.0e-30 { f32::from_bits(exponent << 23) } else { 1.175_494_4e-38 }
+    }
+
+    /// The weight of a probability, in units of half the power of two below the greatest of its block. `least`: by
+    /// [`least_prob`].
+    #[must_use]
+    pub fn weight_of_prob(prob: f32, greatest: f32, least: f32) -> f32 {
+        let power = f32::from_bits(255u32.wrapping_sub(greatest.to_bits() >> 23) << 23);
+        let weight = prob * power;
+        if prob >= least { weight } else { 0.0 }
+    }
+
+    /// The mass of a block of probabilities with this sum of weights. `of_block`: its greatest probability.
+    #[must_use]
+    pub fn mass_of_probs_block(weight: f32, of_block: f32, greatest: f32) -> u64 {
+        let below = (greatest.to_bits() >> 23).wrapping_sub(of_block.to_bits() >> 23);
+        ((weight * 17_179_869_184.0) as u64) >> below.min(63)
     }
 
     /// The factor that makes probabilities of powers of two, for a sum of masses.

@@ -1,15 +1,23 @@
 //! What sampling means for one row: masses of tokens, which of them filters keep, and the draw.
 
-use std::cmp::Ordering;
+use std::{cell::OnceCell, cmp::Ordering};
 
 use super::{
     FilterOrder,
+    blocks::Blocks,
     fixed_point::{
-        Temper, log_prob, mass_of_logit, mass_of_prob, min_p_logit, mulhi, prob_of_logit, prob_of_prob, prob_scale,
-        share_of, share_target, temper,
+        Temper, least_prob, log_prob, mass_of_logit, mass_of_prob, min_p_logit, prob_of_logit, prob_of_prob,
+        prob_scale, share_of, share_target, temper, weight_of_logit, weight_of_prob,
     },
 };
 use crate::random;
+
+/// Tokens that rejection draws at a time.
+pub const CANDIDATES: usize = 4;
+
+/// Random numbers of a position from candidate to candidate. Those between are for
+/// [verification](super::verify_chain).
+pub const DRAWS_OF_CANDIDATE: u32 = 16;
 
 /// A row's parameters.
 #[derive(Clone, Copy, Debug)]
@@ -20,39 +28,76 @@ pub(super) struct Filters {
     pub(super) order: FilterOrder,
 }
 
-/// The tokens of a row by their masses.
+/// The first tokens in the order of falling values and rising ids.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) value: f32,
+    /// Of tokens with this value, ids up to this, exclusive.
+    pub(super) end: usize,
+}
+
+impl Cut {
+    /// All tokens.
+    pub(super) const ALL: Cut = Cut { value: f32::NEG_INFINITY, end: usize::MAX };
+
+    pub(super) fn has(self, value: f32, id: usize) -> bool {
+        value > self.value || (value == self.value && id < self.end)
+    }
+}
+
+/// A row of tokens and their probabilities.
 pub(super) struct Row<'a> {
     /// Logits with NaN as -inf, or probabilities. If one is +inf, those are 0 and all others -inf.
-    values: &'a [f32],
+    pub(super) values: &'a [f32],
     /// The greatest logit or probability.
-    greatest: f32,
+    pub(super) greatest: f32,
     /// Temperature; `None` for probabilities.
-    temper: Option<Temper>,
+    pub(super) temper: Option<Temper>,
     temperature: f32,
-    masses: Vec<u64>,
-    /// All masses together.
-    pub(super) sum: u64,
+    all: OnceCell<Blocks>,
 }
 
 impl<'a> Row<'a> {
     /// A row of logits, to which penalties and mask have been applied.
     pub(super) fn of_logits(values: &'a mut [f32], temperature: f32) -> Self {
         let greatest = settle_infinities(values, 0.0, f32::NEG_INFINITY);
-        let temper = temper(temperature);
-        let masses = values.iter().map(|&x| mass_of_logit(x - greatest, temper.to_log2)).collect();
-        Self::new(values, greatest, Some(temper), temperature, masses)
+        Row { values, greatest, temper: Some(temper(temperature)), temperature, all: OnceCell::new() }
     }
 
     /// A row of probabilities, which need not sum to 1.
     pub(super) fn of_probs(values: &'a mut [f32]) -> Self {
         let greatest = settle_infinities(values, 1.0, 0.0);
-        let masses = values.iter().map(|&x| mass_of_prob(x, greatest)).collect();
-        Self::new(values, greatest, None, 1.0, masses)
+        Row { values, greatest, temper: None, temperature: 1.0, all: OnceCell::new() }
     }
 
-    fn new(values: &'a [f32], greatest: f32, temper: Option<Temper>, temperature: f32, masses: Vec<u64>) -> Self {
-        let sum = masses.iter().sum();
-        Row { values, greatest, temper, temperature, masses, sum }
+    /// The blocks of all tokens.
+    fn all(&self) -> &Blocks {
+        self.all.get_or_init(|| Blocks::of(self, Cut::ALL))
+    }
+
+    /// All masses together, by blocks.
+    pub(super) fn sum(&self) -> u64 {
+        self.all().sum
+    }
+
+    /// The mass of a token.
+    fn mass(&self, id: usize) -> u64 {
+        match self.temper {
+            Some(temper) => mass_of_logit(self.values[id] - self.greatest, temper.to_log2),
+            None => mass_of_prob(self.values[id], self.greatest),
+        }
+    }
+
+    /// Weights of tokens of a block with this greatest value.
+    pub(super) fn weights(&self, values: &[f32], greatest: f32, weights: &mut [f32]) {
+        let each = weights.iter_mut().zip(values);
+        match self.temper {
+            Some(temper) => each.for_each(|(weight, &x)| *weight = weight_of_logit(x - greatest, temper.to_log2)),
+            None => {
+                let least = least_prob(greatest);
+                each.for_each(|(weight, &x)| *weight = weight_of_prob(x, greatest, least));
+            }
+        }
     }
 
     /// The allowed tokens by their ids.
@@ -94,10 +139,9 @@ impl<'a> Row<'a> {
         // NaN is off
         let on = filters.top_k > 0 || filters.top_p < 1.0 || filters.min_p > 0.0;
         if !on && !greedy {
-            return Kept { row: self, sum: self.sum, tokens: None };
+            return Kept { row: self, draw: Draw::Row, tokens: None, sum: self.sum() };
         }
         let mut tokens = self.allowed();
-        let of_row = tokens.len();
         if greedy {
             self.truncate(&mut tokens, 1);
         }
@@ -106,8 +150,8 @@ impl<'a> Row<'a> {
         }
         if filters.top_p < 1.0 {
             let of = match filters.order {
-                FilterOrder::TopKFirst if tokens.len() < of_row => self.mass(&tokens),
-                _ => self.sum, // tokens that are not allowed have no mass
+                FilterOrder::TopKFirst if filters.top_k > 0 => self.masses(&tokens),
+                _ => self.sum(),
             };
             let count = self.top_p(&mut tokens, share_target(of, filters.top_p));
             tokens.truncate(count);
@@ -116,7 +160,8 @@ impl<'a> Row<'a> {
             tokens.retain(|&id| self.above_min_p(id, filters.min_p));
         }
         tokens.sort_unstable();
-        Kept { row: self, sum: self.mass(&tokens), tokens: Some(tokens) }
+        let draw = if greedy || filters.top_k > 0 { Draw::Kept } else { Draw::Rejection };
+        Kept { row: self, draw, sum: self.masses(&tokens), tokens: Some(tokens) }
     }
 
     /// Moves the likeliest tokens whose mass reaches `target` to the front; returns how many they are. They are sorted
@@ -130,7 +175,7 @@ impl<'a> Row<'a> {
                 if mass >= target {
                     return kept;
                 }
-                mass += self.masses[id];
+                mass += self.mass(id);
                 kept += 1;
             }
             part *= 8;
@@ -145,8 +190,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn mass(&self, tokens: &[usize]) -> u64 {
-        tokens.iter().map(|&id| self.masses[id]).sum()
+    fn masses(&self, tokens: &[usize]) -> u64 {
+        tokens.iter().map(|&id| self.mass(id)).sum()
+    }
+
+    /// The cut before a token, in the order of the row.
+    fn before(&self, id: usize) -> Cut {
+        Cut { value: self.values[id], end: id }
     }
 
     /// The probability of a token among masses with this sum.
@@ -161,48 +211,79 @@ impl<'a> Row<'a> {
     pub(super) fn log_prob(&self, id: usize, sum: u64) -> f32 {
         match self.temper {
             Some(temper) => log_prob(self.values[id] - self.greatest, temper.inverse, sum),
-            None => share_of(self.masses[id], sum),
+            None => share_of(self.mass(id), sum),
         }
     }
 
     /// The likeliest tokens that have mass, in falling order.
     pub(super) fn likeliest(&self, count: usize) -> Vec<usize> {
         let mut tokens = self.allowed();
-        tokens.retain(|&id| self.masses[id] > 0);
+        tokens.retain(|&id| self.mass(id) > 0);
         self.truncate(&mut tokens, count);
         tokens.sort_unstable_by(|&a, &b| self.rank(a, b));
         tokens
     }
 }
 
+/// How a token is drawn.
+#[derive(Clone, Copy)]
+enum Draw {
+    /// From all tokens, which are kept.
+    Row,
+    /// From the tokens that are kept.
+    Kept,
+    /// From the row, until a token is kept.
+    Rejection,
+}
+
 /// What filters keep of a row.
 pub(super) struct Kept<'a> {
     row: &'a Row<'a>,
+    draw: Draw,
     pub(super) sum: u64,
     /// The kept tokens by their ids, those without mass too; `None`: all.
     tokens: Option<Vec<usize>>,
 }
 
 impl Kept<'_> {
-    /// The token that a random number draws: the first, by ids, up to which the masses exceed `random * sum`. `None`
-    /// for a row without mass.
-    pub(super) fn draw(&self, seed: u64, position: i64, draw: u32) -> Option<usize> {
-        let random = mulhi(random::bits64(seed, position as u64, draw), self.sum);
-        let mut through = 0;
-        let mut reaches = |mass: u64| {
-            through += mass;
-            through > random
-        };
-        let masses = &self.row.masses;
-        match &self.tokens {
-            None => masses.iter().position(|&mass| reaches(mass)),
-            Some(tokens) => tokens.iter().copied().find(|&id| reaches(masses[id])),
+    /// The token that random numbers draw. `None` for a row without mass.
+    pub(super) fn draw(&self, seed: u64, position: i64) -> Option<usize> {
+        let (row, random) = (self.row, |draw| random::bits64(seed, position as u64, draw));
+        match self.draw {
+            Draw::Row => row.all().draw(row, random(0)),
+            Draw::Kept => {
+                let tokens = self.tokens.as_ref()?;
+                if let &[id] = &tokens[..] {
+                    return (self.sum > 0).then_some(id);
+                }
+                let last = tokens.iter().copied().max_by(|&a, &b| row.rank(a, b))?;
+                let cut = Cut { value: row.values[last], end: last + 1 };
+                Blocks::of(row, cut).draw(row, random(0))
+            }
+            Draw::Rejection => self.draw_by_rejection(random),
+        }
+    }
+
+    fn draw_by_rejection(&self, random: impl Fn(u32) -> u64) -> Option<usize> {
+        let (row, kept) = (self.row, self.tokens.as_ref()?);
+        let (mut blocks, mut draws) = (None, 0..);
+        loop {
+            let candidates = draws.by_ref().take(CANDIDATES);
+            let of = blocks.as_ref().unwrap_or(row.all());
+            let candidates: Option<Vec<usize>> =
+                candidates.map(|draw| of.draw(row, random(draw * DRAWS_OF_CANDIDATE))).collect();
+            let candidates = candidates?;
+            if let Some(&id) = candidates.iter().find(|&id| kept.binary_search(id).is_ok()) {
+                return Some(id);
+            }
+            let first = candidates.into_iter().min_by(|&a, &b| row.rank(a, b))?;
+            blocks = Some(Blocks::of(row, row.before(first)));
         }
     }
 
     /// The probabilities of what is kept, which sum to 1; 0 elsewhere.
     pub(super) fn probs(&self) -> Vec<f32> {
-        let prob = |id| if self.row.masses[id] > 0 { self.row.prob(id, self.sum) } else { 0.0 };
+        let prob = |id| if self.row.mass(id) > 0 { self.row.prob(id, self.sum) } else { 0.0 };
         self.spread(0.0, prob)
     }
 

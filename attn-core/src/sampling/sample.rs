@@ -37,7 +37,7 @@ pub fn sample(
         host.mask(number, &mut values);
         let row = host.row(source, number, &mut values);
         let kept = row.keep(&host.filters(number));
-        let drawn = kept.draw(host.seeds.of(number, 0), positions[number], 0);
+        let drawn = kept.draw(host.seeds.of(number, 0), positions[number]);
         positions[number] = positions[number].wrapping_add(1);
         out.ids.on_host("ids")?[number] = drawn.map_or(-1, |id| id as i32);
         if let (Some(counts), Some(id)) = (&mut out.counts, drawn) {
@@ -45,7 +45,7 @@ pub fn sample(
             *count = count.wrapping_add(1);
         }
         if let Some(log_probs) = &mut out.log_probs {
-            let sum = if params.log_probs == LogProbs::Kept { kept.sum } else { row.sum };
+            let sum = if params.log_probs == LogProbs::Kept { kept.sum } else { row.sum() };
             let log_prob = drawn.map_or(f32::NEG_INFINITY, |id| row.log_prob(id, sum));
             log_probs.on_host("log_probs")?[number] = log_prob;
         }
@@ -120,7 +120,7 @@ fn write_top(top: &mut TopLogProbs<'_>, number: usize, row: &Row<'_>) -> Result<
     ids.iter_mut().enumerate().for_each(|(i, id)| *id = tokens.get(i).map_or(-1, |&token| token as i32));
     let log_probs = &mut top.log_probs.on_host("top.log_probs")?[at];
     for (i, log_prob) in log_probs.iter_mut().enumerate() {
-        *log_prob = tokens.get(i).map_or(f32::NEG_INFINITY, |&token| row.log_prob(token, row.sum));
+        *log_prob = tokens.get(i).map_or(f32::NEG_INFINITY, |&token| row.log_prob(token, row.sum()));
     }
     Ok(())
 }

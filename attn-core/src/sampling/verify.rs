@@ -1,8 +1,7 @@
 //! Verification of speculated tokens: a chain of drafts, and a tree. What is here is the CPU's, with the bits of CUDA.
 //!
 //! Every test of a draft and every draw has a random number of its own, by the seed, the position of the token, and
-//! what it is for. So a token after the drafts is the one that sampling without drafts draws there from the same
-//! probabilities.
+//! what it is for.
 //!
 //! Masses are those of [`excess_mass`](super::fixed_point::excess_mass): what is not a positive normal number below 2
 //! has none.

@@ -1,4 +1,4 @@
-// Finds the token, by ids, up to which weights exceed a number.
+// The mass of what a cut has, and the n-th of equal tokens.
 #pragma once
 #include "sampling/select.cuh"
 
@@ -57,18 +57,14 @@ struct Walker {
     if (threadIdx.x == 0) s.found = 0;
     __syncthreads();
     if (here) {
-      u64 segment = team.lane < team.WARPS ? s.segment[team.lane] : 0, through = segment;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        u64 other = __shfl_up_sync(0xffffffffu, through, step);
-        if (team.lane >= step) through += other;
-      }
-      u64 first = before + through - segment;
+      u64 segment = team.lane < team.WARPS ? s.segment[team.lane] : 0;
+      u64 first = before + warp_through(segment, team.lane) - segment;
       first = __shfl_sync(0xffffffffu, first, team.warp), segment = __shfl_sync(0xffffffffu, segment, team.warp);
       if (first <= number && number - first < segment) walk(weights, number, first);
     }
     __syncthreads();
-    const u64* all = team.tell(s.found, here);
+    u64 told[2] = {s.found, here};
+    const u64* all = team.tell(told);
     u64 result = 0;
 #pragma unroll
     for (int cta = 0; cta < CLUSTER_CTAS; ++cta)
@@ -86,12 +82,7 @@ struct Walker {
       u64 w[4], mine = 0;
 #pragma unroll
       for (int j = 0; j < 4; ++j) mine += w[j] = weights.of(row, x[j], row.first + i + j);
-      u64 through = mine;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        u64 other = __shfl_up_sync(0xffffffffu, through, step);
-        if (team.lane >= step) through += other;
-      }
+      u64 through = warp_through(mine, team.lane);
       u64 step_sum = __shfl_sync(0xffffffffu, through, 31);
       if (number - first < step_sum) {
         u64 start = first + through - mine;

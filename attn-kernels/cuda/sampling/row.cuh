@@ -1,5 +1,4 @@
-// A row of tokens: each CTA of a cluster has a slice of them, in shared memory as far as it fits, and each warp a
-// segment of the slice, so that sums of warps are in the order of ids.
+// A row of tokens: each CTA of a cluster has a slice of them, in shared memory if it fits, and each warp a segment of the slice, so that sums of warps are in the order of ids. Slices and segments are whole blocks.
 #pragma once
 #include "sampling/shared.cuh"
 
@@ -89,47 +88,33 @@ inline float4 finished4(const SampleParams& p, Slice slice, int i, float4 x) {
   return x;
 }
 
+constexpr int STEPS = BLOCK_TOKENS / 128;
+static_assert(STEPS * 128 == BLOCK_TOKENS, "a warp has four neighbours a lane and step");
+
 // RESIDENT: shared memory holds the whole slice. Nothing in here may be called: what has an address is in local memory,
 // for which the shared memory of three CTAs leaves no cache.
 template <int THREADS, bool RESIDENT>
 struct Row {
   const SampleParams& p;
+  u64* masses;        // of the slice's blocks
+  float* block_most;  // their greatest values
   float* resident;
   Slice slice;
   int first, begin, end;   // the slice's first token; the warp's segment of the slice
   bool settled = false;    // whether +inf stands for all probability
   float greatest = NOT_ALLOWED, to_log2 = 0.f;
 
-  Row(const SampleParams& params, float* memory, int number, int source, int rank)
-      : p(params), resident(memory), first(rank * params.slice) {
-    int count = max(min(p.slice, p.vocab - first), 0);
+  Row(const SampleParams& params, unsigned char* memory, int number, int source, int rank)
+      : p(params), first(rank * params.slice) {
+    int count = max(min(p.slice, p.vocab - first), 0), blocks = p.slice / BLOCK_TOKENS;
+    masses = reinterpret_cast<u64*>(memory);
+    block_most = reinterpret_cast<float*>(masses + blocks);
+    resident = reinterpret_cast<float*>(memory + (12 * blocks + 15) / 16 * 16);
     slice = {number, source, first, count};
-    int segment = ((p.slice + THREADS / 32 - 1) / (THREADS / 32) + 127) / 128 * 128;
+    constexpr int WARPS = THREADS / 32;
+    int segment = ((count + WARPS - 1) / WARPS + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS;
     begin = min(static_cast<int>(threadIdx.x) / 32 * segment, p.slice);
     end = min(begin + segment, (count + 127) / 128 * 128);
-  }
-
-  // Copies the segment to shared memory as far as it fits. Returns the greatest value.
-  float load() {
-    constexpr int BATCH = 8;
-    float most = NOT_ALLOWED;
-    for (int at = begin; at < end; at += 128 * BATCH) {
-      float4 raw[BATCH];
-#pragma unroll
-      for (int step = 0; step < BATCH; ++step) {
-        raw[step] = {};
-        if (at + 128 * step < end) raw[step] = raw4(p, slice, at + 128 * step + threadIdx.x % 32 * 4);
-      }
-#pragma unroll
-      for (int step = 0; step < BATCH; ++step) {
-        if (at + 128 * step >= end) break;
-        int i = at + 128 * step + threadIdx.x % 32 * 4;
-        float4 x = finished4(p, slice, i, raw[step]);
-        most = fmaxf(most, fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)));
-        if (RESIDENT || i < p.resident) *reinterpret_cast<float4*>(resident + i) = x;
-      }
-    }
-    return most;
   }
 
   // Calls `f(i, x)` for each four tokens of this thread, x from `i` of the slice on.
@@ -145,16 +130,42 @@ struct Row {
   }
   void read(int i, float (&x)[4]) const {
     float4 all;
-    if (RESIDENT || i < p.resident)
+    if (RESIDENT)
       all = *reinterpret_cast<const float4*>(resident + i);
     else
       all = finished4(p, slice, i, raw4(p, slice, i));
     x[0] = all.x, x[1] = all.y, x[2] = all.z, x[3] = all.w;
-    if (settled) {
+    settle4(x);
+  }
+  // Reads a block of the slice from memory, all of it at once, and keeps it if shared memory holds the slice.
+  void load_block(int at, float (&x)[STEPS][4]) const {
+    float4 raw[STEPS];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) x[j] = x[j] == lang::F32_INFINITY ? (FROM_PROBS ? 1.f : 0.f) : NO_MASS;
+    for (int step = 0; step < STEPS; ++step) raw[step] = raw4(p, slice, at + step * 128 + threadIdx.x % 32 * 4);
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+      int i = at + step * 128 + threadIdx.x % 32 * 4;
+      float4 y = finished4(p, slice, i, raw[step]);
+      if (RESIDENT) *reinterpret_cast<float4*>(resident + i) = y;
+      x[step][0] = y.x, x[step][1] = y.y, x[step][2] = y.z, x[step][3] = y.w;
+      settle4(x[step]);
     }
   }
+  // Reads it again.
+  void read_block(int at, float (&x)[STEPS][4]) const {
+    if constexpr (RESIDENT) {
+#pragma unroll
+      for (int step = 0; step < STEPS; ++step) read(at + step * 128 + threadIdx.x % 32 * 4, x[step]);
+    } else {
+      load_block(at, x);
+    }
+  }
+  void settle4(float* x) const {
+    if (!settled) return;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) x[j] = x[j] == lang::F32_INFINITY ? (FROM_PROBS ? 1.f : 0.f) : NO_MASS;
+  }
+  int blocks() const { return (slice.count + BLOCK_TOKENS - 1) / BLOCK_TOKENS; }
 
   // Takes the greatest value of the row. Whether a token can be drawn.
   bool settle(float most) {

@@ -2,12 +2,15 @@
 // token, by a cluster of CTAs. attn-core/src/sampling is the CPU reference, with the same bits. Grid: rows *
 // CLUSTER_CTAS.
 //
-// The row is read from memory once and stays in shared memory, as far as it fits.
+// The first read of the row finds the likeliest token and the masses of blocks. The row stays in shared memory, as far as
+// it fits; else what comes next reads parts of it again.
 #pragma once
+#include "sampling/candidates.cuh"
 #include "sampling/draw.cuh"
+#include "sampling/list.cuh"
 
 // What is looked for in the order of the row, one after the other.
-enum Stage { TOP_N, GREEDY, TOP_K, TOP_P, DRAW };
+enum Stage { TOP_K, TOP_P, DRAW };
 
 template <int THREADS, bool RESIDENT>
 struct Sampler {
@@ -19,7 +22,8 @@ struct Sampler {
   Sampler(const SampleParams& params, SampleShared& s, int source)
       : p(params),
         team(s),
-        row(p, reinterpret_cast<float*>(&s + 1), blockIdx.x / CLUSTER_CTAS, source, static_cast<int>(team.rank)) {}
+        row(p, reinterpret_cast<unsigned char*>(&s + 1), blockIdx.x / CLUSTER_CTAS, source,
+            static_cast<int>(team.rank)) {}
 
   void run(bool exists) {
     int number = row.slice.row;
@@ -27,92 +31,153 @@ struct Sampler {
     float temperature = of_row(p.temperature, number, p.all_temperature);
     lang::sampling::Temper temper = lang::sampling::temper(temperature);
     row.to_log2 = temper.to_log2;
-    float most = exists ? row.load() : NOT_ALLOWED;
+    Blocks<THREADS, RowOf> blocks(team, row);
+    float most = exists ? blocks.weigh(true) : NOT_ALLOWED;
     bool possible = row.settle(value_of(team.cluster_greatest(team.greatest(key_of(most)))));
-    int id = -1;
-    float log_prob = NOT_ALLOWED;
-    Cut cut{NO_MASS, -1};
-    u64 kept = 0, all = 0;
+    Token drawn{-1, NOT_ALLOWED};
+    Cut cut{NO_MASS, ALL_IDS};
+    u64 all = 0, kept = 0;
     if (possible) {
-      cut = keep(most, temper.greedy && !FROM_PROBS, temperature, all);
-      Walker<THREADS, RowOf> walker(team, row);
-      bool needs_all = ((p.log_probs && !p.of_kept) || p.top_ids) && !all;
-#pragma unroll 1
-      for (int pass = needs_all ? 0 : 1; pass < 2; ++pass) {
-        kept = walker.sum({pass == 0 ? Cut{NO_MASS, ALL_IDS} : cut, false});
-        if (pass == 0) all = kept;
-      }
-      if (p.ids && kept) {
-        u64 random = lang::random::bits64(of_row(p.seeds, number, p.all_seeds), static_cast<u64>(position), 0u);
-        Found found = walker.find({cut, false}, lang::sampling::mulhi(random, kept));
-        id = found.id;
-        log_prob = row.log_prob(found.value, temper.inverse, p.of_kept ? kept : all);
-      }
+      if (row.settled) most = blocks.weigh(true);
+      all = blocks.sum();
+      if (p.top_ids) top(most, temper.inverse, all);
+      Filters filters(p, number, temper.greedy && !FROM_PROBS);
+      if (!FROM_PROBS) filters.least = lang::sampling::min_p_logit(filters.min_p, temperature, row.greatest);
+      if (FROM_PROBS) filters.least = fminf(filters.min_p, 1.f) * row.greatest;
+      bool keeps = p.kept || (p.log_probs && p.of_kept);
+      if (filters.greedy || filters.top_k > 0 || keeps) cut = keep(most, filters, all);
+      kept = all;
+      if (keeps && filters.any()) kept = Walker<THREADS, RowOf>(team, row).sum({cut, false});
+      if (p.ids && kept) drawn = draw(blocks, filters, cut, keeps, static_cast<u64>(position), all);
+    } else if (p.top_ids) {
+      write_top(0, 0.f, 0);
     }
-    if (p.kept) write_kept(cut, kept);
+    if (p.kept) write_kept(possible ? cut : Cut{NO_MASS, -1}, kept);
     cluster_sync();  // counts have been read, and no CTA reads the memory of another
     if (team.rank) return;
-    if (p.top_ids) write_top(possible, temper.inverse, all);
     if (threadIdx.x == 0 && p.ids) {
-      p.ids[number] = id;
+      p.ids[number] = drawn.id;
       p.positions[number] = position + 1;
-      if (p.log_probs) p.log_probs[number] = log_prob;
-      if (p.counts && id >= 0) ++p.counts[static_cast<long long>(number) * p.vocab + id];
+      if (p.log_probs)
+        p.log_probs[number] =
+            drawn.id < 0 ? NOT_ALLOWED : row.log_prob(drawn.value, temper.inverse, p.of_kept ? kept : all);
+      if (p.counts && drawn.id >= 0) ++p.counts[static_cast<long long>(number) * p.vocab + drawn.id];
     }
   }
 
-  // What the filters keep. `all`: the sum of all masses, if it was needed. All selections are one loop, so that their
-  // code is there once.
-  Cut keep(float most, bool greedy, float temperature, u64& all) {
+  struct Filters {
+    int top_k;
+    float top_p, min_p;
+    float least = NO_MASS;  // the least value that min-p keeps
+    bool greedy;
+    Filters(const SampleParams& p, int row, bool of_likeliest)
+        : top_k(of_row(p.top_k, row, p.all_top_k)),
+          top_p(of_row(p.top_p, row, p.all_top_p)),
+          min_p(of_row(p.min_p, row, p.all_min_p)),
+          greedy(of_likeliest) {}
+    bool any() const { return greedy || top_k > 0 || top_p < 1.f || min_p > 0.f; }
+  };
+
+  Token draw(Blocks<THREADS, RowOf>& blocks, const Filters& filters, Cut cut, bool knows, u64 position, u64 all) {
+    if (filters.greedy) return {cut.id, cut.value};
+    u64 seed = of_row(p.seeds, row.slice.row, p.all_seeds);
+    Candidates<THREADS, RowOf> candidates{team, row, blocks};
+    if (filters.top_k <= 0 && filters.any()) {
+      bool top_p = filters.top_p < 1.f;
+      u64 target = top_p ? lang::sampling::share_target(all, filters.top_p) : 0;
+      float least = filters.min_p > 0.f ? filters.least : NOT_ALLOWED;
+      return candidates.accepted(seed, position, all, knows ? &cut : nullptr, top_p, target, least);
+    }
+    if (filters.top_k > 0) all = blocks.sum_of(cut);
+    Token tokens[CANDIDATES];
+    candidates.draw(1, seed, position, 0, all, tokens);
+    return tokens[0];
+  }
+
+  // What the filters keep.
+  Cut keep(float most, const Filters& filters, u64 all) {
+    const Cut whole{NO_MASS, ALL_IDS};
+    if (filters.greedy) return {row.greatest, first_of_likeliest()};
+    Cut cut = whole;
+    unsigned listed = filters.top_k > 0 ? list(most, filters.top_k) : 0;
+    if (listed) {
+      List<THREADS, RowOf> list(team, row);
+      int count = min(static_cast<unsigned>(filters.top_k), listed);
+      if (team.rank == 0) {
+        list.sort(listed);
+        if (team.warp == 0 && filters.top_p < 1.f) {
+          count = list.top_p(count, filters.top_p, p.joint, all);
+          if (team.lane == 0) team.s.found = count;
+        }
+        __syncthreads();
+        if (filters.top_p < 1.f) count = static_cast<int>(team.s.found);
+      }
+      cut = list.cut_of(count);
+    } else {
+      cut = select(most, filters, all);
+    }
+    return filters.min_p > 0.f ? shorter(cut, {filters.least, ALL_IDS}) : cut;
+  }
+
+  // The same of top-k and top-p where a list has no room. Both selections are one loop, so that their code is there once.
+  Cut select(float most, const Filters& filters, u64 all) {
     Selector<THREADS, RowOf> selector(team, row);
-    int top_k = of_row(p.top_k, row.slice.row, p.all_top_k);
-    float top_p = of_row(p.top_p, row.slice.row, p.all_top_p), min_p = of_row(p.min_p, row.slice.row, p.all_min_p);
     const Cut whole{NO_MASS, ALL_IDS};
     Cut cut = whole;
     float floor = NO_MASS;
-    bool limited = false;
 #pragma unroll 1
-    for (int stage = TOP_N; stage < DRAW; ++stage) {
-      int tokens = stage == TOP_N ? p.top_count : top_k;
-      bool counts = stage == TOP_N || stage == TOP_K;
-      bool wanted = counts             ? tokens > 0 && (stage == TOP_N ? p.top_ids != nullptr : !greedy)
-                    : stage == GREEDY ? greedy
-                                      : top_p < 1.f && !greedy;
-      if (!wanted) continue;
-      Prefix prefix{row.greatest, 1, true};  // of a greedy row
-      bool joint = stage == TOP_P && p.joint;
-      if (stage != GREEDY) {
-        float reached = counts && tokens < p.vocab && !row.settled ? selector.bound(most, tokens) : NO_MASS;
-        if (stage == TOP_P && !joint) reached = floor;
-        Target target{counts ? static_cast<u64>(tokens) : 0, top_p};
-        u64 sum;
-        prefix = selector.select(stage == TOP_P && !joint ? cut : whole, reached, counts, target, sum);
-        if (stage == TOP_P && (joint || !limited)) all = sum;
-      }
-      Cut found = whole;
-      if (prefix.found) {
-        found = {prefix.value, ALL_IDS};
-        if (prefix.ties) {
-          Walker<THREADS, RowOf> walker(team, row);
-          Weights weights{found, true};
-          walker.sum(weights);
-          found.id = walker.find(weights, prefix.ties - 1).id;
-        }
-      }
-      if (stage == TOP_N) {
-        gather_top(found);
-      } else {
-        cut = shorter(cut, found);
-        floor = cut.value;
-        limited = limited || prefix.found;
-      }
-    }
-    if (min_p > 0.f && !greedy) {
-      float least = FROM_PROBS ? fminf(min_p, 1.f) * row.greatest
-                               : lang::sampling::min_p_logit(min_p, temperature, row.greatest);
-      cut = shorter(cut, {least, ALL_IDS});
+    for (int stage = TOP_K; stage < DRAW; ++stage) {
+      bool counts = stage == TOP_K;
+      if (!(counts ? filters.top_k > 0 : filters.top_p < 1.f)) continue;
+      bool of_kept = !counts && !p.joint && filters.top_k > 0;
+      Target target{counts ? static_cast<u64>(filters.top_k) : 0, filters.top_p};
+      if (!counts && !of_kept) target.number = lang::sampling::share_target(all, filters.top_p);
+      Cut found = end_of(selector, of_kept ? cut : whole, of_kept ? floor : NO_MASS, counts, target);
+      cut = shorter(cut, found);
+      floor = cut.value;
     }
     return cut;
+  }
+
+  // The end of the prefix whose weights reach `target`.
+  Cut end_of(Selector<THREADS, RowOf>& selector, Cut within, float floor, bool counts, Target target) {
+    u64 sum;
+    Prefix prefix = selector.select(within, floor, counts, target, sum);
+    if (!prefix.found) return {NO_MASS, ALL_IDS};
+    Cut found{prefix.value, ALL_IDS};
+    if (prefix.ties) {
+      Walker<THREADS, RowOf> walker(team, row);
+      Weights weights{found, true};
+      walker.sum(weights);
+      found.id = walker.find(weights, prefix.ties - 1).id;
+    }
+    return found;
+  }
+
+  // Lists at least the `count` likeliest tokens, or all that can be drawn. Returns how many are in the list; 0 if it has
+  // no room.
+  unsigned list(float most, int count) {
+    Selector<THREADS, RowOf> selector(team, row);
+    float bound = selector.bound(most, count);
+    if (count > LIST || (bound == NO_MASS && p.vocab > LIST)) return 0;
+    unsigned listed = List<THREADS, RowOf>(team, row).gather({bound, ALL_IDS});
+    return listed <= LIST ? listed : 0;
+  }
+
+  // The id of the likeliest token.
+  int first_of_likeliest() {
+    unsigned id = ALL_IDS;
+#pragma unroll 1
+    for (int at = row.begin; at < row.end; at += 128) {
+      if (!(row.block_most[at / BLOCK_TOKENS] >= row.greatest)) continue;
+      int i = at + team.lane * 4;
+      float x[4];
+      row.read(i, x);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        if (x[j] == row.greatest) id = min(id, static_cast<unsigned>(row.first + i + j));
+    }
+    return ~team.cluster_greatest(team.greatest(~id));
   }
 
   void write_kept(Cut cut, u64 sum) {
@@ -135,41 +200,26 @@ struct Sampler {
     });
   }
 
-  // Gathers the likeliest tokens in the first CTA.
-  void gather_top(Cut cut) {
-    SampleShared& s = team.s;
-    if (threadIdx.x == 0) s.top_count = 0;
-    cluster_sync();
-    SampleShared& leader = *of_cta(&s, 0);
-    row.each([&](int i, const float(&x)[4]) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (!cut.has(x[j], row.first + i + j) || !row.mass(x[j])) continue;
-        unsigned index = atomicAdd(&leader.top_count, 1u);
-        if (index >= MAX_TOP) continue;
-        leader.top_values[index] = x[j];
-        leader.top_ids[index] = row.first + i + j;
-      }
-    });
+  // Writes the likeliest tokens.
+  void top(float most, float inverse, u64 all) {
+    unsigned listed = list(most, p.top_count);
+    List<THREADS, RowOf> list(team, row);
+    if (!listed) {
+      Selector<THREADS, RowOf> selector(team, row);
+      listed = list.gather(end_of(selector, {NO_MASS, ALL_IDS}, NO_MASS, true, {static_cast<u64>(p.top_count), 0.f}));
+    }
+    if (team.rank == 0) list.sort(listed);
+    write_top(listed, inverse, all);
+    cluster_sync();  // before the list is another's
   }
-
-  // Ranks and writes them. A barrier of the cluster is between.
-  void write_top(bool possible, float inverse, u64 sum) {
-    SampleShared& s = team.s;
-    int count = possible ? min(s.top_count, static_cast<unsigned>(MAX_TOP)) : 0u;
+  void write_top(int count, float inverse, u64 sum) {
+    if (team.rank) return;
+    List<THREADS, RowOf> list(team, row);
     long long at = static_cast<long long>(row.slice.row) * p.top_count;
     for (int i = threadIdx.x; i < p.top_count; i += THREADS) {
-      int index = i, id = -1;
-      float log_prob = NOT_ALLOWED;
-      if (i < count) {
-        float x = s.top_values[i];
-        id = s.top_ids[i], index = 0;
-        for (int j = 0; j < count; ++j)
-          index += s.top_values[j] > x || (s.top_values[j] == x && s.top_ids[j] < id);
-        log_prob = row.log_prob(x, inverse, sum);
-      }
-      p.top_ids[at + index] = id;
-      p.top_log_probs[at + index] = log_prob;
+      bool has = i < count && row.mass(list.values[i]);
+      p.top_ids[at + i] = has ? list.ids[i] : -1;
+      p.top_log_probs[at + i] = has ? row.log_prob(list.values[i], inverse, sum) : NOT_ALLOWED;
     }
   }
 };
@@ -197,8 +247,8 @@ extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_MANY, 3)
     attn_sample_many(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_MANY, true>(p);
 }
-// For slices that shared memory does not hold.
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_LARGE, 1)
+// For rows that fill the device, and for slices that shared memory does not hold.
+extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_LARGE, 4)
     attn_sample_large(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_LARGE, false>(p);
 }

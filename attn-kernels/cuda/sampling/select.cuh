@@ -78,12 +78,7 @@ struct Selector {
     u64 mine = 0;
 #pragma unroll 4
     for (int i = 0; i < OF_LANE; ++i) mine += s.merged[team.lane * OF_LANE + i];
-    u64 through = mine;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      u64 other = __shfl_up_sync(0xffffffffu, through, step);
-      if (team.lane >= step) through += other;
-    }
+    u64 through = warp_through(mine, team.lane);
     u64 share = __shfl_sync(0xffffffffu, through, 31);
     const u64* shares = team.tell(share);
     u64 here = before;
@@ -125,16 +120,17 @@ struct Selector {
     return at;
   }
 
-  // A bound that at least `k` values reach: the k-th of the maxima of groups of threads, in the best CTA. `most`: the
-  // greatest value of this thread.
+  // A bound that at least `k` values reach: the k-th of the maxima of groups of threads in the best CTA, or what every
+  // CTA has its share of. `most`: the greatest value of this thread.
   float bound(float most, int k) {
     constexpr int GROUPS = THREADS < 256 ? THREADS : 256, LANES = THREADS / GROUPS;
-    if (k > GROUPS) return NO_MASS;
+    int share = (k + CLUSTER_CTAS - 1) / CLUSTER_CTAS;
+    if (share > GROUPS) return NO_MASS;
     unsigned key = key_of(most);
 #pragma unroll
     for (int step = 1; step < LANES; step *= 2) key = max(key, __shfl_xor_sync(0xffffffffu, key, step));
     if (threadIdx.x % LANES == 0) s.maxima[threadIdx.x / LANES] = key;
-    if (threadIdx.x == 0) s.bound = 0xffffffffu;
+    if (threadIdx.x == 0) s.bound[0] = s.bound[1] = 0xffffffffu;
     __syncthreads();
     if (threadIdx.x < GROUPS) {
       key = s.maxima[threadIdx.x];
@@ -144,10 +140,19 @@ struct Selector {
         uint4 four = *reinterpret_cast<const uint4*>(s.maxima + i);
         greater += (four.x > key) + (four.y > key) + (four.z > key) + (four.w > key);
       }
-      if (greater < k) atomicMin(&s.bound, key);
+      if (greater < k) atomicMin(&s.bound[0], key);
+      if (greater < share) atomicMin(&s.bound[1], key);
     }
     __syncthreads();
-    return fmaxf(value_of(team.cluster_greatest(s.bound)), NO_MASS);
+    u64 bounds[2] = {k > GROUPS ? 0 : s.bound[0], s.bound[1]};
+    const u64* all = team.tell(bounds);
+    unsigned best = 0, of_all = 0xffffffffu;
+#pragma unroll
+    for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
+      best = max(best, static_cast<unsigned>(all[cta]));
+      of_all = min(of_all, static_cast<unsigned>(all[CLUSTER_CTAS + cta]));
+    }
+    return fmaxf(value_of(max(best, of_all)), NO_MASS);
   }
 
   // The least or the greatest key of a coarse bin.

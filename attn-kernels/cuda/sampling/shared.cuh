@@ -11,27 +11,39 @@ constexpr int BINS = 1024;
 // Bins that a CTA merges, of those of its cluster.
 constexpr int BIN_SHARE = BINS / CLUSTER_CTAS;
 constexpr int MAX_WARPS = 32;
-constexpr int MAX_TOP = 64;
+// Tokens that a list takes.
+constexpr int LIST = BINS;
 
 struct __align__(16) SampleShared {
-  // Sums of 64 bits in two words: shared memory adds 32 bits at a time.
+  // Sums of 64 bits in two words: shared memory adds 32 bits at a time. Else, in the first CTA, a list of likely tokens:
+  // their values, and their ids.
   unsigned low[BINS], high[BINS];
   u64 merged[BIN_SHARE];
   unsigned maxima[256];
   // What each CTA tells all others; two, so that the next is written while this one is read.
-  u64 told[2][2][CLUSTER_CTAS];
-  u64 of_warp[2][MAX_WARPS];
+  u64 told[2][CANDIDATES][CLUSTER_CTAS];
+  u64 of_warp[2][CANDIDATES][MAX_WARPS];
   // Masses of the warps' segments of tokens.
   u64 segment[MAX_WARPS];
   u64 crossing[3];
-  // The likeliest tokens, in the first CTA.
-  float top_values[MAX_TOP];
-  int top_ids[MAX_TOP];
-  unsigned bound, top_count;
+  // Drawn tokens and their values, and the masses of their blocks' tokens that are before them in the order of the row.
+  u64 candidates[CANDIDATES], before[CANDIDATES];
+  unsigned bound[2], list_count, pad;
   u64 found;
 };
 
 static_assert(sizeof(SampleShared) == SAMPLE_SHARED_BYTES, "sampling_abi.rs and the template agree");
+
+// Sums up to each lane.
+template <class T>
+inline T warp_through(T x, int lane) {
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    T other = __shfl_up_sync(0xffffffffu, x, step);
+    if (lane >= step) x += other;
+  }
+  return x;
+}
 
 // Threads of a CTA that exchange values. All of them call each function.
 template <int THREADS>
@@ -51,18 +63,23 @@ struct Team {
     return x;
   }
 
-  // The sum over the CTA; in every thread.
-  u64 sum(u64 mine) {
-    u64* all = s.of_warp[buffer ^= 1];
-    mine = warp_sum(mine);
-    if (lane == 0) all[warp] = mine;
+  // The sums over the CTA, in place; in every thread.
+  template <int COUNT>
+  void sums(u64 (&mine)[COUNT]) {
+    buffer ^= 1;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      mine[i] = warp_sum(mine[i]);
+      if (lane == 0) s.of_warp[buffer][i][warp] = mine[i];
+    }
     __syncthreads();
-    return warp_sum(lane < WARPS ? all[lane] : 0);
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) mine[i] = warp_sum(lane < WARPS ? s.of_warp[buffer][i][lane] : 0);
   }
 
   // The greatest over the CTA; in every thread.
   unsigned greatest(unsigned mine) {
-    u64* all = s.of_warp[buffer ^= 1];
+    u64* all = s.of_warp[buffer ^= 1][0];
     mine = warp_greatest(mine);
     if (lane == 0) all[warp] = mine;
     __syncthreads();
@@ -74,17 +91,22 @@ struct Team {
     return x;
   }
 
-  // Tells all CTAs of the cluster two numbers, which every thread has. Returns those of all CTAs, by their ranks: first
-  // all first numbers. They stay until the next but one call.
-  const u64* tell(u64 first, u64 second = 0) {
+  // Tells all CTAs of the cluster numbers, which every thread has. Returns those of all CTAs: all first numbers, by
+  // ranks, then all second ones. They stay until the next but one call.
+  template <int COUNT>
+  const u64* tell(const u64 (&numbers)[COUNT]) {
     round ^= 1;
     if (threadIdx.x < CLUSTER_CTAS) {
       u64* to = of_cta(&s.told[round][0][rank], threadIdx.x);
-      to[0] = first;
-      to[CLUSTER_CTAS] = second;
+#pragma unroll
+      for (int i = 0; i < COUNT; ++i) to[i * CLUSTER_CTAS] = numbers[i];
     }
     cluster_sync();
     return s.told[round][0];
+  }
+  const u64* tell(u64 number) {
+    u64 numbers[1] = {number};
+    return tell(numbers);
   }
 
   unsigned cluster_greatest(unsigned mine) {

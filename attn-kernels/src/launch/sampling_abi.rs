@@ -1,18 +1,28 @@
 //! The parameters of sampling. CUDA has these structs from here.
 
+use attn_core::sampling::{BLOCK_TOKENS, CANDIDATES};
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
-/// Threads of a CTA that samples: where rows are few, where they are many, and where shared memory does not hold them.
-pub const SAMPLE_THREADS: [u32; 3] = [512, 256, 512];
+/// Threads of a CTA that samples: where rows are few, where they are many, and where they are read again.
+pub const SAMPLE_THREADS: [u32; 3] = [512, 256, 256];
 /// CTAs of a cluster that samples a row, where GPUs have clusters.
 pub const SAMPLE_CLUSTER: u32 = 8;
 
-/// Bytes of shared memory before the tokens of a CTA, in a cluster of `ctas`: `sizeof(SampleShared)`.
+/// Bytes of shared memory before the blocks of a CTA, in a cluster of `ctas`: `sizeof(SampleShared)`.
 #[must_use]
 pub const fn sample_shared_bytes(ctas: u32) -> u32 {
-    let bins = 1024;
-    (2 * 4 * bins + 8 * bins / ctas + 32 * ctas + 3 * 8 * 32 + 3 * 8 + 4 * 256 + 8 * 64 + 16).next_multiple_of(16)
+    let (bins, candidates) = (1024, CANDIDATES as u32);
+    let cluster = 8 * bins / ctas + 2 * 8 * candidates * ctas;
+    let of_warps = 8 * 32 * (2 * candidates + 1);
+    (2 * 4 * bins + cluster + 4 * 256 + of_warps + 3 * 8 + 2 * 8 * candidates + 4 * 4 + 8).next_multiple_of(16)
+}
+
+/// Bytes of shared memory of a CTA that has a slice of a row: with its tokens, or without.
+#[must_use]
+pub const fn sample_smem(ctas: u32, slice: u32, resident: bool) -> u32 {
+    let tokens = if resident { 4 * slice } else { 0 };
+    sample_shared_bytes(ctas) + (12 * (slice / BLOCK_TOKENS as u32)).next_multiple_of(16) + tokens
 }
 
 /// The parameters of sampling. Arrays of rows may be null: then all rows have the value beside them.
@@ -80,10 +90,8 @@ pub struct SampleParams {
     pub top_count: i32,
     pub sources: i32,
     pub vocab: i32,
-    /// Tokens of a CTA, a multiple of 128.
+    /// Tokens of a CTA, a multiple of [`BLOCK_TOKENS`].
     pub slice: i32,
-    /// How many of them are in shared memory, a multiple of 128.
-    pub resident: i32,
     /// Whether penalties change logits by `counts`.
     pub penalties: i32,
     /// Top-k and top-p both look at the whole distribution.
@@ -98,5 +106,4 @@ pub struct SampleParams {
     pub counts_wide: i32,
     /// The same of `kept`.
     pub kept_wide: i32,
-    pub pad: i32,
 }

@@ -1,7 +1,11 @@
 //! Ops around attention. Each op has one translation unit per combination of element types; only appends through
 //! transforms depend on a variant.
 
-use attn_core::{dtype::Dtype, expr::Variant, sampling::Source};
+use attn_core::{
+    dtype::Dtype,
+    expr::Variant,
+    sampling::{BLOCK_TOKENS, CANDIDATES, DRAWS_OF_CANDIDATE, Source},
+};
 
 use super::{
     SpliceError, Unit,
@@ -184,7 +188,8 @@ fn sample_block(from: Dtype, source: Source, cluster: bool) -> String {
     format!(
         "#define CLUSTER_SIZE {ctas}\nconstexpr int CLUSTER_CTAS = CLUSTER_SIZE;\nconstexpr int SAMPLE_FEW = {few};\n\
          constexpr int SAMPLE_MANY = {many};\nconstexpr int SAMPLE_LARGE = {large};\n\
-         constexpr int SAMPLE_SHARED_BYTES = {};\n\
+         constexpr int SAMPLE_SHARED_BYTES = {};\nconstexpr int BLOCK_TOKENS = {BLOCK_TOKENS};\n\
+         constexpr int CANDIDATES = {CANDIDATES};\nconstexpr unsigned DRAWS_OF_CANDIDATE = {DRAWS_OF_CANDIDATE};\n\
          constexpr bool FROM_PROBS = {};\nusing SampleElem = {};\n",
         sample_shared_bytes(ctas),
         source == Source::Probs,

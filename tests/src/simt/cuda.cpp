@@ -34,6 +34,7 @@ inline unsigned __float_as_uint(float x) { return of_word<unsigned>(to_word(x));
 inline int __float_as_int(float x) { return of_word<int>(to_word(x)); }
 inline float __uint_as_float(unsigned x) { return of_word<float>(x); }
 inline float __int_as_float(int x) { return of_word<float>(static_cast<unsigned>(x)); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(unsigned x) { return __builtin_ffs(static_cast<int>(x)); }
 
 // Memory of the CTA. Shared addresses count from its beginning.

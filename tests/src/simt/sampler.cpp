@@ -1,10 +1,10 @@
 // Runs the sampling kernel on a grid: one CTA after the other, with poisoned shared memory. The kernel
-// depends on whether all tokens of a row are in it.
-extern "C" void sample(const SampleParams* p, int rows, unsigned bytes, unsigned seed) {
+// depends on whether a row is in it.
+extern "C" void sample(const SampleParams* p, int rows, unsigned bytes, bool holds, unsigned seed) {
   auto resident = [](void* argument) { attn_sample_many(*static_cast<const SampleParams*>(argument)); };
   auto large = [](void* argument) { attn_sample_large(*static_cast<const SampleParams*>(argument)); };
-  void (*thread)(void*) = p->resident == p->slice ? +resident : +large;
-  int threads = p->resident == p->slice ? SAMPLE_MANY : SAMPLE_LARGE;
+  void (*thread)(void*) = holds ? +resident : +large;
+  int threads = holds ? SAMPLE_MANY : SAMPLE_LARGE;
   for (int row = 0; row < rows; ++row) {
     std::memset(shared_memory, 0xff, sizeof shared_memory);
     blockIdx.x = row;

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use attn::{dtype::Dtype, sampling::Source};
+use attn::{
+    dtype::Dtype,
+    sampling::{BLOCK_TOKENS, Source},
+};
 use attn_kernels::{
-    launch::{SAMPLE_THREADS, SampleParams, sample_shared_bytes},
+    launch::{SAMPLE_THREADS, SampleParams, sample_smem},
     splice::{Op, OpSource},
 };
 use libloading::Library;
@@ -41,19 +44,18 @@ impl HostSampler {
         HostSampler { library: library(folder, &text.concat()) }
     }
 
-    /// Samples `rows` rows, of whose tokens shared memory holds `resident`. The order of threads is random.
+    /// Samples `rows` rows, which shared memory holds if `resident`. The order of threads is random.
     ///
     /// # Panics
     /// The kernel writes beyond its shared memory.
-    pub fn run(&self, params: &SampleParams, rows: usize, resident: usize, seed: u32) {
-        let slice = (params.vocab as usize).next_multiple_of(128);
-        let resident = resident.min(slice) / 128 * 128;
-        let params = SampleParams { slice: slice as i32, resident: resident as i32, ..*params };
-        let bytes = sample_shared_bytes(1) + 4 * resident as u32;
-        type Sample = unsafe extern "C" fn(*const SampleParams, i32, u32, u32);
+    pub fn run(&self, params: &SampleParams, rows: usize, resident: bool, seed: u32) {
+        let slice = (params.vocab as usize).next_multiple_of(BLOCK_TOKENS) as i32;
+        let params = SampleParams { slice, ..*params };
+        let bytes = sample_smem(1, slice as u32, resident);
+        type Sample = unsafe extern "C" fn(*const SampleParams, i32, u32, bool, u32);
         // SAFETY: sampler.cpp defines it with this signature.
         let function = unsafe { self.library.get::<Sample>(b"sample") }.expect("the harness has it");
         // SAFETY: every array is as long as the parameters say, and lives until the call returns.
-        unsafe { function(&raw const params, rows as i32, bytes, seed) };
+        unsafe { function(&raw const params, rows as i32, bytes, resident, seed) };
     }
 }

@@ -7,7 +7,7 @@ pub(super) use device::{DRAW, RESIDUAL, TEST, coin, reaches};
 #[allow(unreachable_pub)] // private to sampling
 #[attn_macros::device_mod(namespace = "lang::verify", include = "lang/types.cuh")]
 mod device {
-    /// The random number of a position that draws a token, as sampling without drafts does.
+    /// The random number of a position that draws the token after the drafts.
     pub const DRAW: u32 = 0;
     /// The one that tests drafts.
     pub const TEST: u32 = 1;

@@ -3,7 +3,7 @@
 use attn_core::{
     dtype::Dtype,
     ops::{Array, ArrayMut},
-    sampling::{FilterOrder, Keep, LogProbs, SampleOut, SamplingParams, Source, check},
+    sampling::{BLOCK_TOKENS, FilterOrder, Keep, LogProbs, SampleOut, SamplingParams, Source, check},
     tensor::{TensorMut, TensorRef},
 };
 
@@ -19,11 +19,11 @@ use crate::{
         order::{Used, order},
         uses::Access::{Read, Write},
     },
-    launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes},
+    launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_smem},
 };
 
-/// Tokens that a warp takes at a time: `resident` and `slice` are multiples of it.
-const STEP: u32 = 128;
+/// Tokens that a warp takes at a time: `slice` is a multiple of it.
+const BLOCK: u32 = BLOCK_TOKENS as u32;
 
 /// As [`attn_core::sampling::sample()`]. A row of `indices` out of range gives id -1.
 ///
@@ -158,7 +158,7 @@ fn launch(
 ) -> Result<(), CudaError> {
     let device = stream.device();
     let shape = Shape::of(device, sizes);
-    (kernel.slice, kernel.resident) = (shape.slice as i32, shape.resident as i32);
+    kernel.slice = shape.slice as i32;
     let _current = device.make_current()?;
     let op = Op::Sample { from: tensor.dtype(), source, cluster: shape.ctas > 1 };
     let function = module::kernel(stream, op, shape.kernel)?;
@@ -191,8 +191,6 @@ struct Shape {
     ctas: u32,
     /// Tokens of a CTA.
     slice: u32,
-    /// How many of them shared memory holds.
-    resident: u32,
     /// Bytes of shared memory.
     smem: u32,
     /// Which of the kernels.
@@ -205,18 +203,17 @@ impl Shape {
     }
 
     fn on(clusters: bool, max_smem: u32, multiprocessors: u32, sizes: check::Sizes) -> Self {
-        let ctas = if clusters && sizes.vocab > CTA_VOCAB { SAMPLE_CLUSTER } else { 1 };
-        let slice = (sizes.vocab as u32).div_ceil(ctas).next_multiple_of(STEP);
-        let shared = sample_shared_bytes(ctas);
-        let resident = slice.min((max_smem - shared) / 4 / STEP * STEP);
-        // many threads a row hide latency until rows fill the device
-        let few = sizes.rows as u64 * u64::from(ctas) <= 2 * u64::from(multiprocessors);
-        let kernel = match (resident == slice, few) {
-            (true, true) => 0,
-            (true, false) => 1,
-            (false, _) => 2,
-        };
-        Shape { ctas, slice, resident, smem: shared + 4 * resident, kernel }
+        // a row alone in its CTA is read at the speed of memory where rows fill the device
+        let fills = sizes.rows >= multiprocessors as usize;
+        let ctas = if clusters && sizes.vocab > CTA_VOCAB && !fills { SAMPLE_CLUSTER } else { 1 };
+        let slice = (sizes.vocab as u32).div_ceil(ctas).next_multiple_of(BLOCK);
+        let smem = sample_smem(ctas, slice, true);
+        if (sizes.vocab <= CTA_VOCAB || ctas > 1) && smem <= max_smem {
+            // many threads a row hide latency until rows fill the device
+            let few = sizes.rows as u64 * u64::from(ctas) <= 2 * u64::from(multiprocessors);
+            return Shape { ctas, slice, smem, kernel: usize::from(!few) };
+        }
+        Shape { ctas, slice, smem: sample_smem(ctas, slice, false), kernel: 2 }
     }
 }
 
@@ -229,15 +226,19 @@ mod tests {
         let on = |clusters, smem: u32, rows, vocab| {
             Shape::on(clusters, smem * 1024, 132, check::Sizes { sources: rows, rows, vocab })
         };
-        let large = on(true, 227, 512, 128_256);
-        assert_eq!((large.ctas, large.slice, large.resident, large.kernel), (8, 16_128, 16_128, 1));
+        let some = on(true, 227, 64, 128_256);
+        assert_eq!((some.ctas, some.slice, some.kernel), (8, 16_384, 1));
         // three CTAs an SM, each of which the driver adds 1 KiB to
-        assert!(3 * (large.smem + 1024) <= 228 * 1024);
+        assert!(3 * (some.smem + 1024) <= 228 * 1024);
         assert_eq!(on(true, 227, 1, 128_256).kernel, 0);
-        assert_eq!(on(true, 227, 1, 111), Shape { ctas: 1, slice: 128, resident: 128, smem: 19_280, kernel: 0 });
-        let small = on(false, 64, 512, 128_256);
-        assert_eq!((small.ctas, small.slice, small.resident, small.kernel), (1, 128_256, 11_648, 2));
-        assert!(small.smem <= 64 * 1024);
+        let many = on(true, 227, 512, 128_256);
+        assert_eq!((many.ctas, many.slice, many.kernel), (1, 128_512, 2));
+        assert!(4 * (many.smem + 1024) <= 228 * 1024);
+        let small = on(true, 227, 1, 111);
+        assert_eq!((small.ctas, small.slice, small.kernel), (1, 512, 0));
+        let old = on(false, 64, 512, 600_001);
+        assert_eq!((old.ctas, old.kernel), (1, 2));
+        assert!(old.smem <= 64 * 1024);
         assert_eq!(on(false, 64, 1, 0).slice, 0);
     }
 }
