@@ -13,7 +13,7 @@ use super::{
 use crate::random;
 
 /// Tokens that rejection draws at a time.
-pub const CANDIDATES: usize = 4;
+pub const CANDIDATES: usize = 16;
 
 /// Random numbers of a position from candidate to candidate. Those between are for
 /// [verification](super::verify_chain).

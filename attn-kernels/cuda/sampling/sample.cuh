@@ -10,7 +10,7 @@
 #include "sampling/list.cuh"
 
 // What is looked for in the order of the row, one after the other.
-enum Stage { TOP_K, TOP_P, DRAW };
+enum Stage { TOP_N, TOP_K, TOP_P, DRAW };
 
 template <int THREADS, bool RESIDENT>
 struct Sampler {
@@ -32,27 +32,32 @@ struct Sampler {
     lang::sampling::Temper temper = lang::sampling::temper(temperature);
     row.to_log2 = temper.to_log2;
     Blocks<THREADS, RowOf> blocks(team, row);
-    float most = exists ? blocks.weigh(true) : NOT_ALLOWED;
-    bool possible = row.settle(value_of(team.cluster_greatest(team.greatest(key_of(most)))));
+    float most = NOT_ALLOWED;
+    bool possible = false, again;
+#pragma unroll 1
+    do {
+      again = row.settled;
+      if (exists) most = blocks.weigh(true);
+      unsigned greatest = team.cluster_greatest(team.greatest(key_of(most)));
+      if (!again) possible = row.settle(value_of(greatest));
+    } while (row.settled && !again);
     Token drawn{-1, NOT_ALLOWED};
-    Cut cut{NO_MASS, ALL_IDS};
+    Cut cut{NO_MASS, possible ? ALL_IDS : -1};
     u64 all = 0, kept = 0;
     if (possible) {
-      if (row.settled) most = blocks.weigh(true);
       all = blocks.sum();
-      if (p.top_ids) top(most, temper.inverse, all);
       Filters filters(p, number, temper.greedy && !FROM_PROBS);
-      if (!FROM_PROBS) filters.least = lang::sampling::min_p_logit(filters.min_p, temperature, row.greatest);
-      if (FROM_PROBS) filters.least = fminf(filters.min_p, 1.f) * row.greatest;
+      filters.least = FROM_PROBS ? fminf(filters.min_p, 1.f) * row.greatest
+                                 : lang::sampling::min_p_logit(filters.min_p, temperature, row.greatest);
       bool keeps = p.kept || (p.log_probs && p.of_kept);
-      if (filters.greedy || filters.top_k > 0 || keeps) cut = keep(most, filters, all);
+      cut = keep(most, filters, keeps, temper.inverse, all);
       kept = all;
       if (keeps && filters.any()) kept = Walker<THREADS, RowOf>(team, row).sum({cut, false});
       if (p.ids && kept) drawn = draw(blocks, filters, cut, keeps, static_cast<u64>(position), all);
     } else if (p.top_ids) {
       write_top(0, 0.f, 0);
     }
-    if (p.kept) write_kept(possible ? cut : Cut{NO_MASS, -1}, kept);
+    if (p.kept) write_kept(cut, kept);
     cluster_sync();  // counts have been read, and no CTA reads the memory of another
     if (team.rank) return;
     if (threadIdx.x == 0 && p.ids) {
@@ -80,63 +85,68 @@ struct Sampler {
 
   Token draw(Blocks<THREADS, RowOf>& blocks, const Filters& filters, Cut cut, bool knows, u64 position, u64 all) {
     if (filters.greedy) return {cut.id, cut.value};
-    u64 seed = of_row(p.seeds, row.slice.row, p.all_seeds);
+    bool rejects = filters.top_k <= 0 && filters.any();
     Candidates<THREADS, RowOf> candidates{team, row, blocks};
-    if (filters.top_k <= 0 && filters.any()) {
-      bool top_p = filters.top_p < 1.f;
-      u64 target = top_p ? lang::sampling::share_target(all, filters.top_p) : 0;
-      float least = filters.min_p > 0.f ? filters.least : NOT_ALLOWED;
-      return candidates.accepted(seed, position, all, knows ? &cut : nullptr, top_p, target, least);
-    }
-    if (filters.top_k > 0) all = blocks.sum_of(cut);
-    Token tokens[CANDIDATES];
-    candidates.draw(1, seed, position, 0, all, tokens);
-    return tokens[0];
+    u64 target = rejects && !knows && filters.top_p < 1.f ? lang::sampling::share_target(all, filters.top_p) : 0;
+    float least = rejects && filters.min_p > 0.f ? filters.least : NOT_ALLOWED;
+    Cut from = rejects ? Cut{NO_MASS, ALL_IDS} : cut;
+    return candidates.draw(rejects ? CANDIDATES : 1, from, filters.top_k > 0 ? 0 : all,
+                           of_row(p.seeds, row.slice.row, p.all_seeds), position, rejects && knows ? &cut : nullptr,
+                           target, least);
   }
 
-  // What the filters keep.
-  Cut keep(float most, const Filters& filters, u64 all) {
-    const Cut whole{NO_MASS, ALL_IDS};
-    if (filters.greedy) return {row.greatest, first_of_likeliest()};
-    Cut cut = whole;
-    unsigned listed = filters.top_k > 0 ? list(most, filters.top_k) : 0;
-    if (listed) {
-      List<THREADS, RowOf> list(team, row);
-      int count = min(static_cast<unsigned>(filters.top_k), listed);
-      if (team.rank == 0) {
-        list.sort(listed);
-        if (team.warp == 0 && filters.top_p < 1.f) {
-          count = list.top_p(count, filters.top_p, p.joint, all);
-          if (team.lane == 0) team.s.found = count;
-        }
-        __syncthreads();
-        if (filters.top_p < 1.f) count = static_cast<int>(team.s.found);
-      }
-      cut = list.cut_of(count);
-    } else {
-      cut = select(most, filters, all);
-    }
-    return filters.min_p > 0.f ? shorter(cut, {filters.least, ALL_IDS}) : cut;
-  }
-
-  // The same of top-k and top-p where a list has no room. Both selections are one loop, so that their code is there once.
-  Cut select(float most, const Filters& filters, u64 all) {
+  // What the filters keep, and the likeliest tokens. Without top-k, top-p is not looked for unless the row `keeps`. All
+  // selections are one loop, so that their code is there once.
+  Cut keep(float most, const Filters& filters, bool keeps, float inverse, u64 all) {
     Selector<THREADS, RowOf> selector(team, row);
+    List<THREADS, RowOf> list(team, row);
     const Cut whole{NO_MASS, ALL_IDS};
     Cut cut = whole;
-    float floor = NO_MASS;
+    bool of_top_k = !filters.greedy && filters.top_k > 0, done = false;
 #pragma unroll 1
-    for (int stage = TOP_K; stage < DRAW; ++stage) {
-      bool counts = stage == TOP_K;
-      if (!(counts ? filters.top_k > 0 : filters.top_p < 1.f)) continue;
-      bool of_kept = !counts && !p.joint && filters.top_k > 0;
-      Target target{counts ? static_cast<u64>(filters.top_k) : 0, filters.top_p};
-      if (!counts && !of_kept) target.number = lang::sampling::share_target(all, filters.top_p);
-      Cut found = end_of(selector, of_kept ? cut : whole, of_kept ? floor : NO_MASS, counts, target);
-      cut = shorter(cut, found);
-      floor = cut.value;
+    for (int stage = TOP_N; stage < DRAW && !done; ++stage) {
+      bool counts = stage != TOP_P;
+      bool wanted = stage == TOP_N   ? p.top_ids != nullptr
+                    : stage == TOP_K ? of_top_k
+                                     : !filters.greedy && filters.top_p < 1.f && (of_top_k || keeps);
+      if (!wanted) continue;
+      int count = stage == TOP_N ? p.top_count : filters.top_k;
+      unsigned listed = 0;
+      if (counts) {
+        float bound = selector.bound(most, count);
+        if (count <= LIST && (bound != NO_MASS || p.vocab <= LIST)) listed = list.gather({bound, ALL_IDS});
+      }
+      if (!listed || listed > LIST) {
+        bool of_kept = !counts && !p.joint && of_top_k;
+        Target target{counts ? static_cast<u64>(count) : 0, filters.top_p};
+        if (!counts && !of_kept) target.number = lang::sampling::share_target(all, filters.top_p);
+        Cut found = end_of(selector, of_kept ? cut : whole, of_kept ? cut.value : NO_MASS, counts, target);
+        if (stage != TOP_N) {
+          cut = shorter(cut, found);
+          continue;
+        }
+        listed = list.gather(found);
+      }
+      if (team.rank == 0) list.sort(listed);
+      if (stage == TOP_N) {
+        write_top(listed, inverse, all);
+        cluster_sync();  // before the list is another's
+      } else {
+        count = min(static_cast<unsigned>(count), listed);
+        if (team.rank == 0 && filters.top_p < 1.f) {
+          if (team.warp == 0) {
+            count = list.top_p(count, filters.top_p, p.joint, all);
+            if (team.lane == 0) team.s.found = count;
+          }
+          __syncthreads();
+          count = static_cast<int>(team.s.found);
+        }
+        cut = list.cut_of(count);
+        done = true;
+      }
     }
-    return cut;
+    if (filters.greedy) return {row.greatest, first_of_likeliest()};
+    return filters.min_p > 0.f && (of_top_k || keeps) ? shorter(cut, {filters.least, ALL_IDS}) : cut;
   }
 
   // The end of the prefix whose weights reach `target`.
@@ -152,16 +162,6 @@ struct Sampler {
       found.id = walker.find(weights, prefix.ties - 1).id;
     }
     return found;
-  }
-
-  // Lists at least the `count` likeliest tokens, or all that can be drawn. Returns how many are in the list; 0 if it has
-  // no room.
-  unsigned list(float most, int count) {
-    Selector<THREADS, RowOf> selector(team, row);
-    float bound = selector.bound(most, count);
-    if (count > LIST || (bound == NO_MASS && p.vocab > LIST)) return 0;
-    unsigned listed = List<THREADS, RowOf>(team, row).gather({bound, ALL_IDS});
-    return listed <= LIST ? listed : 0;
   }
 
   // The id of the likeliest token.
@@ -200,18 +200,7 @@ struct Sampler {
     });
   }
 
-  // Writes the likeliest tokens.
-  void top(float most, float inverse, u64 all) {
-    unsigned listed = list(most, p.top_count);
-    List<THREADS, RowOf> list(team, row);
-    if (!listed) {
-      Selector<THREADS, RowOf> selector(team, row);
-      listed = list.gather(end_of(selector, {NO_MASS, ALL_IDS}, NO_MASS, true, {static_cast<u64>(p.top_count), 0.f}));
-    }
-    if (team.rank == 0) list.sort(listed);
-    write_top(listed, inverse, all);
-    cluster_sync();  // before the list is another's
-  }
+  // Writes the likeliest tokens, of the sorted list.
   void write_top(int count, float inverse, u64 sum) {
     if (team.rank) return;
     List<THREADS, RowOf> list(team, row);
@@ -248,7 +237,7 @@ extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_MANY, 3)
   sample_row<SAMPLE_MANY, true>(p);
 }
 // For rows that fill the device, and for slices that shared memory does not hold.
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_LARGE, 4)
+extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_LARGE, 2)
     attn_sample_large(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_LARGE, false>(p);
 }

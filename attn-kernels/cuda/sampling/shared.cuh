@@ -11,6 +11,8 @@ constexpr int BINS = 1024;
 // Bins that a CTA merges, of those of its cluster.
 constexpr int BIN_SHARE = BINS / CLUSTER_CTAS;
 constexpr int MAX_WARPS = 32;
+// Candidates for which a pass over the row finds the masses before them.
+constexpr int CHECKED = 4;
 // Tokens that a list takes.
 constexpr int LIST = BINS;
 
@@ -21,8 +23,8 @@ struct __align__(16) SampleShared {
   u64 merged[BIN_SHARE];
   unsigned maxima[256];
   // What each CTA tells all others; two, so that the next is written while this one is read.
-  u64 told[2][CANDIDATES][CLUSTER_CTAS];
-  u64 of_warp[2][CANDIDATES][MAX_WARPS];
+  u64 told[2][CHECKED][CLUSTER_CTAS];
+  u64 of_warp[2][CHECKED][MAX_WARPS];
   // Masses of the warps' segments of tokens.
   u64 segment[MAX_WARPS];
   u64 crossing[3];

@@ -5,16 +5,16 @@ use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
 /// Threads of a CTA that samples: where rows are few, where they are many, and where they are read again.
-pub const SAMPLE_THREADS: [u32; 3] = [512, 256, 256];
+pub const SAMPLE_THREADS: [u32; 3] = [512, 256, 512];
 /// CTAs of a cluster that samples a row, where GPUs have clusters.
 pub const SAMPLE_CLUSTER: u32 = 8;
 
 /// Bytes of shared memory before the blocks of a CTA, in a cluster of `ctas`: `sizeof(SampleShared)`.
 #[must_use]
 pub const fn sample_shared_bytes(ctas: u32) -> u32 {
-    let (bins, candidates) = (1024, CANDIDATES as u32);
-    let cluster = 8 * bins / ctas + 2 * 8 * candidates * ctas;
-    let of_warps = 8 * 32 * (2 * candidates + 1);
+    let (bins, candidates, checked) = (1024, CANDIDATES as u32, 4);
+    let cluster = 8 * bins / ctas + 2 * 8 * checked * ctas;
+    let of_warps = 8 * 32 * (2 * checked + 1);
     (2 * 4 * bins + cluster + 4 * 256 + of_warps + 3 * 8 + 2 * 8 * candidates + 4 * 4 + 8).next_multiple_of(16)
 }
 
