@@ -232,7 +232,7 @@ extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_FEW, 1)
     attn_sample_few(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_FEW, true>(p);
 }
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_MANY, 3)
+extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_MANY, 2)
     attn_sample_many(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_MANY, true>(p);
 }
