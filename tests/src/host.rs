@@ -71,7 +71,7 @@ pub fn library(folder: &Path, text: &str) -> Library {
         .arg(&source)
         .output()
         .expect("the compiler runs");
-    assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     // SAFETY: the library was just built from our own text and has no constructors.
     unsafe { Library::new(&library) }.expect("a library")
 }

@@ -1,7 +1,10 @@
 //! Kernels on CUDA cores, compiled for the host: the threads of a CTA are fibers (`simt/fibers.cpp`), and the wrappers
 //! of PTX are replaced (`simt/cuda.cpp`). A run is compared with the f64 reference.
 
+mod check;
 mod compile;
+mod host_text;
+mod judge;
 mod kernel;
 mod run;
 mod sampler;
@@ -10,8 +13,10 @@ mod verifier;
 use std::path::Path;
 
 use attn::expr::Variant;
-use attn_testing::{Case, Distance, case_variant};
+use attn_testing::{Case, case_variant};
 
+pub use check::{check, on};
+pub use judge::Judged;
 pub use kernel::FIBERS;
 use kernel::HostKernel;
 pub use sampler::HostSampler;
@@ -42,12 +47,12 @@ impl HostKernels {
     }
 
     /// Runs the kernels over the inputs of the case, with threads in random order, on a device that holds `ctas` CTAs
-    /// at a time. Returns the distance from the reference.
+    /// at a time, and compares the result with the reference.
     ///
     /// # Panics
     /// The case cannot be planned.
     #[must_use]
-    pub fn run(&self, case: &Case, ctas: u32, seed: u32) -> Distance {
+    pub fn run(&self, case: &Case, ctas: u32, seed: u32) -> Judged {
         run::run(case, &self.variant, &self.branches, ctas, seed)
     }
 }

@@ -5,7 +5,7 @@ use attn_kernels::kernel_traits::KernelTraits;
 use libloading::Library;
 
 /// The fibers of a CTA.
-pub const FIBERS: &str = include_str!("fibers.cpp");
+pub const FIBERS: &str = concat!(include_str!("context.cpp"), include_str!("fibers.cpp"));
 
 /// The kernel of one branch of a variant.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ inline void check_shared_memory(const char* kernel, unsigned bytes) {
 
 // Defines a function that runs a kernel on a grid: one CTA after the other, with poisoned shared memory.
 #define LAUNCH(NAME, KERNEL, PARAMS, COUNT, SMEM)                                                             \
-  extern "C" void NAME(const PARAMS* p, const Variant* variant, int ctas_x, int ctas_y, unsigned seed) {      \
+  EXPORT void NAME(const PARAMS* p, const Variant* variant, int ctas_x, int ctas_y, unsigned seed) {      \
     struct Arguments {                                                                                        \
       const PARAMS* p;                                                                                        \
       const Variant* variant;                                                                                 \
@@ -19,10 +19,11 @@ inline void check_shared_memory(const char* kernel, unsigned bytes) {
       const Arguments& of = *static_cast<Arguments*>(argument);                                               \
       KERNEL(*of.p, *of.variant);                                                                             \
     };                                                                                                        \
+    gridDim.x = static_cast<unsigned>(ctas_x), gridDim.y = static_cast<unsigned>(ctas_y);                     \
     for (int cta = 0; cta < ctas_x * ctas_y; ++cta) {                                                         \
-      std::memset(shared_memory, 0xff, sizeof shared_memory);                                                 \
-      blockIdx.x = cta % ctas_x, blockIdx.y = cta / ctas_x;                                                   \
-      std::make_unique<Fibers>(COUNT, seed + cta, thread, &arguments);                                        \
+      poison_shared_memory();                                                                                 \
+      blockIdx.x = static_cast<unsigned>(cta % ctas_x), blockIdx.y = static_cast<unsigned>(cta / ctas_x);     \
+      std::make_unique<Fibers>(COUNT, seed + static_cast<unsigned>(cta), thread, &arguments);                 \
       check_shared_memory(#KERNEL, SMEM);                                                                     \
     }                                                                                                         \
   }

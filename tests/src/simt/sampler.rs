@@ -9,7 +9,7 @@ use attn_kernels::{
 };
 use libloading::Library;
 
-use super::{compile::on_host, kernel::FIBERS};
+use super::{host_text::HostText, kernel::FIBERS};
 use crate::host::library;
 
 /// The sampling kernel of a type of rows.
@@ -36,7 +36,7 @@ impl HostSampler {
             assert!(text.contains(&of));
             text.replace(&of, &to)
         });
-        let source = on_host(&source);
+        let source = HostText::of(&source).kernel;
         let text = [FIBERS, include_str!("cuda.cpp"), &source, include_str!("sampler.cpp")];
         HostSampler { library: library(folder, &text.concat()) }
     }

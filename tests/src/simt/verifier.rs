@@ -8,7 +8,7 @@ use attn_kernels::{
 };
 use libloading::Library;
 
-use super::{compile::on_host, kernel::FIBERS};
+use super::{host_text::HostText, kernel::FIBERS};
 use crate::host::library;
 
 /// The kernels of verification.
@@ -32,7 +32,7 @@ impl HostVerifier {
             // few threads, so that each has many tokens
             let threads = format!("VERIFY_THREADS = {VERIFY_THREADS};");
             assert!(source.contains(&threads));
-            let source = on_host(&source.replace(&threads, "VERIFY_THREADS = 96;"));
+            let source = HostText::of(&source.replace(&threads, "VERIFY_THREADS = 96;")).kernel;
             let kernel = op.kernels()[0];
             let names = format!("#define VERIFY_KERNEL {kernel}\n#define VERIFY_PARAMS {params}\n");
             let text = [FIBERS, include_str!("cuda.cpp"), &source, &names, include_str!("verifier.cpp")];
