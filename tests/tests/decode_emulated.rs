@@ -1,11 +1,30 @@
 //! Split-KV decode on `mma.sync` runs on the host, thread by thread, and agrees with the f64 reference.
 
-use attn_core::spec::{DecodeBackend, PrefillBackend};
+use attn_core::spec::PrefillBackend;
 use attn_testing::{Case, grid};
-use attn_tests::simt::{check, on};
+use attn_tests::simt;
+
+fn check(cases: Vec<Case>) {
+    simt::check(simt::on_tensor_cores("decode", PrefillBackend::Sm80, cases));
+}
 
 #[test]
 fn the_small_grid() {
-    let cases: Vec<Case> = grid::small().into_iter().filter(|case| case.kernel == "decode").collect();
-    check(on(PrefillBackend::Sm80, DecodeBackend::TensorCores, cases));
+    check(grid::small());
+}
+
+#[test]
+fn head_dims() {
+    check(simt::sample(&grid::dims(), "decode", 12));
+}
+
+#[test]
+fn stock_variants() {
+    check(simt::sample(&grid::serving(), "decode", 24));
+}
+
+#[test]
+#[ignore = "minutes: `cargo xtask test --all`"]
+fn the_large_grids() {
+    check([grid::serving(), grid::dims()].concat());
 }

@@ -1,6 +1,6 @@
-//! The kernels of a case, compiled for the host.
+//! The kernels of a case, as text for a host compiler.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use attn::{
     expr::Variant,
@@ -10,17 +10,57 @@ use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
 };
-use attn_testing::Case;
+use attn_testing::{Case, case_variant};
+use libloading::Library;
 
 use super::{host_text::HostText, kernel::HostKernel};
 use crate::host::library;
 
-/// Compiles the kernel of one branch of a case's variant in `folder`.
-pub(super) fn kernel(case: &Case, variant: &Variant, branch: Variant, folder: &Path) -> HostKernel {
-    let traits = traits(case, variant, &branch);
-    let source = KernelSource::build(&branch, &traits).expect("supported").text;
-    let text = HostText::of(&source).with_launches(&launches(&traits));
-    HostKernel { library: library(folder, &text), traits, variant: branch }
+/// A case with the kernels that it needs: one for each branch of a union, else one.
+#[derive(Debug)]
+pub(super) struct HostCase {
+    pub(super) case: Case,
+    pub(super) variant: Variant,
+    units: Vec<(Variant, KernelTraits)>,
+    /// The texts of the kernels.
+    pub(super) texts: Vec<String>,
+}
+
+impl HostCase {
+    pub(super) fn new(case: Case) -> HostCase {
+        let variant = case_variant(&case).expect("stock variants").bind(&case.dims()).expect("a case has all lengths");
+        let unit = |branch: Variant| {
+            let traits = traits(&case, &variant, &branch);
+            (branch, traits)
+        };
+        let units: Vec<_> = variant.branches().into_iter().map(unit).collect();
+        let text = |(branch, traits): &(Variant, KernelTraits)| {
+            let source = KernelSource::build(branch, traits).expect("supported").text;
+            HostText::of(&source).with_launches(&launches(traits))
+        };
+        let texts = units.iter().map(text).collect();
+        HostCase { case, variant, units, texts }
+    }
+
+    /// The kernels, from the libraries of the texts.
+    pub(super) fn kernels(&self, libraries: &[Arc<Library>]) -> Vec<HostKernel> {
+        let kernel = |((variant, traits), library): (&(Variant, KernelTraits), &Arc<Library>)| HostKernel {
+            variant: variant.clone(),
+            traits: *traits,
+            library: library.clone(),
+        };
+        self.units.iter().zip(libraries).map(kernel).collect()
+    }
+}
+
+/// Compiles the texts of kernels in folders of `folder`.
+pub(super) fn libraries(texts: &[String], folder: &Path) -> Vec<Arc<Library>> {
+    let compiled = texts.iter().enumerate().map(|(number, text)| {
+        let folder = folder.join(number.to_string());
+        std::fs::create_dir(&folder).expect("a folder for the test");
+        Arc::new(library(&folder, text))
+    });
+    compiled.collect()
 }
 
 /// Functions that launch the kernels of a unit.
@@ -52,6 +92,8 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     let dtypes = case.dtypes().expect("known types");
     let arch = match case.prefill {
         PrefillBackend::CudaCores => "75",
+        // there are more mixed kernels for it
+        PrefillBackend::Sm80 if kind == KernelKind::Mixed => "90a",
         PrefillBackend::Sm80 => "80",
         PrefillBackend::Sm90 => "90a",
     };
@@ -66,11 +108,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     };
     let request = KernelTraitsRequest { key_lists: variant.has_kv_list(), ..request };
     let traits = KernelTraits::choose(&request).expect("supported");
-    let on_cuda_cores = case.prefill == PrefillBackend::CudaCores;
-    assert!(
-        traits.cuda_cores == on_cuda_cores && traits.decode_part().cuda_cores == on_cuda_cores,
-        "{}",
-        traits.describe()
-    );
+    let cores = case.prefill == PrefillBackend::CudaCores;
+    assert!(traits.cuda_cores == cores && traits.decode_part().cuda_cores == cores, "{}", traits.describe());
     if case.kv_layout.levels() { traits.with_shared_rows() } else { traits }
 }

@@ -14,11 +14,11 @@ const LSE_UNITS: f64 = 6.0;
 
 /// A result beside the f64 reference.
 #[derive(Clone, Copy, Debug)]
-pub struct Judged {
+pub(super) struct Judged {
     /// The distance from the reference with the kernel's rounding of transformed rows.
-    pub distance: Distance,
+    distance: Distance,
     /// The tolerance.
-    pub tolerance: Tolerance,
+    tolerance: Tolerance,
 }
 
 impl Judged {
@@ -57,8 +57,7 @@ impl Judged {
     }
 
     /// Whether the result is within its tolerance.
-    #[must_use]
-    pub fn passes(&self) -> bool {
+    pub(super) fn passes(&self) -> bool {
         self.distance.within(&self.tolerance)
     }
 }

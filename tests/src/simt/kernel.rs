@@ -1,5 +1,7 @@
 //! A kernel that was compiled for the host.
 
+use std::sync::Arc;
+
 use attn::{expr::Variant, spec::KernelKind};
 use attn_kernels::kernel_traits::KernelTraits;
 use libloading::Library;
@@ -12,7 +14,7 @@ pub const FIBERS: &str = concat!(include_str!("context.cpp"), include_str!("fibe
 pub(super) struct HostKernel {
     pub(super) variant: Variant,
     pub(super) traits: KernelTraits,
-    pub(super) library: Library,
+    pub(super) library: Arc<Library>,
 }
 
 impl HostKernel {
