@@ -29,11 +29,43 @@ pub struct HostText {
 #[derive(Debug)]
 pub struct HostVariant {
     library: Arc<Library>,
-    /// `struct Variant`, aligned for pointers.
-    args: Vec<u64>,
-    /// The parameter tensors that `args` points to, aligned for their elements. Output tensors belong to the variant.
-    _tables: Vec<Vec<u64>>,
+    args: HostArgs,
+    /// The owner of output tensors.
     _variant: Variant,
+}
+
+/// The parameters of a variant in memory.
+#[derive(Debug)]
+pub struct HostArgs {
+    /// `struct Variant`, aligned for pointers.
+    words: Vec<u64>,
+    /// The parameter tensors that it points to, aligned for their elements. Output tensors belong to the variant.
+    _tables: Vec<Vec<u64>>,
+}
+
+impl HostArgs {
+    /// The parameters of a bound variant, which must outlive uses of its output tensors.
+    #[must_use]
+    pub fn of(variant: &Variant) -> HostArgs {
+        let mut tables = Vec::new();
+        let bytes = variant_args(variant, |pointee| {
+            let address = match pointee {
+                Pointee::Table(bytes) => {
+                    tables.push(words(bytes));
+                    tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64)
+                }
+                Pointee::Out(out) => out.as_ptr() as u64,
+            };
+            Ok::<_, std::convert::Infallible>(address)
+        });
+        HostArgs { words: words(&bytes.unwrap_or_else(|never| match never {})), _tables: tables }
+    }
+
+    /// `struct Variant`.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const c_void {
+        self.words.as_ptr().cast()
+    }
 }
 
 /// The CUDA headers of the language in one text.
@@ -104,20 +136,7 @@ impl HostText {
     /// Combines the text with the parameters of a bound variant of the same parts.
     #[must_use]
     pub fn with(&self, variant: &Variant) -> HostVariant {
-        let mut tables = Vec::new();
-        let bytes = variant_args(variant, |pointee| {
-            let address = match pointee {
-                Pointee::Table(bytes) => {
-                    tables.push(words(bytes));
-                    tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64)
-                }
-                Pointee::Out(out) => out.as_ptr() as u64,
-            };
-            Ok::<_, std::convert::Infallible>(address)
-        });
-        let bytes = bytes.unwrap_or_else(|never| match never {});
-        let args = words(&bytes);
-        HostVariant { library: self.library.clone(), args, _tables: tables, _variant: variant.clone() }
+        HostVariant { library: self.library.clone(), args: HostArgs::of(variant), _variant: variant.clone() }
     }
 }
 
@@ -147,7 +166,7 @@ impl HostVariant {
     fn call<F: Copy>(&self, name: &str) -> (F, *const c_void) {
         // SAFETY: the harness defines every name with the signature that the caller gives; see harness.cpp.
         let function = unsafe { self.library.get::<F>(name.as_bytes()) }.expect("the harness has it");
-        (*function, self.args.as_ptr().cast())
+        (*function, self.args.as_ptr())
     }
 
     /// `query_transform`.

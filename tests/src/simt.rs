@@ -6,11 +6,13 @@ mod compile;
 mod host_text;
 mod judge;
 mod kernel;
+mod ops;
 mod run;
 mod sampler;
 mod verifier;
 
 pub use check::{check, on_tensor_cores, sample};
 pub use kernel::FIBERS;
+pub use ops::HostOp;
 pub use sampler::HostSampler;
 pub use verifier::HostVerifier;

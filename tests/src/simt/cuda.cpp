@@ -33,6 +33,7 @@ inline unsigned __float_as_uint(float x) { return of_word<unsigned>(to_word(x));
 inline int __float_as_int(float x) { return of_word<int>(to_word(x)); }
 inline float __uint_as_float(unsigned x) { return of_word<float>(x); }
 inline float __int_as_float(int x) { return of_word<float>(static_cast<unsigned>(x)); }
+inline float __fdiv_rn(float x, float y) { return x / y; }
 inline int __ffs(unsigned x) { return __builtin_ffs(static_cast<int>(x)); }
 // Byte i of the result is that byte of the two words which the i-th hexadecimal digit of `which` names.
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {

@@ -12,8 +12,8 @@ const EMULATED: [(&str, &[&str]); 3] = [
     ("cuda/arch/cluster.cuh", &[include_str!("arch/cluster.cpp")]),
 ];
 
-/// Headers of the language whose code for kernels runs on the host, too.
-const OF_KERNELS: [&str; 2] = ["cuda/lang/coordinates.cuh", "cuda/lang/factors.cuh"];
+/// Headers whose code for kernels runs on the host, too, where hooks alone take other code.
+const OF_KERNELS: [&str; 3] = ["cuda/lang/coordinates.cuh", "cuda/lang/factors.cuh", "cuda/ops/fp8.cuh"];
 
 /// The text of a kernel for a host compiler.
 #[derive(Debug)]
@@ -60,10 +60,9 @@ impl HostText {
     fn push(&mut self, header: &str, item: &[&str]) {
         if !is_assembly(header, item) {
             for line in item {
-                // in these, kernels compute in another way than hooks alone
-                let of_kernels = line == &"#ifdef ATTN_HOST" && OF_KERNELS.contains(&header);
-                let line = if of_kernels { "#ifdef ATTN_HOST_HOOKS" } else { line };
-                self.kernel.push_str(&line.replace("extern __shared__", "extern"));
+                let of_kernels = line.ends_with("def ATTN_HOST") && OF_KERNELS.contains(&header);
+                let line = if of_kernels { &format!("{line}_HOOKS") } else { *line };
+                self.kernel.push_str(&dynamic_memory(line).unwrap_or_else(|| line.to_owned()));
                 self.kernel.push('\n');
             }
             return;
@@ -78,10 +77,21 @@ impl HostText {
     }
 }
 
-/// Whether a function has inline assembly. The language has host code beside its own.
+/// Whether a function has inline assembly, without other code for the host or for older GPUs beside it.
 fn is_assembly(header: &str, item: &[&str]) -> bool {
     let assembly = |line: &&str| line.contains("asm volatile(") || line.contains("asm(");
-    !header.starts_with("cuda/lang/") && item.iter().any(assembly)
+    let others = header.starts_with("cuda/lang/") || header == "cuda/ops/fp8.cuh";
+    !others && item.iter().any(assembly)
+}
+
+/// The declaration of dynamic shared memory, in another form.
+fn dynamic_memory(line: &str) -> Option<String> {
+    let declared = line.trim().strip_prefix("extern __shared__ ")?.strip_suffix("[];")?;
+    let declared = declared.split_once(") ").map_or(declared, |(_alignment, rest)| rest);
+    match declared.rsplit_once(' ')? {
+        (_, "shared_memory") => Some(String::new()), // cuda.cpp declares it
+        (of, name) => Some(format!("auto* {name} = reinterpret_cast<{of}*>(shared_memory);")),
+    }
 }
 
 /// Whether a line begins a definition that may go on. Templates are formatted: what is at column 0 begins an item.

@@ -15,12 +15,11 @@ use attn::{
 use attn_kernels::{
     cost::HookClass,
     launch::{FastDiv, KernelParams, MixedParams, Strided, Waves},
-    splice::variant::{Pointee, variant_args},
 };
 use attn_testing::{Case, Host, HostScale, Inputs};
 
 use super::{judge::Judged, kernel::HostKernel};
-use crate::host::words;
+use crate::host::{HostArgs, words};
 
 /// A device of two CTAs per SM.
 const CTAS_PER_SM: u32 = 2;
@@ -232,22 +231,12 @@ impl Run<'_> {
 
     fn launch<P>(&self, kernel: &HostKernel, name: &str, params: &P, grid: [u32; 2]) {
         type Launch = unsafe extern "C" fn(*const c_void, *const c_void, i32, i32, u32);
-        let mut tables = Vec::new();
-        let arguments = variant_args(&kernel.variant, |pointee| {
-            Ok::<_, std::convert::Infallible>(match pointee {
-                Pointee::Table(bytes) => {
-                    tables.push(words(bytes));
-                    tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64)
-                }
-                Pointee::Out(out) => out.as_ptr() as u64,
-            })
-        });
-        let arguments = words(&arguments.unwrap_or_else(|never| match never {}));
-        // SAFETY: simt/launch.cpp defines both names with this type.
+        let arguments = HostArgs::of(&kernel.variant);
+        // SAFETY: simt/launch.cpp defines all of them with this type.
         let function = unsafe { kernel.library.get::<Launch>(name.as_bytes()) }.expect("the text defines it");
         let params = std::ptr::from_ref(params).cast();
         // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
-        unsafe { function(params, arguments.as_ptr().cast(), grid[0] as i32, grid[1] as i32, self.seed) }
+        unsafe { function(params, arguments.as_ptr(), grid[0] as i32, grid[1] as i32, self.seed) }
     }
 
     /// The address of a section of the work list; null if it is empty.
