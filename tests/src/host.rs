@@ -96,9 +96,25 @@ pub fn library(folder: &Path, text: &str) -> Library {
     std::fs::write(&source, format!("#define ATTN_HOST\n{text}")).expect("a folder for the test");
     let library = folder.join("text.so");
     let out = Command::new(compiler())
-        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-shared", "-fPIC"])
+        .args([
+            "-std=c++17",
+            "-O1",
+            "-ffp-contract=off",
+            "-fwrapv",
+            "-fno-fast-math",
+            "-fno-strict-aliasing",
+            "-shared",
+            "-fPIC",
+        ])
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable"])
-        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-Wno-unknown-pragmas", "-o"])
+        .args([
+            "-Wno-unused-but-set-variable",
+            "-Wno-overflow",
+            "-Wno-type-limits",
+            "-Wno-unknown-pragmas",
+            "-Wno-sign-compare",
+        ])
+        .args(["-Wno-psabi", "-o"])
         .arg(&library)
         .arg(&source)
         .output()

@@ -9,6 +9,7 @@ mod kernel;
 mod ops;
 mod run;
 mod sampler;
+mod sm90;
 mod verifier;
 
 pub use check::{check, on_tensor_cores, sample};

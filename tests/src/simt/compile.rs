@@ -70,7 +70,10 @@ fn launches(traits: &KernelTraits) -> String {
         KernelKind::Decode => ("attn_decode, KernelParams, THREADS", ""),
         KernelKind::Mixed => ("attn_mixed, MixedParams, prefill::THREADS", "prefill::"),
     };
-    let mut text = format!("LAUNCH(launch_main, {main}, SMEM_BYTES)\n");
+    let mut text = match traits.is_sm90_prefill() {
+        true => "LAUNCH_SM90(launch_main, attn_prefill, CTA_THREADS, SMEM_BYTES)\n".to_owned(),
+        false => format!("LAUNCH(launch_main, {main}, SMEM_BYTES)\n"),
+    };
     let params = if traits.kind == KernelKind::Mixed { "MixedParams" } else { "KernelParams" };
     if traits.has_kv_preprocess() {
         let threads = format!("{part}KV_PREPROCESS_THREADS");

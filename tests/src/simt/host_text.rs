@@ -3,13 +3,20 @@
 use super::kernel::FIBERS;
 
 /// What emulates the functions with inline assembly of a header.
-const EMULATED: [(&str, &[&str]); 3] = [
+const EMULATED: [(&str, &[&str]); 9] = [
     ("cuda/arch/element.cuh", &[include_str!("arch/element.cpp")]),
     (
         "cuda/arch/ptx.cuh",
         &[include_str!("arch/ptx.cpp"), include_str!("arch/cp_async.cpp"), include_str!("arch/matrix.cpp")],
     ),
     ("cuda/arch/cluster.cuh", &[include_str!("arch/cluster.cpp")]),
+    ("cuda/arch/mbarrier.cuh", &[include_str!("arch/mbarrier.cpp")]),
+    // arch/wgmma.cpp defines them
+    ("wgmma", &[]),
+    ("cuda/arch/wgmma.cuh", &[include_str!("arch/wgmma.cpp")]),
+    ("cuda/prefill/sm90/tma_load.cuh", &[include_str!("arch/tma_load.cpp")]),
+    ("cuda/prefill/sm90/store.cuh", &[include_str!("arch/tma_store.cpp")]),
+    ("cuda/schedule/tile_scheduler.cuh", &[include_str!("arch/ticket.cpp")]),
 ];
 
 /// Headers whose code for kernels runs on the host, too, where hooks alone take other code.

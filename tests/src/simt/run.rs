@@ -14,11 +14,11 @@ use attn::{
 };
 use attn_kernels::{
     cost::HookClass,
-    launch::{FastDiv, KernelParams, MixedParams, Strided, Waves},
+    launch::{FastDiv, KernelParams, MixedParams, Sm90Params, Strided, Waves},
 };
 use attn_testing::{Case, Host, HostScale, Inputs};
 
-use super::{judge::Judged, kernel::HostKernel};
+use super::{judge::Judged, kernel::HostKernel, sm90};
 use crate::host::{HostArgs, words};
 
 /// A device of two CTAs per SM.
@@ -55,6 +55,7 @@ pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: 
             run.merge(&kernels[0], merges);
         }
     }
+    assert!(memory.semaphores.iter().all(|&count| count == 0), "{}: a counter is not reset", case.title());
     let (o, lse) = memory.result(inputs.o_shape().iter().product());
     let rounding = if kernels[0].traits.cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
     Judged::of(case, variant, &inputs, &layout, rounding, (&o, lse))
@@ -119,7 +120,8 @@ impl Memory {
             partial_md: nan(partial.md),
             k_pre: preprocessed(case.head_dim as usize),
             v_pre: preprocessed(value_dim),
-            semaphores: vec![0; merges * case.kv_heads as usize],
+            // sm_90 prefill has two counters there
+            semaphores: vec![0; (merges * case.kv_heads as usize).max(2)],
         }
     }
 
@@ -181,7 +183,23 @@ impl Run<'_> {
             (KernelParams { items, ..params }, [part.items.len() as u32, kv_heads])
         };
         self.preprocess(kernel, &params);
-        self.launch(kernel, "launch_main", &params, grid);
+        if traits.is_sm90_prefill() {
+            self.launch_sm90(kernel, &params, part.items.len() as u32);
+        } else {
+            self.launch(kernel, "launch_main", &params, grid);
+        }
+    }
+
+    /// Runs the persistent kernel of sm_90 prefill.
+    fn launch_sm90(&self, kernel: &HostKernel, params: &KernelParams, items: u32) {
+        type Launch = unsafe extern "C" fn(*const KernelParams, *const c_void, *const Sm90Params, i32, i32, u32);
+        let arguments = HostArgs::of(&kernel.variant);
+        let sm90 = sm90::params(self.case, self.inputs, self.layout, &kernel.traits, params, items);
+        // SAFETY: simt/launch.cpp defines it with this type.
+        let function = unsafe { kernel.library.get::<Launch>(b"launch_main") }.expect("the text defines it");
+        let ctas = (items * self.case.kv_heads).min(self.ctas) as i32;
+        // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
+        unsafe { function(params, arguments.as_ptr(), &raw const sm90, ctas, 1, self.seed) }
     }
 
     fn preprocess<P>(&self, kernel: &HostKernel, params: &P) {
