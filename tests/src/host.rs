@@ -16,6 +16,8 @@ use attn::{
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
+use crate::mutant::mutated;
+
 /// C++ that exports every hook of `struct Variant` through a C interface.
 pub const HARNESS: &str = include_str!("harness.cpp");
 
@@ -93,7 +95,7 @@ pub fn templates(names: &[&str]) -> String {
 #[must_use]
 pub fn library(folder: &Path, text: &str) -> Library {
     let source = folder.join("text.cpp");
-    std::fs::write(&source, format!("#define ATTN_HOST\n{text}")).expect("a folder for the test");
+    std::fs::write(&source, format!("#define ATTN_HOST\n{}", mutated(text))).expect("a folder for the test");
     let library = folder.join("text.so");
     let out = Command::new(compiler())
         .args([

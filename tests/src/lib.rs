@@ -12,6 +12,7 @@ pub mod filters;
 pub mod gpu;
 pub mod host;
 pub mod language_stress;
+pub mod mutant;
 pub mod reference;
 pub mod sampling;
 pub mod setup;

@@ -24,8 +24,9 @@ pub(super) fn params(
 ) -> Sm90Params {
     let (heads, group) = (case.heads(), case.heads().group());
     let divides_both = |page: u32| {
-        let common = (1..=traits.tile_keys).rev().filter(|rows| page % rows == 0 && traits.tile_keys % rows == 0);
-        common.take(1).find(|rows| rows.is_multiple_of(PATTERN_ROWS)).unwrap_or(0)
+        let divides = |rows: &u32| page.is_multiple_of(*rows) && traits.tile_keys.is_multiple_of(*rows);
+        let common = (1..=traits.tile_keys).rev().find(divides).unwrap_or(0);
+        if common.is_multiple_of(PATTERN_ROWS) { common } else { 0 }
     };
     let page_size = layout.pages().map_or(0, |pages| pages.page_size());
     let box_rows = if traits.paged { divides_both(page_size) } else { 0 };
