@@ -16,7 +16,10 @@ use attn::{
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
-use crate::mutant::mutated;
+use crate::{
+    mutant::{mutated, progress},
+    sanitizers,
+};
 
 /// C++ that exports every hook of `struct Variant` through a C interface.
 pub const HARNESS: &str = include_str!("harness.cpp");
@@ -98,29 +101,17 @@ pub fn library(folder: &Path, text: &str) -> Library {
     std::fs::write(&source, format!("#define ATTN_HOST\n{}", mutated(text))).expect("a folder for the test");
     let library = folder.join("text.so");
     let out = Command::new(compiler())
-        .args([
-            "-std=c++17",
-            "-O1",
-            "-ffp-contract=off",
-            "-fwrapv",
-            "-fno-fast-math",
-            "-fno-strict-aliasing",
-            "-shared",
-            "-fPIC",
-        ])
-        .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable"])
-        .args([
-            "-Wno-unused-but-set-variable",
-            "-Wno-overflow",
-            "-Wno-type-limits",
-            "-Wno-unknown-pragmas",
-            "-Wno-sign-compare",
-        ])
-        .args(["-Wno-psabi", "-o"])
+        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-fno-strict-aliasing"])
+        .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable", "-Wno-psabi"])
+        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-Wno-unknown-pragmas"])
+        .args(["-Wno-sign-compare", "-shared", "-fPIC"])
+        .args(sanitizers::options())
+        .arg("-o")
         .arg(&library)
         .arg(&source)
         .output()
         .expect("the compiler runs");
+    progress();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     // SAFETY: the library was just built from our own text and has no constructors.
     unsafe { Library::new(&library) }.expect("a library")

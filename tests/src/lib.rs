@@ -15,6 +15,7 @@ pub mod language_stress;
 pub mod mutant;
 pub mod reference;
 pub mod sampling;
+pub mod sanitizers;
 pub mod setup;
 pub mod simt;
 pub mod synthetic;

@@ -1,7 +1,11 @@
 //! A mutation of the kernels, by which `cargo xtask mutants` tests the tests of emulated kernels: where
 //! `ATTN_TEST_KERNEL_PATCH` names a file, its text replaces another in every kernel that is compiled for the host.
 
-use std::{borrow::Cow, sync::OnceLock, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
 
 use serde::Deserialize;
 
@@ -12,11 +16,20 @@ pub struct Mutant {
     new: String,
 }
 
-/// A mutated kernel that has not ended by then hangs.
-const LIMIT: Duration = Duration::from_secs(150);
+/// A mutated kernel that has not ended by then hangs: others take seconds.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// When a kernel was compiled or has ended last.
+static PROGRESS: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Tells that a kernel was compiled or has ended.
+pub fn progress() {
+    *PROGRESS.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+}
 
 impl Mutant {
-    /// The mutation of this process, if there is one. A process with one aborts after a time.
+    /// The mutation of this process, if there is one. A process with one aborts when a kernel
+    /// hangs.
     ///
     /// # Panics
     /// The file does not hold a mutation.
@@ -25,8 +38,12 @@ impl Mutant {
         let read = || {
             let path = std::env::var_os("ATTN_TEST_KERNEL_PATCH")?;
             let text = std::fs::read_to_string(path).expect("the file of a mutation");
+            progress();
             std::thread::spawn(|| {
-                std::thread::sleep(LIMIT);
+                let last = || *PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
+                while last().is_none_or(|last| last.elapsed() < LIMIT) {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
                 std::process::abort();
             });
             Some(serde_json::from_str(&text).expect("a mutation"))

@@ -1,7 +1,11 @@
 //! `cargo xtask mutants`: a test of the tests of emulated kernels. Each mutant is a mistake in a kernel, and at least
-//! one of these tests has to fail with it.
+//! one of these tests has to fail with it. Without mutants they pass: run them before.
 
-use std::{fs, path::Path, time::Instant};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -13,7 +17,7 @@ use crate::paths::target_dir;
 const FILE: &str = "tests/mutants/kernels.jsonl";
 
 /// Tests that run emulated kernels, in the order in which they are asked.
-const TESTS: [&str; 9] = [
+const TESTS: [&str; 10] = [
     "decode_emulated",
     "prefill_sm80_emulated",
     "prefill_sm90_emulated",
@@ -23,6 +27,7 @@ const TESTS: [&str; 9] = [
     "sampling_emulated",
     "verify_emulated",
     "device_plan",
+    "sanitized_emulated",
 ];
 
 #[derive(clap::Args)]
@@ -45,20 +50,18 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let filter = args.filter.as_deref().unwrap_or_default();
     let chosen: Vec<_> = mutants.iter().filter(|mutant| mutant.name.contains(filter)).collect();
     ensure!(!chosen.is_empty(), "no mutant is called `{filter}`");
-    let tests: Vec<_> = TESTS.iter().flat_map(|test| ["--test", test]).collect();
-    cmd!(sh, "cargo test --quiet -p attn-tests {tests...} --no-run").quiet().run()?;
-    let patch = target_dir(root)?.join("mutant.json");
+    let folder = target_dir(root)?.join("mutants");
+    fs::create_dir_all(&folder)?;
+    let programs = build(sh, &folder)?;
+    let patch = folder.join("mutant.json");
     let mut survivors = Vec::new();
     for mutant in &chosen {
         let start = Instant::now();
         fs::write(&patch, serde_json::json!({"old": mutant.old, "new": mutant.new}).to_string())?;
         let _patch = sh.push_env("ATTN_TEST_KERNEL_PATCH", &patch);
-        let fails = |test: &&&str| {
-            let command = cmd!(sh, "cargo test --quiet -p attn-tests --test {test}");
-            command.quiet().ignore_stdout().ignore_stderr().run().is_err()
-        };
-        let killer = TESTS.iter().find(fails);
-        let how = killer.map_or_else(|| "SURVIVES".to_owned(), |test| format!("fails {test}"));
+        let fails = |program: &&PathBuf| cmd!(sh, "{program}").quiet().ignore_stdout().ignore_stderr().run().is_err();
+        let killer = programs.iter().position(|program| fails(&program));
+        let how = killer.map_or_else(|| "SURVIVES".to_owned(), |at| format!("fails {}", TESTS[at]));
         println!("{}: {how} ({:.0} s)", mutant.name, start.elapsed().as_secs_f64());
         survivors.extend(killer.is_none().then_some(mutant.name.as_str()));
     }
@@ -67,6 +70,22 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         return Ok(());
     }
     bail!("{} of {} mutants survive: {}", survivors.len(), chosen.len(), survivors.join(", "))
+}
+
+/// Builds the programs of the tests. Copies are run, so that other builds do not disturb a run.
+fn build(sh: &Shell, folder: &Path) -> Result<Vec<PathBuf>> {
+    let tests: Vec<_> = TESTS.iter().flat_map(|test| ["--test", test]).collect();
+    let format = "--message-format=json-render-diagnostics";
+    let messages = cmd!(sh, "cargo test --quiet -p attn-tests {tests...} --no-run {format}").quiet().read()?;
+    let messages: Vec<Value> = messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let program = |test: &&str| {
+        let built = messages.iter().find(|built| built["target"]["name"] == *test && built["executable"].is_string());
+        let built = built.and_then(|built| built["executable"].as_str());
+        let copy = folder.join(test);
+        fs::copy(built.with_context(|| format!("cargo has not built {test}"))?, &copy)?;
+        Ok(copy)
+    };
+    TESTS.iter().map(program).collect()
 }
 
 /// The mutants, each of which must be a change of one place in the templates.

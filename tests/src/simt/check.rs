@@ -11,7 +11,7 @@ use super::{
     compile::{HostCase, libraries},
     run::run,
 };
-use crate::mutant::Mutant;
+use crate::mutant::{Mutant, progress};
 
 /// CTAs that the emulated device holds: few, so that each has several items, and KV splits that others merge.
 const CTAS: u32 = 6;
@@ -75,8 +75,11 @@ fn wrong(texts: &[String], cases: &[&HostCase]) -> Vec<String> {
     let libraries = libraries(texts, folder.path());
     let wrong = cases.iter().filter_map(|of| {
         let case = &of.case;
+        progress();
         let judged = run(case, &of.variant, &of.kernels(&libraries), CTAS, case.seed as u32);
         (!judged.passes()).then(|| format!("{} {} {}: {judged:?}", case.kernel, case.title(), case.dtype))
     });
-    wrong.collect()
+    let wrong = wrong.collect();
+    progress();
+    wrong
 }
