@@ -70,7 +70,12 @@ class Fibers {
   const int* waits_at_[MAX_THREADS] = {};
   int waits_for_[MAX_THREADS] = {}, threads_;
   SyncPoint warps_[MAX_THREADS / 32], cta_;
-  std::vector<std::function<void()>> events_;  // of asynchronous units
+  // What asynchronous units do at a random time, or as late as can be: when every thread waits.
+  struct Event {
+    std::function<void()> happens;
+    bool late;
+  };
+  std::vector<Event> events_;
   unsigned seed_;
   void (*body_)(void*);
   void* argument_;
@@ -88,9 +93,9 @@ class Fibers {
   void yield() { switch_context(fibers_[threadIdx.x], scheduler_); }
   bool ready(int i) const { return !done_[i] && (!waits_at_[i] || *waits_at_[i] >= waits_for_[i]); }
   void fire(size_t event) {
-    auto happens = std::move(events_[event]);
+    Event due = std::move(events_[event]);
     events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(event));
-    happens();
+    due.happens();
   }
 
  public:
@@ -109,7 +114,7 @@ class Fibers {
     for (int left = threads, round = 0; left > 0; ++round) {
       if (round % 16 == 0) delayed = random() ^ random() << 16;
       for (size_t event = events_.size(); event-- > 0;)
-        if (random() % 4 == 0) fire(event);
+        if (!events_[event].late && random() % 4 == 0) fire(event);
       int order[MAX_THREADS];
       for (int i = 0; i < threads; ++i) {
         int j = random() % (i + 1);
@@ -138,8 +143,8 @@ class Fibers {
   unsigned random() { return (seed_ = seed_ * 1664525 + 1013904223) >> 8; }
   int threads() const { return threads_; }
 
-  // Something that an asynchronous unit does at a random time, at the latest when every thread waits.
-  void later(std::function<void()> event) { events_.push_back(std::move(event)); }
+  // Something that an asynchronous unit does later.
+  void later(std::function<void()> happens) { events_.push_back({std::move(happens), (random() & 1) != 0}); }
 
   // Waits until the counter has at least this value.
   void wait_for(const int& counter, int value) {
