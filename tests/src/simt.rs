@@ -13,6 +13,7 @@ mod sm90;
 mod verifier;
 
 pub use check::{check, on_tensor_cores, sample};
+pub use host_text::replaced;
 pub use kernel::FIBERS;
 pub use ops::HostOp;
 pub use sampler::HostSampler;

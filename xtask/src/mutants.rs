@@ -30,7 +30,7 @@ const TESTS: [&str; 10] = [
     "sanitized_emulated",
 ];
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub(crate) struct Args {
     /// Only the mutants whose name contains this text.
     filter: Option<String>,

@@ -84,6 +84,16 @@ impl HostText {
     }
 }
 
+/// The functions of a translation unit that emulated ones replace, each as `header: name`. They run on a GPU alone.
+///
+/// # Panics
+/// Nothing emulates a function with inline assembly.
+#[must_use]
+pub fn replaced(source: &str) -> Vec<String> {
+    let replaced = HostText::of(source).replaced.into_iter();
+    replaced.map(|(header, name)| format!("{}: {name}", header.trim_start_matches("cuda/"))).collect()
+}
+
 /// Whether a function has inline assembly, without other code for the host or for older GPUs beside it.
 fn is_assembly(header: &str, item: &[&str]) -> bool {
     let assembly = |line: &&str| line.contains("asm volatile(") || line.contains("asm(");
