@@ -1,13 +1,6 @@
 //! Compiles generated C++ with a host compiler and calls its hooks, for comparison with the Rust of a variant.
-//!
-//! The compiler is `$CXX`, else `c++`, `g++` or `clang++`.
 
-use std::{
-    ffi::c_void,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-};
+use std::{ffi::c_void, path::Path, process::Command, sync::Arc};
 
 use attn::{
     Variant,
@@ -17,6 +10,7 @@ use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
 use crate::{
+    compiler::compiler,
     mutant::{mutated, progress},
     sanitizers,
 };
@@ -115,19 +109,6 @@ pub fn library(folder: &Path, text: &str) -> Library {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     // SAFETY: the library was just built from our own text and has no constructors.
     unsafe { Library::new(&library) }.expect("a library")
-}
-
-/// The C++ compiler.
-///
-/// # Panics
-/// No compiler was found.
-#[must_use]
-pub fn compiler() -> PathBuf {
-    let names = std::env::var_os("CXX").into_iter().chain(["c++", "g++", "clang++"].map(Into::into));
-    names
-        .map(PathBuf::from)
-        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success()))
-        .expect("this test needs a C++17 compiler: install g++ or clang++, or set CXX")
 }
 
 impl HostText {

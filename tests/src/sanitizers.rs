@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use crate::host::compiler;
+use crate::compiler::compiler;
 
 /// The variable that tells the process that it is one of these.
 const VARIABLE: &str = "ATTN_TEST_SANITIZERS";

@@ -96,8 +96,8 @@ fn read(root: &Path) -> Result<Vec<Mutant>> {
     let templates = root.join("attn-kernels/cuda");
     for Mutant { name, file, old, new } in &mutants {
         let template = fs::read_to_string(templates.join(file)).with_context(|| format!("{name}: {file}"))?;
-        let places = template.matches(old.as_str()).count();
-        ensure!(places == 1 && old != new, "{name}: {file} has its text {places} times; write it again");
+        let count = template.matches(old.as_str()).count();
+        ensure!(count == 1 && old != new, "{name}: {file} has its text {count} times; write it again");
     }
     Ok(mutants)
 }

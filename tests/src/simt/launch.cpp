@@ -31,18 +31,19 @@ inline void run_grid(const char* kernel, int threads, unsigned bytes, int ctas_x
   }
 
 // Defines a function that runs the main kernel of sm_90 prefill on a grid.
-#define LAUNCH_SM90(NAME, KERNEL, COUNT, SMEM)                                                                          \
-  EXPORT void NAME(const KernelParams* p, const Variant* variant, const Sm90Params* w, int x, int y, unsigned seed) {  \
-    struct Arguments {                                                                                                 \
-      const KernelParams* p;                                                                                           \
-      const Variant* variant;                                                                                          \
-      const Sm90Params* w;                                                                                             \
-    } arguments = {p, variant, w};                                                                                     \
-    auto thread = [](void* argument) {                                                                                 \
-      const Arguments& of = *static_cast<Arguments*>(argument);                                                        \
-      KERNEL(*of.p, *of.variant, *of.w);                                                                               \
-    };                                                                                                                 \
-    run_grid(#KERNEL, COUNT, SMEM, x, y, seed, thread, &arguments);                                                    \
+#define LAUNCH_SM90(NAME, KERNEL, COUNT, SMEM)                                                        \
+  EXPORT void NAME(const KernelParams* p, const Variant* variant, const Sm90Params* w, int x, int y,  \
+                   unsigned seed) {                                                                   \
+    struct Arguments {                                                                                \
+      const KernelParams* p;                                                                          \
+      const Variant* variant;                                                                         \
+      const Sm90Params* w;                                                                            \
+    } arguments = {p, variant, w};                                                                    \
+    auto thread = [](void* argument) {                                                                \
+      const Arguments& of = *static_cast<Arguments*>(argument);                                       \
+      KERNEL(*of.p, *of.variant, *of.w);                                                              \
+    };                                                                                                \
+    run_grid(#KERNEL, COUNT, SMEM, x, y, seed, thread, &arguments);                                   \
   }
 
 // Defines a function that runs a kernel of an op, of `bytes` bytes of dynamic shared memory, on a grid.

@@ -7,7 +7,7 @@ use attn_kernels::{
 };
 use attn_testing::{Case, Inputs};
 
-/// Rows after which the swizzle pattern repeats; boxes of keys have a multiple of them.
+/// Rows after which the swizzle pattern repeats; boxes of K and V have a multiple of them.
 const PATTERN_ROWS: u32 = 8;
 /// Rows of O that a warp stores, and rows of Q of a warpgroup, which are whole tokens where TMA moves them.
 const OUTPUT_ROWS: u32 = 16;

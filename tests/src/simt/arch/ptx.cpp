@@ -48,13 +48,13 @@ inline NamedBarrier& arrive_at(int id, int threads) {
   if (barrier.threads != threads) fail("threads at a barrier expect different numbers of threads:", "bar");
   return barrier;
 }
-inline void count_arrival(NamedBarrier& barrier) {
+inline void arrive_once(NamedBarrier& barrier) {
   if (++barrier.arrived == barrier.threads) barrier.arrived = 0, ++barrier.phases;
 }
 inline void named_barrier_sync(int id, int threads) {
   NamedBarrier& barrier = arrive_at(id, threads);
   int phase = barrier.phases;
-  count_arrival(barrier);
+  arrive_once(barrier);
   Fibers::running->wait_for(barrier.phases, phase + 1);
 }
 

@@ -13,7 +13,7 @@ inline EmulatedMap emulated(const TensorMap& map) {
 
 // Copies a box at these coordinates. In shared memory a row has 128 bytes, and bits 4 to 6 of an address are swizzled
 // by bits 7 to 9. Elements outside of the tensor are loaded as 0, and not stored.
-inline void copy_box(const EmulatedMap& map, unsigned shared, const int (&at)[4], bool load) {
+inline void move_box(const EmulatedMap& map, unsigned shared, const int (&at)[4], bool load) {
   unsigned row = 0;
   for (unsigned i2 = 0; i2 < map.box[1]; ++i2)
     for (unsigned i1 = 0; i1 < map.box[0]; ++i1, ++row)
@@ -25,7 +25,7 @@ inline void copy_box(const EmulatedMap& map, unsigned shared, const int (&at)[4]
         unsigned linear = shared + 128 * row + 2 * i0;
         unsigned char* memory = at_shared(linear ^ (linear >> 7 & 7) << 4, 2, "cp.async.bulk.tensor");
         long long offset = 2ll * index[0];
-        for (int d = 1; d < 4; ++d) offset += static_cast<long long>(index[d]) * static_cast<long long>(map.strides[d - 1]);
+        for (int d = 1; d < 4; ++d) offset += index[d] * static_cast<long long>(map.strides[d - 1]);
         if (load && !inside)
           std::memset(memory, 0, 2);
         else if (load)
@@ -43,7 +43,7 @@ inline void tma_load(unsigned shared, const TensorMap& map, unsigned barrier, in
   if (bytes == 0) fail("a tensor map that was not encoded:", "cp.async.bulk.tensor");
   std::memset(at_shared(shared, 128, "cp.async.bulk.tensor"), 0xff, bytes);
   Fibers::running->later([=] {
-    copy_box(of, shared, {column, location.slot, head, location.page}, true);
+    move_box(of, shared, {column, location.slot, head, location.page}, true);
     mbarrier_complete_tx(barrier, bytes);
   });
 }

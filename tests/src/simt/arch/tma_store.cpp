@@ -22,7 +22,7 @@ inline void tma_store(const TensorMap& map, unsigned panel, int column, const Ro
   EmulatedMap to = emulated(map);
   int head = at.qo_head, token = at.qo_token;
   Fibers::running->later([=] {
-    copy_box(to, panel, {column, head, token, 0}, false);
+    move_box(to, panel, {column, head, token, 0}, false);
     ++stores->done;
   });
 }

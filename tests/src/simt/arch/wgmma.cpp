@@ -6,7 +6,7 @@ template <int N>
 void warpgroup_fence_operand(unsigned (&)[N][4]) {}
 inline void scheduling_fence(float, unsigned) {}
 inline void warp_scheduler_barrier_arrive(int warpgroup) {
-  count_arrival(arrive_at(WARP_SCHEDULER_BARRIER + warpgroup, 256));
+  arrive_once(arrive_at(WARP_SCHEDULER_BARRIER + warpgroup, 256));
 }
 
 // The operands of a thread. `a`: in registers, or null.
@@ -85,7 +85,8 @@ void execute_wgmma(const Wgmma& of) {
     for (int n = 0; n < N; ++n) c[n] = of.accumulate ? quad[n % 8 / 2].c[n / 8 * 4 + 2 * upper + n % 2] : 0.f;
     for (int k = 0; k < 16; ++k) {
       const unsigned* registers = quad[k % 8 / 2].a;
-      float a = registers ? float_of<E>(registers[upper + k / 8 * 2] >> 16 * (k % 2) & 0xffff) : k_major<E>(of.a, row, k);
+      auto in_register = [&] { return registers[upper + k / 8 * 2] >> 16 * (k % 2) & 0xffff; };
+      float a = registers ? float_of<E>(in_register()) : k_major<E>(of.a, row, k);
       FourFloats four = {a, a, a, a};
       for (int n = 0; n < N; n += 4)
         *reinterpret_cast<FourFloats*>(c + n) += four * *reinterpret_cast<const FourFloats*>(b[k] + n);
