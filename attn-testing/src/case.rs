@@ -79,6 +79,10 @@ pub struct Case {
     /// The standard deviation of queries; that of keys and values is 1. Large values bring logits near a cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q_std: Option<f32>,
+    /// Whether queries are 0 and values 1, so that a log-sum-exp is the logarithm of the number of visible keys, and an
+    /// output is the scale of the values. The variant must leave such rows as they are.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub counting: bool,
     /// The scale of stored keys; that of stored values is 1.25 times larger. Both default to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_scale: Option<f32>,
@@ -138,6 +142,7 @@ impl Case {
             graph: false,
             sm_scale: None,
             q_std: None,
+            counting: false,
             kv_scale: None,
             kv_scale_per_head: false,
             sparse: None,

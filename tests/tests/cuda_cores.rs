@@ -1,7 +1,7 @@
 //! Kernels on CUDA cores run on the host, thread by thread, and agree with the f64 reference.
 
 use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
-use attn_testing::{Case, LayoutKind, Lens, Tolerance, grid};
+use attn_testing::{Case, Expected, Inputs, LayoutKind, Lens, Rounding, case_variant, grid};
 use attn_tests::simt::HostKernels;
 use rayon::prelude::*;
 
@@ -18,7 +18,10 @@ fn wrong(case: &Case) -> Option<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     // few CTAs have several items each, and KV splits that others merge
     let distance = HostKernels::compile(case, folder.path()).run(case, 6, case.seed as u32);
-    let tolerance = Tolerance::of(case.dtypes().expect("known types").qo);
+    let (variant, inputs) =
+        (case_variant(case).expect("stock variants"), Inputs::new(case, false).expect("a valid case"));
+    let expected = Expected::of(case, &variant, &inputs, Rounding::default()).expect("a sound problem");
+    let tolerance = expected.tolerance();
     let within = distance.within(&tolerance);
     (!within).then(|| format!("{} {} {}: {distance:?}", case.kernel, case.title(), case.dtype))
 }
