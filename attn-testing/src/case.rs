@@ -1,12 +1,14 @@
 //! Case files: one JSON object a line, a case to check or time.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use attn::lang::Dims;
 use attn::{DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend};
 
 use super::case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
-use super::{KeptPages, RunMode, TestError};
+use super::{KeptPages, RunMode, Table, TestError};
 
 /// One case: a variant, sizes, a layout and a seed. This is the format of every `.jsonl` case file.
 ///
@@ -70,6 +72,11 @@ pub struct Case {
     /// The seed of all random data.
     #[serde(default)]
     pub seed: u64,
+    /// The keys of a split under batch invariance ([`AttentionOptions::fixed_split_size`]).
+    ///
+    /// [`AttentionOptions::fixed_split_size`]: attn::AttentionOptions::fixed_split_size
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed_split_size: Option<u32>,
     /// Whether a replayed CUDA graph is timed instead of a launch.
     #[serde(default)]
     pub graph: bool,
@@ -89,6 +96,10 @@ pub struct Case {
     /// Whether each KV head has a scale of its own on top, from 0.5 to 1.5 by the seed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub kv_scale_per_head: bool,
+    /// The tables of tensor parameters that the expression leaves out, by `VARIANT.PARAMETER`: those of a variant of
+    /// one's own, or other ones for a stock variant, which has tables without being named here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, Table>,
     /// The pages that the `page_list` of the variant keeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparse: Option<KeptPages>,
@@ -139,12 +150,14 @@ impl Case {
             qo_lens: Lens::List(vec![17, 1]),
             kv_lens: Lens::List(vec![33, 70]),
             seed: 0,
+            fixed_split_size: None,
             graph: false,
             sm_scale: None,
             q_std: None,
             counting: false,
             kv_scale: None,
             kv_scale_per_head: false,
+            tables: BTreeMap::new(),
             sparse: None,
             ours_also: Vec::new(),
             rest: serde_json::Map::new(),

@@ -16,6 +16,7 @@ mod pairs;
 mod scaled;
 mod serving;
 mod small;
+mod tables;
 #[cfg(test)]
 mod tests;
 

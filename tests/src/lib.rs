@@ -13,6 +13,7 @@ pub mod gpu;
 pub mod host;
 pub mod language_stress;
 pub mod reference;
+pub mod row_invariance;
 pub mod sampling;
 pub mod setup;
 pub mod simt;

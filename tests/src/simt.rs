@@ -50,4 +50,14 @@ impl HostKernels {
     pub fn run(&self, case: &Case, ctas: u32, seed: u32) -> Distance {
         run::run(case, &self.variant, &self.branches, ctas, seed)
     }
+
+    /// As [`run`](Self::run), and returns the bits of the output, in words that may end in NaN, and those of the
+    /// log-sum-exps.
+    ///
+    /// # Panics
+    /// The case cannot be planned.
+    #[must_use]
+    pub fn bits(&self, case: &Case, ctas: u32, seed: u32) -> (Vec<u64>, Vec<u32>) {
+        run::bits(case, &self.variant, &self.branches, ctas, seed)
+    }
 }

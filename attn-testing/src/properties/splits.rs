@@ -19,7 +19,7 @@ use super::violated;
 pub fn splits(variant: &Variant) -> Result<(), TestError> {
     for mut case in grid::variant_cases() {
         "f32".clone_into(&mut case.dtype);
-        let variant = fill::complete(variant, &case.dims(), case.seed)?.bind(&case.dims()).map_err(Error::from)?;
+        let variant = fill::complete(variant, &case.dims(), &case)?.bind(&case.dims()).map_err(Error::from)?;
         let inputs = Inputs::new(&case, false)?;
         let layout = inputs.batch(&[]).validate()?;
         let plan = |tile_rows, workers, schedule| {

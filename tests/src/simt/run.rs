@@ -8,8 +8,8 @@ use attn::{
     dtype::Dtype,
     expr::Variant,
     plan::{
-        ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanScratch, WorkItem,
-        WorkList, WorkPart, WorkerStart,
+        ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanRule, PlanScratch,
+        Schedule, WorkItem, WorkList, WorkPart, WorkerStart,
     },
 };
 use attn_kernels::{
@@ -27,6 +27,26 @@ const CTAS_PER_SM: u32 = 2;
 
 /// Runs the kernels of a case's branches, and returns the distance from the reference.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Distance {
+    let (memory, inputs) = ran(case, variant, kernels, ctas, seed);
+    let levels = inputs.levels();
+    let layout = inputs.batch(&levels).validate().expect("a valid batch");
+    memory.distance(case, variant, &layout, &inputs)
+}
+
+/// Runs the kernels of a case's branches, and returns the bits of the output, in words that may end in NaN, and those
+/// of the log-sum-exps.
+pub(super) fn bits(
+    case: &Case,
+    variant: &Variant,
+    kernels: &[HostKernel],
+    ctas: u32,
+    seed: u32,
+) -> (Vec<u64>, Vec<u32>) {
+    let (memory, _) = ran(case, variant, kernels, ctas, seed);
+    (memory.o, memory.lse.into_iter().map(f32::to_bits).collect())
+}
+
+fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Memory, Inputs) {
     let inputs = Inputs::new(case, false).expect("a valid case");
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
@@ -53,7 +73,8 @@ pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: 
         [kernel] if kernel.is_mixed() => run.mixed(kernel, merges),
         _ => kernels.iter().enumerate().for_each(|(number, kernel)| run.branch(kernel, number)),
     }
-    memory.distance(case, variant, &layout, &inputs)
+    drop(levels);
+    (memory, inputs)
 }
 
 /// The capacity of a captured launch, which has CTAs for more items and merges than there are.
@@ -82,7 +103,9 @@ fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> Li
         return ListRule::Mixed(traits.mixed_rule(ctas, ctas / CTAS_PER_SM, kv_heads, hooks));
     }
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
-    ListRule::Flat(traits.plan_rule(step_keys, ctas, kv_heads, hooks))
+    let rule = traits.plan_rule(step_keys, ctas, kv_heads, hooks);
+    let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
+    ListRule::Flat(PlanRule { schedule, ..rule })
 }
 
 /// What kernels write. Everything is NaN at first.

@@ -1,0 +1,93 @@
+//! Under `fixed_split_size` the bits of a request that decodes do not change while a neighbour's prefill grows from 9 to
+//! 10 tokens (vllm-project/vllm#51902): on the CPU, and in kernels on CUDA cores that run on the host.
+
+extern crate facade as attn;
+
+use attn::{
+    AttentionOptions,
+    prelude::*,
+    spec::{DecodeBackend, PrefillBackend},
+};
+use attn_testing::{Case, Lens};
+use attn_tests::{
+    row_invariance::{Kernel, Neighbours, Request, rows, undisturbed},
+    simt::HostKernels,
+};
+
+/// The heads of the report.
+const HEADS: Heads = Heads { qo: 14, kv: 2, head_dim: 64 };
+
+fn on_cpu(fixed_split_size: Option<u32>) -> Kernel {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let (engine, variant) = (Engine::cpu(), Variant::parse("causal").expect("stock"));
+    let options = AttentionOptions { fixed_split_size, ..AttentionOptions::default() };
+    let attention = engine.attention_with(&variant, HEADS, Dtypes::f16(), options).expect("bound");
+    Kernel { engine, attention }
+}
+
+#[test]
+fn a_row_has_its_bits_beside_1000_growing_neighbours_on_the_cpu() {
+    let neighbours = Neighbours { keys: 700, count: 1000 };
+    assert_eq!(undisturbed(&on_cpu(Some(128)), neighbours), neighbours.count);
+}
+
+/// Splits at other keys give other bits, or the test above would prove nothing.
+#[test]
+fn bits_show_where_keys_are_split() {
+    let of = |seed, count, heads| rows(seed, count, heads, HEADS.head_dim);
+    let (q, k, v) = (of(1, 1, HEADS.qo), of(2, 700, HEADS.kv), of(3, 700, HEADS.kv));
+    let bits = |split| on_cpu(Some(split)).run(&[Request { q: &q, k: &k, v: &v }]);
+    assert!(bits(128) == bits(128) && bits(128) != bits(320));
+}
+
+/// The bits of the first request, which decodes over `keys` keys, beside a neighbour of `tokens` tokens: the elements
+/// of a seed do not depend on how many there are.
+fn victim(kernels: &HostKernels, case: &Case) -> (Vec<u64>, Vec<u32>) {
+    let (mut o, mut lse) = kernels.bits(case, 6, case.seed as u32);
+    // f32 elements, two a word
+    o.truncate((HEADS.qo * HEADS.head_dim / 2) as usize);
+    lse.truncate(HEADS.qo as usize);
+    (o, lse)
+}
+
+fn emulated(neighbours: u64) {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let case = |tokens: u32, seed: u64| {
+        let context = (seed * 37 % 90) as u32;
+        Case {
+            kernel: "prefill".to_owned(),
+            prefill: PrefillBackend::CudaCores,
+            decode: Some(DecodeBackend::CudaCores),
+            dtype: "f32".to_owned(),
+            qo_heads: HEADS.qo,
+            kv_heads: HEADS.kv,
+            head_dim: HEADS.head_dim,
+            qo_lens: Lens::List(vec![1, tokens]),
+            kv_lens: Lens::List(vec![130, context + tokens]),
+            fixed_split_size: Some(64),
+            seed,
+            ..Case::new("causal")
+        }
+    };
+    let compiled = [9, 10].map(|tokens| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        HostKernels::compile(&case(tokens, 0), folder.path())
+    });
+    let same = (0..neighbours).filter(|&seed| {
+        let [nine, ten] = [(9, &compiled[0]), (10, &compiled[1])].map(|(n, kernels)| victim(kernels, &case(n, seed)));
+        assert!(nine.1.iter().all(|&bits| f32::from_bits(bits).is_finite()), "it ran");
+        nine == ten
+    });
+    assert_eq!(same.count() as u64, neighbours);
+}
+
+#[test]
+fn a_row_has_its_bits_beside_a_growing_neighbour_in_an_emulated_kernel() {
+    emulated(16);
+}
+
+#[test]
+#[ignore = "minutes: `cargo xtask test --all`"]
+fn a_row_has_its_bits_beside_1000_growing_neighbours_in_an_emulated_kernel() {
+    emulated(1000);
+}
