@@ -33,13 +33,16 @@ pub struct Kernel {
     pub attention: Attention,
 }
 
+/// A row of a result in bits: the output of all its heads, and their log-sum-exps, which are f32 and show more.
+pub type Row = (Vec<u16>, Vec<u32>);
+
 impl Kernel {
-    /// The output of each request, in bits.
+    /// The rows of each request.
     ///
     /// # Panics
     /// The batch cannot be planned or run.
     #[must_use]
-    pub fn run(&self, requests: &[Request<'_>]) -> Vec<Vec<u16>> {
+    pub fn run(&self, requests: &[Request<'_>]) -> Vec<Vec<Row>> {
         let heads = self.attention.heads();
         let (q_width, kv_width) = ((heads.qo * heads.head_dim) as usize, (heads.kv * heads.head_dim) as usize);
         let (mut q, mut k, mut v) = (Vec::new(), Vec::new(), Vec::new());
@@ -57,15 +60,22 @@ impl Kernel {
         let plan = self.attention.plan(&Batch::ragged(&qo_indptr, &kv_indptr), &mut workspace).expect("planned");
         let [q, k, v] = [&q, &k, &v].map(|values| engine.upload(values).expect("memory"));
         let mut o = engine.alloc(Dtype::F16, q_rows * q_width).expect("memory");
+        let mut lse = engine.alloc(Dtype::F32, q_rows * heads.qo as usize).expect("memory");
         let q_shape = [q_rows, heads.qo as usize, heads.head_dim as usize];
         let kv_shape = [kv_rows, heads.kv as usize, heads.head_dim as usize];
         let kv = Kv::ragged(k.tensor(&kv_shape).expect("shape"), v.tensor(&kv_shape).expect("shape"));
-        let out = Out::new(o.tensor_mut(&q_shape).expect("shape"));
+        let (o_out, lse_out) = (o.tensor_mut(&q_shape), lse.tensor_mut(&q_shape[..2]));
+        let out = Out::with_lse(o_out.expect("shape"), lse_out.expect("shape"));
         plan.run(&stream, q.tensor(&q_shape).expect("shape"), kv, out).expect("launched");
         stream.synchronize().expect("no fault");
         let o: Vec<f16> = engine.download(&o).expect("read");
-        let ends = qo_indptr.windows(2).map(|ends| ends[0] as usize * q_width..ends[1] as usize * q_width);
-        ends.map(|range| o[range].iter().map(|x| x.to_bits()).collect()).collect()
+        let lse: Vec<f32> = engine.download(&lse).expect("read");
+        let row = |row: usize| -> Row {
+            let o = o[row * q_width..][..q_width].iter().map(|x| x.to_bits());
+            let lse = lse[row * heads.qo as usize..][..heads.qo as usize].iter().map(|x| x.to_bits());
+            (o.collect(), lse.collect())
+        };
+        qo_indptr.windows(2).map(|ends| (ends[0] as usize..ends[1] as usize).map(row).collect()).collect()
     }
 }
 

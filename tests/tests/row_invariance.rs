@@ -27,17 +27,17 @@ fn on_cpu(fixed_split_size: Option<u32>) -> Kernel {
 
 #[test]
 fn a_row_has_its_bits_beside_1000_growing_neighbours_on_the_cpu() {
-    let neighbours = Neighbours { keys: 700, count: 1000 };
-    assert_eq!(undisturbed(&on_cpu(Some(128)), neighbours), neighbours.count);
+    let neighbours = Neighbours { keys: 2000, count: 1000 };
+    assert_eq!(undisturbed(&on_cpu(Some(256)), neighbours), neighbours.count);
 }
 
 /// Splits at other keys give other bits, or the test above would prove nothing.
 #[test]
 fn bits_show_where_keys_are_split() {
     let of = |seed, count, heads| rows(seed, count, heads, HEADS.head_dim);
-    let (q, k, v) = (of(1, 1, HEADS.qo), of(2, 700, HEADS.kv), of(3, 700, HEADS.kv));
+    let (q, k, v) = (of(1, 1, HEADS.qo), of(2, 2000, HEADS.kv), of(3, 2000, HEADS.kv));
     let bits = |split| on_cpu(Some(split)).run(&[Request { q: &q, k: &k, v: &v }]);
-    assert!(bits(128) == bits(128) && bits(128) != bits(320));
+    assert!(bits(256) == bits(256) && bits(256) != bits(1024));
 }
 
 /// The bits of the first request, which decodes over `keys` keys, beside a neighbour of `tokens` tokens: the elements
