@@ -56,6 +56,9 @@ pub struct CheckResult {
     pub passed: bool,
     /// The kernel and the device.
     pub ran: String,
+    /// The key of the main kernel's source, as the cache of cubins has it; none on the CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 impl CheckResult {
@@ -194,6 +197,7 @@ pub(super) fn check_as(
             && replay_identical != Some(false)
             && !wrote_outside,
         ran: setup.ran(),
+        key: setup.kernel_info().key,
     })
 }
 

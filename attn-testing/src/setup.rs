@@ -108,6 +108,7 @@ impl Setup {
             let (ready, kind) = (kernel.ready(), kernel.traits().kind.to_string());
             let main = kernel.resources().into_iter().find(|r| r.kernel.ends_with(&kind));
             return Info {
+                key: Some(ready.source.key().to_string()),
                 compile_ms: Some(ready.compiled.ms),
                 cubin: Some(ready.origin.to_string()),
                 regs: main.as_ref().map(|r| r.registers),

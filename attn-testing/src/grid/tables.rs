@@ -18,7 +18,7 @@ const EXPRS: [&str; 15] = [
     "multi_item",
     "prefix_lm",
     "tree(width=150)",
-    "custom_mask(size=2000000)",
+    "custom_mask(size=500000)",
     "causal + block_mask(q_block=16, kv_block=64, q_blocks=QB, kv_blocks=KB)",
     "remap(positions, causal + sliding_window(window=300))",
 ];
