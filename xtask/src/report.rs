@@ -116,7 +116,35 @@ pub(crate) fn between(text: &str, name: &str, table: &dyn Fn() -> Result<String>
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        fs,
+    };
+
+    use serde_json::Value;
+
     use super::between;
+    use crate::paths::{jsonl_files, root};
+
+    /// So that no table against baselines has an older time of the same batch. The variants of decode are timed beside
+    /// `full`.
+    #[test]
+    fn a_batch_is_timed_under_one_name() {
+        let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let files = jsonl_files(&root().join("benches/cases")).expect("case files");
+        for path in files.into_iter().filter(|path| !path.ends_with("interleaved_decode_variants.jsonl")) {
+            for line in fs::read_to_string(path).expect("a file").lines() {
+                let mut case: Value = serde_json::from_str(line).expect("a case");
+                let name = case["name"].as_str().expect("a name").to_owned();
+                for field in ["name", "kernel", "seed", "graph", "ours_also"] {
+                    case.as_object_mut().expect("an object").remove(field);
+                }
+                names.entry(case.to_string()).or_default().insert(name);
+            }
+        }
+        let twice: Vec<_> = names.values().filter(|names| names.len() > 1).collect();
+        assert!(names.len() > 100 && twice.is_empty(), "{twice:?}");
+    }
 
     #[test]
     fn a_table_replaces_what_stands_between_its_marks() {
