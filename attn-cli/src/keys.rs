@@ -66,12 +66,11 @@ fn of_cases(cases: &[Case], arch: Arch) -> BTreeSet<String> {
         let branches = variant.branches();
         let mut kernels = Vec::new();
         for case in cases.into_iter().flat_map(all) {
-            let of_case = traits_of(&case, &variant, arch).unwrap_or_default();
-            of_case.into_iter().for_each(|kernel| {
+            for kernel in traits_of(&case, &variant, arch).unwrap_or_default() {
                 if !kernels.contains(&kernel) {
-                    kernels.push(kernel)
+                    kernels.push(kernel);
                 }
-            });
+            }
         }
         let sources =
             kernels.iter().filter_map(|(branch, traits)| KernelSource::build(&branches[*branch], traits).ok());

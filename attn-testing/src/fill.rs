@@ -65,8 +65,8 @@ fn candidates(field: &FieldDesc) -> Option<(&FieldDesc, &'static [&'static str])
 
 /// The variant of an expression with all required parameters filled.
 ///
-/// Floats are N(0, 1). Integers are in `0..4` and sorted along the last axis. Bools are random. `#[monotone]` tensors are
-/// sorted.
+/// Floats are N(0, 1). Integers are in `0..4` and sorted along the last axis. Bools are random. `#[monotone]` tensors
+/// are sorted.
 pub(super) fn variant(text: &str, registry: &Registry, dims: &Dims, seed: u64) -> Result<Variant, TestError> {
     let case = Case { seed, ..Case::new(text) };
     complete(&Variant::parse_with(text, registry).map_err(Error::from)?, dims, &case)

@@ -70,6 +70,7 @@ mod setup;
 mod shared;
 #[cfg(feature = "snapshots")]
 mod snapshot;
+mod table;
 mod tables;
 mod tensors;
 mod wide_offsets;
@@ -98,7 +99,7 @@ pub use properties::check_variant;
 pub use run_modes::RunMode;
 pub use sampling_bench::{PreparedSampling, SamplingBenchCase};
 pub use shared::{SharedRun, SharedTensors};
-pub use tables::Table;
+pub use table::Table;
 pub use wide_offsets::{WIDE_OFFSET_ELEMENTS, WideOffsetsResult, wide_offsets};
 
 /// What the macros expand to. Not part of the public interface.

@@ -4,7 +4,8 @@ use facade::{Out, prelude::*};
 
 use crate::synthetic::values;
 
-/// Elements of `rows` rows of `heads` heads of `head_dim`, which differ from row to row in size too, so that maxima grow.
+/// Elements of `rows` rows of `heads` heads of `head_dim`, which differ from row to row in size too, so that maxima
+/// grow.
 #[must_use]
 pub fn rows(seed: u32, rows: usize, heads: u32, head_dim: u32) -> Vec<f16> {
     let width = (heads * head_dim) as usize;

@@ -1,5 +1,5 @@
-//! Under `fixed_split_size` the bits of a request that decodes do not change while a neighbour's prefill grows from 9 to
-//! 10 tokens (vllm-project/vllm#51902): on the CPU, and in kernels on CUDA cores that run on the host.
+//! Under `fixed_split_size` the bits of a request that decodes do not change while a neighbour's prefill grows from 9
+//! to 10 tokens (vllm-project/vllm#51902): on the CPU, and in kernels on CUDA cores that run on the host.
 
 extern crate facade as attn;
 

@@ -7,7 +7,7 @@ const DOCUMENTS: [u64; 8] = [2, 9, 40, 64, 90, 200, 300, 700];
 /// Lengths of stretches of text, then of images.
 const IMAGES: [u64; 2] = [150, 280];
 
-/// Where the pieces of a sequence start.
+/// Where the parts of a sequence start.
 pub(super) struct Cuts {
     starts: Vec<i64>,
     len: i64,
@@ -23,7 +23,7 @@ impl Cuts {
 
     /// Text and images by turns.
     pub(super) fn images(len: u32, random: &mut Random) -> Self {
-        Self::of(len, |piece| 1 + random.below(IMAGES[piece % 2]))
+        Self::of(len, |number| 1 + random.below(IMAGES[number % 2]))
     }
 
     fn of(len: u32, mut next: impl FnMut(usize) -> u64) -> Self {
@@ -37,19 +37,19 @@ impl Cuts {
         }
     }
 
-    /// The number of pieces, at least 1.
+    /// The number of parts, at least 1.
     pub(super) fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// The piece of a position.
+    /// The part of a position.
     pub(super) fn index(&self, pos: i64) -> usize {
         self.starts.partition_point(|&start| start <= pos).max(1) - 1
     }
 
-    /// First position, and one past the last, of the piece of a position.
+    /// First position, and one past the last, of the part of a position.
     pub(super) fn span(&self, pos: i64) -> [i64; 2] {
-        let piece = self.index(pos);
-        [self.starts[piece], self.starts.get(piece + 1).copied().unwrap_or(self.len)]
+        let part = self.index(pos);
+        [self.starts[part], self.starts.get(part + 1).copied().unwrap_or(self.len)]
     }
 }

@@ -1,13 +1,13 @@
 //! Tables that are no function of one token: trees, block maps, shared prefixes, offsets of masks.
 
-use super::{Batch, Token};
+use super::lengths::{Lengths, Token};
 use crate::random::Random;
 
 /// The documents that are not empty.
 const DOCUMENTS: i64 = 4;
 
 /// Where a shared document starts: sorted positions from 0 to the longest request, in equal parts with noise.
-fn shared_start(batch: &Batch, document: i64) -> i64 {
+fn shared_start(batch: &Lengths, document: i64) -> i64 {
     let longest = batch.kv_lens.iter().copied().max().map_or(0, i64::from);
     let part = longest / DOCUMENTS;
     match document {
@@ -18,12 +18,12 @@ fn shared_start(batch: &Batch, document: i64) -> i64 {
 }
 
 /// The starts of documents, and where the last one ends.
-pub(super) fn shared_offsets(batch: &Batch, documents: i64) -> Vec<i64> {
+pub(super) fn shared_offsets(batch: &Lengths, documents: i64) -> Vec<i64> {
     (0..=documents).map(|document| shared_start(batch, document)).collect()
 }
 
 /// The document of a position.
-pub(super) fn shared_document(batch: &Batch, pos: i64) -> i64 {
+pub(super) fn shared_document(batch: &Lengths, pos: i64) -> i64 {
     (0..DOCUMENTS).rfind(|&document| shared_start(batch, document) <= pos).unwrap_or(0)
 }
 
@@ -33,7 +33,7 @@ pub(super) fn shared_prefixes(documents: i64) -> Vec<i64> {
 }
 
 /// The ancestors of each node of a random tree, itself included; queries past the width see what fits.
-pub(super) fn ancestors(batch: &Batch, width: usize) -> Vec<i64> {
+pub(super) fn ancestors(batch: &Lengths, width: usize) -> Vec<i64> {
     let mut bits = Vec::new();
     for (request, &nodes) in batch.qo_lens.iter().enumerate() {
         let mut random = Random::new(batch.seed, 7000 + request as u64);
@@ -56,7 +56,7 @@ pub(super) fn ancestors(batch: &Batch, width: usize) -> Vec<i64> {
 }
 
 /// Runs of blocks: a row begins in a run or not, and changes after one block in three; one row in 16 is empty.
-pub(super) fn blocks(batch: &Batch, shape: &[i64]) -> Vec<i64> {
+pub(super) fn blocks(batch: &Lengths, shape: &[i64]) -> Vec<i64> {
     let (rows, columns) = (shape[..shape.len().saturating_sub(1)].iter().product::<i64>(), shape.last().copied());
     let mut all = Vec::new();
     for row in 0..rows {
@@ -71,7 +71,7 @@ pub(super) fn blocks(batch: &Batch, shape: &[i64]) -> Vec<i64> {
 }
 
 /// The first bit of each request's mask: queries times keys of those before.
-pub(super) fn mask_offsets(batch: &Batch) -> Vec<i64> {
+pub(super) fn mask_offsets(batch: &Lengths) -> Vec<i64> {
     let lens = batch.qo_lens.iter().zip(&batch.kv_lens);
     let sizes = lens.map(|(&qo, &kv)| i64::from(qo) * i64::from(kv));
     // in the range of i32; positions past the end of the bits read the last one

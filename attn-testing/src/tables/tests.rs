@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use attn::Heads;
 use attn::cpu::check_tile_classes;
 
-use super::{STOCK, Table, of};
-use crate::{Case, Lens, case_variant, grid::serving};
+use super::{STOCK, of};
+use crate::{Case, Lens, Table, case_variant, grid::serving};
 
 fn case(variant: &str, qo: &[u32], kv: &[u32]) -> Case {
     Case { qo_lens: Lens::List(qo.to_vec()), kv_lens: Lens::List(kv.to_vec()), seed: 5, ..Case::new(variant) }
