@@ -54,9 +54,9 @@ fn of_cases(cases: &[Case], arch: Arch) -> BTreeSet<String> {
     let on_cuda_cores =
         |case: Case| Case { prefill: PrefillBackend::CudaCores, decode: Some(DecodeBackend::CudaCores), ..case };
     let all = |case: &Case| {
-        let in_f32 = on_cuda_cores(Case { dtype: Dtype::F32.to_string(), ..case.clone() });
+        let in_f32 = Case { dtype: Dtype::F32.to_string(), ..case.clone() };
         let mma_sync = Case { prefill: PrefillBackend::Sm80, ..case.clone() };
-        [case.clone(), mma_sync, on_cuda_cores(case.clone()), in_f32]
+        [case.clone(), mma_sync, on_cuda_cores(case.clone()), on_cuda_cores(in_f32.clone()), in_f32]
     };
     // text depends on the structure of a variant alone, so the tensors of one case do for all
     let mut of_text: HashMap<&str, Vec<&Case>> = HashMap::new();

@@ -23,10 +23,10 @@ def fill(pool, order, requests):
     slots = pool if order == "NHD" else pool.transpose(2, 3)
     pages, size, heads, dim = slots.shape[0], *slots.shape[2:]
     total = sum(n for _, n in requests)
-    raw = slots.view(torch.uint8) if pool.dtype.itemsize == 1 else slots
+    raw = slots.view(torch.uint8) if pool.element_size() == 1 else slots
     for side, name in enumerate("kv"):
         all_rows = rows(name, (total, heads, dim), pool.dtype)
-        all_rows = all_rows.view(torch.uint8) if pool.dtype.itemsize == 1 else all_rows
+        all_rows = all_rows.view(torch.uint8) if pool.element_size() == 1 else all_rows
         first = 0
         for table, n in requests:
             at = torch.arange(n, device=DEV)
