@@ -96,7 +96,7 @@ pub(super) fn today(sh: &Shell, root: &Path, archs: &BTreeSet<&'static str>) -> 
     let run = ["run", "--quiet", "-p"];
     let grids = cmd!(sh, "cargo {run...} attn-cli --bin attn -- keys --json --arch {archs} {files...}").read()?;
     let catalogue = [run.as_slice(), &["attn-tests", "--features", "cuda", "--bin", "attn-catalogue", "--"]].concat();
-    let cases = root.join("target/catalogue-cases.jsonl");
+    let cases = crate::paths::target_dir(root)?.join("catalogue-cases.jsonl");
     let lines = cmd!(sh, "cargo").args(&catalogue).arg("cases").read()?;
     fs::write(&cases, lines)?;
     let rows = cmd!(sh, "cargo {catalogue...} keys --json --no-grids --arch {archs} {cases}").read()?;
