@@ -228,6 +228,8 @@ impl Case {
         let lens = self.qo_lens.to_vec().into_iter().zip(self.all_kv_lens());
         let pairs: u128 = lens.map(|(q, k)| u128::from(q) * u128::from(k)).sum();
         let dims = u64::from(self.head_dim) + u64::from(self.head_dim_vo.dim(self.heads()));
+        // counts need the mask alone
+        let dims = if self.counting { 1 } else { dims };
         let elements = u64::from(self.qo_heads) * dims;
         u64::try_from(pairs.saturating_mul(elements.into())).unwrap_or(u64::MAX)
     }

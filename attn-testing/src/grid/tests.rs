@@ -112,7 +112,7 @@ fn keys_are_counted_in_every_kernel_layout_and_type() {
 #[test]
 fn a_sample_of_the_counts_is_right_on_the_cpu() {
     let engine = attn::Engine::cpu();
-    let cheap = counting().into_iter().filter(|case| case.check_cost() < 4_000_000);
+    let cheap = counting().into_iter().filter(|case| case.check_cost() < 30_000);
     let mut cases = 0;
     for case in cheap.step_by(7) {
         let case = Case { kernel: "auto".to_owned(), ..case };
