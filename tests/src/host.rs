@@ -1,13 +1,6 @@
 //! Compiles generated C++ with a host compiler and calls its hooks, for comparison with the Rust of a variant.
-//!
-//! The compiler is `$CXX`, else `c++`, `g++` or `clang++`.
 
-use std::{
-    ffi::c_void,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-};
+use std::{ffi::c_void, path::Path, process::Command, sync::Arc};
 
 use attn::{
     Variant,
@@ -15,6 +8,12 @@ use attn::{
 };
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
+
+use crate::{
+    compiler::compiler,
+    mutant::{mutated, progress},
+    sanitizers,
+};
 
 /// C++ that exports every hook of `struct Variant` through a C interface.
 pub const HARNESS: &str = include_str!("harness.cpp");
@@ -29,11 +28,43 @@ pub struct HostText {
 #[derive(Debug)]
 pub struct HostVariant {
     library: Arc<Library>,
-    /// `struct Variant`, aligned for pointers.
-    args: Vec<u64>,
-    /// The parameter tensors that `args` points to, aligned for their elements. Output tensors belong to the variant.
-    _tables: Vec<Vec<u64>>,
+    args: HostArgs,
+    /// The owner of output tensors.
     _variant: Variant,
+}
+
+/// The parameters of a variant in memory.
+#[derive(Debug)]
+pub struct HostArgs {
+    /// `struct Variant`, aligned for pointers.
+    words: Vec<u64>,
+    /// The parameter tensors that it points to, aligned for their elements. Output tensors belong to the variant.
+    _tables: Vec<Vec<u64>>,
+}
+
+impl HostArgs {
+    /// The parameters of a bound variant, which must outlive uses of its output tensors.
+    #[must_use]
+    pub fn of(variant: &Variant) -> HostArgs {
+        let mut tables = Vec::new();
+        let bytes = variant_args(variant, |pointee| {
+            let address = match pointee {
+                Pointee::Table(bytes) => {
+                    tables.push(words(bytes));
+                    tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64)
+                }
+                Pointee::Out(out) => out.as_ptr() as u64,
+            };
+            Ok::<_, std::convert::Infallible>(address)
+        });
+        HostArgs { words: words(&bytes.unwrap_or_else(|never| match never {})), _tables: tables }
+    }
+
+    /// `struct Variant`.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const c_void {
+        self.words.as_ptr().cast()
+    }
 }
 
 /// The CUDA headers of the language in one text.
@@ -61,32 +92,23 @@ pub fn templates(names: &[&str]) -> String {
 #[must_use]
 pub fn library(folder: &Path, text: &str) -> Library {
     let source = folder.join("text.cpp");
-    std::fs::write(&source, format!("#define ATTN_HOST\n{text}")).expect("a folder for the test");
+    std::fs::write(&source, format!("#define ATTN_HOST\n{}", mutated(text))).expect("a folder for the test");
     let library = folder.join("text.so");
     let out = Command::new(compiler())
-        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-shared", "-fPIC"])
-        .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable"])
-        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-Wno-unknown-pragmas", "-o"])
+        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-fno-strict-aliasing"])
+        .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable", "-Wno-psabi"])
+        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-Wno-unknown-pragmas"])
+        .args(["-Wno-sign-compare", "-shared", "-fPIC"])
+        .args(sanitizers::options())
+        .arg("-o")
         .arg(&library)
         .arg(&source)
         .output()
         .expect("the compiler runs");
-    assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
+    progress();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     // SAFETY: the library was just built from our own text and has no constructors.
     unsafe { Library::new(&library) }.expect("a library")
-}
-
-/// The C++ compiler.
-///
-/// # Panics
-/// No compiler was found.
-#[must_use]
-pub fn compiler() -> PathBuf {
-    let names = std::env::var_os("CXX").into_iter().chain(["c++", "g++", "clang++"].map(Into::into));
-    names
-        .map(PathBuf::from)
-        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success()))
-        .expect("this test needs a C++17 compiler: install g++ or clang++, or set CXX")
 }
 
 impl HostText {
@@ -104,20 +126,7 @@ impl HostText {
     /// Combines the text with the parameters of a bound variant of the same parts.
     #[must_use]
     pub fn with(&self, variant: &Variant) -> HostVariant {
-        let mut tables = Vec::new();
-        let bytes = variant_args(variant, |pointee| {
-            let address = match pointee {
-                Pointee::Table(bytes) => {
-                    tables.push(words(bytes));
-                    tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64)
-                }
-                Pointee::Out(out) => out.as_ptr() as u64,
-            };
-            Ok::<_, std::convert::Infallible>(address)
-        });
-        let bytes = bytes.unwrap_or_else(|never| match never {});
-        let args = words(&bytes);
-        HostVariant { library: self.library.clone(), args, _tables: tables, _variant: variant.clone() }
+        HostVariant { library: self.library.clone(), args: HostArgs::of(variant), _variant: variant.clone() }
     }
 }
 
@@ -147,7 +156,7 @@ impl HostVariant {
     fn call<F: Copy>(&self, name: &str) -> (F, *const c_void) {
         // SAFETY: the harness defines every name with the signature that the caller gives; see harness.cpp.
         let function = unsafe { self.library.get::<F>(name.as_bytes()) }.expect("the harness has it");
-        (*function, self.args.as_ptr().cast())
+        (*function, self.args.as_ptr())
     }
 
     /// `query_transform`.

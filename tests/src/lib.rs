@@ -6,15 +6,18 @@ extern crate attn_core as attn;
 
 pub mod catalogue;
 pub mod compare;
+pub mod compiler;
 pub mod corner_cases;
 pub mod device_plan;
 pub mod filters;
 pub mod gpu;
 pub mod host;
 pub mod language_stress;
+pub mod mutant;
 pub mod reference;
 pub mod row_invariance;
 pub mod sampling;
+pub mod sanitizers;
 pub mod setup;
 pub mod simt;
 pub mod synthetic;

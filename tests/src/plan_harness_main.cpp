@@ -23,10 +23,10 @@ void launch(const PlanParams* p, const Variant* variant, int parts, unsigned see
   }
 }
 
-extern "C" void plan(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
+EXPORT void plan(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
   launch<64>(p, variant, parts, seed);
 }
-extern "C" void plan_by_1024(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
+EXPORT void plan_by_1024(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
   launch<1024>(p, variant, parts, seed);
 }
 
@@ -44,5 +44,5 @@ void check_with(const PlanParams* p, unsigned seed) {
   std::make_unique<Fibers>(COUNT, seed, thread, &all);
 }
 
-extern "C" void check(const PlanParams* p, unsigned seed) { check_with<64>(p, seed); }
-extern "C" void check_by_1024(const PlanParams* p, unsigned seed) { check_with<1024>(p, seed); }
+EXPORT void check(const PlanParams* p, unsigned seed) { check_with<64>(p, seed); }
+EXPORT void check_by_1024(const PlanParams* p, unsigned seed) { check_with<1024>(p, seed); }

@@ -1,29 +1,13 @@
 //! Kernels on CUDA cores run on the host, thread by thread, and agree with the f64 reference.
 
 use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
-use attn_testing::{Case, Expected, Inputs, LayoutKind, Lens, Rounding, case_variant, grid};
-use attn_tests::simt::HostKernels;
-use rayon::prelude::*;
+use attn_testing::{Case, LayoutKind, Lens, grid};
+use attn_tests::simt;
 
 /// Runs cases on CUDA cores and fails for those that are outside of their tolerance.
 fn check(cases: impl IntoIterator<Item = Case>) {
     let (prefill, decode) = (PrefillBackend::CudaCores, Some(DecodeBackend::CudaCores));
-    let cases: Vec<_> = cases.into_iter().map(|case| Case { prefill, decode, ..case }).collect();
-    let wrong: Vec<_> = cases.par_iter().filter_map(wrong).collect();
-    assert!(!cases.is_empty() && wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
-}
-
-/// What is wrong with the result of a case, if anything.
-fn wrong(case: &Case) -> Option<String> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    // few CTAs have several items each, and KV splits that others merge
-    let distance = HostKernels::compile(case, folder.path()).run(case, 6, case.seed as u32);
-    let (variant, inputs) =
-        (case_variant(case).expect("stock variants"), Inputs::new(case, false).expect("a valid case"));
-    let expected = Expected::of(case, &variant, &inputs, Rounding::default()).expect("a sound problem");
-    let tolerance = expected.tolerance();
-    let within = distance.within(&tolerance);
-    (!within).then(|| format!("{} {} {}: {distance:?}", case.kernel, case.title(), case.dtype))
+    simt::check(cases.into_iter().map(|case| Case { prefill, decode, ..case }));
 }
 
 /// The cases of a grid in f32, without those that need another kernel: `auto` means decode here.

@@ -11,7 +11,7 @@ use attn::{
 use attn_testing::{Case, Lens};
 use attn_tests::{
     row_invariance::{Kernel, Neighbours, Request, rows, undisturbed},
-    simt::HostKernels,
+    simt,
 };
 
 /// The heads of the report.
@@ -40,16 +40,6 @@ fn bits_show_where_keys_are_split() {
     assert!(bits(256) == bits(256) && bits(256) != bits(1024));
 }
 
-/// The bits of the first request, which decodes over `keys` keys, beside a neighbour of `tokens` tokens: the elements
-/// of a seed do not depend on how many there are.
-fn victim(kernels: &HostKernels, case: &Case) -> (Vec<u64>, Vec<u32>) {
-    let (mut o, mut lse) = kernels.bits(case, 6, case.seed as u32);
-    // f32 elements, two a word
-    o.truncate((HEADS.qo * HEADS.head_dim / 2) as usize);
-    lse.truncate(HEADS.qo as usize);
-    (o, lse)
-}
-
 fn emulated(neighbours: u64) {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let case = |tokens: u32, seed: u64| {
@@ -69,13 +59,13 @@ fn emulated(neighbours: u64) {
             ..Case::new("causal")
         }
     };
-    let compiled = [9, 10].map(|tokens| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        HostKernels::compile(&case(tokens, 0), folder.path())
-    });
-    let same = (0..neighbours).filter(|&seed| {
-        let [nine, ten] = [(9, &compiled[0]), (10, &compiled[1])].map(|(n, kernels)| victim(kernels, &case(n, seed)));
-        assert!(nine.1.iter().all(|&bits| f32::from_bits(bits).is_finite()), "it ran");
+    // the elements of a seed do not depend on how many there are
+    let bits = simt::bits((0..neighbours).flat_map(|seed| [case(9, seed), case(10, seed)]));
+    let same = bits.chunks(2).filter(|pair| {
+        let [nine, ten] = [&pair[0], &pair[1]].map(|(o, lse)| {
+            assert!(lse.iter().all(|&bits| f32::from_bits(bits).is_finite()), "it ran");
+            (&o[..(HEADS.qo * HEADS.head_dim) as usize], &lse[..HEADS.qo as usize])
+        });
         nine == ten
     });
     assert_eq!(same.count() as u64, neighbours);

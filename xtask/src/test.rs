@@ -5,14 +5,15 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{aot, browser, nvrtc, paths::target_dir, plan_instructions};
+use crate::{aot, browser, mutants, nvrtc, paths::target_dir, plan_instructions};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Do not stop at the first step that fails.
     #[arg(long)]
     keep_going: bool,
-    /// Also runs the tests that take minutes each: every variant for every architecture, the catalogue's kernels.
+    /// Also runs the tests that take minutes each: every variant for every architecture, the catalogue's kernels, all
+    /// emulated kernels, and their mutants.
     #[arg(long)]
     all: bool,
     /// Passed on to the main test run (for example a test's name).
@@ -74,6 +75,13 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         if let Err(error) = aot::run(sh, &target_dir(root)?) {
             eprintln!("xtask: {error:#}");
             failed.push("kernels embedded ahead of time");
+        }
+        if args.all {
+            eprintln!("xtask: mutants of kernels");
+            if let Err(error) = mutants::run(sh, root, &mutants::Args::default()) {
+                eprintln!("xtask: {error:#}");
+                failed.push("mutants of kernels");
+            }
         }
         eprintln!("xtask: instructions of planning");
         if let Err(error) = plan_instructions::test(sh, root) {

@@ -159,6 +159,17 @@ inline float2 load_l2_8(const void* p) {
   asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(p) : "memory");
   return v;
 }
+// Loads of what no thread writes during the launch (.nc), in the order of the program: the compiler would move them.
+inline unsigned load_nc_4(const void* p) {
+  unsigned v;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+inline float2 load_nc_8(const void* p) {
+  float2 v;
+  asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(p));
+  return v;
+}
 
 // Increments a split-KV semaphore and returns its previous value. Acquire-release at GPU scope: the CTA that counts
 // later sees what this CTA wrote before its last barrier.

@@ -66,7 +66,7 @@ template <class T>
 struct ElementPair {
   unsigned bits;
 
-  void load(const T* p) { asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(bits) : "l"(p)); }
+  void load(const T* p) { bits = load_nc_4(p); }
   void set(T first, T second) { bits = first.bits | static_cast<unsigned>(second.bits) << 16; }
   float2 values() const { return unpack2<typename StorageElem<T>::Elem>(bits); }
 };
@@ -74,9 +74,7 @@ template <>
 struct ElementPair<float> {
   float2 bits;
 
-  void load(const float* p) {
-    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(bits.x), "=f"(bits.y) : "l"(p));
-  }
+  void load(const float* p) { bits = load_nc_8(p); }
   void set(float first, float second) { bits = {first, second}; }
   float2 values() const { return bits; }
 };

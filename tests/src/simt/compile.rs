@@ -1,34 +1,88 @@
-//! The text of a kernel for a host compiler.
+//! The kernels of a case, as text for a host compiler.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use attn::{expr::Variant, spec::KernelKind};
+use attn::{
+    expr::Variant,
+    spec::{KernelKind, PrefillBackend},
+};
 use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
 };
-use attn_testing::Case;
+use attn_testing::{Case, case_variant};
+use libloading::Library;
 
-use super::kernel::{FIBERS, HostKernel};
+use super::{host_text::HostText, kernel::HostKernel};
 use crate::host::library;
 
-/// Headers that `simt/cuda.cpp` replaces.
-const REPLACED: [&str; 2] = ["cuda/arch/element.cuh", "cuda/arch/ptx.cuh"];
+/// A case with the kernels that it needs: one for each branch of a union, else one.
+#[derive(Debug)]
+pub(super) struct HostCase {
+    pub(super) case: Case,
+    pub(super) variant: Variant,
+    units: Vec<(Variant, KernelTraits)>,
+    /// The texts of the kernels.
+    pub(super) texts: Vec<String>,
+}
 
-/// Compiles the kernel of one branch of a case's variant in `folder`.
-pub(super) fn kernel(case: &Case, variant: &Variant, branch: Variant, folder: &Path) -> HostKernel {
-    let traits = traits(case, variant, &branch);
-    let source = KernelSource::build(&branch, &traits).expect("supported").text;
-    let launches = match traits.kind {
-        KernelKind::Prefill => "LAUNCH(launch_main, attn_prefill, KernelParams, THREADS, SMEM_BYTES)",
-        KernelKind::Decode => "LAUNCH(launch_main, attn_decode, KernelParams, THREADS, SMEM_BYTES)",
-        KernelKind::Mixed => {
-            "LAUNCH(launch_main, attn_mixed, MixedParams, prefill::THREADS, SMEM_BYTES)\n\
-             LAUNCH(launch_merge, prefill::attn_merge, MixedParams, prefill::MERGE_THREADS, 0)"
-        }
+impl HostCase {
+    pub(super) fn new(case: Case) -> HostCase {
+        let variant = case_variant(&case).expect("stock variants").bind(&case.dims()).expect("a case has all lengths");
+        let unit = |branch: Variant| {
+            let traits = traits(&case, &variant, &branch);
+            (branch, traits)
+        };
+        let units: Vec<_> = variant.branches().into_iter().map(unit).collect();
+        let text = |(branch, traits): &(Variant, KernelTraits)| {
+            let source = KernelSource::build(branch, traits).expect("supported").text;
+            HostText::of(&source).with_launches(&launches(traits))
+        };
+        let texts = units.iter().map(text).collect();
+        HostCase { case, variant, units, texts }
+    }
+
+    /// The kernels, from the libraries of the texts.
+    pub(super) fn kernels(&self, libraries: &[Arc<Library>]) -> Vec<HostKernel> {
+        let kernel = |((variant, traits), library): (&(Variant, KernelTraits), &Arc<Library>)| HostKernel {
+            variant: variant.clone(),
+            traits: *traits,
+            library: library.clone(),
+        };
+        self.units.iter().zip(libraries).map(kernel).collect()
+    }
+}
+
+/// Compiles the texts of kernels in folders of `folder`.
+pub(super) fn libraries(texts: &[String], folder: &Path) -> Vec<Arc<Library>> {
+    let compiled = texts.iter().enumerate().map(|(number, text)| {
+        let folder = folder.join(number.to_string());
+        std::fs::create_dir(&folder).expect("a folder for the test");
+        Arc::new(library(&folder, text))
+    });
+    compiled.collect()
+}
+
+/// Functions that launch the kernels of a unit.
+fn launches(traits: &KernelTraits) -> String {
+    let (main, part) = match traits.kind {
+        KernelKind::Prefill => ("attn_prefill, KernelParams, THREADS", ""),
+        KernelKind::Decode => ("attn_decode, KernelParams, THREADS", ""),
+        KernelKind::Mixed => ("attn_mixed, MixedParams, prefill::THREADS", "prefill::"),
     };
-    let text = [FIBERS, include_str!("cuda.cpp"), &on_host(&source), include_str!("launch.cpp"), launches, "\n"];
-    HostKernel { library: library(folder, &text.concat()), traits, variant: branch }
+    let mut text = match traits.is_sm90_prefill() {
+        true => "LAUNCH_SM90(launch_main, attn_prefill, CTA_THREADS, SMEM_BYTES)\n".to_owned(),
+        false => format!("LAUNCH(launch_main, {main}, SMEM_BYTES)\n"),
+    };
+    let params = if traits.kind == KernelKind::Mixed { "MixedParams" } else { "KernelParams" };
+    if traits.has_kv_preprocess() {
+        let threads = format!("{part}KV_PREPROCESS_THREADS");
+        text += &format!("LAUNCH(launch_kv_preprocess, {part}attn_kv_preprocess, {params}, {threads}, 0)\n");
+    }
+    if !traits.merges_in_kernel() {
+        text += &format!("LAUNCH(launch_merge, {part}attn_merge, {params}, {part}MERGE_THREADS, 0)\n");
+    }
+    text
 }
 
 fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
@@ -39,7 +93,13 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);
     let dtypes = case.dtypes().expect("known types");
-    let arch = "75".parse().expect("an architecture");
+    let arch = match case.prefill {
+        PrefillBackend::CudaCores => "75",
+        // there are more mixed kernels for it
+        PrefillBackend::Sm80 if kind == KernelKind::Mixed => "90a",
+        PrefillBackend::Sm80 => "80",
+        PrefillBackend::Sm90 => "90a",
+    };
     let request = KernelTraitsRequest {
         head_dim_vo: case.head_dim_vo,
         paged: case.kv_layout.paged(),
@@ -47,26 +107,12 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
         prefill: case.prefill,
         decode: case.decode,
         row_invariant: case.fixed_split_size.is_some(),
-        ..KernelTraitsRequest::new(kind, case.head_dim, dtypes, arch).with_hooks([branch])
+        ..KernelTraitsRequest::new(kind, case.head_dim, dtypes, arch.parse().expect("an architecture"))
+            .with_hooks([branch])
     };
     let request = KernelTraitsRequest { key_lists: variant.has_kv_list(), ..request };
     let traits = KernelTraits::choose(&request).expect("supported");
-    assert!(traits.cuda_cores && traits.decode_part().cuda_cores, "{}", traits.describe());
+    let cores = case.prefill == PrefillBackend::CudaCores;
+    assert!(traits.cuda_cores == cores && traits.decode_part().cuda_cores == cores, "{}", traits.describe());
     if case.kv_layout.levels() { traits.with_shared_rows() } else { traits }
-}
-
-/// A kernel's text without the headers that are replaced.
-pub(super) fn on_host(source: &str) -> String {
-    let mut text = String::new();
-    let mut replaced = false;
-    for line in source.lines() {
-        if line.starts_with("#line") {
-            replaced = REPLACED.iter().any(|header| line.ends_with(&format!("\"{header}\"")));
-        }
-        if !replaced {
-            text.push_str(&line.replace("extern __shared__", "extern"));
-            text.push('\n');
-        }
-    }
-    text
 }

@@ -1,17 +1,12 @@
 // Emulates the threads of a CTA on the host: they are fibers of one thread. A fiber runs until it waits at a warp-wide
 // or CTA-wide barrier. The order of fibers is random and some warps are delayed for a while, so that missing barriers
 // show as wrong results.
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <ucontext.h>
 
 using std::sqrt;
-struct int4 {
+struct alignas(16) int4 {
   int x, y, z, w;
 };
-struct float2 {
+struct alignas(8) float2 {
   float x, y;
 };
 struct {
@@ -48,67 +43,78 @@ T atomicAdd(T* at, T value) {
   return before;
 }
 
+// A failure that no result can show.
+[[noreturn]] inline void fail(const char* why, const char* what = "", const char* other = "") {
+  std::fprintf(stderr, "thread %u: %s %s %s\n", threadIdx.x, why, what, other);
+  std::abort();
+}
+
 // A barrier of `threads` threads that also exchanges one value of each.
 struct SyncPoint {
   int threads;
+  const char* instruction;  // where the threads of this round wait
   unsigned long long values[2][1024];
   int arrivals = 0;
 };
 
 class Fibers {
-  static constexpr int STACK = 64 << 10, MAX_THREADS = 1024;
-  ucontext_t scheduler_, fibers_[MAX_THREADS];
-  std::unique_ptr<char[]> stacks_ = std::unique_ptr<char[]>(new char[MAX_THREADS * STACK]);
+#ifdef __SANITIZE_ADDRESS__
+  static constexpr int STACK = 512 << 10;
+#else
+  static constexpr int STACK = 64 << 10;
+#endif
+  static constexpr int MAX_THREADS = 1024;
+  Context scheduler_, fibers_[MAX_THREADS];
   bool done_[MAX_THREADS] = {};
-  SyncPoint *waits_at_[MAX_THREADS] = {}, warps_[MAX_THREADS / 32], cta_;
+  // a fiber waits until the counter has at least this value
+  const int* waits_at_[MAX_THREADS] = {};
   int waits_for_[MAX_THREADS] = {}, threads_;
+  SyncPoint warps_[MAX_THREADS / 32], cta_;
+  // What asynchronous units do at a random time, or as late as can be: when every thread waits.
+  struct Event {
+    std::function<void()> happens;
+    bool late;
+  };
+  std::vector<Event> events_;
   unsigned seed_;
   void (*body_)(void*);
   void* argument_;
 
-  static void start(unsigned low, unsigned high) {
-    auto* self = reinterpret_cast<Fibers*>(static_cast<unsigned long long>(high) << 32 | low);
-    self->body_(self->argument_);
-    self->done_[threadIdx.x] = true;
-    self->wait();
+  // Stacks of all CTAs, one after the other.
+  static char* stack(int thread) {
+    static std::unique_ptr<char[]> stacks(new char[size_t{MAX_THREADS} * STACK]);
+    return stacks.get() + size_t{STACK} * thread;
   }
-  unsigned random() { return (seed_ = seed_ * 1664525 + 1013904223) >> 8; }
-  void wait() { swapcontext(&fibers_[threadIdx.x], &scheduler_); }
-  bool ready(int i) const { return !done_[i] && (!waits_at_[i] || waits_at_[i]->arrivals >= waits_for_[i]); }
-
-  // Waits for all threads of `point` and returns the values of all of them. `index`: that of this thread.
-  const unsigned long long* sync_at(SyncPoint& point, int index, unsigned long long value) {
-    int i = threadIdx.x, round = point.arrivals / point.threads;
-    unsigned long long* values = point.values[round % 2];
-    values[index] = value;
-    ++point.arrivals;
-    waits_at_[i] = &point;
-    waits_for_[i] = (round + 1) * point.threads;
-    wait();
-    waits_at_[i] = nullptr;
-    return values;
+  static void start() {
+    running->body_(running->argument_);
+    running->done_[threadIdx.x] = true;
+    running->yield();
+  }
+  void yield() { switch_context(fibers_[threadIdx.x], scheduler_); }
+  bool ready(int i) const { return !done_[i] && (!waits_at_[i] || *waits_at_[i] >= waits_for_[i]); }
+  void fire(size_t event) {
+    Event due = std::move(events_[event]);
+    events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(event));
+    due.happens();
   }
 
  public:
   static Fibers* running;
+  static unsigned ctas;  // that have run or run now
 
   // Runs `body` in every thread of a CTA, to the end.
   Fibers(int threads, unsigned seed, void (*body)(void*), void* argument)
       : threads_(threads), seed_(seed), body_(body), argument_(argument) {
     running = this;
+    ++ctas;
     cta_.threads = threads;
     for (SyncPoint& warp : warps_) warp.threads = 32;
-    auto self = reinterpret_cast<unsigned long long>(this);
-    for (int i = 0; i < threads; ++i) {
-      getcontext(&fibers_[i]);
-      fibers_[i].uc_stack.ss_sp = stacks_.get() + i * STACK;
-      fibers_[i].uc_stack.ss_size = STACK;
-      makecontext(&fibers_[i], reinterpret_cast<void (*)()>(start), 2, static_cast<unsigned>(self),
-                  static_cast<unsigned>(self >> 32));
-    }
+    for (int i = 0; i < threads; ++i) fibers_[i].prepare(stack(i), STACK, start);
     unsigned delayed = 0;  // a bit for each warp
     for (int left = threads, round = 0; left > 0; ++round) {
       if (round % 16 == 0) delayed = random() ^ random() << 16;
+      for (size_t event = events_.size(); event-- > 0;)
+        if (!events_[event].late && random() % 4 == 0) fire(event);
       int order[MAX_THREADS];
       for (int i = 0; i < threads; ++i) {
         int j = random() % (i + 1);
@@ -122,27 +128,65 @@ class Fibers {
         stuck = false;
         if (delayed >> i / 32 & 1) continue;
         threadIdx.x = i;
-        swapcontext(&scheduler_, &fibers_[i]);
+        switch_context(scheduler_, fibers_[i]);
         left -= done_[i];
       }
-      if (stuck) {
+      if (stuck && events_.empty()) {
         std::fprintf(stderr, "deadlock: %d of %d threads wait for threads that have exited\n", left, threads);
         std::abort();
       }
+      if (stuck) fire(random() % events_.size());
     }
+    if (!events_.empty()) fail("the CTA has ended before its TMA or cp.async");
   }
 
-  const unsigned long long* sync_warp(unsigned long long value) {
-    return sync_at(warps_[threadIdx.x / 32], threadIdx.x % 32, value);
-  }
-  const unsigned long long* sync_cta(unsigned long long value) { return sync_at(cta_, threadIdx.x, value); }
+  unsigned random() { return (seed_ = seed_ * 1664525 + 1013904223) >> 8; }
   int threads() const { return threads_; }
+
+  // Something that an asynchronous unit does later.
+  void later(std::function<void()> happens) { events_.push_back({std::move(happens), (random() & 1) != 0}); }
+
+  // Waits until the counter has at least this value.
+  void wait_for(const int& counter, int value) {
+    waits_at_[threadIdx.x] = &counter;
+    waits_for_[threadIdx.x] = value;
+    yield();
+    waits_at_[threadIdx.x] = nullptr;
+  }
+
+  // Waits for all threads of `point`, which must wait at the same instruction, and returns the values of all of them.
+  // `index`: that of this thread. The last thread that arrives calls `complete` with the values, before any goes on.
+  template <class F>
+  const unsigned long long* sync_at(SyncPoint& point, int index, unsigned long long value, const char* instruction,
+                                    F complete) {
+    int round = point.arrivals / point.threads;
+    unsigned long long* values = point.values[round % 2];
+    if (point.arrivals % point.threads == 0)
+      point.instruction = instruction;
+    else if (std::strcmp(point.instruction, instruction) != 0)
+      fail("others of its warp or CTA are at", point.instruction, instruction);
+    values[index] = value;
+    if (++point.arrivals % point.threads == 0) complete(values);
+    wait_for(point.arrivals, (round + 1) * point.threads);
+    return values;
+  }
+  template <class F>
+  const unsigned long long* sync_warp(unsigned long long value, const char* instruction, F complete) {
+    return sync_at(warps_[threadIdx.x / 32], threadIdx.x % 32, value, instruction, complete);
+  }
+  const unsigned long long* sync_warp(unsigned long long value, const char* instruction) {
+    return sync_warp(value, instruction, [](const unsigned long long*) {});
+  }
+  const unsigned long long* sync_cta(unsigned long long value, const char* instruction) {
+    return sync_at(cta_, threadIdx.x, value, instruction, [](const unsigned long long*) {});
+  }
 };
 Fibers* Fibers::running = nullptr;
+unsigned Fibers::ctas = 0;
 
-inline void __syncthreads() { Fibers::running->sync_cta(0); }
+inline void __syncthreads() { Fibers::running->sync_cta(0, "__syncthreads"); }
 inline bool __syncthreads_or(bool mine) {
-  const unsigned long long* all = Fibers::running->sync_cta(mine);
+  const unsigned long long* all = Fibers::running->sync_cta(mine, "__syncthreads_or");
   bool any = false;
   for (int i = 0; i < Fibers::running->threads(); ++i) any |= all[i] != 0;
   return any;
@@ -161,32 +205,43 @@ T of_word(unsigned long long word) {
   return value;
 }
 
+// Exchanges a value among the lanes of a warp, all of which take part in every shuffle and vote.
+inline const unsigned long long* sync_lanes(unsigned lanes, unsigned long long value, const char* instruction) {
+  if (lanes != 0xffffffffu) fail("not all lanes take part in", instruction);
+  return Fibers::running->sync_warp(value, instruction);
+}
+
 // Shuffles within groups of `width` lanes.
 template <class T>
-T __shfl_sync(unsigned, T value, int lane, int width = 32) {
+T __shfl_sync(unsigned lanes, T value, int lane, int width = 32) {
   int base = threadIdx.x % 32 / width * width;
-  return of_word<T>(Fibers::running->sync_warp(to_word(value))[base + lane % width]);
+  return of_word<T>(sync_lanes(lanes, to_word(value), "__shfl_sync")[base + lane % width]);
 }
 template <class T>
-T __shfl_xor_sync(unsigned, T value, int mask) {
-  return of_word<T>(Fibers::running->sync_warp(to_word(value))[(threadIdx.x % 32) ^ mask]);
+T __shfl_xor_sync(unsigned lanes, T value, int mask) {
+  return of_word<T>(sync_lanes(lanes, to_word(value), "__shfl_xor_sync")[(threadIdx.x % 32) ^ mask]);
 }
 template <class T>
-T __shfl_up_sync(unsigned, T value, int step) {
+T __shfl_up_sync(unsigned lanes, T value, int step) {
   int lane = threadIdx.x % 32;
-  return of_word<T>(Fibers::running->sync_warp(to_word(value))[lane < step ? lane : lane - step]);
+  return of_word<T>(sync_lanes(lanes, to_word(value), "__shfl_up_sync")[lane < step ? lane : lane - step]);
 }
-inline void __syncwarp() { Fibers::running->sync_warp(0); }
-inline unsigned __ballot_sync(unsigned, bool mine) {
-  const unsigned long long* all = Fibers::running->sync_warp(mine);
+inline void __syncwarp() { Fibers::running->sync_warp(0, "__syncwarp"); }
+inline unsigned __ballot_sync(unsigned lanes, bool mine) {
+  const unsigned long long* all = sync_lanes(lanes, mine, "__ballot_sync");
   unsigned bits = 0;
   for (int i = 0; i < 32; ++i) bits |= static_cast<unsigned>(all[i] != 0) << i;
   return bits;
 }
 inline bool __any_sync(unsigned mask, bool mine) { return __ballot_sync(mask, mine) != 0; }
 inline bool __all_sync(unsigned mask, bool mine) { return __ballot_sync(mask, mine) == ~0u; }
-inline int __reduce_max_sync(unsigned, int value) {
-  const unsigned long long* all = Fibers::running->sync_warp(static_cast<unsigned>(value));
+inline int __reduce_max_sync(unsigned lanes, int value) {
+  const unsigned long long* all = sync_lanes(lanes, static_cast<unsigned>(value), "__reduce_max_sync");
   for (int i = 0; i < 32; ++i) value = max(value, static_cast<int>(all[i]));
+  return value;
+}
+inline int __reduce_min_sync(unsigned lanes, int value) {
+  const unsigned long long* all = sync_lanes(lanes, static_cast<unsigned>(value), "__reduce_min_sync");
+  for (int i = 0; i < 32; ++i) value = min(value, static_cast<int>(all[i]));
   return value;
 }

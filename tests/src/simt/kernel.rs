@@ -1,18 +1,20 @@
 //! A kernel that was compiled for the host.
 
+use std::sync::Arc;
+
 use attn::{expr::Variant, spec::KernelKind};
 use attn_kernels::kernel_traits::KernelTraits;
 use libloading::Library;
 
 /// The fibers of a CTA.
-pub const FIBERS: &str = include_str!("fibers.cpp");
+pub const FIBERS: &str = concat!(include_str!("context.cpp"), include_str!("fibers.cpp"));
 
 /// The kernel of one branch of a variant.
 #[derive(Debug)]
 pub(super) struct HostKernel {
     pub(super) variant: Variant,
     pub(super) traits: KernelTraits,
-    pub(super) library: Library,
+    pub(super) library: Arc<Library>,
 }
 
 impl HostKernel {

@@ -4,7 +4,7 @@ use std::{ffi::c_void, mem::size_of, ops::Range};
 
 use attn::{
     batch::{KvSegment, Layout},
-    cpu::{Problem, oracle},
+    cpu::RowRounding,
     dtype::Dtype,
     expr::Variant,
     plan::{
@@ -14,39 +14,38 @@ use attn::{
 };
 use attn_kernels::{
     cost::HookClass,
-    launch::{FastDiv, KernelParams, MixedParams, Strided, Waves},
-    splice::variant::{Pointee, variant_args},
+    launch::{FastDiv, KernelParams, MixedParams, Sm90Params, Strided, Waves},
 };
-use attn_testing::{Case, Distance, Host, HostScale, Inputs};
+use attn_testing::{Case, Host, HostScale, Inputs};
 
-use super::kernel::HostKernel;
-use crate::host::words;
+use super::{judge::Judged, kernel::HostKernel, sm90};
+use crate::host::{HostArgs, words};
 
 /// A device of two CTAs per SM.
 const CTAS_PER_SM: u32 = 2;
 
-/// Runs the kernels of a case's branches, and returns the distance from the reference.
-pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Distance {
-    let (memory, inputs) = ran(case, variant, kernels, ctas, seed);
-    let levels = inputs.levels();
-    let layout = inputs.batch(&levels).validate().expect("a valid batch");
-    memory.distance(case, variant, &layout, &inputs)
+/// Runs the kernels of a case's branches, and compares the result with the reference.
+pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
+    let (inputs, o, lse) = ran(case, variant, kernels, ctas, seed);
+    let rows = if kernels[0].traits.cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
+    Judged::of(case, variant, &inputs, rows, (&o, &lse))
 }
 
-/// Runs the kernels of a case's branches, and returns the bits of the output, in words that may end in NaN, and those
-/// of the log-sum-exps.
+/// Runs the kernels of a case's branches, and returns the bits of outputs, as f32, and of log-sum-exps.
 pub(super) fn bits(
     case: &Case,
     variant: &Variant,
     kernels: &[HostKernel],
     ctas: u32,
     seed: u32,
-) -> (Vec<u64>, Vec<u32>) {
-    let (memory, _) = ran(case, variant, kernels, ctas, seed);
-    (memory.o, memory.lse.into_iter().map(f32::to_bits).collect())
+) -> (Vec<u32>, Vec<u32>) {
+    let (_, o, lse) = ran(case, variant, kernels, ctas, seed);
+    let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect();
+    (bits(o), bits(lse))
 }
 
-fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Memory, Inputs) {
+/// Runs the kernels, and returns the inputs, the output and the log-sum-exps.
+fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Inputs, Vec<f32>, Vec<f32>) {
     let inputs = Inputs::new(case, false).expect("a valid case");
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
@@ -58,7 +57,7 @@ fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: 
         blob.repack_within(&with_room(&layout, &work, &blob.offsets), &layout, &work).expect("there is room");
     }
     let merges = blob.offsets.merges.len() / size_of::<MergeItem>();
-    let mut memory = Memory::new(case, &inputs, &work, merges);
+    let mut memory = Memory::new(case, &inputs, &layout, &work, merges);
     let run = Run {
         case,
         inputs: &inputs,
@@ -71,10 +70,16 @@ fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: 
     };
     match kernels {
         [kernel] if kernel.is_mixed() => run.mixed(kernel, merges),
-        _ => kernels.iter().enumerate().for_each(|(number, kernel)| run.branch(kernel, number)),
+        _ => {
+            kernels.iter().enumerate().for_each(|(number, kernel)| run.branch(kernel, number));
+            run.merge(&kernels[0], merges);
+        }
     }
+    assert!(memory.semaphores.iter().all(|&count| count == 0), "{}: a counter is not reset", case.title());
+    let (o, lse) = memory.result(inputs.o_shape().iter().product());
+    let lse = lse.to_vec();
     drop(levels);
-    (memory, inputs)
+    (inputs, o, lse)
 }
 
 /// The capacity of a captured launch, which has CTAs for more items and merges than there are.
@@ -115,15 +120,20 @@ struct Memory {
     lse: Vec<f32>,
     partial_o: Vec<f32>,
     partial_md: Vec<f32>,
+    /// Preprocessed keys and values.
+    k_pre: Vec<u64>,
+    v_pre: Vec<u64>,
     semaphores: Vec<u32>,
 }
 
 impl Memory {
-    fn new(case: &Case, inputs: &Inputs, work: &WorkList, merges: usize) -> Memory {
+    fn new(case: &Case, inputs: &Inputs, layout: &Layout, work: &WorkList, merges: usize) -> Memory {
+        let keys = layout.preprocessed_keys() as usize;
         let [tokens, heads, value_dim] = inputs.o_shape();
         let dtype = case.dtypes().expect("known types").qo;
         let partial = PartialBytes::of(work.partial_rows as usize, case.kv_heads, value_dim as u32).expect("few");
         let nan = |bytes: u64| vec![f32::NAN; bytes as usize / 4];
+        let preprocessed = |dim: usize| vec![u64::MAX; (keys * case.kv_heads as usize * dim * 2).div_ceil(8)];
         Memory {
             dtype,
             // all bits set are NaN in every type
@@ -131,7 +141,10 @@ impl Memory {
             lse: vec![f32::NAN; tokens * heads],
             partial_o: nan(partial.o),
             partial_md: nan(partial.md),
-            semaphores: vec![0; merges * case.kv_heads as usize],
+            k_pre: preprocessed(case.head_dim as usize),
+            v_pre: preprocessed(value_dim),
+            // sm_90 prefill has two counters there
+            semaphores: vec![0; (merges * case.kv_heads as usize).max(2)],
         }
     }
 
@@ -141,31 +154,20 @@ impl Memory {
             lse: self.lse.as_mut_ptr() as u64,
             partial_o: self.partial_o.as_mut_ptr() as u64,
             partial_md: self.partial_md.as_mut_ptr() as u64,
+            k_pre: self.k_pre.as_mut_ptr() as u64,
+            v_pre: self.v_pre.as_mut_ptr() as u64,
             semaphores: self.semaphores.as_mut_ptr() as u64,
         }
     }
 
-    /// The distance from the f64 reference.
-    fn distance(&self, case: &Case, variant: &Variant, layout: &Layout, inputs: &Inputs) -> Distance {
-        let heads = case.heads();
-        let problem = Problem {
-            variant,
-            heads,
-            head_dim_vo: case.head_dim_vo,
-            sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
-            layout,
-            work: &WorkList::default(), // the reference ignores it
-            q: inputs.q().expect("queries"),
-            kv: inputs.kv().expect("keys and values"),
-        };
-        let want = oracle(&problem).expect("a sound problem");
+    /// The output, and the log-sum-exps.
+    fn result(&self, elements: usize) -> (Vec<f32>, &[f32]) {
         let o: Vec<f32> = match self.dtype {
             Dtype::F32 => bytemuck::cast_slice(&self.o).to_vec(),
             Dtype::F16 => bytemuck::cast_slice(&self.o).iter().map(|x: &half::f16| x.to_f32()).collect(),
             _ => bytemuck::cast_slice(&self.o).iter().map(|x: &half::bf16| x.to_f32()).collect(),
         };
-        let value_dim = inputs.o_shape()[2];
-        Distance::between(&o[..want.o.len()], &want.o, value_dim, Some((&self.lse, &want.lse)))
+        (o[..elements].to_vec(), &self.lse)
     }
 }
 
@@ -175,6 +177,8 @@ struct Written {
     lse: u64,
     partial_o: u64,
     partial_md: u64,
+    k_pre: u64,
+    v_pre: u64,
     semaphores: u64,
 }
 
@@ -190,13 +194,51 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs the main kernel of a branch over its part of the work list.
+    /// Runs the kernels of a branch over its part of the work list.
     fn branch(&self, kernel: &HostKernel, number: usize) {
-        let params = self.params(&kernel.variant);
-        let workers = &self.offsets.parts[number].workers;
-        let first = params.workers + (workers.start * size_of::<WorkerStart>()) as u64;
-        let params = KernelParams { workers: first, ..params };
-        self.launch(kernel, "launch_main", &params, [workers.len() as u32 * self.case.kv_heads, 1]);
+        let (params, traits, kv_heads) = (self.params(&kernel.variant), &kernel.traits, self.case.kv_heads);
+        let part = &self.offsets.parts[number];
+        let (params, grid) = if traits.has_workers() {
+            let workers = params.workers + (part.workers.start * size_of::<WorkerStart>()) as u64;
+            (KernelParams { workers, ..params }, [part.workers.len() as u32 * kv_heads, 1])
+        } else {
+            let items = params.items + (part.items.start * size_of::<WorkItem>()) as u64;
+            (KernelParams { items, ..params }, [part.items.len() as u32, kv_heads])
+        };
+        self.preprocess(kernel, &params);
+        if traits.is_sm90_prefill() {
+            self.launch_sm90(kernel, &params, part.items.len() as u32);
+        } else {
+            self.launch(kernel, "launch_main", &params, grid);
+        }
+    }
+
+    /// Runs the persistent kernel of sm_90 prefill.
+    fn launch_sm90(&self, kernel: &HostKernel, params: &KernelParams, items: u32) {
+        type Launch = unsafe extern "C" fn(*const KernelParams, *const c_void, *const Sm90Params, i32, i32, u32);
+        let arguments = HostArgs::of(&kernel.variant);
+        let sm90 = sm90::params(self.case, self.inputs, self.layout, &kernel.traits, params, items);
+        // SAFETY: simt/launch.cpp defines it with this type.
+        let function = unsafe { kernel.library.get::<Launch>(b"launch_main") }.expect("the text defines it");
+        let ctas = (items * self.case.kv_heads).min(self.ctas) as i32;
+        // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
+        unsafe { function(params, arguments.as_ptr(), &raw const sm90, ctas, 1, self.seed) }
+    }
+
+    fn preprocess<P>(&self, kernel: &HostKernel, params: &P) {
+        let traits = &kernel.traits;
+        if traits.has_kv_preprocess() {
+            let ctas = (self.layout.preprocessed_keys() as u32).div_ceil(traits.kv_preprocess_keys());
+            let heads = self.case.kv_heads.div_ceil(traits.kv_preprocess_heads());
+            self.launch(kernel, "launch_kv_preprocess", params, [ctas, heads]);
+        }
+    }
+
+    /// Merges the partial states of all branches, where the main kernel does not.
+    fn merge(&self, kernel: &HostKernel, merges: usize) {
+        if !kernel.traits.merges_in_kernel() {
+            self.launch(kernel, "launch_merge", &self.params(&kernel.variant), [merges as u32, self.case.kv_heads]);
+        }
     }
 
     /// Runs a mixed kernel and its merges.
@@ -221,28 +263,21 @@ impl Run<'_> {
             wave_decodes: waves.decode_ctas_per_wave() as i32,
             pad: 0,
         };
+        if params.prefill_items > 0 {
+            self.preprocess(kernel, &params);
+        }
         self.launch(kernel, "launch_main", &params, [ctas, 1]);
         self.launch(kernel, "launch_merge", &params, [merges as u32, kv_heads]);
     }
 
     fn launch<P>(&self, kernel: &HostKernel, name: &str, params: &P, grid: [u32; 2]) {
         type Launch = unsafe extern "C" fn(*const c_void, *const c_void, i32, i32, u32);
-        let mut tables = Vec::new();
-        let arguments = variant_args(&kernel.variant, |pointee| {
-            Ok::<_, std::convert::Infallible>(match pointee {
-                Pointee::Table(bytes) => {
-                    tables.push(words(bytes));
-                    tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64)
-                }
-                Pointee::Out(out) => out.as_ptr() as u64,
-            })
-        });
-        let arguments = words(&arguments.unwrap_or_else(|never| match never {}));
-        // SAFETY: simt/launch.cpp defines both names with this type.
+        let arguments = HostArgs::of(&kernel.variant);
+        // SAFETY: simt/launch.cpp defines all of them with this type.
         let function = unsafe { kernel.library.get::<Launch>(name.as_bytes()) }.expect("the text defines it");
         let params = std::ptr::from_ref(params).cast();
         // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
-        unsafe { function(params, arguments.as_ptr().cast(), grid[0] as i32, grid[1] as i32, self.seed) }
+        unsafe { function(params, arguments.as_ptr(), grid[0] as i32, grid[1] as i32, self.seed) }
     }
 
     /// The address of a section of the work list; null if it is empty.
@@ -260,6 +295,8 @@ impl Run<'_> {
             k: strided(&inputs.k, &inputs.kv_strides),
             v: strided(&inputs.v, &inputs.v_strides),
             o: packed(written.o, qo_heads, value_dim),
+            k_pre: packed(written.k_pre, heads.kv as usize, case.head_dim as usize),
+            v_pre: packed(written.v_pre, heads.kv as usize, value_dim),
             lse: written.lse,
             lse_token: qo_heads as i64,
             lse_head: 1,

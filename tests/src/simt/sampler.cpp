@@ -1,18 +1,9 @@
-// Runs the sampling kernel on a grid: one CTA after the other, with poisoned shared memory. The kernel
-// depends on whether all tokens of a row are in it.
-extern "C" void sample(const SampleParams* p, int rows, unsigned bytes, unsigned seed) {
+// Runs the sampling kernel on a grid. The kernel depends on whether all tokens of a row are in shared memory.
+EXPORT void sample(SampleParams* p, int rows, unsigned bytes, unsigned seed) {
   auto resident = [](void* argument) { attn_sample_many(*static_cast<const SampleParams*>(argument)); };
   auto large = [](void* argument) { attn_sample_large(*static_cast<const SampleParams*>(argument)); };
-  void (*thread)(void*) = p->resident == p->slice ? +resident : +large;
-  int threads = p->resident == p->slice ? SAMPLE_MANY : SAMPLE_LARGE;
-  for (int row = 0; row < rows; ++row) {
-    std::memset(shared_memory, 0xff, sizeof shared_memory);
-    blockIdx.x = row;
-    std::make_unique<Fibers>(threads, seed + row, thread, const_cast<SampleParams*>(p));
-    for (unsigned at = bytes; at < sizeof shared_memory; ++at)
-      if (shared_memory[at] != 0xff) {
-        std::fprintf(stderr, "sampling writes byte %u of %u of its shared memory\n", at, bytes);
-        std::abort();
-      }
-  }
+  if (p->resident == p->slice)
+    run_grid("attn_sample_many", SAMPLE_MANY, bytes, rows, 1, seed, resident, p);
+  else
+    run_grid("attn_sample_large", SAMPLE_LARGE, bytes, rows, 1, seed, large, p);
 }

@@ -9,7 +9,7 @@ use attn_kernels::{
 };
 use libloading::Library;
 
-use super::{compile::on_host, kernel::FIBERS};
+use super::host_text::HostText;
 use crate::host::library;
 
 /// The sampling kernel of a type of rows.
@@ -36,9 +36,8 @@ impl HostSampler {
             assert!(text.contains(&of));
             text.replace(&of, &to)
         });
-        let source = on_host(&source);
-        let text = [FIBERS, include_str!("cuda.cpp"), &source, include_str!("sampler.cpp")];
-        HostSampler { library: library(folder, &text.concat()) }
+        let text = HostText::of(&source).with_launches(include_str!("sampler.cpp"));
+        HostSampler { library: library(folder, &text) }
     }
 
     /// Samples `rows` rows, of whose tokens shared memory holds `resident`. The order of threads is random.

@@ -8,7 +8,7 @@ use attn_kernels::{
 };
 use libloading::Library;
 
-use super::{compile::on_host, kernel::FIBERS};
+use super::host_text::HostText;
 use crate::host::library;
 
 /// The kernels of verification.
@@ -32,11 +32,10 @@ impl HostVerifier {
             // few threads, so that each has many tokens
             let threads = format!("VERIFY_THREADS = {VERIFY_THREADS};");
             assert!(source.contains(&threads));
-            let source = on_host(&source.replace(&threads, "VERIFY_THREADS = 96;"));
+            let source = HostText::of(&source.replace(&threads, "VERIFY_THREADS = 96;"));
             let kernel = op.kernels()[0];
             let names = format!("#define VERIFY_KERNEL {kernel}\n#define VERIFY_PARAMS {params}\n");
-            let text = [FIBERS, include_str!("cuda.cpp"), &source, &names, include_str!("verifier.cpp")];
-            library(&folder, &text.concat())
+            library(&folder, &source.with_launches(&[&names, include_str!("verifier.cpp")].concat()))
         };
         HostVerifier {
             chain: compile("chain", Op::VerifyChain { cluster: false }, "VerifyChainParams"),

@@ -11,7 +11,7 @@ mod value;
 use std::{fmt::Write as _, process::Command};
 
 use attn_core::lang::divide::{signed, unsigned};
-use attn_tests::host;
+use attn_tests::{compiler, host};
 use evaluate::evaluate;
 use inputs::Inputs;
 use libloading::Library;
@@ -84,7 +84,7 @@ fn random_hooks_equal_the_evaluated_rust() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (source_file, library) = (folder.path().join("fuzz.cpp"), folder.path().join("fuzz.so"));
     std::fs::write(&source_file, source(&hooks)).expect("a folder for the test");
-    let out = Command::new(host::compiler())
+    let out = Command::new(compiler::compiler())
         .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC", "-w"])
         .arg("-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bool")
         .args(["-fsanitize-undefined-trap-on-error", "-o"])

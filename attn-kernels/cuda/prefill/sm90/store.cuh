@@ -51,6 +51,9 @@ inline void tma_store_wait() {
   __syncwarp();
 }
 
+// Commits the TMA stores that this thread has issued so far.
+inline void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
 // TMA store of one staged panel, a box at this column, head and token. Lane 0 issues it under a predicate instead of a
 // branch: ptxas then knows that the warp stays converged, and keeps uniform values in uniform registers.
 inline void tma_store(const TensorMap& map, unsigned panel, int column, const RowIndex& at) {
@@ -91,7 +94,7 @@ inline void store_o_staged(const KernelParams& p, const Sm90Params& w, const Var
 #pragma unroll
     for (int panel = 0; panel < STAGED_ROW_BYTES / 128; ++panel)
       tma_store(w.o, staged(staging, 0, 8 * panel), 64 * panel, first);
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    tma_store_commit();
   } else {
     __syncwarp();
     store_staged(p, q_tile, staging);

@@ -1,0 +1,28 @@
+// TMA stores: shared memory is read at a random time before a wait for it returns.
+struct ThreadStores {
+  int issued = 0, committed = 0, done = 0;
+};
+inline ThreadStores& thread_stores() {
+  static ThreadStores threads[1024];
+  static unsigned cta = 0;
+  if (cta != Fibers::ctas) std::fill_n(threads, 1024, ThreadStores());
+  cta = Fibers::ctas;
+  return threads[threadIdx.x];
+}
+inline void tma_store_wait() {
+  ThreadStores& stores = thread_stores();
+  if (stores.done < stores.committed) Fibers::running->wait_for(stores.done, stores.committed);
+  __syncwarp();
+}
+inline void tma_store_commit() { thread_stores().committed = thread_stores().issued; }
+inline void tma_store(const TensorMap& map, unsigned panel, int column, const RowIndex& at) {
+  if (threadIdx.x % 32 != 0) return;
+  ThreadStores* stores = &thread_stores();
+  ++stores->issued;
+  EmulatedMap to = emulated(map);
+  int head = at.qo_head, token = at.qo_token;
+  Fibers::running->later([=] {
+    move_box(to, panel, {column, head, token, 0}, false);
+    ++stores->done;
+  });
+}

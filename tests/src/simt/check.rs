@@ -1,0 +1,108 @@
+//! Runs cases on emulated kernels and compares them with the reference.
+
+use std::collections::BTreeMap;
+
+use attn::spec::{DecodeBackend, PrefillBackend};
+use attn_kernels::kernel_traits::{DTYPES, head_dims_are_supported};
+use attn_testing::Case;
+use rayon::prelude::*;
+
+use super::{
+    compile::{HostCase, libraries},
+    run::{self, run},
+};
+use crate::mutant::{Mutant, progress};
+
+/// CTAs that the emulated device holds: few, so that each has several items, and KV splits that others merge.
+const CTAS: u32 = 6;
+
+/// The cases of one kernel family on tensor cores, with this prefill backend. Others are left out.
+pub fn on_tensor_cores(
+    kernel: &'static str,
+    prefill: PrefillBackend,
+    cases: impl IntoIterator<Item = Case>,
+) -> impl Iterator<Item = Case> {
+    let supported = |case: &Case| {
+        let dtypes = case.dtypes().expect("known types");
+        DTYPES.contains(&dtypes.qo) && head_dims_are_supported(case.head_dim, case.head_dim_vo.dim(case.heads()))
+    };
+    let cases = cases.into_iter().filter(move |case| case.kernel == kernel && supported(case));
+    cases.map(move |case| Case { prefill, decode: Some(DecodeBackend::TensorCores), ..case })
+}
+
+/// The most multiplications and additions of a sampled case: tenths of a second.
+const SAMPLED_COST: u64 = 20_000_000;
+
+/// The short cases of every n-th kernel of a family in a grid; `ATTN_TEST_SEED` (0) chooses the first.
+///
+/// # Panics
+/// The seed is no number.
+#[must_use]
+pub fn sample(grid: &[Case], kernel: &str, every: usize) -> Vec<Case> {
+    let seed = std::env::var("ATTN_TEST_SEED").map_or(0, |seed| seed.parse().expect("ATTN_TEST_SEED is a number"));
+    let short: Vec<_> = grid.iter().filter(|of| of.kernel == kernel && of.check_cost() <= SAMPLED_COST).collect();
+    let unit = |of: &Case| (of.variant.clone(), of.dtype.clone(), of.kv_dtype.clone(), of.head_dim, of.kv_layout);
+    let units = short.chunk_by(|a, b| unit(a) == unit(b));
+    units.skip(seed % every).step_by(every).flatten().map(|&case| case.clone()).collect()
+}
+
+/// Runs cases, and fails for those that are outside of their tolerance. Cases with the same kernels share them.
+///
+/// # Panics
+/// A case fails, or there is none.
+pub fn check(cases: impl IntoIterator<Item = Case>) {
+    let cases: Vec<_> = cases.into_iter().collect();
+    let count = cases.len();
+    let cases: Vec<_> = cases.into_par_iter().map(HostCase::new).collect();
+    let mut groups: BTreeMap<&[String], Vec<&HostCase>> = BTreeMap::new();
+    for case in &cases {
+        groups.entry(&case.texts).or_default().push(case);
+    }
+    if let Some(mutant) = Mutant::current() {
+        // others pass without it, and one failure is enough
+        groups.retain(|texts, _| texts.iter().any(|text| mutant.changes(text)));
+        let failed = groups.into_par_iter().find_map_any(|(texts, cases)| wrong(texts, &cases).pop());
+        assert!(failed.is_none(), "{}", failed.unwrap_or_default());
+        return;
+    }
+    let wrong: Vec<_> = groups.into_par_iter().flat_map_iter(|(texts, cases)| wrong(texts, &cases)).collect();
+    assert!(count > 0 && wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The bits of the outputs, as f32, and of the log-sum-exps of each case.
+///
+/// # Panics
+/// A case cannot be run.
+#[must_use]
+pub fn bits(cases: impl IntoIterator<Item = Case>) -> Vec<(Vec<u32>, Vec<u32>)> {
+    let cases: Vec<_> = cases.into_iter().map(HostCase::new).collect();
+    let mut groups: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
+    for (at, case) in cases.iter().enumerate() {
+        groups.entry(&case.texts).or_default().push(at);
+    }
+    let mut all = vec![(Vec::new(), Vec::new()); cases.len()];
+    for (texts, of) in groups {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let libraries = libraries(texts, folder.path());
+        for at in of {
+            let HostCase { case, variant, .. } = &cases[at];
+            all[at] = run::bits(case, variant, &cases[at].kernels(&libraries), CTAS, case.seed as u32);
+        }
+    }
+    all
+}
+
+/// What is wrong with the results of cases that have these kernels.
+fn wrong(texts: &[String], cases: &[&HostCase]) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let libraries = libraries(texts, folder.path());
+    let wrong = cases.iter().filter_map(|of| {
+        let case = &of.case;
+        progress();
+        let judged = run(case, &of.variant, &of.kernels(&libraries), CTAS, case.seed as u32);
+        (!judged.passes()).then(|| format!("{} {} {}: {judged:?}", case.kernel, case.title(), case.dtype))
+    });
+    let wrong = wrong.collect();
+    progress();
+    wrong
+}

@@ -1,0 +1,62 @@
+//! The kernels of ops, compiled for the host.
+
+use std::{ffi::c_void, path::Path};
+
+use attn::{dtype::Dtype, expr::Variant};
+use attn_kernels::splice::{Op, OpSource, TRANSFORM_KERNELS};
+use libloading::Library;
+
+use super::host_text::HostText;
+use crate::host::{HostArgs, library};
+
+/// The kernels of an op.
+#[derive(Debug)]
+pub struct HostOp {
+    library: Library,
+}
+
+impl HostOp {
+    /// Compiles an op, whose kernels take a struct of this name, in `folder`.
+    ///
+    /// # Panics
+    /// Its text does not compile.
+    #[must_use]
+    pub fn compile(op: Op, params: &str, folder: &Path) -> HostOp {
+        let source = OpSource::build(op, "80".parse().expect("an architecture")).expect("a template").text;
+        HostOp::of(&source, "LAUNCH_OP", op.kernels(), params, folder)
+    }
+
+    /// Compiles appends through the transforms of a variant in `folder`.
+    ///
+    /// # Panics
+    /// The text does not compile.
+    #[must_use]
+    pub fn transform(variant: &Variant, from: Dtype, to: Dtype, folder: &Path) -> HostOp {
+        let arch = "80".parse().expect("an architecture");
+        let source = OpSource::transform(variant, from, to, arch).expect("a template").text;
+        HostOp::of(&source, "LAUNCH_TRANSFORM", &TRANSFORM_KERNELS, "RowsParams", folder)
+    }
+
+    fn of(source: &str, launch: &str, kernels: &[&str], params: &str, folder: &Path) -> HostOp {
+        let launches: String = kernels.iter().map(|kernel| format!("{launch}({kernel}, {params})\n")).collect();
+        HostOp { library: library(folder, &HostText::of(source).with_launches(&launches)) }
+    }
+
+    /// Runs a kernel of the op on a grid, with `bytes` bytes of dynamic shared memory and threads in random order.
+    ///
+    /// # Safety
+    /// The parameters are those of the kernel, and every address in them is that of an array which is long enough.
+    ///
+    /// # Panics
+    /// There is no such kernel.
+    pub unsafe fn run<P>(&self, kernel: &str, params: &P, variant: Option<&Variant>, grid: [u32; 2], bytes: u32) {
+        type Launch<P> = unsafe extern "C" fn(*const P, *const c_void, i32, i32, u32, u32);
+        let arguments = variant.map(HostArgs::of);
+        let arguments = arguments.as_ref().map_or(std::ptr::null(), HostArgs::as_ptr);
+        // SAFETY: launch.cpp defines it with this type.
+        let function = unsafe { self.library.get::<Launch<P>>(format!("launch_{kernel}").as_bytes()) };
+        let function = function.expect("a kernel of the op");
+        // SAFETY: the caller promised what the kernel reads and writes.
+        unsafe { function(params, arguments, grid[0] as i32, grid[1] as i32, bytes, grid[0]) }
+    }
+}

@@ -1,0 +1,57 @@
+//! The functions that the emulator of kernels replaces run on a GPU alone. This is their list, so that none is added
+//! unnoticed.
+
+extern crate attn_core as attn;
+
+use std::collections::BTreeSet;
+
+use attn::{
+    dtype::{Dtype, Dtypes},
+    expr::Variant,
+    sampling::Source,
+    spec::{KernelKind, PrefillBackend},
+};
+use attn_kernels::{
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::{KernelSource, Op, OpSource},
+};
+use attn_tests::simt::replaced;
+
+/// The functions of all kernel families and ops. Headers are included whole, whatever the variant.
+const LIST: &str = include_str!("../emulated_functions.txt");
+
+#[test]
+fn the_functions_that_run_on_a_gpu_alone_are_listed() {
+    let arch = "90a".parse().expect("an architecture");
+    let kernel = |kind, prefill| {
+        let request = KernelTraitsRequest { prefill, ..KernelTraitsRequest::new(kind, 128, Dtypes::f16(), arch) };
+        let traits = KernelTraits::choose(&request).expect("supported");
+        KernelSource::build(&Variant::full(), &traits).expect("supported").text
+    };
+    let op = |op| OpSource::build(op, arch).expect("a template").text;
+    let (from, to) = (Dtype::F16, Dtype::E4m3);
+    let texts = [
+        kernel(KernelKind::Prefill, PrefillBackend::Sm80),
+        kernel(KernelKind::Prefill, PrefillBackend::Sm90),
+        kernel(KernelKind::Prefill, PrefillBackend::CudaCores),
+        kernel(KernelKind::Decode, PrefillBackend::Sm80),
+        kernel(KernelKind::Mixed, PrefillBackend::Sm80),
+        op(Op::Append { from, to }),
+        op(Op::Gather { from: to, to: from }),
+        op(Op::Merge(from)),
+        op(Op::Lse),
+        op(Op::Copy),
+        op(Op::XPacked),
+        op(Op::Bits),
+        op(Op::Sample { from, source: Source::Logits, cluster: false }),
+        op(Op::VerifyChain { cluster: false }),
+        op(Op::VerifyTree { cluster: false }),
+    ];
+    let all: BTreeSet<String> = texts.iter().flat_map(|text| replaced(text)).collect();
+    let all = all.into_iter().map(|function| function + "\n").collect::<String>();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/emulated_functions.txt");
+        std::fs::write(path, &all).expect("the list");
+    }
+    assert_eq!(all, LIST, "run `UPDATE_DOCS=1 cargo test -p attn-tests --test emulated_functions`");
+}

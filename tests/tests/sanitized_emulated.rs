@@ -1,0 +1,43 @@
+//! Emulated kernels under the sanitizers of addresses and of undefined behaviour.
+
+use attn_core::spec::PrefillBackend;
+use attn_testing::{Case, LayoutKind, Lens};
+use attn_tests::{sanitizers, simt};
+
+/// Small cases of a kernel family: ragged and paged, over 16 bits and fp8.
+fn cases(kernel: &str) -> Vec<Case> {
+    let case = |variant: &str, head_dim, kv_layout, kv_dtype: Option<&str>| Case {
+        kernel: kernel.to_owned(),
+        kv_dtype: kv_dtype.map(str::to_owned),
+        head_dim,
+        kv_layout,
+        page_size: 5,
+        qo_heads: 6,
+        qo_lens: Lens::List(if kernel == "decode" { vec![1, 0, 2] } else { vec![17, 1, 70] }),
+        kv_lens: Lens::List(vec![133, 9, 70]),
+        ..Case::new(variant)
+    };
+    vec![
+        case("causal + sliding_window(window=33) + sink", 64, LayoutKind::Paged, None),
+        case("causal + rope + soft_cap(cap=30)", 128, LayoutKind::Ragged, None),
+        case("causal + alibi", 80, LayoutKind::Paged, Some("e4m3")),
+    ]
+}
+
+fn check(kernel: &'static str, prefill: PrefillBackend) {
+    simt::check(simt::on_tensor_cores(kernel, prefill, cases(kernel)));
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn kernels() {
+    check("prefill", PrefillBackend::Sm80);
+    check("decode", PrefillBackend::Sm80);
+    check("mixed", PrefillBackend::Sm80);
+    check("prefill", PrefillBackend::Sm90);
+}
+
+#[test]
+fn kernels_are_free_of_undefined_behaviour() {
+    sanitizers::run("kernels");
+}
