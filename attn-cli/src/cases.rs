@@ -50,6 +50,8 @@ enum Grid {
     Small,
     /// Over 2000 cases: every stock variant in every kernel and layout.
     Serving,
+    /// The cases of the grids that can count keys: log-sum-exps are logarithms of counts.
+    Counting,
 }
 
 impl Cases {
@@ -66,8 +68,9 @@ impl Cases {
             Some(Grid::Dims) => cases.extend(grid::dims()),
             Some(Grid::Small) => cases.extend(grid::small()),
             Some(Grid::Serving) => cases.extend(grid::serving()),
+            Some(Grid::Counting) => cases.extend(grid::counting()),
             None if !self.named() => bail!(
-                "no cases: name a file of cases, a grid (--grid full, small, serving, dims), \
+                "no cases: name a file of cases, a grid (--grid full, small, serving, dims, counting), \
                  or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}

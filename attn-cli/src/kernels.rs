@@ -136,10 +136,20 @@ const MULTIPROCESSORS: [u32; 8] = [16, 48, 84, 108, 114, 132, 148, 188];
 
 /// The kernels that a case may run: one for each selected kernel and branch of its variant.
 pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
+    of_variant(case, &attn_testing::case_variant(case)?, arch)
+}
+
+fn of_variant(case: &Case, variant: &Variant, arch: Arch) -> Result<Vec<KernelSource>> {
+    let branches = variant.branches();
+    let kernels = traits_of(case, variant, arch)?;
+    kernels.into_iter().map(|(branch, traits)| Ok(KernelSource::build(&branches[branch], &traits)?)).collect()
+}
+
+/// The kernels that a case may run: the number of a branch, and its traits. Tensors of the variant do not matter.
+pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Vec<(usize, KernelTraits)>> {
     let heads: Heads = case.heads();
     heads.check()?;
-    let variant = attn_testing::case_variant(case)?;
-    let (branches, hooks, dtypes) = (variant.branches(), HookClass::of(&variant), case.dtypes()?);
+    let (branches, hooks, dtypes) = (variant.branches(), HookClass::of(variant), case.dtypes()?);
     let of_attention = KernelTraitsRequest {
         head_dim_vo: case.head_dim_vo,
         paged: case.kv_layout.paged(),
@@ -147,6 +157,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
         key_lists: variant.kv_list_sizes().is_some(),
         prefill: case.prefill,
         decode: case.decode,
+        row_invariant: case.fixed_split_size.is_some(),
         ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
     };
     let of_attention = of_attention.with_decode_backend(hooks);
@@ -185,15 +196,14 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     if case.kv_layout.levels() && branches.len() == 1 && list_queries.is_none() {
         kernels.push((mixed(case, &of_attention), true));
     }
-    let mut sources = Vec::new();
+    let mut all = Vec::new();
     for (kernel, shared) in kernels {
-        for branch in &branches {
+        for (number, branch) in branches.iter().enumerate() {
             let traits = KernelTraits::choose(&request(kernel).for_branch(branch))?;
-            let traits = if shared { traits.with_shared_rows() } else { traits };
-            sources.push(KernelSource::build(branch, &traits)?);
+            all.push((number, if shared { traits.with_shared_rows() } else { traits }));
         }
     }
-    Ok(sources)
+    Ok(all)
 }
 
 /// The mixed kernel of a case. The tile of its decode part holds the requests of few rows, and the groups of them that

@@ -13,6 +13,7 @@ mod compile;
 mod doctor;
 mod global;
 mod kernels;
+mod keys;
 mod list;
 mod op_bench;
 mod output;
@@ -50,6 +51,8 @@ enum Command {
     Source(source::Source),
     /// Compiles kernels: registers, spills, shared memory, size, time.
     Compile(compile::Compile),
+    /// The keys of the kernels that the built-in grids and case files run, without compiling them.
+    Keys(keys::Keys),
     /// The tile classes of a mask (skip, full, partial): counts and a picture.
     Tiles(tiles::Tiles),
     /// Compares results with the f64 reference over a case file or a grid; fails if one is outside tolerance.
@@ -102,6 +105,7 @@ fn run(cli: Cli, variants: &[&'static VariantDesc]) -> anyhow::Result<ExitCode> 
         Command::List(args) => list::run(&args, global),
         Command::Source(args) => source::run(&args),
         Command::Compile(args) => compile::run(&args, global),
+        Command::Keys(args) => keys::run(&args, global),
         Command::Tiles(args) => tiles::run(&args, global),
         Command::Check(args) => check::run(&args, global),
         Command::Bench(args) => bench::run(&args, global),

@@ -1,12 +1,14 @@
 //! Case files: one JSON object a line, a case to check or time.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use attn::lang::Dims;
 use attn::{DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend};
 
 use super::case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
-use super::{KeptPages, RunMode, TestError};
+use super::{KeptPages, RunMode, Table, TestError};
 
 /// One case: a variant, sizes, a layout and a seed. This is the format of every `.jsonl` case file.
 ///
@@ -70,6 +72,11 @@ pub struct Case {
     /// The seed of all random data.
     #[serde(default)]
     pub seed: u64,
+    /// The keys of a split under batch invariance ([`AttentionOptions::fixed_split_size`]).
+    ///
+    /// [`AttentionOptions::fixed_split_size`]: attn::AttentionOptions::fixed_split_size
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed_split_size: Option<u32>,
     /// Whether a replayed CUDA graph is timed instead of a launch.
     #[serde(default)]
     pub graph: bool,
@@ -79,12 +86,20 @@ pub struct Case {
     /// The standard deviation of queries; that of keys and values is 1. Large values bring logits near a cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q_std: Option<f32>,
+    /// Whether queries are 0 and values 1, so that a log-sum-exp is the logarithm of the number of visible keys, and an
+    /// output is the scale of the values. The variant must leave such rows as they are.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub counting: bool,
     /// The scale of stored keys; that of stored values is 1.25 times larger. Both default to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_scale: Option<f32>,
     /// Whether each KV head has a scale of its own on top, from 0.5 to 1.5 by the seed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub kv_scale_per_head: bool,
+    /// The tables of tensor parameters that the expression leaves out, by `VARIANT.PARAMETER`: those of a variant of
+    /// one's own, or other ones for a stock variant, which has tables without being named here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, Table>,
     /// The pages that the `page_list` of the variant keeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparse: Option<KeptPages>,
@@ -135,11 +150,14 @@ impl Case {
             qo_lens: Lens::List(vec![17, 1]),
             kv_lens: Lens::List(vec![33, 70]),
             seed: 0,
+            fixed_split_size: None,
             graph: false,
             sm_scale: None,
             q_std: None,
+            counting: false,
             kv_scale: None,
             kv_scale_per_head: false,
+            tables: BTreeMap::new(),
             sparse: None,
             ours_also: Vec::new(),
             rest: serde_json::Map::new(),
@@ -210,6 +228,8 @@ impl Case {
         let lens = self.qo_lens.to_vec().into_iter().zip(self.all_kv_lens());
         let pairs: u128 = lens.map(|(q, k)| u128::from(q) * u128::from(k)).sum();
         let dims = u64::from(self.head_dim) + u64::from(self.head_dim_vo.dim(self.heads()));
+        // counts need the mask alone
+        let dims = if self.counting { 1 } else { dims };
         let elements = u64::from(self.qo_heads) * dims;
         u64::try_from(pairs.saturating_mul(elements.into())).unwrap_or(u64::MAX)
     }

@@ -17,7 +17,7 @@ pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
     if let Some(sparse) = &case.sparse {
         sparse.set_lists(&mut variant, case)?;
     }
-    fill::complete(&variant, &case.dims(), case.seed)
+    fill::complete(&variant, &case.dims(), case)
 }
 
 /// The variant of an expression, with required tensors filled: for tools that look at its kernels, whose text does not
@@ -37,7 +37,8 @@ impl Case {
             "auto" => None,
             named => Some(named.parse::<KernelKind>()?),
         };
-        let &Case { sm_scale, prefill, decode, head_dim_vo, .. } = self;
-        Ok(AttentionOptions { sm_scale, kernel, prefill, decode, head_dim_vo, ..AttentionOptions::default() })
+        let &Case { sm_scale, prefill, decode, head_dim_vo, fixed_split_size, .. } = self;
+        let options = AttentionOptions { fixed_split_size, ..AttentionOptions::default() };
+        Ok(AttentionOptions { sm_scale, kernel, prefill, decode, head_dim_vo, ..options })
     }
 }

@@ -7,7 +7,7 @@ use attn::registry::Registry;
 use attn::{Error, Variant};
 
 use super::random::Random;
-use super::{Case, TestError};
+use super::{Case, Table, TestError, tables};
 
 /// The most elements of a filled tensor.
 const MAX_ELEMENTS: i64 = 1 << 24;
@@ -65,21 +65,31 @@ fn candidates(field: &FieldDesc) -> Option<(&FieldDesc, &'static [&'static str])
 
 /// The variant of an expression with all required parameters filled.
 ///
-/// Floats are N(0, 1). Integers are in `0..4` and sorted along the last axis, so that they serve as document numbers.
-/// Bools are random. `#[monotone]` tensors are sorted.
+/// Floats are N(0, 1). Integers are in `0..4` and sorted along the last axis. Bools are random. `#[monotone]` tensors
+/// are sorted.
 pub(super) fn variant(text: &str, registry: &Registry, dims: &Dims, seed: u64) -> Result<Variant, TestError> {
-    complete(&Variant::parse_with(text, registry).map_err(Error::from)?, dims, seed)
+    let case = Case { seed, ..Case::new(text) };
+    complete(&Variant::parse_with(text, registry).map_err(Error::from)?, dims, &case)
 }
 
-/// [`variant()`] of a variant.
+/// [`variant()`] of a variant over the lengths of a case, with the case's seed. Parameters that hold a [`Table`] of
+/// these lengths have it; `dims` are those of the shapes.
+///
+/// [`Table`]: super::Table
 ///
 /// If a `#[require(..)]` does not hold for these values, others are tried; if it holds for none, the first stay.
-pub(super) fn complete(variant: &Variant, dims: &Dims, seed: u64) -> Result<Variant, TestError> {
+pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Variant, TestError> {
     let missing = variant.missing(dims).map_err(Error::from)?;
+    let names: Vec<&str> = variant.parts().map(|part| part.desc().name).collect();
     let made = |shift: Shift| {
         let mut variant = variant.clone();
         for (stream, tensor) in missing.iter().enumerate() {
-            let value = values_for(tensor, &mut Random::new(seed, 1000 + stream as u64), shift)?;
+            let table =
+                tables::of(case, names[tensor.part], tensor.field.name).filter(|_| matches!(shift, Shift::None));
+            let value = match table.and_then(|table| of_table(tensor, table, case)) {
+                Some(value) => value,
+                None => values_for(tensor, &mut Random::new(case.seed, 1000 + stream as u64), shift)?,
+            };
             variant.set_in(tensor.part, tensor.field.name, value).map_err(Error::from)?;
         }
         Ok::<_, TestError>(variant)
@@ -115,6 +125,18 @@ impl Shift {
     fn integer(self, x: i64) -> i64 {
         x + i64::from(!matches!(self, Shift::None))
     }
+}
+
+/// The values of a table; `None` for a tensor of another shape or of floats.
+fn of_table(tensor: &MissingTensor, table: Table, case: &Case) -> Option<ParamValue> {
+    let (FieldType::Tensor { elem, .. }, Some(shape)) = (tensor.field.ty, &tensor.shape) else { return None };
+    let value = |x: i64| match elem {
+        Elem::Bool | Elem::Bits => Some(ParamValue::Bool(x != 0)),
+        Elem::I32 | Elem::U32 | Elem::U8 => Some(ParamValue::Int(x)),
+        _ => None,
+    };
+    let values: Option<Vec<_>> = table.elements(case, shape)?.into_iter().map(value).collect();
+    Some(ParamValue::nested(shape, &mut values?.into_iter()))
 }
 
 fn values_for(tensor: &MissingTensor, random: &mut Random, shift: Shift) -> Result<ParamValue, TestError> {

@@ -7,6 +7,7 @@
 
 mod bit_exact;
 mod cells;
+mod counting;
 mod covering;
 mod dims;
 mod large_logits;
@@ -15,10 +16,12 @@ mod pairs;
 mod scaled;
 mod serving;
 mod small;
+mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use bit_exact::bit_exact;
+pub use counting::counting;
 pub use covering::check;
 pub use dims::dims;
 pub use over::over;

@@ -75,6 +75,15 @@ impl Host {
         host
     }
 
+    /// The elements with these bytes; those of an element that is not whole are left out.
+    #[must_use]
+    pub fn of_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
+        let len = bytes.len() / dtype.size();
+        let mut host = Host::nan(dtype, len);
+        host.bytes_mut().copy_from_slice(&bytes[..len * dtype.size()]);
+        host
+    }
+
     /// Values, each rounded to the type as [`Element`] does: fp8 saturates.
     #[must_use]
     pub fn new(dtype: Dtype, values: &[f32]) -> Self {

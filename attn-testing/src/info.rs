@@ -10,6 +10,10 @@ pub struct Info {
     pub ran: String,
     /// Median microseconds of planning on the host, summed over launches.
     pub plan_us: f64,
+    /// The key of the main kernel's source, as the cache of cubins has it; none on the CPU, or if several kernels are
+    /// launched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Compile time of the kernels when they were built, in milliseconds.
     pub compile_ms: Option<f64>,
     /// The origin of the cubin.

@@ -13,6 +13,8 @@ use super::{Case, Order, TestError};
 pub(super) const TAIL: usize = 4096;
 /// The scale of values relative to that of keys: different, so that mixing them up fails.
 const VALUES_PER_KEYS: f32 = 1.25;
+/// The stream of the seed that values are from.
+const VALUES: u64 = 3;
 /// The period of random data in tensors that are only timed.
 const PERIOD: usize = (1 << 23) + 104_729;
 
@@ -66,18 +68,23 @@ impl Inputs {
             let mut host = random(dtypes.kv, len, 1.0, &mut Random::new(case.seed, stream), tiled);
             on_host!(&mut host, data => poison(data, &holes, outer.get(1).copied(), strides, heads, dim));
             host.pad(TAIL);
+            if case.counting && stream == VALUES {
+                on_host!(&mut host, data => ones(data));
+            }
             host
         };
         let q_len = qo_tokens * case.qo_heads as usize * dim;
-        let q = random(dtypes.qo, q_len, case.q_std.unwrap_or(1.0), &mut Random::new(case.seed, 1), tiled);
-        let k = kv(2, &kv_shape, &kv_strides);
+        let q_std = if case.counting { 0.0 } else { case.q_std.unwrap_or(1.0) };
+        let q = random(dtypes.qo, q_len, q_std, &mut Random::new(case.seed, 1), tiled);
+        // values in the memory of the keys are keys too
+        let k = kv(if case.head_dim_vo.shares_keys() { VALUES } else { 2 }, &kv_shape, &kv_strides);
         let (v, v_shape, v_strides) = match case.head_dim_vo {
             HeadDimVo::SharedWithKeys(_) => (k.clone(), kv_shape.clone(), kv_strides.clone()),
             values => {
                 let mut shape = kv_shape.clone();
                 shape[kv_shape.len() - 1] = values.dim(case.heads()) as usize;
                 let strides = strides(&shape, case.page_order, kv_shape.len() - 3);
-                (kv(3, &shape, &strides), shape, strides)
+                (kv(VALUES, &shape, &strides), shape, strides)
             }
         };
         let scale = |all, stream| {
@@ -252,6 +259,11 @@ fn values<T: Element>(len: usize, std: f32, random: &mut Random, tiled: bool) ->
         filled += more;
     }
     data
+}
+
+/// Replaces all but NaN by 1.
+fn ones<T: Element>(data: &mut [T]) {
+    data.iter_mut().filter(|x| !x.to_f32().is_nan()).for_each(|x| *x = T::from_f32(1.0));
 }
 
 /// Writes NaN to slots of pages, or to tokens of ragged keys.

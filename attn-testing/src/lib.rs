@@ -42,8 +42,10 @@ mod case;
 mod case_layout;
 mod case_variant;
 mod check;
+mod counting;
 mod engine_memory;
 mod error;
+mod expected;
 mod fill;
 pub mod grid;
 mod host;
@@ -58,6 +60,7 @@ mod keys;
 mod metrics;
 mod other_batch;
 mod outputs;
+mod peer;
 pub mod properties;
 mod random;
 mod run_modes;
@@ -67,6 +70,8 @@ mod setup;
 mod shared;
 #[cfg(feature = "snapshots")]
 mod snapshot;
+mod table;
+mod tables;
 mod tensors;
 mod wide_offsets;
 
@@ -78,6 +83,7 @@ pub use case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
 pub use case_variant::{case_variant, filled_variant};
 pub use check::{CheckOptions, CheckResult, check, check_with};
 pub use error::TestError;
+pub use expected::{Expected, Rounding};
 pub use fill::example_expression;
 pub use host::{Host, HostScale};
 pub use info::Info;
@@ -88,10 +94,12 @@ pub use kernels::add_kernels;
 pub use keys::{BlockTableBuf, Keys, LevelBuf};
 pub use metrics::{Distance, Tolerance};
 pub use outputs::StoredOutputs;
+pub use peer::SharedResult;
 pub use properties::check_variant;
 pub use run_modes::RunMode;
 pub use sampling_bench::{PreparedSampling, SamplingBenchCase};
 pub use shared::{SharedRun, SharedTensors};
+pub use table::Table;
 pub use wide_offsets::{WIDE_OFFSET_ELEMENTS, WideOffsetsResult, wide_offsets};
 
 /// What the macros expand to. Not part of the public interface.

@@ -24,7 +24,7 @@ use attn::lang::Dims;
 use attn::{Error, Heads, Variant};
 
 use super::random::Random;
-use super::{TestError, fill};
+use super::{Case, Lens, TestError, fill};
 
 /// The heads of all batches.
 pub const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
@@ -49,7 +49,9 @@ fn samples(variant: &Variant, count: u64) -> impl Iterator<Item = Result<Sample,
         let dims = layout.dims(HEADS);
         let dims =
             Dims { qo_tokens: dims.qo_tokens.map(|n| n.max(1)), kv_tokens: dims.kv_tokens.map(|n| n.max(1)), ..dims };
-        let variant = fill::complete(variant, &dims, seed)?.bind(&dims).map_err(Error::from)?;
+        let (qo_lens, kv_lens) = (Lens::List(qo), Lens::List(kv));
+        let case = Case { qo_heads: HEADS.qo, kv_heads: HEADS.kv, qo_lens, kv_lens, seed, ..Case::new("") };
+        let variant = fill::complete(variant, &dims, &case)?.bind(&dims).map_err(Error::from)?;
         Ok(Sample { variant, layout, random })
     })
 }

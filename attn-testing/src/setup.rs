@@ -3,11 +3,13 @@
 use std::time::Instant;
 
 use attn::batch::BatchCapacity;
-use attn::cpu::RowRounding;
 use attn::spec::KernelKind;
 use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Graph, Plan, PlanOptions, Stream, Variant, Workspace};
+#[cfg(feature = "cuda")]
+use attn::{Dtype, cpu::RowRounding};
 
 use super::engine_memory::{dirty, launch};
+use super::expected::Rounding;
 use super::inputs::Inputs;
 use super::keys::Keys;
 use super::other_batch::OtherBatch;
@@ -88,14 +90,15 @@ impl Setup {
         ran(&self.plan, &self.engine)
     }
 
-    /// How the kernel rounds transformed rows.
-    pub(super) fn row_rounding(&self) -> RowRounding {
+    /// What the kernel rounds besides f32; nothing on the CPU.
+    pub(super) fn rounding(&self) -> Rounding {
         #[cfg(feature = "cuda")]
         if let Some(kernel) = self.plan.kernel() {
             let cuda_cores = kernel.traits().cuda_cores;
-            return if cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
+            let rows = if cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
+            return Rounding { rows, approximates: self.made_with.0.qo != Dtype::F32 };
         }
-        RowRounding::None
+        Rounding::default()
     }
 
     /// The facts about the main kernel; none on the CPU.
@@ -105,6 +108,7 @@ impl Setup {
             let (ready, kind) = (kernel.ready(), kernel.traits().kind.to_string());
             let main = kernel.resources().into_iter().find(|r| r.kernel.ends_with(&kind));
             return Info {
+                key: Some(ready.source.key().to_string()),
                 compile_ms: Some(ready.compiled.ms),
                 cubin: Some(ready.origin.to_string()),
                 regs: main.as_ref().map(|r| r.registers),

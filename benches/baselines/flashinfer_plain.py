@@ -4,8 +4,9 @@ import time
 import torch
 
 from cases import DT, indptr, lens, parse
+import shared_tensors
 import timing
-from timing import DEV
+from timing import DEV, Runner
 
 
 def plain(case):
@@ -26,7 +27,7 @@ def wrappers(case, suffix):
     Q, K = lens(case["qo_lens"]), lens(case["kv_lens"])
     hq, hkv, d, ps = case["qo_heads"], case["kv_heads"], case["head_dim"], case.get("page_size", 16)
     dt, kdt, order = DT[case["dtype"]], DT[case.get("kv_dtype", case["dtype"])], case.get("page_order", "NHD")
-    q, qi = torch.randn(sum(Q), hq, d, device=DEV, dtype=dt), indptr(Q)
+    q, qi = shared_tensors.rows("q", (sum(Q), hq, d), dt), indptr(Q)
     kw = dict(q_data_type=dt, kv_data_type=kdt)
     if "soft_cap" in v:
         kw["logits_soft_cap"] = v["soft_cap"]["cap"]
@@ -47,9 +48,10 @@ def wrappers(case, suffix):
         kv = torch.randn(
             (tot, 2, ps, hkv, d) if order == "NHD" else (tot, 2, hkv, ps, d), device=DEV, dtype=torch.bfloat16
         ).to(kdt)
+        shared_tensors.fill(kv, order, [(idx[a:b], n) for a, b, n in zip(ki.tolist(), ki.tolist()[1:], K)])
     else:
         ki = indptr(K)
-        k_, v_ = (torch.randn(sum(K), hkv, d, device=DEV, dtype=torch.bfloat16).to(kdt) for _ in range(2))
+        k_, v_ = (shared_tensors.rows(name, (sum(K), hkv, d), kdt) for name in "kv")
     for baseline, m in (
         [("flashinfer-cc", False), ("flashinfer-tc", True)]
         if paged and set(Q) == {1}
@@ -89,9 +91,9 @@ def wrappers(case, suffix):
             plan_us = (time.time() - t) * 1e5
             g = torch.cuda.CUDAGraph()
             with torch.cuda.graph(g):
-                run()
-            inputs = (q, kv) if paged else (q, k_, v_)
-            yield baseline, lambda g=g, alive=(ws, w, inputs, idx if paged else None): g.replay(), {
+                o = run()
+            alive = (ws, w, (q, kv, idx) if paged else (q, k_, v_))
+            yield baseline, Runner(g.replay, False, alive, baseline, o), {
                 "first_s": round(first, 2),
                 "plan_us": round(plan_us, 1),
             }

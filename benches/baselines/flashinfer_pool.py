@@ -3,6 +3,7 @@
 import torch
 
 from cases import DT, indptr, lens, levels
+import shared_tensors
 from timing import DEV
 
 
@@ -26,13 +27,15 @@ class Pool:
             for n in c:
                 self.tables[-1].append(pages[at : at + n])
                 at += n
-        self.q = torch.randn(sum(self.Q), self.hq, self.d, device=DEV, dtype=self.dt)
+        self.q = shared_tensors.rows("q", (sum(self.Q), self.hq, self.d), self.dt)
         shape = (
             (self.tot, 2, self.ps, self.hkv, self.d)
             if self.order == "NHD"
             else (self.tot, 2, self.hkv, self.ps, self.d)
         )
         self.kv = torch.randn(shape, device=DEV, dtype=self.dt).to(self.kdt)
+        if shared_tensors.folder:
+            shared_tensors.fill(self.kv, self.order, self.flat())
 
     def flat(self):
         """Pages and length of each request, over all levels; None if a level before the last ends inside a page."""

@@ -8,9 +8,14 @@ So power and clock history affect all runners alike.
 Both sides speak the serve protocol of run_cases.py. `--ours` may be given several times, to compare two builds. Without
 it only the baselines are timed. For each case the output is the median of each runner, and the ratio of ours to the
 best baseline as the median over rounds (below 1 ours is faster).
+
+    python3 interleave.py CASES.jsonl --ours './attn bench --serve' --verify [--match REGEX] [--out FILE]
+
+compares instead of timing: attn-rs writes its tensors to files, every baseline runs over them, and attn-rs compares
+their outputs with its own. It fails if one differs, or if nothing was compared.
 """
 
-import argparse, json, os, random, re, shlex, subprocess, sys
+import argparse, json, os, random, re, shlex, subprocess, sys, tempfile
 from statistics import median
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -69,6 +74,33 @@ def interleaved(sides, case, eager, without, a, rng):
     return ms, cannot, extra
 
 
+def verify(ours, peers, cases, out):
+    """Compares every baseline's output with ours over the same tensors. Returns whether all are within the bound."""
+    compared, wrong = 0, 0
+    for case in cases:
+        name = case.get("name", case["variant"])
+        with tempfile.TemporaryDirectory() as folder:
+            shared = ours.ask({"share": case, "folder": folder})
+            if "error" in shared:
+                print(f"{name:44s} not shared: {shared['error']}", flush=True)
+                continue
+            answer = peers.ask({"verify": case, "folder": folder})
+            results = {peer: ours.ask({"compare": file}) for peer, file in answer["outputs"].items()}
+        for peer, why in answer["cannot"].items():
+            print(f"{name:44s} {peer:26s} cannot: {why}", flush=True)
+        for peer, result in results.items():
+            passed = result.get("passed") is True
+            compared, wrong = compared + 1, wrong + (not passed)
+            verdict = "equal" if passed else "DIFFERS"
+            why = result.get("error") or f"rel_err {result['rel_err']:.2e} row_err {result['row_err']:.2e}"
+            print(f"{name:44s} {peer:26s} {verdict}: {why}", flush=True)
+            if out:
+                out.write(json.dumps({"case": name, "peer": peer, **result}) + "\n")
+                out.flush()
+    print(f"{compared} outputs of baselines compared with ours, {wrong} differ", flush=True)
+    return compared > 0 and wrong == 0
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("cases")
@@ -81,12 +113,21 @@ def main():
     ap.add_argument("--without", action="append", default=[], help="a baselines' runner that is left out")
     ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex")
     ap.add_argument("--seed", type=int, default=0)
+    ap.add_argument("--verify", action="store_true", help="compare outputs over the same tensors; time nothing")
+    ap.add_argument("--peers", help="the command that serves the baselines, in place of run_cases.py")
     a = ap.parse_args()
     rng = random.Random(a.seed)
     sides = [Side(f"ours{i or ''}", shlex.split(c)) for i, c in enumerate(a.ours)]
     if a.baselines:
-        sides.append(Side("baselines", [sys.executable, f"{HERE}/run_cases.py", "--serve", "--baselines", a.baselines]))
+        run_cases = [sys.executable, f"{HERE}/run_cases.py", "--serve", "--baselines", a.baselines]
+        sides.append(Side("baselines", shlex.split(a.peers) if a.peers else run_cases))
     out = open(a.out, "w") if a.out else None
+    if a.verify:
+        if len(sides) != 2:
+            raise SystemExit("--verify compares one --ours with the baselines")
+        cases = [json.loads(line) for line in open(a.cases) if line.strip()]
+        chosen = [case for case in cases if re.search(a.match, case.get("name", case["variant"]))]
+        sys.exit(0 if verify(*sides, chosen, out) else 1)
     # A runner that does not end stops its process. The case is repeated, and later cases run, with that runner outside
     # a graph, and then without it.
     eager, without = {s: [] for s in sides}, {s: a.without if s.label == "baselines" else [] for s in sides}

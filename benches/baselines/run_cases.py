@@ -17,16 +17,19 @@ The serve protocol has one JSON object a line, answered by one a line:
     {"prepare": CASE}           -> {"ready": {RUNNER: {extra}}, "cannot": {RUNNER: why}}
     {"time": RUNNER, "reps": N} -> {"ms": median}
     {"drop": true}              -> {"dropped": true}
+    {"verify": CASE, "folder": F} -> {"outputs": {RUNNER: file}, "cannot": {RUNNER: why}}
+        the output of each runner over the tensors in F, which attn-rs wrote there (shared_tensors.py)
 Beside "prepare", "eager" and "without" list runners that are not captured in a graph, and runners that are left out.
 If a runner does not end, the last answer is {"stuck": RUNNER}.
 """
 
-import argparse, gc, json, sys
+import argparse, gc, json, os, sys
 import torch
 
-from cases import figures, kind
+from cases import DT, figures, kind, lens
 from flashinfer_plain import plain
 from flashinfer_serving import serving
+import shared_tensors
 import timing
 from timing import bench
 from torch_baselines import torch_baseline
@@ -41,6 +44,29 @@ def runners(case, baselines):
                 yield from plain(case) if kind(case) == "plain" else serving(case)
         except Exception as e:
             yield p, None, f"{type(e).__name__}: {str(e)[:160]}"
+
+
+def outputs(case, folder, baselines):
+    """Writes the output of each runner over the tensors in `folder`."""
+    written, cannot = {}, {}
+    shape = (sum(lens(case["qo_lens"])), case["qo_heads"], case["head_dim"])
+    shared_tensors.folder = folder
+    try:
+        for name, f, x in runners(case, baselines):
+            if not f:
+                cannot[name] = x
+                continue
+            path = os.path.join(folder, f"{name}.bin")
+            try:
+                shared_tensors.write(f.output(), shape, DT[case["dtype"]], path)
+                written[name] = path
+            except Exception as e:
+                cannot[name] = f"{type(e).__name__}: {str(e)[:160]}"
+    finally:
+        shared_tensors.folder = None
+    gc.collect()
+    torch.cuda.empty_cache()
+    return {"outputs": written, "cannot": cannot}
 
 
 def serve(baselines):
@@ -58,6 +84,8 @@ def serve(baselines):
                 else:
                     cannot[name] = x
             a = {"ready": info, "cannot": cannot}
+        elif "verify" in m:
+            a = outputs(m["verify"], m["folder"], baselines)
         elif "time" in m:
             a = {"ms": bench(ready[m["time"]], m.get("reps", 3), warm=1)}
         else:

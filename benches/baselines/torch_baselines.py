@@ -4,7 +4,19 @@ import time
 import torch
 
 from cases import DT, kind, lens, parse
-from timing import DEV
+import shared_tensors
+from timing import DEV, Runner
+
+
+class Rows(Runner):
+    """A runner whose output is (batch, heads, queries, head_dim); `rows` makes (tokens, heads, head_dim) of it."""
+
+    def __init__(self, f, rows, name):
+        super().__init__(f, eager=False, name=name)
+        self.rows = rows
+
+    def output(self):
+        return self.rows(super().output())
 
 
 def torch_baseline(case, which):
@@ -17,8 +29,9 @@ def torch_baseline(case, which):
         yield which, None, f"no {sorted(set(v) - can)}"
         return
     b, s, hq, hkv, d = len(Q), Q[0], case["qo_heads"], case["kv_heads"], case["head_dim"]
-    mk = lambda h: torch.randn(b, h, s, d, device=DEV, dtype=DT[case["dtype"]])
-    q, k, vv = mk(hq), mk(hkv), mk(hkv)
+    mk = lambda name, h: shared_tensors.rows(name, (b * s, h, d), DT[case["dtype"]]).view(b, s, h, d).transpose(1, 2)
+    q, k, vv = (x.contiguous() for x in (mk("q", hq), mk("k", hkv), mk("v", hkv)))
+    rows = lambda o: o.transpose(1, 2).reshape(b * s, hq, d)
     try:
         if which != "flex":
             from torch.nn.attention import sdpa_kernel, SDPBackend
@@ -30,6 +43,8 @@ def torch_baseline(case, which):
                     return torch.nn.functional.scaled_dot_product_attention(
                         q, k, vv, is_causal="causal" in v, enable_gqa=hq != hkv
                     )
+
+            f = Rows(f, rows, which)
 
             f()
             torch.cuda.synchronize()
@@ -56,7 +71,7 @@ def torch_baseline(case, which):
         t = time.time()
         bm = create_block_mask(mmod, None, None, s, s, device=DEV) if mmod else None
         fl = torch.compile(flex_attention)
-        f = lambda: fl(q, k, vv, score_mod=smod, block_mask=bm, enable_gqa=hq != hkv)
+        f = Rows(lambda: fl(q, k, vv, score_mod=smod, block_mask=bm, enable_gqa=hq != hkv), rows, which)
         f()
         torch.cuda.synchronize()
         yield which, f, {"first_s": round(time.time() - t, 2)}

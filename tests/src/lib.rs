@@ -15,6 +15,7 @@ pub mod host;
 pub mod language_stress;
 pub mod mutant;
 pub mod reference;
+pub mod row_invariance;
 pub mod sampling;
 pub mod sanitizers;
 pub mod setup;

@@ -21,7 +21,7 @@ mod sampler;
 mod sm90;
 mod verifier;
 
-pub use check::{check, on_tensor_cores, sample};
+pub use check::{bits, check, on_tensor_cores, sample};
 pub use host_text::replaced;
 pub use kernel::FIBERS;
 pub use ops::HostOp;

@@ -6,68 +6,17 @@
 extern crate facade as attn;
 
 use attn::{
-    AttentionOptions, Out,
+    AttentionOptions,
     prelude::*,
     spec::{DecodeBackend, KernelKind, PrefillBackend},
 };
-use attn_tests::synthetic::values;
+use attn_tests::row_invariance::{Kernel, Neighbours, Request, rows, undisturbed};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };
 /// Keys of the text whose rows are compared.
 const KEYS: usize = 1500;
 /// The last tokens of the text, which have queries.
 const QUERIES: usize = 150;
-
-/// Elements of `rows` rows of `heads` heads, which differ from row to row in size too, so that maxima grow.
-fn rows(seed: u32, rows: usize, heads: u32) -> Vec<f16> {
-    let width = (heads * HEADS.head_dim) as usize;
-    let scale = |row: usize| 1.0 + (row * 7 % 13) as f32 / 4.0;
-    let all = values(rows * width, seed);
-    all.into_iter().enumerate().map(|(i, x)| f16::from_f32(x * scale(i / width))).collect()
-}
-
-/// A request: its queries, and keys and values of which it has the first `keys`.
-struct Request<'a> {
-    q: &'a [f16],
-    k: &'a [f16],
-    v: &'a [f16],
-}
-
-struct Kernel {
-    engine: Engine,
-    attention: Attention,
-}
-
-impl Kernel {
-    /// The output of each request, in bits.
-    fn run(&self, requests: &[Request<'_>]) -> Vec<Vec<u16>> {
-        let (q_width, kv_width) = ((HEADS.qo * HEADS.head_dim) as usize, (HEADS.kv * HEADS.head_dim) as usize);
-        let (mut q, mut k, mut v) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut qo_indptr, mut kv_indptr) = (vec![0i32], vec![0i32]);
-        for request in requests {
-            q.extend_from_slice(request.q);
-            k.extend_from_slice(request.k);
-            v.extend_from_slice(request.v);
-            qo_indptr.push((q.len() / q_width) as i32);
-            kv_indptr.push((k.len() / kv_width) as i32);
-        }
-        let (engine, stream) = (&self.engine, self.engine.stream().expect("a stream"));
-        let [q_rows, kv_rows] = [q.len() / q_width, k.len() / kv_width];
-        let mut workspace = engine.workspace();
-        let plan = self.attention.plan(&Batch::ragged(&qo_indptr, &kv_indptr), &mut workspace).expect("planned");
-        let [q, k, v] = [&q, &k, &v].map(|values| engine.upload(values).expect("memory"));
-        let mut o = engine.alloc(Dtype::F16, q_rows * q_width).expect("memory");
-        let q_shape = [q_rows, HEADS.qo as usize, HEADS.head_dim as usize];
-        let kv_shape = [kv_rows, HEADS.kv as usize, HEADS.head_dim as usize];
-        let kv = Kv::ragged(k.tensor(&kv_shape).expect("shape"), v.tensor(&kv_shape).expect("shape"));
-        let out = Out::new(o.tensor_mut(&q_shape).expect("shape"));
-        plan.run(&stream, q.tensor(&q_shape).expect("shape"), kv, out).expect("launched");
-        stream.synchronize().expect("no fault");
-        let o: Vec<f16> = engine.download(&o).expect("read");
-        let ends = qo_indptr.windows(2).map(|ends| ends[0] as usize * q_width..ends[1] as usize * q_width);
-        ends.map(|range| o[range].iter().map(|x| x.to_bits()).collect()).collect()
-    }
-}
 
 /// Checks one kernel, with chunks of at most these sizes, by turns.
 fn check(options: AttentionOptions, chunks: &[usize]) {
@@ -83,7 +32,8 @@ fn check(options: AttentionOptions, chunks: &[usize]) {
         let attention = engine.attention_with(&variant, HEADS, Dtypes::f16(), options).expect("bound");
         let kernel = Kernel { engine: engine.clone(), attention };
         let (q_width, kv_width) = ((HEADS.qo * HEADS.head_dim) as usize, (HEADS.kv * HEADS.head_dim) as usize);
-        let (q, k, v) = (rows(1, QUERIES, HEADS.qo), rows(2, KEYS, HEADS.kv), rows(3, KEYS, HEADS.kv));
+        let of = |seed, count, heads| rows(seed, count, heads, HEADS.head_dim);
+        let (q, k, v) = (of(1, QUERIES, HEADS.qo), of(2, KEYS, HEADS.kv), of(3, KEYS, HEADS.kv));
         // the queries from `first` on, and the keys that they see
         let part = |first: usize, len: usize| {
             let keys = ..(KEYS - QUERIES + first + len) * kv_width;
@@ -112,11 +62,45 @@ fn check(options: AttentionOptions, chunks: &[usize]) {
         let want = compare(&chunks[..1], 0);
         for others in [0, 1, 6] {
             let got = compare(chunks, others);
-            let same = got.chunks(q_width).zip(want.chunks(q_width)).filter(|(a, b)| a == b).count();
+            let same = got.iter().zip(&want).filter(|(a, b)| a == b).count();
             assert_eq!(same, QUERIES, "rows with the same bits beside {others} others: {what}");
         }
         eprintln!("{QUERIES} rows have their bits: {what}");
     }
+}
+
+/// A request that decodes has its bits while a neighbour's prefill grows from 9 to 10 tokens: beside 1,000 neighbours,
+/// and beside 20 with the keys of vllm-project/vllm#51902.
+fn check_neighbours(options: AttentionOptions) {
+    let engine = match Engine::cuda(0) {
+        Ok(engine) => engine,
+        Err(error) => return eprintln!("SKIPPED: {error}"),
+    };
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let heads = Heads { qo: 14, kv: 2, head_dim: 64 };
+    let options = AttentionOptions { fixed_split_size: Some(1024), ..options };
+    let attention = engine.attention_with(&Variant::parse("causal").expect("stock"), heads, Dtypes::f16(), options);
+    let kernel = Kernel { engine, attention: attention.expect("bound") };
+    for neighbours in [Neighbours { keys: 3001, count: 1000 }, Neighbours { keys: 19_802, count: 20 }] {
+        let same = undisturbed(&kernel, neighbours);
+        assert_eq!(same, neighbours.count, "neighbours that change nothing, {neighbours:?}, {options:?}");
+        eprintln!("a row has its bits beside {} neighbours: {options:?}", neighbours.count);
+    }
+}
+
+#[test]
+fn neighbours_of_prefill_by_wgmma() {
+    check_neighbours(prefill(PrefillBackend::Sm90));
+}
+
+#[test]
+fn neighbours_of_prefill_by_mma_sync() {
+    check_neighbours(prefill(PrefillBackend::Sm80));
+}
+
+#[test]
+fn neighbours_of_prefill_on_cuda_cores() {
+    check_neighbours(prefill(PrefillBackend::CudaCores));
 }
 
 fn prefill(prefill: PrefillBackend) -> AttentionOptions {

@@ -30,9 +30,9 @@ pub(crate) struct Args {
 }
 
 /// The grids of the `attn` command, which become case files.
-const GRIDS: [&str; 4] = ["check", "dims", "small", "serving"];
+const GRIDS: [&str; 5] = ["check", "dims", "small", "serving", "counting"];
 /// Case files whose kernels exceed [`LIMIT`]: the cases go in, and their kernels are compiled on the machine.
-const COMPILED_THERE: [&str; 1] = ["serving.jsonl"];
+const COMPILED_THERE: [&str; 2] = ["serving.jsonl", "counting.jsonl"];
 
 const RUN: &str = r#"#!/usr/bin/env bash
 # attn, with the cubins that the case files beside it need: ./run.sh check cases/check.jsonl

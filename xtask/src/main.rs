@@ -67,7 +67,7 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.task {
         Task::Test(args) => test::run(&sh, &root, args),
         Task::GpuBundle(args) => bundle::run(&sh, &root, args),
-        Task::BenchReport(args) => report::run(&root, args),
+        Task::BenchReport(args) => report::run(&sh, &root, args),
         Task::Book => book::run(&sh, &root),
         Task::Costs(args) => costs::run(&root, args),
         Task::Cubins(args) => cubins::run(&sh, &root, args),

@@ -7,11 +7,13 @@
 //! - `<!-- model:begin -->` .. `<!-- model:end -->`: the tables of the paper on a model ([`model`]);
 //! - `<!-- front-page:begin -->` .. `<!-- front-page:end -->`: the rows of README's chart ([`front_page`]).
 //!
-//! A summary is `benches/results/DEVICE.jsonl` ([`summary`]). `--add` puts raw results into it.
+//! A summary is `benches/results/DEVICE.jsonl` ([`summary`]). `--add` puts raw results into it. `--check` compares, and
+//! lists the records that are not of today's kernels ([`sources`]).
 
 mod checks;
 mod front_page;
 mod model;
+mod sources;
 mod summary;
 mod tables;
 
@@ -21,6 +23,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+
+use xshell::Shell;
 
 use crate::variants;
 
@@ -39,6 +43,12 @@ pub(crate) struct Args {
     /// Changes nothing; fails when a table or the chart differs from its source.
     #[arg(long)]
     check: bool,
+    /// Fails also when a record is of another kernel than today's, or checks name no keys of their kernels.
+    #[arg(long, requires = "check")]
+    strict: bool,
+    /// Today's keys, as `attn keys --json` printed them, instead of those of this tree.
+    #[arg(long, value_name = "FILE", requires = "check")]
+    keys: Option<PathBuf>,
     /// Raw results to summarise into benches/results first: what `attn check`, `attn bench` or
     /// benches/baselines/interleave.py wrote.
     #[arg(long, value_name = "RAW.jsonl", conflicts_with = "check", num_args = 1..)]
@@ -46,7 +56,7 @@ pub(crate) struct Args {
 }
 
 /// Rewrites, or checks, every page and the chart.
-pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
+pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let results = root.join(RESULTS);
     for raw in &args.add {
         println!("{}: summarised", summary::add(&results, raw)?.display());
@@ -56,6 +66,13 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     for page in PAGES {
         let text = fs::read_to_string(root.join(page)).with_context(|| page.to_owned())?;
         files.push((page, rewrite(&text, &sections).with_context(|| page.to_owned())?));
+    }
+    if args.check {
+        let today = match &args.keys {
+            Some(path) => sources::read_keys(&fs::read_to_string(path).with_context(|| path.display().to_string())?)?,
+            None => sources::today(sh, root, &sources::archs(&sections)?)?,
+        };
+        sources::report(&sources::sources(&sections, &today), args.strict)?;
     }
     let mut stale = Vec::new();
     for (file, new) in files {
@@ -99,7 +116,35 @@ pub(crate) fn between(text: &str, name: &str, table: &dyn Fn() -> Result<String>
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        fs,
+    };
+
+    use serde_json::Value;
+
     use super::between;
+    use crate::paths::{jsonl_files, root};
+
+    /// So that no table against baselines has an older time of the same batch. The variants of decode are timed beside
+    /// `full`.
+    #[test]
+    fn a_batch_is_timed_under_one_name() {
+        let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let files = jsonl_files(&root().join("benches/cases")).expect("case files");
+        for path in files.into_iter().filter(|path| !path.ends_with("interleaved_decode_variants.jsonl")) {
+            for line in fs::read_to_string(path).expect("a file").lines() {
+                let mut case: Value = serde_json::from_str(line).expect("a case");
+                let name = case["name"].as_str().expect("a name").to_owned();
+                for field in ["name", "kernel", "seed", "graph", "ours_also"] {
+                    case.as_object_mut().expect("an object").remove(field);
+                }
+                names.entry(case.to_string()).or_default().insert(name);
+            }
+        }
+        let twice: Vec<_> = names.values().filter(|names| names.len() > 1).collect();
+        assert!(names.len() > 100 && twice.is_empty(), "{twice:?}");
+    }
 
     #[test]
     fn a_table_replaces_what_stands_between_its_marks() {

@@ -24,6 +24,10 @@ pub struct OracleOut {
     pub o: Vec<f64>,
     /// (qo tokens, qo heads), contiguous: log-sum-exp in natural log.
     pub lse: Vec<f64>,
+    /// (qo tokens, qo heads), contiguous: how many times larger an error of the log-sum-exp may be than one of a logit.
+    /// It is 1 for a softmax. Other weights may be negative, and their sum small: then it is the sum of their
+    /// magnitudes over the magnitude of their sum, over that magnitude again where it is below 1.
+    pub condition: Vec<f64>,
 }
 
 /// The type to which rows are rounded after `query_transform`, `key_transform` and `value_transform`, where a variant
@@ -84,6 +88,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     let mut out = OracleOut {
         o: vec![0.0; layout.qo_tokens() * heads.qo as usize * problem.head_dim_vo.dim(heads) as usize],
         lse: vec![f64::NEG_INFINITY; layout.qo_tokens() * heads.qo as usize],
+        condition: vec![1.0; layout.qo_tokens() * heads.qo as usize],
     };
     let finished: Vec<_> = (0..layout.batch() * kv_heads)
         .into_par_iter()
@@ -95,10 +100,10 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
             (0..rows).into_par_iter().map(|packed| attend(&keys, request, kv_head, packed)).collect::<Vec<_>>()
         })
         .collect();
-    for (at, row, lse) in finished.into_iter().flatten() {
+    for Row { at, o, lse, condition } in finished.into_iter().flatten() {
         let index = at.qo_token as usize * heads.qo as usize + at.qo_head as usize;
-        out.o[index * row.len()..][..row.len()].copy_from_slice(&row);
-        out.lse[index] = lse;
+        out.o[index * o.len()..][..o.len()].copy_from_slice(&o);
+        (out.lse[index], out.condition[index]) = (lse, condition);
     }
     Ok(out)
 }
@@ -144,8 +149,16 @@ struct Attended<'a> {
     value: &'a [f32],
 }
 
-/// The output of one query row over all key sets, and its log-sum-exp.
-fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize) -> (RowIndex, Vec<f64>, f64) {
+/// One row of [`OracleOut`].
+struct Row {
+    at: RowIndex,
+    o: Vec<f64>,
+    lse: f64,
+    condition: f64,
+}
+
+/// One query row over all key sets.
+fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize) -> Row {
     let problem = &sets[0].set.problem;
     let at = problem.row_index(request, kv_head, packed);
     let sink = match problem.variant.has(Hook::SinkLogit) {
@@ -172,9 +185,10 @@ fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize
         runs.iter_mut().for_each(|run| keys.fill_weights(run, subtract));
     }
     let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { sink_denominator(problem, sink, subtract, at) };
-    let mut o = vec![0f64; problem.value_dim];
+    let (mut o, mut magnitudes) = (vec![0f64; problem.value_dim], denominator.abs());
     for key in attended.iter().flatten().flat_map(|run| &run.keys) {
         denominator += key.denominator;
+        magnitudes += key.denominator.abs();
         axpy64(sets[0].simd, key.weight, key.value, &mut o);
     }
     if normalizer != (Normalizer::Plain { divide: false }) {
@@ -186,8 +200,13 @@ fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize
         _ if denominator == 0.0 => f64::NEG_INFINITY,
         _ => subtract + denominator.ln(),
     };
+    let condition = match normalizer {
+        Normalizer::Softmax => 1.0,
+        _ if lse == f64::NEG_INFINITY => 1.0,
+        _ => magnitudes / denominator.abs() / lse.exp().min(1.0),
+    };
     transform_output(problem, &mut o, at, [row_max, denominator, lse]);
-    (at, o, lse)
+    Row { at, o, lse, condition }
 }
 
 /// Consecutive attended keys.

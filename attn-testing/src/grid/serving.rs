@@ -5,7 +5,7 @@
 //! a cascade. Its element types and head dim are chosen so that as many pairs of values as possible meet. Each unit has
 //! several cases. Their group, heads, order, pool, page size, compressed or padded rows, lengths and graph are chosen
 //! in the same way. So there are many more cases than kernels. The grid ends with the sizes that other libraries test
-//! ([`known`]).
+//! ([`known`]), and with masks over real tables ([`tables`]).
 
 mod known;
 mod layout;
@@ -16,8 +16,9 @@ mod variants;
 use std::{cmp::Reverse, collections::HashSet};
 
 use super::cells::{all_pairs, named, set_lens};
+use super::tables;
 use crate::{Case, LayoutKind, Lens, LevelCase, Order, Pool, random::Random};
-use layout::layout_name;
+pub(super) use layout::layout_name;
 use lengths::{CASCADES, DECODE, Lengths, MIXED, PREFILL, SEVERAL, WHOLE};
 use variants::{Needs, ROWS, Row};
 
@@ -92,6 +93,7 @@ impl Slot {
 pub fn serving() -> Vec<Case> {
     let mut cases = covering(CASES, |_, _| true);
     cases.extend(known::cases());
+    cases.extend(tables::cases());
     numbered(cases, "serving")
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{
     cells::{CELLS, VARIANTS},
-    check, dims, over, serving, small,
+    check, counting, dims, over, serving, small,
 };
 use crate::{Case, LayoutKind, Order};
 
@@ -74,9 +74,51 @@ fn a_grid_over_expressions_has_each_in_every_layout_and_type() {
 
 #[test]
 fn grids_survive_a_case_file() {
-    for (grid, cases) in [("check", check()), ("small", small()), ("serving", serving()), ("dims", dims())] {
+    for (grid, cases) in
+        [("check", check()), ("small", small()), ("serving", serving()), ("dims", dims()), ("counting", counting())]
+    {
         let lines: Vec<String> = cases.iter().map(|case| serde_json::to_string(case).expect("JSON")).collect();
         let read = Case::parse_lines(&lines.join("\n")).expect("cases");
         assert!(read == cases, "the grid {grid} differs after a round trip through JSON lines");
     }
+}
+
+#[test]
+fn keys_are_counted_in_every_kernel_layout_and_type() {
+    let cases = counting();
+    assert!(cases.len() >= 1000, "{}", cases.len());
+    let meet = |what: &str, of: &dyn Fn(&Case) -> bool| assert!(cases.iter().any(of), "no {what}");
+    for kernel in ["prefill", "decode", "mixed"] {
+        for layout in [LayoutKind::Ragged, LayoutKind::Paged, LayoutKind::BlockTable] {
+            for (dtype, kv) in [("f16", None), ("bf16", None), ("bf16", Some("e4m3")), ("f16", Some("e5m2"))] {
+                let of = |c: &Case| c.dtype == dtype && c.kv_dtype.as_deref() == kv;
+                meet(&format!("{kernel} {layout:?} {dtype} {kv:?}"), &|c| {
+                    c.kernel == kernel && c.kv_layout == layout && of(c)
+                });
+            }
+        }
+    }
+    for layout in [LayoutKind::Cascade, LayoutKind::RaggedCascade] {
+        meet(&format!("{layout:?}"), &|c| c.kernel == "mixed" && c.kv_layout == layout);
+    }
+    for dim in [16, 64, 120, 128, 256, 504, 512, 576] {
+        meet(&format!("head_dim {dim}"), &|c| c.head_dim == dim);
+    }
+    meet("a KV list", &|c| c.variant.contains("token_list"));
+    meet("a graph", &|c| c.graph);
+}
+
+/// The CPU has one kernel.
+#[test]
+fn a_sample_of_the_counts_is_right_on_the_cpu() {
+    let engine = attn::Engine::cpu();
+    let cheap = counting().into_iter().filter(|case| case.check_cost() < 30_000);
+    let mut cases = 0;
+    for case in cheap.step_by(7) {
+        let case = Case { kernel: "auto".to_owned(), ..case };
+        let result = crate::check(&case, &engine).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+        assert!(result.passed, "{}: {}", case.title(), result.why());
+        cases += 1;
+    }
+    assert!(cases > 80, "{cases}");
 }

@@ -18,7 +18,7 @@ pub fn padding(variant: &Variant) -> Result<(), TestError> {
     engines.extend(Engine::auto().ok().filter(|engine| !engine.is_cpu()));
     for engine in &engines {
         for case in grid::variant_cases() {
-            let variant = fill::complete(variant, &case.dims(), case.seed)?;
+            let variant = fill::complete(variant, &case.dims(), &case)?;
             let poisoned = Inputs::new(&case, false)?;
             let mut clean = Inputs::new(&case, false)?;
             clean.replace_nan();

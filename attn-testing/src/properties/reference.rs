@@ -34,7 +34,7 @@ pub fn check_variant(variant: &Variant) -> Result<(), TestError> {
 }
 
 fn check_case(variant: &Variant, case: Case, engine: &Engine) -> Result<(), TestError> {
-    let complete = fill::complete(variant, &case.dims(), case.seed)?;
+    let complete = fill::complete(variant, &case.dims(), &case)?;
     let result = check_as(&case, &complete, engine, &CheckOptions::default())?;
     if result.passed {
         return Ok(());

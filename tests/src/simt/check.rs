@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::{
     compile::{HostCase, libraries},
-    run::run,
+    run::{self, run},
 };
 use crate::mutant::{Mutant, progress};
 
@@ -67,6 +67,29 @@ pub fn check(cases: impl IntoIterator<Item = Case>) {
     }
     let wrong: Vec<_> = groups.into_par_iter().flat_map_iter(|(texts, cases)| wrong(texts, &cases)).collect();
     assert!(count > 0 && wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The bits of the outputs, as f32, and of the log-sum-exps of each case.
+///
+/// # Panics
+/// A case cannot be run.
+#[must_use]
+pub fn bits(cases: impl IntoIterator<Item = Case>) -> Vec<(Vec<u32>, Vec<u32>)> {
+    let cases: Vec<_> = cases.into_iter().map(HostCase::new).collect();
+    let mut groups: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
+    for (at, case) in cases.iter().enumerate() {
+        groups.entry(&case.texts).or_default().push(at);
+    }
+    let mut all = vec![(Vec::new(), Vec::new()); cases.len()];
+    for (texts, of) in groups {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let libraries = libraries(texts, folder.path());
+        for at in of {
+            let HostCase { case, variant, .. } = &cases[at];
+            all[at] = run::bits(case, variant, &cases[at].kernels(&libraries), CTAS, case.seed as u32);
+        }
+    }
+    all
 }
 
 /// What is wrong with the results of cases that have these kernels.

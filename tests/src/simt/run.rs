@@ -8,8 +8,8 @@ use attn::{
     dtype::Dtype,
     expr::Variant,
     plan::{
-        ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanScratch, WorkItem,
-        WorkList, WorkPart, WorkerStart,
+        ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanRule, PlanScratch,
+        Schedule, WorkItem, WorkList, WorkPart, WorkerStart,
     },
 };
 use attn_kernels::{
@@ -26,6 +26,26 @@ const CTAS_PER_SM: u32 = 2;
 
 /// Runs the kernels of a case's branches, and compares the result with the reference.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
+    let (inputs, o, lse) = ran(case, variant, kernels, ctas, seed);
+    let rows = if kernels[0].traits.cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
+    Judged::of(case, variant, &inputs, rows, (&o, &lse))
+}
+
+/// Runs the kernels of a case's branches, and returns the bits of outputs, as f32, and of log-sum-exps.
+pub(super) fn bits(
+    case: &Case,
+    variant: &Variant,
+    kernels: &[HostKernel],
+    ctas: u32,
+    seed: u32,
+) -> (Vec<u32>, Vec<u32>) {
+    let (_, o, lse) = ran(case, variant, kernels, ctas, seed);
+    let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect();
+    (bits(o), bits(lse))
+}
+
+/// Runs the kernels, and returns the inputs, the output and the log-sum-exps.
+fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Inputs, Vec<f32>, Vec<f32>) {
     let inputs = Inputs::new(case, false).expect("a valid case");
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
@@ -57,8 +77,9 @@ pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: 
     }
     assert!(memory.semaphores.iter().all(|&count| count == 0), "{}: a counter is not reset", case.title());
     let (o, lse) = memory.result(inputs.o_shape().iter().product());
-    let rounding = if kernels[0].traits.cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
-    Judged::of(case, variant, &inputs, &layout, rounding, (&o, lse))
+    let lse = lse.to_vec();
+    drop(levels);
+    (inputs, o, lse)
 }
 
 /// The capacity of a captured launch, which has CTAs for more items and merges than there are.
@@ -87,7 +108,9 @@ fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> Li
         return ListRule::Mixed(traits.mixed_rule(ctas, ctas / CTAS_PER_SM, kv_heads, hooks));
     }
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
-    ListRule::Flat(traits.plan_rule(step_keys, ctas, kv_heads, hooks))
+    let rule = traits.plan_rule(step_keys, ctas, kv_heads, hooks);
+    let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
+    ListRule::Flat(PlanRule { schedule, ..rule })
 }
 
 /// What kernels write. Everything is NaN at first.

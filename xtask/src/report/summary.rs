@@ -4,7 +4,7 @@
 //! results are artefacts of a run on a GPU and are not committed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -105,10 +105,23 @@ fn checks(rows: &[Value]) -> Value {
         let parts = rows.iter().filter_map(|row| Some(row[error].as_f64()? / row["tolerance"][tolerance].as_f64()?));
         rounded(parts.fold(0.0, f64::max), 5)
     };
+    let keys: BTreeSet<String> = rows.iter().filter_map(|row| short(&row["key"])).collect();
     let worst = json!({
         "rel": worst("rel_err", "rel"), "row": worst("row_err", "row"), "lse": worst("lse_err", "lse"),
     });
-    json!({ "cases": rows.len(), "passed": passed, "worst_of_tolerance": worst })
+    let mut kept = json!({ "cases": rows.len(), "passed": passed, "worst_of_tolerance": worst });
+    if !keys.is_empty() {
+        kept["keys"] = json!(keys);
+    }
+    kept
+}
+
+/// The digits of a key that a summary keeps.
+pub(super) const KEY_DIGITS: usize = 12;
+
+/// The first digits of a key.
+fn short(key: &Value) -> Option<String> {
+    key.as_str().and_then(|key| key.get(..KEY_DIGITS)).map(str::to_owned)
 }
 
 /// What is kept of a raw row.
@@ -124,6 +137,9 @@ fn row(raw: &Value) -> Value {
         if let Some(plan) = raw["extra"]["ours"]["plan_us"].as_f64() {
             kept["plan_us"] = rounded(plan, 3).into();
         }
+        if let Some(key) = short(&raw["extra"]["ours"]["key"]) {
+            kept["key"] = key.into();
+        }
         return kept;
     }
     if let Some(ms) = raw["ms"].as_f64() {
@@ -133,6 +149,10 @@ fn row(raw: &Value) -> Value {
             if let Some(figure) = raw[key].as_f64() {
                 kept[key] = rounded(figure, 3).into();
             }
+        }
+        // the kernels of another run mode are not those of the case
+        if let Some(key) = short(&raw["key"]).filter(|_| raw["form"].is_null()) {
+            kept["key"] = key.into();
         }
         return kept;
     }
@@ -162,9 +182,9 @@ mod tests {
         r#"{"about":{"device":"NVIDIA H200","commit":"abc"}}"#,
         "\n",
         r#"{"case":{"name":"decode a"},"ms":{"ours":0.1,"fa2":0.2},"ratio":{"ours":0.5},"#,
-        r#""extra":{"ours":{"plan_us":21.4}}}"#,
+        r#""extra":{"ours":{"plan_us":21.4,"key":"0123456789abcdef"}}}"#,
         "\n",
-        r#"{"name":"b","ms":1.0,"gbps":5.0}"#,
+        r#"{"name":"b","ms":1.0,"gbps":5.0,"key":"0123456789abcdef"}"#,
     );
 
     #[test]
@@ -180,9 +200,10 @@ mod tests {
         assert_eq!(section.name(), "decode");
         assert_eq!(
             section.rows[0],
-            json!({"case":"decode a","us":{"ours":150.0,"fa2":200.0},"ratio":{"ours":0.5},"plan_us":21.4})
+            json!({"case":"decode a","us":{"ours":150.0,"fa2":200.0},"ratio":{"ours":0.5},"plan_us":21.4,
+                "key":"0123456789ab"})
         );
-        assert_eq!(section.rows[1], json!({"case":"b","us":1000.0,"gbps":5.0}));
+        assert_eq!(section.rows[1], json!({"case":"b","us":1000.0,"gbps":5.0,"key":"0123456789ab"}));
     }
 
     #[test]
@@ -190,7 +211,7 @@ mod tests {
         let text = concat!(
             r#"{"about":{"device":"a host","commit":"abc"}}"#,
             "\n",
-            r#"{"name":"a","passed":true,"rel_err":1e-4,"row_err":2e-3,"lse_err":0.0,"#,
+            r#"{"name":"a","passed":true,"key":"0123456789abcdef","rel_err":1e-4,"row_err":2e-3,"lse_err":0.0,"#,
             r#""tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
             "\n",
             r#"{"name":"b","passed":false,"rel_err":7e-4,"row_err":1e-4,"lse_err":1e-5,"#,
@@ -199,7 +220,11 @@ mod tests {
         let (device, section) = summarised(text, "check").expect("sound");
         assert_eq!(device, "host");
         let worst = json!({"rel": 0.7, "row": 0.5, "lse": 0.01});
-        assert_eq!(section.rows, [json!({"cases": 2, "passed": 1, "worst_of_tolerance": worst})]);
+        assert_eq!(
+            section.rows,
+            [json!({"cases": 2, "passed": 1, "worst_of_tolerance": worst,
+            "keys": ["0123456789ab"]})]
+        );
     }
 
     #[test]

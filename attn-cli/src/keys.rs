@@ -1,0 +1,98 @@
+//! `attn keys`: the keys of the kernels that cases run, so that records of earlier runs are known to be of these
+//! kernels or of others. Nothing is compiled.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use attn::{DecodeBackend, Dtype, PrefillBackend};
+use attn_kernels::{compile::Arch, splice::KernelSource};
+use attn_testing::{Case, case_variant, grid};
+use rayon::prelude::*;
+use serde_json::json;
+
+use crate::{
+    cases::load_files,
+    global::Global,
+    kernels::{parse_archs, traits_of},
+    output::Output,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Keys {
+    /// Case files beside the built-in grids.
+    #[arg(value_name = "CASES.jsonl")]
+    files: Vec<PathBuf>,
+    /// Architectures. `;` or `,` separates several.
+    #[arg(long, default_value = "sm_90a", value_delimiter = ';')]
+    arch: Vec<String>,
+    /// The cases of the files alone.
+    #[arg(long)]
+    no_grids: bool,
+}
+
+/// Prints every key once, in order. A case that no kernel supports has none.
+pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
+    let mut cases = load_files(&args.files)?;
+    if !args.no_grids {
+        cases.extend([grid::check(), grid::dims(), grid::small(), grid::serving()].concat());
+    }
+    let keys: BTreeSet<String> = parse_archs(&args.arch)?.into_iter().flat_map(|arch| of_cases(&cases, arch)).collect();
+    let mut output = Output::new(global, &["key"])?;
+    for key in keys {
+        output.record(&json!({ "key": key }), || vec![key.clone()])?;
+    }
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The keys of all cases, on every backend that records are made on.
+fn of_cases(cases: &[Case], arch: Arch) -> BTreeSet<String> {
+    let on_cuda_cores =
+        |case: Case| Case { prefill: PrefillBackend::CudaCores, decode: Some(DecodeBackend::CudaCores), ..case };
+    let all = |case: &Case| {
+        let in_f32 = Case { dtype: Dtype::F32.to_string(), ..case.clone() };
+        let mma_sync = Case { prefill: PrefillBackend::Sm80, ..case.clone() };
+        [case.clone(), mma_sync, on_cuda_cores(case.clone()), on_cuda_cores(in_f32.clone()), in_f32]
+    };
+    // text depends on the structure of a variant alone, so the tensors of one case do for all
+    let mut of_text: HashMap<&str, Vec<&Case>> = HashMap::new();
+    cases.iter().for_each(|case| of_text.entry(&case.variant).or_default().push(case));
+    let of_variant = |cases: Vec<&Case>| {
+        let Ok(variant) = case_variant(cases[0]) else { return BTreeSet::new() };
+        let branches = variant.branches();
+        let mut kernels = Vec::new();
+        for case in cases.into_iter().flat_map(all) {
+            for kernel in traits_of(&case, &variant, arch).unwrap_or_default() {
+                if !kernels.contains(&kernel) {
+                    kernels.push(kernel);
+                }
+            }
+        }
+        let sources =
+            kernels.iter().filter_map(|(branch, traits)| KernelSource::build(&branches[*branch], traits).ok());
+        sources.map(|source| source.key().to_string()).collect()
+    };
+    of_text.into_par_iter().flat_map_iter(|(_, cases)| of_variant(cases)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use attn_testing::Case;
+
+    use super::{Arch, of_cases};
+
+    #[test]
+    fn a_case_has_the_keys_of_each_backend() {
+        let case = |variant: &str| Case { kernel: "prefill".to_owned(), ..Case::new(variant) };
+        let on = |variant: &str| of_cases(&[case(variant)], Arch::for_device(9, 0));
+        // wgmma, mma.sync, CUDA cores in 16 bits and in f32
+        assert_eq!((on("causal").len(), on("full").len()), (4, 4));
+        assert!(on("causal").is_disjoint(&on("full")));
+        assert_eq!(on("soft_cap(cap=30)"), on("soft_cap(cap=50)"), "values are not in the text");
+        assert!(on("causal").iter().all(|key| key.len() == 64));
+    }
+}
