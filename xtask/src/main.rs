@@ -7,6 +7,7 @@ mod browser;
 mod bundle;
 mod costs;
 mod cubins;
+mod deny;
 mod nvrtc;
 mod paths;
 mod plan_instructions;
@@ -43,6 +44,8 @@ enum Task {
     Costs(costs::Args),
     /// Prints hashes of every cubin of the compile matrix, or compares them with another commit's.
     Cubins(cubins::Args),
+    /// Checks licences and sources of dependencies, and with --advisories what is known about their faults.
+    Deny(deny::Args),
     /// Counts the instructions of planning, and compares them with benches/results/plan-instructions.jsonl.
     PlanInstructions(plan_instructions::Args),
 }
@@ -68,6 +71,7 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Book => book::run(&sh, &root),
         Task::Costs(args) => costs::run(&root, args),
         Task::Cubins(args) => cubins::run(&sh, &root, args),
+        Task::Deny(args) => deny::run(&sh, &root, args),
         Task::PlanInstructions(args) => plan_instructions::run(&sh, &root, args),
     }
 }
