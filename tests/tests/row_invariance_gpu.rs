@@ -10,7 +10,7 @@ use attn::{
     prelude::*,
     spec::{DecodeBackend, KernelKind, PrefillBackend},
 };
-use attn_tests::synthetic::values;
+use attn_tests::{gpu::gpu, synthetic::values};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };
 /// Keys of the text whose rows are compared.
@@ -71,10 +71,7 @@ impl Kernel {
 
 /// Checks one kernel, with chunks of at most these sizes, by turns.
 fn check(options: AttentionOptions, chunks: &[usize]) {
-    let engine = match Engine::cuda(0) {
-        Ok(engine) => engine,
-        Err(error) => return eprintln!("SKIPPED: {error}"),
-    };
+    let Some(engine) = gpu() else { return };
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     for variant in ["causal", "causal + soft_cap(cap=30.0)"] {
         let what = format!("{variant}, {options:?}");

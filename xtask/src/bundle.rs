@@ -1,5 +1,7 @@
 //! `cargo xtask gpu-bundle`: what a machine with a GPU, a driver and nothing else needs.
 
+mod programs;
+
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
@@ -27,6 +29,12 @@ pub(crate) struct Args {
     /// Leaves the cubins out: the machine then needs NVRTC.
     #[arg(long)]
     no_cubins: bool,
+    /// Bundles test programs instead, in target/gpu-tests: those that need a GPU, and a script that runs them.
+    #[arg(long)]
+    tests: bool,
+    /// With --tests: only this test program, such as ops_gpu.
+    #[arg(long, value_name = "NAME", requires = "tests")]
+    only: Vec<String>,
 }
 
 /// The grids of the `attn` command, which become case files.
@@ -37,13 +45,21 @@ const COMPILED_THERE: [&str; 1] = ["serving.jsonl"];
 const RUN: &str = r#"#!/usr/bin/env bash
 # attn, with the cubins that the case files beside it need: ./run.sh check cases/check.jsonl
 here="$(cd "$(dirname "$0")" && pwd)"
-export ATTN_CACHE_DIR="${ATTN_CACHE_DIR:-$here/cache}"
+if [[ -z ${ATTN_CACHE_DIR:-} && -d $here/cache ]]; then
+  # what others may write to is not used as a cache; an archive may come with any owner and mode
+  [[ -O $here/cache ]] || { cp -r "$here/cache" "$here/cache.$UID" 2> /dev/null && here_cache="$here/cache.$UID"; }
+  export ATTN_CACHE_DIR="${here_cache:-$here/cache}"
+  chmod -R go-w "$ATTN_CACHE_DIR"
+fi
 exec "$here/attn" "$@"
 "#;
 
 /// Builds the folder `target/gpu-bundle`.
 pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let target = target_dir(root)?;
+    if args.tests {
+        return programs::run(sh, root, &target, &args.only);
+    }
     let bundle = target.join("gpu-bundle");
     sh.remove_path(&bundle)?;
     sh.create_dir(bundle.join("cases"))?;
@@ -107,11 +123,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
 
     let script = bundle.join("run.sh");
     fs::write(&script, RUN)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    }
+    make_executable(&script)?;
 
     let bytes = size(&bundle)?;
     println!("{}: {:.1} MB", bundle.display(), bytes as f64 / 1e6);
@@ -146,6 +158,15 @@ fn copy_used(lines: &str, from: &Path, to: &Path) -> Result<()> {
     }
     if copied < keys.len() {
         bail!("{} cubins were compiled and only {copied} files are in the cache {}", keys.len(), from.display());
+    }
+    Ok(())
+}
+
+fn make_executable(script: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(script, fs::Permissions::from_mode(0o755))?;
     }
     Ok(())
 }

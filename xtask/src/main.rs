@@ -12,6 +12,7 @@ mod nvrtc;
 mod paths;
 mod plan_instructions;
 mod report;
+mod skips;
 mod test;
 mod variants;
 mod wheel;
