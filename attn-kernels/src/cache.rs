@@ -15,7 +15,7 @@
 //! Checksums detect truncated and corrupt files; they do not authenticate. A user with write access to the folder can
 //! make the process run their code on the GPU. So the folder is created for its owner alone (mode 0700), and one that
 //! belongs to another user, or that others may write to, is not used ([`UnsafeFolder`]). Nor is such an entry, which
-//! may be left from a time when the folder was open. Above the folder nothing is checked, and on Windows nothing at all.
+//! may be left from a time when the folder was open. Above the folder nothing is checked, on Windows nothing at all.
 //!
 //! # Environment
 //!

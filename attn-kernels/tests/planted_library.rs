@@ -1,5 +1,5 @@
-//! The search for NVRTC opens no library below the working folder or above it, whatever it is called, and runs no Python
-//! code from there: a checkout of somebody else's code can hold both.
+//! The search for NVRTC opens no library below the working folder or above it, whatever it is called, and runs no
+//! Python code from there: a checkout of somebody else's code can hold both.
 #![cfg(all(feature = "jit", unix))]
 #![allow(clippy::unwrap_used)]
 
@@ -55,15 +55,15 @@ impl Planted {
         };
         needed(Need::Cxx, names.into_iter().flatten().find(|name| build(name)).ok_or("set CXX"))?;
         let planted = Planted { root };
-        for place in [planted.root.path(), &planted.working_folder()] {
-            for folder in FOLDERS.map(|folder| place.join(folder)) {
+        for dir in [planted.root.path(), &planted.working_folder()] {
+            for folder in FOLDERS.map(|folder| dir.join(folder)) {
                 fs::create_dir_all(&folder).unwrap();
                 for name in ["libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc-builtins.so.13.0"] {
                     fs::copy(&built, folder.join(name)).unwrap();
                 }
             }
             for name in ["sysconfig.py", "site.py"] {
-                fs::write(place.join(name), MODULE).unwrap();
+                fs::write(dir.join(name), MODULE).unwrap();
             }
         }
         Some(planted)

@@ -1,5 +1,5 @@
-//! Fields that change attention: one that the reader of a family did not read, and that is not at the value that changes
-//! nothing, is refused. Without this a model would run with another attention than its own.
+//! Fields that change attention: one that the reader of a family did not read, and that is not at the value that
+//! changes nothing, is refused. Without this a model would run with another attention than its own.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ type Neutral = fn(&Value) -> bool;
 /// Names of fields, the values that change nothing, and these in words.
 const FIELDS: [(&str, Neutral, &str); 5] = [
     (
-        "attention_bias_type attention_chunk_size attention_multiplier attention_type attn_logit_softcapping attn_scale \
-         dual_chunk_attention_config global_attn_every_n_layers interleaved_sliding_window kv_lora_rank \
+        "attention_bias_type attention_chunk_size attention_multiplier attention_type attn_logit_softcapping \
+         attn_scale dual_chunk_attention_config global_attn_every_n_layers interleaved_sliding_window kv_lora_rank \
          local_rope_theta logits_soft_cap mrope_section no_rope_layer_interval qk_rope_head_dim query_pre_attn_scalar \
          rope_local_base_freq rope_parameters rope_scaling rope_theta rotary_dim rotary_emb_base sliding_window \
          sliding_window_pattern sparse_attention_config v_head_dim",

@@ -1,11 +1,14 @@
 //! `cargo xtask gpu-bundle`: what a machine with a GPU, a driver and nothing else needs.
 
+mod files;
 mod programs;
 
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 use xshell::{Shell, cmd};
+
+use files::{make_executable, size};
 
 use crate::{
     aot, nvrtc,
@@ -160,23 +163,6 @@ fn copy_used(lines: &str, from: &Path, to: &Path) -> Result<()> {
         bail!("{} cubins were compiled and only {copied} files are in the cache {}", keys.len(), from.display());
     }
     Ok(())
-}
-
-fn make_executable(script: &Path) -> Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(script, fs::Permissions::from_mode(0o755))?;
-    }
-    Ok(())
-}
-
-fn size(path: &Path) -> Result<u64> {
-    let meta = fs::symlink_metadata(path)?;
-    if !meta.is_dir() {
-        return Ok(meta.len());
-    }
-    fs::read_dir(path)?.map(|e| size(&e?.path())).sum()
 }
 
 /// The newest `GLIBC_2.N` that a binary asks for.

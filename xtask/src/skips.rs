@@ -67,8 +67,8 @@ mod tests {
             fs::write(folder.join(name), format!("{test}\n")).expect("written");
         }
         let text = summary(&folder).expect("read");
-        let wanted = "skipped, in whole or in part: 2 tests\n  2: needs a GPU (gpu)\n    graph a\n    order b\n  1: needs \
-                      nvcc (nvcc)\n    order b";
+        let wanted = "skipped, in whole or in part: 2 tests\n  2: needs a GPU (gpu)\n    graph a\n    order b\n  \
+                      1: needs nvcc (nvcc)\n    order b";
         assert_eq!(text, wanted);
         forget(&folder).expect("emptied");
         forget(&folder).expect("there is none");

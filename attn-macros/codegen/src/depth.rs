@@ -1,5 +1,5 @@
-//! Text that is nested too deeply for a recursive parser. It is refused before it is parsed: a parser or a generator that
-//! runs out of stack takes rustc with it.
+//! Text that is nested too deeply for a recursive parser. It is refused before it is parsed: a parser or a generator
+//! that runs out of stack takes rustc with it.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 

@@ -45,6 +45,8 @@ pub(crate) fn fuzz(name: &str, corpus: &[Vec<u8>], rounds: usize, target: fn(&[u
     let accepted = inputs.iter().filter(|input| run(name, input, target) == Seen::Accepted).count();
     assert!(accepted * 2 > inputs.len(), "{name}: only {accepted} of {} inputs of the corpus are sound", inputs.len());
     let mutator = Mutator::new(corpus);
+    // a long run keeps the input that is running: one that ends the process cannot be saved afterwards
+    let running = seconds.map(|_| folder(name).join("running"));
     let (began, mut done, mut good) = (Instant::now(), 0, 0);
     let goes_on = |done| match seconds {
         Some(seconds) => began.elapsed() < Duration::from_secs(seconds),
@@ -56,6 +58,9 @@ pub(crate) fn fuzz(name: &str, corpus: &[Vec<u8>], rounds: usize, target: fn(&[u
             mutator.mutate(&mut input, &inputs, &mut random);
         }
         input.truncate(LONGEST);
+        if let Some(path) = &running {
+            fs::write(path, &input).expect("the folder of failures can be written");
+        }
         if run(name, &input, target) == Seen::Accepted {
             good += 1;
             // the corpus itself stays
@@ -69,6 +74,7 @@ pub(crate) fn fuzz(name: &str, corpus: &[Vec<u8>], rounds: usize, target: fn(&[u
         }
         done += 1;
     }
+    running.map(fs::remove_file).transpose().expect("it was written");
     assert!(good > 0, "{name}: no input of {done} was accepted, so little was reached");
     #[allow(clippy::print_stderr)] // what a long run has done
     {
@@ -113,12 +119,18 @@ fn said(payload: &(dyn Any + Send)) -> String {
 
 /// Writes an input that failed, under a name made of its content.
 fn save(name: &str, input: &[u8]) -> PathBuf {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fuzz-failures");
-    let folder = env::var_os("ATTN_FUZZ_SAVE").map_or_else(default, PathBuf::from).join(name);
     let hash = input.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3) // FNV-1a
     });
-    let path = folder.join(format!("{hash:016x}"));
-    fs::create_dir_all(&folder).and_then(|()| fs::write(&path, input)).expect("the input is saved");
+    let path = folder(name).join(format!("{hash:016x}"));
+    fs::write(&path, input).expect("the input is saved");
     path
+}
+
+/// The folder of inputs that fail.
+fn folder(name: &str) -> PathBuf {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fuzz-failures");
+    let folder = env::var_os("ATTN_FUZZ_SAVE").map_or_else(default, PathBuf::from).join(name);
+    fs::create_dir_all(&folder).expect("the folder of failures can be made");
+    folder
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use super::{make_executable, size};
+use super::files::{make_executable, size};
 
 /// Bytes that the folder may have.
 const LIMIT: u64 = 64 << 20;

@@ -1,5 +1,5 @@
-//! The search for NVRTC. Nothing below the working folder is opened unless `ATTN_NVRTC` names it: a folder that somebody
-//! else wrote, such as a checkout, could hold a library, and to open a library is to run its code.
+//! The search for NVRTC. Nothing below the working folder is opened unless `ATTN_NVRTC` names it: a folder that
+//! somebody else wrote, such as a checkout, could hold a library, and to open a library is to run its code.
 
 use std::{
     env, fs,
@@ -119,8 +119,8 @@ fn from_environments() -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The packages of the Python on the PATH. The last resort, since it starts a process. `-I` keeps modules of the working
-/// folder out of it.
+/// The packages of the Python on the PATH. The last resort, since it starts a process. `-I` keeps modules of the
+/// working folder out of it.
 fn from_python() -> Vec<PathBuf> {
     let script =
         "import site, sysconfig; print('\\n'.join([sysconfig.get_paths()['purelib'], site.getusersitepackages()]))";

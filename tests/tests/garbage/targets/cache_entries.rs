@@ -25,7 +25,7 @@ fn compiled(cubin: &[u8]) -> Compiled {
 }
 
 /// The folder, and the file of the key.
-fn place() -> (PathBuf, PathBuf) {
+fn dir_and_file() -> (PathBuf, PathBuf) {
     FOLDER.with(|folder| {
         let dir = folder.get_or_init(|| tempfile::tempdir().expect("a folder")).path().to_owned();
         let name = key().to_string();
@@ -35,7 +35,7 @@ fn place() -> (PathBuf, PathBuf) {
 }
 
 pub(crate) fn corpus() -> Vec<Vec<u8>> {
-    let (dir, file) = place();
+    let (dir, file) = dir_and_file();
     let cubins: [&[u8]; 3] = [b"\x7fELF some code", b"", &[0xff; 300]];
     let entry = |cubin: &[u8]| {
         let _ = fs::remove_file(&file);
@@ -47,7 +47,7 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn run(data: &[u8]) -> Seen {
-    let (dir, file) = place();
+    let (dir, file) = dir_and_file();
     fs::create_dir_all(file.parent().expect("a folder")).expect("made");
     fs::write(&file, data).expect("written");
     #[cfg(unix)]

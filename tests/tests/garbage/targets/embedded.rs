@@ -12,8 +12,9 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
                ptxas info    : Function properties for attn_decode\n\
                \x20   16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads\n\
                ptxas info    : Used 168 registers, used 16 barriers, 1024 bytes smem, 400 bytes cmem[0]\n";
-    let others = "sm_80\0ptxas info    : 0 bytes gmem\nptxas info : (C7510) Potential Performance Loss: wgmma.mma_async \
-                  instructions are serialized due to insufficient register resources in function 'attn_prefill'\n";
+    let others = "sm_80\0ptxas info    : 0 bytes gmem\n\
+                  ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
+                  insufficient register resources in function 'attn_prefill'\n";
     [format!("sm_90a\0{log}"), format!("sm_100a\0{log}{log}"), others.to_owned(), format!("sm_120\0{log}")]
         .map(String::into_bytes)
         .to_vec()

@@ -8,7 +8,7 @@ use crate::harness::Seen;
 
 pub(crate) fn corpus() -> Vec<Vec<u8>> {
     vec![
-        // a pool of 16 pages of 4; room for 4 sequences, 16 tokens, 20 pages, 5 each, 3 levels; one build of 2 sequences
+        // a pool of 16 pages of 4; room for 4 sequences, 16 tokens, 20 pages, 5 each, 3 levels; a build of 2 sequences
         vec![16, 4, 4, 16, 20, 5, 3, 1, 2, 9, 5, 2, 1, 2, 6, 0, 1, 2, 0, 3, 0, 3],
         // grouped, three builds
         vec![16, 4, 4, 16, 20, 5, 3, 1, 1, 2, 8, 8, 2, 1, 1, 4, 5, 6, 5, 7, 2, 1, 2, 9, 1, 1, 1, 3, 0, 3, 3],
