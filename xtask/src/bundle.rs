@@ -50,8 +50,11 @@ const RUN: &str = r#"#!/usr/bin/env bash
 here="$(cd "$(dirname "$0")" && pwd)"
 if [[ -z ${ATTN_CACHE_DIR:-} && -d $here/cache ]]; then
   # what others may write to is not used as a cache; an archive may come with any owner and mode
-  [[ -O $here/cache ]] || { cp -r "$here/cache" "$here/cache.$UID" 2> /dev/null && here_cache="$here/cache.$UID"; }
-  export ATTN_CACHE_DIR="${here_cache:-$here/cache}"
+  export ATTN_CACHE_DIR="$here/cache"
+  if [[ ! -O $here/cache ]]; then
+    ATTN_CACHE_DIR="$here/cache.$UID"
+    [[ -d $ATTN_CACHE_DIR ]] || cp -r "$here/cache" "$ATTN_CACHE_DIR"
+  fi
   chmod -R go-w "$ATTN_CACHE_DIR"
 fi
 exec "$here/attn" "$@"

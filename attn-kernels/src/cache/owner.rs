@@ -42,6 +42,7 @@ impl From<UnsafeFolder> for io::Error {
 
 /// What is wrong with the owner or the mode of a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(unix), allow(dead_code))] // found on Unix alone
 pub(super) enum Fault {
     Foreign { owner: u32, user: u32 },
     WritableByOthers { mode: u32 },
