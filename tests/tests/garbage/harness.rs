@@ -35,6 +35,12 @@ pub(crate) enum Seen {
 /// An input fails; it was saved.
 pub(crate) fn fuzz(name: &str, corpus: &[Vec<u8>], rounds: usize, target: fn(&[u8]) -> Seen) {
     assert!(corpus.len() > 2, "a corpus of {name}");
+    if let Some(to) = env::var_os("ATTN_FUZZ_CORPUS") {
+        let folder = Path::new(&to).join(name);
+        fs::create_dir_all(&folder).expect("a folder for the corpus");
+        let write = |(i, input): (usize, &Vec<u8>)| fs::write(folder.join(i.to_string()), input);
+        corpus.iter().enumerate().try_for_each(write).expect("the corpus is written");
+    }
     for case in committed(name) {
         run(name, &case, target);
     }

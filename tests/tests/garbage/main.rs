@@ -6,6 +6,9 @@
 //! `ATTN_FUZZ_SEED` or a seed of the clock, which is printed. An input that fails is written to
 //! `target/fuzz-failures/TARGET`, or to the folder in `ATTN_FUZZ_SAVE`; one that ends the process, by its stack or its
 //! memory, is there as `running`. Once it lies in `tests/data/fuzz/TARGET`, it is a case of every run.
+//!
+//! `fuzz` has the same targets for libFuzzer, which needs a nightly toolchain. `ATTN_FUZZ_CORPUS` names a folder to
+//! which a run writes the corpora.
 
 mod harness;
 mod long;

@@ -1,5 +1,7 @@
 //! Tables of embedded kernels, and the logs of compilers in them.
 
+use std::{collections::BTreeSet, sync::Mutex};
+
 use attn_kernels::{
     aot::Prebuilt,
     compile::{Arch, parse_resources, wgmma_serialised},
@@ -31,9 +33,7 @@ pub(crate) fn run(data: &[u8]) -> Seen {
         Ok(parsed) => {
             assert_eq!(parsed.to_string().parse::<Arch>(), Ok(parsed), "{arch}");
             let _ = parsed.runs_on(9, 0);
-            // tables are static: a few bytes for each sound architecture
-            let table =
-                Prebuilt { key: "", name: "", arch: String::from(arch).leak(), compiler: "", log: "", cubin: &[] };
+            let table = Prebuilt { key: "", name: "", arch: kept(arch), compiler: "", log: "", cubin: &[] };
             assert_eq!(table.arch(), Some(parsed));
             Seen::Accepted
         }
@@ -42,4 +42,14 @@ pub(crate) fn run(data: &[u8]) -> Seen {
             Seen::Refused
         }
     }
+}
+
+/// A text that lives as long as the program, as those of tables do; each once.
+fn kept(text: &str) -> &'static str {
+    static TEXTS: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let mut texts = TEXTS.lock().expect("no panic under the lock");
+    if !texts.contains(text) {
+        texts.insert(String::from(text).leak());
+    }
+    texts.get(text).expect("it is there now")
 }
