@@ -2,6 +2,7 @@
 
 /// The version that a cubin names, such as `13.0.88`: that of the assembler, which has the version of its toolkit.
 /// `None` where the cubin names none.
+#[cfg(any(feature = "jit", test))] // nvcc tells its version
 pub(super) fn of_cubin(cubin: &[u8]) -> Option<&str> {
     const BEFORE: &[u8] = b"Cuda compilation tools, release ";
     let at = cubin.windows(BEFORE.len()).position(|bytes| bytes == BEFORE)? + BEFORE.len();
