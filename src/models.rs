@@ -17,6 +17,9 @@
 //! Queries and keys are the outputs of the projections. Later steps (norms, rotary embedding, temperature) are part of
 //! the variant, so the cache holds raw keys. Tensors of a layer are set by name when its weights are loaded: `logits`
 //! of `sink` (gpt-oss), `q_weight` and `k_weight` of `qk_norm` (Qwen3, Gemma 3).
+//!
+//! A field that changes attention, and that the family of the model does not have, is refused by name unless its value
+//! changes nothing; so is everything that is not understood of a scaled rotary embedding.
 
 mod config;
 mod error;
@@ -30,6 +33,7 @@ mod model;
 mod qwen3;
 mod read;
 mod rope;
+mod understood;
 
 pub use error::ModelError;
 pub use model::{Layer, Model};

@@ -76,6 +76,7 @@ fn cache() -> Result<String, String> {
     match (cache.dir(), cache.limit()) {
         (Some(dir), Some(limit)) => match cache.check_writable() {
             Ok(()) => Ok(format!("{}, up to {} MB", dir.display(), limit >> 20)),
+            Err(error) if cache.refused().is_some() => Err(format!("not used: {error}")),
             Err(error) => Err(format!("{} cannot be written: {error}", dir.display())),
         },
         _ => Err("off: kernels are kept in memory alone".to_owned()),

@@ -2,7 +2,8 @@
 //!
 //! The key of a cubin is the hash of its source, options and architecture ([`Key`]), so an entry is never stale. The
 //! version of the compiler is metadata in the entry and not in the key: a start from the cache must not load a compiler
-//! to ask for it.
+//! to ask for it. Who has a compiler anyway takes its own entries alone ([`CubinCache::of_compiler`]): builds ahead of
+//! time, `attn compile`, and tests of what a compiler makes.
 //!
 //! # Failures
 //!
@@ -12,7 +13,9 @@
 //! # Security
 //!
 //! Checksums detect truncated and corrupt files; they do not authenticate. A user with write access to the folder can
-//! make the process run their code on the GPU. So the folder is created for its owner alone (mode 0700).
+//! make the process run their code on the GPU. So the folder is created for its owner alone (mode 0700), and one that
+//! belongs to another user, or that others may write to, is not used ([`UnsafeFolder`]). Nor is such an entry, which
+//! may be left from a time when the folder was open. Above the folder nothing is checked, on Windows nothing at all.
 //!
 //! # Environment
 //!
@@ -24,6 +27,7 @@ mod evict;
 mod key;
 mod location;
 mod origin;
+mod owner;
 mod stats;
 
 use std::{
@@ -34,9 +38,10 @@ use std::{
 
 pub use key::Key;
 pub use origin::Origin;
+pub use owner::UnsafeFolder;
 pub use stats::{Counts, Stats};
 
-use crate::compile::Compiled;
+use crate::compile::{Compiled, Compiler};
 use disk::{Disk, Lock};
 
 /// A cache of cubins. One per process is enough: [`CubinCache::global`].
@@ -45,6 +50,8 @@ pub struct CubinCache {
     disk: Option<Disk>,
     memory: Mutex<HashMap<Key, Slot>>,
     stats: Stats,
+    /// The compiler whose entries alone are taken; `None`: any.
+    compiler: Option<String>,
 }
 
 /// One cubin in memory. Its lock keeps a second thread from compiling the same source.
@@ -71,7 +78,26 @@ impl CubinCache {
 
     fn new(location: Option<(PathBuf, u64)>) -> Self {
         let disk = location.map(|(dir, limit)| Disk::new(dir, limit));
-        CubinCache { disk, memory: Mutex::default(), stats: Stats::default() }
+        CubinCache { disk, memory: Mutex::default(), stats: Stats::default(), compiler: None }
+    }
+
+    /// The cache that the environment variables describe, with the entries of this compiler alone. Another's entries
+    /// are compiled again, and replaced.
+    #[must_use]
+    pub fn of_compiler(compiler: &Compiler) -> Self {
+        Self::new(location::from_environment()).with_compiler(compiler)
+    }
+
+    /// The same cache with the entries of this compiler alone.
+    #[must_use]
+    pub fn with_compiler(self, compiler: &Compiler) -> Self {
+        CubinCache { compiler: Some(compiler.exact_name()), ..self }
+    }
+
+    /// Why the folder is not used, if another user could have written to it. Kernels are kept in memory alone then.
+    #[must_use]
+    pub fn refused(&self) -> Option<&UnsafeFolder> {
+        self.disk.as_ref()?.refused()
     }
 
     /// The folder, unless the cache is in memory alone.
@@ -96,7 +122,7 @@ impl CubinCache {
     ///
     /// # Errors
     ///
-    /// The failure, when entries cannot be kept.
+    /// The failure, when entries cannot be kept; its inner error is [`UnsafeFolder`] where the folder is refused.
     pub fn check_writable(&self) -> std::io::Result<()> {
         self.disk.as_ref().map_or(Ok(()), Disk::check_writable)
     }
@@ -156,6 +182,10 @@ impl CubinCache {
             return Some((compiled.clone(), Origin::Memory));
         }
         let read = self.disk.as_ref()?.read(key, &self.stats)?;
+        if self.compiler.as_ref().is_some_and(|compiler| *compiler != read.compiler) {
+            self.stats.other_compiler();
+            return None;
+        }
         Some((slot.insert(Arc::new(read)).clone(), Origin::Disk))
     }
 

@@ -11,6 +11,7 @@ pub mod nvcc;
 #[cfg(feature = "jit")]
 pub mod nvrtc;
 mod options;
+mod version;
 
 use std::{borrow::Cow, env};
 
@@ -26,7 +27,7 @@ pub struct Compiled {
     pub cubin: Cow<'static, [u8]>,
     /// The log of the compiler.
     pub log: String,
-    /// Name and version of the compiler.
+    /// Name and exact version of the compiler, such as `NVRTC 13.0.88`.
     pub compiler: String,
     /// Compile time in milliseconds.
     pub ms: f64,
@@ -75,6 +76,17 @@ impl Compiler {
         }
     }
 
+    /// Name and exact version, which [`Compiled::compiler`] has too. NVRTC compiles an empty kernel for it, once a
+    /// process, in about 20 ms.
+    #[must_use]
+    pub fn exact_name(&self) -> String {
+        match self {
+            #[cfg(feature = "jit")]
+            Compiler::Nvrtc(nvrtc) => nvrtc.exact_name().to_owned(),
+            Compiler::Nvcc(nvcc) => nvcc.to_string(),
+        }
+    }
+
     /// Compiles a self-contained translation unit; messages call it `name`.
     ///
     /// # Errors
@@ -82,14 +94,21 @@ impl Compiler {
     /// [`CompileError`] with the compiler's log.
     pub fn compile(&self, name: &str, source: &str, arch: Arch) -> Result<Compiled, CompileError> {
         let started = std::time::Instant::now();
-        let (cubin, log) = match self {
+        let (cubin, log, compiler) = match self {
             #[cfg(feature = "jit")]
-            Compiler::Nvrtc(nvrtc) => nvrtc.compile(name, source, arch)?,
-            Compiler::Nvcc(nvcc) => nvcc.compile(name, source, arch)?,
+            Compiler::Nvrtc(nvrtc) => {
+                let (cubin, log) = nvrtc.compile(name, source, arch)?;
+                let compiler = nvrtc.name_in(&cubin);
+                (cubin, log, compiler)
+            }
+            Compiler::Nvcc(nvcc) => {
+                let (cubin, log) = nvcc.compile(name, source, arch)?;
+                (cubin, log, nvcc.to_string())
+            }
         };
         let ms = started.elapsed().as_secs_f64() * 1e3;
         tracing::debug!(name, %arch, ms, bytes = cubin.len(), "compiled");
-        Ok(Compiled { cubin: cubin.into(), log, compiler: self.name(), ms })
+        Ok(Compiled { cubin: cubin.into(), log, compiler, ms })
     }
 }
 

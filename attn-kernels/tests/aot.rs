@@ -16,14 +16,14 @@ use attn_core::{
 };
 use attn_kernels::{
     aot::{AotError, AotOptions, build},
-    compile::{Arch, Compiler},
+    compile::Arch,
     cost::HookClass,
     jit::{self, JitError},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
 };
 
-use stock::{has_compiler, variant};
+use stock::{compiler, variant};
 
 const SM_80: [Arch; 1] = [Arch::new(8, 0)];
 
@@ -57,7 +57,7 @@ fn table(dir: &Path) -> String {
 
 #[test]
 fn embedded_kernels_are_found_at_run_time() {
-    if !has_compiler() {
+    if compiler().is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ fn decode_names(table: &str) -> Vec<&str> {
 
 #[test]
 fn groups_of_one_kernel_are_embedded_once() {
-    if !has_compiler() {
+    if compiler().is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn groups_of_one_kernel_are_embedded_once() {
 
 #[test]
 fn kernels_of_row_invariant_attention_are_embedded_beside_the_others() {
-    if !has_compiler() {
+    if compiler().is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ fn kernels_of_row_invariant_attention_are_embedded_beside_the_others() {
 
 #[test]
 fn every_backend_that_a_smaller_group_chooses_is_embedded() {
-    if !has_compiler() {
+    if compiler().is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn every_backend_that_a_smaller_group_chooses_is_embedded() {
 
 #[test]
 fn planner_kernels_are_embedded_on_request() {
-    if !has_compiler() {
+    if compiler().is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ fn planner_kernels_are_embedded_on_request() {
 
 #[test]
 fn kv_dtypes_are_embedded() {
-    if !has_compiler() {
+    if compiler().is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -260,7 +260,7 @@ fn sizes_of_the_environment() {
 
 #[test]
 fn child_sizes() {
-    if env::var_os("ATTN_TEST_CHILD").is_none() || Compiler::find().is_err() {
+    if env::var_os("ATTN_TEST_CHILD").is_none() || compiler().is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

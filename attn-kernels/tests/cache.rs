@@ -159,6 +159,95 @@ fn the_folder_is_accessible_to_its_owner_alone() {
     assert_eq!(fs::metadata(&below).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
+#[cfg(unix)]
+mod owners {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
+    use attn_kernels::cache::UnsafeFolder;
+    use attn_needs::{Need, has};
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Gives a path to the user `nobody`; only the superuser can.
+    fn given_away(path: &Path) -> bool {
+        has(Need::Root, chown(path, Some(65534), None))
+    }
+
+    /// A planted entry of the key `a`, of 7 bytes, in a folder of that mode.
+    fn planted(dir: &Path) -> PathBuf {
+        let cache = CubinCache::at(dir, LIMIT);
+        cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(7))).unwrap();
+        entries(dir).remove(0)
+    }
+
+    /// A look-up that compiles because the cache in the folder is not used, and the reason.
+    fn refused(dir: &Path) -> UnsafeFolder {
+        let before = entries(dir).iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>();
+        let cache = CubinCache::at(dir, LIMIT);
+        let (compiled, origin) = cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(1000))).unwrap();
+        assert_eq!((compiled.cubin.len(), origin), (1000, Origin::Compiled), "what is planted is not used");
+        let (_, again) = cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(1000))).unwrap();
+        assert_eq!((again, cache.stats().disk_hits), (Origin::Memory, 0), "kernels are kept in memory");
+        let after = entries(dir).iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>();
+        assert_eq!(before, after, "nothing is written");
+        let error = cache.check_writable().unwrap_err();
+        assert!(error.get_ref().is_some_and(|inner| inner.is::<UnsafeFolder>()), "{error}");
+        assert!(error.to_string().contains("ATTN_CACHE_DIR"), "{error}");
+        cache.refused().unwrap().clone()
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        for mode in [0o777, 0o1777, 0o770, 0o702] {
+            let dir = tempfile::tempdir().unwrap();
+            planted(dir.path());
+            set_mode(dir.path(), mode);
+            assert_eq!(refused(dir.path()), UnsafeFolder::WritableByOthers { dir: dir.path().to_owned(), mode });
+        }
+        for mode in [0o700, 0o755] {
+            let dir = tempfile::tempdir().unwrap();
+            planted(dir.path());
+            set_mode(dir.path(), mode);
+            let cache = CubinCache::at(dir.path(), LIMIT);
+            assert_eq!(cache.refused(), None);
+            assert_eq!(cache.get_or_compile(&key("a"), || Err("not there")).unwrap().1, Origin::Disk, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        planted(dir.path());
+        if given_away(dir.path()) {
+            let dir = dir.path().to_owned();
+            assert_eq!(refused(&dir), UnsafeFolder::Foreign { dir: dir.clone(), owner: 65534, user: 0 });
+        }
+    }
+
+    #[test]
+    fn an_entry_that_another_user_may_have_written_is_compiled_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let again = |dir: &Path| {
+            let cache = CubinCache::at(dir, LIMIT);
+            let (compiled, origin) = cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(1000))).unwrap();
+            assert_eq!((compiled.cubin.len(), origin), (1000, Origin::Compiled));
+            // before and after the lock of its key was taken
+            assert_eq!(cache.stats().foreign, 2);
+            assert_eq!(look_up(dir, LIMIT, "a"), Origin::Disk, "and is replaced");
+        };
+        set_mode(&planted(dir.path()), 0o666);
+        again(dir.path());
+        fs::remove_file(entries(dir.path()).remove(0)).unwrap();
+        if given_away(&planted(dir.path())) {
+            again(dir.path());
+        }
+    }
+}
+
 /// The body of each process of `concurrent_processes_compile_once`; skipped when run alone.
 #[test]
 fn child() {

@@ -24,7 +24,7 @@ use attn_kernels::{
 };
 use gpu::{BatchArrays, Gpu, PAGE, on_each_backend};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
-use stock::has_compiler;
+use stock::cache;
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
 const PAGES: u32 = 64;
@@ -156,11 +156,9 @@ fn random_lens(random: &mut SmallRng, queries: u32) -> (Vec<u32>, Vec<u32>) {
 /// that has a GPU and no compiler.
 #[test]
 fn kernels_for_an_h200_compile() {
-    if !has_compiler() {
-        return;
-    }
+    let Some(cache) = cache() else { return };
     let arch = Arch::for_device(9, 0);
-    jit::obtain(PlannerSource::checker(arch).expect("supported")).expect("compiles");
+    jit::obtain_from(&cache, PlannerSource::checker(arch).expect("supported")).expect("compiles");
     for expr in VARIANTS {
         let variant = stock::variant(expr);
         for (branch, group) in variant.branches().iter().flat_map(|branch| [8, 16].map(|group| (branch.clone(), group)))
@@ -169,11 +167,11 @@ fn kernels_for_an_h200_compile() {
                 group,
                 ..KernelTraitsRequest::new(KernelKind::Decode, HEADS.head_dim, Dtypes::bf16(), arch)
             });
-            jit::obtain(KernelSource::build(&branch, &traits.expect("a traits")).expect("supported"))
+            jit::obtain_from(&cache, KernelSource::build(&branch, &traits.expect("a traits")).expect("supported"))
                 .expect("compiles");
         }
         if !variant.has_union() {
-            jit::obtain(PlannerSource::build(&variant, arch).expect("supported")).expect("compiles");
+            jit::obtain_from(&cache, PlannerSource::build(&variant, arch).expect("supported")).expect("compiles");
         }
     }
 }

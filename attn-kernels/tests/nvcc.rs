@@ -1,5 +1,5 @@
 //! nvcc compiles the same sources as NVRTC, and its log is parsed. Skipped without nvcc.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 #[path = "support/stock.rs"]
 mod stock;
@@ -10,16 +10,12 @@ use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
 };
+use attn_needs::{Need, needed};
 
 #[test]
 fn nvcc_compiles_the_same_sources() {
-    let nvcc = match Nvcc::find() {
-        Ok(nvcc) => Compiler::Nvcc(nvcc),
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            return;
-        }
-    };
+    let Some(nvcc) = needed(Need::Nvcc, Nvcc::find()) else { return };
+    let nvcc = Compiler::Nvcc(nvcc);
     let variant = stock::variant("causal + alibi + qk_norm + rope + sink");
     for kind in [KernelKind::Prefill, KernelKind::Decode] {
         let arch = "sm_90a".parse().unwrap();

@@ -1,7 +1,6 @@
 //! The SASS of sm90 prefill: the exponentials of the softmax overlap with the PV GEMM.
 //!
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
-#![allow(clippy::print_stderr)]
 
 #[path = "support/stock.rs"]
 mod stock;
@@ -11,7 +10,7 @@ use attn_core::{
     spec::{KernelKind, PrefillBackend},
 };
 use attn_kernels::{
-    compile::nvrtc::Nvrtc,
+    cache::CubinCache,
     jit,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
@@ -46,7 +45,7 @@ fn decode(bytes: &[u8]) -> Instruction {
     }
 }
 
-fn instructions(expr: &str) -> Vec<Instruction> {
+fn instructions(cache: &CubinCache, expr: &str) -> Vec<Instruction> {
     let variant = stock::variant(expr);
     let request = KernelTraitsRequest {
         group: 4,
@@ -55,7 +54,8 @@ fn instructions(expr: &str) -> Vec<Instruction> {
     };
     let traits = KernelTraits::choose(&request.with_hooks([&variant])).expect("a traits");
     assert!(traits.is_sm90_prefill());
-    let ready = jit::obtain(KernelSource::build(&variant, &traits).expect("supported")).expect("compiles");
+    let source = KernelSource::build(&variant, &traits).expect("supported");
+    let ready = jit::obtain_from(cache, source).expect("compiles");
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
     let code = file.section_by_name(".text.attn_prefill").expect("the kernel").data().expect("code").to_vec();
     code.chunks_exact(16).map(decode).collect()
@@ -63,10 +63,7 @@ fn instructions(expr: &str) -> Vec<Instruction> {
 
 #[test]
 fn exponentials_overlap_with_the_pv_gemm() {
-    if let Err(error) = Nvrtc::find() {
-        eprintln!("SKIPPED: {error}");
-        return;
-    }
+    let Some(cache) = stock::cache() else { return };
     for expr in [
         "full",
         "causal",
@@ -76,7 +73,7 @@ fn exponentials_overlap_with_the_pv_gemm() {
         "sliding_window(window=1024)",
         "causal + sink",
     ] {
-        let code = instructions(expr);
+        let code = instructions(&cache, expr);
         let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
         // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
         // up

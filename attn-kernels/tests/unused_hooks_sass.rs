@@ -2,7 +2,6 @@
 //! as a stock one.
 //!
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
-#![allow(clippy::print_stderr)]
 
 extern crate attn_core as attn;
 
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 use attn::lang::{AttentionVariant, LogitIndex};
 use attn::{Variant, VariantParams, attention_variant, dtype::Dtypes, spec::KernelKind};
 use attn_kernels::{
-    compile::nvrtc::Nvrtc,
+    cache::CubinCache,
     jit,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
@@ -63,12 +62,12 @@ fn variant(expr: &str) -> Variant {
 }
 
 /// The instructions of each kernel of a variant, by name.
-fn code(expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
+fn code(cache: &CubinCache, expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
     let variant = variant(expr);
     let request = KernelTraitsRequest::new(kind, 128, Dtypes::bf16(), arch.parse().expect(arch));
     let request = KernelTraitsRequest { group: 4, ..request.with_hooks([&variant]) };
     let source = KernelSource::build(&variant, &KernelTraits::choose(&request).expect("a traits")).expect("supported");
-    let ready = jit::obtain(source).unwrap_or_else(|error| panic!("{error}"));
+    let ready = jit::obtain_from(cache, source).unwrap_or_else(|error| panic!("{error}"));
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
     let sections = file.sections().filter_map(|section| {
         let name = section.name().ok().filter(|name| name.starts_with(".text."))?.to_owned();
@@ -82,11 +81,11 @@ fn code(expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Compares the instructions of two expressions, in both kernels, on two architectures.
-fn same(a: &str, b: &str) -> Vec<(String, bool)> {
+fn same(cache: &CubinCache, a: &str, b: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     for kind in [KernelKind::Prefill, KernelKind::Decode] {
         for arch in ["sm_80", "sm_90a"] {
-            let (a, b) = (code(a, kind, arch), code(b, kind, arch));
+            let (a, b) = (code(cache, a, kind, arch), code(cache, b, kind, arch));
             assert!(a.keys().eq(b.keys()));
             found.extend(a.iter().zip(b.values()).map(|((name, a), b)| (format!("{kind} {arch} {name}"), a == b)));
         }
@@ -94,19 +93,10 @@ fn same(a: &str, b: &str) -> Vec<(String, bool)> {
     found
 }
 
-/// Whether there is a compiler; `cargo xtask test` always provides one.
-fn has_compiler() -> bool {
-    let found = Nvrtc::find();
-    if let Err(error) = &found {
-        eprintln!("SKIPPED: {error}");
-    }
-    found.is_ok()
-}
-
 fn assert_same(pairs: &[(&str, &str)]) {
-    if has_compiler() {
+    if let Some(cache) = stock::cache() {
         for (a, b) in pairs {
-            for (section, same) in same(a, b) {
+            for (section, same) in same(&cache, a, b) {
                 assert!(same, "`{a}` and `{b}` differ in {section}");
             }
         }
@@ -138,11 +128,11 @@ fn another_parameter_value_is_the_same_kernel() {
 /// The comparison detects hooks: a written hook changes the kernels that it runs in.
 #[test]
 fn a_written_hook_changes_the_kernel() {
-    if has_compiler() {
+    if let Some(cache) = stock::cache() {
         for (hook, after_merge) in [("causal", false), ("soft_cap(cap=30)", false), ("sink", true), ("head_gate", true)]
         {
             let differ: Vec<_> =
-                same("full", hook).into_iter().filter(|(_, same)| !same).map(|(section, _)| section).collect();
+                same(&cache, "full", hook).into_iter().filter(|(_, same)| !same).map(|(section, _)| section).collect();
             for kernel in ["prefill sm_80", "prefill sm_90a", "decode sm_80", "decode sm_90a"] {
                 // decode merges in the main kernel
                 let differs_in = if after_merge && kernel.starts_with("prefill") { "merge" } else { "" };

@@ -1,8 +1,14 @@
-//! Typed access to the fields of a configuration. `null` counts as missing.
+//! Typed access to the fields of a configuration. `null` counts as missing. What was read is recorded, so that fields
+//! that nobody has read can be refused.
+
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
 use serde_json::Value;
 
-use super::ModelError;
+use super::{ModelError, error::shown};
+
+/// The most layers of a model. Larger numbers are mistakes, for which nothing is allocated.
+const MAX_LAYERS: u32 = 1024;
 
 /// The keys that a layer attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,18 +22,33 @@ pub(super) enum LayerMask {
 }
 
 /// One object of a configuration.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Config<'a> {
     value: &'a Value,
+    /// The names that were asked for; clones share them.
+    read: Rc<RefCell<BTreeSet<String>>>,
 }
 
 impl<'a> Config<'a> {
     pub(super) fn new(value: &'a Value) -> Self {
-        Config { value }
+        Config { value, read: Rc::default() }
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&'a Value> {
+        self.mark_read(&[name]);
         self.value.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Fields that are understood although their value does not matter here.
+    pub(super) fn mark_read(&self, names: &[&str]) {
+        self.read.borrow_mut().extend(names.iter().map(|&name| name.to_owned()));
+    }
+
+    /// The fields that are there and that nobody has asked for.
+    pub(super) fn unread(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let fields = self.value.as_object().into_iter().flatten();
+        let unread = fields.filter(|(name, value)| !value.is_null() && !self.read.borrow().contains(*name));
+        unread.map(|(name, value)| (name.as_str(), value))
     }
 
     fn typed<T>(
@@ -37,7 +58,7 @@ impl<'a> Config<'a> {
         read: impl Fn(&'a Value) -> Option<T>,
     ) -> Result<Option<T>, ModelError> {
         let Some(value) = self.field(name) else { return Ok(None) };
-        let wrong = || ModelError::Type { field: name.to_owned(), expected, got: value.to_string() };
+        let wrong = || ModelError::Type { field: name.to_owned(), expected, got: shown(value) };
         read(value).map(Some).ok_or_else(wrong)
     }
 
@@ -52,6 +73,17 @@ impl<'a> Config<'a> {
     pub(super) fn number(&self, name: &str) -> Result<Option<f32>, ModelError> {
         let finite = |x: f64| (x as f32).is_finite().then_some(x as f32);
         self.typed(name, "a number", |value| value.as_f64().and_then(finite))
+    }
+
+    /// A number above 0.
+    pub(super) fn above_zero(&self, name: &str) -> Result<Option<f32>, ModelError> {
+        let above = |x: f64| (x as f32).is_finite().then_some(x as f32).filter(|&x| x > 0.0);
+        self.typed(name, "a number above 0", |value| value.as_f64().and_then(above))
+    }
+
+    /// A list.
+    pub(super) fn list(&self, name: &str) -> Result<Option<&'a Vec<Value>>, ModelError> {
+        self.typed(name, "a list", Value::as_array)
     }
 
     /// An integer above 0.
@@ -71,7 +103,12 @@ impl<'a> Config<'a> {
 
     pub(super) fn layers(&self) -> Result<usize, ModelError> {
         let field = "num_hidden_layers";
-        self.positive(field)?.map(|n| n as usize).ok_or(ModelError::Missing { field })
+        let layers = self.positive(field)?.ok_or(ModelError::Missing { field })?;
+        if layers > MAX_LAYERS {
+            let (expected, got) = ("a whole number from 1 to 1024", layers.to_string());
+            return Err(ModelError::Type { field: field.to_owned(), expected, got });
+        }
+        Ok(layers as usize)
     }
 
     pub(super) fn heads(&self) -> Result<u32, ModelError> {
@@ -84,16 +121,23 @@ impl<'a> Config<'a> {
             return Ok(given);
         }
         let hidden = self.positive("hidden_size")?.ok_or(ModelError::Missing { field: "head_dim" })?;
-        Ok(hidden / self.heads()?)
+        let heads = self.heads()?;
+        if hidden % heads != 0 {
+            let (field, expected) = ("hidden_size".to_owned(), "a multiple of `num_attention_heads`");
+            return Err(ModelError::Type { field, expected, got: format!("{hidden} for {heads} heads") });
+        }
+        Ok(hidden / heads)
     }
 
     /// The keys of each layer: `layer_types`, else the default of the model family.
     pub(super) fn layer_types(&self, default: impl Fn(usize) -> LayerMask) -> Result<Vec<LayerMask>, ModelError> {
         let layers = self.layers()?;
-        let Some(given) = self.typed("layer_types", "a list of texts", Value::as_array)? else {
+        // these matter to layers of their kind alone
+        self.mark_read(&["sliding_window", "attention_chunk_size"]);
+        let Some(given) = self.list("layer_types")? else {
             return Ok((0..layers).map(default).collect());
         };
-        if given.len() < layers {
+        if given.len() != layers {
             let got = format!("a list of {}", given.len());
             return Err(ModelError::Type { field: "layer_types".to_owned(), expected: "one text for each layer", got });
         }
@@ -101,13 +145,13 @@ impl<'a> Config<'a> {
             Some("full_attention") => Ok(LayerMask::All),
             Some("sliding_attention") => Ok(LayerMask::Window),
             Some("chunked_attention") => Ok(LayerMask::Chunk),
-            other => Err(ModelError::Unsupported {
+            _ => Err(ModelError::Unsupported {
                 field: format!("layer_types[{i}]"),
-                got: other.map_or_else(|| value.to_string(), str::to_owned),
+                got: shown(value).trim_matches('"').to_owned(),
                 known: "full_attention, sliding_attention, chunked_attention",
             }),
         };
-        given.iter().take(layers).enumerate().map(one).collect()
+        given.iter().enumerate().map(one).collect()
     }
 
     /// Refuses a boolean setting that is on.

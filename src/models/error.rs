@@ -1,6 +1,6 @@
 //! Errors of a model's configuration.
 
-use crate::lang::ComposeError;
+use crate::lang::{ComposeError, ParamError};
 
 /// An error of a model's configuration.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -46,7 +46,25 @@ pub enum ModelError {
         /// The supported values.
         known: &'static str,
     },
+    /// A value that the variant of a layer refuses.
+    #[error("`{part}`, which the configuration asks for, refuses a value of it: {source}")]
+    Param {
+        /// The part.
+        part: &'static str,
+        /// What is wrong.
+        source: ParamError,
+    },
     /// Parts that do not compose.
     #[error(transparent)]
     Compose(#[from] ComposeError),
+}
+
+/// A value in a message: its beginning, if it is long.
+pub(super) fn shown(value: &serde_json::Value) -> String {
+    const MOST: usize = 80;
+    let text = value.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text,
+    }
 }

@@ -7,8 +7,8 @@ use crate::stock::SoftCap;
 pub(super) fn layers(config: &Config<'_>) -> Result<Vec<Layer>, ModelError> {
     config.off("use_bidirectional_attention")?;
     let rope = rope::read(config, "full_attention", 10_000.0)?;
-    let cap = config.number("attn_logit_softcapping")?;
-    let sm_scale = 1.0 / config.number("query_pre_attn_scalar")?.unwrap_or(256.0).sqrt();
+    let cap = config.above_zero("attn_logit_softcapping")?;
+    let sm_scale = 1.0 / config.above_zero("query_pre_attn_scalar")?.unwrap_or(256.0).sqrt();
     let sees = config.layer_types(|i| if i % 2 == 0 { LayerMask::Window } else { LayerMask::All })?;
     sees.into_iter()
         .map(|sees| {

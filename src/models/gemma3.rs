@@ -6,20 +6,19 @@ use crate::stock::QkNorm;
 
 pub(super) fn layers(config: &Config<'_>) -> Result<Vec<Layer>, ModelError> {
     config.off("use_bidirectional_attention")?;
-    let pattern = match config.positive("sliding_window_pattern")? {
-        Some(pattern) => pattern,
-        None => config.positive("_sliding_window_pattern")?.unwrap_or(6),
-    };
+    let pattern = config.positive("_sliding_window_pattern")?;
+    let pattern = config.positive("sliding_window_pattern")?.or(pattern).unwrap_or(6);
+    let local_base = config.above_zero("rope_local_base_freq")?.unwrap_or(10_000.0);
     let sees =
         config.layer_types(|i| if (i + 1) % pattern as usize == 0 { LayerMask::All } else { LayerMask::Window })?;
     let global = rope::read(config, "full_attention", 1_000_000.0)?;
     let local = match config.object("rope_parameters")?.map_or(Ok(None), |all| all.object("sliding_attention"))? {
-        Some(own) => rope::of(config, Some(&own), own.number("rope_theta")?.unwrap_or(10_000.0), false)?,
+        Some(own) => rope::of(config, Some(&own), own.above_zero("rope_theta")?.unwrap_or(10_000.0), false)?,
         // `rope_scaling` applies to the layers with full attention
-        None => rope::of(config, None, config.number("rope_local_base_freq")?.unwrap_or(10_000.0), false)?,
+        None => rope::of(config, None, local_base, false)?,
     };
     let eps = config.number("rms_norm_eps")?.unwrap_or(1e-6);
-    let sm_scale = 1.0 / config.number("query_pre_attn_scalar")?.unwrap_or(256.0).sqrt();
+    let sm_scale = 1.0 / config.above_zero("query_pre_attn_scalar")?.unwrap_or(256.0).sqrt();
     sees.into_iter()
         .map(|sees| {
             let norm = QkNorm { eps, offset: 1.0, ..QkNorm::default() };

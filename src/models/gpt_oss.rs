@@ -10,7 +10,7 @@ pub(super) fn layers(config: &Config<'_>) -> Result<Vec<Layer>, ModelError> {
         Some(_) => rope::read(config, "full_attention", 150_000.0)?,
         // the model's defaults
         None => Yarn {
-            theta: config.number("rope_theta")?.unwrap_or(150_000.0),
+            theta: config.above_zero("rope_theta")?.unwrap_or(150_000.0),
             factor: 32.0,
             original_len: 4096,
             beta_fast: 32.0,

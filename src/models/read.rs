@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Layer, Model, ModelError, config::Config, gemma2, gemma3, gpt_oss, llama, llama4, mistral, qwen3};
+use super::{
+    Layer, Model, ModelError, config::Config, gemma2, gemma3, gpt_oss, llama, llama4, mistral, qwen3, understood,
+};
 use crate::Heads;
 
 /// Reads the layers of a model family.
@@ -45,8 +47,14 @@ pub fn from_value(value: &Value) -> Result<Model, ModelError> {
         return Err(ModelError::Unknown { model_type: model_type.to_owned(), known: known() });
     };
     // multimodal models keep the text model in `text_config`
-    let config = Config::new(value.get("text_config").filter(|inner| inner.is_object()).unwrap_or(value));
+    let whole = Config::new(value);
+    let config = whole.object("text_config")?.unwrap_or(whole);
     let layers = read(&config)?;
+    understood::check(&config)?;
+    for part in layers.iter().flat_map(|layer| layer.variant.parts()) {
+        let refused = |source| ModelError::Param { part: part.desc().name, source };
+        (part.desc().make)(&part.to_values()).map_err(refused)?;
+    }
     let qo = config.heads()?;
     let kv = config.positive("num_key_value_heads")?.unwrap_or(qo);
     let heads = Heads { qo, kv, head_dim: config.head_dim()? };

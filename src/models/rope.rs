@@ -1,6 +1,6 @@
 //! The rotary embedding of a configuration: `rope_theta` and `rope_scaling`, or both in `rope_parameters`.
 
-use super::{ModelError, config::Config};
+use super::{ModelError, config::Config, understood};
 use crate::Variant;
 use crate::stock::{Llama3Rope, Rope, Yarn};
 
@@ -9,12 +9,24 @@ use crate::stock::{Llama3Rope, Rope, Yarn};
 pub(super) fn read(config: &Config<'_>, kind: &str, default_theta: f32) -> Result<Variant, ModelError> {
     let all = config.object("rope_parameters")?;
     let own = match &all {
-        Some(all) => all.object(kind)?.or(Some(*all)),
+        Some(all) => match all.object(kind)? {
+            Some(own) => {
+                only_kinds(all)?;
+                Some(own)
+            }
+            None => Some(all.clone()),
+        },
         None => config.object("rope_scaling")?,
     };
-    let given = own.map_or(Ok(None), |own| own.number("rope_theta"))?;
-    let theta = given.or(config.number("rope_theta")?).unwrap_or(default_theta);
+    let given = own.as_ref().map_or(Ok(None), |own| own.above_zero("rope_theta"))?;
+    let theta = given.or(config.above_zero("rope_theta")?).unwrap_or(default_theta);
     of(config, own.as_ref(), theta, false)
+}
+
+/// Refuses parameters beside those of the kinds of layers.
+fn only_kinds(all: &Config<'_>) -> Result<(), ModelError> {
+    all.mark_read(&["full_attention", "sliding_attention"]);
+    understood::check_rope(all)
 }
 
 /// Rotary embedding with these parameters; unscaled without any.
@@ -24,10 +36,18 @@ pub(super) fn of(
     theta: f32,
     interleaved: bool,
 ) -> Result<Variant, ModelError> {
+    let Some(scaling) = scaling else { return Ok(Rope { theta, interleaved, ..Rope::default() }.into()) };
+    // read beside the parameters
+    scaling.mark_read(&["rope_theta"]);
+    let rope = scaled(config, scaling, theta, interleaved)?;
+    understood::check_rope(scaling)?;
+    Ok(rope)
+}
+
+fn scaled(config: &Config<'_>, scaling: &Config<'_>, theta: f32, interleaved: bool) -> Result<Variant, ModelError> {
     let plain = |scale| Rope { theta, scale, interleaved, ..Rope::default() }.into();
-    let Some(scaling) = scaling else { return Ok(plain(1.0)) };
     let kind = scaling.text("rope_type")?.or(scaling.text("type")?).unwrap_or("default");
-    let factor = || scaling.number("factor")?.ok_or(ModelError::Missing { field: "factor" });
+    let factor = || scaling.above_zero("factor")?.ok_or(ModelError::Missing { field: "factor" });
     let original = || -> Result<i32, ModelError> {
         let field = "original_max_position_embeddings";
         let given = scaling.length(field)?.or(config.length(field)?);

@@ -1,16 +1,15 @@
 //! The GPU of tests that compare with one.
-#![allow(clippy::print_stderr)]
 
+use attn_needs::{Need, needed};
 use facade::Engine;
 
-/// A GPU, or `None` with a message that says why the test is skipped.
+/// A GPU; `None` after the skip was recorded.
 #[must_use]
 pub fn gpu() -> Option<Engine> {
-    match Engine::cuda(0) {
-        Ok(engine) => Some(engine),
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-    }
+    needed(Need::Gpu, Engine::cuda(0))
+}
+
+/// The CPU, and a GPU if there is one; else what is left out is recorded.
+pub fn engines() -> impl Iterator<Item = Engine> {
+    std::iter::once(Engine::cpu()).chain(gpu())
 }

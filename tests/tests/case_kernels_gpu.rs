@@ -1,21 +1,15 @@
 //! The kernels that are listed for a case are those that it runs: once they are compiled, checking and timing it
 //! compiles none. Skipped without a GPU.
-#![allow(clippy::print_stderr)]
 
 use attn_testing::{Case, LayoutKind, Lens, RunMode, add_kernels, bench_mode, check, grid};
-use facade::{Engine, Preparation, PrepareOptions, kernels::cache::CubinCache};
+use attn_tests::gpu::gpu;
+use facade::{Preparation, PrepareOptions, kernels::cache::CubinCache};
 
 /// The only test of this program, because the counts are those of the process.
 #[test]
 fn the_listed_kernels_of_a_case_are_those_that_it_runs() {
     facade::registry::register(facade::stock::variants()).expect("no two share a name");
-    let engine = match Engine::cuda(0) {
-        Ok(engine) => engine,
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            return;
-        }
-    };
+    let Some(engine) = gpu() else { return };
     let preparation = Preparation::without_loading(&engine);
     // ragged, paged and shared keys, with and without graphs
     let checked: Vec<Case> = grid::serving().into_iter().step_by(61).collect();

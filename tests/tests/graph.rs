@@ -7,17 +7,12 @@ use attn::{
     batch::{BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr},
     prelude::*,
 };
-use attn_tests::synthetic::values;
+use attn_tests::{gpu::engines, synthetic::values};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 const ROW: usize = 4 * 64;
 const PAGE: u32 = 16;
 const PAGES: u32 = 200;
-
-/// The CPU, and a GPU if there is one.
-fn engines() -> impl Iterator<Item = Engine> {
-    [Ok(Engine::cpu()), Engine::cuda(0)].into_iter().flatten()
-}
 
 fn attention(engine: &Engine, text: &str) -> Attention {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");

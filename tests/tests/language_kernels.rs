@@ -1,10 +1,10 @@
 //! 64-bit integers of the language in every kernel family, against the reference, which runs the same Rust. On the CPU,
 //! and on a GPU if there is one. The kernels compile without a GPU.
-#![allow(clippy::print_stderr)]
 
 use attn_kernels::{compile::Compiler, splice::KernelSource};
+use attn_needs::{Need, needed};
 use attn_testing::{Case, LayoutKind, Lens, case_variant, check};
-use attn_tests::{catalogue::kernels::kernel_traits, language_stress};
+use attn_tests::{catalogue::kernels::kernel_traits, gpu::engines, language_stress};
 use facade::Engine;
 
 /// Variants in every kernel family. A part of the keys is masked, or none is; products are large, negative and zero.
@@ -36,17 +36,13 @@ fn every_kernel_family_computes_in_i64() {
             assert!(result.passed, "{} {}: {}", case.kernel, case.variant, result.why());
         }
     };
-    check_all(&Engine::cpu());
-    match Engine::cuda(0) {
-        Ok(engine) => check_all(&engine),
-        Err(error) => eprintln!("SKIPPED on a GPU: {error}"),
-    }
+    engines().for_each(|engine| check_all(&engine));
 }
 
 #[test]
 fn kernels_with_i64_compile() {
     facade::registry::register(language_stress::variants()).expect("no two share a name");
-    let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
+    let Some(compiler) = needed(Need::Nvrtc, Compiler::find()) else { return };
     for case in cases().iter().filter(|case| case.kv_layout == LayoutKind::Ragged && !case.variant.contains("n=-3")) {
         let variant = case_variant(case).expect("registered").bind(&case.dims()).expect("it fits");
         for (branch, traits) in kernel_traits(case, &variant) {

@@ -81,7 +81,12 @@ fn gemma3_has_five_local_layers_for_each_global_one() {
         "full_attention": { "rope_type": "linear", "rope_theta": 2e6, "factor": 4.0 },
         "sliding_attention": { "rope_type": "default", "rope_theta": 5e4 },
     });
-    let newer = from_value(&changed(GEMMA3, "rope_parameters", parameters)).expect("both kinds");
+    let both = changed(GEMMA3, "rope_parameters", parameters.clone());
+    let error = from_value(&both).expect_err("which of the two holds?").to_string();
+    assert!(error.contains("`rope_scaling`"), "{error}");
+    let newer =
+        changed(&changed(GEMMA3, "rope_scaling", serde_json::Value::Null).to_string(), "rope_parameters", parameters);
+    let newer = from_value(&newer).expect("both kinds");
     assert_eq!(value(&newer.layers[0], "rope", "theta"), "50000");
     assert_eq!(value(&newer.layers[5], "rope", "theta"), "2000000");
     assert_eq!(value(&newer.layers[5], "rope", "scale"), "4");
@@ -208,4 +213,94 @@ fn errors_name_the_field_and_the_value() {
         let error = from_value(&changed(GEMMA2, field, to)).expect_err(field).to_string();
         assert!(error.contains(words), "{error}");
     }
+}
+
+#[test]
+fn absurd_numbers_of_layers_are_refused_at_once() {
+    for layers in [1025u64, 2_147_483_647, 4_294_967_295, u64::MAX] {
+        for config in [GEMMA2, GEMMA3, GPT_OSS, LLAMA31, LLAMA4, MISTRAL, QWEN3] {
+            let error = from_value(&changed(config, "num_hidden_layers", layers.into())).expect_err("too many");
+            assert!(error.to_string().contains("`num_hidden_layers` is a whole number"), "{error}");
+        }
+    }
+    let most = from_value(&changed(LLAMA31, "num_hidden_layers", 1024.into())).expect("many, and possible");
+    assert_eq!(most.layers.len(), 1024);
+}
+
+/// A field that changes attention and that a family does not have is refused; at the value that changes nothing it is
+/// not.
+#[test]
+fn fields_that_are_not_understood_are_refused_by_name() {
+    use serde_json::{Value, json};
+    let all = [GEMMA2, GEMMA3, GPT_OSS, LLAMA31, LLAMA4, MISTRAL, QWEN3];
+    let cases: &[(&str, &[&str], Value, Value)] = &[
+        ("partial_rotary_factor", &all, json!(0.5), json!(1.0)),
+        ("rotary_pct", &all, json!(0.25), json!(1)),
+        ("kv_lora_rank", &all, json!(512), Value::Null),
+        ("use_alibi", &all, json!(true), json!(false)),
+        ("attn_logit_softcapping", &[GEMMA3, GPT_OSS, LLAMA31, LLAMA4, MISTRAL, QWEN3], json!(50.0), Value::Null),
+        ("query_pre_attn_scalar", &[GPT_OSS, LLAMA31, LLAMA4, MISTRAL, QWEN3], json!(256), Value::Null),
+        ("sliding_window", &[LLAMA31], json!(4096), Value::Null),
+        ("layer_types", &[LLAMA31, MISTRAL], json!(["sliding_attention"]), json!(["full_attention"])),
+        ("use_bidirectional_attention", &all, json!(true), json!(false)),
+        ("use_sliding_window", &[LLAMA31, MISTRAL], json!(true), json!(false)),
+        ("use_qk_norm", &[GEMMA2, LLAMA31], json!(true), json!(false)),
+        ("no_rope_layers", &[LLAMA31], json!([1, 0]), json!([])),
+        ("rope_interleaved", &[LLAMA31], json!(true), json!(false)),
+    ];
+    for (field, configs, changes, neutral) in cases {
+        for config in *configs {
+            let error = from_value(&changed(config, field, changes.clone())).expect_err(field);
+            let named = matches!(&error, ModelError::Unsupported { field: name, .. } if name == field);
+            assert!(named && error.to_string().contains(field), "{field}: {error:?}");
+            assert_eq!(from_value(&changed(config, field, neutral.clone())), Ok(read(config)), "{field}");
+        }
+    }
+}
+
+#[test]
+fn what_is_left_unread_of_a_rotary_embedding_is_refused() {
+    use serde_json::json;
+    let yarn = json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096});
+    for (scaling, field) in [
+        (json!({"rope_type": "linear", "factor": 4.0, "low_freq_factor": 1.0}), "low_freq_factor"),
+        (json!({"rope_type": "default", "mrope_section": [16, 24, 24]}), "mrope_section"),
+        (json!({"rope_type": "default", "partial_rotary_factor": 0.5}), "partial_rotary_factor"),
+        (json!({"rope_type": "linear", "factor": 0.0}), "factor"),
+        (json!({"rope_type": "linear", "factor": -2.0}), "factor"),
+        (json!({"full_attention": yarn, "attention_factor": 1.0}), "attention_factor"),
+        (json!({"rope_theta": 0.0}), "rope_theta"),
+    ] {
+        let name = if scaling.get("full_attention").is_some() { "rope_parameters" } else { "rope_scaling" };
+        let name = if scaling.get("rope_theta").is_some() { "rope_parameters" } else { name };
+        let mut config = changed(LLAMA31, "rope_scaling", serde_json::Value::Null);
+        config[name] = scaling.clone();
+        let error = from_value(&config).expect_err(field).to_string();
+        assert!(error.contains(&format!("`{field}`")), "{scaling}: {error}");
+    }
+    let same = json!({"rope_type": "default", "partial_rotary_factor": 1.0, "finetuned": true});
+    from_value(&changed(LLAMA31, "rope_scaling", same)).expect("nothing changes");
+}
+
+#[test]
+fn lists_and_numbers_that_do_not_fit_are_refused() {
+    use serde_json::json;
+    for (config, field, to, words) in [
+        (GEMMA2, "layer_types", json!(vec!["full_attention"; 43]), "one text for each layer; got `a list of 43`"),
+        (GEMMA2, "layer_types", json!("full_attention"), "`layer_types` is a list"),
+        (GEMMA2, "attn_logit_softcapping", json!(-50.0), "`attn_logit_softcapping` is a number above 0"),
+        (GEMMA2, "query_pre_attn_scalar", json!(0), "`query_pre_attn_scalar` is a number above 0"),
+        (LLAMA4, "no_rope_layers", json!(4), "`no_rope_layers` is a list"),
+        (LLAMA4, "no_rope_layers", json!(vec![1; 49]), "`no_rope_layers` is 0 or 1 for each layer"),
+        (LLAMA31, "hidden_size", json!(4097), "`hidden_size` is a multiple of `num_attention_heads`"),
+        (LLAMA31, "hidden_size", json!(16), "`hidden_size` is a multiple of `num_attention_heads`"),
+    ] {
+        let error = from_value(&changed(config, field, to)).expect_err(field).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    // a message does not repeat a long value
+    let error = from_value(&changed(GEMMA2, "sliding_window", json!(vec![7; 10_000]))).expect_err("no number");
+    assert!(error.to_string().len() < 200, "{error}");
+    let error = from_value(&json!({"model_type": "llama", "text_config": 3})).expect_err("no object").to_string();
+    assert!(error.contains("`text_config` is an object"), "{error}");
 }

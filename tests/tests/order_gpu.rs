@@ -1,12 +1,12 @@
 //! Safe calls on several streams, in several threads and under captures: results are those of one stream, and memory
 //! lives as long as the device uses it. Skipped without a GPU.
-#![allow(clippy::print_stderr)]
 
 extern crate facade as attn;
 
 use std::thread;
 
 use attn::{DeviceBuffer, Error, Graph, Out, Plan, Stream, Workspace, cuda, ops, prelude::*};
+use attn_needs::{Need, needed};
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };
@@ -39,7 +39,8 @@ impl Gpu {
     }
 
     fn of(ordinal: u32) -> Option<Self> {
-        let engine = Engine::cuda(ordinal).map_err(|error| eprintln!("SKIPPED: {error}")).ok()?;
+        let need = if ordinal == 0 { Need::Gpu } else { Need::Gpus };
+        let engine = needed(need, Engine::cuda(ordinal))?;
         attn::registry::register(attn::stock::variants()).expect("no two share a name");
         let variant = Variant::parse("causal").expect("stock");
         let attention = engine.attention(&variant, HEADS, Dtypes::bf16()).expect("bound");

@@ -1,5 +1,4 @@
 //! After `Engine::prepare`, planning and ops on a GPU load and compile nothing. Skipped without a GPU.
-#![allow(clippy::print_stderr)]
 
 extern crate facade as attn;
 
@@ -9,6 +8,7 @@ use attn::{
     ops::{self, KvTransform, Op},
     prelude::*,
 };
+use attn_tests::gpu::gpu;
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
 
@@ -21,13 +21,7 @@ fn asked() -> Counts {
 #[test]
 fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
-    let engine = match Engine::cuda(0) {
-        Ok(engine) => engine,
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            return;
-        }
-    };
+    let Some(engine) = gpu() else { return };
     let attention = |expr: &str| {
         let variant = Variant::parse(expr).expect("stock");
         engine.attention(&variant, HEADS, Dtypes::f16()).expect("supported")

@@ -10,6 +10,7 @@ use attn::{
     prelude::*,
     spec::{DecodeBackend, KernelKind, PrefillBackend},
 };
+use attn_tests::gpu::gpu;
 use attn_tests::row_invariance::{Kernel, Neighbours, Request, rows, undisturbed};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };
@@ -20,10 +21,7 @@ const QUERIES: usize = 150;
 
 /// Checks one kernel, with chunks of at most these sizes, by turns.
 fn check(options: AttentionOptions, chunks: &[usize]) {
-    let engine = match Engine::cuda(0) {
-        Ok(engine) => engine,
-        Err(error) => return eprintln!("SKIPPED: {error}"),
-    };
+    let Some(engine) = gpu() else { return };
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     for variant in ["causal", "causal + soft_cap(cap=30.0)"] {
         let what = format!("{variant}, {options:?}");
@@ -72,10 +70,7 @@ fn check(options: AttentionOptions, chunks: &[usize]) {
 /// A request that decodes has its bits while a neighbour's prefill grows from 9 to 10 tokens: beside 1,000 neighbours,
 /// and beside 20 with the keys of vllm-project/vllm#51902.
 fn check_neighbours(options: AttentionOptions) {
-    let engine = match Engine::cuda(0) {
-        Ok(engine) => engine,
-        Err(error) => return eprintln!("SKIPPED: {error}"),
-    };
+    let Some(engine) = gpu() else { return };
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let heads = Heads { qo: 14, kv: 2, head_dim: 64 };
     let options = AttentionOptions { fixed_split_size: Some(1024), ..options };

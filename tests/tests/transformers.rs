@@ -11,6 +11,7 @@ use attn::{
     models::{Layer, from_value},
     stock::{Alibi, QkNorm, Rope, Sink, T5Bias},
 };
+use attn_tests::gpu::engines;
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
 
@@ -173,9 +174,7 @@ fn error(truth: &Truth, name: &str, spelled: &Spelled, engine: &Engine) -> f64 {
 
 fn check(truth: &Truth, name: &str, spelled: &Spelled) -> Option<String> {
     let mut wrong = String::new();
-    let gpu = Engine::cuda(0).ok();
-    for (engine, bound) in [Some(Engine::cpu()), gpu].into_iter().zip(spelled.bounds) {
-        let Some(engine) = engine else { continue };
+    for (engine, bound) in engines().zip(spelled.bounds) {
         let error = error(truth, name, spelled, &engine);
         if error.is_nan() || error > bound {
             wrong += &format!("{name} on {engine}: {error:.1e} of {bound:.0e}; ");

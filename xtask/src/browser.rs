@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use xshell::{Shell, cmd};
 
 /// In CI, installs Debian's Chromium with its WebDriver where it is missing and apt may be asked. Without it the tests
-/// of the page are skipped, and fail in CI.
+/// of the page are skipped; in CI they fail.
 pub(crate) fn ensure(sh: &Shell) -> Result<()> {
     let there = cmd!(sh, "chromedriver --version").quiet().ignore_stdout().ignore_stderr().run().is_ok();
     let ci = std::env::var_os("CI").is_some();

@@ -1,9 +1,14 @@
 //! `cargo xtask gpu-bundle`: what a machine with a GPU, a driver and nothing else needs.
 
+mod files;
+mod programs;
+
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 use xshell::{Shell, cmd};
+
+use files::{make_executable, size};
 
 use crate::{
     aot, nvrtc,
@@ -27,6 +32,12 @@ pub(crate) struct Args {
     /// Leaves the cubins out: the machine then needs NVRTC.
     #[arg(long)]
     no_cubins: bool,
+    /// Bundles test programs instead, in target/gpu-tests: those that need a GPU, and a script that runs them.
+    #[arg(long)]
+    tests: bool,
+    /// With --tests: only this test program, such as ops_gpu.
+    #[arg(long, value_name = "NAME", requires = "tests")]
+    only: Vec<String>,
 }
 
 /// The grids of the `attn` command, which become case files.
@@ -37,13 +48,24 @@ const COMPILED_THERE: [&str; 2] = ["serving.jsonl", "counting.jsonl"];
 const RUN: &str = r#"#!/usr/bin/env bash
 # attn, with the cubins that the case files beside it need: ./run.sh check cases/check.jsonl
 here="$(cd "$(dirname "$0")" && pwd)"
-export ATTN_CACHE_DIR="${ATTN_CACHE_DIR:-$here/cache}"
+if [[ -z ${ATTN_CACHE_DIR:-} && -d $here/cache ]]; then
+  # what others may write to is not used as a cache; an archive may come with any owner and mode
+  export ATTN_CACHE_DIR="$here/cache"
+  if [[ ! -O $here/cache ]]; then
+    ATTN_CACHE_DIR="$here/cache.$UID"
+    [[ -d $ATTN_CACHE_DIR ]] || cp -r "$here/cache" "$ATTN_CACHE_DIR"
+  fi
+  chmod -R go-w "$ATTN_CACHE_DIR"
+fi
 exec "$here/attn" "$@"
 "#;
 
 /// Builds the folder `target/gpu-bundle`.
 pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let target = target_dir(root)?;
+    if args.tests {
+        return programs::run(sh, root, &target, &args.only);
+    }
     let bundle = target.join("gpu-bundle");
     sh.remove_path(&bundle)?;
     sh.create_dir(bundle.join("cases"))?;
@@ -107,11 +129,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
 
     let script = bundle.join("run.sh");
     fs::write(&script, RUN)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    }
+    make_executable(&script)?;
 
     let bytes = size(&bundle)?;
     println!("{}: {:.1} MB", bundle.display(), bytes as f64 / 1e6);
@@ -148,14 +166,6 @@ fn copy_used(lines: &str, from: &Path, to: &Path) -> Result<()> {
         bail!("{} cubins were compiled and only {copied} files are in the cache {}", keys.len(), from.display());
     }
     Ok(())
-}
-
-fn size(path: &Path) -> Result<u64> {
-    let meta = fs::symlink_metadata(path)?;
-    if !meta.is_dir() {
-        return Ok(meta.len());
-    }
-    fs::read_dir(path)?.map(|e| size(&e?.path())).sum()
 }
 
 /// The newest `GLIBC_2.N` that a binary asks for.

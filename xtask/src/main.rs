@@ -7,11 +7,13 @@ mod browser;
 mod bundle;
 mod costs;
 mod cubins;
+mod deny;
 mod mutants;
 mod nvrtc;
 mod paths;
 mod plan_instructions;
 mod report;
+mod skips;
 mod test;
 mod variants;
 mod wheel;
@@ -46,6 +48,8 @@ enum Task {
     Cubins(cubins::Args),
     /// Runs the tests of emulated kernels with mistakes in the kernels, each of which has to make a test fail.
     Mutants(mutants::Args),
+    /// Checks licences and sources of dependencies, and with --advisories what is known about their faults.
+    Deny(deny::Args),
     /// Counts the instructions of planning, and compares them with benches/results/plan-instructions.jsonl.
     PlanInstructions(plan_instructions::Args),
 }
@@ -72,6 +76,7 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Costs(args) => costs::run(&root, args),
         Task::Cubins(args) => cubins::run(&sh, &root, args),
         Task::Mutants(args) => mutants::run(&sh, &root, args),
+        Task::Deny(args) => deny::run(&sh, &root, args),
         Task::PlanInstructions(args) => plan_instructions::run(&sh, &root, args),
     }
 }

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use attn_needs::Need;
 use xshell::{Shell, cmd};
 
-use crate::{aot, browser, mutants, nvrtc, paths::target_dir, plan_instructions};
+use crate::{aot, browser, mutants, nvrtc, paths::target_dir, plan_instructions, skips};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -34,6 +35,13 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         // the tests that need it fail, and others run
         eprintln!("xtask: {error:#}");
     }
+    // what is provided here is required, and what a runner of CI can install
+    let required = required();
+    let words: Vec<&str> = required.iter().map(|need| need.word()).collect();
+    let _required = sh.push_env("ATTN_TEST_REQUIRE", words.join(","));
+    let skips = target_dir(root)?.join("test-skips");
+    skips::forget(&skips)?;
+    let _skips = sh.push_env("ATTN_TEST_SKIPS", &skips);
 
     let rest = &args.rest;
     let runner: &[&str] = if cmd!(sh, "cargo nextest --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {
@@ -84,10 +92,21 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
             }
         }
         eprintln!("xtask: instructions of planning");
-        if let Err(error) = plan_instructions::test(sh, root) {
+        if let Err(error) = plan_instructions::test(sh, root, &required) {
             eprintln!("xtask: {error:#}");
             failed.push("instructions of planning");
         }
     }
+    eprintln!("xtask: {}", skips::summary(&skips)?);
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+/// What tests may not be skipped for: what `ATTN_TEST_REQUIRE` names already, and what was ensured.
+fn required() -> Vec<Need> {
+    let ensured = [Need::Nvrtc, Need::Cxx];
+    let of_ci = [Need::Model, Need::Browser].into_iter().filter(|_| std::env::var_os("CI").is_some());
+    let mut required = attn_needs::required();
+    let further: Vec<Need> = ensured.into_iter().chain(of_ci).filter(|need| !required.contains(need)).collect();
+    required.extend(further);
+    required
 }

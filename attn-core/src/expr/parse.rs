@@ -1,5 +1,7 @@
 //! A recursive-descent parser of expressions.
 
+use std::collections::HashSet;
+
 use super::error::ExprError;
 use super::token::{Token, Tokens};
 use super::tree::Node;
@@ -242,13 +244,13 @@ fn param_of(error: &ParamError) -> Option<&str> {
 
 /// Arguments after the opening bracket, with their columns.
 fn args(tokens: &mut Tokens<'_>, variant: &str) -> Result<(ParamValues, Vec<usize>), ExprError> {
-    let (mut values, mut columns) = (ParamValues::default(), Vec::new());
+    let (mut values, mut columns, mut seen) = (ParamValues::default(), Vec::new(), HashSet::new());
     while !tokens.eat(')') {
         let column = tokens.column();
         let Token::Name(name) = tokens.peek() else {
             return Err(tokens.expected("the name of a parameter, or `)`"));
         };
-        if values.get(name).is_some() {
+        if !seen.insert(name) {
             let source = Box::new(ParamError::Twice { name: name.to_owned() });
             return Err(ExprError::Param { column: Some(column), variant: variant.to_owned(), source });
         }

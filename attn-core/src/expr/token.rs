@@ -34,12 +34,14 @@ pub(super) struct Tokens<'t> {
     start: usize,
     /// End of the next token, in bytes.
     end: usize,
+    /// Column of the next token, from 1: counted on the way, since counting it anew takes quadratic time.
+    column: usize,
     next: Token<'t>,
 }
 
 impl<'t> Tokens<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        let mut tokens = Tokens { text, start: 0, end: 0, next: Token::End };
+        let mut tokens = Tokens { text, start: 0, end: 0, column: 1, next: Token::End };
         tokens.advance();
         tokens
     }
@@ -51,7 +53,7 @@ impl<'t> Tokens<'t> {
 
     /// The column of the next token.
     pub(super) fn column(&self) -> usize {
-        self.text[..self.start].chars().count() + 1
+        self.column
     }
 
     /// Consumes the next token.
@@ -87,7 +89,9 @@ impl<'t> Tokens<'t> {
 
     fn advance(&mut self) {
         let rest = self.text[self.end..].trim_start();
-        self.start = self.text.len() - rest.len();
+        let start = self.text.len() - rest.len();
+        self.column += self.text[self.start..start].chars().count();
+        self.start = start;
         let (token, len) = token(rest);
         self.end = self.start + len;
         self.next = token;

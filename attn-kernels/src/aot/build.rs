@@ -14,7 +14,7 @@ use super::{
     environment::archs_from_env,
 };
 use crate::{
-    cache::Origin,
+    cache::{CubinCache, Origin},
     compile::{Arch, Compiler},
     splice::Op,
 };
@@ -146,13 +146,17 @@ pub fn build(options: &AotOptions<'_>, out: &Path) -> Result<AotReport, AotError
     };
     let sources = options.sources(&archs)?;
     // the search for a compiler takes time and may start Python, so it is skipped if there is nothing to compile
-    let missing = if sources.is_empty() { None } else { Compiler::find().err() };
-    let built = match missing {
-        Some(error) => {
-            report.notes.push(format!("no kernels embedded, they are compiled at run time: {error}"));
-            Vec::new()
+    let built = if sources.is_empty() {
+        Vec::new()
+    } else {
+        match Compiler::find() {
+            Err(error) => {
+                report.notes.push(format!("no kernels embedded, they are compiled at run time: {error}"));
+                Vec::new()
+            }
+            // what another compiler left in the cache is not embedded
+            Ok(compiler) => compile_all(&CubinCache::of_compiler(&compiler), sources)?,
         }
-        None => compile_all(sources)?,
     };
     write(out, &built)?;
     report.cubins = built.len();

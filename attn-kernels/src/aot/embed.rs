@@ -9,7 +9,7 @@ use std::{
 
 use super::AotError;
 use crate::{
-    cache::{Key, Origin},
+    cache::{CubinCache, Key, Origin},
     compile::{Arch, Compiled},
     jit::{self, JitError, Ready},
     splice::Unit,
@@ -26,12 +26,12 @@ pub(super) struct Cubin {
 }
 
 /// Compiles each distinct source, on all cores.
-pub(super) fn compile_all(sources: Vec<Box<dyn Unit + Send>>) -> Result<Vec<Cubin>, AotError> {
+pub(super) fn compile_all(cache: &CubinCache, sources: Vec<Box<dyn Unit + Send>>) -> Result<Vec<Cubin>, AotError> {
     let cubin = |ready: Result<Ready<Box<dyn Unit + Send>>, JitError>| {
         let Ready { source, compiled, origin } = ready?;
         Ok(Cubin { key: source.key(), name: source.name().to_owned(), arch: source.arch(), compiled, origin })
     };
-    jit::build_all(sources).into_iter().map(cubin).collect()
+    jit::build_all(cache, sources).into_iter().map(cubin).collect()
 }
 
 /// Writes the table as Rust code, and the cubins beside it.

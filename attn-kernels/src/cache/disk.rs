@@ -5,17 +5,21 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
-    io::{self, Write},
+    io::{self, Read as _, Write},
     path::{Path, PathBuf},
     sync::{
-        Once,
+        Once, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
-use super::{Key, entry, evict, stats::Stats};
+use super::{
+    Key, entry, evict,
+    owner::{UnsafeFolder, fault},
+    stats::Stats,
+};
 use crate::compile::Compiled;
 
 /// How long to wait for another process that compiles the same kernel.
@@ -29,11 +33,13 @@ pub(super) struct Disk {
     dir: PathBuf,
     limit: u64,
     warned: Once,
+    /// What is wrong with the folder's owner or mode, once it was seen.
+    checked: OnceLock<Option<UnsafeFolder>>,
 }
 
 impl Disk {
     pub(super) fn new(dir: PathBuf, limit: u64) -> Self {
-        Disk { dir, limit, warned: Once::new() }
+        Disk { dir, limit, warned: Once::new(), checked: OnceLock::new() }
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -44,8 +50,28 @@ impl Disk {
         self.limit
     }
 
+    /// Why the folder is not used, if it is there and another user could have written to it. Decided once.
+    pub(super) fn refused(&self) -> Option<&UnsafeFolder> {
+        if let Some(checked) = self.checked.get() {
+            return checked.as_ref();
+        }
+        let meta = fs::metadata(&self.dir).ok()?;
+        let check = || {
+            let refused = fault(&meta)?.of_folder(self.dir.clone());
+            tracing::warn!(%refused, "the cache of compiled kernels is not used; they are kept in memory alone");
+            Some(refused)
+        };
+        self.checked.get_or_init(check).as_ref()
+    }
+
+    /// Makes a folder of the cache, for its owner alone, unless the cache is refused.
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        make_dir(dir)?;
+        self.refused().map_or(Ok(()), |refused| Err(refused.clone().into()))
+    }
+
     pub(super) fn check_writable(&self) -> io::Result<()> {
-        make_dir(&self.dir)?;
+        self.make_dir(&self.dir)?;
         let probe = self.dir.join(format!("probe-{}", std::process::id()));
         File::create(&probe)?;
         fs::remove_file(probe)
@@ -58,9 +84,17 @@ impl Disk {
 
     /// The entry of a key, if there is one and it is whole.
     pub(super) fn read(&self, key: &Key, stats: &Stats) -> Option<Compiled> {
+        if self.refused().is_some() {
+            return None;
+        }
         let path = self.path(key, "cubin");
-        let file = match fs::read(&path) {
-            Ok(file) => file,
+        let file = match read_own(&path) {
+            Ok(Some(file)) => file,
+            Ok(None) => {
+                stats.foreign();
+                tracing::warn!(path = %path.display(), "another user may write a cached kernel; it is compiled again");
+                return None; // it is replaced later, which only the owner of the folder can do
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 self.warn_once(stats, "a cached kernel could not be read", &error);
@@ -80,6 +114,9 @@ impl Disk {
 
     /// Writes an entry, and evicts others where the folder exceeds its limit.
     pub(super) fn keep(&self, key: &Key, compiled: &Compiled, stats: &Stats) {
+        if self.refused().is_some() {
+            return;
+        }
         match self.write(key, compiled) {
             Ok(()) => stats.evicted(evict::keep_within(&self.dir, self.limit)),
             Err(error) => self.warn_once(stats, "a compiled kernel could not be kept", &error),
@@ -89,10 +126,10 @@ impl Disk {
     fn write(&self, key: &Key, compiled: &Compiled) -> io::Result<()> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = self.path(key, "cubin");
-        make_dir(path.parent().unwrap_or(&self.dir))?;
+        self.make_dir(path.parent().unwrap_or(&self.dir))?;
         let unique = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = path.with_extension(format!("tmp-{}-{unique}", std::process::id()));
-        let written = File::create_new(&temporary)
+        let written = create_own(&temporary)
             .and_then(|mut file| file.write_all(&entry::encode(key, compiled)).and_then(|()| file.sync_data()))
             .and_then(|()| fs::rename(&temporary, &path));
         if written.is_err() {
@@ -116,8 +153,12 @@ impl Disk {
 
     /// As [`Disk::lock`], without waiting.
     pub(super) fn try_lock(&self, key: &Key, stats: &Stats) -> Result<Option<Lock>, Busy> {
+        if self.refused().is_some() {
+            return Ok(None);
+        }
         let path = self.path(key, "lock");
-        let opened = make_dir(path.parent().unwrap_or(&self.dir))
+        let opened = self
+            .make_dir(path.parent().unwrap_or(&self.dir))
             .and_then(|()| OpenOptions::new().create(true).truncate(false).write(true).open(&path));
         let file = match opened {
             Ok(file) => file,
@@ -160,6 +201,27 @@ impl Drop for Lock {
         // file. Both find the entry written.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// The content of a file; `None` if another user could have written it.
+fn read_own(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut file = File::open(path)?;
+    let meta = file.metadata()?; // of the open file: a path may lead elsewhere a moment later
+    if fault(&meta).is_some() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+    file.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Makes a file that its owner alone may read and write, whatever the umask.
+fn create_own(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 fn make_dir(dir: &Path) -> io::Result<()> {

@@ -9,6 +9,8 @@ pub struct Stats {
     disk_hits: AtomicU64,
     compiled: AtomicU64,
     damaged: AtomicU64,
+    foreign: AtomicU64,
+    other_compiler: AtomicU64,
     evicted: AtomicU64,
     io_failures: AtomicU64,
 }
@@ -24,6 +26,10 @@ pub struct Counts {
     pub compiled: u64,
     /// Entries found truncated or corrupt.
     pub damaged: u64,
+    /// Entries that another user owns or may write; they are not used.
+    pub foreign: u64,
+    /// Entries of another compiler, where those of one compiler are asked for.
+    pub other_compiler: u64,
     /// Entries removed to keep within the limit.
     pub evicted: u64,
     /// Failures to read or write.
@@ -37,6 +43,8 @@ impl Stats {
             disk_hits: self.disk_hits.load(Relaxed),
             compiled: self.compiled.load(Relaxed),
             damaged: self.damaged.load(Relaxed),
+            foreign: self.foreign.load(Relaxed),
+            other_compiler: self.other_compiler.load(Relaxed),
             evicted: self.evicted.load(Relaxed),
             io_failures: self.io_failures.load(Relaxed),
         }
@@ -52,6 +60,12 @@ impl Stats {
     }
     pub(super) fn damaged(&self) {
         self.damaged.fetch_add(1, Relaxed);
+    }
+    pub(super) fn foreign(&self) {
+        self.foreign.fetch_add(1, Relaxed);
+    }
+    pub(super) fn other_compiler(&self) {
+        self.other_compiler.fetch_add(1, Relaxed);
     }
     pub(super) fn evicted(&self, entries: u64) {
         self.evicted.fetch_add(entries, Relaxed);

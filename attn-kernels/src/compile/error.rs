@@ -14,7 +14,8 @@ pub struct NoCompiler {
 }
 
 const HOW_TO_GET_ONE: &str = "To get one: `pip install nvidia-cuda-nvrtc`, or install the CUDA toolkit, or set \
-     ATTN_NVRTC to libnvrtc (or its folder); or embed kernels ahead of time with ATTN_CUDA_ARCHS";
+     ATTN_NVRTC to libnvrtc or its folder (no folder of a checkout is searched); or embed kernels ahead of time with \
+     ATTN_CUDA_ARCHS";
 
 impl NoCompiler {
     pub(crate) fn one(tried: impl Into<String>) -> Self {

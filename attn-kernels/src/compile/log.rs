@@ -21,7 +21,7 @@ impl Resources {
     /// Spill stores and loads together, in bytes.
     #[must_use]
     pub fn spill_bytes(&self) -> u32 {
-        self.spill_stores + self.spill_loads
+        self.spill_stores.saturating_add(self.spill_loads)
     }
 }
 

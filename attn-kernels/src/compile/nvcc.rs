@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use super::{Arch, CompileError, NoCompiler};
+use super::{Arch, CompileError, NoCompiler, version};
 
 /// An nvcc that can be executed.
 #[derive(Clone, Debug)]
@@ -41,7 +41,8 @@ impl Nvcc {
     fn at(path: PathBuf) -> Option<Self> {
         let output = Command::new(&path).arg("--version").output().ok().filter(|o| o.status.success())?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = text.split("release ").nth(1)?.split(',').next()?.to_owned();
+        let release = text.split("release ").nth(1)?;
+        let version = version::of_release(release).or_else(|| release.split(',').next())?.to_owned();
         Some(Nvcc { path, version })
     }
 
@@ -78,7 +79,11 @@ impl TempFolder {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let unique = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = env::temp_dir().join(format!("attn-nvcc-{}-{unique}", std::process::id()));
-        fs::create_dir(&dir)?;
+        // what is compiled is code: nobody else may change it
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&dir)?;
         Ok(TempFolder(dir))
     }
 }

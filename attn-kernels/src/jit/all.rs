@@ -67,8 +67,8 @@ pub fn obtain_all_from<S: Unit + Send>(
 }
 
 /// As [`obtain_all`], for build scripts: ignores `ATTN_JIT` and embedded cubins, and reports nothing.
-pub(crate) fn build_all<S: Unit + Send>(sources: Vec<S>) -> Vec<Result<Ready<S>, JitError>> {
-    let build = |source: &S, key: &Key, wait: bool| from_cache(CubinCache::global(), source, key, true, wait);
+pub(crate) fn build_all<S: Unit + Send>(cache: &CubinCache, sources: Vec<S>) -> Vec<Result<Ready<S>, JitError>> {
+    let build = |source: &S, key: &Key, wait: bool| from_cache(cache, source, key, true, wait);
     all(sources, None, build, |_| {})
 }
 

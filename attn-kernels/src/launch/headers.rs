@@ -74,18 +74,16 @@ pub(crate) static HEADERS: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
 });
 
 #[cfg(test)]
-#[allow(clippy::print_stderr)]
 mod tests {
+    use attn_needs::{Need, needed};
+
     use super::*;
 
     /// Compiles assertions about every offset, with the headers themselves.
     #[cfg(feature = "jit")]
     #[test]
     fn offsets_are_those_of_the_host() {
-        let Ok(nvrtc) = crate::compile::nvrtc::Nvrtc::find() else {
-            eprintln!("SKIPPED: no NVRTC found (cargo xtask test fetches it)");
-            return;
-        };
+        let Some(nvrtc) = needed(Need::Nvrtc, crate::compile::nvrtc::Nvrtc::find()) else { return };
         let mut unit: String = HEADERS.iter().map(|(_, text)| text.as_str()).collect();
         for Struct { name, fields, .. } in STRUCTS.iter().flat_map(|(_, structs)| *structs) {
             for (field, offset) in *fields {

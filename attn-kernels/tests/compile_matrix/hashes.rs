@@ -14,6 +14,7 @@ use super::{
     ops, planner_sources,
     points::{ARCHS, FURTHER_ARCHS, further, mixed, points, sm90_prefill, widths},
     registry,
+    stock::cache,
 };
 
 /// One unit of the matrix: its label and its source.
@@ -68,7 +69,8 @@ fn print_cubin_hashes() {
     let chosen = entries.into_iter().filter(|(label, _)| label.contains(&filter));
     let (labels, sources): (Vec<String>, Vec<_>) = chosen.step_by(every).unzip();
     let mut lines = Vec::new();
-    jit::obtain_all(sources, None, |done| {
+    let cache = cache().expect("`cargo xtask cubins` provides a compiler");
+    jit::obtain_all_from(&cache, sources, None, |done| {
         let (compiled, _) = done.result.expect("the source compiles");
         let file = hex(Sha256::new_with_prefix(&compiled.cubin));
         lines.push(format!("{}\t{}\t{file}\n", labels[done.index], code_hash(compiled)));

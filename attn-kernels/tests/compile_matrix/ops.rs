@@ -1,10 +1,12 @@
 //! Every op compiles for every generation of GPUs, without a spill, and so do appends through hooks.
 use attn_core::{Registry, Variant, dtype::Dtype, lang::Hook, sampling::Source};
 use attn_kernels::{
-    compile::{Arch, Compiler},
+    compile::Arch,
     jit,
     splice::{Op, OpSource},
 };
+
+use super::stock::cache;
 
 const ARCHS: [&str; 3] = ["sm_90a", "sm_80", "sm_120"];
 const GENERATIONS: [&str; 6] = ["sm_90a", "sm_75", "sm_80", "sm_89", "sm_100a", "sm_120"];
@@ -99,13 +101,10 @@ pub(crate) fn sources(registry: &Registry) -> Vec<OpSource> {
 
 /// Compiles sources, each with the number of kernels that it must have, which may spill `budget` bytes.
 fn compile(sources: Vec<(usize, OpSource)>, budget: u32) {
-    if let Err(error) = Compiler::find() {
-        eprintln!("SKIPPED: {error}");
-        return;
-    }
+    let Some(cache) = cache() else { return };
     let (wanted, sources): (Vec<usize>, Vec<OpSource>) = sources.into_iter().unzip();
     let mut failed = Vec::new();
-    jit::obtain_all(sources, None, |done| match done.result {
+    jit::obtain_all_from(&cache, sources, None, |done| match done.result {
         Err(error) => failed.push(format!("{}: {error}", done.name)),
         Ok((compiled, _)) => {
             let resources = compiled.resources();

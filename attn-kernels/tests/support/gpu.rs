@@ -1,6 +1,6 @@
 //! What tests on a GPU start from: a device with tensors in bf16, and batches in pages of 16 keys.
 
-#![allow(dead_code, clippy::print_stderr)] // each test uses some
+#![allow(dead_code)] // each test uses some
 
 use attn_core::{
     batch::{Batch, PageTableBuf, indptr},
@@ -9,6 +9,7 @@ use attn_core::{
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use attn_kernels::cuda::{CudaAttention, CudaBuffer, CudaError, CudaPlan, CudaStream, CudaWorkspace, Device};
+use attn_needs::{Need, needed};
 
 use super::stock;
 
@@ -66,9 +67,9 @@ pub(crate) fn on_each_backend() -> [AttentionOptions; 2] {
     [AttentionOptions::default(), cuda_cores]
 }
 
-/// The first device. Without one, prints that the test is skipped.
+/// The first device, without which a test is skipped.
 pub(crate) fn device() -> Option<Device> {
-    Device::new(0).inspect_err(|error| eprintln!("SKIPPED: {error}")).ok()
+    needed(Need::Gpu, Device::new(0))
 }
 
 impl Gpu {

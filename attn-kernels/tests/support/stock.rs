@@ -1,9 +1,10 @@
 //! Stock variants by expression, and the compiler without which tests are skipped.
 
-#![allow(dead_code, clippy::print_stderr)] // each test uses some
+#![allow(dead_code)] // each test uses some
 
 use attn_core::{Registry, Variant};
-use attn_kernels::compile::Compiler;
+use attn_kernels::{cache::CubinCache, compile::Compiler};
+use attn_needs::{Need, needed};
 
 /// The stock variants.
 pub(crate) fn registry() -> Registry {
@@ -17,7 +18,12 @@ pub(crate) fn variant(expr: &str) -> Variant {
     Variant::parse_with(expr, &registry()).expect(expr)
 }
 
-/// Whether there is a compiler. If not, prints that the test is skipped; `cargo xtask test` always provides one.
-pub(crate) fn has_compiler() -> bool {
-    Compiler::find().inspect_err(|error| eprintln!("SKIPPED: {error}")).is_ok()
+/// A compiler, without which a test is skipped.
+pub(crate) fn compiler() -> Option<Compiler> {
+    needed(Need::Nvrtc, Compiler::find())
+}
+
+/// The cache of this compiler's own cubins. A test of what a compiler makes takes no other's.
+pub(crate) fn cache() -> Option<CubinCache> {
+    compiler().map(|compiler| CubinCache::of_compiler(&compiler))
 }

@@ -8,11 +8,14 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
 use syn::{BinOp, Expr, Token};
 
-use crate::messages;
+use crate::{depth, messages};
 
 /// Expands `compose!`.
 #[must_use]
 pub fn expand(input: TokenStream) -> TokenStream {
+    if let Err(report) = depth::check(&input) {
+        return report.into_tokens();
+    }
     let parts = match Punctuated::<Expr, Token![,]>::parse_terminated.parse2(input) {
         Ok(parts) => parts,
         Err(error) => return error.into_compile_error(),

@@ -105,6 +105,7 @@ pub const RETURN_IN_VALUE: &str = "`return`, `break` and `continue` are not avai
      value into a `let` with a type first";
 
 /// Items of the wrong shape.
+pub const TOO_DEEP: &str = "this is nested too deeply: name a part of it with `let`, or move it to a `#[device_fn]`";
 pub const NOT_AN_IMPL: &str = "`#[attention_variant]` goes on `impl AttentionVariant for X`";
 pub const NOT_A_FN: &str = "`#[device_fn]` goes on a free function";
 pub const NOT_THE_TRAIT: &str = "`#[attention_variant]` goes on an impl of `AttentionVariant`";

@@ -15,12 +15,15 @@ mod tests;
 use proc_macro2::TokenStream;
 use syn::{Data, DeriveInput, Fields};
 
-use crate::report::Report;
+use crate::{depth, report::Report};
 
 /// Expands the derive. Errors are reported all at once, with a fallback impl, so that the compiler does not report its
 /// absence too.
 #[must_use]
 pub fn derive(input: TokenStream) -> TokenStream {
+    if let Err(report) = depth::check(&input) {
+        return report.into_tokens();
+    }
     let item = match syn::parse2::<DeriveInput>(input) {
         Ok(item) => item,
         Err(error) => return error.into_compile_error(),

@@ -4,6 +4,7 @@
 
 use attn::{DeviceBuffer, Dtype, Engine, Heads, f16, ops::Numbers};
 use attn_cache::{Pages, Sequence, Step, StepCapacity};
+use attn_needs::{Need, needed};
 use generate::{
     Error,
     model::{
@@ -18,15 +19,9 @@ use generate::{
     sampling::SamplingParams,
 };
 
-/// A GPU, or `None` with a message.
+/// A GPU; `None` after the skip was recorded.
 fn gpu() -> Option<Engine> {
-    match Engine::cuda(0) {
-        Ok(engine) => Some(engine),
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-    }
+    needed(Need::Gpu, Engine::cuda(0))
 }
 
 fn cuda(engine: &Engine, invariant: bool, residual: Dtype) -> CudaMath {

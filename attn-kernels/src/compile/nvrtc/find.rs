@@ -1,4 +1,5 @@
-//! The search for NVRTC.
+//! The search for NVRTC. Nothing below the working folder is opened unless `ATTN_NVRTC` names it: a folder that
+//! somebody else wrote, such as a checkout, could hold a library, and to open a library is to run its code.
 
 use std::{
     env, fs,
@@ -43,14 +44,13 @@ pub(super) fn find() -> Result<Nvrtc, NoCompiler> {
             return Ok(nvrtc);
         }
     }
-    let folders = toolkits().chain(from_rust_builds()).chain(from_environments());
-    for folder in folders.chain(std::iter::once_with(from_python).flatten()) {
+    for folder in toolkits().chain(from_environments()).chain(std::iter::once_with(from_python).flatten()) {
         if let Some(nvrtc) = in_folder(&folder, &mut tried) {
             return Ok(nvrtc);
         }
     }
     tried.push(
-        "NVRTC is not on the loader's path, under CUDA_HOME or CUDA_PATH, in target/nvrtc, or among Python's packages"
+        "NVRTC is not on the loader's path, under CUDA_HOME, CUDA_PATH or /usr/local/cuda, or among Python's packages"
             .into(),
     );
     Err(NoCompiler { tried })
@@ -98,50 +98,42 @@ fn numbers(name: &str) -> Vec<u32> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
 }
 
+/// The folders that variables name. A relative one is left out: it names whatever the working folder holds.
+fn named(variables: [&str; 2]) -> impl Iterator<Item = PathBuf> {
+    variables.into_iter().filter_map(env::var_os).map(PathBuf::from).filter(|folder| folder.is_absolute())
+}
+
 fn toolkits() -> impl Iterator<Item = PathBuf> {
-    ["CUDA_HOME", "CUDA_PATH"]
-        .into_iter()
-        .filter_map(env::var_os)
-        .map(PathBuf::from)
+    named(["CUDA_HOME", "CUDA_PATH"])
         .chain([PathBuf::from("/usr/local/cuda")])
         .flat_map(|root| IN_TOOLKIT.iter().map(move |below| root.join(below)))
 }
 
-/// Candidates for `target/nvrtc`, where `cargo xtask test` unpacks the wheel: of the current folder and those above, of
-/// the executable, of cargo.
-fn from_rust_builds() -> impl Iterator<Item = PathBuf> {
-    let current = env::current_dir().unwrap_or_default();
-    let executable = env::current_exe().unwrap_or_default();
-    let mut folders: Vec<PathBuf> = Vec::new();
-    folders.extend(env::var_os("CARGO_TARGET_DIR").map(|t| PathBuf::from(t).join("nvrtc")));
-    folders.extend(current.ancestors().map(|a| a.join("target/nvrtc")));
-    folders.extend(executable.ancestors().skip(1).map(|a| a.join("nvrtc")));
-    folders.into_iter().flat_map(below_site_packages)
-}
-
 /// The packages of the active Python environment.
 fn from_environments() -> impl Iterator<Item = PathBuf> {
-    ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).flat_map(|root| {
-        let lib = PathBuf::from(&root).join("lib");
+    named(["VIRTUAL_ENV", "CONDA_PREFIX"]).flat_map(|root| {
+        let lib = root.join("lib");
         let versions =
             fs::read_dir(lib).into_iter().flatten().filter_map(|e| Some(e.ok()?.path().join("site-packages")));
-        versions
-            .chain([PathBuf::from(root).join("Lib/site-packages")])
-            .flat_map(below_site_packages)
-            .collect::<Vec<_>>()
+        versions.chain([root.join("Lib/site-packages")]).flat_map(below_site_packages).collect::<Vec<_>>()
     })
 }
 
-/// The packages of the Python on the PATH. The last resort, since it starts a process.
+/// The packages of the Python on the PATH. The last resort, since it starts a process. `-I` keeps modules of the
+/// working folder out of it.
 fn from_python() -> Vec<PathBuf> {
     let script =
         "import site, sysconfig; print('\\n'.join([sysconfig.get_paths()['purelib'], site.getusersitepackages()]))";
     ["python3", "python"]
         .into_iter()
-        .find_map(|python| Command::new(python).args(["-c", script]).output().ok().filter(|o| o.status.success()))
+        .find_map(|python| Command::new(python).args(["-I", "-c", script]).output().ok().filter(|o| o.status.success()))
         .map(|output| {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            text.lines().map(PathBuf::from).flat_map(below_site_packages).collect()
+            text.lines()
+                .map(PathBuf::from)
+                .filter(|folder| folder.is_absolute())
+                .flat_map(below_site_packages)
+                .collect()
         })
         .unwrap_or_default()
 }

@@ -5,10 +5,11 @@ use std::{
     fmt,
     path::PathBuf,
     ptr,
+    sync::OnceLock,
 };
 
 use super::api::{self, Api, Program, SUCCESS};
-use crate::compile::{Arch, CompileError, OPTIONS};
+use crate::compile::{Arch, CompileError, OPTIONS, version};
 
 /// The first version of NVRTC that uses the driver's cache by default. We pass `--no-cache`: our own cache suffices and
 /// can be turned off, and measured compile times stay meaningful.
@@ -20,6 +21,7 @@ pub struct Nvrtc {
     path: PathBuf,
     version: (i32, i32),
     archs: Vec<i32>,
+    exact_name: OnceLock<String>,
 }
 
 impl Nvrtc {
@@ -41,6 +43,21 @@ impl Nvrtc {
         self.archs.contains(&((arch.major() * 10 + arch.minor()) as i32))
     }
 
+    /// Its name with the version that its cubins name.
+    pub(in crate::compile) fn exact_name(&self) -> &str {
+        let probe = || {
+            let arch = self.archs.iter().max().map(|&arch| Arch::new(arch as u32 / 10, arch as u32 % 10));
+            let compiled = arch.and_then(|arch| self.compile("version", "__global__ void version() {}", arch).ok());
+            compiled.map_or_else(|| self.to_string(), |(cubin, _)| self.name_in(&cubin))
+        };
+        self.exact_name.get_or_init(probe)
+    }
+
+    /// The name with the version that a cubin of this library names; without one, that of the library.
+    pub(in crate::compile) fn name_in(&self, cubin: &[u8]) -> String {
+        version::of_cubin(cubin).map_or_else(|| self.to_string(), |version| format!("NVRTC {version}"))
+    }
+
     pub(super) fn open(path: PathBuf, api: Api) -> Result<Self, String> {
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: both outputs are valid for writes.
@@ -50,7 +67,7 @@ impl Nvrtc {
         let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: NVRTC writes `count` numbers, which is the length of the vector.
         api.check(unsafe { (api.archs)(archs.as_mut_ptr()) })?;
-        Ok(Nvrtc { api, path, version: (major, minor), archs })
+        Ok(Nvrtc { api, path, version: (major, minor), archs, exact_name: OnceLock::new() })
     }
 
     /// Compiles to a cubin; returns it with the log.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use attn::{Engine, f16};
 use attn_cache::{Pages, Sequence, Step, StepCapacity};
+use attn_needs::{Need, needed};
 use definition::Definition;
 use generate::{
     Error,
@@ -150,10 +151,9 @@ fn endless_text_attends_to_the_kept_tokens() -> Result<(), Error> {
     check(|| Ok(Box::new(CpuMath::new()?)), 2e-4)
 }
 
-/// A GPU, or `None` with a message.
-#[allow(clippy::print_stderr)]
+/// A GPU; `None` after the skip was recorded.
 fn gpu() -> Option<Engine> {
-    Engine::cuda(0).inspect_err(|error| eprintln!("SKIPPED: {error}")).ok()
+    needed(Need::Gpu, Engine::cuda(0))
 }
 
 #[test]

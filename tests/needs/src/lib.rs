@@ -1,0 +1,148 @@
+//! What tests need and a machine may lack. A test without it is skipped; no skip is silent.
+//!
+//! A skip is printed. Where `ATTN_TEST_SKIPS` names a folder, it is a file there as well, which `cargo xtask test`
+//! counts: each test may run in a process of its own. `ATTN_TEST_REQUIRE=nvrtc,gpu` makes skips for these reasons
+//! failures.
+#![allow(clippy::print_stderr)] // a skip that nobody sees is the fault that this crate prevents
+
+mod record;
+
+use std::{env, fmt};
+
+/// What a test may need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Need {
+    /// The compiler NVRTC.
+    Nvrtc,
+    /// The compiler nvcc, of a CUDA toolkit.
+    Nvcc,
+    /// A GPU with its driver.
+    Gpu,
+    /// More than one GPU.
+    Gpus,
+    /// The instruction counter of valgrind.
+    Valgrind,
+    /// A C++ compiler for the host.
+    Cxx,
+    /// The weights of a model.
+    Model,
+    /// Chromium with its WebDriver.
+    Browser,
+    /// The rights of the superuser.
+    Root,
+}
+
+impl Need {
+    /// All of them.
+    pub const ALL: [Need; 9] = [
+        Need::Nvrtc,
+        Need::Nvcc,
+        Need::Gpu,
+        Need::Gpus,
+        Need::Valgrind,
+        Need::Cxx,
+        Need::Model,
+        Need::Browser,
+        Need::Root,
+    ];
+
+    /// The word in `ATTN_TEST_REQUIRE`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Need::Nvrtc => "nvrtc",
+            Need::Nvcc => "nvcc",
+            Need::Gpu => "gpu",
+            Need::Gpus => "gpus",
+            Need::Valgrind => "valgrind",
+            Need::Cxx => "cxx",
+            Need::Model => "model",
+            Need::Browser => "browser",
+            Need::Root => "root",
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Need::Nvrtc => "NVRTC",
+            Need::Nvcc => "nvcc",
+            Need::Gpu => "a GPU",
+            Need::Gpus => "two GPUs",
+            Need::Valgrind => "valgrind",
+            Need::Cxx => "a C++ compiler",
+            Need::Model => "the model's file",
+            Need::Browser => "a browser",
+            Need::Root => "the superuser",
+        })
+    }
+}
+
+/// What a test needs, or `None` after its skip was recorded; the test then returns.
+///
+/// # Panics
+///
+/// `ATTN_TEST_REQUIRE` names the need, which is missing, or names something unknown.
+#[track_caller]
+pub fn needed<T, E: fmt::Display>(need: Need, found: Result<T, E>) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(why) => {
+            assert!(!required().contains(&need), "ATTN_TEST_REQUIRE={}, and there is none: {why}", need.word());
+            eprintln!("SKIPPED: needs {need}: {why}");
+            record::skip(need);
+            None
+        }
+    }
+}
+
+/// As [`needed`], for tests that ask only whether it is there.
+///
+/// # Panics
+///
+/// As [`needed`].
+#[track_caller]
+pub fn has<T, E: fmt::Display>(need: Need, found: Result<T, E>) -> bool {
+    needed(need, found).is_some()
+}
+
+/// The needs that `ATTN_TEST_REQUIRE` names.
+///
+/// # Panics
+///
+/// An unknown word: a misspelt requirement would require nothing.
+#[must_use]
+pub fn required() -> Vec<Need> {
+    let words = env::var("ATTN_TEST_REQUIRE").unwrap_or_default();
+    parse(&words).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn parse(words: &str) -> Result<Vec<Need>, String> {
+    let known = |word: &str| {
+        Need::ALL.into_iter().find(|need| need.word() == word).ok_or_else(|| {
+            let all = Need::ALL.map(Need::word).join(", ");
+            format!("ATTN_TEST_REQUIRE: `{word}` is not known; there are: {all}")
+        })
+    };
+    words.split(',').map(str::trim).filter(|word| !word.is_empty()).map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_needs() {
+        assert_eq!(parse("nvrtc, gpu,"), Ok(vec![Need::Nvrtc, Need::Gpu]));
+        assert_eq!(parse(""), Ok(Vec::new()));
+        let error = parse("nvrct").expect_err("misspelt");
+        assert!(error.contains("`nvrct`") && error.contains("nvrtc, nvcc, gpu"), "{error}");
+    }
+
+    #[test]
+    fn what_is_there_is_returned() {
+        assert_eq!(needed(Need::Gpu, Ok::<_, String>(3)), Some(3));
+    }
+}

@@ -1,0 +1,12 @@
+//! What reads input from elsewhere. Each target has a corpus of sound inputs.
+
+pub(crate) mod batches;
+pub(crate) mod cache_entries;
+pub(crate) mod case_files;
+pub(crate) mod configs;
+pub(crate) mod embedded;
+pub(crate) mod expressions;
+pub(crate) mod macro_input;
+mod numbers;
+pub(crate) mod specs;
+pub(crate) mod steps;
