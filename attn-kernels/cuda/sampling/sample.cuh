@@ -237,7 +237,7 @@ extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_MANY, 2)
   sample_row<SAMPLE_MANY, true>(p);
 }
 // For rows that fill the device, and for slices that shared memory does not hold.
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_LARGE, 2)
+extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_LARGE, CLUSTER_SIZE > 1 ? 1 : 2)
     attn_sample_large(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_LARGE, false>(p);
 }
