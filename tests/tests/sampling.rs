@@ -167,7 +167,7 @@ fn draws_follow_the_distribution() {
 #[test]
 fn runs_are_repeatable_and_log_probabilities_are_those_of_the_probabilities() {
     for case in grid(Dtype::F32, 3, 333) {
-        let case = SamplingCase { log_probs: LogProbs::Kept, ..case };
+        let case = SamplingCase { log_probs: LogProbs::Kept, probs: true, ..case };
         let drawn = case.run(&Engine::cpu(), false, 1, |_| {});
         assert_eq!(drawn, case.run(&Engine::cpu(), false, 1, |_| {}), "{}", case.name);
         for (row, (&id, &log_prob)) in drawn.ids.iter().zip(&drawn.log_probs).enumerate() {

@@ -4,9 +4,8 @@
 //! and the sums, as online softmax does. Weights are f32, and the order of their sums is that of a warp: lane `l` has
 //! the tokens `4 * l` to `4 * l + 3` of each 128.
 
-use super::{
-    fixed_point::{mass_of_logits_block, mass_of_probs_block},
-    row::{Cut, Row},
+use super::fixed_point::{
+    Temper, least_prob, mass_of_logits_block, mass_of_probs_block, mulhi, weight_of_logit, weight_of_prob,
 };
 
 /// Tokens of a block.
@@ -16,6 +15,47 @@ const LANES: usize = 32;
 const OF_LANE: usize = BLOCK_TOKENS / LANES;
 const STEP: usize = 4;
 
+/// The first tokens in the order of falling values and rising ids.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) value: f32,
+    /// Of tokens with this value, ids up to this, exclusive.
+    pub(super) end: usize,
+}
+
+impl Cut {
+    /// All tokens.
+    pub(super) const ALL: Cut = Cut { value: f32::NEG_INFINITY, end: usize::MAX };
+
+    pub(super) fn has(self, value: f32, id: usize) -> bool {
+        value > self.value || (value == self.value && id < self.end)
+    }
+}
+
+/// The tokens of a row.
+pub(super) struct Tokens<'a> {
+    /// Logits with NaN as -inf, or probabilities. If one is +inf, those are 0 and all others -inf.
+    pub(super) values: &'a [f32],
+    /// The greatest logit or probability.
+    pub(super) greatest: f32,
+    /// Temperature; `None` for probabilities.
+    pub(super) temper: Option<Temper>,
+}
+
+impl Tokens<'_> {
+    /// Weights of tokens of a block with this greatest value.
+    fn weights(&self, values: &[f32], greatest: f32, weights: &mut [f32]) {
+        let each = weights.iter_mut().zip(values);
+        match self.temper {
+            Some(temper) => each.for_each(|(weight, &x)| *weight = weight_of_logit(x - greatest, temper.to_log2)),
+            None => {
+                let least = least_prob(greatest);
+                each.for_each(|(weight, &x)| *weight = weight_of_prob(x, greatest, least));
+            }
+        }
+    }
+}
+
 /// Masses of the blocks of a row, of the tokens that a cut has.
 pub(super) struct Blocks {
     cut: Cut,
@@ -24,7 +64,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn of(row: &Row<'_>, cut: Cut) -> Self {
+    pub(super) fn of(row: &Tokens<'_>, cut: Cut) -> Self {
         let masses = (0..row.values.len().div_ceil(BLOCK_TOKENS)).map(|block| mass(row, cut, block));
         let masses: Vec<u64> = masses.collect();
         Blocks { cut, sum: masses.iter().sum(), masses }
@@ -32,8 +72,8 @@ impl Blocks {
 
     /// The token that a random number draws: its upper bits choose the block, its lower 24 the token. `None` without
     /// mass.
-    pub(super) fn draw(&self, row: &Row<'_>, random: u64) -> Option<usize> {
-        let (number, mut through) = (super::fixed_point::mulhi(random, self.sum), 0);
+    pub(super) fn draw(&self, row: &Tokens<'_>, random: u64) -> Option<usize> {
+        let (number, mut through) = (mulhi(random, self.sum), 0);
         let block = self.masses.iter().position(|&mass| {
             through += mass;
             through > number
@@ -64,7 +104,7 @@ impl Blocks {
     }
 }
 
-fn mass(row: &Row<'_>, cut: Cut, block: usize) -> u64 {
+fn mass(row: &Tokens<'_>, cut: Cut, block: usize) -> u64 {
     let weights = Weights::of(row, cut, block);
     if weights.greatest < cut.value {
         return 0;
@@ -88,7 +128,7 @@ struct Weights {
 }
 
 impl Weights {
-    fn of(row: &Row<'_>, cut: Cut, block: usize) -> Self {
+    fn of(row: &Tokens<'_>, cut: Cut, block: usize) -> Self {
         let first = block * BLOCK_TOKENS;
         let values = &row.values[first..row.values.len().min(first + BLOCK_TOKENS)];
         let greatest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max) + 0.0;

@@ -2,8 +2,8 @@
 //!
 //! A token's mass is its probability relative to the likeliest token's, in fixed point with 36 bits behind the point.
 //! Sums of integers have the same bits in any order. A token's weight is its probability relative to the likeliest of
-//! its block, in f32; the order of sums of weights is that of [`blocks`](super::blocks). Functions of reals are polynomials whose multiply-adds are fused
-//! in the source, and no product is added without that: a compiler has nothing left to contract.
+//! its block, in f32, and sums of weights have an order. Functions of reals are polynomials whose multiply-adds are
+//! fused in the source, and no product is added without that: a compiler has nothing left to contract.
 
 // the constants of `std` have no text in CUDA
 #![allow(clippy::approx_constant)]

@@ -4,10 +4,10 @@ use std::{cell::OnceCell, cmp::Ordering};
 
 use super::{
     FilterOrder,
-    blocks::Blocks,
+    blocks::{Blocks, Cut, Tokens},
     fixed_point::{
-        Temper, least_prob, log_prob, mass_of_logit, mass_of_prob, min_p_logit, prob_of_logit, prob_of_prob,
-        prob_scale, share_of, share_target, temper, weight_of_logit, weight_of_prob,
+        log_prob, mass_of_logit, mass_of_prob, min_p_logit, prob_of_logit, prob_of_prob, prob_scale, share_of,
+        share_target, temper,
     },
 };
 use crate::random;
@@ -28,31 +28,9 @@ pub(super) struct Filters {
     pub(super) order: FilterOrder,
 }
 
-/// The first tokens in the order of falling values and rising ids.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
-    pub(super) value: f32,
-    /// Of tokens with this value, ids up to this, exclusive.
-    pub(super) end: usize,
-}
-
-impl Cut {
-    /// All tokens.
-    pub(super) const ALL: Cut = Cut { value: f32::NEG_INFINITY, end: usize::MAX };
-
-    pub(super) fn has(self, value: f32, id: usize) -> bool {
-        value > self.value || (value == self.value && id < self.end)
-    }
-}
-
 /// A row of tokens and their probabilities.
 pub(super) struct Row<'a> {
-    /// Logits with NaN as -inf, or probabilities. If one is +inf, those are 0 and all others -inf.
-    pub(super) values: &'a [f32],
-    /// The greatest logit or probability.
-    pub(super) greatest: f32,
-    /// Temperature; `None` for probabilities.
-    pub(super) temper: Option<Temper>,
+    pub(super) of: Tokens<'a>,
     temperature: f32,
     all: OnceCell<Blocks>,
 }
@@ -61,18 +39,19 @@ impl<'a> Row<'a> {
     /// A row of logits, to which penalties and mask have been applied.
     pub(super) fn of_logits(values: &'a mut [f32], temperature: f32) -> Self {
         let greatest = settle_infinities(values, 0.0, f32::NEG_INFINITY);
-        Row { values, greatest, temper: Some(temper(temperature)), temperature, all: OnceCell::new() }
+        let of = Tokens { values, greatest, temper: Some(temper(temperature)) };
+        Row { of, temperature, all: OnceCell::new() }
     }
 
     /// A row of probabilities, which need not sum to 1.
     pub(super) fn of_probs(values: &'a mut [f32]) -> Self {
         let greatest = settle_infinities(values, 1.0, 0.0);
-        Row { values, greatest, temper: None, temperature: 1.0, all: OnceCell::new() }
+        Row { of: Tokens { values, greatest, temper: None }, temperature: 1.0, all: OnceCell::new() }
     }
 
     /// The blocks of all tokens.
     fn all(&self) -> &Blocks {
-        self.all.get_or_init(|| Blocks::of(self, Cut::ALL))
+        self.all.get_or_init(|| Blocks::of(&self.of, Cut::ALL))
     }
 
     /// All masses together, by blocks.
@@ -82,33 +61,21 @@ impl<'a> Row<'a> {
 
     /// The mass of a token.
     fn mass(&self, id: usize) -> u64 {
-        match self.temper {
-            Some(temper) => mass_of_logit(self.values[id] - self.greatest, temper.to_log2),
-            None => mass_of_prob(self.values[id], self.greatest),
-        }
-    }
-
-    /// Weights of tokens of a block with this greatest value.
-    pub(super) fn weights(&self, values: &[f32], greatest: f32, weights: &mut [f32]) {
-        let each = weights.iter_mut().zip(values);
-        match self.temper {
-            Some(temper) => each.for_each(|(weight, &x)| *weight = weight_of_logit(x - greatest, temper.to_log2)),
-            None => {
-                let least = least_prob(greatest);
-                each.for_each(|(weight, &x)| *weight = weight_of_prob(x, greatest, least));
-            }
+        match self.of.temper {
+            Some(temper) => mass_of_logit(self.of.values[id] - self.of.greatest, temper.to_log2),
+            None => mass_of_prob(self.of.values[id], self.of.greatest),
         }
     }
 
     /// The allowed tokens by their ids.
     fn allowed(&self) -> Vec<usize> {
-        let least = if self.temper.is_some() { f32::NEG_INFINITY } else { 0.0 };
-        (0..self.values.len()).filter(|&id| self.values[id] > least).collect()
+        let least = if self.of.temper.is_some() { f32::NEG_INFINITY } else { 0.0 };
+        (0..self.of.values.len()).filter(|&id| self.of.values[id] > least).collect()
     }
 
     /// The likeliest first; of equal ones the lower id.
     fn rank(&self, a: usize, b: usize) -> Ordering {
-        self.values[b].partial_cmp(&self.values[a]).unwrap_or(Ordering::Equal).then(a.cmp(&b))
+        self.of.values[b].partial_cmp(&self.of.values[a]).unwrap_or(Ordering::Equal).then(a.cmp(&b))
     }
 
     /// Moves the `count` likeliest of `tokens` to the front, in any order. No vocabulary is sorted: few are wanted.
@@ -135,7 +102,7 @@ impl<'a> Row<'a> {
 
     /// The tokens that the filters keep.
     pub(super) fn keep(&self, filters: &Filters) -> Kept<'_> {
-        let greedy = self.temper.is_some_and(|temper| temper.greedy);
+        let greedy = self.of.temper.is_some_and(|temper| temper.greedy);
         // NaN is off
         let on = filters.top_k > 0 || filters.top_p < 1.0 || filters.min_p > 0.0;
         if !on && !greedy {
@@ -184,9 +151,9 @@ impl<'a> Row<'a> {
     }
 
     fn above_min_p(&self, id: usize, min_p: f32) -> bool {
-        match self.temper {
-            Some(_) => self.values[id] >= min_p_logit(min_p, self.temperature, self.greatest),
-            None => self.values[id] >= min_p.min(1.0) * self.greatest,
+        match self.of.temper {
+            Some(_) => self.of.values[id] >= min_p_logit(min_p, self.temperature, self.of.greatest),
+            None => self.of.values[id] >= min_p.min(1.0) * self.of.greatest,
         }
     }
 
@@ -196,21 +163,21 @@ impl<'a> Row<'a> {
 
     /// The cut before a token, in the order of the row.
     fn before(&self, id: usize) -> Cut {
-        Cut { value: self.values[id], end: id }
+        Cut { value: self.of.values[id], end: id }
     }
 
     /// The probability of a token among masses with this sum.
     fn prob(&self, id: usize, sum: u64) -> f32 {
-        match self.temper {
-            Some(temper) => prob_of_logit(self.values[id] - self.greatest, temper.to_log2, prob_scale(sum)),
-            None => prob_of_prob(self.values[id], self.greatest, prob_scale(sum)),
+        match self.of.temper {
+            Some(temper) => prob_of_logit(self.of.values[id] - self.of.greatest, temper.to_log2, prob_scale(sum)),
+            None => prob_of_prob(self.of.values[id], self.of.greatest, prob_scale(sum)),
         }
     }
 
     /// The natural log of that.
     pub(super) fn log_prob(&self, id: usize, sum: u64) -> f32 {
-        match self.temper {
-            Some(temper) => log_prob(self.values[id] - self.greatest, temper.inverse, sum),
+        match self.of.temper {
+            Some(temper) => log_prob(self.of.values[id] - self.of.greatest, temper.inverse, sum),
             None => share_of(self.mass(id), sum),
         }
     }
@@ -250,15 +217,15 @@ impl Kept<'_> {
     pub(super) fn draw(&self, seed: u64, position: i64) -> Option<usize> {
         let (row, random) = (self.row, |draw| random::bits64(seed, position as u64, draw));
         match self.draw {
-            Draw::Row => row.all().draw(row, random(0)),
+            Draw::Row => row.all().draw(&row.of, random(0)),
             Draw::Kept => {
                 let tokens = self.tokens.as_ref()?;
                 if let &[id] = &tokens[..] {
                     return (self.sum > 0).then_some(id);
                 }
                 let last = tokens.iter().copied().max_by(|&a, &b| row.rank(a, b))?;
-                let cut = Cut { value: row.values[last], end: last + 1 };
-                Blocks::of(row, cut).draw(row, random(0))
+                let cut = Cut { value: row.of.values[last], end: last + 1 };
+                Blocks::of(&row.of, cut).draw(&row.of, random(0))
             }
             Draw::Rejection => self.draw_by_rejection(random),
         }
@@ -271,13 +238,13 @@ impl Kept<'_> {
             let candidates = draws.by_ref().take(CANDIDATES);
             let of = blocks.as_ref().unwrap_or(row.all());
             let candidates: Option<Vec<usize>> =
-                candidates.map(|draw| of.draw(row, random(draw * DRAWS_OF_CANDIDATE))).collect();
+                candidates.map(|draw| of.draw(&row.of, random(draw * DRAWS_OF_CANDIDATE))).collect();
             let candidates = candidates?;
             if let Some(&id) = candidates.iter().find(|&id| kept.binary_search(id).is_ok()) {
                 return Some(id);
             }
             let first = candidates.into_iter().min_by(|&a, &b| row.rank(a, b))?;
-            blocks = Some(Blocks::of(row, row.before(first)));
+            blocks = Some(Blocks::of(&row.of, row.before(first)));
         }
     }
 
@@ -290,13 +257,13 @@ impl Kept<'_> {
     /// The logits of what is kept, -inf elsewhere.
     pub(super) fn logits(&self) -> Vec<f32> {
         match self.sum {
-            0 => vec![f32::NEG_INFINITY; self.row.values.len()],
-            _ => self.spread(f32::NEG_INFINITY, |id| self.row.values[id]),
+            0 => vec![f32::NEG_INFINITY; self.row.of.values.len()],
+            _ => self.spread(f32::NEG_INFINITY, |id| self.row.of.values[id]),
         }
     }
 
     fn spread(&self, absent: f32, value: impl Fn(usize) -> f32) -> Vec<f32> {
-        let vocab = self.row.values.len();
+        let vocab = self.row.of.values.len();
         match &self.tokens {
             None => (0..vocab).map(value).collect(),
             Some(tokens) => {

@@ -20,9 +20,9 @@ struct Blocks {
   Blocks(Team<THREADS>& t, Row& of) : team(t), row(of) {}
 
   // A weight in a block with this greatest value.
-  struct Weigh {
+  struct TokenWeight {
     float most, least, to_log2;
-    Weigh(const Row& row, float greatest) : most(greatest), least(0.f), to_log2(row.to_log2) {
+    TokenWeight(const Row& row, float greatest) : most(greatest), least(0.f), to_log2(row.to_log2) {
       if constexpr (FROM_PROBS) least = lang::sampling::least_prob(most);
     }
     float operator()(float x) const {
@@ -33,7 +33,7 @@ struct Blocks {
 
   // Sums weights of what `cut` has, block by block. The first pass reads the row from memory, keeps it in shared memory
   // if that holds it, and returns the greatest value of the thread.
-  float weigh(bool loads) {
+  float sum_weights(bool loads) {
     float most = NOT_ALLOWED;
     bool whole = cut.value == NO_MASS && cut.id == ALL_IDS;
 #pragma unroll 1
@@ -58,7 +58,7 @@ struct Blocks {
         }
         read(at, x);
       }
-      Weigh weight(row, of_block);
+      TokenWeight weight(row, of_block);
       float sums[4] = {};
 #pragma unroll
       for (int step = 0; step < STEPS; ++step) {
@@ -102,7 +102,7 @@ struct Blocks {
   }
   u64 sum_of(Cut of) {
     cut = of;
-    weigh(false);
+    sum_weights(false);
     return sum();
   }
 
@@ -114,7 +114,7 @@ struct Blocks {
     int at = find_block(number - before) * BLOCK_TOKENS;
     float x[STEPS][4], w[STEPS][4];
     read(at, x);
-    Weigh weight(row, row.block_most[at / BLOCK_TOKENS]);
+    TokenWeight weight(row, row.block_most[at / BLOCK_TOKENS]);
     float sums[4] = {};
     bool any = false;
 #pragma unroll

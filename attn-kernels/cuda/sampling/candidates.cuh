@@ -19,8 +19,8 @@ struct Candidates {
 
   Token drawn(int i) const { return token_of(team.s.candidates[i]); }
 
-  // Draws a token of what `from` has, `count` tokens at a time, until one is kept: by a cut, where it is known, else by a
-  // target of top-p and the least value of min-p. `total`: the sum of all masses; 0: those of `from` must be summed.
+  // Draws a token of what `from` has, `count` tokens at a time, until one is kept: by a cut, where it is known, else by
+  // a target of top-p and the least value of min-p. `total`: the sum of all masses; 0: those of `from` must be summed.
   Token draw(int count, Cut from, u64 total, u64 seed, u64 position, const Cut* cut, u64 target, float least) {
 #pragma unroll 1
     for (unsigned first = 0;; first += count) {

@@ -1,4 +1,5 @@
-// A row of tokens: each CTA of a cluster has a slice of them, in shared memory if it fits, and each warp a segment of the slice, so that sums of warps are in the order of ids. Slices and segments are whole blocks.
+// A row of tokens: each CTA of a cluster has a slice of them, in shared memory if it fits, and each warp a segment of
+// the slice, so that sums of warps are in the order of ids. Slices and segments are whole blocks.
 #pragma once
 #include "sampling/shared.cuh"
 

@@ -2,8 +2,8 @@
 // token, by a cluster of CTAs. attn-core/src/sampling is the CPU reference, with the same bits. Grid: rows *
 // CLUSTER_CTAS.
 //
-// The first read of the row finds the likeliest token and the masses of blocks. The row stays in shared memory, as far as
-// it fits; else what comes next reads parts of it again.
+// The first read of the row finds the likeliest token and the masses of blocks. The row stays in shared memory, if that
+// holds it; else what comes next reads parts of it again.
 #pragma once
 #include "sampling/candidates.cuh"
 #include "sampling/draw.cuh"
@@ -37,7 +37,7 @@ struct Sampler {
 #pragma unroll 1
     do {
       again = row.settled;
-      if (exists) most = blocks.weigh(true);
+      if (exists) most = blocks.sum_weights(true);
       unsigned greatest = team.cluster_greatest(team.greatest(key_of(most)));
       if (!again) possible = row.settle(value_of(greatest));
     } while (row.settled && !again);

@@ -17,8 +17,8 @@ constexpr int CHECKED = 4;
 constexpr int LIST = BINS;
 
 struct __align__(16) SampleShared {
-  // Sums of 64 bits in two words: shared memory adds 32 bits at a time. Else, in the first CTA, a list of likely tokens:
-  // their values, and their ids.
+  // Sums of 64 bits in two words: shared memory adds 32 bits at a time. Else, in the first CTA, a list of likely
+  // tokens: their values, and their ids.
   unsigned low[BINS], high[BINS];
   u64 merged[BIN_SHARE];
   unsigned maxima[256];

@@ -15,7 +15,7 @@ impl Row<'_> {
     /// What is kept by the definition.
     fn kept_of_sorted(&self, filters: &Filters) -> Vec<usize> {
         let mut kept = self.sorted();
-        if self.temper.is_some_and(|temper| temper.greedy) {
+        if self.of.temper.is_some_and(|temper| temper.greedy) {
             kept.truncate(1);
         }
         if filters.top_k > 0 {
