@@ -23,6 +23,13 @@ fn stock_variants() {
     check(simt::sample(&grid::serving(), "prefill", 24));
 }
 
+/// Rescaling is decided row by row there.
+#[test]
+fn fixed_splits() {
+    let cases = grid::serving().into_iter().map(|case| Case { fixed_split_size: Some(128), ..case });
+    check(simt::sample(&cases.collect::<Vec<_>>(), "prefill", 8));
+}
+
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn the_large_grids() {
