@@ -104,7 +104,7 @@ fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
     let kernels: Vec<(KernelTraits, String)> = sources.iter().map(of_source).collect();
     let mut output = Output::new(global, &COLUMNS)?;
     let (count, mut failed, mut written) = (sources.len(), 0usize, Ok(()));
-    // whoever compiles by name wants what this compiler makes
+    // a cubin of another compiler in the cache is compiled again
     let own = Compiler::find().ok().map(|compiler| CubinCache::of_compiler(&compiler));
     jit::obtain_all_from(own.as_ref().unwrap_or(CubinCache::global()), sources, None, |done| {
         bar.inc(1);

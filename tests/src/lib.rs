@@ -22,4 +22,5 @@ pub mod setup;
 pub mod simt;
 pub mod synthetic;
 pub mod tables;
+pub mod tolerance;
 pub mod verify;

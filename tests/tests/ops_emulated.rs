@@ -19,7 +19,12 @@ use attn_kernels::{
     launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams, RowsPart, ScaleLseParams, Strided},
     splice::Op,
 };
-use attn_tests::{host::words, simt::HostOp, synthetic::values};
+use attn_tests::{
+    host::words,
+    simt::HostOp,
+    synthetic::values,
+    tolerance::{self, ulp},
+};
 use half::{bf16, f16};
 
 /// A packed tensor.
@@ -92,21 +97,7 @@ impl Data {
 
 /// Fails where two results differ by more than a tolerance relative to the value.
 fn agree(what: &str, got: &Data, want: &Data, tolerance: f32) {
-    for (i, (got, want)) in got.values().into_iter().zip(want.values()).enumerate() {
-        let near = (got - want).abs() <= tolerance * want.abs().max(1.0);
-        assert!(got == want || got.is_nan() && want.is_nan() || near, "{what}: element {i} is {got}, not {want}");
-    }
-}
-
-/// The unit in the last place of values near 1.
-fn ulp(dtype: Dtype) -> f32 {
-    match dtype {
-        Dtype::F16 => 1.0 / 1024.0,
-        Dtype::Bf16 => 1.0 / 128.0,
-        Dtype::F32 => 1e-5,
-        Dtype::E4m3 => 1.0 / 8.0,
-        Dtype::E5m2 => 1.0 / 4.0,
-    }
+    tolerance::agree(what, &got.values(), &want.values(), tolerance);
 }
 
 fn tiling(heads: usize, chunks: usize) -> RowTiling {

@@ -12,7 +12,10 @@ use attn::{
     lang::{F8E4M3, F8E5M2},
     tensor::Element,
 };
-use attn_tests::synthetic::values;
+use attn_tests::{
+    synthetic::values,
+    tolerance::{self, ulp},
+};
 
 /// How an op is launched.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,27 +87,11 @@ fn agree(gpu: &Engine, what: &str, tolerance: f32, scenario: impl Fn(&Scenario) 
     let want = scenario(&Scenario::new(&Engine::cpu(), Mode::Launched));
     for mode in [Mode::Launched, Mode::Captured] {
         let got = scenario(&Scenario::new(gpu, mode));
-        assert_eq!(got.len(), want.len());
-        for (i, (got, want)) in got.iter().zip(&want).enumerate() {
-            let same =
-                got == want || got.is_nan() && want.is_nan() || (got - want).abs() <= tolerance * want.abs().max(1.0);
-            assert!(same, "{what}, {mode:?}: element {i} is {got}, on the CPU {want}");
-        }
+        tolerance::agree(&format!("{what}, {mode:?}"), &got, &want, tolerance);
     }
 }
 
 const FLOATS: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::F32];
-
-/// The unit in the last place of values near 1.
-fn ulp(dtype: Dtype) -> f32 {
-    match dtype {
-        Dtype::F16 => 1.0 / 1024.0,
-        Dtype::Bf16 => 1.0 / 128.0,
-        Dtype::F32 => 1e-5,
-        Dtype::E4m3 => 1.0 / 8.0,
-        Dtype::E5m2 => 1.0 / 4.0,
-    }
-}
 
 /// Log-sum-exps of which every fourth has no keys, and outputs that are NaN there.
 fn states(rows: usize, dim: usize, seed: u32) -> (Vec<f32>, Vec<f32>) {

@@ -56,7 +56,7 @@ struct Blocks {
           if (team.lane == 0) row.masses[block] = 0;
           continue;
         }
-        read(at, x);
+        row.read_block(at, x);
       }
       TokenWeight weight(row, of_block);
       float sums[4] = {};
@@ -113,7 +113,7 @@ struct Blocks {
     if (number < before || number - before >= slice) return;
     int at = find_block(number - before) * BLOCK_TOKENS;
     float x[STEPS][4], w[STEPS][4];
-    read(at, x);
+    row.read_block(at, x);
     TokenWeight weight(row, row.block_most[at / BLOCK_TOKENS]);
     float sums[4] = {};
     bool any = false;
@@ -165,10 +165,8 @@ struct Blocks {
   }
 
   int id_of(int at, int step, int j) const { return row.first + at + step * 128 + team.lane * 4 + j; }
-  void read(int at, float (&x)[STEPS][4]) const { row.read_block(at, x); }
 
  private:
-
   // The block of the slice up to which masses exceed `number`.
   int find_block(u64 number) const {
     int each = (row.blocks() + 31) / 32, from = team.lane * each;

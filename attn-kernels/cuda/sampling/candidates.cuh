@@ -61,7 +61,7 @@ struct Candidates {
 #pragma unroll
       for (int i = 0; i < CHECKED; ++i)
         if (passed >> i & 1) return index[i];
-      // none of the others that is not before all of these is below it
+      // masses grow with the rank: what is behind one of these does not pass either
       Cut before{NO_MASS, -1};
 #pragma unroll
       for (int i = 0; i < CHECKED; ++i) {
@@ -104,7 +104,7 @@ struct Candidates {
         if (block == block_of[i]) reaches[i] = lang::F32_INFINITY;
       }
       float x[STEPS][4];
-      blocks.read(at, x);
+      row.read_block(at, x);
 #pragma unroll
       for (int step = 0; step < STEPS; ++step) {
 #pragma unroll

@@ -90,7 +90,7 @@ struct List {
     return count;
   }
 
-  // The cut of the first `count` tokens, told by the first CTA to all. What it tells is its own.
+  // The cut of the first `count` tokens of the list, in every thread. Only the `count` of the first CTA matters.
   Cut cut_of(int count) {
     u64 packed = 0;
     if (team.rank == 0) packed = static_cast<u64>(__float_as_uint(values[count - 1])) << 32 |
