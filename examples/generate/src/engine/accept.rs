@@ -49,6 +49,7 @@ impl<M: Model> Engine<M> {
             self.failures.push((self.running[at].job.id, "the logits of a token are not finite".into()));
             return;
         }
+        self.running[at].finite = self.running[at].computed();
         if self.config.reuse_prefixes && !self.running[at].cached {
             self.running[at].cache(&self.prefix);
         }

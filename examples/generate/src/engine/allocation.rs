@@ -88,12 +88,12 @@ impl<M: Model> Engine<M> {
         self.has_preempted = true;
     }
 
-    /// Gives the pages of a choice to the prefix tree.
+    /// Gives the pages of a choice to the prefix tree, but for those that are not known to be finite.
     pub(super) fn release(&self, choice: &mut Choice) {
         if self.config.reuse_prefixes {
             choice.cache(&self.prefix);
         }
         choice.sequence = Sequence::new(&self.limits.pages);
-        choice.cached = false;
+        (choice.finite, choice.cached) = (0, false);
     }
 }

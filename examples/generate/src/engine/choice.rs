@@ -29,7 +29,10 @@ pub(super) struct Choice {
     pub(super) scheduled: usize,
     /// Guesses at the end of the text.
     pub(super) guesses: usize,
-    /// Whether the prefix tree has the prompt. It is cached once a token was drawn: its logits are finite then.
+    /// Tokens at the start whose keys and values are finite: a token was drawn that attends to them all. A value that is
+    /// not a number spreads to earlier rows of its tile, whose weight for it is zero.
+    pub(super) finite: usize,
+    /// Whether the prefix tree has the prompt.
     pub(super) cached: bool,
     /// Whether the client knows that the request has started.
     pub(super) started: bool,
@@ -49,6 +52,7 @@ impl Choice {
             dropped: 0,
             scheduled: 0,
             guesses: 0,
+            finite: 0,
             cached: false,
             started: false,
             ended: None,
@@ -68,6 +72,7 @@ impl Choice {
             dropped: 0,
             scheduled: 0,
             guesses: 0,
+            finite: self.finite,
             cached: self.cached,
             started: true,
             ended: None,
@@ -127,14 +132,14 @@ impl Choice {
         self.guesses = 0;
     }
 
-    /// Gives the written keys to the prefix tree, without those of guesses. An endless text keeps its keys for itself:
-    /// its pages are counted beforehand.
+    /// Gives the keys that are finite to the prefix tree, without those of guesses. An endless text keeps its keys for
+    /// itself: its pages are counted beforehand.
     pub(super) fn cache(&mut self, prefix: &Prefix) {
         if self.is_endless() {
             return;
         }
         let written = self.sequence.len() - self.sequence.new_tokens();
-        let text = &self.text[..written.min(self.text.len() - self.guesses)];
+        let text = &self.text[..written.min(self.finite).min(self.text.len() - self.guesses)];
         if let Err(error) = self.sequence.cache(prefix, &self.job.namespace, text) {
             // a bug; the text is right all the same
             tracing::error!(%error, request = self.job.id.0, "a prefix is not cached");

@@ -15,7 +15,8 @@ use generate::{
 
 pub(crate) const VOCAB: usize = 61;
 pub(crate) const EOS: Token = 0;
-/// A context that holds it has logits that are not finite.
+/// A context that holds it has logits that are not finite. It breaks all tokens of its chunk, as a value that is not a
+/// number breaks all rows of its tile.
 pub(crate) const NOT_FINITE: Token = 60;
 /// A step in which it is a new token fails.
 pub(crate) const FAILS: Token = 59;
@@ -166,8 +167,11 @@ impl Model for FakeModel {
             return Err(Error::Model("a test asked for it".into()));
         }
         self.copy_pages(input.step.copies());
-        for (&slot, &token) in arrays.slots.iter().zip(input.tokens) {
-            self.slots[slot as usize] = token;
+        for range in arrays.qo_indptr.windows(2).map(|ends| ends[0] as usize..ends[1] as usize) {
+            let is_broken = input.tokens[range.clone()].contains(&NOT_FINITE);
+            for (&slot, &token) in arrays.slots[range.clone()].iter().zip(&input.tokens[range]) {
+                self.slots[slot as usize] = if is_broken { NOT_FINITE } else { token };
+            }
         }
         let draw = |row: &SampleRow<'_>| {
             let request = arrays.requests[row.row] as usize;
@@ -177,6 +181,9 @@ impl Model for FakeModel {
             let context = self.context(&arrays.page_indices[pages], position, endless);
             let text = [row.prompt, row.generated].concat();
             assert_eq!(row.position, text.len());
+            if context.contains(&NOT_FINITE) && text.contains(&NOT_FINITE) {
+                return Sampled { token: Token::MAX, logprob: f32::NEG_INFINITY, top: Vec::new() };
+            }
             match endless {
                 None => assert_eq!((context.len(), &context), (position + 1, &text)),
                 Some(keys) => assert_eq!(context, visible(&text, keys)),
@@ -197,9 +204,6 @@ fn visible(text: &[Token], endless: Endless) -> Vec<Token> {
 /// The token that follows a context. Most of the time it is one that occurred, so that prompt lookup has something to
 /// find.
 fn next(context: &[Token], position: usize, params: &SamplingParams) -> Token {
-    if context.contains(&NOT_FINITE) {
-        return Token::MAX;
-    }
     let mix = |hash: u64, value: u64| (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
     let mut hash = context.iter().fold(7, |hash, &token| mix(hash, token.into()));
     if params.temperature > 0.0 {

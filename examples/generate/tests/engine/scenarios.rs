@@ -78,6 +78,22 @@ fn a_prefix_is_computed_once() {
     world.drop_engine();
 }
 
+/// Values that are not numbers spread to the tokens before them in a chunk, which other prompts may begin with.
+#[test]
+fn keys_that_no_finite_draw_has_read_are_not_cached() {
+    let mut world = World::new(FakeModel::new(limits(128, 64, 4), 64, 4), small_chunks());
+    let broken = [&prompt(3, 15)[..], &[NOT_FINITE], &prompt(4, 25)].concat();
+    let first = world.submit(Request { ignore_eos: true, ..Request::new(broken, 5) }).expect("it fits");
+    world.step();
+    world.step();
+    let id = world.told[first].id;
+    world.engine.cancel(id);
+    let second = world.submit(request(3, 41, 5)).expect("it fits");
+    world.finish();
+    assert_eq!((world.told[second].cached_tokens, &world.told[second].failed), (0, &None));
+    world.drop_engine();
+}
+
 #[test]
 fn namespaces_are_apart() {
     let mut world = World::new(FakeModel::new(limits(128, 64, 4), 64, 4), EngineConfig::default());
