@@ -1,13 +1,15 @@
 """Times sampling of attn-rs, FlashInfer and torch from the same logits, in turns, with a cold L2.
 
     python3 sampling.py --ours './attn bench --sampling' [--rounds 7] [--reps 5] [--batches 1,64,512] [--out FILE]
+        [--cases 'min-p 0.1'] [--without 'flashinfer mask,cake']
 
 A chain of a peer is all of its kernels from f32 logits to ids: softmax where it needs probabilities, then filters and
 the draw. Chains of several kernels are replayed as a CUDA graph, so that no host time counts. The output is one JSON
-line a case: medians in microseconds, and the ratio of the best peer to ours (above 1 ours is faster).
+line a case: medians in milliseconds, and the ratio of ours to the best peer (below 1 ours is faster). With --commit, the
+file begins with what `cargo xtask bench-report --add` asks for.
 """
 
-import argparse, json, shlex, subprocess
+import argparse, datetime, json, shlex, subprocess
 from statistics import median
 
 import torch
@@ -64,7 +66,9 @@ def flashinfer_chains(case):
     soft = lambda logits: s.softmax(logits, 1.0)
     chains = {}
     if case.get("top_k"):
-        chains["flashinfer"] = lambda l: s.top_k_top_p_sampling_from_probs(soft(l), case["top_k"], case["top_p"])
+        both = s.top_k_top_p_sampling_from_probs
+        chains["flashinfer joint"] = lambda l: both(soft(l), case["top_k"], case["top_p"], filter_apply_order="joint")
+        chains["flashinfer"] = lambda l: both(soft(l), case["top_k"], case["top_p"])
         chains["flashinfer mask"] = lambda l: s.top_k_top_p_sampling_from_logits(l, case["top_k"], case["top_p"])
     elif case.get("top_p"):
         chains["flashinfer"] = lambda l: s.top_p_sampling_from_probs(soft(l), case["top_p"])
@@ -114,39 +118,45 @@ def main():
     ap.add_argument("--reps", type=int, default=5)
     ap.add_argument("--batches", default="1,64,512")
     ap.add_argument("--deviation", type=float, default=1.0)
-    ap.add_argument("--without", default="")
+    ap.add_argument("--cases", default=";".join(CASES), help="names of cases, with ; between them")
+    ap.add_argument("--without", default="", help="chains to leave out, such as those whose module compiles for long")
     ap.add_argument("--out")
+    ap.add_argument("--commit")
     a = ap.parse_args()
     ours = Ours(a.ours)
     out = open(a.out, "a") if a.out else None
-    for name, case in CASES.items():
+    if out and a.commit:
+        about = {"name": "sampling", "title": "Sampling", "device": torch.cuda.get_device_name(), "commit": a.commit}
+        about |= {"date": datetime.date.today().isoformat(), "logits": "f32, 128,256 tokens"}
+        about |= {"method": f"cold L2, in turns, median of {a.rounds}"}
+        out.write(json.dumps({"about": about}) + "\n")
+    for name in a.cases.split(";"):
+        case = CASES[name]
         for rows in map(int, a.batches.split(",")):
             logits = torch.randn(rows, VOCAB, device="cuda") * a.deviation
             ours.ask({"prepare": {"rows": rows, "vocab": VOCAB, "deviation": a.deviation, **case}})
             chains, cannot = {"torch": torch_chain(case)}, {}
             for label, make in (("flashinfer", flashinfer_chains), ("cake", cake_chains)):
-                if label in a.without.split(","):
-                    continue
                 try:
                     chains.update(make(case))
                 except Exception as error:
                     cannot[label] = f"{type(error).__name__}: {str(error)[:120]}"
             runners, how = {}, {}
+            chains = {label: chain for label, chain in chains.items() if label not in a.without.split(",")}
             for label, chain in chains.items():
                 try:
                     runners[label], how[label] = captured(chain, logits)
                 except Exception as error:
                     cannot[label] = f"{type(error).__name__}: {str(error)[:120]}"
-            us = {label: [] for label in ["attn", *runners]}
+            times = {label: [] for label in ["attn", *runners]}
             for _ in range(a.rounds):
-                us["attn"].append(1e3 * ours.ask({"time": a.reps})["ms"])
+                times["attn"].append(ours.ask({"time": a.reps})["ms"])
                 for label, run in runners.items():
-                    us[label].append(1e3 * bench(run, a.reps, 1))
-            us = {label: round(median(x), 1) for label, x in us.items()}
-            best = min(x for label, x in us.items() if label != "attn") if runners else 0
-            line = json.dumps(
-                {"case": name, "rows": rows, "us": us, "best_to_ours": round(best / us["attn"], 2), "how": how, "cannot": cannot}
-            )
+                    times[label].append(bench(run, a.reps, 1))
+            ms = {label: median(x) for label, x in times.items()}
+            best = min((x for label, x in ms.items() if label != "attn"), default=None)
+            row = {"case": f"{name}, {rows} rows", "ms": ms, "how": how, "cannot": cannot}
+            line = json.dumps(row | ({"ratio": {"attn": ms["attn"] / best}} if best else {}))
             print(line, flush=True)
             if out:
                 out.write(line + "\n")
