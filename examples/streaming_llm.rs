@@ -3,7 +3,7 @@
 //!
 //! Keys are stored without rotary embedding, and rotated by their position in the *cache* when they are read (arXiv
 //! 2309.17453), so positions never exceed those of training. Pages that left the window are reused. A page that left it
-//! in part keeps its place in the page table, and a variant of this file removes its lost keys from the positions.
+//! in part keeps its place in the page table, and `cache_positions` removes its lost keys from the positions.
 //! Lengths are only in the batch, so one plan with a capacity, and one captured graph, serve all steps. Runs on the
 //! first CUDA device, else on the CPU.
 //!
@@ -24,30 +24,6 @@ const SINK: usize = PAGE;
 const WINDOW: usize = 40;
 const STEPS: usize = 150;
 const THETA: f64 = 10000.0;
-
-/// Positions in the cache, for `remap`. Between the first keys and the window, the page table may hold keys that left
-/// the window while the rest of their page is still in it. Positions are counted without them.
-#[derive(Clone, Copy, Debug, VariantParams)]
-struct CachePositions {
-    /// Keys at the start that are kept.
-    #[require(sink >= 0)]
-    sink: i32,
-    /// The window in keys.
-    #[require(window >= 1)]
-    window: i32,
-}
-
-#[attention_variant(name = "cache_positions")]
-impl AttentionVariant for CachePositions {
-    fn remap_qo_pos(&self, at: RowIndex) -> i32 {
-        at.qo_pos - (at.kv_len - self.sink - self.window).max(0)
-    }
-
-    fn remap_kv_pos(&self, at: KvIndex) -> i32 {
-        let dropped = (at.kv_len - self.sink - self.window).max(0);
-        if at.kv_pos < self.sink { at.kv_pos } else { at.kv_pos - dropped }
-    }
-}
 
 fn main() -> Fallible {
     let engine = Engine::auto()?;

@@ -71,6 +71,7 @@ stock_variants! {
     /// Remaps: the positions that the hooks of a composition see.
     mod remap {
         batchify: Batchify,
+        cache_positions: CachePositions,
         chunk_positions: ChunkPositions,
         packed_documents: PackedDocuments,
         positions: Positions,

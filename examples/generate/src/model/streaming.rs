@@ -13,7 +13,7 @@ mod rotation;
 
 pub use rotation::KeyRotation;
 
-use attn::{Variant, VariantParams, attention_variant, lang::*};
+use attn::Variant;
 use attn_cache::Sequence;
 
 use super::{Endless, config::LlamaConfig};
@@ -62,28 +62,4 @@ impl Streaming {
 /// The rotary embedding of a model, as an expression.
 pub(super) fn rope(config: &LlamaConfig) -> String {
     format!("rope(theta={}, interleaved=true)", config.rope_theta)
-}
-
-/// Positions in the cache, for `remap`: those of the kept tokens, counted from the last token of the step. Tokens
-/// between the sinks and the window may be in the page table, or not.
-#[derive(Clone, Copy, Debug, VariantParams)]
-struct CachePositions {
-    /// Tokens at the start that are kept.
-    #[require(sink >= 0)]
-    sink: i32,
-    /// The window in tokens.
-    #[require(window >= 1)]
-    window: i32,
-}
-
-#[attention_variant(name = "cache_positions")]
-impl AttentionVariant for CachePositions {
-    fn remap_qo_pos(&self, at: RowIndex) -> i32 {
-        at.qo_pos - (at.kv_len - self.sink - self.window).max(0)
-    }
-
-    fn remap_kv_pos(&self, at: KvIndex) -> i32 {
-        let dropped = (at.kv_len - self.sink - self.window).max(0);
-        if at.kv_pos < self.sink { at.kv_pos } else { at.kv_pos - dropped }
-    }
 }
