@@ -97,6 +97,50 @@ typedef struct AttnPlan AttnPlan;
 // The order of runs on a device. On the CPU a run returns when it is done, and a stream does nothing.
 typedef struct AttnStream AttnStream;
 
+// Elements in memory of the engine's device: of the host where it is the CPU. One pool for all layers is a base
+// address a layer with the stride of a page.
+typedef struct {
+  // The first element. It is not written to where the tensor is an input.
+  void *data;
+  // An `AttnDtype`.
+  uint32_t dtype;
+  // The number of dimensions.
+  uint32_t rank;
+  // The lengths of the dimensions.
+  int64_t shape[ATTN_MAX_RANK];
+  // Distances in elements between neighbours of each dimension; all zero for a tensor without gaps.
+  int64_t strides[ATTN_MAX_RANK];
+} AttnTensor;
+
+// New keys and values, and where they go. Zero it, then set `size` and what differs from zero.
+typedef struct {
+  // `sizeof(AttnAppend)`.
+  size_t size;
+  // New keys: (tokens, KV heads, head dim).
+  AttnTensor k;
+  // New values: (tokens, KV heads, value dim); zero where values are in keys.
+  AttnTensor v;
+  // The pool of keys, as `kv_layout` says.
+  AttnTensor k_pool;
+  // The pool of values; zero for a fused pool, and where values are in keys.
+  AttnTensor v_pool;
+  // `tokens` entries in memory of the device: slots `page * page_size + slot`. Nothing is written for one below 0.
+  const int64_t *slots;
+  // `tokens` entries in memory of the device: positions of the tokens in their requests, for a variant that rotates
+  // keys by them; null if none does.
+  const int32_t *positions;
+  // Entries of both.
+  size_t tokens;
+  // What readers multiply stored keys by; 0 for 1.
+  float k_scale;
+  // What readers multiply stored values by; 0 for 1.
+  float v_scale;
+  // An `AttnKvLayout`.
+  uint32_t kv_layout;
+  // 0.
+  uint32_t reserved;
+} AttnAppend;
+
 // What an attention is made of. Zero it, then set `size` and what differs from zero.
 typedef struct {
   // `sizeof(AttnSpec)`.
@@ -175,21 +219,6 @@ typedef struct {
   uint32_t reserved;
 } AttnCapacity;
 
-// Elements in memory of the engine's device: of the host where it is the CPU. One pool for all layers is a base
-// address a layer with the stride of a page.
-typedef struct {
-  // The first element. It is not written to where the tensor is an input.
-  void *data;
-  // An `AttnDtype`.
-  uint32_t dtype;
-  // The number of dimensions.
-  uint32_t rank;
-  // The lengths of the dimensions.
-  int64_t shape[ATTN_MAX_RANK];
-  // Distances in elements between neighbours of each dimension; all zero for a tensor without gaps.
-  int64_t strides[ATTN_MAX_RANK];
-} AttnTensor;
-
 // What a run reads and writes. Zero it, then set `size` and what differs from zero.
 typedef struct {
   // `sizeof(AttnRun)`.
@@ -223,6 +252,11 @@ extern "C" {
 
 // The version of the interface of the library that was loaded, to compare with `ATTN_ABI_VERSION` of the header.
 uint32_t attn_abi_version(void);
+
+// Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
+// `stores_transformed`, its variant's key and value transforms are applied. On a CUDA device it launches and returns,
+// as a run does.
+AttnStatus attn_append(const AttnStream *stream, const AttnAttention *attention, const AttnAppend *append);
 
 // Binds a variant to heads and element types.
 AttnStatus attn_attention_new(const AttnEngine *engine, const AttnSpec *spec, AttnAttention **out);

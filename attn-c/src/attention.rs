@@ -2,7 +2,9 @@
 
 use std::ffi::c_char;
 
-use attn::{Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant};
+use attn::{
+    Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant, ops::KvTransform,
+};
 
 use crate::{
     engine::AttnEngine,
@@ -70,6 +72,8 @@ unsafe impl Versioned for AttnSpec {
 #[derive(Debug)]
 pub struct AttnAttention {
     pub(crate) attention: Attention,
+    /// Where keys are stored transformed: what appends apply.
+    pub(crate) transform: Option<KvTransform>,
     pub(crate) engine: attn::Engine,
 }
 
@@ -112,7 +116,12 @@ pub unsafe extern "C" fn attn_attention_new(
             give(out, || {
                 let engine = handle(engine, "engine")?.0.clone();
                 let (variant, heads, dtypes, options) = versioned(spec)?.options()?;
-                Ok(AttnAttention { attention: engine.attention_with(&variant, heads, dtypes, options)?, engine })
+                let attention = engine.attention_with(&variant, heads, dtypes, options)?;
+                let transform = match options.stored {
+                    KvStored::Raw => None,
+                    KvStored::Transformed => Some(KvTransform::new(&engine, &variant, heads)?),
+                };
+                Ok(AttnAttention { attention, transform, engine })
             })
         }
     })

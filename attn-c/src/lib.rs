@@ -20,6 +20,7 @@
 //! static one as a whole (`--whole-archive`), since its variants register themselves.
 #![allow(clippy::missing_safety_doc)] // one contract for all: pointers are null or as the header says
 
+mod append;
 mod attention;
 mod batch;
 mod engine;
@@ -30,6 +31,7 @@ mod stream;
 mod tensor;
 mod variants;
 
+pub use append::{AttnAppend, attn_append};
 pub use attention::{AttnAttention, AttnKernel, AttnSpec, attn_attention_free, attn_attention_new};
 pub use batch::{AttnBatch, AttnBatchKind, AttnCapacity};
 pub use engine::{

@@ -19,6 +19,15 @@ pub struct AttnPlan {
     _workspace: Workspace,
 }
 
+/// The layouts, by their numbers.
+pub(crate) const LAYOUTS: [AttnKvLayout; 5] = [
+    AttnKvLayout::Nhd,
+    AttnKvLayout::Hnd,
+    AttnKvLayout::FusedNhd,
+    AttnKvLayout::FusedHnd,
+    AttnKvLayout::Latent,
+];
+
 /// What a run reads and writes. Zero it, then set `size` and what differs from zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +76,7 @@ pub unsafe extern "C" fn attn_plan_new(
         // SAFETY: the caller's pointers and arrays.
         unsafe {
             give(out, || {
-                let AttnAttention { attention, engine } = handle(attention, "attention")?;
+                let AttnAttention { attention, engine, .. } = handle(attention, "attention")?;
                 let batch = versioned(batch)?.batch()?;
                 let capacity = if capacity.is_null() { None } else { Some(versioned(capacity)?.capacity()) };
                 let mut workspace = engine.workspace();
@@ -91,7 +100,7 @@ pub unsafe extern "C" fn attn_plan_update(
         // SAFETY: the caller's pointers and arrays.
         unsafe {
             let (plan, stream) = (handle_mut(plan, "plan")?, handle(stream, "stream")?);
-            Ok(plan.plan.update(&stream.0, &versioned(batch)?.batch()?)?)
+            Ok(plan.plan.update(&stream.stream, &versioned(batch)?.batch()?)?)
         }
     })
 }
@@ -109,14 +118,7 @@ pub unsafe extern "C" fn attn_plan_run(
         // SAFETY: the caller's pointers; its tensors are its promise.
         unsafe {
             let (plan, stream, run) = (handle(plan, "plan")?, handle(stream, "stream")?, versioned(run)?);
-            let layouts = [
-                AttnKvLayout::Nhd,
-                AttnKvLayout::Hnd,
-                AttnKvLayout::FusedNhd,
-                AttnKvLayout::FusedHnd,
-                AttnKvLayout::Latent,
-            ];
-            let layout = member(run.kv_layout, &layouts, "AttnRun.kv_layout")?;
+            let layout = member(run.kv_layout, &LAYOUTS, "AttnRun.kv_layout")?;
             let (q, is_host) = (run.q.read(plan.is_host, "q")?, plan.is_host);
             let scale = |scale: f32| if scale == 0.0 { 1.0 } else { scale };
             let scales = KvScales::of(scale(run.k_scale), scale(run.v_scale));
@@ -127,7 +129,7 @@ pub unsafe extern "C" fn attn_plan_run(
                 false => Out::with_lse(o, run.lse.write(is_host, "lse")?),
             };
             let layer = run.layer.as_ref().map(|layer| &layer.attention);
-            Ok(plan.plan.run_with(&stream.0, q, kv, out, RunOptions { layer, partial: run.partial != 0 })?)
+            Ok(plan.plan.run_with(&stream.stream, q, kv, out, RunOptions { layer, partial: run.partial != 0 })?)
         }
     })
 }

@@ -8,7 +8,7 @@ use std::{
     ptr,
 };
 
-use attn::{Error, ExprError, tensor::TensorError};
+use attn::{Error, ExprError, ops::OpError, tensor::TensorError};
 
 /// How a call ended. [`attn_last_error`] has the text.
 #[repr(C)]
@@ -65,6 +65,12 @@ impl From<ExprError> for Failure {
 
 impl From<TensorError> for Failure {
     fn from(error: TensorError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<OpError> for Failure {
+    fn from(error: OpError) -> Self {
         Error::from(error).into()
     }
 }

@@ -12,13 +12,21 @@ use crate::{
 
 /// The order of runs on a device. On the CPU a run returns when it is done, and a stream does nothing.
 #[derive(Debug)]
-pub struct AttnStream(pub(crate) Stream);
+pub struct AttnStream {
+    pub(crate) stream: Stream,
+    pub(crate) is_host: bool,
+}
 
 /// A new stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_stream_new(engine: *const AttnEngine, out: *mut *mut AttnStream) -> AttnStatus {
     // SAFETY: the caller's pointers.
-    call(|| unsafe { give(out, || Ok(AttnStream(handle(engine, "engine")?.0.stream()?))) })
+    call(|| unsafe {
+        give(out, || {
+            let AttnEngine(engine) = handle(engine, "engine")?;
+            Ok(AttnStream { stream: engine.stream()?, is_host: engine.is_cpu() })
+        })
+    })
 }
 
 /// A stream that the caller made: a `CUstream` or `cudaStream_t` of the device's primary context, which outlives this
@@ -36,7 +44,7 @@ pub unsafe extern "C" fn attn_stream_from_raw(
 #[cfg(feature = "cuda")]
 unsafe fn borrowed(engine: &AttnEngine, stream: *mut c_void) -> Result<AttnStream, crate::status::Failure> {
     // SAFETY: the caller guarantees it.
-    Ok(AttnStream(unsafe { Stream::from_raw(&engine.0, stream) }?))
+    Ok(AttnStream { stream: unsafe { Stream::from_raw(&engine.0, stream) }?, is_host: false })
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -48,7 +56,7 @@ unsafe fn borrowed(_: &AttnEngine, _: *mut c_void) -> Result<AttnStream, crate::
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_stream_synchronize(stream: *const AttnStream) -> AttnStatus {
     // SAFETY: the caller's handle.
-    call(|| Ok(unsafe { handle(stream, "stream") }?.0.synchronize()?))
+    call(|| Ok(unsafe { handle(stream, "stream") }?.stream.synchronize()?))
 }
 
 /// Frees a stream. One that the caller made stays.

@@ -41,6 +41,16 @@ pub enum AttnKvLayout {
     Latent = 4,
 }
 
+impl AttnKvLayout {
+    /// The order of slots and heads within a page.
+    pub(crate) fn page_order(self) -> PageOrder {
+        match self {
+            AttnKvLayout::Hnd | AttnKvLayout::FusedHnd => PageOrder::Hnd,
+            _ => PageOrder::Nhd,
+        }
+    }
+}
+
 /// Elements in memory of the engine's device: of the host where it is the CPU. One pool for all layers is a base
 /// address a layer with the stride of a page.
 #[repr(C)]
@@ -194,9 +204,8 @@ pub(crate) unsafe fn keys_and_values<'a>(
     };
     Ok(match layout {
         AttnKvLayout::Nhd => Kv::ragged(k, v),
-        AttnKvLayout::Hnd => Kv::paged_in(k, v, PageOrder::Hnd)?,
-        AttnKvLayout::FusedNhd => Kv::paged_fused(k, PageOrder::Nhd)?,
-        AttnKvLayout::FusedHnd => Kv::paged_fused(k, PageOrder::Hnd)?,
+        AttnKvLayout::Hnd => Kv::paged_in(k, v, layout.page_order())?,
+        AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd => Kv::paged_fused(k, layout.page_order())?,
         AttnKvLayout::Latent => Kv::latent(k),
     })
 }

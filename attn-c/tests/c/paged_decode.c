@@ -37,7 +37,7 @@ static const int32_t qo_indptr[] = {0, 1, 2, 3};
 static int32_t page_indptr[] = {0, 2, 3, 6};
 static int32_t page_indices[] = {7, 2, 5, 0, 8, 3};
 static int32_t last_page_len[] = {3, 1, 4};
-static const int32_t kv_lens[] = {7, 1, 12};
+static int32_t kv_lens[] = {7, 1, 12};
 
 static float random_number(void) {
   static uint32_t state = 12345;
@@ -170,6 +170,31 @@ int main(void) {
   REQUIRE(attn_plan_update(plan, stream, &batch) == ATTN_STATUS_OK);
   REQUIRE(attn_plan_run(plan, stream, &run) == ATTN_STATUS_OK);
   REQUIRE(difference() < 1e-5);
+
+  // a token is appended to the last page of the first request, where page 2 has a slot left
+  static float new_k[1][KV_HEADS][DIM], new_v[1][KV_HEADS][DIM];
+  for (int h = 0; h < KV_HEADS; ++h)
+    for (int d = 0; d < DIM; ++d) new_k[0][h][d] = random_number(), new_v[0][h][d] = random_number();
+  int64_t slot = 2 * PAGE + 3;
+  AttnAppend append;
+  memset(&append, 0, sizeof append);
+  append.size = sizeof append;
+  append.k = tensor(new_k, 1, KV_HEADS, DIM);
+  append.v = tensor(new_v, 1, KV_HEADS, DIM);
+  append.k_pool = pool(k);
+  append.v_pool = pool(v);
+  append.slots = &slot;
+  append.tokens = 1;
+  REQUIRE(attn_append(stream, NULL, &append) == ATTN_STATUS_OK);
+  REQUIRE(memcmp(k[2][0][3], new_k, sizeof new_k) == 0 && memcmp(v[2][0][3], new_v, sizeof new_v) == 0);
+  last_page_len[0] = 4;
+  kv_lens[0] = 8;
+  REQUIRE(attn_plan_update(plan, stream, &batch) == ATTN_STATUS_OK);
+  REQUIRE(attn_plan_run(plan, stream, &run) == ATTN_STATUS_OK);
+  REQUIRE(difference() < 1e-5);
+  slot = PAGES * PAGE;
+  REFUSED(attn_append(stream, NULL, &append), ATTN_STATUS_INVALID_TENSOR, "");
+  REFUSED(attn_append(NULL, NULL, &append), ATTN_STATUS_INVALID_ARGUMENT, "the stream is null");
 
   // what fails says why, and writes nothing
   float before = o[0][0][0];
