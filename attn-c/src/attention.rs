@@ -2,9 +2,7 @@
 
 use std::ffi::c_char;
 
-use attn::{
-    Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant, ops::KvTransform,
-};
+use attn::{Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant, ops::KvTransform};
 
 use crate::{
     engine::AttnEngine,

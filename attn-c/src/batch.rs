@@ -98,9 +98,7 @@ impl AttnBatch {
         unsafe {
             let qo_indptr = array(self.qo_indptr, ends, "AttnBatch.qo_indptr")?;
             Ok(match kind {
-                AttnBatchKind::Ragged => {
-                    Batch::ragged(qo_indptr, array(self.kv_indptr, ends, "AttnBatch.kv_indptr")?)
-                }
+                AttnBatchKind::Ragged => Batch::ragged(qo_indptr, array(self.kv_indptr, ends, "AttnBatch.kv_indptr")?),
                 AttnBatchKind::Paged => {
                     let indptr = array(self.page_indptr, ends, "AttnBatch.page_indptr")?;
                     let pages = usize::try_from(indptr[requests]).unwrap_or(0);

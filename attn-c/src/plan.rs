@@ -20,13 +20,8 @@ pub struct AttnPlan {
 }
 
 /// The layouts, by their numbers.
-pub(crate) const LAYOUTS: [AttnKvLayout; 5] = [
-    AttnKvLayout::Nhd,
-    AttnKvLayout::Hnd,
-    AttnKvLayout::FusedNhd,
-    AttnKvLayout::FusedHnd,
-    AttnKvLayout::Latent,
-];
+pub(crate) const LAYOUTS: [AttnKvLayout; 5] =
+    [AttnKvLayout::Nhd, AttnKvLayout::Hnd, AttnKvLayout::FusedNhd, AttnKvLayout::FusedHnd, AttnKvLayout::Latent];
 
 /// What a run reads and writes. Zero it, then set `size` and what differs from zero.
 #[repr(C)]

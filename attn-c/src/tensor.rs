@@ -98,7 +98,8 @@ impl AttnTensor {
             let mut next = 1i64;
             for (stride, &length) in strides.iter_mut().zip(&shape).rev() {
                 *stride = next;
-                next = i64::try_from(length.max(1)).ok().and_then(|length| next.checked_mul(length)).ok_or_else(large)?;
+                next =
+                    i64::try_from(length.max(1)).ok().and_then(|length| next.checked_mul(length)).ok_or_else(large)?;
             }
         }
         let mut extent = 1usize;

@@ -16,7 +16,8 @@ fn libraries() -> PathBuf {
 /// Compiles a program and runs it.
 fn runs(compiler: &[&str], program: &str, link: &[String]) {
     let folder = tempfile::tempdir().expect("a folder");
-    let (source, binary) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(program), folder.path().join("a"));
+    let (source, binary) =
+        (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(program), folder.path().join("a"));
     let mut command = Command::new(compiler[0]);
     command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]);
     command.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
