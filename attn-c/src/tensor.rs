@@ -1,6 +1,6 @@
 //! Tensors of the caller.
 
-use std::{ffi::c_void, slice};
+use std::{ffi::c_void, ptr::NonNull, slice};
 
 use attn::{Dtype, F8E4M3, F8E5M2, Kv, PageOrder, TensorMut, TensorRef, bf16, f16, tensor::TensorError};
 
@@ -82,6 +82,22 @@ pub(crate) fn dtype(number: u32, name: &str) -> Result<Dtype, Failure> {
     member(number, &[Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2], name)
 }
 
+/// A tensor over elements in host memory: a flat slice of them is given the shape, and then the strides.
+macro_rules! over_host {
+    ($of:expr, $tensor:ident, $slice:path) => {
+        over_host!(@types $of, $tensor, $slice; F16 f16, Bf16 bf16, F32 f32, E4m3 F8E4M3, E5m2 F8E5M2)
+    };
+    (@types $of:expr, $tensor:ident, $slice:path; $($name:ident $element:ty),*) => {
+        match $of.dtype {
+            $(Dtype::$name => {
+                // a slice of none has an address as well
+                let data = if $of.extent == 0 { NonNull::dangling().as_ptr() } else { $of.data.cast::<$element>() };
+                $tensor::host($slice(data, $of.extent), &$of.shape).and_then(|of| of.with_strides(&$of.strides))
+            })*
+        }
+    };
+}
+
 impl AttnTensor {
     fn check(&self, name: &str) -> Result<Checked, Failure> {
         let (rank, dtype) = (self.rank as usize, dtype(self.dtype, &format!("{name}.dtype"))?);
@@ -131,29 +147,13 @@ impl AttnTensor {
     ///
     /// Its elements are in memory of the kind that `is_host` says, and are not written while the result lives.
     pub(crate) unsafe fn read<'a>(&self, is_host: bool, name: &str) -> Result<TensorRef<'a>, Failure> {
-        let Checked { data, dtype, shape, strides, extent } = self.check(name)?;
-        if !is_host {
-            // SAFETY: the caller guarantees it.
-            return Ok(unsafe { TensorRef::device(data as u64, dtype, &shape, &strides) }?);
+        let of = self.check(name)?;
+        if is_host {
+            // SAFETY: the caller guarantees the elements; the address is aligned.
+            return Ok(unsafe { over_host!(of, TensorRef, slice::from_raw_parts) }?);
         }
-        // a flat view of all elements is given the shape, and then the strides
-        macro_rules! host {
-            ($element:ty) => {{
-                let elements: &'a [$element] = match extent {
-                    0 => &[],
-                    // SAFETY: the caller guarantees the elements; the address is aligned.
-                    _ => unsafe { slice::from_raw_parts(data.cast::<$element>(), extent) },
-                };
-                TensorRef::host(elements, &shape).and_then(|tensor| tensor.with_strides(&strides))
-            }};
-        }
-        Ok(match dtype {
-            Dtype::F16 => host!(f16),
-            Dtype::Bf16 => host!(bf16),
-            Dtype::F32 => host!(f32),
-            Dtype::E4m3 => host!(F8E4M3),
-            Dtype::E5m2 => host!(F8E5M2),
-        }?)
+        // SAFETY: the caller guarantees it.
+        Ok(unsafe { TensorRef::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)
     }
 
     /// The tensor to write.
@@ -162,28 +162,13 @@ impl AttnTensor {
     ///
     /// As [`AttnTensor::read`], and nothing else reads or writes them while the result lives.
     pub(crate) unsafe fn write<'a>(&self, is_host: bool, name: &str) -> Result<TensorMut<'a>, Failure> {
-        let Checked { data, dtype, shape, strides, extent } = self.check(name)?;
-        if !is_host {
-            // SAFETY: the caller guarantees it.
-            return Ok(unsafe { TensorMut::device(data as u64, dtype, &shape, &strides) }?);
+        let of = self.check(name)?;
+        if is_host {
+            // SAFETY: as in `read`; nothing else has them.
+            return Ok(unsafe { over_host!(of, TensorMut, slice::from_raw_parts_mut) }?);
         }
-        macro_rules! host {
-            ($element:ty) => {{
-                let elements: &'a mut [$element] = match extent {
-                    0 => &mut [],
-                    // SAFETY: the caller guarantees the elements; the address is aligned.
-                    _ => unsafe { slice::from_raw_parts_mut(data.cast::<$element>(), extent) },
-                };
-                TensorMut::host(elements, &shape).and_then(|tensor| tensor.with_strides(&strides))
-            }};
-        }
-        Ok(match dtype {
-            Dtype::F16 => host!(f16),
-            Dtype::Bf16 => host!(bf16),
-            Dtype::F32 => host!(f32),
-            Dtype::E4m3 => host!(F8E4M3),
-            Dtype::E5m2 => host!(F8E5M2),
-        }?)
+        // SAFETY: the caller guarantees it.
+        Ok(unsafe { TensorMut::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)
     }
 }
 
@@ -198,11 +183,10 @@ pub(crate) unsafe fn keys_and_values<'a>(
     layout: AttnKvLayout,
     is_host: bool,
 ) -> Result<Kv<'a>, Failure> {
+    let has_values = matches!(layout, AttnKvLayout::Nhd | AttnKvLayout::Hnd);
     // SAFETY: the caller guarantees it.
-    let [k, v] = match layout {
-        AttnKvLayout::Nhd | AttnKvLayout::Hnd => unsafe { [k.read(is_host, "k")?, v.read(is_host, "v")?] },
-        _ => [unsafe { k.read(is_host, "k") }?; 2],
-    };
+    let [k, v] =
+        unsafe { [k.read(is_host, "k")?, if has_values { v.read(is_host, "v") } else { k.read(is_host, "k") }?] };
     Ok(match layout {
         AttnKvLayout::Nhd => Kv::ragged(k, v),
         AttnKvLayout::Hnd => Kv::paged_in(k, v, layout.page_order())?,
