@@ -8,6 +8,7 @@ mod bundle;
 mod costs;
 mod cubins;
 mod deny;
+mod install_c;
 mod mutants;
 mod nvrtc;
 mod paths;
@@ -42,6 +43,8 @@ enum Task {
     BenchReport(report::Args),
     /// Builds the book into target/book.
     Book,
+    /// Builds the C library, and installs it with its header and a file for pkg-config.
+    InstallC(install_c::Args),
     /// Writes the table of measured kernel costs from attn-kernels/costs/*.jsonl.
     Costs(costs::Args),
     /// Prints hashes of every cubin of the compile matrix, or compares them with another commit's.
@@ -73,6 +76,7 @@ fn run(cli: &Cli) -> Result<()> {
         Task::GpuBundle(args) => bundle::run(&sh, &root, args),
         Task::BenchReport(args) => report::run(&sh, &root, args),
         Task::Book => book::run(&sh, &root),
+        Task::InstallC(args) => install_c::run(&sh, &root, args),
         Task::Costs(args) => costs::run(&root, args),
         Task::Cubins(args) => cubins::run(&sh, &root, args),
         Task::Mutants(args) => mutants::run(&sh, &root, args),

@@ -1,0 +1,99 @@
+//! New keys and values, into pools of pages.
+
+use attn::{
+    KvScales,
+    ops::{Append, Array, KvMut, KvRef, SlotMapping, append_paged},
+};
+
+use crate::{
+    attention::AttnAttention,
+    input::{Versioned, array, handle, member, versioned},
+    plan::LAYOUTS,
+    status::{AttnStatus, Failure, call},
+    stream::AttnStream,
+    tensor::{AttnKvLayout, AttnTensor},
+};
+
+/// New keys and values, and where they go. Zero it, then set `size` and what differs from zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AttnAppend {
+    /// `sizeof(AttnAppend)`.
+    pub size: usize,
+    /// New keys: (tokens, KV heads, head dim).
+    pub k: AttnTensor,
+    /// New values: (tokens, KV heads, value dim); zero where values are in keys.
+    pub v: AttnTensor,
+    /// The pool of keys, as `kv_layout` says.
+    pub k_pool: AttnTensor,
+    /// The pool of values; zero for a fused pool, and where values are in keys.
+    pub v_pool: AttnTensor,
+    /// `tokens` entries in memory of the device: slots `page * page_size + slot`. Nothing is written for one below 0.
+    pub slots: *const i64,
+    /// `tokens` entries in memory of the device: positions of the tokens in their requests, for a variant that rotates
+    /// keys by them; null if none does.
+    pub positions: *const i32,
+    /// Entries of both.
+    pub tokens: usize,
+    /// What readers multiply stored keys by; 0 for 1.
+    pub k_scale: f32,
+    /// What readers multiply stored values by; 0 for 1.
+    pub v_scale: f32,
+    /// An `AttnKvLayout`.
+    pub kv_layout: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: its first field is its size, and all fields are numbers and pointers.
+unsafe impl Versioned for AttnAppend {
+    const NAME: &'static str = "AttnAppend";
+    const FIRST_SIZE: usize = size_of::<AttnAppend>();
+}
+
+impl AttnAppend {
+    unsafe fn run(&self, stream: &AttnStream, attention: Option<&AttnAttention>) -> Result<(), Failure> {
+        let (layout, is_host) = (member(self.kv_layout, &LAYOUTS, "AttnAppend.kv_layout")?, stream.is_host);
+        // SAFETY: the caller's tensors and arrays.
+        unsafe {
+            let k = self.k.read(is_host, "k")?;
+            let new = match layout {
+                AttnKvLayout::Latent => KvRef::latent(k),
+                _ => KvRef::new(k, self.v.read(is_host, "v")?),
+            };
+            let k_pool = self.k_pool.write(is_host, "k_pool")?;
+            let mut pools = match (layout, layout.page_order()) {
+                (AttnKvLayout::Latent, _) => KvMut::latent(k_pool),
+                (AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd, order) => KvMut::fused(k_pool, order)?,
+                (_, order) => KvMut::paged_in(k_pool, self.v_pool.write(is_host, "v_pool")?, order)?,
+            };
+            let slots = match is_host {
+                true => Array::host(array(self.slots, self.tokens, "AttnAppend.slots")?),
+                false => Array::device(self.slots as u64, self.tokens),
+            };
+            let positions = match (self.positions.is_null(), is_host) {
+                (true, _) => None,
+                (_, true) => Some(Array::host(array(self.positions, self.tokens, "AttnAppend.positions")?)),
+                (_, false) => Some(Array::device(self.positions as u64, self.tokens)),
+            };
+            let scale = |scale: f32| if scale == 0.0 { 1.0 } else { scale };
+            let scales = KvScales::of(scale(self.k_scale), scale(self.v_scale));
+            let append = Append { scales, ..Append::at(SlotMapping::Slots { slots, positions }) };
+            let transform = attention.and_then(|attention| attention.transform.as_ref());
+            Ok(append_paged(&stream.stream, &new, &mut pools, &append, transform)?)
+        }
+    }
+}
+
+/// Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
+/// `stores_transformed`, its variant's key and value transforms are applied. On a CUDA device it launches and returns,
+/// as a run does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_append(
+    stream: *const AttnStream,
+    attention: *const AttnAttention,
+    append: *const AttnAppend,
+) -> AttnStatus {
+    // SAFETY: the caller's pointers.
+    call(|| unsafe { versioned(append)?.run(handle(stream, "stream")?, attention.as_ref()) })
+}

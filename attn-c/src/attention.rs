@@ -1,0 +1,133 @@
+//! A variant bound to heads and element types.
+
+use std::ffi::c_char;
+
+use attn::{Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant, ops::KvTransform};
+
+use crate::{
+    engine::AttnEngine,
+    input::{Versioned, give, handle, member, text, versioned},
+    status::{AttnStatus, Failure, call, free},
+    tensor::dtype,
+    variants::parse,
+};
+
+/// Which kernel runs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttnKernel {
+    /// For each batch the one with the shortest predicted time.
+    Auto = 0,
+    /// The decode kernel.
+    Decode = 1,
+    /// The prefill kernel.
+    Prefill = 2,
+    /// Both in one launch.
+    Mixed = 3,
+}
+
+/// What an attention is made of. Zero it, then set `size` and what differs from zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AttnSpec {
+    /// `sizeof(AttnSpec)`.
+    pub size: usize,
+    /// The variant: an expression over the registered ones, such as `causal + soft_cap(cap=30)`.
+    pub variant: *const c_char,
+    /// Query heads, a multiple of `kv_heads`.
+    pub qo_heads: u32,
+    /// Heads of keys and values.
+    pub kv_heads: u32,
+    /// Elements of a query or key of one head.
+    pub head_dim: u32,
+    /// Elements of a value of one head; 0 for as many as those of a key.
+    pub value_dim: u32,
+    /// An `AttnDtype`: that of queries and outputs.
+    pub qo_dtype: u32,
+    /// An `AttnDtype`: that of keys and values.
+    pub kv_dtype: u32,
+    /// The scale of logits; 0 for 1 / sqrt(head_dim).
+    pub sm_scale: f32,
+    /// An `AttnKernel`.
+    pub kernel: u32,
+    /// Batch invariance: keys are split at multiples of this number and nowhere else; 0 for the fastest split.
+    pub fixed_split_size: u32,
+    /// Not 0 where keys and values are stored after the variant's key and value transforms.
+    pub stores_transformed: u32,
+    /// Not 0 where values are the first elements of keys, as in multi-head latent attention.
+    pub values_in_keys: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: its first field is its size, and all fields are numbers and pointers.
+unsafe impl Versioned for AttnSpec {
+    const NAME: &'static str = "AttnSpec";
+    const FIRST_SIZE: usize = 64;
+}
+
+/// A variant bound to heads, element types and an engine. It makes plans.
+#[derive(Debug)]
+pub struct AttnAttention {
+    pub(crate) attention: Attention,
+    /// Where keys are stored transformed: what appends apply.
+    pub(crate) transform: Option<KvTransform>,
+    pub(crate) engine: attn::Engine,
+}
+
+impl AttnSpec {
+    unsafe fn options(&self) -> Result<(Variant, Heads, Dtypes, AttentionOptions), Failure> {
+        // SAFETY: the caller's text.
+        let variant = parse(unsafe { text(self.variant, "AttnSpec.variant") }?)?;
+        let heads = Heads { qo: self.qo_heads, kv: self.kv_heads, head_dim: self.head_dim };
+        let qo = dtype(self.qo_dtype, "AttnSpec.qo_dtype")?;
+        let dtypes = Dtypes { qo, kv: dtype(self.kv_dtype, "AttnSpec.kv_dtype")? };
+        let kernels = [None, Some(KernelKind::Decode), Some(KernelKind::Prefill), Some(KernelKind::Mixed)];
+        let head_dim_vo = match (self.value_dim, self.values_in_keys != 0) {
+            (0, false) => HeadDimVo::default(),
+            (0, true) => HeadDimVo::SharedWithKeys(self.head_dim),
+            (dim, false) => HeadDimVo::Dim(dim),
+            (dim, true) => HeadDimVo::SharedWithKeys(dim),
+        };
+        let options = AttentionOptions {
+            sm_scale: (self.sm_scale != 0.0).then_some(self.sm_scale),
+            kernel: member(self.kernel, &kernels, "AttnSpec.kernel")?,
+            stored: if self.stores_transformed == 0 { KvStored::Raw } else { KvStored::Transformed },
+            head_dim_vo,
+            fixed_split_size: (self.fixed_split_size != 0).then_some(self.fixed_split_size),
+            ..AttentionOptions::default()
+        };
+        Ok((variant, heads, dtypes, options))
+    }
+}
+
+/// Binds a variant to heads and element types.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_attention_new(
+    engine: *const AttnEngine,
+    spec: *const AttnSpec,
+    out: *mut *mut AttnAttention,
+) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers.
+        unsafe {
+            give(out, || {
+                let engine = handle(engine, "engine")?.0.clone();
+                let (variant, heads, dtypes, options) = versioned(spec)?.options()?;
+                let attention = engine.attention_with(&variant, heads, dtypes, options)?;
+                let transform = match options.stored {
+                    KvStored::Raw => None,
+                    KvStored::Transformed => Some(KvTransform::new(&engine, &variant, heads)?),
+                };
+                Ok(AttnAttention { attention, transform, engine })
+            })
+        }
+    })
+}
+
+/// Frees an attention. Plans of it stay.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_attention_free(attention: *mut AttnAttention) {
+    // SAFETY: the caller's handle, which it frees once.
+    unsafe { free(attention) }
+}

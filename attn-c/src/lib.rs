@@ -1,0 +1,53 @@
+//! attn-rs for C and for what calls C: attention variants by name, over ragged and paged KV, planned once and run many
+//! times, on CUDA devices and on the CPU.
+//!
+//! The header is `include/attn.h`; `cargo xtask install-c --prefix DIR` builds and installs the library, the header and
+//! a `pkg-config` file. The order of calls is that of the Rust library: an engine, an attention (a variant bound to
+//! heads and element types), a plan of a batch, runs on a stream.
+//!
+//! - Handles are opaque. Each is made by a function that writes it to its last argument, and freed once by
+//!   `attn_.._free`, which takes null. What a handle was made of may be freed before it.
+//! - Every function that can fail returns an [`AttnStatus`]. The text of the last failure of the calling thread is
+//!   [`attn_last_error`]: what was asked, and what is possible. Nothing is written or launched by a call that fails,
+//!   and no panic leaves the library.
+//! - Structs begin with their size as the caller knows them. A newer library takes older structs. An older library
+//!   takes a newer struct whose further fields are zero, and refuses others. Zero a struct before you fill it.
+//! - Memory of tensors is the caller's: of the device where the engine is a CUDA device, else of the host. Runs on a
+//!   CUDA device are launches, in the order of the stream; see [`attn_plan_run`].
+//!
+//! A variant of one's own comes from a Rust library of one's own, of crate type `cdylib` or `staticlib`, which has this
+//! crate and `#[attention_variant]`s, and says `pub use attn_c::*;`. Its C programs link it in place of `attn_c`; a
+//! static one as a whole (`--whole-archive`), since its variants register themselves.
+#![allow(clippy::missing_safety_doc)] // one contract for all: pointers are null or as the header says
+
+mod append;
+mod attention;
+mod batch;
+mod engine;
+mod input;
+mod plan;
+mod status;
+mod stream;
+mod tensor;
+mod variants;
+
+pub use append::{AttnAppend, attn_append};
+pub use attention::{AttnAttention, AttnKernel, AttnSpec, attn_attention_free, attn_attention_new};
+pub use batch::{AttnBatch, AttnBatchKind, AttnCapacity};
+pub use engine::{
+    AttnEngine, attn_engine_auto, attn_engine_cpu, attn_engine_cuda, attn_engine_free, attn_engine_is_cpu,
+};
+pub use plan::{AttnPlan, AttnRun, attn_plan_free, attn_plan_new, attn_plan_run, attn_plan_update};
+pub use status::{AttnStatus, attn_last_error};
+pub use stream::{AttnStream, attn_stream_free, attn_stream_from_raw, attn_stream_new, attn_stream_synchronize};
+pub use tensor::{ATTN_MAX_RANK, AttnDtype, AttnKvLayout, AttnTensor};
+pub use variants::{attn_variant_check, attn_variant_count, attn_variant_doc, attn_variant_name};
+
+/// The version of this interface. It grows with each addition; what a version has stays in later ones.
+pub const ATTN_ABI_VERSION: u32 = 1;
+
+/// The version of the interface of the library that was loaded, to compare with `ATTN_ABI_VERSION` of the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn attn_abi_version() -> u32 {
+    ATTN_ABI_VERSION
+}

@@ -1,0 +1,137 @@
+//! Plans and runs.
+
+use attn::{KvScales, Out, Plan, PlanOptions, RunOptions, Workspace};
+
+use crate::{
+    attention::AttnAttention,
+    batch::{AttnBatch, AttnCapacity},
+    input::{Versioned, give, handle, handle_mut, member, versioned},
+    status::{AttnStatus, call, free},
+    stream::AttnStream,
+    tensor::{AttnKvLayout, AttnTensor, keys_and_values},
+};
+
+/// A planned batch, with the memory of its work list and partial states. It can run any number of times.
+#[derive(Debug)]
+pub struct AttnPlan {
+    plan: Plan,
+    is_host: bool,
+    _workspace: Workspace,
+}
+
+/// The layouts, by their numbers.
+pub(crate) const LAYOUTS: [AttnKvLayout; 5] =
+    [AttnKvLayout::Nhd, AttnKvLayout::Hnd, AttnKvLayout::FusedNhd, AttnKvLayout::FusedHnd, AttnKvLayout::Latent];
+
+/// What a run reads and writes. Zero it, then set `size` and what differs from zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AttnRun {
+    /// `sizeof(AttnRun)`.
+    pub size: usize,
+    /// Queries: (query tokens, query heads, head dim).
+    pub q: AttnTensor,
+    /// Keys: (keys, KV heads, head dim) where the batch is ragged, else a pool as `kv_layout` says.
+    pub k: AttnTensor,
+    /// Values, as the keys; zero for a fused pool, and where values are in keys.
+    pub v: AttnTensor,
+    /// The output: (query tokens, query heads, value dim).
+    pub o: AttnTensor,
+    /// If its data is not null: the log-sum-exp of each row of logits, f32 of (query tokens, query heads).
+    pub lse: AttnTensor,
+    /// The attention of another layer, with other parameters of the same variant; null for that of the plan.
+    pub layer: *const AttnAttention,
+    /// An `AttnKvLayout`.
+    pub kv_layout: u32,
+    /// Not 0 for the state of each row over these keys, to be merged with that over others: no sink, no output
+    /// transform. It needs `lse`.
+    pub partial: u32,
+    /// What stored keys are multiplied by; 0 for 1.
+    pub k_scale: f32,
+    /// What stored values are multiplied by; 0 for 1.
+    pub v_scale: f32,
+}
+
+// SAFETY: its first field is its size, and all fields are numbers and pointers.
+unsafe impl Versioned for AttnRun {
+    const NAME: &'static str = "AttnRun";
+    const FIRST_SIZE: usize = size_of::<AttnRun>();
+}
+
+/// Plans a batch. With a `capacity` the plan can be updated to other batches up to that one; without, it is null.
+/// Kernels that are not cached are compiled now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_plan_new(
+    attention: *const AttnAttention,
+    batch: *const AttnBatch,
+    capacity: *const AttnCapacity,
+    out: *mut *mut AttnPlan,
+) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers and arrays.
+        unsafe {
+            give(out, || {
+                let AttnAttention { attention, engine, .. } = handle(attention, "attention")?;
+                let batch = versioned(batch)?.batch()?;
+                let capacity = if capacity.is_null() { None } else { Some(versioned(capacity)?.capacity()) };
+                let mut workspace = engine.workspace();
+                let options = PlanOptions { capacity, ..PlanOptions::default() };
+                let plan = attention.plan_with(&batch, &mut workspace, options)?;
+                Ok(AttnPlan { plan, is_host: engine.is_cpu(), _workspace: workspace })
+            })
+        }
+    })
+}
+
+/// Updates a plan that has a capacity to another batch, in the order of the stream. Captured runs that are replayed
+/// later compute that batch. A call that fails changes nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_plan_update(
+    plan: *mut AttnPlan,
+    stream: *const AttnStream,
+    batch: *const AttnBatch,
+) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers and arrays.
+        unsafe {
+            let (plan, stream) = (handle_mut(plan, "plan")?, handle(stream, "stream")?);
+            Ok(plan.plan.update(&stream.stream, &versioned(batch)?.batch()?)?)
+        }
+    })
+}
+
+/// Runs the attention of a plan. On a CUDA device it launches and returns: it allocates nothing and waits for nothing,
+/// so that a graph can capture it. The tensors stay until the stream has executed it. On the CPU it returns when it is
+/// done.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_plan_run(
+    plan: *const AttnPlan,
+    stream: *const AttnStream,
+    run: *const AttnRun,
+) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers; its tensors are its promise.
+        unsafe {
+            let (plan, stream, run) = (handle(plan, "plan")?, handle(stream, "stream")?, versioned(run)?);
+            let layout = member(run.kv_layout, &LAYOUTS, "AttnRun.kv_layout")?;
+            let (q, is_host) = (run.q.read(plan.is_host, "q")?, plan.is_host);
+            let scale = |scale: f32| if scale == 0.0 { 1.0 } else { scale };
+            let scales = KvScales::of(scale(run.k_scale), scale(run.v_scale));
+            let kv = keys_and_values(&run.k, &run.v, layout, is_host)?.with_scales(scales);
+            let o = run.o.write(is_host, "o")?;
+            let out = match run.lse.data.is_null() {
+                true => Out::new(o),
+                false => Out::with_lse(o, run.lse.write(is_host, "lse")?),
+            };
+            let layer = run.layer.as_ref().map(|layer| &layer.attention);
+            Ok(plan.plan.run_with(&stream.stream, q, kv, out, RunOptions { layer, partial: run.partial != 0 })?)
+        }
+    })
+}
+
+/// Frees a plan. On a CUDA device this waits for its runs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_plan_free(plan: *mut AttnPlan) {
+    // SAFETY: the caller's handle, which it frees once.
+    unsafe { free(plan) }
+}

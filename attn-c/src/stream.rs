@@ -1,0 +1,67 @@
+//! The order of runs.
+
+use std::ffi::c_void;
+
+use attn::Stream;
+
+use crate::{
+    engine::AttnEngine,
+    input::{give, handle},
+    status::{AttnStatus, call, free},
+};
+
+/// The order of runs on a device. On the CPU a run returns when it is done, and a stream does nothing.
+#[derive(Debug)]
+pub struct AttnStream {
+    pub(crate) stream: Stream,
+    pub(crate) is_host: bool,
+}
+
+/// A new stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_stream_new(engine: *const AttnEngine, out: *mut *mut AttnStream) -> AttnStatus {
+    // SAFETY: the caller's pointers.
+    call(|| unsafe {
+        give(out, || {
+            let AttnEngine(engine) = handle(engine, "engine")?;
+            Ok(AttnStream { stream: engine.stream()?, is_host: engine.is_cpu() })
+        })
+    })
+}
+
+/// A stream that the caller made: a `CUstream` or `cudaStream_t` of the device's primary context, which outlives this
+/// handle. Null is the default stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_stream_from_raw(
+    engine: *const AttnEngine,
+    stream: *mut c_void,
+    out: *mut *mut AttnStream,
+) -> AttnStatus {
+    // SAFETY: the caller's pointers and stream.
+    call(|| unsafe { give(out, || borrowed(handle(engine, "engine")?, stream)) })
+}
+
+#[cfg(feature = "cuda")]
+unsafe fn borrowed(engine: &AttnEngine, stream: *mut c_void) -> Result<AttnStream, crate::status::Failure> {
+    // SAFETY: the caller guarantees it.
+    Ok(AttnStream { stream: unsafe { Stream::from_raw(&engine.0, stream) }?, is_host: false })
+}
+
+#[cfg(not(feature = "cuda"))]
+unsafe fn borrowed(_: &AttnEngine, _: *mut c_void) -> Result<AttnStream, crate::status::Failure> {
+    Err(attn::Error::NoCuda.into())
+}
+
+/// Waits for everything that was launched on the stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_stream_synchronize(stream: *const AttnStream) -> AttnStatus {
+    // SAFETY: the caller's handle.
+    call(|| Ok(unsafe { handle(stream, "stream") }?.stream.synchronize()?))
+}
+
+/// Frees a stream. One that the caller made stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_stream_free(stream: *mut AttnStream) {
+    // SAFETY: the caller's handle, which it frees once.
+    unsafe { free(stream) }
+}

@@ -1,0 +1,196 @@
+//! Tensors of the caller.
+
+use std::{ffi::c_void, ptr::NonNull, slice};
+
+use attn::{Dtype, F8E4M3, F8E5M2, Kv, PageOrder, TensorMut, TensorRef, bf16, f16, tensor::TensorError};
+
+use crate::{input::member, status::Failure};
+
+/// The greatest rank of a tensor.
+pub const ATTN_MAX_RANK: usize = 5;
+
+/// The type of the elements of a tensor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttnDtype {
+    /// IEEE half precision.
+    F16 = 0,
+    /// bfloat16.
+    Bf16 = 1,
+    /// IEEE single precision.
+    F32 = 2,
+    /// 8 bits: 4 of exponent, 3 of mantissa (OCP `e4m3fn`); of keys and values alone.
+    E4m3 = 3,
+    /// 8 bits: 5 of exponent, 2 of mantissa (OCP `e5m2`); of keys and values alone.
+    E5m2 = 4,
+}
+
+/// How keys and values lie in memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttnKvLayout {
+    /// (tokens, KV heads, head dim) each, or pools of pages in the order (pages, slots, KV heads, head dim).
+    Nhd = 0,
+    /// Pools of pages in the order (pages, KV heads, slots, head dim).
+    Hnd = 1,
+    /// One pool in `k`, with keys and then values of each page: (pages, 2, slots, KV heads, head dim).
+    FusedNhd = 2,
+    /// As above, in the order (pages, 2, KV heads, slots, head dim).
+    FusedHnd = 3,
+    /// One tensor or pool in `k`, whose first elements are the values: the cache of multi-head latent attention.
+    Latent = 4,
+}
+
+impl AttnKvLayout {
+    /// The order of slots and heads within a page.
+    pub(crate) fn page_order(self) -> PageOrder {
+        match self {
+            AttnKvLayout::Hnd | AttnKvLayout::FusedHnd => PageOrder::Hnd,
+            _ => PageOrder::Nhd,
+        }
+    }
+}
+
+/// Elements in memory of the engine's device: of the host where it is the CPU. One pool for all layers is a base
+/// address a layer with the stride of a page.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AttnTensor {
+    /// The first element. It is not written to where the tensor is an input.
+    pub data: *mut c_void,
+    /// An `AttnDtype`.
+    pub dtype: u32,
+    /// The number of dimensions.
+    pub rank: u32,
+    /// The lengths of the dimensions.
+    pub shape: [i64; ATTN_MAX_RANK],
+    /// Distances in elements between neighbours of each dimension; all zero for a tensor without gaps.
+    pub strides: [i64; ATTN_MAX_RANK],
+}
+
+/// A tensor of the caller, whose numbers are known to be sound.
+struct Checked {
+    data: *mut c_void,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    strides: Vec<i64>,
+    /// Elements from the first to the last.
+    extent: usize,
+}
+
+pub(crate) fn dtype(number: u32, name: &str) -> Result<Dtype, Failure> {
+    member(number, &[Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2], name)
+}
+
+/// A tensor over elements in host memory: a flat slice of them is given the shape, and then the strides.
+macro_rules! over_host {
+    ($of:expr, $tensor:ident, $slice:path) => {
+        over_host!(@types $of, $tensor, $slice; F16 f16, Bf16 bf16, F32 f32, E4m3 F8E4M3, E5m2 F8E5M2)
+    };
+    (@types $of:expr, $tensor:ident, $slice:path; $($name:ident $element:ty),*) => {
+        match $of.dtype {
+            $(Dtype::$name => {
+                // a slice of none has an address as well
+                let data = if $of.extent == 0 { NonNull::dangling().as_ptr() } else { $of.data.cast::<$element>() };
+                $tensor::host($slice(data, $of.extent), &$of.shape).and_then(|of| of.with_strides(&$of.strides))
+            })*
+        }
+    };
+}
+
+impl AttnTensor {
+    fn check(&self, name: &str) -> Result<Checked, Failure> {
+        let (rank, dtype) = (self.rank as usize, dtype(self.dtype, &format!("{name}.dtype"))?);
+        if !(1..=ATTN_MAX_RANK).contains(&rank) {
+            return Err(Failure::argument(format!("{name}.rank is {rank}, and ranks are 1 to {ATTN_MAX_RANK}")));
+        }
+        let length = |&length: &i64| {
+            usize::try_from(length).map_err(|_| Failure::argument(format!("{name}.shape has a length of {length}")))
+        };
+        let shape = self.shape[..rank].iter().map(length).collect::<Result<Vec<usize>, _>>()?;
+        let large = || Failure::from(TensorError::TooLarge { shape: shape.clone() });
+        let mut strides = self.strides[..rank].to_vec();
+        if strides.iter().all(|&stride| stride == 0) {
+            let mut next = 1i64;
+            for (stride, &length) in strides.iter_mut().zip(&shape).rev() {
+                *stride = next;
+                next =
+                    i64::try_from(length.max(1)).ok().and_then(|length| next.checked_mul(length)).ok_or_else(large)?;
+            }
+        }
+        let mut extent = 1usize;
+        for (&stride, &length) in strides.iter().zip(&shape) {
+            let negative = || Failure::argument(format!("{name}.strides has {stride}, and strides are not negative"));
+            let stride = usize::try_from(stride).map_err(|_| negative())?;
+            let last = length.saturating_sub(1).checked_mul(stride).ok_or_else(large)?;
+            extent = extent.checked_add(last).ok_or_else(large)?;
+        }
+        if shape.contains(&0) {
+            extent = 0;
+        }
+        if extent.checked_mul(dtype.size()).is_none_or(|bytes| bytes > isize::MAX as usize) {
+            return Err(large());
+        }
+        if self.data.is_null() && extent > 0 {
+            return Err(Failure::argument(format!("{name}.data is null")));
+        }
+        if !(self.data as usize).is_multiple_of(dtype.size()) {
+            let size = dtype.size();
+            return Err(Failure::argument(format!("{name}.data is no multiple of {size}, the size of a {dtype}")));
+        }
+        Ok(Checked { data: self.data, dtype, shape, strides, extent })
+    }
+
+    /// The tensor to read.
+    ///
+    /// # Safety
+    ///
+    /// Its elements are in memory of the kind that `is_host` says, and are not written while the result lives.
+    pub(crate) unsafe fn read<'a>(&self, is_host: bool, name: &str) -> Result<TensorRef<'a>, Failure> {
+        let of = self.check(name)?;
+        if is_host {
+            // SAFETY: the caller guarantees the elements; the address is aligned.
+            return Ok(unsafe { over_host!(of, TensorRef, slice::from_raw_parts) }?);
+        }
+        // SAFETY: the caller guarantees it.
+        Ok(unsafe { TensorRef::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)
+    }
+
+    /// The tensor to write.
+    ///
+    /// # Safety
+    ///
+    /// As [`AttnTensor::read`], and nothing else reads or writes them while the result lives.
+    pub(crate) unsafe fn write<'a>(&self, is_host: bool, name: &str) -> Result<TensorMut<'a>, Failure> {
+        let of = self.check(name)?;
+        if is_host {
+            // SAFETY: as in `read`; nothing else has them.
+            return Ok(unsafe { over_host!(of, TensorMut, slice::from_raw_parts_mut) }?);
+        }
+        // SAFETY: the caller guarantees it.
+        Ok(unsafe { TensorMut::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)
+    }
+}
+
+/// Keys and values in a layout.
+///
+/// # Safety
+///
+/// As [`AttnTensor::read`], for both tensors.
+pub(crate) unsafe fn keys_and_values<'a>(
+    k: &AttnTensor,
+    v: &AttnTensor,
+    layout: AttnKvLayout,
+    is_host: bool,
+) -> Result<Kv<'a>, Failure> {
+    let has_values = matches!(layout, AttnKvLayout::Nhd | AttnKvLayout::Hnd);
+    // SAFETY: the caller guarantees it.
+    let [k, v] =
+        unsafe { [k.read(is_host, "k")?, if has_values { v.read(is_host, "v") } else { k.read(is_host, "k") }?] };
+    Ok(match layout {
+        AttnKvLayout::Nhd => Kv::ragged(k, v),
+        AttnKvLayout::Hnd => Kv::paged_in(k, v, layout.page_order())?,
+        AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd => Kv::paged_fused(k, layout.page_order())?,
+        AttnKvLayout::Latent => Kv::latent(k),
+    })
+}
