@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::test::UNOPTIMISED;
+use crate::paths::UNOPTIMISED;
 
 const ARCHS: [&str; 2] = ["sm_80", "sm_90a"];
 
@@ -19,8 +19,8 @@ const BUILD_AS_TESTS: [&str; 8] =
 /// Checks that a plain `cargo build` embeds kernels, that `attn list` shows them, that they are used without a
 /// compiler, and that a crate with its own variants embeds those.
 pub(crate) fn run(sh: &Shell, target: &Path) -> Result<()> {
-    // The variable makes build scripts run again, so this has a folder of its own. Continuous integration builds nothing
-    // for tests after this, and there it is the folder of the tests, whose crates serve.
+    // The variable makes build scripts run again, so this has a folder of its own. Continuous integration builds no
+    // test after this: there it is the folder of the tests, whose crates serve.
     let (dir, build) = match std::env::var_os("CI") {
         Some(_) => (target.to_owned(), &BUILD_AS_TESTS[..]),
         None => (target.join("aot"), &BUILD[..]),

@@ -6,10 +6,11 @@ use anyhow::{Result, bail};
 use attn_needs::Need;
 use xshell::{Shell, cmd};
 
-use crate::{aot, browser, mutants, nvrtc, paths::target_dir, plan_instructions, skips};
-
-/// Settings of cargo for what is compiled and hardly run.
-pub(crate) const UNOPTIMISED: &str = ".cargo/unoptimised.toml";
+use crate::{
+    aot, browser, mutants, nvrtc,
+    paths::{UNOPTIMISED, target_dir},
+    plan_instructions, skips,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -1,9 +1,9 @@
 //! Every stock variant compiles in every kernel, and spills no more than `spill_budget.txt` allows.
 //!
 //! A test run compiles every variant in every kernel, for one architecture of each backend: prefill for sm_80 and
-//! sm_90a, decode for sm_90a, kernels on CUDA cores for sm_75. The others have the same text, and a run compiles a sample
-//! for them, which holds every hook. The tests that compile every variant for all are ignored: `cargo xtask test --all`
-//! runs them.
+//! sm_90a, decode for sm_90a, kernels on CUDA cores for sm_75. The others have the same text, and a run compiles a
+//! sample for them, which holds every hook. The tests that compile every variant for all are ignored: `cargo xtask test
+//! --all` runs them.
 //!
 //! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.
 
