@@ -7,6 +7,7 @@ use attn_kernels::{
 };
 use attn_needs::{Need, needed};
 use attn_tests::{corner_cases, host, language_stress, tables};
+use rayon::prelude::*;
 
 /// Calls every hook, so that none of them is compiled away.
 const KERNEL: &str = "
@@ -20,23 +21,34 @@ extern \"C\" __global__ void all_hooks(Variant v, float* x, const LogitIndex* at
 }
 ";
 
+const ARCHS: [&str; 3] = ["sm_90a", "sm_80", "sm_120"];
+
+/// Hooks have one text for all architectures, so each variant is compiled for one, the next for the next.
 #[test]
 fn every_stock_variant_and_every_test_variant_compiles_as_cuda() {
+    compile(|at| vec![ARCHS[at % ARCHS.len()]]);
+}
+
+#[test]
+#[ignore = "minutes: `cargo xtask test --all`"]
+fn every_variant_compiles_for_every_generation() {
+    compile(|_| ARCHS.to_vec());
+}
+
+/// Compiles the n-th variant for architectures.
+fn compile(archs: impl Fn(usize) -> Vec<&'static str>) {
     let Some(compiler) = needed(Need::Nvrtc, Compiler::find()) else { return };
-    for desc in attn_variants::variants()
-        .iter()
-        .chain(language_stress::variants())
-        .chain(corner_cases::variants())
-        .chain(tables::variants())
-    {
+    let own = [language_stress::variants(), corner_cases::variants(), tables::variants()];
+    let all = [attn_variants::variants()].into_iter().chain(own).flatten();
+    let all: Vec<_> =
+        all.enumerate().flat_map(|(at, desc)| archs(at).into_iter().map(move |arch| (desc, arch))).collect();
+    let lang = host::lang();
+    all.into_par_iter().for_each(|(desc, arch)| {
         let text = parts_source(&[desc]).expect("one part");
-        let lang = host::lang();
         let source = format!("{lang}\n{text}\n#line 1 \"harness\"\n{}\n{KERNEL}", host::HARNESS);
-        for arch in ["sm_80", "sm_90a", "sm_120"] {
-            let arch: Arch = arch.parse().expect("an architecture");
-            if let Err(error) = compiler.compile(desc.name, &source, arch) {
-                panic!("{}, {arch}: {error}\n{text}", desc.name);
-            }
+        let arch: Arch = arch.parse().expect("an architecture");
+        if let Err(error) = compiler.compile(desc.name, &source, arch) {
+            panic!("{}, {arch}: {error}\n{text}", desc.name);
         }
-    }
+    });
 }

@@ -6,16 +6,28 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
+use crate::paths::UNOPTIMISED;
+
 const ARCHS: [&str; 2] = ["sm_80", "sm_90a"];
+
+/// The build of a user.
+const BUILD: [&str; 6] = ["-p", "attn-cli", "-p", "downstream-app", "--config", UNOPTIMISED];
+/// The same programs with the features of the tests; `--test` adds those that tests alone ask for.
+const BUILD_AS_TESTS: [&str; 8] =
+    ["--workspace", "--no-default-features", "--bin", "attn", "--bin", "downstream-app", "--test", "fp8"];
 
 /// Checks that a plain `cargo build` embeds kernels, that `attn list` shows them, that they are used without a
 /// compiler, and that a crate with its own variants embeds those.
 pub(crate) fn run(sh: &Shell, target: &Path) -> Result<()> {
-    // a separate folder: the variable makes build scripts run again
-    let dir = target.join("aot");
+    // The variable makes build scripts run again, so this has a folder of its own. Continuous integration builds no
+    // test after this: there it is the folder of the tests, whose crates serve.
+    let (dir, build) = match std::env::var_os("CI") {
+        Some(_) => (target.to_owned(), &BUILD_AS_TESTS[..]),
+        None => (target.join("aot"), &BUILD[..]),
+    };
     let _dir = sh.push_env("CARGO_TARGET_DIR", &dir);
     let _exprs = sh.push_env("ATTN_AOT_EXPRS", "causal");
-    cmd!(sh, "cargo build -q -p attn-cli -p downstream-app").env("ATTN_CUDA_ARCHS", "80;90a").run()?;
+    cmd!(sh, "cargo build -q {build...}").env("ATTN_CUDA_ARCHS", "80;90a").run()?;
 
     let attn = dir.join("debug/attn");
     let listed = records(&cmd!(sh, "{attn} list --embedded --json").quiet().read()?)?;

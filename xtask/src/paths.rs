@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+/// Settings of cargo, in the root folder, for what is compiled and hardly run.
+pub(crate) const UNOPTIMISED: &str = ".cargo/unoptimised.toml";
+
 /// The workspace's root folder.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -79,13 +79,13 @@ fn valgrind(sh: &Shell) -> Option<String> {
 
 /// The instructions of every case.
 fn count(sh: &Shell, root: &Path) -> Result<BTreeMap<String, u64>> {
-    cmd!(sh, "cargo build --release --quiet -p attn-benches --example plan_once").quiet().run()?;
-    let program = target_dir(root)?.join("release/examples/plan_once");
+    cmd!(sh, "cargo build --release --quiet -p attn-benches --bin plan_once").quiet().run()?;
+    let program = target_dir(root)?.join("release/plan_once");
     let names = cmd!(sh, "{program}").quiet().read()?;
     let _tunables = sh.push_env("GLIBC_TUNABLES", NO_REP);
     let mut counts = BTreeMap::new();
     for name in names.lines() {
-        // `measured_plan` is a function of the example
+        // `measured_plan` is a function of the program
         let tool = ["--tool=callgrind", "--toggle-collect=*measured_plan*", "--callgrind-out-file=/dev/null"];
         let output = cmd!(sh, "valgrind {tool...} {program} {name}").quiet().read_stderr()?;
         counts.insert(name.to_owned(), collected(&output).with_context(|| format!("{name}: {output}"))?);

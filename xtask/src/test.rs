@@ -6,7 +6,11 @@ use anyhow::{Result, bail};
 use attn_needs::Need;
 use xshell::{Shell, cmd};
 
-use crate::{aot, browser, mutants, nvrtc, paths::target_dir, plan_instructions, skips};
+use crate::{
+    aot, browser, mutants, nvrtc,
+    paths::{UNOPTIMISED, target_dir},
+    plan_instructions, skips,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -50,13 +54,14 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         eprintln!("xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`");
         &["test", "--lib", "--bins", "--tests"]
     };
-    // without `inventory`, variants are registered by tables and calls alone
-    let bare = ["-p", "attn-core", "-p", "attn-variants", "--no-default-features"];
-    let doc = ["--workspace", "--doc"];
+    // Without `inventory`, variants are registered by tables and calls alone.
+    let bare = ["-p", "attn-core", "-p", "attn-variants", "--no-default-features", "--config", UNOPTIMISED];
+    // Without the names `default`, host and target have more crates in common; members ask for what tests need.
+    let all = ["--workspace", "--no-default-features"];
     let steps: [(&str, Vec<&str>); 3] = [
-        ("doctests", [&["test"], &doc[..]].concat()),
+        ("doctests", [&["test", "--doc"], &all[..]].concat()),
         ("tests without inventory", [runner, &bare].concat()),
-        ("tests", [runner, &["--workspace"]].concat()),
+        ("tests", [runner, &all].concat()),
     ];
     let mut failed = Vec::new();
     for (name, words) in &steps {

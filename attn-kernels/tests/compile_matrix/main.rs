@@ -1,8 +1,9 @@
 //! Every stock variant compiles in every kernel, and spills no more than `spill_budget.txt` allows.
 //!
-//! A test run compiles every variant for one architecture of each prefill backend, and every hook for all others; on
-//! CUDA cores every variant from sm_75 to sm_120, without the architectures in between that are alike. The tests that
-//! compile every variant for all others are ignored: `cargo xtask test --all` runs them.
+//! A test run compiles every variant in every kernel, for one architecture of each backend: prefill for sm_80 and
+//! sm_90a, decode for sm_90a, kernels on CUDA cores for sm_75. The others have the same text, and a run compiles a
+//! sample for them, which holds every hook. The tests that compile every variant for all are ignored: `cargo xtask test
+//! --all` runs them.
 //!
 //! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.
 
@@ -77,13 +78,13 @@ fn a_sample_of_widths_compiles_within_its_budget() {
 
 #[test]
 fn every_stock_variant_has_a_planner_kernel() {
-    compile_planners(&ARCHS);
+    compile_planners(&ARCHS[1..]);
 }
 
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn every_stock_variant_has_a_planner_kernel_for_further_architectures() {
-    compile_planners(&FURTHER_ARCHS);
+    compile_planners(&[&ARCHS[..1], &FURTHER_ARCHS].concat());
 }
 
 fn compile_planners(archs: &[&str]) {

@@ -16,12 +16,19 @@ use attn_kernels::{
     splice::KernelSource,
 };
 
-/// The architectures on which every test run compiles every variant: each prefill backend has one.
+/// The architectures of the prefill backends. A test run compiles every variant in the prefill kernels of both, and in
+/// the decode kernel, which has one template, for the second.
 pub(crate) const ARCHS: [&str; 2] = ["sm_80", "sm_90a"];
 
 /// The other architectures. Templates differ there by instructions and shared memory and hooks do not, so a test run
-/// compiles the hooks and the compositions for them; `cargo xtask test --all` compiles every variant.
+/// compiles a hook or a composition for one of them; `cargo xtask test --all` compiles every variant for each.
 pub(crate) const FURTHER_ARCHS: [&str; 4] = ["sm_86", "sm_89", "sm_100a", "sm_120"];
+
+/// The architecture on which a test run compiles every variant for CUDA cores: it has no other kernels.
+const CUDA_CORES_ARCH: &str = "sm_75";
+
+/// The other architectures of kernels on CUDA cores, which have the same text.
+const CUDA_CORES_FURTHER: [&str; 6] = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"];
 
 /// Compositions of real models; those with the most registers.
 pub(crate) const COMPOSITIONS: [&str; 3] =
@@ -134,20 +141,26 @@ pub(crate) fn registered(registry: &Registry) -> Vec<String> {
     registry.iter().map(of).collect()
 }
 
+/// Every variant of a kind on architectures, at head_dim 128, bf16, paged.
+fn every_variant<'a>(exprs: &'a [String], kind: KernelKind, archs: &'a [&'static str]) -> impl Iterator<Item = Point> {
+    archs.iter().flat_map(move |arch| exprs.iter().map(move |expr| Point::new(expr, kind, arch)))
+}
+
+/// The hooks, then the compositions.
+fn hooks_and_compositions() -> impl Iterator<Item = &'static str> {
+    HOOKS.into_iter().chain(COMPOSITIONS)
+}
+
 /// Every variant on [`ARCHS`] at head_dim 128, bf16, paged; the rest of the grid for a few variants.
 /// A decode tile has 8 rows for groups up to 8, else 16.
 pub(crate) fn points(registry: &Registry) -> Vec<Point> {
     let mut points = Vec::new();
-    for kind in [Prefill, Decode] {
-        for arch in ARCHS {
-            points.extend(registered(registry).iter().map(|expr| Point::new(expr, kind, arch)));
-        }
-        for arch in FURTHER_ARCHS {
-            points.extend(COMPOSITIONS.iter().map(|expr| Point::new(expr, kind, arch)));
-        }
-        for arch in ["sm_80", "sm_89", "sm_100a", "sm_120"] {
-            points.extend(HOOKS.iter().map(|expr| Point::new(expr, kind, arch)));
-        }
+    let exprs = registered(registry);
+    for (kind, archs, shift) in [(Prefill, &ARCHS[..], 0), (Decode, &ARCHS[1..], 1)] {
+        points.extend(every_variant(&exprs, kind, archs));
+        let in_turn = FURTHER_ARCHS.into_iter().cycle().skip(shift);
+        points.extend(hooks_and_compositions().zip(in_turn).map(|(expr, arch)| Point::new(expr, kind, arch)));
+        points.extend(HOOKS.iter().map(|expr| Point::new(expr, kind, "sm_80")));
         for expr in HOOKS {
             points.push(Point { dtypes: Dtypes::f16(), paged: false, ..Point::new(expr, kind, "sm_90a") });
             points.extend([64, 256].map(|head_dim| Point { head_dim, ..Point::new(expr, kind, "sm_90a") }));
@@ -173,12 +186,17 @@ pub(crate) fn points(registry: &Registry) -> Vec<Point> {
     points
 }
 
-/// Every variant on [`FURTHER_ARCHS`], and on CUDA cores on those that a test run leaves out.
+/// Every variant where a test run compiles a few.
 pub(crate) fn further(registry: &Registry) -> Vec<Point> {
     let exprs = registered(registry);
-    let of = |(kind, arch)| exprs.iter().map(move |expr| Point::new(expr, kind, arch));
-    let points = [Prefill, Decode].into_iter().flat_map(|kind| FURTHER_ARCHS.map(|arch| (kind, arch))).flat_map(of);
-    points.chain(all_on_cuda_cores(registry, &["sm_86", "sm_89", "sm_100a"])).collect()
+    let mut points = Vec::new();
+    for (kind, archs) in [(Prefill, &[][..]), (Decode, &ARCHS[..1])] {
+        points.extend(every_variant(&exprs, kind, archs));
+        points.extend(every_variant(&exprs, kind, &FURTHER_ARCHS));
+        points.extend(hooks_and_compositions().flat_map(|expr| FURTHER_ARCHS.map(|arch| Point::new(expr, kind, arch))));
+    }
+    points.extend(all_on_cuda_cores(registry, &CUDA_CORES_FURTHER));
+    points
 }
 
 /// Mixed kernels hold prefill and decode, each in a namespace of its own, with and without cascade rows.
@@ -235,16 +253,17 @@ fn all_on_cuda_cores(registry: &Registry, archs: &[&'static str]) -> Vec<Point> 
     [Prefill, Decode].into_iter().flat_map(|kind| archs.iter().map(move |arch| (kind, arch))).flat_map(of).collect()
 }
 
-/// Kernels on CUDA cores: every variant over f32 on some architectures, the oldest and the newest among them; some
-/// variants on the others, and over other types, head dims and numbers of rows.
+/// Kernels on CUDA cores: every variant over f32 on one architecture; a code path each on the others; all code
+/// paths over other types, head dims and numbers of rows.
 pub(crate) fn cuda_cores(registry: &Registry) -> Vec<Point> {
     let point = on_cuda_cores;
     let f32 = |expr: &str, kind, arch| Point { dtypes: Dtypes::f32(), ..point(expr, kind, arch) };
     let e4m3 = Dtypes::bf16().with_kv(Dtype::E4m3);
-    let mut points = all_on_cuda_cores(registry, &["sm_75", "sm_80", "sm_90a", "sm_120"]);
-    for kind in [Prefill, Decode] {
+    let mut points = all_on_cuda_cores(registry, &[CUDA_CORES_ARCH]);
+    for (kind, shift) in [(Prefill, 0), (Decode, 1)] {
+        let in_turn = CUDA_CORES_FURTHER.into_iter().cycle().skip(shift);
+        points.extend(SPREAD.into_iter().zip(in_turn).map(|(expr, arch)| f32(expr, kind, arch)));
         for expr in SPREAD {
-            points.extend(["sm_86", "sm_89", "sm_100a"].map(|arch| f32(expr, kind, arch)));
             points.extend(["sm_75", "sm_90a"].map(|arch| Point { dtypes: e4m3, ..point(expr, kind, arch) }));
             points.push(Point { paged: false, dtypes: Dtypes::f16(), ..point(expr, kind, "sm_75") });
             points.extend([2, 4, 8].map(|group| Point { group, ..point(expr, kind, "sm_90a") }));
