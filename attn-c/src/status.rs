@@ -8,7 +8,7 @@ use std::{
     ptr,
 };
 
-use attn::{Error, ExprError, ops::OpError, tensor::TensorError};
+use attn::{Error, ExprError, cuda::CudaError, ops::OpError, tensor::TensorError};
 
 /// How a call ended. [`attn_last_error`] has the text.
 #[repr(C)]
@@ -86,15 +86,12 @@ fn status_of(error: &Error) -> AttnStatus {
         Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => AttnStatus::Unsupported,
         Error::Backend { .. } => AttnStatus::InvalidArgument,
         Error::NoCuda => AttnStatus::NoDevice,
-        #[cfg(feature = "cuda")]
         Error::Cuda(error) => status_of_cuda(error),
         _ => AttnStatus::Internal,
     }
 }
 
-#[cfg(feature = "cuda")]
-fn status_of_cuda(error: &attn::cuda::CudaError) -> AttnStatus {
-    use attn::cuda::CudaError;
+fn status_of_cuda(error: &CudaError) -> AttnStatus {
     match error {
         CudaError::NoDriver { .. } | CudaError::NoDevice { .. } | CudaError::TooOld { .. } => AttnStatus::NoDevice,
         _ => AttnStatus::Cuda,

@@ -37,19 +37,15 @@ pub unsafe extern "C" fn attn_stream_from_raw(
     stream: *mut c_void,
     out: *mut *mut AttnStream,
 ) -> AttnStatus {
-    // SAFETY: the caller's pointers and stream.
-    call(|| unsafe { give(out, || borrowed(handle(engine, "engine")?, stream)) })
-}
-
-#[cfg(feature = "cuda")]
-unsafe fn borrowed(engine: &AttnEngine, stream: *mut c_void) -> Result<AttnStream, crate::status::Failure> {
-    // SAFETY: the caller guarantees it.
-    Ok(AttnStream { stream: unsafe { Stream::from_raw(&engine.0, stream) }?, is_host: false })
-}
-
-#[cfg(not(feature = "cuda"))]
-unsafe fn borrowed(_: &AttnEngine, _: *mut c_void) -> Result<AttnStream, crate::status::Failure> {
-    Err(attn::Error::NoCuda.into())
+    call(|| {
+        // SAFETY: the caller's pointers and stream.
+        unsafe {
+            give(out, || {
+                let stream = Stream::from_raw(&handle(engine, "engine")?.0, stream)?;
+                Ok(AttnStream { stream, is_host: false })
+            })
+        }
+    })
 }
 
 /// Waits for everything that was launched on the stream.
