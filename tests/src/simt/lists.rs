@@ -7,7 +7,8 @@ use attn_variants::{BlockSparse, block_sparse::Bsr};
 const QO_LENS: [u32; 4] = [70, 0, 3, 45];
 const KV_LENS: [u32; 4] = [600, 9, 37, 300];
 
-/// Lists of pages, of each KV head its own or of all, and blocks of a matrix whose rows of blocks end within a tile.
+/// Lists of pages, of each KV head its own or of all, and blocks of a matrix, of which a row of blocks ends
+/// within a tile.
 #[must_use]
 pub fn key_lists(kernel: &str) -> Vec<Case> {
     let case = |variant: String, dtype: &str, head_dim, page_size: u32| Case {
@@ -29,7 +30,8 @@ pub fn key_lists(kernel: &str) -> Vec<Case> {
     vec![
         pages("causal + ", 16, ListsOf::Own, case(String::new(), "bf16", 64, 0)),
         pages("rope + ", 5, ListsOf::Shared, case(String::new(), "f16", 128, 16)),
-        case(format!("causal + alibi + {}", matrix(20, 8)), "bf16", 64, 5),
+        // 160 PackGQA rows of each KV head share a list
+        Case { qo_heads: 16, ..case(format!("causal + alibi + {}", matrix(20, 8)), "bf16", 64, 5) },
     ]
 }
 
