@@ -35,16 +35,23 @@ pub(super) struct Tree<'a> {
     nvrtc: PathBuf,
 }
 
-/// Copies what git knows of the working tree, with its times: what is built for it need not be built again.
+/// Copies what git knows of the working tree, at first with its times: what is built for it need not be built again.
 pub(super) fn tree<'a>(sh: &Shell, root: &'a Path) -> Result<Tree<'a>> {
     let target = target_dir(root)?;
     let nvrtc = nvrtc::ensure(sh, &target)?;
     let (folder, build) = (target.join("mutants/tree"), target.join("mutants/build"));
-    fs::create_dir_all(&folder)?;
     let files = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().read()?;
     let files: Vec<&str> = files.lines().filter(|file| root.join(file).is_file()).collect();
-    for files in files.chunks(500) {
-        cmd!(sh, "cp --preserve=all --parents {files...} {folder}").quiet().run()?;
+    if folder.exists() {
+        // what is changed there is built again, also where a mutant was left
+        for file in files {
+            update(&root.join(file), &folder.join(file))?;
+        }
+    } else {
+        fs::create_dir_all(&folder)?;
+        for files in files.chunks(500) {
+            cmd!(sh, "cp --preserve=all --parents {files...} {folder}").quiet().run()?;
+        }
     }
     if !build.join("debug").exists() {
         fs::create_dir_all(&build)?;
@@ -52,6 +59,16 @@ pub(super) fn tree<'a>(sh: &Shell, root: &'a Path) -> Result<Tree<'a>> {
         cmd!(sh, "cp --archive {built} {build}").quiet().run()?;
     }
     Ok(Tree { root, folder, build, nvrtc })
+}
+
+/// Copies a file whose copy differs, with a new time.
+fn update(from: &Path, to: &Path) -> Result<()> {
+    let content = fs::read(from)?;
+    if fs::read(to).is_ok_and(|copy| copy == content) {
+        return Ok(());
+    }
+    fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
+    Ok(fs::write(to, content)?)
 }
 
 impl Tree<'_> {
@@ -63,8 +80,7 @@ impl Tree<'_> {
         let (source, copy) = (self.root.join(file), self.folder.join(file));
         fs::write(&copy, fs::read_to_string(&source)?.replace(old, new))?;
         let killer = suites.iter().find_map(|suite| self.fails(sh, name, suite).transpose()).transpose();
-        // a new time: it is built again
-        fs::write(&copy, fs::read(&source)?)?;
+        update(&source, &copy)?;
         killer
     }
 
