@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use super::{KERNELS, Killer, Mutant, failed_test};
+use super::list::{KERNELS, Killer, Mutant, failed_test};
 use crate::paths::target_dir;
 
 /// Tests of attention kernels.
@@ -73,28 +73,24 @@ impl Programs {
         let patch = self.folder.join("mutant.json");
         fs::write(&patch, serde_json::json!({"old": mutant.old, "new": mutant.new}).to_string())?;
         for test in asked(&mutant.file) {
-            if let Some(failure) = failure(&self.folder.join(test), root, &patch)? {
-                return Ok(Some(Killer { program: test.to_owned(), test: failure.test }));
+            let killer = failure(&self.folder, test, root, &patch)?;
+            if killer.is_some() {
+                return Ok(killer);
             }
         }
         Ok(None)
     }
 }
 
-/// How a program failed: the test, unless the process ended otherwise.
-struct Failure {
-    test: Option<String>,
-}
-
 /// Runs a program until a test fails.
-fn failure(program: &Path, root: &Path, patch: &Path) -> Result<Option<Failure>> {
-    let mut child = Command::new(program)
+fn failure(folder: &Path, program: &str, root: &Path, patch: &Path) -> Result<Option<Killer>> {
+    let mut child = Command::new(folder.join(program))
         .env("ATTN_TEST_KERNEL_PATCH", patch)
         .current_dir(root.join("tests"))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .with_context(|| program.display().to_string())?;
+        .with_context(|| program.to_owned())?;
     let lines = BufReader::new(child.stdout.take().context("stdout is piped")?).lines();
     let test = lines.map_while(Result::ok).find_map(|line| failed_test(&line).map(str::to_owned));
     if test.is_some() {
@@ -102,7 +98,7 @@ fn failure(program: &Path, root: &Path, patch: &Path) -> Result<Option<Failure>>
         child.kill()?;
     }
     let status = child.wait()?;
-    Ok((!status.success()).then_some(Failure { test }))
+    Ok((!status.success()).then(|| Killer { program: program.to_owned(), test }))
 }
 
 /// The tests that run kernels with this file, the likeliest to fail first.

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use xshell::{Shell, cmd};
 
-use super::{Killer, LISTS, Mutant};
+use super::list::{Killer, LISTS, Mutant};
 use crate::report::between;
 
 /// One object a line: the name of a mutant, what caught it (null: nothing did), and the commit.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_book_has_the_results() {
-        let mutants = super::super::read(&root()).expect("sound");
+        let mutants = crate::mutants::list::read(&root()).expect("sound");
         let (path, text) = super::page(&root(), &mutants).expect("every mutant has a result");
         let written = std::fs::read_to_string(path).expect("the page");
         assert_eq!(written, text, "run `cargo xtask mutants --write`");

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use xshell::{Shell, cmd};
 
-use super::{Killer, Mutant, failed_test};
+use super::list::{Killer, Mutant, failed_test};
 use crate::{nvrtc, paths::target_dir};
 
 /// Arguments of `cargo test` for a file of a folder, in the order in which they are tried.
