@@ -44,21 +44,18 @@ pub(super) fn keep(sh: &Shell, root: &Path, mutant: &Mutant, killer: Option<&Kil
     Ok(fs::write(root.join(FILE), lines.concat())?)
 }
 
-/// Writes the tables of the book.
+/// Writes the table of the book.
 pub(super) fn write(root: &Path, mutants: &[Mutant]) -> Result<()> {
     let (path, text) = page(root, mutants)?;
     Ok(fs::write(path, text)?)
 }
 
-/// The page with the tables of today's results.
+/// The page with the table of today's results for the mutants of the first list.
 fn page(root: &Path, mutants: &[Mutant]) -> Result<(PathBuf, String)> {
     let (path, results) = (root.join(PAGE), load(root)?);
-    let mut text = fs::read_to_string(&path).context(PAGE)?;
-    for (list, mark) in LISTS.into_iter().zip(["stranger", "kernels"]) {
-        let mutants: Vec<_> = mutants.iter().filter(|mutant| mutant.list == list).collect();
-        text = between(&text, mark, &|| table(&mutants, &results))?;
-    }
-    Ok((path, text))
+    let text = fs::read_to_string(&path).context(PAGE)?;
+    let mutants: Vec<_> = mutants.iter().filter(|mutant| mutant.list == LISTS[0]).collect();
+    Ok((path, between(&text, "mutants", &|| table(&mutants, &results))?))
 }
 
 fn table(mutants: &[&Mutant], results: &BTreeMap<String, Value>) -> Result<String> {
@@ -88,7 +85,7 @@ mod tests {
     #[test]
     fn the_book_has_the_results() {
         let mutants = crate::mutants::list::read(&root()).expect("sound");
-        let (path, text) = super::page(&root(), &mutants).expect("every mutant has a result");
+        let (path, text) = super::page(&root(), &mutants).expect("every mutant of the table has a result");
         let written = std::fs::read_to_string(path).expect("the page");
         assert_eq!(written, text, "run `cargo xtask mutants --write`");
     }
