@@ -340,7 +340,7 @@ impl AttentionVariant for RowMethods {
 /// The variants of this module.
 #[must_use]
 pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
-    use subset::{Arrays, Divisions, Ranks, Windowed};
+    use subset::{Arrays, Between, Divisions, Ranks, Windowed};
     attn::variants![
         I32Slice,
         Casts,
@@ -348,6 +348,7 @@ pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
         Control,
         RowMethods,
         Arrays,
+        Between,
         Divisions,
         own_types::OwnTypes,
         signed_64::Signed64,

@@ -23,6 +23,13 @@ fn stock_variants() {
     check(simt::sample(&grid::serving(), "decode", 24));
 }
 
+/// Rows have more partial states than a merge loads at once.
+#[test]
+fn fixed_splits() {
+    let cases = grid::serving().into_iter().map(|case| Case { fixed_split_size: Some(64), ..case });
+    check(simt::sample(&cases.collect::<Vec<_>>(), "decode", 96));
+}
+
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn the_large_grids() {

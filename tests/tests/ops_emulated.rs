@@ -220,6 +220,77 @@ fn appends_and_gathers() {
     }
 }
 
+/// Requests and positions of tokens: in every page of a request, in its first page and slot, and some that no slot
+/// belongs to, either padding or past what there is.
+const POSITIONS: [(i32, i32); TOKENS] = [
+    (0, 0),
+    (0, 4),
+    (0, 5),
+    (0, 14),
+    (0, 15), // one page too many
+    (1, 0),  // a request without pages
+    (2, 4),
+    (2, 5),
+    (2, -1),
+    (-1, 3),
+    (3, 9),
+    (3, 10), // past the end of the table
+    (4, 0),  // no such request
+    (3, i32::MAX),
+];
+
+#[test]
+fn appends_by_position() {
+    let (dtype, dim) = (Dtype::F16, 16);
+    let folder = tempfile::tempdir().expect("a folder");
+    let op = Op::Append { from: dtype, to: dtype };
+    let appends = HostOp::compile(op, "RowsParams", folder.path());
+    let [k, v] = [1, 2].map(|seed| Data::of(dtype, &values(TOKENS * HEADS * dim, seed)));
+    let pool = || Data::poisoned(dtype, PAGES * PAGE_SIZE * HEADS * dim);
+    // pages of each request: in rows of any length, and in rows of three
+    let (indptr, pages, padded) = ([0, 3, 3, 4, 6], [8, 2, 5, 0, 7, 3], [8, 2, 5, -1, -1, 9, 0, -1, 9, 7, 3, -1]);
+    let counts: Vec<i32> = indptr.windows(2).map(|ends| ends[1] - ends[0]).collect();
+    let slot = |(request, position): (i32, i32)| {
+        let page = position / PAGE_SIZE as i32;
+        let known = request >= 0 && position >= 0 && counts.get(request as usize).is_some_and(|&count| page < count);
+        let first = || indptr[request as usize] + page;
+        if known { i64::from(pages[first() as usize] * PAGE_SIZE as i32 + position % PAGE_SIZE as i32) } else { -1 }
+    };
+    let slots = POSITIONS.map(slot);
+    let mut want = [pool(), pool()];
+    let (packed, paged) = ([PACKED[0], PACKED[1], dim], [POOL[0], POOL[1], POOL[2], dim]);
+    {
+        let new = KvRef::new(k.tensor(&packed), v.tensor(&packed));
+        let [k_pool, v_pool] = &mut want;
+        let mut pools = KvMut::new(k_pool.tensor_mut(&paged), v_pool.tensor_mut(&paged));
+        let slots = SlotMapping::Slots { slots: Array::host(&slots), positions: None };
+        append::append(&new, &mut pools, &Append::at(slots), None).expect("sound");
+    }
+    let (requests, positions) = (POSITIONS.map(|(request, _)| request), POSITIONS.map(|(_, position)| position));
+    for csr in [true, false] {
+        let got = [pool(), pool()];
+        let mut status = 0u32;
+        let (params, narrow) = rows([&k, &v], [&got[0], &got[1]], dim, [(1.0, 0); 2]);
+        let params = RowsParams {
+            requests: requests.as_ptr() as u64,
+            positions: positions.as_ptr() as u64,
+            page_indptr: if csr { indptr.as_ptr() as u64 } else { 0 },
+            pages: if csr { pages.as_ptr() as u64 } else { padded.as_ptr() as u64 },
+            entries: if csr { pages.len() } else { padded.len() } as i64,
+            max_pages: 3,
+            num_requests: 4,
+            status: &raw mut status as u64,
+            ..params
+        };
+        let ctas = (TOKENS * HEADS).div_ceil(params.part[0].share.rows as usize) as u32;
+        // SAFETY: the arrays have the extents of the parameters.
+        unsafe { appends.run(op.kernels()[narrow], &params, None, [ctas, 2], 0) };
+        // padding is not counted
+        assert_eq!(status, 6, "compressed: {csr}");
+        got.iter().zip(&want).for_each(|(got, want)| agree(&format!("compressed: {csr}"), got, want, 0.0));
+    }
+}
+
 #[test]
 fn appends_through_transforms() {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");

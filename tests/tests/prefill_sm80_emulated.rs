@@ -23,6 +23,11 @@ fn stock_variants() {
     check(simt::sample(&grid::serving(), "prefill", 24));
 }
 
+#[test]
+fn key_lists() {
+    check(simt::key_lists("prefill"));
+}
+
 /// Rescaling is decided row by row there.
 #[test]
 fn fixed_splits() {

@@ -4,7 +4,7 @@ extern crate attn_core as attn;
 
 use attn::{dtype::Dtype, sampling::Source};
 use attn_tests::{
-    sampling::{SamplingCase, grid},
+    sampling::{SamplingCase, grid, normals},
     simt::HostSampler,
 };
 use facade::Engine;
@@ -40,6 +40,22 @@ fn check(cases: &[SamplingCase], dtype: Dtype) {
 fn f32_rows_of_every_length() {
     let cases: Vec<_> =
         [1, 2, 31, 111, 512, 1000, 5003].into_iter().flat_map(|vocab| grid(Dtype::F32, 3, vocab)).collect();
+    check(&cases, Dtype::F32);
+}
+
+/// Rows so flat, and filters that keep so few tokens, that all candidates of a first round are often rejected.
+#[test]
+fn draws_of_several_rounds() {
+    let (rows, vocab) = (40, 3000);
+    let flat = |name| {
+        let values = normals(rows * vocab, 5, 0.2);
+        SamplingCase { values, ..SamplingCase::new(name, Dtype::F32, rows, vocab) }.of_ids_alone()
+    };
+    let cases = [
+        SamplingCase { top_p: vec![0.01, 0.03, 0.06, 0.1], ..flat("small top-p") },
+        SamplingCase { min_p: vec![0.7, 0.75, 0.8, 0.9], ..flat("large min-p") },
+        SamplingCase { top_p: vec![0.05, 0.3], min_p: vec![0.3, 0.75], ..flat("both") },
+    ];
     check(&cases, Dtype::F32);
 }
 

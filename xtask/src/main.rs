@@ -49,7 +49,7 @@ enum Task {
     Costs(costs::Args),
     /// Prints hashes of every cubin of the compile matrix, or compares them with another commit's.
     Cubins(cubins::Args),
-    /// Runs the tests of emulated kernels with mistakes in the kernels, each of which has to make a test fail.
+    /// Runs the tests of CI with mistakes in kernels and in Rust, each of which has to make a test fail.
     Mutants(mutants::Args),
     /// Checks licences and sources of dependencies, and with --advisories what is known about their faults.
     Deny(deny::Args),

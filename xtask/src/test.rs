@@ -90,10 +90,10 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
             failed.push("kernels embedded ahead of time");
         }
         if args.all {
-            eprintln!("xtask: mutants of kernels");
+            eprintln!("xtask: mutants");
             if let Err(error) = mutants::run(sh, root, &mutants::Args::default()) {
                 eprintln!("xtask: {error:#}");
-                failed.push("mutants of kernels");
+                failed.push("mutants");
             }
         }
         eprintln!("xtask: instructions of planning");

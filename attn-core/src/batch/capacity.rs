@@ -281,6 +281,25 @@ mod tests {
         assert!(error.contains("ragged") && error.contains("in pages of 4"), "{error}");
     }
 
+    /// Pages are the most where each request has one key in its last page.
+    #[test]
+    fn bounds_hold_for_requests_of_any_length() {
+        for (requests, page_size) in [1u32, 3, 16, 64, 200].into_iter().flat_map(|n| [1u32, 5, 16].map(|p| (n, p))) {
+            for len in [0, 1, page_size, page_size + 1, 3 * page_size + 1, 700] {
+                let lens: Vec<u32> = (0..requests).map(|request| if request % 7 == 6 { 0 } else { len }).collect();
+                let used = |of: u32| lens.iter().map(|len| u64::from(len.div_ceil(of))).sum::<u64>();
+                let keys = lens.iter().sum();
+                let capacity = BatchCapacity::decode(requests, keys).in_pages(page_size, 1 << 20);
+                let (entries, blocks) = (capacity.page_entries(), capacity.blocks(4, 4, None, page_size));
+                let name = format!("{requests} requests of {len} keys in pages of {page_size}");
+                assert!(entries >= used(page_size) && blocks >= used(page_size), "{name}: {entries} {blocks}");
+                // no more than one page or block a request beside the keys that fill some
+                let most = u64::from(keys / page_size) + u64::from(requests);
+                assert!(entries <= most && blocks <= most, "{name}: {entries} {blocks}");
+            }
+        }
+    }
+
     #[test]
     fn pages_are_within_the_pool_and_the_table() {
         let lens = [33, 1, 16, 0];

@@ -3,7 +3,7 @@ mod decode;
 mod search;
 mod stream_k;
 
-use super::{cut_tiles::TileCutter, visible::VisibleBlockFinder, *};
+use super::{cut_tiles::TileCutter, tile::TileRows, visible::VisibleBlockFinder, *};
 use crate::{
     Variant,
     batch::{Batch, Layout, PageTableBuf, indptr},
@@ -97,6 +97,32 @@ fn rules() -> impl Strategy<Value = PlanRule> {
             schedule,
         },
     )
+}
+
+proptest! {
+    /// Rows of a tile share a key list, so they are of one run of queries; a run may end within a tile.
+    #[test]
+    fn tiles_of_key_lists_have_rows_of_one_run(
+        (qo, kv) in requests(), group in 1u32..9, run in 1u64..40, tile_rows in 1u32..80,
+    ) {
+        let (layout, rule) = (layout(&qo, &kv), ListRule::from(PlanRule { tile_rows, ..RULE }));
+        let mut scratch = PlanScratch::default();
+        let PlanScratch { units, first_unit_of, tiles, .. } = &mut scratch;
+        TileCutter { layout: &layout, rule: &rule, group, units, first_unit_of, tiles }.cut_rows(Some(run))?;
+        let mut next = (0, 0);
+        for TileRows { request, first_row, rows, .. } in tiles.iter().map(|tile| tile.rows) {
+            if request != next.0 {
+                next = (request, 0);
+            }
+            prop_assert_eq!((request, first_row), next);
+            prop_assert!((1..=tile_rows).contains(&rows));
+            let run_of = |row: u32| u64::from(row / group) / run;
+            prop_assert_eq!(run_of(first_row), run_of(first_row + rows - 1));
+            next.1 += rows;
+        }
+        let rows: u32 = tiles.iter().map(|tile| tile.rows.rows).sum();
+        prop_assert_eq!(rows, qo.iter().sum::<u32>() * group);
+    }
 }
 
 proptest! {

@@ -129,6 +129,33 @@ impl AttentionVariant for Divisions {
     }
 }
 
+/// A mask of one interval a row, as models write it with strict comparisons, and guards of several conditions.
+#[derive(Clone, Debug, VariantParams)]
+pub struct Between {
+    /// Any value.
+    pub width: i32,
+    /// Any value.
+    pub first: i32,
+    /// Part of guards.
+    pub wide: bool,
+}
+
+#[attention_variant]
+impl AttentionVariant for Between {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        match at.qo_head {
+            0 | 3 if self.wide || at.kv_pos > at.qo_pos => logit - (self.width as f32 - at.kv_pos as f32),
+            1..=2 if at.kv_pos < self.first || self.wide && at.qo_pos > 9 => logit / (self.first as f32 * 2.0),
+            _ => logit,
+        }
+    }
+
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        let width = self.width.clamp(1, 60);
+        at.kv_pos > at.qo_pos - width && at.qo_pos >= at.kv_pos
+    }
+}
+
 /// Generic over constants.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Windowed<const N: i32, const SIGN: bool> {

@@ -239,8 +239,9 @@ impl Eval<'_> {
                     if let Pat::Ident(p) = pat {
                         self.scopes.last_mut().expect("a scope").insert(p.ident.to_string(), vec![subject]);
                     }
-                    let open = guard.map_or(Ok(V::Bool(true)), |g| self.value(g, V::Bool(true)))? == V::Bool(true);
-                    if open && matches(pat, subject) {
+                    if matches(pat, subject)
+                        && guard.map_or(Ok(V::Bool(true)), |g| self.value(g, V::Bool(true)))? == V::Bool(true)
+                    {
                         return self.run(&arm.body, want);
                     }
                 }

@@ -267,11 +267,12 @@ impl Gen<'_> {
         match self.rng.random_range(0..12) {
             0 => format!("(if {} {{ {} }} else {{ {} }})", self.expr(Bool, d), self.expr(ty, d), self.expr(ty, d)),
             1 => {
-                let ((a, b), guard) = (self.pick(&[("-3", "4"), ("0", "9"), ("i32::MIN", "-1")]), self.expr(Bool, d));
+                let (a, b) = self.pick(&[("-3", "4"), ("0", "9"), ("i32::MIN", "-1")]);
+                let [guard, other] = [0; 2].map(|_| self.expr(Bool, d));
                 let values = [0; 4].map(|_| self.expr(ty, d));
                 let [w, x, y, z] = values;
                 format!(
-                    "(match {} {{ {a}..={b} => {w}, 31 | 65536 => {x}, _ if {guard} => {y}, _ => {z} }})",
+                    "(match {} {{ {a}..={b} => {w}, 31 | 65536 if {guard} => {x}, _ if {other} => {y}, _ => {z} }})",
                     self.expr(I32, d)
                 )
             }

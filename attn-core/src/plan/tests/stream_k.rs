@@ -48,39 +48,57 @@ proptest! {
     /// The planner kernel counts instead of walking over the tiles.
     #[test]
     fn items_slots_and_merges_follow_from_counting((qo, kv) in requests(), rule in rules()) {
-        let layout = layout(&qo, &kv);
-        let rule = PlanRule { schedule: Schedule::StreamK, ..rule };
-        let list = build(&layout, 2, &rule).expect("small");
-        let tiles = build(&layout, 2, &PlanRule { workers: 1, ..rule }).expect("small").items;
-        let blocks: Vec<_> = tiles.iter().map(|item| u64::from((item.kv_end as u32).div_ceil(rule.kv_align))).collect();
-        let mut ends = Vec::new();
-        tile_ends(&mut ends, rule.cost, blocks.iter().map(|&blocks| (1, blocks as u32))).expect("small");
-        let stream_k = StreamK::new(&ends, &rule, tiles.len() as u64, blocks.iter().copied().max().unwrap_or(0));
-        prop_assert_eq!(list.workers.len() as u64, stream_k.workers() + 1);
-        let cuts: Vec<Cut> = (0..=stream_k.workers()).map(|worker| stream_k.cut(worker)).collect();
-        let (mut inside, mut cut_tiles) = (0, 0);
-        for worker in 0..cuts.len() {
-            let cut = cuts[worker];
-            let is_new = cut.block > 0 && cut != cuts[worker - 1];
-            if is_new {
-                inside += 1;
-                let before = cuts[worker - 1];
-                cut_tiles += usize::from(before.tile != cut.tile || before.block == 0);
-            }
-            prop_assert_eq!(list.workers[worker] as usize, cut.tile as usize + inside, "worker {}", worker);
-            if is_new {
-                let item = list.items[list.workers[worker] as usize];
-                prop_assert_eq!(item.partial as usize, (inside + cut_tiles - 1) * rule.tile_rows as usize);
-                prop_assert_eq!(item.merge as usize, cut_tiles - 1);
-                let tile = tiles[cut.tile as usize];
-                prop_assert_eq!((item.request, item.first_row), (tile.request, tile.first_row));
-                prop_assert_eq!(item.kv_begin as u32, cut.block * rule.kv_align);
-            }
-        }
-        prop_assert_eq!(list.merges.len(), cut_tiles);
-        prop_assert_eq!(list.partial_rows, (inside + cut_tiles) as u32 * rule.tile_rows);
-        prop_assert_eq!(list.items.len(), tiles.len() + inside);
+        follow_from_counting(&layout(&qo, &kv), rule)?;
     }
+
+    /// There are as many workers as requests: several may fall on the same block of a long request.
+    #[test]
+    fn so_they_do_for_a_long_request_among_many_short_ones(
+        short in proptest::collection::vec(0u32..200, 1..60), long in 500u32..9000, at in 0usize..60, rule in rules(),
+    ) {
+        let mut kv = short;
+        kv.insert(at.min(kv.len()), long);
+        let layout = layout(&vec![1; kv.len()], &kv);
+        follow_from_counting(&layout, rule)?;
+        let list = build(&layout, 2, &PlanRule { schedule: Schedule::StreamK, ..rule }).expect("small");
+        prop_assert_eq!(list.check(&layout), Ok(()));
+    }
+}
+
+/// Asserts that the workers' cuts alone give the items, partial states and merges of a list.
+fn follow_from_counting(layout: &Layout, rule: PlanRule) -> Result<(), TestCaseError> {
+    let rule = PlanRule { schedule: Schedule::StreamK, ..rule };
+    let list = build(layout, 2, &rule).expect("small");
+    let tiles = build(layout, 2, &PlanRule { workers: 1, ..rule }).expect("small").items;
+    let blocks: Vec<_> = tiles.iter().map(|item| u64::from((item.kv_end as u32).div_ceil(rule.kv_align))).collect();
+    let mut ends = Vec::new();
+    tile_ends(&mut ends, rule.cost, blocks.iter().map(|&blocks| (1, blocks as u32))).expect("small");
+    let stream_k = StreamK::new(&ends, &rule, tiles.len() as u64, blocks.iter().copied().max().unwrap_or(0));
+    prop_assert_eq!(list.workers.len() as u64, stream_k.workers() + 1);
+    let cuts: Vec<Cut> = (0..=stream_k.workers()).map(|worker| stream_k.cut(worker)).collect();
+    let (mut inside, mut cut_tiles) = (0, 0);
+    for worker in 0..cuts.len() {
+        let cut = cuts[worker];
+        let is_new = cut.block > 0 && cut != cuts[worker - 1];
+        if is_new {
+            inside += 1;
+            let before = cuts[worker - 1];
+            cut_tiles += usize::from(before.tile != cut.tile || before.block == 0);
+        }
+        prop_assert_eq!(list.workers[worker] as usize, cut.tile as usize + inside, "worker {}", worker);
+        if is_new {
+            let item = list.items[list.workers[worker] as usize];
+            prop_assert_eq!(item.partial as usize, (inside + cut_tiles - 1) * rule.tile_rows as usize);
+            prop_assert_eq!(item.merge as usize, cut_tiles - 1);
+            let tile = tiles[cut.tile as usize];
+            prop_assert_eq!((item.request, item.first_row), (tile.request, tile.first_row));
+            prop_assert_eq!(item.kv_begin as u32, cut.block * rule.kv_align);
+        }
+    }
+    prop_assert_eq!(list.merges.len(), cut_tiles);
+    prop_assert_eq!(list.partial_rows, (inside + cut_tiles) as u32 * rule.tile_rows);
+    prop_assert_eq!(list.items.len(), tiles.len() + inside);
+    Ok(())
 }
 
 /// Keys of the items of each worker, for requests of one query.

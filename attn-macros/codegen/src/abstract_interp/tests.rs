@@ -103,6 +103,11 @@ fn bounds(body: &str) -> String {
 #[test]
 fn masks_of_one_interval_per_row_have_bounds() {
     assert_eq!(bounds("k <= q"), "up_to(at.qo_pos)");
+    assert_eq!(bounds("k < q"), "up_to(i64(at.qo_pos) - 1)");
+    assert_eq!(bounds("k > q"), "from(i64(at.qo_pos) + 1)");
+    assert_eq!(bounds("k >= q"), "from(at.qo_pos)");
+    assert_eq!(bounds("self.w > k"), "up_to(i64(w_) - 1)");
+    assert_eq!(bounds("!(k <= self.w)"), "from(i64(w_) + 1)");
     assert_eq!(bounds("q - k < self.w"), "mirrored(up_to(i64(w_) - 1), at.qo_pos)");
     assert_eq!(bounds("k / self.c == q / self.c && k <= q"), {
         "meet(dividends(only(div(at.qo_pos, c_)), c_), up_to(at.qo_pos))"

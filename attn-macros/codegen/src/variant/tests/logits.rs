@@ -17,13 +17,21 @@ fn logit_and_key_distance_stay_unscaled_until_multiplied() {
     assert_eq!(text, "  return logit * float(sub(at.kv_pos, n_));");
 }
 
-/// The bias of a transform with this body.
-fn bias(body: &TokenStream) -> String {
+/// A variant whose transform has this body.
+fn of_transform(body: &TokenStream) -> Variant {
     let item =
         quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
-    let variant =
-        read(&TokenStream::new(), &syn::parse2(item).expect("an impl")).unwrap_or_else(|_| panic!("accepted"));
-    variant.bias.lines().skip(2).map(str::trim).filter(|line| *line != "}").collect::<Vec<_>>().join(" ")
+    read(&TokenStream::new(), &syn::parse2(item).expect("an impl")).unwrap_or_else(|_| panic!("accepted"))
+}
+
+/// The body of a derived function.
+fn one_line(text: &str) -> String {
+    text.lines().skip(2).map(str::trim).filter(|line| *line != "}").collect::<Vec<_>>().join(" ")
+}
+
+/// The bias of a transform with this body.
+fn bias(body: &TokenStream) -> String {
+    one_line(&of_transform(body).bias)
 }
 
 #[test]
@@ -46,13 +54,30 @@ fn additive_transform_has_a_logits_bias() {
     }
 }
 
+/// The slope of a transform with this body.
+fn slope(body: &TokenStream) -> String {
+    one_line(&of_transform(body).slope)
+}
+
+#[test]
+fn affine_bias_has_a_logits_slope() {
+    assert_eq!(slope(&quote!(logit + (at.kv_pos - at.qo_pos) as f32)), "return 1.0f;");
+    assert_eq!(slope(&quote!(logit + (at.qo_pos - at.kv_pos) as f32)), "return (-1.0f);");
+    assert_eq!(slope(&quote!(logit - self.a * (at.qo_pos - at.kv_pos) as f32)), "return -(float(a_) * (-1.0f));");
+    let two = quote!(logit + (at.kv_token as f32 * self.a - at.kv_pos as f32 / self.b));
+    assert_eq!(slope(&two), "return (float(a_) + (-(1.0f / float(b_))));");
+    for more in [
+        quote!(logit + (at.kv_pos * at.kv_pos) as f32),
+        quote!(logit + (at.kv_pos / 2) as f32),
+        quote!(logit + self.table[at.kv_pos]),
+    ] {
+        assert_eq!(slope(&more), "", "{more}");
+    }
+}
+
 /// The bound of a transform with this body.
 fn bound(body: &TokenStream) -> String {
-    let item =
-        quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
-    let variant =
-        read(&TokenStream::new(), &syn::parse2(item).expect("an impl")).unwrap_or_else(|_| panic!("accepted"));
-    variant.bound.lines().skip(2).map(str::trim).filter(|line| *line != "}").collect::<Vec<_>>().join(" ")
+    one_line(&of_transform(body).bound)
 }
 
 #[test]

@@ -20,6 +20,16 @@ fn parentheses_follow_the_precedence_of_cpp() {
     assert_eq!(transform(&quote!(-(-logit))), "  return -(-float(logit));");
     assert_eq!(mask(&quote!(at.kv_pos & 3 == 1 || self.a && self.b)), "  return (at.kv_pos & 3) == 1 || (a_ && b_);");
     assert_eq!(mask(&quote!((at.kv_pos == 1) == self.flag)), "  return (at.kv_pos == 1) == flag_;");
+    assert_eq!(transform(&quote!(logit - (self.a - self.b))), "  return float(logit) - (a_ - b_);");
+    assert_eq!(transform(&quote!(logit / (self.a * self.b))), "  return logit / (a_ * b_);");
+    let guards = quote!(match at.kv_pos {
+        1 if self.a || self.b => true,
+        2 | 3 if self.c => false,
+        _ => self.a,
+    });
+    let text = mask(&guards);
+    assert!(text.contains("if (at.kv_pos == 1 && (a_ || b_))"), "{text}");
+    assert!(text.contains("if ((at.kv_pos == 2 || at.kv_pos == 3) && c_)"), "{text}");
 }
 
 #[test]
