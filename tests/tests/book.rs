@@ -134,7 +134,8 @@ fn pages_with_rust_blocks_are_doctests() {
 /// Paths of this repository that pages name in code style exist.
 #[test]
 fn files_that_pages_name_exist() {
-    const FOLDERS: [&str; 10] = [
+    const FOLDERS: [&str; 11] = [
+        "attn-c/",
         "attn-cache/",
         "attn-core/",
         "attn-kernels/",

@@ -29,8 +29,8 @@ pub(super) struct Choice {
     pub(super) scheduled: usize,
     /// Guesses at the end of the text.
     pub(super) guesses: usize,
-    /// Tokens at the start whose keys and values are finite: a token was drawn that attends to them all. A value that is
-    /// not a number spreads to earlier rows of its tile, whose weight for it is zero.
+    /// Tokens at the start whose keys and values are finite: a token was drawn that attends to them all. A value that
+    /// is not a number spreads to earlier rows of its tile, whose weight for it is zero.
     pub(super) finite: usize,
     /// Whether the prefix tree has the prompt.
     pub(super) cached: bool,
