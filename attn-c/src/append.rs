@@ -1,17 +1,13 @@
 //! New keys and values, into pools of pages.
 
-use attn::{
-    KvScales,
-    ops::{Append, Array, KvMut, KvRef, SlotMapping, append_paged},
-};
+use attn::ops::{Append, Array, KvMut, KvRef, SlotMapping, append_paged};
 
 use crate::{
     attention::AttnAttention,
     input::{Versioned, array, handle, member, versioned},
-    plan::LAYOUTS,
     status::{AttnStatus, Failure, call},
     stream::AttnStream,
-    tensor::{AttnKvLayout, AttnTensor},
+    tensor::{AttnKvLayout, AttnTensor, LAYOUTS, scales},
 };
 
 /// New keys and values, and where they go. Zero it, then set `size` and what differs from zero.
@@ -76,8 +72,7 @@ impl AttnAppend {
                 (_, true) => Some(Array::host(array(self.positions, self.tokens, "AttnAppend.positions")?)),
                 (_, false) => Some(Array::device(self.positions as u64, self.tokens)),
             };
-            let scale = |scale: f32| if scale == 0.0 { 1.0 } else { scale };
-            let scales = KvScales::of(scale(self.k_scale), scale(self.v_scale));
+            let scales = scales(self.k_scale, self.v_scale);
             let append = Append { scales, ..Append::at(SlotMapping::Slots { slots, positions }) };
             let transform = attention.and_then(|attention| attention.transform.as_ref());
             Ok(append_paged(&stream.stream, &new, &mut pools, &append, transform)?)

@@ -1,6 +1,6 @@
 //! Plans and runs.
 
-use attn::{KvScales, Out, Plan, PlanOptions, RunOptions, Workspace};
+use attn::{Out, Plan, PlanOptions, RunOptions, Workspace};
 
 use crate::{
     attention::AttnAttention,
@@ -8,7 +8,7 @@ use crate::{
     input::{Versioned, give, handle, handle_mut, member, versioned},
     status::{AttnStatus, call, free},
     stream::AttnStream,
-    tensor::{AttnKvLayout, AttnTensor, keys_and_values},
+    tensor::{AttnTensor, LAYOUTS, keys_and_values, scales},
 };
 
 /// A planned batch, with the memory of its work list and partial states. It can run any number of times.
@@ -18,10 +18,6 @@ pub struct AttnPlan {
     is_host: bool,
     _workspace: Workspace,
 }
-
-/// The layouts, by their numbers.
-pub(crate) const LAYOUTS: [AttnKvLayout; 5] =
-    [AttnKvLayout::Nhd, AttnKvLayout::Hnd, AttnKvLayout::FusedNhd, AttnKvLayout::FusedHnd, AttnKvLayout::Latent];
 
 /// What a run reads and writes. Zero it, then set `size` and what differs from zero.
 #[repr(C)]
@@ -115,9 +111,7 @@ pub unsafe extern "C" fn attn_plan_run(
             let (plan, stream, run) = (handle(plan, "plan")?, handle(stream, "stream")?, versioned(run)?);
             let layout = member(run.kv_layout, &LAYOUTS, "AttnRun.kv_layout")?;
             let (q, is_host) = (run.q.read(plan.is_host, "q")?, plan.is_host);
-            let scale = |scale: f32| if scale == 0.0 { 1.0 } else { scale };
-            let scales = KvScales::of(scale(run.k_scale), scale(run.v_scale));
-            let kv = keys_and_values(&run.k, &run.v, layout, is_host)?.with_scales(scales);
+            let kv = keys_and_values(&run.k, &run.v, layout, is_host)?.with_scales(scales(run.k_scale, run.v_scale));
             let o = run.o.write(is_host, "o")?;
             let out = match run.lse.data.is_null() {
                 true => Out::new(o),

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, ptr::NonNull, slice};
 
-use attn::{Dtype, F8E4M3, F8E5M2, Kv, PageOrder, TensorMut, TensorRef, bf16, f16, tensor::TensorError};
+use attn::{Dtype, F8E4M3, F8E5M2, Kv, KvScales, PageOrder, TensorMut, TensorRef, bf16, f16, tensor::TensorError};
 
 use crate::{input::member, status::Failure};
 
@@ -40,6 +40,10 @@ pub enum AttnKvLayout {
     /// One tensor or pool in `k`, whose first elements are the values: the cache of multi-head latent attention.
     Latent = 4,
 }
+
+/// The layouts, by their numbers.
+pub(crate) const LAYOUTS: [AttnKvLayout; 5] =
+    [AttnKvLayout::Nhd, AttnKvLayout::Hnd, AttnKvLayout::FusedNhd, AttnKvLayout::FusedHnd, AttnKvLayout::Latent];
 
 impl AttnKvLayout {
     /// The order of slots and heads within a page.
@@ -170,6 +174,12 @@ impl AttnTensor {
         // SAFETY: the caller guarantees it.
         Ok(unsafe { TensorMut::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)
     }
+}
+
+/// Scales of stored elements; 0 stands for 1.
+pub(crate) fn scales(k: f32, v: f32) -> KvScales<'static> {
+    let scale = |scale: f32| if scale == 0.0 { 1.0 } else { scale };
+    KvScales::of(scale(k), scale(v))
 }
 
 /// Keys and values in a layout.
