@@ -8,7 +8,7 @@ use std::{
     ptr,
 };
 
-use attn::{Error, ExprError, cuda::CudaError, ops::OpError, tensor::TensorError};
+use attn::{Error, ExprError, cpu::CpuError, cuda::CudaError, ops::OpError, tensor::TensorError};
 
 /// How a call ended. [`attn_last_error`] has the text.
 #[repr(C)]
@@ -85,6 +85,7 @@ fn status_of(error: &Error) -> AttnStatus {
         Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => AttnStatus::InvalidTensor,
         Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => AttnStatus::Unsupported,
         Error::Backend { .. } => AttnStatus::InvalidArgument,
+        Error::Cpu(CpuError::Tensor(_)) => AttnStatus::InvalidTensor,
         Error::NoCuda => AttnStatus::NoDevice,
         Error::Cuda(error) => status_of_cuda(error),
         _ => AttnStatus::Internal,
@@ -94,6 +95,13 @@ fn status_of(error: &Error) -> AttnStatus {
 fn status_of_cuda(error: &CudaError) -> AttnStatus {
     match error {
         CudaError::NoDriver { .. } | CudaError::NoDevice { .. } | CudaError::TooOld { .. } => AttnStatus::NoDevice,
+        CudaError::KernelTraits(_) | CudaError::Splice(_) => AttnStatus::Unsupported,
+        CudaError::Alignment { .. }
+        | CudaError::Stride { .. }
+        | CudaError::Misaligned { .. }
+        | CudaError::NotOnDevice { .. }
+        | CudaError::OtherDevice { .. } => AttnStatus::InvalidTensor,
+        CudaError::PerThreadStream => AttnStatus::InvalidArgument,
         _ => AttnStatus::Cuda,
     }
 }
