@@ -1,10 +1,10 @@
 //! A file of the cache: a header with a checksum, metadata of the compilation, the cubin.
 //!
 //! ```text
-//! magic      8 bytes   "ATTNCUB1"
+//! magic      8 bytes   "ATTNCUB2"
 //! meta_len   u32 LE
 //! cubin_len  u64 LE
-//! checksum  32 bytes   SHA-256 of key, meta and cubin
+//! checksum  32 bytes   SHA-256 of key, lengths, meta and cubin
 //! meta                 compiler \n milliseconds \n log
 //! cubin
 //! ```
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::Key;
 use crate::compile::Compiled;
 
-const MAGIC: &[u8; 8] = b"ATTNCUB1";
+const MAGIC: &[u8; 8] = b"ATTNCUB2";
 const HEADER: usize = 8 + 4 + 8 + 32;
 
 pub(super) fn encode(key: &Key, compiled: &Compiled) -> Vec<u8> {
@@ -23,7 +23,8 @@ pub(super) fn encode(key: &Key, compiled: &Compiled) -> Vec<u8> {
     file.extend_from_slice(MAGIC);
     file.extend_from_slice(&(meta.len() as u32).to_le_bytes());
     file.extend_from_slice(&(compiled.cubin.len() as u64).to_le_bytes());
-    file.extend_from_slice(&checksum(key, meta.as_bytes(), &compiled.cubin));
+    let sum = checksum(key, &file[MAGIC.len()..], meta.as_bytes(), &compiled.cubin);
+    file.extend_from_slice(&sum);
     file.extend_from_slice(meta.as_bytes());
     file.extend_from_slice(&compiled.cubin);
     file
@@ -32,16 +33,16 @@ pub(super) fn encode(key: &Key, compiled: &Compiled) -> Vec<u8> {
 /// `None` if the file is truncated, corrupt, or the entry of another key.
 pub(super) fn decode(key: &Key, file: &[u8]) -> Option<Compiled> {
     let (header, body) = file.split_at_checked(HEADER)?;
-    let (magic, header) = header.split_at(8);
-    let (meta_len, header) = header.split_at(4);
-    let (cubin_len, sum) = header.split_at(8);
+    let (magic, header) = header.split_at(MAGIC.len());
+    let (lens, sum) = header.split_at(4 + 8);
+    let (meta_len, cubin_len) = lens.split_at(4);
     let meta_len = usize::try_from(u32::from_le_bytes(meta_len.try_into().ok()?)).ok()?;
     let cubin_len = usize::try_from(u64::from_le_bytes(cubin_len.try_into().ok()?)).ok()?;
     if magic != MAGIC || meta_len.checked_add(cubin_len)? != body.len() {
         return None;
     }
     let (meta, cubin) = body.split_at(meta_len);
-    if checksum(key, meta, cubin) != sum {
+    if checksum(key, lens, meta, cubin) != sum {
         return None;
     }
     let mut parts = std::str::from_utf8(meta).ok()?.splitn(3, '\n');
@@ -51,8 +52,10 @@ pub(super) fn decode(key: &Key, file: &[u8]) -> Option<Compiled> {
     Some(Compiled { cubin: cubin.to_vec().into(), log, compiler, ms })
 }
 
-fn checksum(key: &Key, meta: &[u8], cubin: &[u8]) -> [u8; 32] {
-    Sha256::new().chain_update(key.bytes()).chain_update(meta).chain_update(cubin).finalize().into()
+/// `lens` are the two lengths as the header has them, so that no byte moves from one part to the other.
+fn checksum(key: &Key, lens: &[u8], meta: &[u8], cubin: &[u8]) -> [u8; 32] {
+    let sum = Sha256::new().chain_update(key.bytes()).chain_update(lens);
+    sum.chain_update(meta).chain_update(cubin).finalize().into()
 }
 
 #[cfg(test)]
@@ -85,5 +88,10 @@ mod tests {
             bad[at] ^= 0x10;
             assert!(decode(&key, &bad).is_none(), "bit flipped at {at}");
         }
+        // the last byte of the metadata as the first of the cubin
+        let mut moved = file.clone();
+        moved[8] -= 1;
+        moved[12] += 1;
+        assert!(decode(&key, &moved).is_none(), "a byte moved between the parts");
     }
 }
