@@ -26,7 +26,7 @@ pub(crate) struct Check {
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_cost as f64)]
     max_cost: f64,
     /// Prints the cases and runs nothing; with --json this is a case file.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["bit_exact", "wide_offsets"])]
     list: bool,
     /// Compares bits instead of distances: each case in every layout, with NaN or zeros beside its keys, over dirty
     /// workspaces, in graphs with more capacity, and each request alone. The default is a grid for this.

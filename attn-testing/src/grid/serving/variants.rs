@@ -106,7 +106,7 @@ pub(super) const ROWS: &[Row] = &[
     lists("block_sparse_masked"),
     any("remap(batchify(block=900), causal + alibi)"),
     any("remap(chunk_positions(qo_start=1101, kv_start=90), causal + sliding_window(window=1030))"),
-    any("streaming(sink=4, window=700) + remap(cache_positions(sink=4, window=700), rope)"),
+    flat("streaming(sink=4, window=700) + remap(cache_positions(sink=4, window=700), rope)"),
     flat("remap(positions, causal + rope)"),
     // compositions
     any("causal + sliding_window(window=128)"),
