@@ -19,16 +19,19 @@ use crate::{
     global::Global,
     kernels::{self, KernelArgs},
     output::{Output, figure, progress},
+    rust_text::RustText,
 };
 
 #[derive(clap::Args)]
 pub(crate) struct Compile {
-    /// Variant expressions; `all` is every registered variant.
+    /// Variant expressions, or source files with one variant each; `all` is every registered variant.
     #[arg(value_name = "EXPR")]
     exprs: Vec<String>,
     /// Only this kernel: prefill, decode or mixed. The default is prefill and decode.
     #[arg(long)]
     kernel: Option<KernelKind>,
+    #[command(flatten)]
+    rust: RustText,
     #[command(flatten)]
     kernel_args: KernelArgs,
     /// Compiles every kernel that the cases of a file may need. Unsupported cases are left out.
@@ -63,7 +66,7 @@ fn sources(args: &Compile) -> Result<Sources> {
                     exprs.push(example_expression(desc, &registry)?);
                 }
             }
-            _ => exprs.push(expr.clone()),
+            expr => exprs.push(args.rust.expression(expr)?),
         }
     }
     for expr in &exprs {

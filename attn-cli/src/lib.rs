@@ -18,6 +18,7 @@ mod list;
 mod op_bench;
 mod output;
 mod prepare;
+mod rust_text;
 mod sampling_serve;
 mod serve;
 mod source;

@@ -5,14 +5,15 @@ use std::{io::Write as _, process::ExitCode};
 use anyhow::{Context as _, Result};
 use attn_core::spec::KernelKind;
 
-use crate::kernels::KernelArgs;
+use crate::{kernels::KernelArgs, rust_text::RustText};
 
 const KERNEL_OPTIONS: &str = "Options of the kernel (with --full)";
 
 #[derive(clap::Args)]
 #[command(mut_group("KernelArgs", |group| group.requires("full")))]
 pub(crate) struct Source {
-    /// A variant expression: 'causal + soft_cap(cap=30)'. Tensor parameters may be left out.
+    /// A variant expression: 'causal + soft_cap(cap=30)', or a source file with one variant. Tensor parameters may be
+    /// left out.
     #[arg(value_name = "EXPR")]
     expr: String,
     /// Prints the whole translation unit of a kernel.
@@ -21,6 +22,8 @@ pub(crate) struct Source {
     /// The kernel: prefill, decode or mixed.
     #[arg(long, default_value = "prefill", requires = "full", help_heading = KERNEL_OPTIONS)]
     kernel: KernelKind,
+    #[command(flatten)]
+    rust: RustText,
     #[command(flatten, next_help_heading = KERNEL_OPTIONS)]
     kernel_args: KernelArgs,
 }
@@ -29,7 +32,7 @@ pub(crate) struct Source {
 /// translation unit.
 pub(crate) fn run(args: &Source) -> Result<ExitCode> {
     // synthetic tensors: parameters are kernel arguments and no part of the text
-    let variant = attn_testing::filled_variant(&args.expr)?;
+    let variant = attn_testing::filled_variant(&args.rust.expression(&args.expr)?)?;
     let text = if args.full {
         let sources = args.kernel_args.sources(&variant, args.kernel)?;
         sources.into_iter().next().context("no kernel was chosen")?.text

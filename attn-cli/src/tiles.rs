@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::{
     global::Global,
     output::{Output, with},
+    rust_text::RustText,
 };
 
 mod map;
@@ -22,9 +23,12 @@ use map::{Shape, TileMap};
 
 #[derive(clap::Args)]
 pub(crate) struct Tiles {
-    /// A variant expression: 'causal + sliding_window(window=1024)'. Required tensors are random, from the seed.
+    /// A variant expression: 'causal + sliding_window(window=1024)', or a source file with one variant. Required
+    /// tensors are random, from the seed.
     #[arg(value_name = "EXPR")]
     expr: String,
+    #[command(flatten)]
+    rust: RustText,
     /// Queries of the request.
     #[arg(long, default_value_t = 2048)]
     qo: u32,
@@ -65,6 +69,10 @@ fn extents(text: &str) -> Result<(u32, u32), String> {
 /// Counts and draws the tiles of a mask.
 pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
     let variant = bound(args)?;
+    if args.check {
+        // every element of the mask is evaluated on the CPU
+        attn_core::cpu::check_variant(&variant)?;
+    }
     let shape = Shape { qo: args.qo, kv: args.kv, tile: args.tile, heads: args.heads, head: args.head };
     let map = TileMap::new(&variant, &shape);
     let count = |class| map.classes.iter().filter(|c| **c == class).count();
@@ -137,7 +145,7 @@ fn bound(args: &Tiles) -> Result<Variant> {
     if tiles > MAX_TILES {
         bail!("{tiles} tiles are too many; at most {MAX_TILES}: larger tiles (--tile), or fewer queries and keys");
     }
-    let mut case = Case::new(&*args.expr);
+    let mut case = Case::new(args.rust.expression(&args.expr)?);
     (case.qo_heads, case.kv_heads, case.seed) = (qo_heads, kv_heads, args.seed);
     (case.qo_lens, case.kv_lens) = (Lens::List(vec![args.qo]), Lens::List(vec![args.kv]));
     Ok(case_variant(&case)?.bind(&case.dims())?)

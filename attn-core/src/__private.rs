@@ -5,7 +5,7 @@
 //! ```text
 //! impl ::attn::lang::erased_variant::Described for X {
 //!     fn desc() -> &'static ::attn::lang::VariantDesc {
-//!         static DESC: VariantDesc = VariantDesc { .., make: ::attn::__private::make::<X> };
+//!         static DESC: VariantDesc = VariantDesc { .., make: ::attn::__private::make::<X>, .. };
 //!         &DESC
 //!     }
 //! }

@@ -11,6 +11,7 @@ pages! {
     introduction: "book/src/introduction.md";
     write_a_variant: "book/src/guide/write-a-variant.md";
     composition: "book/src/guide/composition.md";
+    rust_text: "book/src/guide/rust-text.md";
     run: "book/src/guide/run.md";
     kv_caches: "book/src/guide/kv-caches.md";
     plan_and_run: "book/src/guide/plan-and-run.md";

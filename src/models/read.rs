@@ -53,7 +53,7 @@ pub fn from_value(value: &Value) -> Result<Model, ModelError> {
     understood::check(&config)?;
     for part in layers.iter().flat_map(|layer| layer.variant.parts()) {
         let refused = |source| ModelError::Param { part: part.desc().name, source };
-        (part.desc().make)(&part.to_values()).map_err(refused)?;
+        (part.desc().make)(part.desc(), &part.to_values()).map_err(refused)?;
     }
     let qo = config.heads()?;
     let kv = config.positive("num_key_value_heads")?.unwrap_or(qo);

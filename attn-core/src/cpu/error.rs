@@ -28,6 +28,15 @@ pub enum CpuError {
         /// The key lists or branches of the variant.
         has: String,
     },
+    /// A part whose Rust was read as text: there is no compiled hook to call.
+    #[error(
+        "`{variant}` was read from Rust text, which runs on CUDA devices alone; give it `#[attention_variant]` in a \
+         program to run it on the CPU"
+    )]
+    Text {
+        /// The part.
+        variant: &'static str,
+    },
     /// A sink under a normaliser without a row maximum.
     #[error("`{variant}` adds a sink, which `Normalizer::{normalizer:?}` has no place for; take one of the two out")]
     Sink {

@@ -98,6 +98,9 @@ pub fn work_of(
 ///
 /// A sink under [`Normalizer::Plain`], which has no row maximum.
 pub fn check_variant(variant: &Variant) -> Result<(), CpuError> {
+    if let Some(part) = variant.parts().find(|part| part.desc().text.is_some()) {
+        return Err(CpuError::Text { variant: part.desc().name });
+    }
     match variant.normalizer() {
         normalizer @ Normalizer::Plain { .. } if variant.has(Hook::SinkLogit) => {
             let part = variant.parts().find(|part| part.desc().has(Hook::SinkLogit));

@@ -200,7 +200,7 @@ pub(super) fn part_by_name(
 ) -> Result<Option<Box<dyn ErasedVariant>>, ExprError> {
     let param = |source| ExprError::Param { column: None, variant: name.to_owned(), source: Box::new(source) };
     match registry.get(name) {
-        Some(desc) => (desc.make)(values).map(Some).map_err(param),
+        Some(desc) => (desc.make)(desc, values).map(Some).map_err(param),
         None if name == IDENTITY => match values.0.first() {
             None => Ok(None),
             Some((n, _)) => Err(param(ParamError::Unknown { name: n.clone(), nearest: None, known: vec![] })),
@@ -238,7 +238,7 @@ fn param_of(error: &ParamError) -> Option<&str> {
         | ParamError::Range { name, .. }
         | ParamError::Require { name, .. }
         | ParamError::Twice { name } => name.split('[').next(),
-        ParamError::Missing { .. } => None,
+        ParamError::Missing { .. } | ParamError::HostHook { .. } => None,
     }
 }
 

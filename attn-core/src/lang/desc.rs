@@ -139,7 +139,27 @@ pub struct ConstDesc {
     /// Its name in the text.
     pub name: &'static str,
     /// Its value.
-    pub value: fn() -> ConstValue,
+    pub value: ConstSource,
+}
+
+/// Where the value of a constant comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum ConstSource {
+    /// Code that rustc compiled.
+    Compiled(fn() -> ConstValue),
+    /// Rust text that was read at run time.
+    Text(ConstValue),
+}
+
+impl ConstSource {
+    /// The value.
+    #[must_use]
+    pub fn get(self) -> ConstValue {
+        match self {
+            ConstSource::Compiled(value) => value(),
+            ConstSource::Text(value) => value,
+        }
+    }
 }
 
 /// The value of a constant; the generated text has it bit by bit.

@@ -1,6 +1,6 @@
 //! The descriptor of a variant, and the object-safe trait that compositions run on the CPU.
 
-use std::fmt;
+use std::{any::Any, fmt};
 
 use super::desc::{ConstDesc, DeviceFn, FieldDesc, Hook, HookText, MaskText};
 use super::device_type::TypeLink;
@@ -60,8 +60,11 @@ pub struct VariantDesc {
     pub types: &'static [TypeLink],
     /// Constants that the hooks name directly.
     pub consts: &'static [ConstDesc],
-    /// Makes the variant from parameters by name.
-    pub make: fn(&ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError>,
+    /// Makes the variant of this descriptor from parameters by name.
+    pub make: fn(&'static VariantDesc, &ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError>,
+    /// What a variant keeps that was read from Rust text at run time. It has no compiled hooks, so it runs on devices
+    /// alone.
+    pub text: Option<&'static (dyn Any + Send + Sync)>,
 }
 
 impl VariantDesc {
@@ -261,7 +264,10 @@ fn along(at: LogitIndex) -> impl Iterator<Item = LogitIndex> {
 }
 
 /// Makes a type-erased variant from values by name: [`VariantDesc::make`].
-pub fn make<V: Described>(values: &ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError> {
+pub fn make<V: Described>(
+    _desc: &'static VariantDesc,
+    values: &ParamValues,
+) -> Result<Box<dyn ErasedVariant>, ParamError> {
     Ok(Box::new(V::from_values(values)?))
 }
 

@@ -12,7 +12,9 @@ pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> To
     let consts = links.consts.iter().map(|link| {
         let (name, path) = (&link.name, fix(&link.path));
         let value = quote::quote_spanned!(link.path.span()=> ::attn::lang::desc::HookConst::value(#path));
-        quote!(::attn::lang::desc::ConstDesc { name: #name, value: || #value })
+        quote! {
+            ::attn::lang::desc::ConstDesc { name: #name, value: ::attn::lang::desc::ConstSource::Compiled(|| #value) }
+        }
     });
     quote!(&[#(#consts),*])
 }

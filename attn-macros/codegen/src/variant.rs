@@ -271,6 +271,7 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
                 types: #types,
                 consts: #consts,
                 make: ::attn::__private::make::<#ty>,
+                text: ::core::option::Option::None,
             };
             #[automatically_derived]
             impl ::attn::lang::Described for #ty {

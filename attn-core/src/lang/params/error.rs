@@ -56,6 +56,17 @@ pub enum ParamError {
         /// The condition as written.
         require: String,
     },
+    /// A hook of a variant that was read from Rust text runs on the host.
+    #[error(
+        "hook `{hook}` of `{variant}` runs on the host too, where Rust text has no compiled hooks; give the variant \
+         `#[attention_variant]` in a program"
+    )]
+    HostHook {
+        /// The variant.
+        variant: String,
+        /// The hook.
+        hook: &'static str,
+    },
     /// A parameter is given twice.
     #[error("parameter `{name}` is given twice")]
     Twice {

@@ -121,7 +121,7 @@ impl Links {
 
     fn add_consts(&mut self, desc: &VariantDesc, consts: &[ConstDesc]) -> Result<(), VariantError> {
         for link in consts {
-            let value = (link.value)();
+            let value = link.value.get();
             if let ConstValue::Enum(ty, _) = value {
                 self.types.add(desc, ty)?;
             }

@@ -1,0 +1,247 @@
+//! Parameters whose types are known at run time.
+
+use attn_core::lang::{
+    BindError, Bits, F8E4M3, F8E5M2, FieldDesc, FieldType, OutTensor, ParamError, ParamValue, Tensor,
+    derive_support::{ShapeProblem, bind_tensor},
+    desc::Elem,
+    field::{ParamField, TensorField},
+    interval::{Val, element, of},
+    params::ArgVisitor,
+};
+use half::{bf16, f16};
+
+use crate::condition::Number;
+
+/// A parameter's value.
+pub(crate) trait Value: Send + Sync {
+    /// A copy; tensors share their elements.
+    fn clone_box(&self) -> Box<dyn Value>;
+    /// Replaces it by a value by name.
+    fn set(&mut self, name: &str, value: &ParamValue) -> Result<(), ParamError>;
+    /// See [`ParamField::to_value`].
+    fn to_value(&self) -> Option<ParamValue>;
+    /// See [`ParamField::visit`].
+    fn visit(&self, visitor: &mut dyn ArgVisitor);
+    /// The value of a scalar.
+    fn number(&self) -> Option<Number>;
+    /// The elements of a tensor; `None` where it is not set.
+    fn elements(&self) -> Option<Vec<Number>>;
+    /// The value of a scalar over a tile.
+    fn over_tile(&self) -> Val;
+    /// An element of a tensor over a tile.
+    fn element_over_tile(&self, indices: &[Val]) -> Val;
+    /// Checks a tensor against its shape.
+    fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError>;
+}
+
+/// A parameter of this type that is not set; a scalar is zero.
+pub(crate) fn unset(ty: FieldType) -> Box<dyn Value> {
+    macro_rules! ranks {
+        ($elem:ty, $rank:expr) => {
+            match $rank {
+                0 => Box::new(TensorValue(Tensor::<$elem, 0>::default())) as Box<dyn Value>,
+                1 => Box::new(TensorValue(Tensor::<$elem, 1>::default())),
+                2 => Box::new(TensorValue(Tensor::<$elem, 2>::default())),
+                3 => Box::new(TensorValue(Tensor::<$elem, 3>::default())),
+                _ => Box::new(TensorValue(Tensor::<$elem, 4>::default())),
+            }
+        };
+    }
+    match ty {
+        FieldType::Scalar(Elem::I32) => Box::new(Scalar(0i32)),
+        FieldType::Scalar(Elem::U32) => Box::new(Scalar(0u32)),
+        FieldType::Scalar(Elem::Bool) => Box::new(Scalar(false)),
+        FieldType::Scalar(_) => Box::new(Scalar(0f32)),
+        FieldType::Tensor { elem, rank } => match elem {
+            Elem::F32 => ranks!(f32, rank),
+            Elem::F16 => ranks!(f16, rank),
+            Elem::Bf16 => ranks!(bf16, rank),
+            Elem::F8E4M3 => ranks!(F8E4M3, rank),
+            Elem::F8E5M2 => ranks!(F8E5M2, rank),
+            Elem::I32 => ranks!(i32, rank),
+            Elem::U32 => ranks!(u32, rank),
+            Elem::U8 => ranks!(u8, rank),
+            Elem::Bool => ranks!(bool, rank),
+            Elem::Bits => ranks!(Bits, rank),
+        },
+        FieldType::Out { rank: 1 } => Box::new(OutValue(OutTensor::<1>::default())),
+        FieldType::Out { rank: 2 } => Box::new(OutValue(OutTensor::<2>::default())),
+        FieldType::Out { rank: 3 } => Box::new(OutValue(OutTensor::<3>::default())),
+        FieldType::Out { .. } => Box::new(OutValue(OutTensor::<4>::default())),
+    }
+}
+
+/// The type of a field as Rust text writes it: `f32`, `Tensor2<f16>`, `Tensor<i32, 1>`, `OutTensor3`.
+pub(crate) fn field_type(ty: &syn::Type) -> Option<FieldType> {
+    let syn::Type::Path(ty) = ty else { return None };
+    let last = ty.path.segments.last()?;
+    let name = last.ident.to_string();
+    let (mut elem, mut literal) = (None, None);
+    if let syn::PathArguments::AngleBracketed(arguments) = &last.arguments {
+        for argument in &arguments.args {
+            match argument {
+                syn::GenericArgument::Type(syn::Type::Path(ty)) => {
+                    elem = elem_of(&crate::expansion::last_name(&ty.path));
+                }
+                syn::GenericArgument::Const(syn::Expr::Lit(lit)) => {
+                    if let syn::Lit::Int(rank) = &lit.lit {
+                        literal = rank.base10_parse::<u8>().ok();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let rank = |digits: &str| if digits.is_empty() { literal } else { digits.parse().ok() };
+    if let Some(digits) = name.strip_prefix("OutTensor") {
+        return Some(FieldType::Out { rank: rank(digits).filter(|rank| (1..=4).contains(rank))? });
+    }
+    if let Some(digits) = name.strip_prefix("Tensor") {
+        return Some(FieldType::Tensor { elem: elem?, rank: rank(digits).filter(|rank| *rank <= 4)? });
+    }
+    let scalar = elem_of(&name)?;
+    matches!(scalar, Elem::F32 | Elem::I32 | Elem::U32 | Elem::Bool).then_some(FieldType::Scalar(scalar))
+}
+
+fn elem_of(name: &str) -> Option<Elem> {
+    let all = [
+        Elem::F32,
+        Elem::F16,
+        Elem::Bf16,
+        Elem::F8E4M3,
+        Elem::F8E5M2,
+        Elem::I32,
+        Elem::U32,
+        Elem::U8,
+        Elem::Bool,
+        Elem::Bits,
+    ];
+    all.into_iter().find(|elem| elem.name() == name)
+}
+
+/// A value by name as a number.
+fn number_of(value: &ParamValue) -> Option<Number> {
+    match *value {
+        ParamValue::Bool(x) => Some(Number::Bool(x)),
+        ParamValue::Int(x) => Some(Number::Int(x)),
+        ParamValue::Float(x) => Some(Number::Float(x as f32)),
+        ParamValue::List(_) => None,
+    }
+}
+
+#[derive(Clone)]
+struct Scalar<T>(T);
+#[derive(Clone)]
+struct TensorValue<T>(T);
+#[derive(Clone)]
+struct OutValue<T>(T);
+
+macro_rules! scalars {
+    ($($t:ty => $number:expr),*) => {$(
+        impl Value for Scalar<$t> {
+            fn clone_box(&self) -> Box<dyn Value> {
+                Box::new(self.clone())
+            }
+            fn set(&mut self, name: &str, value: &ParamValue) -> Result<(), ParamError> {
+                self.0 = <$t>::from_value(name, value)?;
+                Ok(())
+            }
+            fn to_value(&self) -> Option<ParamValue> {
+                self.0.to_value()
+            }
+            fn visit(&self, visitor: &mut dyn ArgVisitor) {
+                ParamField::visit(&self.0, visitor);
+            }
+            fn number(&self) -> Option<Number> {
+                Some($number(self.0))
+            }
+            fn elements(&self) -> Option<Vec<Number>> {
+                None
+            }
+            fn over_tile(&self) -> Val {
+                of(self.0)
+            }
+            fn element_over_tile(&self, _: &[Val]) -> Val {
+                Val::Any
+            }
+            fn bind(&mut self, _: &FieldDesc, _: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
+                Ok(())
+            }
+        }
+    )*};
+}
+scalars!(
+    f32 => Number::Float,
+    i32 => |x| Number::Int(i64::from(x)),
+    u32 => |x| Number::Int(i64::from(x)),
+    bool => Number::Bool
+);
+
+/// What tensors and output tensors have in common.
+macro_rules! tensors {
+    ($wrapper:ident<$t:ty>, $element:expr) => {
+        impl Value for $wrapper<$t> {
+            fn clone_box(&self) -> Box<dyn Value> {
+                Box::new(self.clone())
+            }
+            fn set(&mut self, name: &str, value: &ParamValue) -> Result<(), ParamError> {
+                self.0 = <$t>::from_value(name, value)?;
+                Ok(())
+            }
+            fn to_value(&self) -> Option<ParamValue> {
+                self.0.to_value()
+            }
+            fn visit(&self, visitor: &mut dyn ArgVisitor) {
+                ParamField::visit(&self.0, visitor);
+            }
+            fn number(&self) -> Option<Number> {
+                None
+            }
+            fn elements(&self) -> Option<Vec<Number>> {
+                let mut all = Vec::new();
+                flatten(&self.0.to_value()?, &mut all);
+                Some(all)
+            }
+            fn over_tile(&self) -> Val {
+                Val::Any
+            }
+            fn element_over_tile(&self, indices: &[Val]) -> Val {
+                $element(&self.0, indices)
+            }
+            fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
+                bind_tensor(&mut self.0, field, want, None::<Vec<<$t as TensorField>::Item>>)
+            }
+        }
+    };
+}
+
+macro_rules! all_ranks {
+    ($($elem:ty),*) => {$(
+        tensors!(TensorValue<Tensor<$elem, 0>>, element);
+        tensors!(TensorValue<Tensor<$elem, 1>>, element);
+        tensors!(TensorValue<Tensor<$elem, 2>>, element);
+        tensors!(TensorValue<Tensor<$elem, 3>>, element);
+        tensors!(TensorValue<Tensor<$elem, 4>>, element);
+    )*};
+}
+all_ranks!(f32, f16, bf16, F8E4M3, F8E5M2, i32, u32, u8, bool, Bits);
+tensors!(OutValue<OutTensor<1>>, |_, _| Val::Any);
+tensors!(OutValue<OutTensor<2>>, |_, _| Val::Any);
+tensors!(OutValue<OutTensor<3>>, |_, _| Val::Any);
+tensors!(OutValue<OutTensor<4>>, |_, _| Val::Any);
+
+fn flatten(value: &ParamValue, to: &mut Vec<Number>) {
+    match value {
+        ParamValue::List(values) => values.iter().for_each(|value| flatten(value, to)),
+        value => to.extend(number_of(value)),
+    }
+}
+
+/// A scalar as a value by name.
+pub(crate) fn written(number: Number) -> ParamValue {
+    match number {
+        Number::Int(x) => ParamValue::Int(x),
+        Number::Float(x) => ParamValue::Float(x.into()),
+        Number::Bool(x) => ParamValue::Bool(x),
+    }
+}

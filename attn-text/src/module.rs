@@ -1,0 +1,537 @@
+//! The items of source files, and the variants that they define.
+
+use std::collections::HashMap;
+
+use attn_codegen::{device_fn, device_type, params, variant};
+use attn_core::lang::{
+    ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc,
+    device_type::{TypeDesc, TypeLink},
+};
+use proc_macro2::TokenStream;
+use quote::ToTokens as _;
+use syn::{Attribute, Item, ItemEnum, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
+
+use crate::{
+    condition::{Ex, NoNames},
+    constant::Constants,
+    descriptor::{self, Links, OfItems, kept, kept_list, kept_str},
+    error::{Diagnostic, TextError},
+    expansion::{Expansion, body_in, consts_in, last_name, literals_in},
+    field::field_type,
+    tile_form::{Scope, TileForm},
+    variant::{ParamText, VariantText},
+};
+
+/// Hooks that the host calls when it plans.
+const HOST_HOOKS: [&str; 7] = [
+    "kv_range",
+    "kv_list_len",
+    "kv_list_block",
+    "kv_list_block_size",
+    "kv_list_queries",
+    "remap_qo_pos",
+    "remap_kv_pos",
+];
+
+/// A macro of attn-rs.
+type Expand = fn(TokenStream, TokenStream) -> TokenStream;
+
+/// The attributes of items, the items that they are for, and their macros.
+const ATTRIBUTES: [(&str, fn(&Item) -> bool, Expand); 3] = [
+    ("attention_variant", |item| matches!(item, Item::Impl(_)), variant::expand),
+    ("device_fn", |item| matches!(item, Item::Fn(_)), device_fn::expand),
+    ("device_type", |item| matches!(item, Item::Struct(_) | Item::Enum(_)), device_type::expand),
+];
+
+/// A file of the text.
+struct File {
+    name: &'static str,
+    /// The name that spans of its tokens have, which stands in emitted `#line`s.
+    of_spans: String,
+}
+
+/// An item and the number of its file.
+struct In<T> {
+    file: usize,
+    item: T,
+}
+
+/// The items of a text.
+pub(crate) struct Module {
+    files: Vec<File>,
+    constants: Constants,
+    structs: HashMap<String, In<ItemStruct>>,
+    impls: Vec<In<(TokenStream, ItemImpl)>>,
+    helpers: HashMap<String, In<(TokenStream, ItemFn)>>,
+    types: HashMap<String, In<(TokenStream, Item)>>,
+    /// Helpers and types whose descriptors are made; `None` while one is being made.
+    made_helpers: HashMap<String, Option<Helper>>,
+    made_types: HashMap<String, (&'static TypeDesc, HashMap<String, i32>)>,
+    mistakes: Vec<Diagnostic>,
+}
+
+/// A helper: for kernels, and for the mask over a tile.
+#[derive(Clone, Copy)]
+struct Helper {
+    desc: &'static DeviceFn,
+    over: Option<&'static TileForm>,
+}
+
+impl Module {
+    /// Reads the items of files.
+    pub(crate) fn parse(files: &[(&str, &str)]) -> Result<Module, TextError> {
+        let mut module = Module {
+            files: Vec::new(),
+            constants: Constants::default(),
+            structs: HashMap::new(),
+            impls: Vec::new(),
+            helpers: HashMap::new(),
+            types: HashMap::new(),
+            made_helpers: HashMap::new(),
+            made_types: HashMap::new(),
+            mistakes: Vec::new(),
+        };
+        for (name, text) in files {
+            let parsed = match syn::parse_file(text) {
+                Ok(parsed) => parsed,
+                Err(error) => {
+                    module.mistakes.push(Diagnostic::at(name, error.span(), &error));
+                    continue;
+                }
+            };
+            let of_spans = parsed.items.first().map_or_else(String::new, |item| item.span().file());
+            module.files.push(File { name: kept_str(name.replace('\\', "/")), of_spans });
+            let file = module.files.len() - 1;
+            parsed.items.into_iter().for_each(|item| module.add(file, item));
+        }
+        Ok(module)
+    }
+
+    fn add(&mut self, file: usize, item: Item) {
+        // an attribute on an item that it is not for: its macro says so
+        for (name, is_for, expand) in ATTRIBUTES {
+            let mut other = item.clone();
+            if let Some(arguments) = attributes(&mut other).and_then(|attrs| take(attrs, name))
+                && !is_for(&item)
+            {
+                self.expanded(file, expand(arguments, other.to_token_stream()));
+            }
+        }
+        match item {
+            Item::Const(item) => self.constants.add(&item),
+            Item::Struct(mut item) => {
+                let name = item.ident.to_string();
+                match take(&mut item.attrs, "device_type") {
+                    Some(arguments) => {
+                        self.types.insert(name, In { file, item: (arguments, Item::Struct(item)) });
+                    }
+                    None => {
+                        self.structs.insert(name, In { file, item });
+                    }
+                }
+            }
+            Item::Enum(mut item) => {
+                if let Some(arguments) = take(&mut item.attrs, "device_type") {
+                    self.types.insert(item.ident.to_string(), In { file, item: (arguments, Item::Enum(item)) });
+                }
+            }
+            Item::Fn(mut item) => {
+                // others are called by compiled code alone
+                if let Some(arguments) = take(&mut item.attrs, "device_fn") {
+                    self.helpers.insert(item.sig.ident.to_string(), In { file, item: (arguments, item) });
+                }
+            }
+            Item::Impl(mut item) => {
+                if let Some(arguments) = take(&mut item.attrs, "attention_variant") {
+                    self.impls.push(In { file, item: (arguments, item) });
+                }
+            }
+            // imports, tests, and what compiled code alone uses
+            Item::ExternCrate(_) | Item::Use(_) | Item::Mod(_) | Item::Type(_) | Item::Static(_) | Item::Trait(_) => {}
+            Item::Macro(item) => self.mistake(file, &item, "Rust text has no macros: write the items out"),
+            other => self.mistake(
+                file,
+                &other,
+                "Rust text has structs, impls with `#[attention_variant]`, `#[device_fn]`s, `#[device_type]`s and \
+                 constants",
+            ),
+        }
+    }
+
+    /// The variants, in the order of the text.
+    pub(crate) fn variants(mut self) -> Result<Vec<&'static VariantDesc>, TextError> {
+        let mut made = Vec::new();
+        for In { file, item: (arguments, item) } in std::mem::take(&mut self.impls) {
+            made.extend(self.variant(file, arguments, &item));
+        }
+        // the mistakes of what no variant uses
+        for name in self.helpers.keys().cloned().collect::<Vec<_>>() {
+            self.helper(&name);
+        }
+        for name in self.types.keys().cloned().collect::<Vec<_>>() {
+            self.device_type(&name);
+        }
+        if self.mistakes.is_empty() && made.is_empty() {
+            let files = self.files.iter().map(|file| file.name).collect::<Vec<_>>().join(", ");
+            return Err(TextError::Empty { files });
+        }
+        if self.mistakes.is_empty() {
+            return Ok(made);
+        }
+        let mut seen = Vec::new();
+        self.mistakes.retain(|mistake| {
+            let new = !seen.contains(mistake);
+            seen.push(mistake.clone());
+            new
+        });
+        self.mistakes.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        Err(TextError::Rust(self.mistakes))
+    }
+
+    fn mistake(&mut self, file: usize, at: &impl quote::ToTokens, message: impl std::fmt::Display) {
+        let span = at.to_token_stream().into_iter().next().map_or_else(proc_macro2::Span::call_site, |t| t.span());
+        self.mistakes.push(Diagnostic::at(self.files[file].name, span, message));
+    }
+
+    /// What a macro emitted, and its errors as mistakes.
+    fn expanded(&mut self, file: usize, tokens: TokenStream) -> Option<Expansion> {
+        let name = self.files[file].name;
+        match Expansion::parse(tokens) {
+            Ok(expansion) => {
+                let mistakes = expansion.errors.iter().map(|(span, message)| Diagnostic::at(name, *span, message));
+                self.mistakes.extend(mistakes);
+                expansion.errors.is_empty().then_some(expansion)
+            }
+            Err(error) => {
+                self.mistakes.push(Diagnostic::at(name, error.span(), &error));
+                None
+            }
+        }
+    }
+
+    /// The variants of an impl: one, or one for each instance.
+    fn variant(&mut self, file: usize, arguments: TokenStream, item: &ItemImpl) -> Vec<&'static VariantDesc> {
+        let expansion = self.expanded(file, variant::expand(arguments, item.to_token_stream()));
+        let name = match &*item.self_ty {
+            syn::Type::Path(ty) => last_name(&ty.path),
+            _ => return Vec::new(),
+        };
+        let Some(In { file: of_struct, item: structure }) = self.structs.get(&name) else {
+            self.mistake(file, &item.self_ty, format!("the text has no struct `{name}`"));
+            return Vec::new();
+        };
+        let (of_struct, structure) = (*of_struct, structure.clone());
+        let params = self.params(of_struct, &structure);
+        let (Some(expansion), Some((fields, texts, struct_doc))) = (expansion, params) else { return Vec::new() };
+        self.check_fields(file, item, fields);
+        let Some((normalizer, max_floor)) = self.constants_of(file, item) else { return Vec::new() };
+        let of = OfItems { file: self.files[file].name, struct_doc, normalizer, max_floor, fields };
+        let host_hook = HOST_HOOKS.into_iter().find(|hook| has_method(item, hook));
+
+        let mut made = Vec::new();
+        for block in expansion.blocks() {
+            let Some(emitted) = literals_in(block, "VariantDesc").first().copied() else { continue };
+            let outer = self.constants.clone();
+            consts_in(block).for_each(|constant| self.constants.add(constant));
+            let links = self.links(file, emitted);
+            let mask_over = body_in(block, "mask_over").and_then(|body| self.tile_form(body, fields));
+            if let Some(links) = links {
+                let text = VariantText { params: texts.clone(), mask_over, host_hook };
+                made.push(descriptor::variant(emitted, &links, &of, &self.cuda(file), text));
+            }
+            self.constants = outer;
+        }
+        made
+    }
+
+    /// The text of a string in which `#line` names the file.
+    fn cuda(&self, file: usize) -> impl Fn(String) -> &'static str + use<> {
+        let (from, to) = (format!("\"{}\"", self.files[file].of_spans), format!("\"{}\"", self.files[file].name));
+        move |text| kept_str(text.replace(&from, &to))
+    }
+
+    /// The parameters of a struct: for the descriptor, for values, and the struct's doc comment.
+    #[allow(clippy::type_complexity)] // the three are made of one expansion
+    fn params(&mut self, file: usize, item: &ItemStruct) -> Option<(&'static [FieldDesc], Vec<ParamText>, String)> {
+        let expansion = self.expanded(file, params::derive(item.to_token_stream()))?;
+        let (mut types, mut texts) = (Vec::new(), Vec::new());
+        for field in &item.fields {
+            let Some(ty) = field_type(&field.ty) else {
+                let ty = field.ty.to_token_stream();
+                self.mistake(file, &field.ty, format!("a variant's parameter cannot be a `{ty}`"));
+                return None;
+            };
+            types.push(ty);
+            texts.push(self.param(file, field, ty)?);
+        }
+        let doc = expansion.associated("DOC").and_then(crate::expansion::string).unwrap_or_default();
+        Some((descriptor::fields(&expansion.literals("FieldDesc"), &types), texts, doc))
+    }
+
+    /// The attributes of a field.
+    fn param(&mut self, file: usize, field: &syn::Field, ty: FieldType) -> Option<ParamText> {
+        let argument = |name: &str| {
+            let attr = field.attrs.iter().find(|attr| attr.path().is_ident(name))?;
+            let Meta::List(list) = &attr.meta else { return None };
+            Some(list.tokens.clone())
+        };
+        let read = |tokens: TokenStream, constants: &Constants| {
+            let parser = syn::punctuated::Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated;
+            let exprs = syn::parse::Parser::parse2(parser, tokens)?;
+            exprs.iter().map(|expr| Ex::of(expr, &|path| constants.number(path))).collect::<syn::Result<Vec<Ex>>>()
+        };
+        let mut all = |name: &str| match argument(name).map(|tokens| read(tokens, &self.constants)) {
+            None => Some(Vec::new()),
+            Some(Ok(exprs)) => Some(exprs),
+            Some(Err(error)) => {
+                self.mistakes.push(Diagnostic::at(self.files[file].name, error.span(), &error));
+                None
+            }
+        };
+        let (require, shape) = (all("require")?.pop(), all("shape")?);
+        // the default of a tensor is a function, which no text can call: the tensor has to be given
+        let default = if matches!(ty, FieldType::Scalar(_)) { all("default")?.pop() } else { None };
+        let default = default.and_then(|default| default.value(&NoNames).ok());
+        Some(ParamText { default, require, shape })
+    }
+
+    /// Reports fields that hooks read and the struct does not have; rustc would.
+    fn check_fields(&mut self, file: usize, item: &ItemImpl, fields: &[FieldDesc]) {
+        let mut read = FieldsOfSelf::default();
+        read.visit_item_impl(item);
+        for name in read.0 {
+            let plain = name.to_string();
+            let plain = plain.trim_start_matches("r#");
+            if !fields.iter().any(|field| field.name == plain) {
+                let there: Vec<_> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
+                let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+                self.mistake(file, &name, format!("no field `{plain}` on this variant; there are: {there}"));
+            }
+        }
+    }
+
+    /// `NORMALIZER` and `MAX_FLOOR` of an impl.
+    fn constants_of(&mut self, file: usize, item: &ItemImpl) -> Option<(Normalizer, Option<f32>)> {
+        let (mut normalizer, mut max_floor) = (Normalizer::Softmax, None);
+        for entry in &item.items {
+            let syn::ImplItem::Const(constant) = entry else { continue };
+            if constant.ident == "NORMALIZER" {
+                let Some(read) = normalizer_of(&constant.expr) else {
+                    let message = "write Normalizer::Softmax, Normalizer::MaxScaled, or Normalizer::Plain { divide: .. } \
+                                   with `true` or `false`";
+                    self.mistake(file, &constant.expr, message);
+                    return None;
+                };
+                normalizer = read;
+            } else if constant.ident == "MAX_FLOOR" {
+                let Some(ConstValue::F32(floor)) = self.constants.evaluate(&constant.ty, &constant.expr) else {
+                    self.mistake(file, &constant.expr, "Rust text evaluates a constant of type f32 here");
+                    return None;
+                };
+                max_floor = Some(floor);
+            }
+        }
+        Some((normalizer, max_floor))
+    }
+
+    /// What an emitted descriptor names.
+    fn links(&mut self, file: usize, emitted: &syn::ExprStruct) -> Option<Links> {
+        let mut links = Some((Vec::new(), Vec::new(), Vec::new()));
+        for (name, path) in descriptor::const_paths(emitted) {
+            match self.constant(&path) {
+                Some(value) => links.iter_mut().for_each(|(consts, ..)| {
+                    consts.push(descriptor::constant(name.clone(), value));
+                }),
+                None => {
+                    let written = path.to_token_stream().to_string().replace(' ', "");
+                    let message = format!(
+                        "the text has no constant `{written}` of type f32, i32, u32, u64, i64, bool or an enum with \
+                         `#[device_type]`"
+                    );
+                    self.mistake(file, &path, message);
+                    links = None;
+                }
+            }
+        }
+        for (_, path) in descriptor::helper_paths(emitted) {
+            match self.helper(&last_name(&path)) {
+                Some(helper) => links.iter_mut().for_each(|(_, helpers, _)| helpers.push(helper.desc)),
+                None => {
+                    let message = format!("the text has no function `{}` with `#[device_fn]`", last_name(&path));
+                    self.mistake(file, &path, message);
+                    links = None;
+                }
+            }
+        }
+        for (name, path) in descriptor::type_paths(emitted) {
+            match self.device_type(&last_name(&path)) {
+                Some(ty) => links.iter_mut().for_each(|(.., types)| {
+                    types.push(TypeLink { name: kept_str(name.clone()), ty });
+                }),
+                None => {
+                    let message = format!("the text has no type `{}` with `#[device_type]`", last_name(&path));
+                    self.mistake(file, &path, message);
+                    links = None;
+                }
+            }
+        }
+        let (consts, device_fns, types) = links?;
+        Some(Links { consts: kept_list(consts), device_fns: kept_list(device_fns), types: kept_list(types) })
+    }
+
+    /// The constant of a path: one of the text, of the standard library, or a variant of an enum.
+    fn constant(&mut self, path: &syn::Path) -> Option<ConstValue> {
+        self.constants.get(path).or_else(|| {
+            let [.., ty, variant] = &path.segments.iter().map(|s| s.ident.to_string()).collect::<Vec<_>>()[..] else {
+                return None;
+            };
+            let desc = self.device_type(ty)?;
+            let value = *self.made_types.get(ty)?.1.get(variant)?;
+            Some(ConstValue::Enum(desc, value))
+        })
+    }
+
+    /// A helper by its Rust name.
+    fn helper(&mut self, name: &str) -> Option<Helper> {
+        if let Some(made) = self.made_helpers.get(name) {
+            return *made; // none inside itself: rustc reports the cycle, and so does the splice
+        }
+        let In { file, item: (arguments, item) } = self.helpers.get(name)?;
+        let (file, arguments, tokens) = (*file, arguments.clone(), item.to_token_stream());
+        self.made_helpers.insert(name.to_owned(), None);
+        let expansion = self.expanded(file, device_fn::expand(arguments, tokens))?;
+        let emitted = expansion.literals("DeviceFn").first().copied()?;
+        let links = self.links(file, emitted)?;
+        let cuda = self.cuda(file);
+        let desc = kept(DeviceFn {
+            name: kept_str(crate::expansion::text(emitted, "name")),
+            cuda: cuda(crate::expansion::text(emitted, "cuda")),
+            over: cuda(crate::expansion::text(emitted, "over")),
+            device_fns: links.device_fns,
+            types: links.types,
+            consts: links.consts,
+        });
+        let over = expansion.bodies("over").first().copied().and_then(|body| self.tile_form(body, &[]));
+        let helper = Helper { desc, over: over.map(|form| kept(form)) };
+        self.made_helpers.insert(name.to_owned(), Some(helper));
+        Some(helper)
+    }
+
+    /// A struct or an enum by its name.
+    fn device_type(&mut self, name: &str) -> Option<&'static TypeDesc> {
+        if let Some((made, _)) = self.made_types.get(name) {
+            return Some(made);
+        }
+        let In { file, item: (arguments, item) } = self.types.get(name)?;
+        let (file, arguments, item) = (*file, arguments.clone(), item.clone());
+        let expansion = self.expanded(file, device_type::expand(arguments, item.to_token_stream()))?;
+        let emitted = expansion.literals("TypeDesc").first().copied()?;
+        let types = self.links(file, emitted)?.types;
+        let values = match &item {
+            Item::Enum(item) => self.discriminants(item)?,
+            _ => Vec::new(),
+        };
+        let in_order: Vec<i32> = values.iter().map(|(_, value)| *value).collect();
+        let desc = descriptor::device_type(emitted, &in_order, types, &self.cuda(file));
+        self.made_types.insert(name.to_owned(), (desc, values.into_iter().collect()));
+        Some(desc)
+    }
+
+    /// The variants of an enum and their values.
+    fn discriminants(&self, item: &ItemEnum) -> Option<Vec<(String, i32)>> {
+        let mut next = 0i32;
+        let mut values = Vec::new();
+        for variant in &item.variants {
+            if let Some((_, expr)) = &variant.discriminant {
+                let ex = Ex::of(expr, &|path| self.constants.number(path)).ok()?;
+                next = i32::try_from(ex.integer(&NoNames).ok()?).ok()?;
+            }
+            values.push((variant.ident.to_string(), next));
+            next = next.wrapping_add(1);
+        }
+        Some(values)
+    }
+
+    fn tile_form(&mut self, body: &syn::Block, fields: &[FieldDesc]) -> Option<TileForm> {
+        let field = |name: &str| fields.iter().position(|field| field.name == name);
+        // helpers are made before the forms that call them: `links` came first
+        let (constants, types, helpers) = (&self.constants, &self.made_types, &self.made_helpers);
+        let constant = |path: &syn::Path| {
+            constants.get(path).or_else(|| {
+                let [.., ty, variant] = &path.segments.iter().map(|s| s.ident.to_string()).collect::<Vec<_>>()[..]
+                else {
+                    return None;
+                };
+                let (desc, values) = types.get(ty)?;
+                values.get(variant).map(|value| ConstValue::Enum(desc, *value))
+            })
+        };
+        let helper = |name: &str| helpers.get(name).copied().flatten().and_then(|helper| helper.over);
+        TileForm::of(body, &Scope { field: &field, constant: &constant, helper: &helper })
+    }
+}
+
+/// The attributes of an item.
+fn attributes(item: &mut Item) -> Option<&mut Vec<Attribute>> {
+    Some(match item {
+        Item::Fn(item) => &mut item.attrs,
+        Item::Struct(item) => &mut item.attrs,
+        Item::Enum(item) => &mut item.attrs,
+        Item::Union(item) => &mut item.attrs,
+        Item::Impl(item) => &mut item.attrs,
+        Item::Trait(item) => &mut item.attrs,
+        Item::Const(item) => &mut item.attrs,
+        Item::Static(item) => &mut item.attrs,
+        Item::Type(item) => &mut item.attrs,
+        Item::Mod(item) => &mut item.attrs,
+        _ => return None,
+    })
+}
+
+/// Takes the attribute of this name, which may have a path before it, and gives its arguments.
+fn take(attrs: &mut Vec<Attribute>, name: &str) -> Option<TokenStream> {
+    let at = attrs.iter().position(|attr| last_name(attr.path()) == name)?;
+    Some(match attrs.remove(at).meta {
+        Meta::List(list) => list.tokens,
+        _ => TokenStream::new(),
+    })
+}
+
+fn has_method(item: &ItemImpl, name: &str) -> bool {
+    item.items.iter().any(|entry| matches!(entry, syn::ImplItem::Fn(f) if f.sig.ident == name))
+}
+
+fn normalizer_of(expr: &syn::Expr) -> Option<Normalizer> {
+    match expr {
+        syn::Expr::Path(path) => match last_name(&path.path).as_str() {
+            "Softmax" => Some(Normalizer::Softmax),
+            "MaxScaled" => Some(Normalizer::MaxScaled),
+            _ => None,
+        },
+        syn::Expr::Struct(literal) if last_name(&literal.path) == "Plain" => {
+            match crate::expansion::field(literal, "divide")? {
+                syn::Expr::Lit(lit) => match &lit.lit {
+                    syn::Lit::Bool(divide) => Some(Normalizer::Plain { divide: divide.value }),
+                    _ => None,
+                },
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The names in `self.name`, method calls aside.
+#[derive(Default)]
+struct FieldsOfSelf(Vec<syn::Ident>);
+
+impl<'ast> Visit<'ast> for FieldsOfSelf {
+    fn visit_expr_field(&mut self, field: &'ast syn::ExprField) {
+        if let (syn::Expr::Path(path), syn::Member::Named(name)) = (&*field.base, &field.member)
+            && path.path.is_ident("self")
+        {
+            self.0.push(name.clone());
+        }
+        syn::visit::visit_expr_field(self, field);
+    }
+}
