@@ -222,30 +222,7 @@ fn errors_of_names_and_heads_have_their_column() {
 fn the_names_of_combinators_are_reserved() {
     for name in ["or", "not", "remap", "per_head", "union"] {
         let desc = <Causal as attn::lang::Described>::desc();
-        let renamed = Box::leak(Box::new(attn::lang::VariantDesc {
-            name,
-            type_name: desc.type_name,
-            doc: desc.doc,
-            file: desc.file,
-            line: desc.line,
-            hooks: desc.hooks,
-            normalizer: desc.normalizer,
-            max_floor: desc.max_floor,
-            fields: desc.fields,
-            mask: desc.mask,
-            bias: desc.bias,
-            slope: desc.slope,
-            bias_row: desc.bias_row,
-            bound: desc.bound,
-            divisors: desc.divisors,
-            stores: desc.stores,
-            slots: desc.slots,
-            kv_coordinates: desc.kv_coordinates,
-            device_fns: desc.device_fns,
-            types: desc.types,
-            consts: desc.consts,
-            make: desc.make,
-        }));
+        let renamed = Box::leak(Box::new(attn::lang::VariantDesc { name, ..*desc }));
         let error = Registry::empty().register(renamed).expect_err("a word of the grammar");
         assert!(error.to_string().contains("no word of the grammar"), "{error}");
     }

@@ -26,30 +26,7 @@ mod other {
 
 /// A copy of a descriptor with another name.
 fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::lang::VariantDesc {
-    Box::leak(Box::new(attn::lang::VariantDesc {
-        name,
-        type_name: of.type_name,
-        doc: of.doc,
-        file: "elsewhere.rs",
-        line: 7,
-        hooks: of.hooks,
-        normalizer: of.normalizer,
-        max_floor: of.max_floor,
-        fields: of.fields,
-        mask: of.mask,
-        bias: of.bias,
-        slope: of.slope,
-        bias_row: of.bias_row,
-        bound: of.bound,
-        divisors: of.divisors,
-        stores: of.stores,
-        slots: of.slots,
-        kv_coordinates: of.kv_coordinates,
-        device_fns: of.device_fns,
-        types: of.types,
-        consts: of.consts,
-        make: of.make,
-    }))
+    Box::leak(Box::new(attn::lang::VariantDesc { name, file: "elsewhere.rs", line: 7, ..*of }))
 }
 
 #[test]

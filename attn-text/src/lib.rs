@@ -38,6 +38,7 @@ mod descriptor;
 mod error;
 mod expansion;
 mod field;
+mod links;
 mod module;
 mod tile_form;
 mod variant;

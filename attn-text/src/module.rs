@@ -3,22 +3,19 @@
 use std::collections::HashMap;
 
 use attn_codegen::{device_fn, device_type, params, variant};
-use attn_core::lang::{
-    ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc,
-    device_type::{TypeDesc, TypeLink},
-};
+use attn_core::lang::{ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc};
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
-use syn::{Attribute, Item, ItemEnum, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
+use syn::{Attribute, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
 
 use crate::{
     condition::{Ex, NoNames},
     constant::Constants,
-    descriptor::{self, Links, OfItems, kept, kept_list, kept_str},
+    descriptor::{self, OfItems, kept_str},
     error::{Diagnostic, TextError},
     expansion::{Expansion, body_in, consts_in, last_name, literals_in},
     field::field_type,
-    tile_form::{Scope, TileForm},
+    tile_form::TileForm,
     variant::{ParamText, VariantText},
 };
 
@@ -36,8 +33,10 @@ const HOST_HOOKS: [&str; 7] = [
 /// A macro of attn-rs.
 type Expand = fn(TokenStream, TokenStream) -> TokenStream;
 
-/// The attributes of items, the items that they are for, and their macros.
-const ATTRIBUTES: [(&str, fn(&Item) -> bool, Expand); 3] = [
+/// An attribute, the items that it is for, and its macro.
+type OfItem = (&'static str, fn(&Item) -> bool, Expand);
+
+const ATTRIBUTES: [OfItem; 3] = [
     ("attention_variant", |item| matches!(item, Item::Impl(_)), variant::expand),
     ("device_fn", |item| matches!(item, Item::Fn(_)), device_fn::expand),
     ("device_type", |item| matches!(item, Item::Struct(_) | Item::Enum(_)), device_type::expand),
@@ -51,30 +50,30 @@ struct File {
 }
 
 /// An item and the number of its file.
-struct In<T> {
-    file: usize,
-    item: T,
+pub(crate) struct In<T> {
+    pub(crate) file: usize,
+    pub(crate) item: T,
 }
 
 /// The items of a text.
 pub(crate) struct Module {
     files: Vec<File>,
-    constants: Constants,
+    pub(crate) constants: Constants,
     structs: HashMap<String, In<ItemStruct>>,
     impls: Vec<In<(TokenStream, ItemImpl)>>,
-    helpers: HashMap<String, In<(TokenStream, ItemFn)>>,
-    types: HashMap<String, In<(TokenStream, Item)>>,
+    pub(crate) helpers: HashMap<String, In<(TokenStream, ItemFn)>>,
+    pub(crate) types: HashMap<String, In<(TokenStream, Item)>>,
     /// Helpers and types whose descriptors are made; `None` while one is being made.
-    made_helpers: HashMap<String, Option<Helper>>,
-    made_types: HashMap<String, (&'static TypeDesc, HashMap<String, i32>)>,
+    pub(crate) made_helpers: HashMap<String, Option<Helper>>,
+    pub(crate) made_types: HashMap<String, (&'static TypeDesc, HashMap<String, i32>)>,
     mistakes: Vec<Diagnostic>,
 }
 
 /// A helper: for kernels, and for the mask over a tile.
 #[derive(Clone, Copy)]
-struct Helper {
-    desc: &'static DeviceFn,
-    over: Option<&'static TileForm>,
+pub(crate) struct Helper {
+    pub(crate) desc: &'static DeviceFn,
+    pub(crate) over: Option<&'static TileForm>,
 }
 
 impl Module {
@@ -188,13 +187,13 @@ impl Module {
         Err(TextError::Rust(self.mistakes))
     }
 
-    fn mistake(&mut self, file: usize, at: &impl quote::ToTokens, message: impl std::fmt::Display) {
+    pub(crate) fn mistake(&mut self, file: usize, at: &impl quote::ToTokens, message: impl std::fmt::Display) {
         let span = at.to_token_stream().into_iter().next().map_or_else(proc_macro2::Span::call_site, |t| t.span());
         self.mistakes.push(Diagnostic::at(self.files[file].name, span, message));
     }
 
     /// What a macro emitted, and its errors as mistakes.
-    fn expanded(&mut self, file: usize, tokens: TokenStream) -> Option<Expansion> {
+    pub(crate) fn expanded(&mut self, file: usize, tokens: TokenStream) -> Option<Expansion> {
         let name = self.files[file].name;
         match Expansion::parse(tokens) {
             Ok(expansion) => {
@@ -245,7 +244,7 @@ impl Module {
     }
 
     /// The text of a string in which `#line` names the file.
-    fn cuda(&self, file: usize) -> impl Fn(String) -> &'static str + use<> {
+    pub(crate) fn cuda(&self, file: usize) -> impl Fn(String) -> &'static str + use<> {
         let (from, to) = (format!("\"{}\"", self.files[file].of_spans), format!("\"{}\"", self.files[file].name));
         move |text| kept_str(text.replace(&from, &to))
     }
@@ -332,142 +331,6 @@ impl Module {
             }
         }
         Some((normalizer, max_floor))
-    }
-
-    /// What an emitted descriptor names.
-    fn links(&mut self, file: usize, emitted: &syn::ExprStruct) -> Option<Links> {
-        let mut links = Some((Vec::new(), Vec::new(), Vec::new()));
-        for (name, path) in descriptor::const_paths(emitted) {
-            match self.constant(&path) {
-                Some(value) => links.iter_mut().for_each(|(consts, ..)| {
-                    consts.push(descriptor::constant(name.clone(), value));
-                }),
-                None => {
-                    let written = path.to_token_stream().to_string().replace(' ', "");
-                    let message = format!(
-                        "the text has no constant `{written}` of type f32, i32, u32, u64, i64, bool or an enum with \
-                         `#[device_type]`"
-                    );
-                    self.mistake(file, &path, message);
-                    links = None;
-                }
-            }
-        }
-        for (_, path) in descriptor::helper_paths(emitted) {
-            match self.helper(&last_name(&path)) {
-                Some(helper) => links.iter_mut().for_each(|(_, helpers, _)| helpers.push(helper.desc)),
-                None => {
-                    let message = format!("the text has no function `{}` with `#[device_fn]`", last_name(&path));
-                    self.mistake(file, &path, message);
-                    links = None;
-                }
-            }
-        }
-        for (name, path) in descriptor::type_paths(emitted) {
-            match self.device_type(&last_name(&path)) {
-                Some(ty) => links.iter_mut().for_each(|(.., types)| {
-                    types.push(TypeLink { name: kept_str(name.clone()), ty });
-                }),
-                None => {
-                    let message = format!("the text has no type `{}` with `#[device_type]`", last_name(&path));
-                    self.mistake(file, &path, message);
-                    links = None;
-                }
-            }
-        }
-        let (consts, device_fns, types) = links?;
-        Some(Links { consts: kept_list(consts), device_fns: kept_list(device_fns), types: kept_list(types) })
-    }
-
-    /// The constant of a path: one of the text, of the standard library, or a variant of an enum.
-    fn constant(&mut self, path: &syn::Path) -> Option<ConstValue> {
-        self.constants.get(path).or_else(|| {
-            let [.., ty, variant] = &path.segments.iter().map(|s| s.ident.to_string()).collect::<Vec<_>>()[..] else {
-                return None;
-            };
-            let desc = self.device_type(ty)?;
-            let value = *self.made_types.get(ty)?.1.get(variant)?;
-            Some(ConstValue::Enum(desc, value))
-        })
-    }
-
-    /// A helper by its Rust name.
-    fn helper(&mut self, name: &str) -> Option<Helper> {
-        if let Some(made) = self.made_helpers.get(name) {
-            return *made; // none inside itself: rustc reports the cycle, and so does the splice
-        }
-        let In { file, item: (arguments, item) } = self.helpers.get(name)?;
-        let (file, arguments, tokens) = (*file, arguments.clone(), item.to_token_stream());
-        self.made_helpers.insert(name.to_owned(), None);
-        let expansion = self.expanded(file, device_fn::expand(arguments, tokens))?;
-        let emitted = expansion.literals("DeviceFn").first().copied()?;
-        let links = self.links(file, emitted)?;
-        let cuda = self.cuda(file);
-        let desc = kept(DeviceFn {
-            name: kept_str(crate::expansion::text(emitted, "name")),
-            cuda: cuda(crate::expansion::text(emitted, "cuda")),
-            over: cuda(crate::expansion::text(emitted, "over")),
-            device_fns: links.device_fns,
-            types: links.types,
-            consts: links.consts,
-        });
-        let over = expansion.bodies("over").first().copied().and_then(|body| self.tile_form(body, &[]));
-        let helper = Helper { desc, over: over.map(|form| kept(form)) };
-        self.made_helpers.insert(name.to_owned(), Some(helper));
-        Some(helper)
-    }
-
-    /// A struct or an enum by its name.
-    fn device_type(&mut self, name: &str) -> Option<&'static TypeDesc> {
-        if let Some((made, _)) = self.made_types.get(name) {
-            return Some(made);
-        }
-        let In { file, item: (arguments, item) } = self.types.get(name)?;
-        let (file, arguments, item) = (*file, arguments.clone(), item.clone());
-        let expansion = self.expanded(file, device_type::expand(arguments, item.to_token_stream()))?;
-        let emitted = expansion.literals("TypeDesc").first().copied()?;
-        let types = self.links(file, emitted)?.types;
-        let values = match &item {
-            Item::Enum(item) => self.discriminants(item)?,
-            _ => Vec::new(),
-        };
-        let in_order: Vec<i32> = values.iter().map(|(_, value)| *value).collect();
-        let desc = descriptor::device_type(emitted, &in_order, types, &self.cuda(file));
-        self.made_types.insert(name.to_owned(), (desc, values.into_iter().collect()));
-        Some(desc)
-    }
-
-    /// The variants of an enum and their values.
-    fn discriminants(&self, item: &ItemEnum) -> Option<Vec<(String, i32)>> {
-        let mut next = 0i32;
-        let mut values = Vec::new();
-        for variant in &item.variants {
-            if let Some((_, expr)) = &variant.discriminant {
-                let ex = Ex::of(expr, &|path| self.constants.number(path)).ok()?;
-                next = i32::try_from(ex.integer(&NoNames).ok()?).ok()?;
-            }
-            values.push((variant.ident.to_string(), next));
-            next = next.wrapping_add(1);
-        }
-        Some(values)
-    }
-
-    fn tile_form(&mut self, body: &syn::Block, fields: &[FieldDesc]) -> Option<TileForm> {
-        let field = |name: &str| fields.iter().position(|field| field.name == name);
-        // helpers are made before the forms that call them: `links` came first
-        let (constants, types, helpers) = (&self.constants, &self.made_types, &self.made_helpers);
-        let constant = |path: &syn::Path| {
-            constants.get(path).or_else(|| {
-                let [.., ty, variant] = &path.segments.iter().map(|s| s.ident.to_string()).collect::<Vec<_>>()[..]
-                else {
-                    return None;
-                };
-                let (desc, values) = types.get(ty)?;
-                values.get(variant).map(|value| ConstValue::Enum(desc, *value))
-            })
-        };
-        let helper = |name: &str| helpers.get(name).copied().flatten().and_then(|helper| helper.over);
-        TileForm::of(body, &Scope { field: &field, constant: &constant, helper: &helper })
     }
 }
 

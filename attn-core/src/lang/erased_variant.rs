@@ -10,8 +10,11 @@ use super::{
     RowState, Tile, Tristate, VariantParams,
 };
 
+/// Makes the variant of a descriptor.
+pub type Make = fn(&'static VariantDesc, &ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError>;
+
 /// The descriptor of a variant: everything known without running it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct VariantDesc {
     /// Registered name, `snake_case`.
     pub name: &'static str,
@@ -61,7 +64,7 @@ pub struct VariantDesc {
     /// Constants that the hooks name directly.
     pub consts: &'static [ConstDesc],
     /// Makes the variant of this descriptor from parameters by name.
-    pub make: fn(&'static VariantDesc, &ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError>,
+    pub make: Make,
     /// What a variant keeps that was read from Rust text at run time. It has no compiled hooks, so it runs on devices
     /// alone.
     pub text: Option<&'static (dyn Any + Send + Sync)>,
