@@ -61,7 +61,8 @@ impl Registry {
         global.get_or_insert_with(linked).clone()
     }
 
-    /// Adds a variant. Adding it again has no effect.
+    /// Adds a variant. Adding it again has no effect. One that was read from Rust text takes the place of an earlier
+    /// text's variant of that name, so that a changed text can be read again.
     ///
     /// # Errors
     /// Another variant has the name, or an expression cannot write it.
@@ -70,11 +71,13 @@ impl Registry {
             return Err(RegistryError::Name { name: desc.name.to_owned(), location: location(desc) });
         }
         match self.by_name.get(desc.name) {
-            Some(&there) if !std::ptr::eq(there, desc) => Err(RegistryError::Duplicate {
-                name: desc.name.to_owned(),
-                first: location(there),
-                second: location(desc),
-            }),
+            Some(&there) if !std::ptr::eq(there, desc) && (there.text.is_none() || desc.text.is_none()) => {
+                Err(RegistryError::Duplicate {
+                    name: desc.name.to_owned(),
+                    first: location(there),
+                    second: location(desc),
+                })
+            }
             _ => {
                 self.by_name.insert(desc.name, desc);
                 Ok(())

@@ -92,6 +92,21 @@ fn hooks_of_the_host_are_refused_by_name() {
 }
 
 #[test]
+fn a_text_that_changed_takes_the_place_of_its_variant_and_of_no_compiled_one() {
+    let mut registry = attn_core::Registry::empty();
+    for body in ["at.kv_pos <= self.n", "at.kv_pos >= self.n"] {
+        let variants = load(&[("changing.rs", &mask(body))]).expect("no mistake");
+        registry.register_all(&variants).expect("a text's variant gives way to the next text");
+        assert!(std::ptr::eq(registry.get("mine").expect("registered"), variants[0]));
+    }
+    let text = mask("true").replace("#[attention_variant]", "#[attention_variant(name = \"causal\")]");
+    let mut stock = attn_core::Registry::clone(&*attn_core::Registry::global().expect("linked"));
+    stock.register_all(attn_variants::variants()).expect("stock variants");
+    let error = stock.register_all(&load(&[("causal.rs", &text)]).expect("no mistake")).expect_err("a compiled one");
+    assert!(error.to_string().contains("two variants are called `causal`"), "{error}");
+}
+
+#[test]
 fn a_text_is_read_once() {
     let text = mask("at.kv_pos <= at.qo_pos + self.n");
     let [first, second] = [0, 1].map(|_| load(&[("once.rs", &text)]).expect("no mistake"));
