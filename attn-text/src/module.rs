@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use attn_codegen::{device_fn, device_type, params, variant};
+use attn_codegen::{depth, device_fn, device_type, params, variant};
 use attn_core::lang::{ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc};
-use proc_macro2::TokenStream;
+use proc_macro2::{LexError, Span, TokenStream};
 use quote::ToTokens as _;
 use syn::{Attribute, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
 
@@ -91,10 +91,10 @@ impl Module {
             mistakes: Vec::new(),
         };
         for (name, text) in files {
-            let parsed = match syn::parse_file(text) {
+            let parsed = match read_file(text) {
                 Ok(parsed) => parsed,
-                Err(error) => {
-                    module.mistakes.push(Diagnostic::at(name, error.span(), &error));
+                Err((span, message)) => {
+                    module.mistakes.push(Diagnostic::at(name, span, message));
                     continue;
                 }
             };
@@ -332,6 +332,17 @@ impl Module {
         }
         Some((normalizer, max_floor))
     }
+}
+
+/// The items of a text; what is nested too deeply for the parser is refused before it.
+fn read_file(text: &str) -> Result<syn::File, (Span, String)> {
+    let tokens: TokenStream = text.parse().map_err(|error: LexError| (error.span(), error.to_string()))?;
+    if let Err(report) = depth::check(&tokens) {
+        let expansion = Expansion::parse(report.into_tokens());
+        let first = expansion.ok().and_then(|expansion| expansion.errors.into_iter().next());
+        return Err(first.unwrap_or_else(|| (Span::call_site(), "the text is nested too deeply".to_owned())));
+    }
+    syn::parse2(tokens).map_err(|error| (error.span(), error.to_string()))
 }
 
 /// The attributes of an item.

@@ -73,6 +73,9 @@ fn what_rustc_would_find_is_found() {
         "mine.rs:7:9: the text has no function `near` with `#[device_fn]`"
     );
     assert!(says(&mask("at.kv_pos < ")).starts_with("mine.rs:"), "text that does not parse");
+    assert!(says("fn \"").starts_with("mine.rs:1:"), "text that is no tokens");
+    let deep = mask(&format!("{}at.kv_pos < 1{}", "(".repeat(50_000), ")".repeat(50_000)));
+    assert!(says(&deep).contains("mine.rs:"), "text that is nested too deeply");
     let missing = mask("true").replace("struct Mine", "struct Other");
     assert_eq!(says(&missing), "mine.rs:5:27: the text has no struct `Mine`");
     let wrong_type = mask("true").replace("n: i32", "n: String");

@@ -11,7 +11,7 @@ const BRACKETS: usize = 64;
 const CHAIN: usize = 1024;
 
 /// Refuses an item that is nested too deeply.
-pub(crate) fn check(item: &TokenStream) -> Result<(), Report> {
+pub fn check(item: &TokenStream) -> Result<(), Report> {
     match too_deep(item, 0) {
         Some(token) => Err(Report::of(&token, messages::TOO_DEEP)),
         None => Ok(()),

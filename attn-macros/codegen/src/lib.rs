@@ -12,7 +12,7 @@ pub mod check;
 pub mod compose;
 mod compose_part;
 pub mod cuda_struct;
-mod depth;
+pub mod depth;
 mod descriptor;
 pub mod device_fn;
 pub mod device_mod;
