@@ -98,7 +98,7 @@ pub use attention::Attention;
 pub use check::BatchChecker;
 pub use cuda_source::{VariantCuda, cuda_source};
 pub use engine::Engine;
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use graph::{Graph, GraphBuckets};
 pub use memory::DeviceBuffer;
 pub use plan::{Plan, PlanOptions, RunOptions};

@@ -1,0 +1,98 @@
+//! Devices and their streams, made once for the process.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+use attn::{Engine, Stream};
+use pyo3::prelude::*;
+
+use crate::{
+    error::{Failure, call},
+    torch,
+};
+
+/// Where tensors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Place {
+    Cpu,
+    Cuda(u32),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Cpu => f.write_str("cpu"),
+            Place::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+impl Place {
+    /// `cpu`, `cuda` or `cuda:1`.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        match text.split_once(':') {
+            None if text == "cpu" => Ok(Place::Cpu),
+            None if text == "cuda" => Ok(Place::Cuda(0)),
+            Some(("cpu", _)) => Ok(Place::Cpu),
+            Some(("cuda", ordinal)) if ordinal.parse::<u32>().is_ok() => Ok(Place::Cuda(ordinal.parse().unwrap_or(0))),
+            _ => Err(Failure::argument(format!("the device is `{text}`; there are `cpu`, `cuda` and `cuda:N`"))),
+        }
+    }
+}
+
+/// The engine of a device.
+pub(crate) fn engine(place: Place) -> Result<Engine, Failure> {
+    static ENGINES: Mutex<BTreeMap<Place, Engine>> = Mutex::new(BTreeMap::new());
+    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(engine) = engines.get(&place) {
+        return Ok(engine.clone());
+    }
+    let engine = match place {
+        Place::Cpu => Engine::cpu(),
+        Place::Cuda(ordinal) => Engine::cuda(ordinal)?,
+    };
+    engines.insert(place, engine.clone());
+    Ok(engine)
+}
+
+/// The stream of a call: the one whose address the caller gives, else the current one of torch, else the default one.
+pub(crate) fn stream(
+    py: Python<'_>,
+    engine: &Engine,
+    place: Place,
+    given: Option<usize>,
+) -> Result<Arc<Stream>, Failure> {
+    type Streams = BTreeMap<(Place, usize), Arc<Stream>>;
+    static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(Mutex::default);
+    let ordinal = match (place, given) {
+        (Place::Cpu, None) => {
+            static CPU: LazyLock<Option<Arc<Stream>>> = LazyLock::new(|| Engine::cpu().stream().ok().map(Arc::new));
+            return CPU.clone().ok_or_else(|| Failure::argument("the CPU has no stream"));
+        }
+        (Place::Cpu, Some(_)) => return Err(Failure::argument("a stream is given, and the tensors are on the CPU")),
+        (Place::Cuda(ordinal), _) => ordinal,
+    };
+    // SAFETY: a stream of the device, which the caller keeps; those of torch are never destroyed.
+    let make = |raw: usize| unsafe { Stream::from_raw(engine, raw as *mut _) }.map(Arc::new);
+    if let Some(raw) = given {
+        // the caller may destroy it after the call
+        return Ok(make(raw)?);
+    }
+    let raw = torch::current_stream(py, ordinal)?.unwrap_or(0);
+    let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(stream) = streams.get(&(place, raw)) {
+        return Ok(stream.clone());
+    }
+    let stream = make(raw)?;
+    streams.insert((place, raw), stream.clone());
+    Ok(stream)
+}
+
+/// The name of a device: `CPU (2 threads)`, or that of a GPU.
+#[pyfunction]
+pub(crate) fn describe(py: Python<'_>, device: &str) -> PyResult<String> {
+    call(py, || Ok(py.detach(|| engine(Place::parse(device)?))?.to_string()))
+}
