@@ -27,6 +27,15 @@ def device_name(x):
     return f"cuda:{index}" if kind == 2 else "cpu"
 
 
+def check_tensor(name, x, rank):
+    """Refuses what is no tensor of so many dimensions."""
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        raise InvalidTensor(f"{name} is a {type(x).__name__}; it must be a tensor of torch, or one that has `__dlpack__`")
+    if len(shape) != rank:
+        raise InvalidTensor(f"{name} has the shape {tuple(shape)}; it has {rank} dimensions")
+
+
 def empty(like, shape, dtype=None):
     """Memory of the library and the device of `like`; `dtype` is a name."""
     root = sys.modules[type(like).__module__.partition(".")[0]]

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 
 from . import _masks, _native
-from ._arrays import device_name, dtype_name, empty, is_compiling, is_torch, merges, needs_grad
+from ._arrays import check_tensor, device_name, dtype_name, empty, is_compiling, is_torch, merges, needs_grad
 from ._errors import AttnError, InvalidArgument, InvalidTensor
 
 _LIMIT = 64
@@ -108,9 +108,7 @@ def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_l
     if layout not in ("bshd", "bhsd"):
         raise InvalidArgument(f"layout is `{layout}`; there are `bshd` and `bhsd`")
     for name, x in (("q", q), ("k", k), ("v", v)):
-        want = 4 if cu_q is None else 3
-        if len(getattr(x, "shape", ())) != want:
-            raise InvalidTensor(f"{name} has the shape {tuple(getattr(x, 'shape', ()))}; it has {want} dimensions")
+        check_tensor(name, x, 4 if cu_q is None else 3)
     if cu_q is None:
         call = _dense(q, k, v, layout, out, return_lse)
     else:

@@ -3,7 +3,7 @@
 import itertools
 
 from . import _native
-from ._arrays import empty, is_compiling, is_torch, needs_grad
+from ._arrays import check_tensor, empty, is_compiling, is_torch, needs_grad
 from ._errors import InvalidArgument
 
 _numbers = itertools.count(1)
@@ -126,6 +126,8 @@ class Plan:
             return self._run_compiled(q, k, v, (out, lse, layer, stream), partial, return_lse, k_scale, v_scale)
         if needs_grad(q, k, v):
             raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")
+        if out is None or (lse is None and (return_lse or partial)):
+            check_tensor("q", q, 3)
         if out is None:
             out = empty(q, (*q.shape[:2], self.value_dim))
         if lse is None and (return_lse or partial):

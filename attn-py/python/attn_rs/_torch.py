@@ -21,6 +21,7 @@ def attention(q, k, v, variant, scale, params, layout, cu_q, cu_k, *, mask=None,
             tensors.append(value)
         else:
             scalars.append(f"{name}={value!r}")
+    scalars, names = "\n".join(scalars), "\n".join(names)
     return torch.ops.attn_rs.attention(
         q, k, v, variant, scale, scalars, names, tensors, layout, cu_q, cu_k, mask, return_lse
     )
@@ -33,8 +34,8 @@ def _op(
     v: torch.Tensor,
     variant: str,
     scale: float | None,
-    scalars: list[str],
-    names: list[str],
+    scalars: str,
+    names: str,
     tensors: list[torch.Tensor],
     layout: str,
     cu_q: torch.Tensor | None,
@@ -42,8 +43,8 @@ def _op(
     mask: torch.Tensor | None,
     return_lse: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    params = dict(zip(names, tensors, strict=True))
-    for scalar in scalars:
+    params = dict(zip(names.splitlines(), tensors, strict=True))
+    for scalar in scalars.splitlines():
         name, _, value = scalar.partition("=")
         params[name] = ast.literal_eval(value)
     o, lse = _attention.run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, None, return_lse)
