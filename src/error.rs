@@ -1,7 +1,7 @@
 //! The one error of the library.
 
 use attn_core::{
-    ExprError, RegistryError,
+    ErrorKind, ExprError, RegistryError,
     batch::BatchError,
     cpu::CpuError,
     dtype::DtypesError,
@@ -89,28 +89,6 @@ pub enum Error {
     },
 }
 
-/// What an error is about, for callers whose own errors have classes: other languages, servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// An object of another backend, or a stream that nothing can be ordered on.
-    InvalidArgument,
-    /// An expression that is none, a variant that does not exist, a parameter that does not fit.
-    InvalidVariant,
-    /// A batch that contradicts itself, or exceeds the capacity of a plan.
-    InvalidBatch,
-    /// A tensor of another shape, type, memory or alignment than the batch needs.
-    InvalidTensor,
-    /// Heads, element types or options that no kernel supports.
-    Unsupported,
-    /// No driver, no such device, or a build without the CUDA backend.
-    NoDevice,
-    /// The driver, the compiler or a kernel failed.
-    Cuda,
-    /// A bug of the library.
-    Internal,
-}
-
 impl Error {
     /// What the error is about.
     #[must_use]
@@ -127,24 +105,8 @@ impl Error {
             Error::Cpu(_) => ErrorKind::Internal,
             Error::NoCuda => ErrorKind::NoDevice,
             #[cfg(feature = "cuda")]
-            Error::Cuda(error) => kind_of_cuda(error),
+            Error::Cuda(error) => error.kind(),
         }
-    }
-}
-
-#[cfg(feature = "cuda")]
-fn kind_of_cuda(error: &attn_kernels::cuda::CudaError) -> ErrorKind {
-    use attn_kernels::cuda::CudaError;
-    match error {
-        CudaError::NoDriver { .. } | CudaError::NoDevice { .. } | CudaError::TooOld { .. } => ErrorKind::NoDevice,
-        CudaError::KernelTraits(_) | CudaError::Splice(_) => ErrorKind::Unsupported,
-        CudaError::Alignment { .. }
-        | CudaError::Stride { .. }
-        | CudaError::Misaligned { .. }
-        | CudaError::NotOnDevice { .. }
-        | CudaError::OtherDevice { .. } => ErrorKind::InvalidTensor,
-        CudaError::PerThreadStream => ErrorKind::InvalidArgument,
-        _ => ErrorKind::Cuda,
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::{
     attention::Attention,
-    engine::{Place, stream},
+    engine::{Location, address, stream},
     error::{Failure, call},
     tensor::{Element, KvLayout, View, view},
 };
@@ -26,12 +26,12 @@ unsafe fn array<'a, T: attn::ops::Number>(view: &View, element: Element, name: &
     if view.element != element {
         return Err(Failure::tensor(format!("{name} is not of {element:?}: slots are int64, positions int32")));
     }
-    Ok(match view.place {
+    Ok(match view.location {
         // SAFETY: the caller guarantees the entries
-        Place::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
-        Place::Cpu if count == 0 => Array::host(&[]),
+        Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
+        Location::Cpu if count == 0 => Array::host(&[]),
         // SAFETY: the caller guarantees the entries
-        Place::Cpu => Array::host(unsafe { std::slice::from_raw_parts(view.data as *const T, count) }),
+        Location::Cpu => Array::host(unsafe { std::slice::from_raw_parts(view.data as *const T, count) }),
     })
 }
 
@@ -57,16 +57,16 @@ pub(crate) fn append(
 ) -> PyResult<()> {
     call(py, || {
         let layout = KvLayout::parse(kv_layout)?;
-        let k_pool = view(k_pool, "k_pool", stream)?;
-        let place = k_pool.place;
-        let read = |object: &Bound<'_, PyAny>, name: &str| view(object, name, stream)?.on(place, name);
-        let k = read(k, "k")?;
+        let location = view(k_pool, "k_pool", None)?.location;
+        let engine = crate::engine::engine(location)?;
+        let on = self::stream(py, &engine, location, stream)?;
+        let reader = address(&on);
+        let read = |object: &Bound<'_, PyAny>, name: &str| view(object, name, reader)?.on(location, name);
+        let (k, k_pool) = (read(k, "k")?, read(k_pool, "k_pool")?);
         let v = v.map(|v| read(v, "v")).transpose()?;
         let v_pool = v_pool.map(|pool| read(pool, "v_pool")).transpose()?;
         let slots = read(slots, "slots")?;
         let positions = positions.map(|positions| read(positions, "positions")).transpose()?;
-        let engine = crate::engine::engine(place)?;
-        let on = self::stream(py, &engine, place, stream)?;
         let mut others = vec![("k", &k), ("slots", &slots)];
         others.extend(v.as_ref().map(|v| ("v", v)));
         others.extend(positions.as_ref().map(|positions| ("positions", positions)));

@@ -6,7 +6,7 @@ use attn::{
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    engine::{Place, engine, stream},
+    engine::{Location, address, engine, stream},
     error::{Failure, call},
     tensor::{Element, view},
     variants::parse,
@@ -19,7 +19,7 @@ pub(crate) struct Attention {
     /// Where keys are stored transformed: what appends apply.
     pub(crate) transform: Option<KvTransform>,
     pub(crate) engine: attn::Engine,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     pub(crate) dtypes: Dtypes,
     pub(crate) value_dim: u32,
 }
@@ -95,13 +95,13 @@ impl Attention {
                 fixed_split_size,
                 ..AttentionOptions::default()
             };
-            let place = Place::parse(device)?;
+            let location = Location::parse(device)?;
             let value_dim = value_dim.unwrap_or(head_dim);
             py.detach(|| {
-                let engine = engine(place)?;
+                let engine = engine(location)?;
                 let attention = engine.attention_with(&variant, heads, dtypes, options)?;
                 let transform = stores_transformed.then(|| KvTransform::new(&engine, &variant, heads)).transpose()?;
-                Ok(Attention { attention, transform, engine, place, dtypes, value_dim })
+                Ok(Attention { attention, transform, engine, location, dtypes, value_dim })
             })
         })
     }
@@ -132,7 +132,8 @@ impl Attention {
     #[pyo3(signature = (name, values, stream=None))]
     fn set_tensor(&self, py: Python<'_>, name: &str, values: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<()> {
         call(py, || {
-            let view = view(values, name, stream)?.on(self.place, name)?;
+            let stream = self::stream(py, &self.engine, self.location, stream)?;
+            let view = view(values, name, address(&stream))?.on(self.location, name)?;
             let count: usize = view.dims.shape().iter().product();
             if !view.dims.is_row_major() {
                 return Err(Failure::tensor(format!("{name} has gaps; pass {name}.contiguous()")));
@@ -140,15 +141,14 @@ impl Attention {
             // SAFETY: the caller's tensor has as many elements, and stays during the call; on a device the stream
             // orders the copy before what its allocator does with the memory next
             let content = unsafe {
-                match (view.element, view.place) {
-                    (Element::F32, Place::Cuda(_)) => TensorContent::device::<f32>(view.data as u64, count),
-                    (Element::I32, Place::Cuda(_)) => TensorContent::device::<i32>(view.data as u64, count),
-                    (Element::F32, Place::Cpu) => TensorContent::host(host::<f32>(view.data, count)),
-                    (Element::I32, Place::Cpu) => TensorContent::host(host::<i32>(view.data, count)),
+                match (view.element, view.location) {
+                    (Element::F32, Location::Cuda(_)) => TensorContent::device::<f32>(view.data as u64, count),
+                    (Element::I32, Location::Cuda(_)) => TensorContent::device::<i32>(view.data as u64, count),
+                    (Element::F32, Location::Cpu) => TensorContent::host(host::<f32>(view.data, count)),
+                    (Element::I32, Location::Cpu) => TensorContent::host(host::<i32>(view.data, count)),
                     _ => return Err(Failure::tensor(format!("{name} is replaced by float32 or int32"))),
                 }
             };
-            let stream = self::stream(py, &self.engine, self.place, stream)?;
             Ok(self.attention.set_tensor(&stream, name, &content)?)
         })
     }
@@ -169,13 +169,13 @@ impl Attention {
     /// `cpu` or `cuda:N`.
     #[getter]
     fn device(&self) -> String {
-        self.place.to_string()
+        self.location.to_string()
     }
 
     fn __repr__(&self) -> String {
         let (qo, kv, dim, _) = self.heads();
-        let (variant, dtype, place) = (self.variant(), self.dtypes.qo, self.place);
-        format!("<attn_rs.Attention `{variant}`, {qo}/{kv} heads of {dim}, {dtype} on {place}>")
+        let (variant, dtype, location) = (self.variant(), self.dtypes.qo, self.location);
+        format!("<attn_rs.Attention `{variant}`, {qo}/{kv} heads of {dim}, {dtype} on {location}>")
     }
 }
 

@@ -4,7 +4,7 @@ use attn::{BatchCapacity, BlockTable, PageTable};
 use pyo3::prelude::*;
 
 use crate::{
-    engine::Place,
+    engine::Location,
     error::{Failure, call},
     tensor::{Element, view},
 };
@@ -50,9 +50,9 @@ fn numbers(object: &Bound<'_, PyAny>, name: &str) -> Result<(Vec<i32>, Option<Ve
         return Ok((list.into_iter().map(narrow).collect::<Result<_, _>>()?, None));
     }
     let array = view(object, name, None)?;
-    if array.place != Place::Cpu {
-        let place = array.place;
-        return Err(Failure::batch(format!("{name} is on {place}; a batch is read on the host: pass {name}.cpu()")));
+    if array.location != Location::Cpu {
+        let location = array.location;
+        return Err(Failure::batch(format!("{name} is on {location}; a batch is read on the host: pass {name}.cpu()")));
     }
     let (shape, strides) = (array.dims.shape(), array.dims.strides());
     let size = match array.element {
@@ -186,7 +186,7 @@ impl Batch {
     }
 }
 
-/// The largest batch of a plan that is updated in place: bounds of the requests, of their queries and keys in all, of
+/// The largest batch of a plan that is updated in location: bounds of the requests, of their queries and keys in all, of
 /// the queries of one request, and the pool of pages.
 #[pyclass(frozen, module = "attn_rs")]
 pub(crate) struct Capacity(pub(crate) BatchCapacity);

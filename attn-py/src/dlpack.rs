@@ -13,7 +13,7 @@ use pyo3::{
 };
 
 use crate::{
-    engine::Place,
+    engine::Location,
     error::Failure,
     tensor::{Dims, Element, View},
 };
@@ -121,13 +121,13 @@ pub(crate) fn view<'py>(
     }
     let device = object.call_method0(intern!(py, "__dlpack_device__"))?;
     let (kind, id): (i32, i32) = device.extract()?;
-    let place = match kind {
-        CPU | CUDA_HOST => Place::Cpu,
-        CUDA => Place::Cuda(id.try_into().unwrap_or(0)),
+    let location = match kind {
+        CPU | CUDA_HOST => Location::Cpu,
+        CUDA => Location::Cuda(id.try_into().unwrap_or(0)),
         _ => return Err(Failure::tensor(format!("{name} is on DLPack device {kind}; tensors are on CPUs or CUDA"))),
     };
     let options = PyDict::new(py);
-    if let Place::Cuda(_) = place {
+    if let Location::Cuda(_) = location {
         // the legacy default stream is 1 there
         options.set_item("stream", stream.filter(|&stream| stream != 0).unwrap_or(1))?;
     }
@@ -167,5 +167,5 @@ pub(crate) fn view<'py>(
         // SAFETY: it lives until the deleter is called
         Lent::New(managed) => unsafe { (*managed).flags & READ_ONLY != 0 },
     };
-    Ok(Some(View { data, element, place, dims, read_only, _owner: Some(lent) }))
+    Ok(Some(View { data, element, location, dims, read_only, _owner: Some(lent) }))
 }

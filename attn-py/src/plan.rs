@@ -1,6 +1,9 @@
 //! Plans and runs.
 
-use std::sync::{PoisonError, RwLock};
+use std::{
+    sync::{PoisonError, RwLock},
+    time::Instant,
+};
 
 use attn::{KvScales, Out, PlanOptions, RunOptions, Workspace};
 use pyo3::prelude::*;
@@ -8,8 +11,8 @@ use pyo3::prelude::*;
 use crate::{
     attention::Attention,
     batch::{Batch, Capacity},
-    engine::{Place, stream},
-    error::call,
+    engine::{Location, address, stream},
+    error::{Failure, call},
     tensor::{KvLayout, View, view},
 };
 
@@ -19,7 +22,7 @@ pub(crate) struct Plan {
     plan: RwLock<attn::Plan>,
     layout: KvLayout,
     engine: attn::Engine,
-    place: Place,
+    location: Location,
     /// Beside the plan, which needs it.
     workspace: RwLock<Option<Workspace>>,
 }
@@ -41,17 +44,17 @@ impl Plan {
     ) -> PyResult<Self> {
         call(py, || {
             let layout = KvLayout::parse(kv_layout)?;
-            let (engine, place) = (attention.engine.clone(), attention.place);
-            let stream = self::stream(py, &engine, place, stream)?;
+            let (engine, location) = (attention.engine.clone(), attention.location);
+            let stream = self::stream(py, &engine, location, stream)?;
             let layers: Vec<&attn::Attention> = layers.iter().map(|layer| &layer.attention).collect();
             let capacity = capacity.map(|capacity| capacity.0);
-            let reused = reuse.filter(|reuse| reuse.place == place);
+            let reused = reuse.filter(|reuse| reuse.location == location);
             py.detach(|| {
                 let reused = reused.and_then(|plan| write(&plan.workspace).take());
                 let mut workspace = reused.unwrap_or_else(|| engine.workspace());
                 let options = PlanOptions { capacity, layers: &layers, stream: Some(&stream) };
                 let plan = attention.attention.plan_with(&batch.batch(), &mut workspace, options)?;
-                Ok(Plan { plan: RwLock::new(plan), layout, engine, place, workspace: RwLock::new(Some(workspace)) })
+                Ok(Plan { plan: RwLock::new(plan), layout, engine, location, workspace: RwLock::new(Some(workspace)) })
             })
         })
     }
@@ -60,7 +63,7 @@ impl Plan {
     #[pyo3(signature = (batch, stream=None))]
     fn update(&self, py: Python<'_>, batch: &Batch, stream: Option<usize>) -> PyResult<()> {
         call(py, || {
-            let stream = self::stream(py, &self.engine, self.place, stream)?;
+            let stream = self::stream(py, &self.engine, self.location, stream)?;
             Ok(py.detach(|| write(&self.plan).update(&stream, &batch.batch()))?)
         })
     }
@@ -83,36 +86,32 @@ impl Plan {
         stream: Option<usize>,
     ) -> PyResult<()> {
         call(py, || {
-            let on = self::stream(py, &self.engine, self.place, stream)?;
-            let read = |object: &Bound<'_, PyAny>, name: &str| view(object, name, stream)?.on(self.place, name);
-            let (q, k, o) = (read(q, "q")?, read(k, "k")?, read(o, "out")?);
-            let v = v.map(|v| read(v, "v")).transpose()?;
-            let lse = lse.map(|lse| read(lse, "lse")).transpose()?;
-            if self.place == Place::Cpu {
-                let mut others = vec![("q", &q), ("k", &k)];
-                others.extend(v.as_ref().map(|v| ("v", v)));
-                lse.as_ref().map_or(Ok(()), |lse| lse.check_apart("lse", &others))?;
-                others.extend(lse.as_ref().map(|lse| ("lse", lse)));
-                o.check_apart("out", &others)?;
-            }
-            // SAFETY: the caller's tensors, which stay during the call. On the CPU the output reaches into none of the
-            // others. On a device their allocator reuses memory in the order of the stream.
-            unsafe {
-                let scales = KvScales::of(k_scale, v_scale);
-                let kv = self.layout.kv(k.read("k")?, v.as_ref().map(|v| v.read("v")).transpose()?, scales)?;
-                let q = q.read("q")?;
-                let o = o.write("out")?;
-                let out = match lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()? {
-                    None => Out::new(o),
-                    Some(lse) => Out::with_lse(o, lse),
+            let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
+            self.with_tensors(py, [q, k, o], [v, lse], [k_scale, v_scale], stream, |run| {
+                py.detach(|| run(options).map_err(Failure::from))
+            })
+        })
+    }
+
+    /// Runs `count` times from Rust, and returns the nanoseconds that each call took: what a run costs without Python.
+    fn time_runs(
+        &self,
+        py: Python<'_>,
+        q: &Bound<'_, PyAny>,
+        k: &Bound<'_, PyAny>,
+        v: Option<&Bound<'_, PyAny>>,
+        o: &Bound<'_, PyAny>,
+        count: usize,
+    ) -> PyResult<Vec<u64>> {
+        call(py, || {
+            self.with_tensors(py, [q, k, o], [v, None], [1.0; 2], None, |run| {
+                let timed = |_| {
+                    let start = Instant::now();
+                    run(RunOptions::default())?;
+                    Ok(start.elapsed().as_nanos() as u64)
                 };
-                let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
-                py.detach(|| {
-                    let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
-                    plan.run_with(&on, q, kv, out, options)
-                })?;
-            }
-            Ok(())
+                py.detach(|| (0..count).map(timed).collect())
+            })
         })
     }
 
@@ -134,6 +133,52 @@ impl Plan {
         self.layout.has_values()
     }
 }
+
+impl Plan {
+    /// Calls `with` with a function that runs the plan on the caller's tensors: `q`, `k` and `o`, and maybe `v` and
+    /// `lse`.
+    fn with_tensors<T>(
+        &self,
+        py: Python<'_>,
+        [q, k, o]: [&Bound<'_, PyAny>; 3],
+        [v, lse]: [Option<&Bound<'_, PyAny>>; 2],
+        [k_scale, v_scale]: [f32; 2],
+        stream: Option<usize>,
+        with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let on = self::stream(py, &self.engine, self.location, stream)?;
+        let reader = address(&on);
+        let read = |object: &Bound<'_, PyAny>, name: &str| view(object, name, reader)?.on(self.location, name);
+        let (q, k, o) = (read(q, "q")?, read(k, "k")?, read(o, "out")?);
+        let v = v.map(|v| read(v, "v")).transpose()?;
+        let lse = lse.map(|lse| read(lse, "lse")).transpose()?;
+        if self.location == Location::Cpu {
+            let mut others = vec![("q", &q), ("k", &k)];
+            others.extend(v.as_ref().map(|v| ("v", v)));
+            lse.as_ref().map_or(Ok(()), |lse| lse.check_apart("lse", &others))?;
+            others.extend(lse.as_ref().map(|lse| ("lse", lse)));
+            o.check_apart("out", &others)?;
+        }
+        // SAFETY: the caller's tensors, which stay during the call. On the CPU the output reaches into none of the
+        // others. On a device their allocator reuses memory in the order of the stream.
+        let (q, kv, mut o, mut lse) = unsafe {
+            let v = v.as_ref().map(|v| v.read("v")).transpose()?;
+            let kv = self.layout.kv(k.read("k")?, v, KvScales::of(k_scale, v_scale))?;
+            (q.read("q")?, kv, o.write("out")?, lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()?)
+        };
+        with(&mut |options| {
+            let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
+            let out = match &mut lse {
+                None => Out::new(o.reborrow()),
+                Some(lse) => Out::with_lse(o.reborrow(), lse.reborrow()),
+            };
+            plan.run_with(&on, q, kv, out, options)
+        })
+    }
+}
+
+/// Runs a plan with options.
+type Run<'r> = dyn FnMut(RunOptions<'_>) -> Result<(), attn::Error> + Send + 'r;
 
 /// The lock, also after a panic: a plan that failed is unchanged.
 fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {

@@ -3,7 +3,7 @@
 use attn::{Dtype, Kv, KvScales, PageOrder, TensorMut, TensorRef, tensor::MAX_RANK};
 use pyo3::{prelude::*, types::PyTuple};
 
-use crate::{dlpack, engine::Place, error::Failure, torch};
+use crate::{dlpack, engine::Location, error::Failure, torch};
 
 /// The types of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Dims {
 pub(crate) struct View {
     pub(crate) data: usize,
     pub(crate) element: Element,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     pub(crate) dims: Dims,
     pub(crate) read_only: bool,
     /// What the producer lent, until this is dropped.
@@ -131,12 +131,12 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, name: &str, stream: Option<usize>)
 
 impl View {
     /// Refuses a tensor of another device.
-    pub(crate) fn on(self, place: Place, name: &str) -> Result<Self, Failure> {
-        let View { place: own, .. } = self;
-        if own == place {
+    pub(crate) fn on(self, location: Location, name: &str) -> Result<Self, Failure> {
+        let View { location: own, .. } = self;
+        if own == location {
             return Ok(self);
         }
-        Err(Failure::tensor(format!("{name} is on {own}, and the attention on {place}; take all of one device")))
+        Err(Failure::tensor(format!("{name} is on {own}, and the attention on {location}; take all of one device")))
     }
 
     /// The tensor to read.
@@ -149,9 +149,9 @@ impl View {
         self.check_last(name)?;
         // SAFETY: the object is a tensor of these dimensions, which the caller of Python keeps during the call
         Ok(unsafe {
-            match self.place {
-                Place::Cpu => TensorRef::host_raw(self.data as *const u8, dtype, dims.shape(), dims.strides()),
-                Place::Cuda(_) => TensorRef::device(self.data as u64, dtype, dims.shape(), dims.strides()),
+            match self.location {
+                Location::Cpu => TensorRef::host_raw(self.data as *const u8, dtype, dims.shape(), dims.strides()),
+                Location::Cuda(_) => TensorRef::device(self.data as u64, dtype, dims.shape(), dims.strides()),
             }
         }?)
     }
@@ -169,25 +169,22 @@ impl View {
         }
         // SAFETY: as in `read`
         Ok(unsafe {
-            match self.place {
-                Place::Cpu => TensorMut::host_raw(self.data as *mut u8, dtype, dims.shape(), dims.strides()),
-                Place::Cuda(_) => TensorMut::device(self.data as u64, dtype, dims.shape(), dims.strides()),
+            match self.location {
+                Location::Cpu => TensorMut::host_raw(self.data as *mut u8, dtype, dims.shape(), dims.strides()),
+                Location::Cuda(_) => TensorMut::device(self.data as u64, dtype, dims.shape(), dims.strides()),
             }
         }?)
     }
 
     /// The last dimension is without gaps in all of a call's tensors, except that lse has heads there.
     fn check_last(&self, name: &str) -> Result<(), Failure> {
-        match (self.dims.shape().last(), self.dims.strides().last()) {
-            (Some(&length), Some(&stride)) if length > 1 && stride != 1 && name != "lse" => {
-                Err(Failure::tensor(format!(
-                    "{name} has the shape {:?} and the strides {:?}: its last dimension has gaps; pass {name}.contiguous()",
-                    self.dims.shape(),
-                    self.dims.strides()
-                )))
-            }
-            _ => Ok(()),
+        let (shape, strides) = (self.dims.shape(), self.dims.strides());
+        let has_gaps = name != "lse" && shape.last().is_some_and(|&length| length > 1) && strides.last() != Some(&1);
+        if has_gaps {
+            let remedy = format!("its last dimension has gaps; pass {name}.contiguous()");
+            return Err(Failure::tensor(format!("{name} has shape {shape:?} and strides {strides:?}: {remedy}")));
         }
+        Ok(())
     }
 
     /// The first and one past the last byte that the elements reach.
@@ -207,7 +204,7 @@ impl View {
     pub(crate) fn check_apart(&self, name: &str, others: &[(&str, &View)]) -> Result<(), Failure> {
         let own = self.bytes();
         let meets = |other: (usize, usize)| own.0 < other.1 && other.0 < own.1;
-        match others.iter().find(|(_, other)| self.place == Place::Cpu && meets(other.bytes())) {
+        match others.iter().find(|(_, other)| self.location == Location::Cpu && meets(other.bytes())) {
             Some((other, _)) => Err(Failure::tensor(format!("{name} shares memory with {other}"))),
             None => Ok(()),
         }

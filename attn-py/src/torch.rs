@@ -8,7 +8,7 @@ use pyo3::{
 };
 
 use crate::{
-    engine::Place,
+    engine::Location,
     error::Failure,
     tensor::{Dims, Element, View},
 };
@@ -62,10 +62,10 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, name: &str) -> Result<Option<View>
     if unsafe { ffi::PyType_IsSubtype(class.as_type_ptr(), torch.tensor.bind(py).as_type_ptr()) } == 0 {
         return Ok(None);
     }
-    let place = if object.getattr(intern!(py, "is_cuda"))?.is_truthy()? {
-        Place::Cuda(object.call_method0(intern!(py, "get_device"))?.extract()?)
+    let location = if object.getattr(intern!(py, "is_cuda"))?.is_truthy()? {
+        Location::Cuda(object.call_method0(intern!(py, "get_device"))?.extract()?)
     } else if object.getattr(intern!(py, "is_cpu"))?.is_truthy()? {
-        Place::Cpu
+        Location::Cpu
     } else {
         let device = object.getattr("device")?;
         return Err(Failure::tensor(format!("{name} is on `{device}`; tensors are on `cpu` or `cuda:N`")));
@@ -86,5 +86,5 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, name: &str) -> Result<Option<View>
     if data == 0 && !dims.is_empty() {
         return Err(Failure::tensor(format!("{name} has no memory: its storage was freed, or it is a fake tensor")));
     }
-    Ok(Some(View { data, element, place, dims, read_only: false, _owner: None }))
+    Ok(Some(View { data, element, location, dims, read_only: false, _owner: None }))
 }

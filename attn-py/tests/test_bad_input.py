@@ -89,7 +89,9 @@ def test_batches():
     refused(attn_rs.InvalidBatch, "dimension", lambda: ragged(np.zeros((2, 2), dtype=np.int32), [0, 1]))
     table = attn_rs.Batch.block_table
     refused(attn_rs.InvalidBatch, "rows", lambda: table([0, 1], [[0], [1]], [3], page_size=4, num_pages=2))
-    refused(attn_rs.InvalidBatch, "different lengths", lambda: table([0, 1], [[0], [1, 2]], [3], page_size=4, num_pages=2))
+    refused(
+        attn_rs.InvalidBatch, "different lengths", lambda: table([0, 1], [[0], [1, 2]], [3], page_size=4, num_pages=2)
+    )
     outside = table([0, 1], [[5]], [3], page_size=4, num_pages=2)
     refused(attn_rs.InvalidBatch, "page", lambda: attn_rs.Plan(outside, **HOW))
     with pytest.raises(TypeError):

@@ -32,12 +32,12 @@ def close(a, b, tolerance=2e-6):
 @pytest.mark.parametrize("layout", ["bshd", "bhsd"])
 @pytest.mark.parametrize(("queries", "keys"), [(7, 7), (1, 9), (5, 8), (9, 4), (0, 3), (2, 0)])
 def test_a_dense_batch(variant, how, layout, queries, keys):
-    shape = (lambda tokens, heads: (3, tokens, heads, 8) if layout == "bshd" else (3, heads, tokens, 8))
+    shape = lambda tokens, heads: (3, tokens, heads, 8) if layout == "bshd" else (3, heads, tokens, 8)
     q, k, v = normal(*shape(queries, 4)), normal(*shape(keys, 2)), normal(*shape(keys, 2))
     o, lse = attn_rs.attention(q, k, v, variant, layout=layout, return_lse=True)
     assert o.shape == q.shape
     assert lse.shape == q.shape[:-1]
-    swap = (lambda x: x if layout == "bshd" else x.swapaxes(0, 1))
+    swap = lambda x: x if layout == "bshd" else x.swapaxes(0, 1)
     for request in range(3):
         want, want_lse = reference.attention(*(swap(x[request]) for x in (q, k, v)), **how)
         close(swap(o[request]), want)
@@ -52,7 +52,11 @@ def test_values_may_have_another_dimension_and_the_scale_is_given():
 
 
 def test_float16_is_rounded_at_the_end():
-    q, k, v = normal(1, 4, 2, 8, dtype="float16"), normal(1, 6, 2, 8, dtype="float16"), normal(1, 6, 2, 8, dtype="float16")
+    q, k, v = (
+        normal(1, 4, 2, 8, dtype="float16"),
+        normal(1, 6, 2, 8, dtype="float16"),
+        normal(1, 6, 2, 8, dtype="float16"),
+    )
     o = attn_rs.attention(q, k, v, "causal")
     assert o.dtype == np.float16
     close(o[0], reference.attention(q[0], k[0], v[0], reference.causal)[0], 2e-3)
@@ -74,8 +78,10 @@ def test_memory_of_any_strides_is_read_where_it_is():
     got = attn_rs.attention(q, k, v, "causal", out=o)
     assert got is o
     cache = normal(2, 3, 64, 8)  # longer than the keys in use, heads first
-    close(attn_rs.attention(q, cache[:, :2, :9].swapaxes(1, 2), cache[:, 1:, :9].swapaxes(1, 2))[1],
-          reference.attention(q[1], cache[1, :2, :9].swapaxes(0, 1), cache[1, 1:, :9].swapaxes(0, 1))[0])
+    close(
+        attn_rs.attention(q, cache[:, :2, :9].swapaxes(1, 2), cache[:, 1:, :9].swapaxes(1, 2))[1],
+        reference.attention(q[1], cache[1, :2, :9].swapaxes(0, 1), cache[1, 1:, :9].swapaxes(0, 1))[0],
+    )
     close(o[1], reference.attention(q[1], k[1], v[1], reference.causal)[0])
 
 
@@ -166,8 +172,10 @@ def test_a_decode_loop_updates_one_plan_and_appends():
         q, k, v = normal(2, 4, 8), normal(2, 2, 8), normal(2, 2, 8)
         plan.append(k, v, k_pool, v_pool, np.array([slot(i, n) for i, n in enumerate(lens)]))
         lens = [n + 1 for n in lens]
-        keys = [(np.concatenate([old[0], k[i : i + 1]]), np.concatenate([old[1], v[i : i + 1]]))
-                for i, old in enumerate(keys)]
+        keys = [
+            (np.concatenate([old[0], k[i : i + 1]]), np.concatenate([old[1], v[i : i + 1]]))
+            for i, old in enumerate(keys)
+        ]
         plan.update(batch())
         o = plan.run(q, k_pool, v_pool)
         for i in range(2):
@@ -240,3 +248,22 @@ def test_threads_share_the_cache():
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
+
+
+def test_the_picture_of_variants(tmp_path):
+    import pathlib
+    import runpy
+    import zlib
+
+    example = pathlib.Path(__file__).parents[1] / "examples/variants.py"
+    if not example.exists():
+        pytest.skip("the example is not beside these tests")
+    names = runpy.run_path(str(example))
+    picture = names["picture"]()
+    data = names["png"](picture)
+    assert data.startswith(b"\x89PNG")
+    at = data.index(b"IDAT") + 4
+    lines = zlib.decompress(data[at : at + int.from_bytes(data[at - 8 : at - 4], "big")])
+    assert len(lines) == picture.shape[0] * (picture.shape[1] + 1)
+    # the key past the last of a causal row is not drawn, the query's own is
+    assert names["weights"]("causal")[10, 11] == 0 < names["weights"]("causal")[10, 10]

@@ -31,18 +31,22 @@ def check_tensor(name, x, rank):
     """Refuses what is no tensor of so many dimensions."""
     shape = getattr(x, "shape", None)
     if shape is None:
-        raise InvalidTensor(f"{name} is a {type(x).__name__}; it must be a tensor of torch, or one that has `__dlpack__`")
+        raise InvalidTensor(
+            f"{name} is a {type(x).__name__}; it must be a tensor of torch, or one that has `__dlpack__`"
+        )
     if len(shape) != rank:
         raise InvalidTensor(f"{name} has the shape {tuple(shape)}; it has {rank} dimensions")
 
 
 def empty(like, shape, dtype=None):
     """Memory of the library and the device of `like`; `dtype` is a name."""
-    root = sys.modules[type(like).__module__.partition(".")[0]]
     if is_torch(like):
         torch = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, dtype) if dtype else like.dtype, device=like.device)
-    return root.empty(shape, dtype=dtype or like.dtype)
+    library = type(like).__module__.partition(".")[0]
+    if library not in ("numpy", "cupy"):
+        raise InvalidTensor(f"outputs are made for torch, numpy and cupy, not for {library}: give `out` and `lse`")
+    return sys.modules[library].empty(shape, dtype=dtype or like.dtype)
 
 
 def strides(x):

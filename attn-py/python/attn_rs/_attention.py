@@ -272,4 +272,3 @@ def _is_capturing(q):
     if not is_torch(q) or not q.is_cuda:
         return False
     return sys.modules["torch"].cuda.is_current_stream_capturing()
-

@@ -37,7 +37,9 @@ def _bits(mask, requests, keys):
     if seen.dtype != torch.bool:
         least = torch.finfo(mask.dtype).min
         if not bool(((seen == 0) | (seen <= least)).all()):
-            raise Unsupported("the mask adds numbers to logits; a mask of bools, or of 0 and the least number, is possible")
+            raise Unsupported(
+                "the mask adds numbers to logits; a mask of bools, or of 0 and the least number, is possible"
+            )
         seen = seen == 0
     flat = seen.expand(requests, -1, -1, -1).reshape(requests, -1)
     flat = torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8)).reshape(requests, -1, 8)

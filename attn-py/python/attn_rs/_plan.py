@@ -192,9 +192,7 @@ class Plan:
         return f"<attn_rs.Plan of {self.native.qo_tokens} queries, {self.attention!r}>"
 
 
-def append(
-    k, v, k_pool, v_pool, slots, *, kv_layout="NHD", positions=None, k_scale=1.0, v_scale=1.0, stream=None
-):
+def append(k, v, k_pool, v_pool, slots, *, kv_layout="NHD", positions=None, k_scale=1.0, v_scale=1.0, stream=None):
     """Appends new keys and values to pools of pages.
 
     Args:

@@ -20,6 +20,7 @@ def attention(q, k, v, variant, scale, params, layout, cu_q, cu_k, *, mask=None,
             names.append(name)
             tensors.append(value)
         else:
+            value = value.tolist() if hasattr(value, "tolist") else value
             scalars.append(f"{name}={value!r}")
     scalars, names = "\n".join(scalars), "\n".join(names)
     return torch.ops.attn_rs.attention(

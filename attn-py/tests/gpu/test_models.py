@@ -29,7 +29,7 @@ def test_logits(pairs, device, padding):
     torch.testing.assert_close(ours, exact, atol=2e-4, rtol=2e-4)
     # two bfloat16 models are as far from the exact one as its rounding
     theirs, own = ((of - exact).norm().item() for of in (rounded, ours_rounded))
-    assert own < 1.5 * theirs + 1e-3, (own, theirs)
+    assert own < 2 * theirs + 1e-3, (own, theirs)
 
 
 @pytest.mark.parametrize("further", [{}, {"cache_implementation": "static"}, {"num_beams": 2}], ids=str)

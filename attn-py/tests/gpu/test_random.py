@@ -113,7 +113,9 @@ def test_pages_against_ragged(device, seed):
     num_pages = sum(tables) + 3
     pages = torch.randperm(num_pages)[: sum(tables)].tolist()
     k, v = (torch.randn(sum(lens), 2, 128, device=device).to(dtype) for _ in range(2))
-    k_pool, v_pool = (torch.full((num_pages, page_size, 2, 128), float("nan"), device=device).to(dtype) for _ in range(2))
+    k_pool, v_pool = (
+        torch.full((num_pages, page_size, 2, 128), float("nan"), device=device).to(dtype) for _ in range(2)
+    )
     slots, table, first = [], [], 0
     for n, count in zip(lens, tables):
         own = pages[first : first + count]

@@ -45,7 +45,9 @@ def test_a_graph_is_replayed_with_other_batches(cuda):
     with torch.cuda.graph(graph):
         step()
     for _ in range(5):
-        slots.copy_(torch.tensor([int(tables[i, n // page_size]) * page_size + n % page_size for i, n in enumerate(lens)]))
+        slots.copy_(
+            torch.tensor([int(tables[i, n // page_size]) * page_size + n % page_size for i, n in enumerate(lens)])
+        )
         for x in (new_k, new_v, q):
             x.copy_(torch.randn_like(x))
         lens = [n + 1 for n in lens]
@@ -116,8 +118,9 @@ def test_compile(device, mode):
 
 
 def test_sdpa(cuda):
-    import attn_rs.torch_sdpa
     from torch.nn import attention
+
+    import attn_rs.torch_sdpa
 
     if not hasattr(attention, "register_flash_attention_impl"):
         pytest.skip("torch has no registry of flash attentions")
@@ -163,6 +166,15 @@ def test_bad_tensors(cuda):
     with pytest.raises(attn_rs.Unsupported):
         attn_rs.attention(rows(1, 3, 8, 100), rows(1, 3, 8, 100), rows(1, 3, 8, 100))
     torch.testing.assert_close(plan.run(q, k, k).isfinite().all().cpu(), torch.tensor(True))
+
+
+def test_arrays_of_cupy(cuda):
+    cupy = pytest.importorskip("cupy")
+    q, k, v = (cupy.random.standard_normal((2, n, h, 64)).astype(cupy.float16) for n, h in ((5, 8), (9, 2), (9, 2)))
+    got = attn_rs.attention(q, k, v, "causal")
+    assert type(got) is type(q)
+    want = attn_rs.attention(*(torch.from_dlpack(x) for x in (q, k, v)), "causal")
+    assert torch.equal(torch.from_dlpack(got), want)
 
 
 def test_ten_thousand_calls_leak_nothing(cuda):
