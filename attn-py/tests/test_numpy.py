@@ -207,6 +207,12 @@ def test_partial_states_merge_into_the_whole():
     close(o, reference.attention(q, k, v)[0])
 
 
+def test_a_partial_state_needs_its_sums():
+    plan = attn_rs.Plan(attn_rs.Batch.ragged([0, 2], [0, 9]), "full", **HOW)
+    with pytest.raises(attn_rs.InvalidTensor, match="lse"):
+        plan.run(normal(2, 4, 8), normal(9, 2, 8), normal(9, 2, 8), partial=True)
+
+
 def test_variants_are_listed_with_their_parameters():
     listed = {variant["name"]: variant for variant in attn_rs.variants()}
     assert len(listed) > 50

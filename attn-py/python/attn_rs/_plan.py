@@ -111,7 +111,7 @@ class Plan:
             return_lse: whether to return log-sum-exps, in new memory without `lse`.
             layer: the attention of another layer (`Plan.layer`).
             partial: the state of each row over these keys alone, to be merged with that over others: no sink and no
-                output transform. It needs log-sum-exps.
+                output transform. It needs `lse` or `return_lse`.
             k_scale, v_scale: what stored keys and values are multiplied by.
             stream: the address of a CUDA stream; by default the current one of torch, else the default stream. Memory
                 of torch that another stream uses is kept by `Tensor.record_stream`.
@@ -126,11 +126,11 @@ class Plan:
             return self._run_compiled(q, k, v, (out, lse, layer, stream), partial, return_lse, k_scale, v_scale)
         if needs_grad(q, k, v):
             raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")
-        if out is None or (lse is None and (return_lse or partial)):
+        if out is None or (lse is None and return_lse):
             check_tensor("q", q, 3)
         if out is None:
             out = empty(q, (*q.shape[:2], self.value_dim))
-        if lse is None and (return_lse or partial):
+        if lse is None and return_lse:
             lse = empty(q, tuple(q.shape[:2]), "float32")
         self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream)
         return (out, lse) if return_lse else out

@@ -163,7 +163,7 @@ def test_bad_tensors(cuda):
             plan.run(bad, k, k)
     with pytest.raises(attn_rs.InvalidBatch, match="cpu()"):
         attn_rs.Batch.ragged(torch.tensor([0, 3], device=cuda), [0, 9])
-    with pytest.raises(attn_rs.Unsupported):
+    with pytest.raises((attn_rs.Unsupported, attn_rs.InvalidTensor)):
         attn_rs.attention(rows(1, 3, 8, 100), rows(1, 3, 8, 100), rows(1, 3, 8, 100))
     torch.testing.assert_close(plan.run(q, k, k).isfinite().all().cpu(), torch.tensor(True))
 
@@ -177,6 +177,7 @@ def test_arrays_of_cupy(cuda):
     assert torch.equal(torch.from_dlpack(got), want)
 
 
+@pytest.mark.alone
 def test_ten_thousand_calls_leak_nothing(cuda):
     q, k, v = rows(1, 16, 8, 128), rows(1, 64, 2, 128), rows(1, 64, 2, 128)
     plan = attn_rs.Plan(attn_rs.Batch.ragged([0, 16], [0, 64]), "causal", device=cuda, **HOW)
