@@ -54,7 +54,8 @@ def flex(queries, keys, variant, device):
     score_mod = (lambda score, batch, head, qo, kv: 30 * torch.tanh(score / 30)) if "soft_cap" in variant else None
     needs_mask = queries > 1 or window
     mask = create_block_mask(mask_mod, None, None, queries, keys, device=device) if needs_mask else None
-    compiled = torch.compile(flex_attention, dynamic=False)
+    # a try on a CPU needs no compiler
+    compiled = torch.compile(flex_attention, dynamic=False, backend="eager" if device == "cpu" else "inductor")
     return lambda q, k, v: compiled(q, k, v, score_mod=score_mod, block_mask=mask, enable_gqa=True)
 
 
@@ -74,7 +75,7 @@ def sdpa(queries, keys, variant, device):
 def planned(requests, queries, keys, variant, device):
     """A plan over the same memory: a request's keys are one page."""
     ends = [i * queries for i in range(requests + 1)]
-    how = {"qo_heads": HEADS, "kv_heads": KV_HEADS, "head_dim": DIM, "dtype": torch.bfloat16, "device": device}
+    how = {"qo_heads": HEADS, "kv_heads": KV_HEADS, "head_dim": DIM, "dtype": dtype_of(device), "device": device}
     plan = attn_rs.Plan(attn_rs.Batch.ragged(ends, [i * keys for i in range(requests + 1)]), variant, **how)
 
     def run(q, k, v):
@@ -83,6 +84,11 @@ def planned(requests, queries, keys, variant, device):
         return plan.run(*of).reshape(requests, queries, HEADS, DIM).transpose(1, 2)
 
     return run
+
+
+def dtype_of(device):
+    """FlexAttention has no bfloat16 on every CPU."""
+    return torch.float32 if device == "cpu" else torch.bfloat16
 
 
 def wait(device):
@@ -116,13 +122,13 @@ def main():
     os.environ["ATTN_CACHE_DIR"] = tempfile.mkdtemp()
     torch.set_grad_enabled(False)
     torch.manual_seed(0)
-    print(f"{attn_rs.describe(args.device)}, torch {torch.__version__}, bf16, {HEADS}/{KV_HEADS} heads of {DIM}\n")
+    print(f"{attn_rs.describe(args.device)}, torch {torch.__version__}, {dtype_of(args.device)}, {HEADS}/{KV_HEADS} heads of {DIM}\n")
     print("| problem | first call: attn_rs | FlexAttention | SDPA | later, us: attn_rs | FlexAttention | SDPA |")
     print("|---|---|---|---|---|---|---|")
     for name, requests, queries, keys, variant in problems(args.small):
         # memory of (batch, tokens, heads, dim), seen as (batch, heads, tokens, dim)
         given = [
-            torch.randn(requests, n, h, DIM, device=args.device, dtype=torch.bfloat16).transpose(1, 2)
+            torch.randn(requests, n, h, DIM, device=args.device, dtype=dtype_of(args.device)).transpose(1, 2)
             for n, h in ((queries, HEADS), (keys, KV_HEADS), (keys, KV_HEADS))
         ]
         makers = {

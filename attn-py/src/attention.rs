@@ -97,6 +97,9 @@ impl Attention {
             };
             let location = Location::parse(device)?;
             let value_dim = value_dim.unwrap_or(head_dim);
+            if location != Location::Cpu {
+                py.import("attn_rs._nvrtc")?.call_method0("load")?;
+            }
             py.detach(|| {
                 let engine = engine(location)?;
                 let attention = engine.attention_with(&variant, heads, dtypes, options)?;

@@ -156,9 +156,11 @@ pub(crate) fn view<'py>(
         }
     };
     let rank = usize::try_from(tensor.rank).unwrap_or(0);
-    // SAFETY: the producer's arrays have as many entries as the rank; null is not read
-    let array = |from: *const i64| {
-        if rank == 0 || from.is_null() { &[][..] } else { unsafe { slice::from_raw_parts(from, rank) } }
+    let array = |from: *const i64| match rank {
+        0 => &[][..],
+        _ if from.is_null() => &[],
+        // SAFETY: the producer's arrays have as many entries as the rank
+        _ => unsafe { slice::from_raw_parts(from, rank) },
     };
     let dims = Dims::new(array(tensor.shape), (!tensor.strides.is_null()).then(|| array(tensor.strides)), name)?;
     let data = (tensor.data as usize).wrapping_add(tensor.byte_offset as usize);

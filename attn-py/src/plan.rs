@@ -32,6 +32,7 @@ impl Plan {
     /// Plans a batch. `reuse` is a plan that is not needed any more: its workspace becomes that of this one.
     #[new]
     #[pyo3(signature = (attention, batch, kv_layout, capacity=None, layers=vec![], reuse=None, stream=None))]
+    #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // Python's keywords
     fn new(
         py: Python<'_>,
         attention: &Attention,
