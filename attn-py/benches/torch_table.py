@@ -122,7 +122,8 @@ def main():
     os.environ["ATTN_CACHE_DIR"] = tempfile.mkdtemp()
     torch.set_grad_enabled(False)
     torch.manual_seed(0)
-    print(f"{attn_rs.describe(args.device)}, torch {torch.__version__}, {dtype_of(args.device)}, {HEADS}/{KV_HEADS} heads of {DIM}\n")
+    of = f"{dtype_of(args.device)}, {HEADS}/{KV_HEADS} heads of {DIM}"
+    print(f"{attn_rs.describe(args.device)}, torch {torch.__version__}, {of}\n")
     print("| problem | first call: attn_rs | FlexAttention | SDPA | later, us: attn_rs | FlexAttention | SDPA |")
     print("|---|---|---|---|---|---|---|")
     for name, requests, queries, keys, variant in problems(args.small):

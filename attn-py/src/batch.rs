@@ -186,7 +186,7 @@ impl Batch {
     }
 }
 
-/// The largest batch of a plan that is updated in location: bounds of the requests, of their queries and keys in all, of
+/// The largest batch of a plan that is updated in place: bounds of the requests, of their queries and keys in all, of
 /// the queries of one request, and the pool of pages.
 #[pyclass(frozen, module = "attn_rs")]
 pub(crate) struct Capacity(pub(crate) BatchCapacity);
