@@ -85,7 +85,8 @@ fn tests(sh: &Shell, root: &Path, target: &Path) -> Result<()> {
     println!("{text}");
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     for test in skipped(&text) {
-        attn_needs::skipped(Need::Torch, &format!("attn-py {test}"));
+        let need = if test.ends_with("no CUDA device") { Need::Gpu } else { Need::Torch };
+        attn_needs::skipped(need, &format!("attn-py {test}"));
     }
     if output.status.success() { Ok(()) } else { bail!("tests of attn-py failed") }
 }
