@@ -273,3 +273,29 @@ def test_the_picture_of_variants(tmp_path):
     assert len(lines) == picture.shape[0] * (picture.shape[1] + 1)
     # the key past the last of a causal row is not drawn, the query's own is
     assert names["weights"]("causal")[10, 11] == 0 < names["weights"]("causal")[10, 10]
+
+
+def test_appends_transform_keys_that_are_stored_transformed():
+    n, page_size = 9, 4
+    q, k, v = normal(1, 4, 8), normal(n, 2, 8), normal(n, 2, 8)
+    want = attn_rs.attention(q[None], k[None], v[None], "causal + rope")
+    k_pool, v_pool = np.zeros((2, 3, page_size, 2, 8), dtype=np.float32)
+    batch = attn_rs.Batch.block_table([0, 1], [[2, 0, 1]], [n], page_size=page_size, num_pages=3)
+    plan = attn_rs.Plan(batch, "causal + rope", stores_transformed=True, **HOW)
+    slots = np.array([[2, 0, 1][i // page_size] * page_size + i % page_size for i in range(n)])
+    with pytest.raises(attn_rs.InvalidTensor, match="position"):
+        plan.append(k, v, k_pool, v_pool, slots)
+    plan.append(k, v, k_pool, v_pool, slots, positions=np.arange(n, dtype=np.int32))
+    assert np.abs(k_pool[2, 1:] - k[1:4]).max() > 0.1  # rotated, unlike that of position 0
+    close(k_pool[2, 0], k[0])
+    close(plan.run(q, k_pool, v_pool), want[0], 1e-5)
+
+
+def test_tensors_of_a_plan_are_replaced():
+    q, k, v = normal(3, 4, 8), normal(9, 2, 8), normal(9, 2, 8)
+    plan = attn_rs.Plan(attn_rs.Batch.ragged([0, 3], [0, 9]), "causal + sink", params={"logits": [0.0] * 4}, **HOW)
+    for sinks in (normal(4), normal(4)):
+        plan.attention.set_tensor("sink.logits", sinks)
+        close(plan.run(q, k, v), reference.attention(q, k, v, reference.causal, sink=sinks)[0])
+    with pytest.raises(attn_rs.InvalidTensor, match="logits"):
+        plan.attention.set_tensor("sink.logits", normal(5))

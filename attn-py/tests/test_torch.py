@@ -146,3 +146,20 @@ def test_tensors_are_released():
     del q, k
     gc.collect()
     assert sum(isinstance(x, torch.Tensor) for x in gc.get_objects()) <= before
+
+
+def test_a_quantised_cache_has_scales():
+    n, page_size = 9, 4
+    q, k, v = rows(1, 4, 8, dtype=torch.float16), rows(n, 2, 8, dtype=torch.float16), rows(n, 2, 8, dtype=torch.float16)
+    k_pool, v_pool = (torch.zeros(3, page_size, 2, 8).to(torch.float8_e4m3fn) for _ in range(2))
+    batch = attn_rs.Batch.block_table([0, 1], torch.tensor([[2, 0, 1]]), [n], page_size=page_size, num_pages=3)
+    how = {"qo_heads": 4, "kv_heads": 2, "head_dim": 8, "device": "cpu", "dtype": q.dtype}
+    plan = attn_rs.Plan(batch, "causal", kv_dtype=k_pool.dtype, **how)
+    slots = torch.tensor([[2, 0, 1][i // page_size] * page_size + i % page_size for i in range(n)])
+    scales = {"k_scale": 0.5, "v_scale": 4.0}
+    plan.append(k, v, k_pool, v_pool, slots, **scales)
+    stored = (pool.float().reshape(-1, 2, 8)[slots] for pool in (k_pool, v_pool))
+    k8, v8 = (of * scale for of, scale in zip(stored, (0.5, 4.0), strict=True))
+    torch.testing.assert_close(k8, k.float(), atol=0.2, rtol=0.07)
+    want, _ = reference.attention(q.float().numpy(), k8.numpy(), v8.numpy())
+    np.testing.assert_allclose(plan.run(q, k_pool, v_pool, **scales).float().numpy(), want, atol=4e-3)
