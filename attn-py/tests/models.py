@@ -41,10 +41,12 @@ def pair(name, device="cpu", dtype=None, head_dim=16):
     torch.manual_seed(0)
     dtype = dtype or torch.float32
     of = config(name, head_dim)
+    # the experts' fused products have no float32 on every device
+    further = {"experts_implementation": "eager"} if name == "gpt_oss" else {}
     models = [
         # a model keeps its config, and writes the name of the attention to it
-        transformers.AutoModelForCausalLM.from_config(copy.deepcopy(of), attn_implementation=attention, dtype=dtype)
-        for attention in ("eager", "attn_rs")
+        transformers.AutoModelForCausalLM.from_config(copy.deepcopy(of), attn_implementation=by, dtype=dtype, **further)
+        for by in ("eager", "attn_rs")
     ]
     for parameter, values in models[0].named_parameters():
         if "sinks" in parameter:
