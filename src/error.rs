@@ -1,7 +1,7 @@
 //! The one error of the library.
 
 use attn_core::{
-    ExprError, RegistryError,
+    ErrorKind, ExprError, RegistryError,
     batch::BatchError,
     cpu::CpuError,
     dtype::DtypesError,
@@ -87,6 +87,27 @@ pub enum Error {
         /// The requested element type.
         want: String,
     },
+}
+
+impl Error {
+    /// What the error is about.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Expr(_) | Error::Registry(_) | Error::Compose(_) | Error::Param(_) | Error::Bind(_) => {
+                ErrorKind::InvalidVariant
+            }
+            Error::Batch(_) | Error::Plan(_) => ErrorKind::InvalidBatch,
+            Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => ErrorKind::InvalidTensor,
+            Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => ErrorKind::Unsupported,
+            Error::Backend { .. } => ErrorKind::InvalidArgument,
+            Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
+            Error::Cpu(_) => ErrorKind::Internal,
+            Error::NoCuda => ErrorKind::NoDevice,
+            #[cfg(feature = "cuda")]
+            Error::Cuda(error) => error.kind(),
+        }
+    }
 }
 
 #[cfg(feature = "cuda")]

@@ -8,7 +8,7 @@ use std::{
     ptr,
 };
 
-use attn::{Error, ExprError, cpu::CpuError, cuda::CudaError, ops::OpError, tensor::TensorError};
+use attn::{Error, ErrorKind, ExprError, ops::OpError, tensor::TensorError};
 
 /// How a call ended. [`attn_last_error`] has the text.
 #[repr(C)]
@@ -77,32 +77,15 @@ impl From<OpError> for Failure {
 
 /// The class of an error of the library.
 fn status_of(error: &Error) -> AttnStatus {
-    match error {
-        Error::Expr(_) | Error::Registry(_) | Error::Compose(_) | Error::Param(_) | Error::Bind(_) => {
-            AttnStatus::InvalidVariant
-        }
-        Error::Batch(_) | Error::Plan(_) => AttnStatus::InvalidBatch,
-        Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => AttnStatus::InvalidTensor,
-        Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => AttnStatus::Unsupported,
-        Error::Backend { .. } => AttnStatus::InvalidArgument,
-        Error::Cpu(CpuError::Tensor(_)) => AttnStatus::InvalidTensor,
-        Error::NoCuda => AttnStatus::NoDevice,
-        Error::Cuda(error) => status_of_cuda(error),
+    match error.kind() {
+        ErrorKind::InvalidArgument => AttnStatus::InvalidArgument,
+        ErrorKind::InvalidVariant => AttnStatus::InvalidVariant,
+        ErrorKind::InvalidBatch => AttnStatus::InvalidBatch,
+        ErrorKind::InvalidTensor => AttnStatus::InvalidTensor,
+        ErrorKind::Unsupported => AttnStatus::Unsupported,
+        ErrorKind::NoDevice => AttnStatus::NoDevice,
+        ErrorKind::Cuda => AttnStatus::Cuda,
         _ => AttnStatus::Internal,
-    }
-}
-
-fn status_of_cuda(error: &CudaError) -> AttnStatus {
-    match error {
-        CudaError::NoDriver { .. } | CudaError::NoDevice { .. } | CudaError::TooOld { .. } => AttnStatus::NoDevice,
-        CudaError::KernelTraits(_) | CudaError::Splice(_) => AttnStatus::Unsupported,
-        CudaError::Alignment { .. }
-        | CudaError::Stride { .. }
-        | CudaError::Misaligned { .. }
-        | CudaError::NotOnDevice { .. }
-        | CudaError::OtherDevice { .. } => AttnStatus::InvalidTensor,
-        CudaError::PerThreadStream => AttnStatus::InvalidArgument,
-        _ => AttnStatus::Cuda,
     }
 }
 

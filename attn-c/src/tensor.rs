@@ -1,8 +1,8 @@
 //! Tensors of the caller.
 
-use std::{ffi::c_void, ptr::NonNull, slice};
+use std::ffi::c_void;
 
-use attn::{Dtype, F8E4M3, F8E5M2, Kv, KvScales, PageOrder, TensorMut, TensorRef, bf16, f16, tensor::TensorError};
+use attn::{Dtype, Kv, KvScales, PageOrder, TensorMut, TensorRef, tensor::TensorError};
 
 use crate::{input::member, status::Failure};
 
@@ -78,28 +78,10 @@ struct Checked {
     dtype: Dtype,
     shape: Vec<usize>,
     strides: Vec<i64>,
-    /// Elements from the first to the last.
-    extent: usize,
 }
 
 pub(crate) fn dtype(number: u32, name: &str) -> Result<Dtype, Failure> {
     member(number, &[Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2], name)
-}
-
-/// A tensor over elements in host memory: a flat slice of them is given the shape, and then the strides.
-macro_rules! over_host {
-    ($of:expr, $tensor:ident, $slice:path) => {
-        over_host!(@types $of, $tensor, $slice; F16 f16, Bf16 bf16, F32 f32, E4m3 F8E4M3, E5m2 F8E5M2)
-    };
-    (@types $of:expr, $tensor:ident, $slice:path; $($name:ident $element:ty),*) => {
-        match $of.dtype {
-            $(Dtype::$name => {
-                // a slice of none has an address as well
-                let data = if $of.extent == 0 { NonNull::dangling().as_ptr() } else { $of.data.cast::<$element>() };
-                $tensor::host($slice(data, $of.extent), &$of.shape).and_then(|of| of.with_strides(&$of.strides))
-            })*
-        }
-    };
 }
 
 impl AttnTensor {
@@ -122,27 +104,17 @@ impl AttnTensor {
                     i64::try_from(length.max(1)).ok().and_then(|length| next.checked_mul(length)).ok_or_else(large)?;
             }
         }
-        let mut extent = 1usize;
-        for (&stride, &length) in strides.iter().zip(&shape) {
-            let negative = || Failure::argument(format!("{name}.strides has {stride}, and strides are not negative"));
-            let stride = usize::try_from(stride).map_err(|_| negative())?;
-            let last = length.saturating_sub(1).checked_mul(stride).ok_or_else(large)?;
-            extent = extent.checked_add(last).ok_or_else(large)?;
+        if let Some(stride) = strides.iter().find(|&&stride| stride < 0) {
+            return Err(Failure::argument(format!("{name}.strides has {stride}, and strides are not negative")));
         }
-        if shape.contains(&0) {
-            extent = 0;
-        }
-        if extent.checked_mul(dtype.size()).is_none_or(|bytes| bytes > isize::MAX as usize) {
-            return Err(large());
-        }
-        if self.data.is_null() && extent > 0 {
+        if self.data.is_null() && !shape.contains(&0) {
             return Err(Failure::argument(format!("{name}.data is null")));
         }
         if !(self.data as usize).is_multiple_of(dtype.size()) {
             let size = dtype.size();
             return Err(Failure::argument(format!("{name}.data is no multiple of {size}, the size of a {dtype}")));
         }
-        Ok(Checked { data: self.data, dtype, shape, strides, extent })
+        Ok(Checked { data: self.data, dtype, shape, strides })
     }
 
     /// The tensor to read.
@@ -154,7 +126,7 @@ impl AttnTensor {
         let of = self.check(name)?;
         if is_host {
             // SAFETY: the caller guarantees the elements; the address is aligned.
-            return Ok(unsafe { over_host!(of, TensorRef, slice::from_raw_parts) }?);
+            return Ok(unsafe { TensorRef::host_raw(of.data.cast(), of.dtype, &of.shape, &of.strides) }?);
         }
         // SAFETY: the caller guarantees it.
         Ok(unsafe { TensorRef::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)
@@ -169,7 +141,7 @@ impl AttnTensor {
         let of = self.check(name)?;
         if is_host {
             // SAFETY: as in `read`; nothing else has them.
-            return Ok(unsafe { over_host!(of, TensorMut, slice::from_raw_parts_mut) }?);
+            return Ok(unsafe { TensorMut::host_raw(of.data.cast(), of.dtype, &of.shape, &of.strides) }?);
         }
         // SAFETY: the caller guarantees it.
         Ok(unsafe { TensorMut::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)

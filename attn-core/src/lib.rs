@@ -10,6 +10,7 @@ extern crate self as attn;
 pub mod batch;
 pub mod cpu;
 pub mod dtype;
+mod error_kind;
 pub mod expr;
 #[doc(hidden)]
 pub mod headers;
@@ -26,6 +27,7 @@ pub mod tensor;
 #[doc(hidden)]
 pub mod __private;
 
+pub use error_kind::ErrorKind;
 pub use lang::random;
 
 pub use expr::{ExprError, Variant, VariantSpec};

@@ -11,6 +11,7 @@ mod error;
 mod kv;
 pub(crate) mod memory;
 mod out;
+mod raw;
 mod scale;
 mod shape;
 

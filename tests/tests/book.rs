@@ -134,8 +134,9 @@ fn pages_with_rust_blocks_are_doctests() {
 /// Paths of this repository that pages name in code style exist.
 #[test]
 fn files_that_pages_name_exist() {
-    const FOLDERS: [&str; 11] = [
+    const FOLDERS: [&str; 12] = [
         "attn-c/",
+        "attn-py/",
         "attn-cache/",
         "attn-core/",
         "attn-kernels/",

@@ -13,6 +13,7 @@ mod mutants;
 mod nvrtc;
 mod paths;
 mod plan_instructions;
+mod py;
 mod report;
 mod skips;
 mod test;
@@ -45,6 +46,8 @@ enum Task {
     Book,
     /// Builds the C library, and installs it with its header and a file for pkg-config.
     InstallC(install_c::Args),
+    /// Builds the Python wheel, installs it in a fresh environment, and runs its tests.
+    Py(py::Args),
     /// Writes the table of measured kernel costs from attn-kernels/costs/*.jsonl.
     Costs(costs::Args),
     /// Prints hashes of every cubin of the compile matrix, or compares them with another commit's.
@@ -77,6 +80,7 @@ fn run(cli: &Cli) -> Result<()> {
         Task::BenchReport(args) => report::run(&sh, &root, args),
         Task::Book => book::run(&sh, &root),
         Task::InstallC(args) => install_c::run(&sh, &root, args),
+        Task::Py(args) => py::run(&sh, &root, args),
         Task::Costs(args) => costs::run(&root, args),
         Task::Cubins(args) => cubins::run(&sh, &root, args),
         Task::Mutants(args) => mutants::run(&sh, &root, args),

@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 use crate::{
     aot, browser, mutants, nvrtc,
     paths::{UNOPTIMISED, target_dir},
-    plan_instructions, skips,
+    plan_instructions, py, skips,
 };
 
 #[derive(clap::Args)]
@@ -89,6 +89,11 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
             eprintln!("xtask: {error:#}");
             failed.push("kernels embedded ahead of time");
         }
+        eprintln!("xtask: the Python wheel");
+        if let Err(error) = py::test(sh, root, &required) {
+            eprintln!("xtask: {error:#}");
+            failed.push("the Python wheel");
+        }
         if args.all {
             eprintln!("xtask: mutants");
             if let Err(error) = mutants::run(sh, root, &mutants::Args::default()) {
@@ -109,7 +114,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
 /// What tests may not be skipped for: what `ATTN_TEST_REQUIRE` names already, and what was ensured.
 fn required() -> Vec<Need> {
     let ensured = [Need::Nvrtc, Need::Cxx];
-    let of_ci = [Need::Model, Need::Browser].into_iter().filter(|_| std::env::var_os("CI").is_some());
+    let of_ci = [Need::Model, Need::Browser, Need::Pip].into_iter().filter(|_| std::env::var_os("CI").is_some());
     let mut required = attn_needs::required();
     let further: Vec<Need> = ensured.into_iter().chain(of_ci).filter(|need| !required.contains(need)).collect();
     required.extend(further);

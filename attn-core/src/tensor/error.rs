@@ -65,6 +65,16 @@ pub enum TensorError {
         /// The strides of the tensor.
         own: Vec<i64>,
     },
+    /// An address in host memory that holds no elements of the type.
+    #[error("the elements are at address {address:#x}; those of {dtype} are at multiples of {size}, and not at 0")]
+    Address {
+        /// The address.
+        address: u64,
+        /// The type of the elements.
+        dtype: Dtype,
+        /// The size of one.
+        size: usize,
+    },
     /// The extents exceed 63 bits.
     #[error("a tensor of shape {shape:?} is too large to address")]
     TooLarge {

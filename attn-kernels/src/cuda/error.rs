@@ -1,6 +1,7 @@
 //! Errors of the CUDA backend.
 
 use attn_core::{
+    ErrorKind,
     batch::BatchError,
     expr::{ContentError, LayerError},
     lang::BindError,
@@ -236,6 +237,22 @@ pub enum CudaError {
 }
 
 impl CudaError {
+    /// What the error is about, of errors that the facade has no class of its own for.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            CudaError::NoDriver { .. } | CudaError::NoDevice { .. } | CudaError::TooOld { .. } => ErrorKind::NoDevice,
+            CudaError::KernelTraits(_) | CudaError::Splice(_) => ErrorKind::Unsupported,
+            CudaError::Alignment { .. }
+            | CudaError::Stride { .. }
+            | CudaError::Misaligned { .. }
+            | CudaError::NotOnDevice { .. }
+            | CudaError::OtherDevice { .. } => ErrorKind::InvalidTensor,
+            CudaError::PerThreadStream => ErrorKind::InvalidArgument,
+            _ => ErrorKind::Cuda,
+        }
+    }
+
     pub(crate) fn driver(what: impl Into<String>, error: DriverError) -> Self {
         let name =
             error.error_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|_| format!("{:?}", error.0));

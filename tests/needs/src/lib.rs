@@ -31,11 +31,15 @@ pub enum Need {
     Browser,
     /// The rights of the superuser.
     Root,
+    /// Python with pip and its packages.
+    Pip,
+    /// Torch and Transformers, in that Python.
+    Torch,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 9] = [
+    pub const ALL: [Need; 11] = [
         Need::Nvrtc,
         Need::Nvcc,
         Need::Gpu,
@@ -45,6 +49,8 @@ impl Need {
         Need::Model,
         Need::Browser,
         Need::Root,
+        Need::Pip,
+        Need::Torch,
     ];
 
     /// The word in `ATTN_TEST_REQUIRE`.
@@ -60,6 +66,8 @@ impl Need {
             Need::Model => "model",
             Need::Browser => "browser",
             Need::Root => "root",
+            Need::Pip => "pip",
+            Need::Torch => "torch",
         }
     }
 }
@@ -76,6 +84,8 @@ impl fmt::Display for Need {
             Need::Model => "the model's file",
             Need::Browser => "a browser",
             Need::Root => "the superuser",
+            Need::Pip => "Python with pip",
+            Need::Torch => "torch and transformers",
         })
     }
 }
@@ -92,10 +102,20 @@ pub fn needed<T, E: fmt::Display>(need: Need, found: Result<T, E>) -> Option<T> 
         Err(why) => {
             assert!(!required().contains(&need), "ATTN_TEST_REQUIRE={}, and there is none: {why}", need.word());
             eprintln!("SKIPPED: needs {need}: {why}");
-            record::skip(need);
+            record::skip(need, &record::test());
             None
         }
     }
+}
+
+/// Records the skip of a test of another language, whose runner says why it skipped.
+///
+/// # Panics
+///
+/// As [`needed`].
+pub fn skipped(need: Need, test: &str) {
+    assert!(!required().contains(&need), "ATTN_TEST_REQUIRE={}, and {test} was skipped", need.word());
+    record::skip(need, test);
 }
 
 /// As [`needed`], for tests that ask only whether it is there.

@@ -15,17 +15,17 @@ use crate::Need;
 /// # Panics
 ///
 /// It cannot be written: the count would be wrong.
-pub(crate) fn skip(need: Need) {
+pub(crate) fn skip(need: Need, test: &str) {
     let Some(folder) = env::var_os("ATTN_TEST_SKIPS").filter(|folder| !folder.is_empty()) else { return };
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("{}.{}.{}", need.word(), process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let folder = Path::new(&folder);
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(folder.join(name), format!("{}\n", test())));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(folder.join(name), format!("{test}\n")));
     written.unwrap_or_else(|error| panic!("ATTN_TEST_SKIPS={}: {error}", folder.display()));
 }
 
 /// The program and the name of the running test.
-fn test() -> String {
+pub(crate) fn test() -> String {
     let program = env::current_exe().ok();
     let program = program.as_deref().and_then(Path::file_stem).and_then(|stem| stem.to_str()).unwrap_or("?");
     // cargo adds a hash to the name of a test program

@@ -1,0 +1,53 @@
+"""Attention variants by name, on tensors of torch and numpy: any variant, any KV layout, on GPUs and CPUs.
+
+A variant is an expression over named parts, such as `causal + soft_cap(cap=30)`; `variants()` lists the parts.
+
+- `attention(q, k, v, variant)` computes one call, and plans by itself.
+- `variant(rust)` registers variants of your own, written as Rust text.
+- `Plan(batch, variant, ..)` plans a ragged or paged batch once; `plan.run(q, k, v)` only launches, also in CUDA graphs.
+- `attn_rs.transformers.register()` makes `attn_implementation="attn_rs"` known to Transformers, and
+  `attn_rs.torch_sdpa.register()` makes `attn_rs` a flash attention of `torch.nn.attention`.
+
+Torch is imported only where it is used. Tensors are never copied unless a docstring says so. The forward pass alone is
+computed: a backward pass through it raises.
+"""
+
+from ._attention import attention, clear_cache
+from ._errors import (
+    AttnError,
+    CudaFailure,
+    InternalError,
+    InvalidArgument,
+    InvalidBatch,
+    InvalidTensor,
+    InvalidVariant,
+    NoDevice,
+    Unsupported,
+)
+from ._native import Attention, Batch, Capacity, __version__, check, describe, variants
+from ._plan import Plan, append
+from ._variants import variant
+
+__all__ = [
+    "Attention",
+    "AttnError",
+    "Batch",
+    "Capacity",
+    "CudaFailure",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidBatch",
+    "InvalidTensor",
+    "InvalidVariant",
+    "NoDevice",
+    "Plan",
+    "Unsupported",
+    "__version__",
+    "append",
+    "attention",
+    "check",
+    "clear_cache",
+    "describe",
+    "variant",
+    "variants",
+]

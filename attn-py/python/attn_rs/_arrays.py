@@ -1,0 +1,75 @@
+"""What torch and numpy do differently. Torch is used only where the caller has imported it."""
+
+import sys
+
+from ._errors import InvalidTensor
+
+
+def is_torch(x):
+    """Whether `x` is a tensor of torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def dtype_name(x):
+    """The name of the element type, such as `float16`."""
+    return str(x.dtype).rpartition(".")[2]
+
+
+def device_name(x):
+    """`cpu` or `cuda:N`."""
+    if is_torch(x):
+        return str(x.device)
+    try:
+        kind, index = x.__dlpack_device__()
+    except AttributeError:
+        raise InvalidTensor(f"a {type(x).__name__} is no tensor of torch and has no `__dlpack__`") from None
+    return f"cuda:{index}" if kind == 2 else "cpu"
+
+
+def check_tensor(name, x, rank):
+    """Refuses what is no tensor of so many dimensions."""
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        raise InvalidTensor(
+            f"{name} is a {type(x).__name__}; it must be a tensor of torch, or one that has `__dlpack__`"
+        )
+    if len(shape) != rank:
+        raise InvalidTensor(f"{name} has the shape {tuple(shape)}; it has {rank} dimensions")
+
+
+def empty(like, shape, dtype=None):
+    """Memory of the library and the device of `like`; `dtype` is a name."""
+    if is_torch(like):
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype) if dtype else like.dtype, device=like.device)
+    library = type(like).__module__.partition(".")[0]
+    if library not in ("numpy", "cupy"):
+        raise InvalidTensor(f"outputs are made for torch, numpy and cupy, not for {library}: give `out` and `lse`")
+    return sys.modules[library].empty(shape, dtype=dtype or like.dtype)
+
+
+def strides(x):
+    """Distances of neighbours, in elements or bytes."""
+    return x.stride() if is_torch(x) else x.strides
+
+
+def merges(x):
+    """Whether the first two dimensions are one without a copy."""
+    rows, columns = x.shape[:2]
+    of_rows, of_columns = strides(x)[:2]
+    return rows <= 1 or columns == 1 or of_rows == columns * of_columns
+
+
+def needs_grad(*tensors):
+    """Whether torch would record the call for a backward pass, which there is none of."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_grad_enabled():
+        return False
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in tensors)
+
+
+def is_compiling():
+    """Whether `torch.compile` traces the call."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()

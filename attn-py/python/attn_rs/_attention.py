@@ -1,0 +1,283 @@
+"""One call that plans by itself. Attentions and plans are kept by what they are made of."""
+
+import sys
+import threading
+from collections import OrderedDict
+
+from . import _masks, _native
+from ._arrays import check_tensor, device_name, dtype_name, empty, is_compiling, is_torch, merges, needs_grad
+from ._errors import AttnError, InvalidArgument, InvalidTensor
+
+_LIMIT = 64
+_lock = threading.Lock()
+_attentions = OrderedDict()
+_entries = OrderedDict()
+# plans that a CUDA graph has captured: they stay, as the graph runs their work lists
+_captured = {}
+# parameter tensors that cannot be replaced in place, by variant and name: their values are part of the key
+_fixed = set()
+# how often variants of Rust text were registered: what was made before is of earlier texts
+_texts = 0
+
+
+class _Bound:
+    """An attention, and the lock of what has to happen between its parameters and a run."""
+
+    def __init__(self, attention):
+        self.attention, self.lock = attention, threading.Lock()
+
+
+class _Entry:
+    """A plan of an attention. It is not kept once its memory is that of another plan."""
+
+    def __init__(self, bound, plan):
+        self.attention, self.lock, self.plan, self.is_kept = bound.attention, bound.lock, plan, True
+
+
+def texts_changed():
+    """From now on, names are those of the variants that are registered now."""
+    global _texts
+    with _lock:
+        _texts += 1
+
+
+def clear_cache():
+    """Forgets all attentions and plans of `attention`. CUDA graphs that captured some must not be replayed then."""
+    with _lock:
+        _attentions.clear()
+        _entries.clear()
+        _captured.clear()
+
+
+def attention(
+    q,
+    k,
+    v,
+    variant="full",
+    *,
+    scale=None,
+    params=None,
+    layout="bshd",
+    cu_seqlens_q=None,
+    cu_seqlens_k=None,
+    out=None,
+    return_lse=False,
+    stream=None,
+):
+    """Attention of a variant, in one call.
+
+    Args:
+        q: queries, (batch, queries, query heads, head dim) with `layout="bshd"`, (batch, query heads, queries, head
+            dim) with `layout="bhsd"`; (query tokens, query heads, head dim) where `cu_seqlens_q` is given. float16,
+            bfloat16 or float32.
+        k: keys, likewise, with KV heads, of which there may be fewer. Also float8_e4m3fn and float8_e5m2.
+        v: values, as the keys; their head dim may be another.
+        variant: an expression, such as `"causal + soft_cap(cap=30)"`. The last query of a request is at the position of
+            its last key, also where there are fewer queries than keys.
+        scale: what products of queries and keys are multiplied by; 1 / sqrt(head dim) by default.
+        params: parameters by name, `{"sink.logits": tensor}`: numbers, lists, or arrays. Arrays of the kind of `q` are
+            read anew by every call, on their device; where a mask depends on them, the call waits for their values.
+        layout: `"bshd"` or `"bhsd"`.
+        cu_seqlens_q, cu_seqlens_k: for requests of different lengths: where the tokens of each begin, and their number
+            in all, (requests + 1). Read on the host: on a GPU the call waits for it. `cu_seqlens_k` is `cu_seqlens_q`
+            if it is not given.
+        out: where the output goes, else new memory.
+        return_lse: whether to return the log-sum-exp of each row of logits, too.
+        stream: the address of the CUDA stream; by default the current one of torch, else the default stream.
+
+    Returns:
+        The output, of the shape of `q` with the head dim of `v`, or a pair of it and the log-sum-exps: float32 of that
+        shape without the last dimension.
+
+    Keys and values of any strides are read where they are, as long as the last dimension has none. Queries of `bhsd`
+    memory with more than one request and more than one query are copied.
+
+    The call plans the batch if no call before had the same shapes and variant, and that compiles a kernel if none is
+    cached. The last 64 plans are kept. A CUDA graph may capture a call that was made before with the same shapes.
+
+    Raises:
+        InvalidVariant, InvalidTensor, InvalidBatch, InvalidArgument: all are `ValueError`s.
+        Unsupported: heads or element types that no kernel has.
+    """
+    if is_torch(q) and (is_compiling() or needs_grad(q, k, v)):
+        from . import _torch
+
+        if out is not None or stream is not None:
+            raise InvalidArgument("`out` and `stream` cannot be given under torch.compile or with gradients")
+        o, lse = _torch.attention(
+            q, k, v, variant, scale, params, layout, cu_seqlens_q, cu_seqlens_k, return_lse=return_lse
+        )
+    else:
+        o, lse = run(q, k, v, variant, scale, params, layout, cu_seqlens_q, cu_seqlens_k, None, out, return_lse, stream)
+    return (o, lse) if return_lse else o
+
+
+def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_lse, stream=None):
+    """As `attention`, with a mask of Transformers; the log-sum-exps are None unless they are wanted."""
+    if layout not in ("bshd", "bhsd"):
+        raise InvalidArgument(f"layout is `{layout}`; there are `bshd` and `bhsd`")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        check_tensor(name, x, 4 if cu_q is None else 3)
+    if cu_q is None:
+        call = _dense(q, k, v, layout, out, return_lse)
+    else:
+        call = _ragged(q, k, v, cu_q, cu_q if cu_k is None else cu_k, out, return_lse)
+    q, k, v, o, lse, batch_key, batch = call[:7]
+    variant, params, masked = _masks.apply(variant, params, mask, batch_key)
+    fixed, tensors = _split(q, variant, params)
+    key = _key(q, k, v, variant, scale, fixed, tensors, masked)
+    while True:
+        entry = _entry(key, batch_key, batch, (q, k, v, variant, scale, fixed, tensors, masked), stream)
+        with entry.lock:
+            if not entry.is_kept:
+                continue
+            for name, values in tensors.items():
+                entry.attention.set_tensor(name, _numbers(q, values), stream)
+            entry.plan.run(q, k, v, o, lse, stream=stream)
+            return call[7], call[8]
+
+
+def _dense(q, k, v, layout, out, return_lse):
+    """The tokens of a padded batch, memory for the outputs, the batch, and what is returned."""
+    if layout == "bhsd":
+        q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
+        out = None if out is None else out.swapaxes(1, 2)
+    (requests, queries, heads, _), (of_k, keys, kv_heads, _) = q.shape, k.shape
+    if of_k != requests or tuple(v.shape[:3]) != (requests, keys, kv_heads):
+        raise InvalidTensor(
+            f"q, k and v have the shapes {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)} of (batch, tokens, "
+            "heads, head dim); the batch is that of q, and v has the tokens and heads of k"
+        )
+    o = empty(q, (requests, queries, heads, v.shape[3])) if out is None else out
+    if tuple(o.shape) != (requests, queries, heads, v.shape[3]) or not merges(o):
+        raise InvalidTensor(f"out has the shape {tuple(o.shape)}; it is (batch, queries, heads, head dim) of one piece")
+    lse = empty(q, (requests, queries, heads), "float32") if return_lse else None
+    flat = tuple(x.reshape((requests * queries, heads, x.shape[3])) for x in (q, o))
+    flat_lse = None if lse is None else lse.reshape((requests * queries, heads))
+    in_pages = not (merges(k) and merges(v)) and keys > 0
+    qo_indptr = range(0, requests * queries + 1, queries) if queries else [0] * (requests + 1)
+    if in_pages:
+        # a request's keys are one page, so that requests may be any distance apart
+
+        def batch():
+            table, lens = [[request] for request in range(requests)], [keys] * requests
+            return _native.Batch.block_table(list(qo_indptr), table, lens, page_size=keys, num_pages=requests)
+
+    else:
+        k, v = (x.reshape((requests * keys, kv_heads, x.shape[3])) for x in (k, v))
+
+        def batch():
+            kv_indptr = range(0, requests * keys + 1, keys) if keys else [0] * (requests + 1)
+            return _native.Batch.ragged(list(qo_indptr), list(kv_indptr))
+
+    if layout == "bhsd":
+        o, lse = o.swapaxes(1, 2), None if lse is None else lse.swapaxes(1, 2)
+    return flat[0], k, v, flat[1], flat_lse, ("dense", requests, queries, keys, in_pages), batch, o, lse
+
+
+def _ragged(q, k, v, cu_q, cu_k, out, return_lse):
+    """As `_dense`, for requests of different lengths."""
+    cu_q, cu_k = (tuple(x.tolist() if hasattr(x, "tolist") else x) for x in (cu_q, cu_k))
+    o = empty(q, (*q.shape[:2], v.shape[2])) if out is None else out
+    lse = empty(q, q.shape[:2], "float32") if return_lse else None
+
+    def batch():
+        return _native.Batch.ragged(list(cu_q), list(cu_k))
+
+    return q, k, v, o, lse, ("ragged", cu_q, cu_k), batch, o, lse
+
+
+def _split(q, variant, params):
+    """The parameters by value, and those that are tensors beside `q`, which each call reads anew."""
+    fixed, tensors = {}, {}
+    for name, value in (params or {}).items():
+        is_tensor = type(value) is type(q) or (is_torch(q) and is_torch(value))
+        if is_tensor and len(value.shape) > 0 and (variant, name) not in _fixed:
+            tensors[name] = value
+        else:
+            fixed[name] = value.tolist() if hasattr(value, "tolist") else value
+    return fixed, tensors
+
+
+def _numbers(q, values):
+    """Values of a parameter as kernels read them: float32 or int32, one after the other, beside `q`."""
+    if is_torch(values):
+        torch = sys.modules["torch"]
+        dtype = torch.float32 if values.is_floating_point() else torch.int32
+        return values.detach().to(device=q.device, dtype=dtype).contiguous()
+    root = sys.modules[type(values).__module__.partition(".")[0]]
+    return root.ascontiguousarray(values, dtype="float32" if values.dtype.kind == "f" else "int32")
+
+
+def _key(q, k, v, variant, scale, fixed, tensors, masked):
+    shapes = tuple((name, tuple(values.shape), dtype_name(values)) for name, values in tensors.items())
+    values = tuple((name, repr(value)) for name, value in fixed.items())
+    heads = (q.shape[1], k.shape[-2], q.shape[-1], v.shape[-1])
+    return (device_name(q), dtype_name(q), dtype_name(k), heads, variant, scale, values, shapes, masked, _texts)
+
+
+def _entry(key, batch_key, batch, made_of, stream):
+    """The plan of a key, made if there is none, in place of the one that was not used for the longest time."""
+    full, tensors = (key, batch_key), made_of[6]
+    count = len(tensors)
+    capturing = _is_capturing(made_of[0])
+    with _lock:
+        entry = _captured.get(full) or _entries.get(full)
+        if entry is not None:
+            if capturing:
+                _captured[full] = _entries.pop(full, entry)
+            elif full in _entries:
+                _entries.move_to_end(full)
+            return entry
+    if capturing:
+        raise AttnError(
+            "a CUDA graph captures a call of `attention` that was not planned: make the same call once before the "
+            "capture, or use an `attn_rs.Plan`"
+        )
+    bound = _bound(key, made_of, stream)
+    unused = None
+    with _lock:
+        if len(_entries) >= _LIMIT:
+            unused = _entries.popitem(last=False)[1]
+    if unused is not None:
+        with unused.lock:
+            unused.is_kept = False
+    reuse = None if unused is None else unused.plan
+    plan = _native.Plan(bound.attention, batch(), "NHD", reuse=reuse, stream=stream)
+    entry = _Entry(bound, plan)
+    with _lock:
+        return _entries.setdefault(full, entry) if len(tensors) == count else entry
+
+
+def _bound(key, made_of, stream):
+    """The attention of a key, made if there is none."""
+    q, k, v, variant, scale, fixed, tensors, masked = made_of
+    with _lock:
+        if (bound := _attentions.get(key)) is not None:
+            _attentions.move_to_end(key)
+            return bound
+    first = {name: values.tolist() for name, values in tensors.items()}
+    heads = (q.shape[1], k.shape[-2], q.shape[-1], v.shape[-1])
+    attention = _native.Attention(
+        variant, {**fixed, **first}, key[0], *heads, dtype_name(q), dtype_name(k), scale=scale, mask=masked
+    )
+    bound = _Bound(attention)
+    for name, values in list(tensors.items()):
+        try:
+            attention.set_tensor(name, _numbers(q, values), stream)
+        except InvalidTensor:
+            # a mask depends on it: this attention has its values, and from now on they are part of the key
+            _fixed.add((variant, name))
+            del tensors[name]
+    with _lock:
+        if len(_attentions) >= _LIMIT:
+            _attentions.popitem(last=False)
+        # the key of a call to come has the values
+        is_found_again = len(first) == len(tensors)
+        return _attentions.setdefault(key, bound) if is_found_again else bound
+
+
+def _is_capturing(q):
+    if not is_torch(q) or not q.is_cuda:
+        return False
+    return sys.modules["torch"].cuda.is_current_stream_capturing()

@@ -1,0 +1,120 @@
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+__version__: str
+
+class _Param(TypedDict):
+    name: str
+    type: str
+    shape: str
+    doc: str
+    default: str | None
+
+class _Variant(TypedDict):
+    name: str
+    doc: str
+    params: list[_Param]
+
+class Batch:
+    @staticmethod
+    def ragged(qo_indptr: Any, kv_indptr: Any) -> Batch: ...
+    @staticmethod
+    def paged(
+        qo_indptr: Any, page_indptr: Any, page_indices: Any, last_page_len: Any, *, page_size: int, num_pages: int
+    ) -> Batch: ...
+    @staticmethod
+    def block_table(qo_indptr: Any, block_table: Any, kv_lens: Any, *, page_size: int, num_pages: int) -> Batch: ...
+
+class Capacity:
+    def __init__(
+        self,
+        requests: int,
+        kv_tokens: int,
+        *,
+        qo_tokens: int | None = None,
+        page_size: int | None = None,
+        num_pages: int | None = None,
+    ) -> None: ...
+
+class Attention:
+    def __init__(
+        self,
+        variant: str,
+        params: dict[str, Any] | None,
+        device: str,
+        qo_heads: int,
+        kv_heads: int,
+        head_dim: int,
+        value_dim: int | None,
+        qo_dtype: str,
+        kv_dtype: str,
+        *,
+        scale: float | None = None,
+        kernel: str | None = None,
+        fixed_split_size: int | None = None,
+        stores_transformed: bool = False,
+        values_in_keys: bool = False,
+        mask: tuple[bytes, Sequence[int]] | None = None,
+    ) -> None: ...
+    def with_parameters(
+        self, variant: str, params: dict[str, Any] | None = None, scale: float | None = None
+    ) -> Attention: ...
+    def set_tensor(self, name: str, values: Any, stream: int | None = None) -> None: ...
+    @property
+    def variant(self) -> str: ...
+    @property
+    def heads(self) -> tuple[int, int, int, int]: ...
+    @property
+    def device(self) -> str: ...
+
+class Plan:
+    def __init__(
+        self,
+        attention: Attention,
+        batch: Batch,
+        kv_layout: str,
+        capacity: Capacity | None = None,
+        layers: list[Attention] = ...,
+        reuse: Plan | None = None,
+        stream: int | None = None,
+    ) -> None: ...
+    def update(self, batch: Batch, stream: int | None = None) -> None: ...
+    def run(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        o: Any,
+        lse: Any = None,
+        layer: Attention | None = None,
+        partial: bool = False,
+        k_scale: float = 1.0,
+        v_scale: float = 1.0,
+        stream: int | None = None,
+    ) -> None: ...
+    def time_runs(self, q: Any, k: Any, v: Any, o: Any, count: int) -> list[int]: ...
+    @property
+    def qo_tokens(self) -> int: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+    @property
+    def has_values(self) -> bool: ...
+
+def append(
+    k: Any,
+    v: Any,
+    k_pool: Any,
+    v_pool: Any,
+    slots: Any,
+    *,
+    kv_layout: str = "NHD",
+    positions: Any = None,
+    attention: Attention | None = None,
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
+    stream: int | None = None,
+) -> None: ...
+def check(expression: str, params: dict[str, Any] | None = None) -> str: ...
+def describe(device: str) -> str: ...
+def variant(rust: str, file: str = "variant.rs") -> list[str]: ...
+def variants() -> list[_Variant]: ...

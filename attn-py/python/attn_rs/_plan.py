@@ -1,0 +1,224 @@
+"""Plans: a batch that is planned once and run many times."""
+
+import itertools
+
+from . import _native
+from ._arrays import check_tensor, empty, is_compiling, is_torch, needs_grad
+from ._errors import InvalidArgument
+
+_numbers = itertools.count(1)
+
+
+class Plan:
+    """A planned batch: in every layer, and in every step with the same lengths, `run` only launches.
+
+    Args:
+        batch: `Batch.ragged(..)`, `Batch.paged(..)` or `Batch.block_table(..)`.
+        variant: an expression, such as `"causal + soft_cap(cap=30)"`.
+        qo_heads, kv_heads: heads of queries, and of keys and values; the first is a multiple of the second.
+        head_dim: elements of a query or key of one head; `value_dim` of a value, by default as many.
+        dtype: of queries and outputs: `"float16"`, `"bfloat16"`, `"float32"`, or a dtype of torch or numpy; `kv_dtype`
+            of keys and values, by default the same, also `"float8_e4m3fn"` and `"float8_e5m2"`.
+        device: `"cpu"`, `"cuda"`, `"cuda:1"`, or a device of torch.
+        scale: what products of queries and keys are multiplied by; 1 / sqrt(head dim) by default.
+        params: parameters of the variant by name: numbers, lists or arrays, of which the values are copied.
+        kv_layout: `"NHD"`: (pages, slots, KV heads, head dim), or (keys, KV heads, head dim) of a ragged batch;
+            `"HND"`: (pages, KV heads, slots, head dim); `"fused NHD"`, `"fused HND"`: one pool with keys and then
+            values of each page; `"latent"`: one tensor, whose first elements are the values.
+        capacity: the largest batch that `update` may give it. A CUDA graph that captured `run` then computes the batch
+            of the last update.
+        kernel: `"decode"`, `"prefill"`, `"mixed"`, or None for the fastest.
+        fixed_split_size: keys are split at multiples of this number and nowhere else, so that the bits of a request do
+            not depend on the batch.
+        stores_transformed: whether keys and values are stored after the variant's transforms, which `append` applies.
+        values_in_keys: whether values are the first `value_dim` elements of keys.
+        layers: attentions of other layers (`layer`) that see other keys, which the plan then covers.
+        stream: the address of a CUDA stream; by default the current one of torch, else the default stream.
+
+    Raises:
+        InvalidVariant, InvalidBatch, InvalidArgument, Unsupported, NoDevice, CudaFailure.
+    """
+
+    def __init__(
+        self,
+        batch,
+        variant="full",
+        *,
+        qo_heads,
+        kv_heads,
+        head_dim,
+        dtype,
+        device,
+        value_dim=None,
+        kv_dtype=None,
+        scale=None,
+        params=None,
+        kv_layout="NHD",
+        capacity=None,
+        kernel=None,
+        fixed_split_size=None,
+        stores_transformed=False,
+        values_in_keys=False,
+        layers=(),
+        attention=None,
+        stream=None,
+    ):
+        if attention is None:
+            attention = _native.Attention(
+                variant,
+                params,
+                str(device),
+                qo_heads,
+                kv_heads,
+                head_dim,
+                value_dim,
+                _name(dtype),
+                _name(dtype if kv_dtype is None else kv_dtype),
+                scale=scale,
+                kernel=kernel,
+                fixed_split_size=fixed_split_size,
+                stores_transformed=stores_transformed,
+                values_in_keys=values_in_keys,
+            )
+        self.attention = attention
+        self.native = _native.Plan(attention, batch, kv_layout, capacity, list(layers), None, stream)
+        self.kv_layout = kv_layout
+        self.value_dim = attention.heads[3]
+        self._number = None
+
+    def run(
+        self,
+        q,
+        k,
+        v=None,
+        *,
+        out=None,
+        lse=None,
+        return_lse=False,
+        layer=None,
+        partial=False,
+        k_scale=1.0,
+        v_scale=1.0,
+        stream=None,
+    ):
+        """Runs the attention. On a CUDA device it launches and returns, and a CUDA graph can capture it.
+
+        Args:
+            q: queries, (query tokens, query heads, head dim).
+            k, v: keys and values in the layout of the plan; `v` is None where values are in `k`.
+            out: where the output goes, (query tokens, query heads, value dim), else new memory.
+            lse: where the log-sum-exp of each row goes, float32 of (query tokens, query heads).
+            return_lse: whether to return log-sum-exps, in new memory without `lse`.
+            layer: the attention of another layer (`Plan.layer`).
+            partial: the state of each row over these keys alone, to be merged with that over others: no sink and no
+                output transform. It needs `lse` or `return_lse`.
+            k_scale, v_scale: what stored keys and values are multiplied by.
+            stream: the address of a CUDA stream; by default the current one of torch, else the default stream. Memory
+                of torch that another stream uses is kept by `Tensor.record_stream`.
+
+        Returns:
+            The output, or a pair of it and the log-sum-exps.
+
+        Raises:
+            InvalidTensor: a tensor that does not fit. Nothing is launched then.
+        """
+        if is_compiling() and is_torch(q):
+            return self._run_compiled(q, k, v, (out, lse, layer, stream), partial, return_lse, k_scale, v_scale)
+        if needs_grad(q, k, v):
+            raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")
+        if out is None or (lse is None and return_lse):
+            check_tensor("q", q, 3)
+        if out is None:
+            out = empty(q, (*q.shape[:2], self.value_dim))
+        if lse is None and return_lse:
+            lse = empty(q, tuple(q.shape[:2]), "float32")
+        self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream)
+        return (out, lse) if return_lse else out
+
+    def _run_compiled(self, q, k, v, given, partial, return_lse, k_scale, v_scale):
+        from . import _torch
+
+        if partial or any(x is not None for x in given):
+            raise InvalidArgument("`out`, `lse`, `layer`, `partial` and `stream` cannot be given under torch.compile")
+        if self._number is None:
+            raise InvalidArgument("call `plan.compilable()` before torch.compile traces a run of the plan")
+        o, lse = _torch.run_plan(q, k, v, self._number, self.value_dim, k_scale, v_scale)
+        return (o, lse) if return_lse else o
+
+    def compilable(self):
+        """Gives the plan a number by which programs of `torch.compile` name it, and returns the plan."""
+        from . import _torch
+
+        if self._number is None:
+            self._number = next(_numbers)
+            _torch.plans[self._number] = self
+        return self
+
+    def update(self, batch, *, stream=None):
+        """Gives the plan another batch within its capacity, in the order of the stream.
+
+        Raises:
+            InvalidBatch: a batch beyond the capacity, or a plan without one. Nothing changes then.
+        """
+        self.native.update(batch, stream)
+
+    def layer(self, variant, params=None, scale=None):
+        """The attention of another layer: the same parts with other parameters. It shares kernels and the plan."""
+        return self.attention.with_parameters(variant, params, scale)
+
+    def append(self, k, v, k_pool, v_pool, slots, *, positions=None, k_scale=1.0, v_scale=1.0, stream=None):
+        """Appends new keys and values to the pools of the plan's layout, with the transforms of its variant where keys
+        are stored transformed. As `attn_rs.append`."""
+        _native.append(
+            k,
+            v,
+            k_pool,
+            v_pool,
+            slots,
+            kv_layout=self.kv_layout,
+            positions=positions,
+            attention=self.attention,
+            k_scale=k_scale,
+            v_scale=v_scale,
+            stream=stream,
+        )
+
+    @property
+    def workspace_bytes(self):
+        """Bytes of device memory of the plan; 0 on the CPU."""
+        return self.native.workspace_bytes
+
+    def __repr__(self):
+        return f"<attn_rs.Plan of {self.native.qo_tokens} queries, {self.attention!r}>"
+
+
+def append(k, v, k_pool, v_pool, slots, *, kv_layout="NHD", positions=None, k_scale=1.0, v_scale=1.0, stream=None):
+    """Appends new keys and values to pools of pages.
+
+    Args:
+        k, v: (tokens, KV heads, head dim); `v` is None for `"latent"`.
+        k_pool, v_pool: pools as `kv_layout` says (`Plan`); `v_pool` is None for one pool.
+        slots: `page * page_size + slot` of each token, int64 in memory of the device; nothing is written below 0.
+        positions: int32 of each token, for plans whose variant rotates keys (`Plan.append`).
+        k_scale, v_scale: what readers multiply stored keys and values by.
+
+    Raises:
+        InvalidTensor: shapes, types or devices that do not fit.
+    """
+    _native.append(
+        k,
+        v,
+        k_pool,
+        v_pool,
+        slots,
+        kv_layout=kv_layout,
+        positions=positions,
+        k_scale=k_scale,
+        v_scale=v_scale,
+        stream=stream,
+    )
+
+
+def _name(dtype):
+    """`float16` of a name, or of a dtype of torch or numpy."""
+    return getattr(dtype, "__name__", None) or str(dtype)

@@ -1,0 +1,68 @@
+"""attn_rs as a flash attention of `torch.nn.attention`.
+
+    attn_rs.torch_sdpa.register()
+    torch.nn.attention.activate_flash_attention_impl("attn_rs")
+
+From then on `torch.nn.functional.scaled_dot_product_attention` of CUDA tensors runs here wherever torch chooses its
+flash attention (float16 or bfloat16, no mask but `is_causal`), until `restore_flash_attention_impl()`. Torch 2.11 and
+later have that registry. It has one entry for all calls, so a variant is given to `register` and not to a call. The
+backward pass stays torch's own, which is right for plain attention alone: with a variant it raises. Dropout is refused.
+"""
+
+from ._errors import InvalidArgument, Unsupported
+
+_NAME = "attn_rs"
+
+
+def register(name=_NAME, variant=None):
+    """Adds a flash attention called `name` to those of torch: plain attention, or with the parts of a variant, such as
+    `"soft_cap(cap=30)"`, beside the `causal` of the call."""
+    try:
+        from torch.nn.attention import register_flash_attention_impl
+    except ImportError as error:
+        raise Unsupported("this torch has no registry of flash attentions; torch 2.11 has") from error
+    register_flash_attention_impl(name, register_fn=lambda: _Handle(variant))
+
+
+class _Handle:
+    """What keeps the kernels of torch's dispatcher replaced."""
+
+    def __init__(self, variant):
+        from torch.library import Library
+
+        forward = _forward(variant)
+        self._library = Library("aten", "IMPL", "CUDA")
+        self._library.impl("_scaled_dot_product_flash_attention", forward, "CUDA")
+        if variant is not None:
+            self._library.impl("_scaled_dot_product_flash_attention_backward", _no_backward, "CUDA")
+
+    def remove(self):
+        """Gives the dispatcher its own kernels back."""
+        self._library._destroy()
+        self._library = None
+
+
+def _no_backward(*args, **kwargs):
+    raise Unsupported("a variant of attn_rs has no backward pass")
+
+
+def _forward(variant):
+    import torch
+
+    from . import _attention
+
+    def forward(query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
+        if dropout_p:
+            raise Unsupported(f"dropout_p is {dropout_p}; there is no dropout")
+        queries, keys = query.shape[2], key.shape[2]
+        if is_causal and queries != keys:
+            # torch aligns the first query and the first key, a variant the last ones
+            raise InvalidArgument(f"is_causal with {queries} queries and {keys} keys; they are as many here")
+        parts = " + ".join(part for part in ("causal" if is_causal else "", variant or "") if part) or "full"
+        o, lse = _attention.run(query, key, value, parts, scale, None, "bhsd", None, None, None, None, True)
+        seed = torch.zeros(2, dtype=torch.uint64, device=query.device)
+        offset = torch.zeros((), dtype=torch.uint64, device=query.device)
+        debug = query.new_empty(0)
+        return o, lse.contiguous(), None, None, queries, keys, seed, offset, debug
+
+    return forward

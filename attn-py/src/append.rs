@@ -1,0 +1,102 @@
+//! New keys and values, into pools of pages.
+
+use attn::ops::{Append, Array, KvMut, KvRef, SlotMapping, append_paged};
+use attn::{KvScales, PageOrder};
+use pyo3::prelude::*;
+
+use crate::{
+    attention::Attention,
+    engine::{Location, address, stream},
+    error::{Failure, call},
+    tensor::{Element, KvLayout, View, view},
+};
+
+/// The entries of an array of a call.
+///
+/// # Safety
+///
+/// Nothing writes the entries while the result lives, or, on a device, until the work of the call is done.
+unsafe fn array<'a, T: attn::ops::Number>(view: &View, element: Element, name: &str) -> Result<Array<'a, T>, Failure> {
+    let (shape, strides) = (view.dims.shape(), view.dims.strides());
+    let (&[count], true) = (shape, view.dims.is_row_major()) else {
+        return Err(Failure::tensor(format!(
+            "{name} has the shape {shape:?} and the strides {strides:?}; it is a line"
+        )));
+    };
+    if view.element != element {
+        return Err(Failure::tensor(format!("{name} is not of {element:?}: slots are int64, positions int32")));
+    }
+    Ok(match view.location {
+        // SAFETY: the caller guarantees the entries
+        Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
+        Location::Cpu if count == 0 => Array::host(&[]),
+        // SAFETY: the caller guarantees the entries
+        Location::Cpu => Array::host(unsafe { std::slice::from_raw_parts(view.data as *const T, count) }),
+    })
+}
+
+/// Appends new keys and values, (tokens, KV heads, head dim), to pools of pages at `slots` (`page * page_size + slot`,
+/// int64; below 0 nothing is written).
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // Python's keywords
+#[pyo3(signature = (k, v, k_pool, v_pool, slots, *, kv_layout="NHD", positions=None, attention=None, k_scale=1.0,
+    v_scale=1.0, stream=None))]
+pub(crate) fn append(
+    py: Python<'_>,
+    k: &Bound<'_, PyAny>,
+    v: Option<&Bound<'_, PyAny>>,
+    k_pool: &Bound<'_, PyAny>,
+    v_pool: Option<&Bound<'_, PyAny>>,
+    slots: &Bound<'_, PyAny>,
+    kv_layout: &str,
+    positions: Option<&Bound<'_, PyAny>>,
+    attention: Option<&Attention>,
+    k_scale: f32,
+    v_scale: f32,
+    stream: Option<usize>,
+) -> PyResult<()> {
+    call(py, || {
+        let layout = KvLayout::parse(kv_layout)?;
+        let location = view(k_pool, "k_pool", None)?.location;
+        let engine = crate::engine::engine(location)?;
+        let on = self::stream(py, &engine, location, stream)?;
+        let reader = address(&on);
+        let read = |object: &Bound<'_, PyAny>, name: &str| view(object, name, reader)?.on(location, name);
+        let (k, k_pool) = (read(k, "k")?, read(k_pool, "k_pool")?);
+        let v = v.map(|v| read(v, "v")).transpose()?;
+        let v_pool = v_pool.map(|pool| read(pool, "v_pool")).transpose()?;
+        let slots = read(slots, "slots")?;
+        let positions = positions.map(|positions| read(positions, "positions")).transpose()?;
+        let mut others = vec![("k", &k), ("slots", &slots)];
+        others.extend(v.as_ref().map(|v| ("v", v)));
+        others.extend(positions.as_ref().map(|positions| ("positions", positions)));
+        v_pool.as_ref().map_or(Ok(()), |pool| pool.check_apart("v_pool", &others))?;
+        others.extend(v_pool.as_ref().map(|pool| ("v_pool", pool)));
+        k_pool.check_apart("k_pool", &others)?;
+        let absent = |name: &str| Failure::tensor(format!("{name} is None; in this layout it is given"));
+        // SAFETY: the caller's tensors, which stay during the call and do not meet on the CPU
+        unsafe {
+            let new = match (layout, &v) {
+                (KvLayout::Latent, _) => KvRef::latent(k.read("k")?),
+                (_, Some(v)) => KvRef::new(k.read("k")?, v.read("v")?),
+                (_, None) => return Err(absent("v")),
+            };
+            let keys = k_pool.write("k_pool")?;
+            let mut pools = match (layout, &v_pool) {
+                (KvLayout::Latent, _) => KvMut::latent(keys),
+                (KvLayout::Fused(order), _) => KvMut::fused(keys, order)?,
+                (_, None) => return Err(absent("v_pool")),
+                (KvLayout::Nhd, Some(pool)) => KvMut::paged_in(keys, pool.write("v_pool")?, PageOrder::Nhd)?,
+                (KvLayout::Hnd, Some(pool)) => KvMut::paged_in(keys, pool.write("v_pool")?, PageOrder::Hnd)?,
+            };
+            let slots = array(&slots, Element::I64, "slots")?;
+            let positions =
+                positions.as_ref().map(|positions| array(positions, Element::I32, "positions")).transpose()?;
+            let scales = KvScales::of(k_scale, v_scale);
+            let append = Append { scales, ..Append::at(SlotMapping::Slots { slots, positions }) };
+            let transform = attention.and_then(|attention| attention.transform.as_ref());
+            py.detach(|| append_paged(&on, &new, &mut pools, &append, transform))?;
+        }
+        Ok(())
+    })
+}

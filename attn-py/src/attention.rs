@@ -1,0 +1,193 @@
+//! A variant bound to heads and element types.
+
+use attn::{
+    AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, expr::TensorContent, ops::KvTransform, stock,
+};
+use pyo3::{prelude::*, types::PyDict};
+
+use crate::{
+    engine::{Location, address, engine, stream},
+    error::{Failure, call},
+    tensor::{Element, view},
+    variants::parse,
+};
+
+/// A variant bound to heads, element types and a device. Plans are made of it.
+#[pyclass(frozen, module = "attn_rs")]
+pub(crate) struct Attention {
+    pub(crate) attention: attn::Attention,
+    /// Where keys are stored transformed: what appends apply.
+    pub(crate) transform: Option<KvTransform>,
+    pub(crate) engine: attn::Engine,
+    pub(crate) location: Location,
+    pub(crate) dtypes: Dtypes,
+    pub(crate) value_dim: u32,
+}
+
+/// The element type of a name.
+fn dtype(name: &str, what: &str) -> Result<attn::Dtype, Failure> {
+    let element = match name.rsplit('.').next().unwrap_or(name) {
+        "float16" => Element::F16,
+        "bfloat16" => Element::Bf16,
+        "float32" => Element::F32,
+        "float8_e4m3fn" => Element::E4m3,
+        "float8_e5m2" => Element::E5m2,
+        _ => return Err(Failure::argument(format!("{what} is `{name}`; {}", Element::POSSIBLE))),
+    };
+    element.dtype(what)
+}
+
+#[pymethods]
+impl Attention {
+    #[new]
+    #[pyo3(signature = (variant, params, device, qo_heads, kv_heads, head_dim, value_dim, qo_dtype, kv_dtype, *,
+        scale=None, kernel=None, fixed_split_size=None, stores_transformed=false, values_in_keys=false, mask=None))]
+    #[allow(clippy::too_many_arguments)] // Python's keywords
+    fn new(
+        py: Python<'_>,
+        variant: &str,
+        params: Option<&Bound<'_, PyDict>>,
+        device: &str,
+        qo_heads: u32,
+        kv_heads: u32,
+        head_dim: u32,
+        value_dim: Option<u32>,
+        qo_dtype: &str,
+        kv_dtype: &str,
+        scale: Option<f32>,
+        kernel: Option<&str>,
+        fixed_split_size: Option<u32>,
+        stores_transformed: bool,
+        values_in_keys: bool,
+        mask: Option<(Vec<u8>, Vec<i32>)>,
+    ) -> PyResult<Self> {
+        call(py, || {
+            let mut variant = parse(variant, params)?;
+            if let Some((bytes, indptr)) = mask {
+                let mask = stock::CustomMask::from_packed(&bytes, &indptr);
+                let mask = mask.map_err(|error| Failure::argument(error.to_string()))?;
+                variant = variant.and(mask).map_err(attn::Error::from)?;
+            }
+            let heads = Heads { qo: qo_heads, kv: kv_heads, head_dim };
+            let dtypes = Dtypes { qo: dtype(qo_dtype, "dtype")?, kv: dtype(kv_dtype, "kv_dtype")? };
+            let kernel = match kernel {
+                None => None,
+                Some("decode") => Some(KernelKind::Decode),
+                Some("prefill") => Some(KernelKind::Prefill),
+                Some("mixed") => Some(KernelKind::Mixed),
+                Some(name) => {
+                    let known = "there are `decode`, `prefill`, `mixed`, and None for the fastest";
+                    return Err(Failure::argument(format!("kernel is `{name}`; {known}")));
+                }
+            };
+            let head_dim_vo = match (value_dim, values_in_keys) {
+                (None, false) => HeadDimVo::Same,
+                (Some(dim), false) if dim == head_dim => HeadDimVo::Same,
+                (Some(dim), false) => HeadDimVo::Dim(dim),
+                (dim, true) => HeadDimVo::SharedWithKeys(dim.unwrap_or(head_dim)),
+            };
+            let stored = if stores_transformed { KvStored::Transformed } else { KvStored::Raw };
+            let options = AttentionOptions {
+                sm_scale: scale,
+                kernel,
+                stored,
+                head_dim_vo,
+                fixed_split_size,
+                ..AttentionOptions::default()
+            };
+            let location = Location::parse(device)?;
+            let value_dim = value_dim.unwrap_or(head_dim);
+            if location != Location::Cpu {
+                py.import("attn_rs._nvrtc")?.call_method0("load")?;
+            }
+            py.detach(|| {
+                let engine = engine(location)?;
+                let attention = engine.attention_with(&variant, heads, dtypes, options)?;
+                let transform = stores_transformed.then(|| KvTransform::new(&engine, &variant, heads)).transpose()?;
+                Ok(Attention { attention, transform, engine, location, dtypes, value_dim })
+            })
+        })
+    }
+
+    /// The same attention with the parameters of another layer.
+    #[pyo3(signature = (variant, params=None, scale=None))]
+    fn with_parameters(
+        &self,
+        py: Python<'_>,
+        variant: &str,
+        params: Option<&Bound<'_, PyDict>>,
+        scale: Option<f32>,
+    ) -> PyResult<Self> {
+        call(py, || {
+            let variant = parse(variant, params)?;
+            let mut attention = py.detach(|| self.attention.with_parameters(&variant))?;
+            if let Some(scale) = scale {
+                attention = attention.with_sm_scale(scale)?;
+            }
+            let heads = attention.heads();
+            let transform = self.transform.as_ref().map(|_| KvTransform::new(&self.engine, &variant, heads));
+            let (engine, transform) = (self.engine.clone(), transform.transpose()?);
+            Ok(Attention { attention, transform, engine, ..*self })
+        })
+    }
+
+    /// Replaces the content of a parameter tensor, in the order of the stream.
+    #[pyo3(signature = (name, values, stream=None))]
+    fn set_tensor(&self, py: Python<'_>, name: &str, values: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<()> {
+        call(py, || {
+            let stream = self::stream(py, &self.engine, self.location, stream)?;
+            let view = view(values, name, address(&stream))?.on(self.location, name)?;
+            let count: usize = view.dims.shape().iter().product();
+            if !view.dims.is_row_major() {
+                return Err(Failure::tensor(format!("{name} has gaps; pass {name}.contiguous()")));
+            }
+            // SAFETY: the caller's tensor has as many elements, and stays during the call; on a device the stream
+            // orders the copy before what its allocator does with the memory next
+            let content = unsafe {
+                match (view.element, view.location) {
+                    (Element::F32, Location::Cuda(_)) => TensorContent::device::<f32>(view.data as u64, count),
+                    (Element::I32, Location::Cuda(_)) => TensorContent::device::<i32>(view.data as u64, count),
+                    (Element::F32, Location::Cpu) => TensorContent::host(host::<f32>(view.data, count)),
+                    (Element::I32, Location::Cpu) => TensorContent::host(host::<i32>(view.data, count)),
+                    _ => return Err(Failure::tensor(format!("{name} is replaced by float32 or int32"))),
+                }
+            };
+            Ok(self.attention.set_tensor(&stream, name, &content)?)
+        })
+    }
+
+    /// The variant with all parameters.
+    #[getter]
+    fn variant(&self) -> String {
+        self.attention.variant().to_string()
+    }
+
+    /// (query heads, KV heads, elements of a key, elements of a value).
+    #[getter]
+    fn heads(&self) -> (u32, u32, u32, u32) {
+        let heads = self.attention.heads();
+        (heads.qo, heads.kv, heads.head_dim, self.value_dim)
+    }
+
+    /// `cpu` or `cuda:N`.
+    #[getter]
+    fn device(&self) -> String {
+        self.location.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        let (qo, kv, dim, _) = self.heads();
+        let (variant, dtype, location) = (self.variant(), self.dtypes.qo, self.location);
+        format!("<attn_rs.Attention `{variant}`, {qo}/{kv} heads of {dim}, {dtype} on {location}>")
+    }
+}
+
+/// Elements in host memory; of none an address is not read.
+///
+/// # Safety
+///
+/// There are `count` elements at the address, which nothing writes while the result lives.
+unsafe fn host<'a, T>(data: usize, count: usize) -> &'a [T] {
+    // SAFETY: the caller guarantees it
+    if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(data as *const T, count) } }
+}

@@ -1,0 +1,105 @@
+//! Devices and their streams, made once for the process.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+use attn::{Engine, Stream};
+use pyo3::prelude::*;
+
+use crate::{
+    error::{Failure, call},
+    torch,
+};
+
+/// Where tensors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Location {
+    Cpu,
+    Cuda(u32),
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Cpu => f.write_str("cpu"),
+            Location::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+impl Location {
+    /// `cpu`, `cuda` or `cuda:1`.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        match text.split_once(':') {
+            None if text == "cpu" => Ok(Location::Cpu),
+            None if text == "cuda" => Ok(Location::Cuda(0)),
+            Some(("cpu", _)) => Ok(Location::Cpu),
+            Some(("cuda", ordinal)) if ordinal.parse::<u32>().is_ok() => {
+                Ok(Location::Cuda(ordinal.parse().unwrap_or(0)))
+            }
+            _ => Err(Failure::argument(format!("the device is `{text}`; there are `cpu`, `cuda` and `cuda:N`"))),
+        }
+    }
+}
+
+/// The engine of a device.
+pub(crate) fn engine(location: Location) -> Result<Engine, Failure> {
+    static ENGINES: Mutex<BTreeMap<Location, Engine>> = Mutex::new(BTreeMap::new());
+    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(engine) = engines.get(&location) {
+        return Ok(engine.clone());
+    }
+    let engine = match location {
+        Location::Cpu => Engine::cpu(),
+        Location::Cuda(ordinal) => Engine::cuda(ordinal)?,
+    };
+    engines.insert(location, engine.clone());
+    Ok(engine)
+}
+
+/// The stream of a call: the one whose address the caller gives, else the current one of torch, else the default one.
+pub(crate) fn stream(
+    py: Python<'_>,
+    engine: &Engine,
+    location: Location,
+    given: Option<usize>,
+) -> Result<Arc<Stream>, Failure> {
+    type Streams = BTreeMap<(Location, usize), Arc<Stream>>;
+    static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(Mutex::default);
+    let ordinal = match (location, given) {
+        (Location::Cpu, None) => {
+            static CPU: LazyLock<Option<Arc<Stream>>> = LazyLock::new(|| Engine::cpu().stream().ok().map(Arc::new));
+            return CPU.clone().ok_or_else(|| Failure::argument("the CPU has no stream"));
+        }
+        (Location::Cpu, Some(_)) => return Err(Failure::argument("a stream is given, and the tensors are on the CPU")),
+        (Location::Cuda(ordinal), _) => ordinal,
+    };
+    // SAFETY: a stream of the device, which the caller keeps; those of torch are never destroyed.
+    let make = |raw: usize| unsafe { Stream::from_raw(engine, raw as *mut _) }.map(Arc::new);
+    if let Some(raw) = given {
+        // the caller may destroy it after the call
+        return Ok(make(raw)?);
+    }
+    let raw = torch::current_stream(py, ordinal)?.unwrap_or(0);
+    let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(stream) = streams.get(&(location, raw)) {
+        return Ok(stream.clone());
+    }
+    let stream = make(raw)?;
+    streams.insert((location, raw), stream.clone());
+    Ok(stream)
+}
+
+/// The address of a stream; `None` on the CPU.
+pub(crate) fn address(stream: &Stream) -> Option<usize> {
+    stream.as_raw().map(|raw| raw as usize)
+}
+
+/// The name of a device: `CPU (2 threads)`, or that of a GPU.
+#[pyfunction]
+pub(crate) fn describe(py: Python<'_>, device: &str) -> PyResult<String> {
+    call(py, || Ok(py.detach(|| engine(Location::parse(device)?))?.to_string()))
+}

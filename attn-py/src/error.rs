@@ -1,0 +1,89 @@
+//! How calls fail: exceptions of `attn_rs._errors`.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use attn::{Error, ErrorKind, ExprError, ops::OpError, tensor::TensorError};
+use pyo3::{prelude::*, types::PyType};
+
+/// Why a call fails.
+pub(crate) enum Failure {
+    /// The class of the exception, and its text.
+    Ours(ErrorKind, String),
+    /// An exception of the caller's objects.
+    Theirs(PyErr),
+}
+
+impl Failure {
+    pub(crate) fn argument(text: impl Into<String>) -> Self {
+        Failure::Ours(ErrorKind::InvalidArgument, text.into())
+    }
+
+    pub(crate) fn batch(text: impl Into<String>) -> Self {
+        Failure::Ours(ErrorKind::InvalidBatch, text.into())
+    }
+
+    pub(crate) fn tensor(text: impl Into<String>) -> Self {
+        Failure::Ours(ErrorKind::InvalidTensor, text.into())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Ours(error.kind(), error.to_string())
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Failure::Theirs(error)
+    }
+}
+
+/// What becomes an [`Error`] first.
+macro_rules! through_error {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Error::from(error).into()
+            }
+        }
+    )*};
+}
+through_error!(ExprError, TensorError, OpError);
+
+/// Runs a call: its failures and panics become exceptions.
+pub(crate) fn call<T>(py: Python<'_>, run: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(Failure::Theirs(error))) => Err(error),
+        Ok(Err(Failure::Ours(kind, text))) => Err(exception(py, kind, text)),
+        Err(panic) => Err(exception(py, ErrorKind::Internal, format!("a bug of attn-rs: {}", text_of(&*panic)))),
+    }
+}
+
+/// The message of a panic.
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
+}
+
+fn exception(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
+    let name = match kind {
+        ErrorKind::InvalidArgument => "InvalidArgument",
+        ErrorKind::InvalidVariant => "InvalidVariant",
+        ErrorKind::InvalidBatch => "InvalidBatch",
+        ErrorKind::InvalidTensor => "InvalidTensor",
+        ErrorKind::Unsupported => "Unsupported",
+        ErrorKind::NoDevice => "NoDevice",
+        ErrorKind::Cuda => "CudaFailure",
+        _ => "InternalError",
+    };
+    let class = py.import("attn_rs._errors").and_then(|errors| errors.getattr(name));
+    match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+        Ok(class) => PyErr::from_type(class, text),
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,35 @@
+//! attn-rs for Python: the module `attn_rs._native`, on which the package `attn_rs` is built.
+//!
+//! Tensors are the caller's. Those of torch are read through their attributes, which is faster, and all others through
+//! DLPack; neither is copied. Everything that waits or computes on the host runs without the interpreter's lock. Errors
+//! are the classes of `attn_rs._errors`, one for each [`attn::ErrorKind`], and panics are among them.
+
+mod append;
+mod attention;
+mod batch;
+mod dlpack;
+mod engine;
+mod error;
+mod params;
+mod plan;
+mod tensor;
+mod torch;
+mod variants;
+
+use pyo3::prelude::*;
+
+/// The native part of `attn_rs`.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    variants::register();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<attention::Attention>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<batch::Capacity>()?;
+    module.add_class::<plan::Plan>()?;
+    module.add_function(wrap_pyfunction!(append::append, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::describe, module)?)?;
+    module.add_function(wrap_pyfunction!(variants::check, module)?)?;
+    module.add_function(wrap_pyfunction!(variants::variant, module)?)?;
+    module.add_function(wrap_pyfunction!(variants::variants, module)?)
+}

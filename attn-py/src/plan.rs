@@ -1,0 +1,187 @@
+//! Plans and runs.
+
+use std::{
+    sync::{PoisonError, RwLock},
+    time::Instant,
+};
+
+use attn::{KvScales, Out, PlanOptions, RunOptions, Workspace};
+use pyo3::prelude::*;
+
+use crate::{
+    attention::Attention,
+    batch::{Batch, Capacity},
+    engine::{Location, address, stream},
+    error::{Failure, call},
+    tensor::{KvLayout, View, view},
+};
+
+/// A planned batch, with the memory of its work list and partial states. It can run any number of times.
+#[pyclass(frozen, module = "attn_rs")]
+pub(crate) struct Plan {
+    plan: RwLock<attn::Plan>,
+    layout: KvLayout,
+    engine: attn::Engine,
+    location: Location,
+    /// Beside the plan, which needs it.
+    workspace: RwLock<Option<Workspace>>,
+}
+
+#[pymethods]
+impl Plan {
+    /// Plans a batch. `reuse` is a plan that is not needed any more: its workspace becomes that of this one.
+    #[new]
+    #[pyo3(signature = (attention, batch, kv_layout, capacity=None, layers=vec![], reuse=None, stream=None))]
+    #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // Python's keywords
+    fn new(
+        py: Python<'_>,
+        attention: &Attention,
+        batch: &Batch,
+        kv_layout: &str,
+        capacity: Option<&Capacity>,
+        layers: Vec<PyRef<'_, Attention>>,
+        reuse: Option<&Plan>,
+        stream: Option<usize>,
+    ) -> PyResult<Self> {
+        call(py, || {
+            let layout = KvLayout::parse(kv_layout)?;
+            let (engine, location) = (attention.engine.clone(), attention.location);
+            let stream = self::stream(py, &engine, location, stream)?;
+            let layers: Vec<&attn::Attention> = layers.iter().map(|layer| &layer.attention).collect();
+            let capacity = capacity.map(|capacity| capacity.0);
+            let reused = reuse.filter(|reuse| reuse.location == location);
+            py.detach(|| {
+                let reused = reused.and_then(|plan| write(&plan.workspace).take());
+                let mut workspace = reused.unwrap_or_else(|| engine.workspace());
+                let options = PlanOptions { capacity, layers: &layers, stream: Some(&stream) };
+                let plan = attention.attention.plan_with(&batch.batch(), &mut workspace, options)?;
+                Ok(Plan { plan: RwLock::new(plan), layout, engine, location, workspace: RwLock::new(Some(workspace)) })
+            })
+        })
+    }
+
+    /// Updates the plan to another batch within its capacity.
+    #[pyo3(signature = (batch, stream=None))]
+    fn update(&self, py: Python<'_>, batch: &Batch, stream: Option<usize>) -> PyResult<()> {
+        call(py, || {
+            let stream = self::stream(py, &self.engine, self.location, stream)?;
+            Ok(py.detach(|| write(&self.plan).update(&stream, &batch.batch()))?)
+        })
+    }
+
+    /// Runs the attention into `o` and, if it is given, `lse`.
+    #[allow(clippy::too_many_arguments)] // Python's keywords
+    #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=false, k_scale=1.0, v_scale=1.0, stream=None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        q: &Bound<'_, PyAny>,
+        k: &Bound<'_, PyAny>,
+        v: Option<&Bound<'_, PyAny>>,
+        o: &Bound<'_, PyAny>,
+        lse: Option<&Bound<'_, PyAny>>,
+        layer: Option<&Attention>,
+        partial: bool,
+        k_scale: f32,
+        v_scale: f32,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        call(py, || {
+            let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
+            self.with_tensors(py, [q, k, o], [v, lse], [k_scale, v_scale], stream, |run| {
+                py.detach(|| run(options).map_err(Failure::from))
+            })
+        })
+    }
+
+    /// Runs `count` times from Rust, and returns the nanoseconds that each call took: what a run costs without Python.
+    fn time_runs(
+        &self,
+        py: Python<'_>,
+        q: &Bound<'_, PyAny>,
+        k: &Bound<'_, PyAny>,
+        v: Option<&Bound<'_, PyAny>>,
+        o: &Bound<'_, PyAny>,
+        count: usize,
+    ) -> PyResult<Vec<u64>> {
+        call(py, || {
+            self.with_tensors(py, [q, k, o], [v, None], [1.0; 2], None, |run| {
+                let timed = |_| {
+                    let start = Instant::now();
+                    run(RunOptions::default())?;
+                    Ok(start.elapsed().as_nanos() as u64)
+                };
+                py.detach(|| (0..count).map(timed).collect())
+            })
+        })
+    }
+
+    /// Queries of the batch.
+    #[getter]
+    fn qo_tokens(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.plan.read().unwrap_or_else(PoisonError::into_inner).layout().qo_tokens())
+    }
+
+    /// Bytes of device memory of the plan; 0 on the CPU.
+    #[getter]
+    fn workspace_bytes(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.plan.read().unwrap_or_else(PoisonError::into_inner).workspace_bytes())
+    }
+
+    /// Where keys and values of a page lie.
+    #[getter]
+    fn has_values(&self) -> bool {
+        self.layout.has_values()
+    }
+}
+
+impl Plan {
+    /// Calls `with` with a function that runs the plan on the caller's tensors: `q`, `k` and `o`, and maybe `v` and
+    /// `lse`.
+    fn with_tensors<T>(
+        &self,
+        py: Python<'_>,
+        [q, k, o]: [&Bound<'_, PyAny>; 3],
+        [v, lse]: [Option<&Bound<'_, PyAny>>; 2],
+        [k_scale, v_scale]: [f32; 2],
+        stream: Option<usize>,
+        with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let on = self::stream(py, &self.engine, self.location, stream)?;
+        let reader = address(&on);
+        let read = |object: &Bound<'_, PyAny>, name: &str| view(object, name, reader)?.on(self.location, name);
+        let (q, k, o) = (read(q, "q")?, read(k, "k")?, read(o, "out")?);
+        let v = v.map(|v| read(v, "v")).transpose()?;
+        let lse = lse.map(|lse| read(lse, "lse")).transpose()?;
+        if self.location == Location::Cpu {
+            let mut others = vec![("q", &q), ("k", &k)];
+            others.extend(v.as_ref().map(|v| ("v", v)));
+            lse.as_ref().map_or(Ok(()), |lse| lse.check_apart("lse", &others))?;
+            others.extend(lse.as_ref().map(|lse| ("lse", lse)));
+            o.check_apart("out", &others)?;
+        }
+        // SAFETY: the caller's tensors, which stay during the call. On the CPU the output reaches into none of the
+        // others. On a device their allocator reuses memory in the order of the stream.
+        let (q, kv, mut o, mut lse) = unsafe {
+            let v = v.as_ref().map(|v| v.read("v")).transpose()?;
+            let kv = self.layout.kv(k.read("k")?, v, KvScales::of(k_scale, v_scale))?;
+            (q.read("q")?, kv, o.write("out")?, lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()?)
+        };
+        with(&mut |options| {
+            let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
+            let out = match &mut lse {
+                None => Out::new(o.reborrow()),
+                Some(lse) => Out::with_lse(o.reborrow(), lse.reborrow()),
+            };
+            plan.run_with(&on, q, kv, out, options)
+        })
+    }
+}
+
+/// Runs a plan with options.
+type Run<'r> = dyn FnMut(RunOptions<'_>) -> Result<(), attn::Error> + Send + 'r;
+
+/// The lock, also after a panic: a plan that failed is unchanged.
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

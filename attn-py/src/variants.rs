@@ -1,0 +1,72 @@
+//! The variants that expressions may name.
+
+use std::sync::Once;
+
+use attn::{Error, ErrorKind, Registry, Variant, lang::FieldDesc};
+use pyo3::{prelude::*, types::PyDict};
+
+use crate::{
+    error::{Failure, call},
+    params::set,
+};
+
+/// Registers the stock variants, also where a linker dropped what registers them.
+pub(crate) fn register() {
+    static REGISTERED: Once = Once::new();
+    // a second variant of one name is the error of each expression
+    REGISTERED.call_once(|| drop(attn::registry::register(attn::stock::variants())));
+}
+
+/// The variant of an expression, with parameters by name.
+pub(crate) fn parse(expression: &str, params: Option<&Bound<'_, PyDict>>) -> Result<Variant, Failure> {
+    let mut variant = Variant::parse(expression)?;
+    for (name, value) in params.into_iter().flatten() {
+        set(&mut variant, &name.extract::<String>()?, &value)?;
+    }
+    Ok(variant)
+}
+
+/// Whether an expression is a variant: its normal form, with all parameters.
+#[pyfunction]
+#[pyo3(signature = (expression, params=None))]
+pub(crate) fn check(py: Python<'_>, expression: &str, params: Option<&Bound<'_, PyDict>>) -> PyResult<String> {
+    call(py, || Ok(parse(expression, params)?.to_string()))
+}
+
+/// Registers the variants of Rust text, and gives their names.
+#[pyfunction]
+#[pyo3(signature = (rust, file="variant.rs"))]
+pub(crate) fn variant(py: Python<'_>, rust: &str, file: &str) -> PyResult<Vec<&'static str>> {
+    call(py, || {
+        let variants = attn_text::load(&[(file, rust)])
+            .map_err(|error| Failure::Ours(ErrorKind::InvalidVariant, error.to_string()))?;
+        attn::registry::register(&variants).map_err(Error::from)?;
+        Ok(variants.iter().map(|variant| variant.name).collect())
+    })
+}
+
+/// A dictionary for each variant, by name: `name`, `doc` and `params`, of which each has `name`, `type`, `shape`, `doc`
+/// and `default`.
+#[pyfunction]
+pub(crate) fn variants(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    call(py, || {
+        let registry = Registry::global().map_err(Error::from)?;
+        let of_field = |field: &FieldDesc| {
+            let dict = PyDict::new(py);
+            dict.set_item("name", field.name)?;
+            dict.set_item("type", field.ty.to_string())?;
+            dict.set_item("shape", field.shape)?;
+            dict.set_item("doc", field.doc.trim())?;
+            dict.set_item("default", field.default)?;
+            PyResult::Ok(dict)
+        };
+        let all = registry.iter().map(|variant| {
+            let dict = PyDict::new(py);
+            dict.set_item("name", variant.name)?;
+            dict.set_item("doc", variant.doc.trim())?;
+            dict.set_item("params", variant.fields.iter().map(of_field).collect::<PyResult<Vec<_>>>()?)?;
+            PyResult::Ok(dict)
+        });
+        Ok(all.collect::<PyResult<Vec<_>>>()?)
+    })
+}
