@@ -191,7 +191,7 @@ def test_rust_text():
     ("old", "new", "text"),
     [
         ("self.distance", "self.distances", r"near.rs:11:47: no field `distances`"),
-        ("LogitIndex) ->", "LogitIndex ->", r"near.rs:10:"),
+        ("LogitIndex) ->", "LogitIndex ->", r"near.rs:13:1: a bracket or a quote"),
         (".abs()", ".abbs()", r"near.rs:11:"),
         ("logits_mask", "logit_mask", "did you mean `logits_mask`"),
         ("#[attention_variant]", '#[attention_variant(name = "causal")]', "two variants are called `causal`"),

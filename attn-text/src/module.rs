@@ -334,9 +334,11 @@ impl Module {
     }
 }
 
+const NO_TOKENS: &str = "a bracket or a quote that opens before does not close, or a character is none of Rust's";
+
 /// The items of a text; what is nested too deeply for the parser is refused before it.
 fn read_file(text: &str) -> Result<syn::File, (Span, String)> {
-    let tokens: TokenStream = text.parse().map_err(|error: LexError| (error.span(), error.to_string()))?;
+    let tokens: TokenStream = text.parse().map_err(|error: LexError| (error.span(), NO_TOKENS.to_owned()))?;
     if let Err(report) = depth::check(&tokens) {
         let expansion = Expansion::parse(report.into_tokens());
         let first = expansion.ok().and_then(|expansion| expansion.errors.into_iter().next());
