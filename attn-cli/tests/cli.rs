@@ -134,10 +134,13 @@ fn source_prints_the_functor_alone() {
 #[test]
 fn a_source_file_is_a_variant() {
     let dir = scratch();
-    let near = "use attn::prelude::*;\n\n/// Keys within a distance.\n#[derive(Clone, VariantParams)]\nstruct Near {\n    \
-                distance: i32,\n}\n\n#[attention_variant]\nimpl AttentionVariant for Near {\n    \
-                fn logits_mask(&self, at: LogitIndex) -> bool {\n        (at.qo_pos - at.kv_pos).abs() <= self.distance\n    \
-                }\n}\n";
+    let near = concat!(
+        "use attn::prelude::*;\n\n",
+        "/// Keys within a distance.\n#[derive(Clone, VariantParams)]\nstruct Near {\n    distance: i32,\n}\n\n",
+        "#[attention_variant]\nimpl AttentionVariant for Near {\n",
+        "    fn logits_mask(&self, at: LogitIndex) -> bool {\n",
+        "        (at.qo_pos - at.kv_pos).abs() <= self.distance\n    }\n}\n",
+    );
     let file = dir.path().join("near.rs");
     std::fs::write(&file, near).expect("written");
     let path = file.to_str().expect("UTF-8");

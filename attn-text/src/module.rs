@@ -316,8 +316,8 @@ impl Module {
             let syn::ImplItem::Const(constant) = entry else { continue };
             if constant.ident == "NORMALIZER" {
                 let Some(read) = normalizer_of(&constant.expr) else {
-                    let message = "write Normalizer::Softmax, Normalizer::MaxScaled, or Normalizer::Plain { divide: .. } \
-                                   with `true` or `false`";
+                    let message = "write Normalizer::Softmax, Normalizer::MaxScaled, or \
+                                   Normalizer::Plain { divide: .. } with `true` or `false`";
                     self.mistake(file, &constant.expr, message);
                     return None;
                 };

@@ -13,9 +13,9 @@ fn expected(stderr: &str) -> Vec<(usize, usize, String)> {
         if message.starts_with("use of deprecated") {
             continue; // a lint, which rustc alone has
         }
-        let Some(place) = lines.next_if(|line| line.trim_start().starts_with("--> ")) else { continue };
-        let mut place = place.rsplit(':');
-        let mut number = || place.next().and_then(|text| text.parse().ok()).expect("a line and a column");
+        let Some(location) = lines.next_if(|line| line.trim_start().starts_with("--> ")) else { continue };
+        let mut location = location.rsplit(':');
+        let mut number = || location.next().and_then(|text| text.parse().ok()).expect("a line and a column");
         let column = number();
         found.push((number(), column, message.to_owned()));
     }
@@ -59,7 +59,8 @@ fn each_mistake_has_the_message_and_the_place_that_rustc_shows() {
 fn mask(body: &str) -> String {
     format!(
         "use attn::prelude::*;\n#[derive(Clone, VariantParams)]\nstruct Mine {{ n: i32 }}\n#[attention_variant]\n\
-         impl AttentionVariant for Mine {{\n    fn logits_mask(&self, at: LogitIndex) -> bool {{\n        {body}\n    }}\n}}\n"
+         impl AttentionVariant for Mine {{\n    fn logits_mask(&self, at: LogitIndex) -> bool {{\n        \
+         {body}\n    }}\n}}\n"
     )
 }
 

@@ -127,7 +127,7 @@ fn method(
         let condition = Box::new(Ex::of(&closure.body, constant)?);
         return Ok(Ex::Every(name == "all", tensor, element.to_string(), condition));
     }
-    if let ("contains", [x], Some(range)) = (name.as_str(), arguments.as_slice(), range_of(&call.receiver)) {
+    if let ("contains", [x], Some(range)) = (name.as_str(), arguments.as_slice(), as_range(&call.receiver)) {
         let side = |expr: &Expr| Ex::of(expr, constant).map(Box::new);
         let x = side(x)?;
         let lower = range.start.as_deref().map(|low| side(low).map(|low| Ex::Binary(Op::Ge, x.clone(), low)));
@@ -152,10 +152,10 @@ fn method(
 }
 
 /// The range of `(low..high)`.
-fn range_of(expr: &Expr) -> Option<&syn::ExprRange> {
+fn as_range(expr: &Expr) -> Option<&syn::ExprRange> {
     match expr {
         Expr::Range(range) => Some(range),
-        Expr::Paren(inner) => range_of(&inner.expr),
+        Expr::Paren(inner) => as_range(&inner.expr),
         _ => None,
     }
 }
