@@ -7,7 +7,7 @@
 //! ```
 //! use attn_candle::{AttentionOptions, Dtypes, Engine, Heads, KvStored, llama::{PagedAttention, PagedKv, Step}};
 //! use attn_cache::{Pages, Sequence, StepCapacity};
-//! use candle_core::{DType, Device, Result, Tensor};
+//! use candle_core::{DType, Device, Tensor};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let device = Device::Cpu;
