@@ -62,6 +62,9 @@ pub enum Error {
     /// The CPU backend.
     #[error(transparent)]
     Cpu(#[from] CpuError),
+    /// An attention that does not run where it is asked for.
+    #[error(transparent)]
+    Unsupported(attn_kernels::support::Unsupported),
     /// The CUDA backend.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
@@ -87,6 +90,20 @@ pub enum Error {
         /// The requested element type.
         want: String,
     },
+}
+
+impl From<attn_kernels::support::Unsupported> for Error {
+    fn from(error: attn_kernels::support::Unsupported) -> Self {
+        use attn_kernels::support::Unsupported;
+        match error {
+            Unsupported::Heads(e) => Error::Heads(e),
+            Unsupported::Dtypes(e) => Error::Dtypes(e),
+            Unsupported::Bind(e) => Error::Bind(e),
+            Unsupported::Cpu(e) => Error::Cpu(e),
+            Unsupported::Plan(e) => Error::Plan(e),
+            other => Error::Unsupported(other),
+        }
+    }
 }
 
 #[cfg(feature = "cuda")]

@@ -121,10 +121,13 @@ fn build_work(
     let mut layout = layout;
     if layout.has_levels() {
         let mixed = cpu::mixed_rule(attention.heads);
-        match WorkList::flattened_if_cheaper(&variant, &layout, attention.heads, &mixed)? {
+        let flat = match WorkList::supports_levels(&variant, fixed.is_some()) {
+            Ok(()) => WorkList::flattened_if_cheaper(&variant, &layout, attention.heads, &mixed)?,
+            Err(error) => Some(layout.flattened().ok_or(error)?),
+        };
+        match flat {
             Some(flat) => layout = flat,
-            None if fixed.is_none() && WorkList::supports(&variant, layout.has_levels()).is_ok() => rule = mixed.into(),
-            None => {}
+            None => rule = mixed.into(),
         }
     }
     let others: Vec<_> = others.iter().collect();
