@@ -7,7 +7,7 @@ use attn_core::{
     dtype::{Dtypes, DtypesError},
     expr::Variant,
     lang::BindError,
-    plan::{PlanError, WorkList},
+    plan::PlanError,
     spec::{AttentionOptions, Heads, HeadsError},
 };
 
@@ -143,12 +143,8 @@ impl fmt::Display for Target {
 pub fn supports(spec: &Spec<'_>) -> Result<(), Unsupported> {
     let &Spec { variant, heads, dtypes, options, target, paged, cascade, device_updates } = spec;
     match target {
-        Target::Cpu => {
-            let (variant, _) = bind_on_cpu(variant, heads, dtypes, options)?;
-            if cascade {
-                WorkList::supports_levels(&variant, options.fixed_split_size.is_some())?;
-            }
-        }
+        // it runs cascades and updates of every variant
+        Target::Cpu => drop(bind_on_cpu(variant, heads, dtypes, options)?),
         Target::Cuda { capability } => {
             check_capability(&target.to_string(), capability)?;
             let problem = Problem::new(capability, 1, variant, heads, dtypes, options)?;

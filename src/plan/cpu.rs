@@ -121,13 +121,10 @@ fn build_work(
     let mut layout = layout;
     if layout.has_levels() {
         let mixed = cpu::mixed_rule(attention.heads);
-        let flat = match WorkList::supports_levels(&variant, fixed.is_some()) {
-            Ok(()) => WorkList::flattened_if_cheaper(&variant, &layout, attention.heads, &mixed)?,
-            Err(error) => Some(layout.flattened().ok_or(error)?),
-        };
-        match flat {
+        match WorkList::flattened_if_cheaper(&variant, &layout, attention.heads, &mixed)? {
             Some(flat) => layout = flat,
-            None => rule = mixed.into(),
+            None if fixed.is_none() && WorkList::supports(&variant, layout.has_levels()).is_ok() => rule = mixed.into(),
+            None => {}
         }
     }
     let others: Vec<_> = others.iter().collect();
