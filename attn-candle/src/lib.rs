@@ -39,6 +39,11 @@
 //! **Features**: `cuda` turns on the CUDA backends of candle and of attn-rs. candle needs nvcc to build; attn-rs does
 //! not. A variant that is a Rust `impl` needs `attn-rs` as a dependency of its own, because macros emit `::attn` paths.
 
+/// The Rust blocks of the book's chapter, as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../book/src/guide/candle.md")]
+mod book {}
+
 mod append;
 mod attention;
 mod engine;
