@@ -85,8 +85,8 @@ struct Append<'a> {
 impl Append<'_> {
     fn launch(&self, pools: &mut KvMut<'_>) -> Result<()> {
         let [k, v] = self.pools.scales;
-        let places = SlotMapping::Slots { slots: self.slots.array, positions: self.positions };
-        let append = ops::Append { scales: KvScales::of(k, v), ..ops::Append::at(places) };
+        let slot_mapping = SlotMapping::Slots { slots: self.slots.array, positions: self.positions };
+        let append = ops::Append { scales: KvScales::of(k, v), ..ops::Append::at(slot_mapping) };
         let transform = self.attention.transform.as_deref();
         let op = |stream: &attn::Stream| ops::append_paged(stream, &self.rows, pools, &append, transform).candle();
         self.attention.engine.launch(op)

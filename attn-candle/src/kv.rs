@@ -24,7 +24,7 @@ pub(crate) enum Tensors<'a> {
 }
 
 impl<'a> Kv<'a> {
-    /// Packed rows of (tokens, KV heads, head dim), request by request.
+    /// Rows of (tokens, KV heads, head dim), request by request.
     #[must_use]
     pub fn ragged(k: &'a Tensor, v: &'a Tensor) -> Self {
         Kv { tensors: Tensors::Separate(k, v), order: PageOrder::Nhd, scales: [1.0; 2] }

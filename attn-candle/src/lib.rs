@@ -28,8 +28,8 @@
 //! ```
 //!
 //! - [`Engine`]: a candle device. [`Attention`]: a variant, heads and element types on it.
-//! - [`Plan`]: a batch, planned once a step and run once a layer; updated in place ([`Plan::update`]), also from lengths
-//!   and pages in tensors on the device ([`Plan::update_on_device`]).
+//! - [`Plan`]: a batch, planned once a step and run once a layer; updated in place ([`Plan::update`]), also from
+//!   lengths and pages in tensors on the device ([`Plan::update_on_device`]).
 //! - [`Kv`]: keys and values, dense, ragged or in pools of pages; [`Attention::append`] writes new ones to pages.
 //! - [`llama`]: an attention layer of Llama over a paged cache, and a model of such layers.
 //!

@@ -40,8 +40,8 @@ use candle_core::{D, Result, Tensor};
 
 use crate::{Attention, Kv, Plan, PlanOptions, tensors::candle_dtype};
 
-/// The pools of all layers, (layers, pages, slots, KV heads, head dim) of keys and of values: a page has the same number
-/// in all layers.
+/// The pools of all layers, (layers, pages, slots, KV heads, head dim) of keys and of values: a page has the same
+/// number in all layers.
 #[derive(Clone, Debug)]
 pub struct PagedKv {
     k: Tensor,
@@ -216,8 +216,8 @@ impl Llama {
         Ok(Llama { embedding, layers, norm: weight("model.norm.weight")?, head: weight("lm_head.weight")?, norm_eps })
     }
 
-    /// The logits of (rows, vocabulary) for tokens of u32, those of all requests of the step one after the other; `rows`
-    /// are the tokens whose logits are wanted.
+    /// The logits of (rows, vocabulary) for tokens of u32, those of all requests of the step one after the other;
+    /// `rows` are the tokens whose logits are wanted.
     ///
     /// # Errors
     ///

@@ -5,8 +5,8 @@ use candle_core::{Result, Tensor};
 
 use crate::{Attention, Engine, IntoVariant, Kv, error::refuse, tensors::dtype};
 
-/// Attention of `q`, (batch, queries, query heads, head dim), over `k` and `v`, (batch, keys, KV heads, head dim), under
-/// a variant: `attend(&q, &k, &v, "causal")`. The scale of logits is `1 / sqrt(head_dim)`.
+/// Attention of `q`, (batch, queries, query heads, head dim), over `k` and `v`, (batch, keys, KV heads, head dim),
+/// under a variant: `attend(&q, &k, &v, "causal")`. The scale of logits is `1 / sqrt(head_dim)`.
 ///
 /// It binds the variant, and on CUDA loads its kernel, in each call. For more than one call make an [`Attention`], and
 /// for layers that share a batch a [`Plan`](crate::Plan).
@@ -19,8 +19,8 @@ pub fn attend(q: &Tensor, k: &Tensor, v: &Tensor, variant: impl IntoVariant) -> 
     bind(q, k, v, variant, [qo, kv, head_dim])?.dense(q, k, v)
 }
 
-/// As [`attend`], of requests of any lengths: `q` of (queries, query heads, head dim) and `k` and `v` of (keys, KV heads,
-/// head dim) hold them one after the other, and `qo_indptr` and `kv_indptr` where each begins, with their number at the
+/// As [`attend`], of requests of any lengths: `q` of (queries, query heads, head dim), `k` and `v` of (keys, KV heads,
+/// head dim) hold them one after the other. `qo_indptr` and `kv_indptr` have where each begins, and their number at the
 /// end.
 ///
 /// # Errors

@@ -145,7 +145,8 @@ impl Plan {
     /// of u32 or i32. `pages` is `None` where keys are ragged. Under a capture, replays read the tensors again: they
     /// then have to live as long as the graph.
     ///
-    /// On CUDA a batch that is not sound, or past the capacity, makes runs write nothing; [`Plan::device_status`] tells.
+    /// On CUDA a batch that is not sound, or past the capacity, makes runs write nothing; [`Plan::device_status`] tells
+    /// why.
     ///
     /// # Errors
     ///

@@ -31,8 +31,11 @@ pub(crate) struct Run {
     wants_lse: bool,
     /// How the tensors hold keys and values; the tensors are passed.
     form: Form,
-    lse: Arc<Mutex<Option<(Storage, [usize; 2])>>>,
+    lse: Arc<Mutex<Option<Lse>>>,
 }
+
+/// Log-sum-exps of (queries, query heads).
+type Lse = (Storage, [usize; 2]);
 
 /// [`Kv`] without its tensors.
 #[derive(Clone, Copy)]

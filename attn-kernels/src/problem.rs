@@ -1,7 +1,8 @@
-//! An attention as kernels know it: what plans on a device and [`supports`](crate::support::supports) decide without one.
+//! An attention as kernels know it: what plans on a device, and those who ask without one, decide.
 
 mod key;
 mod lengths;
+mod unsupported;
 
 use attn_core::{
     dtype::Dtypes,
@@ -17,12 +18,15 @@ use crate::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     select::KernelSelector,
     splice::KernelSource,
-    support::Unsupported,
 };
 
 pub(crate) use key::KernelKey;
 #[cfg(feature = "cuda")]
 pub(crate) use lengths::has_defaults_over_lengths;
+pub use unsupported::Unsupported;
+pub(crate) use unsupported::check_capability;
+#[cfg(feature = "cuda")]
+pub(crate) use unsupported::{not_on_device, too_old};
 
 /// A variant bound to heads, element types and a kind of device.
 #[derive(Clone, Debug)]

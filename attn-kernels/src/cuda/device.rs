@@ -20,7 +20,7 @@ use super::{
     op_module::OpModule,
     release::{Deferred, Released, wait_for_context},
 };
-use crate::{splice::Op, support::check_capability};
+use crate::{problem::check_capability, splice::Op};
 
 /// A CUDA device. Cheap to clone; the primary context is retained while a clone lives.
 ///

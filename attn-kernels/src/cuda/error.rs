@@ -15,8 +15,8 @@ use super::SelectedKernel;
 use crate::{
     jit::JitError,
     kernel_traits::KernelTraitsError,
+    problem::{Unsupported, not_on_device, too_old},
     splice::SpliceError,
-    support::{Unsupported, not_on_device, too_old},
 };
 
 /// An error of the CUDA backend. A run that returns an error has launched nothing, except for `Driver`.

