@@ -19,7 +19,7 @@ use crate::{
     in_place::{Write, write_to},
     kv::Tensors,
     plan::State,
-    tensors::{self, Dims, Locked, View, ViewMut, address, candle_dtype, check_rows},
+    tensors::{self, Dims, Locked, View, ViewMut, address, candle_dtype},
 };
 
 /// A run of a plan. As an op of candle it allocates its output; log-sum-exps are left in it.
@@ -141,11 +141,7 @@ impl Run {
         o: TensorMut<'_>,
         lse: Option<TensorMut<'_>>,
     ) -> Result<()> {
-        let read = |(view, layout): (_, &Layout), name| {
-            let dims = Dims::of(layout);
-            check_rows(&dims, name)?;
-            tensors::read(view, &dims, name)
-        };
+        let read = |(view, layout): (_, &Layout), name| tensors::read(view, &Dims::of(layout), name);
         let [k_name, v_name] = self.form.names();
         let (q, k) = (read(q, "q")?, read(k, k_name)?);
         let v = v.map(|v| read(v, v_name)).transpose()?;

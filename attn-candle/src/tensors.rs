@@ -132,6 +132,7 @@ macro_rules! with_elements {
 
 /// The tensor in a storage that attention reads.
 pub(crate) fn read<'a>(view: View<'a>, dims: &Dims, name: &str) -> Result<Source<'a>> {
+    check_rows(dims, name)?;
     match view {
         View::Cpu(storage) => {
             let tensor = with_elements!(storage, name, e4m3, data => {
@@ -294,14 +295,18 @@ impl<'a> Locked<'a> {
     }
 }
 
-/// Refuses a tensor of rank 3 or 4 whose rows have gaps, with the way out.
-pub(crate) fn check_rows(dims: &Dims, name: &str) -> Result<()> {
-    match (dims.shape.last(), dims.strides.last()) {
-        (Some(&len), Some(&stride)) if len > 1 && stride != 1 => refuse(format!(
-            "`{name}` of shape {:?} has strides {:?}; elements of a row must be adjacent (a last stride of 1): pass \
-             `{name}.contiguous()`",
-            dims.shape, dims.strides
-        )),
+/// Refuses rows with gaps, and elements that are repeated, with the way out.
+fn check_rows(Dims { shape, strides, .. }: &Dims, name: &str) -> Result<()> {
+    let refused = |why: &str| {
+        refuse(format!("`{name}` of shape {shape:?} has strides {strides:?}; {why}: pass `{name}.contiguous()`"))
+    };
+    if shape.iter().zip(strides).any(|(&len, &stride)| len > 1 && stride == 0) {
+        return refused("elements that are repeated (a stride of 0) are not supported");
+    }
+    match (shape.last(), strides.last()) {
+        (Some(&len), Some(&stride)) if len > 1 && stride != 1 => {
+            refused("elements of a row must be adjacent (a last stride of 1)")
+        }
         _ => Ok(()),
     }
 }
