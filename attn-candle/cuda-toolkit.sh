@@ -23,10 +23,10 @@ for _library in cudart cublas cublasLt curand nvrtc; do
   ln -sf "$(cd "$CUDA_HOME/lib" && echo lib$_library.so.*)" "$CUDA_HOME/lib/lib$_library.so"
 done
 ln -sfn lib "$CUDA_HOME/lib64"
-# the driver's library comes with the driver; to link, an empty one of its name does, whose symbols are found at start
+# the driver's library comes with the driver; to link, one of its name does, with functions of these names alone
 mkdir -p "$CUDA_HOME/lib/stubs"
 if [[ ! -e $CUDA_HOME/lib/stubs/libcuda.so ]]; then
-  "${CC:-cc}" -shared -nostdlib -x c /dev/null -Wl,-soname,libcuda.so.1 -o "$CUDA_HOME/lib/stubs/libcuda.so" || return 1
+  grep -ohE '\bcu[A-Z][A-Za-z0-9_]*' "$CUDA_HOME/include/cuda.h" | sort -u | sed 's/.*/void &(void) {}/' |
+    "${CC:-cc}" -shared -nostdlib -fPIC -x c - -Wl,-soname,libcuda.so.1 -o "$CUDA_HOME/lib/stubs/libcuda.so" || return 1
 fi
-export RUSTFLAGS="${RUSTFLAGS-} -C link-arg=-Wl,--unresolved-symbols=ignore-all"
 unset _folder _library
