@@ -1,12 +1,10 @@
 //! Appends to pools of pages.
 
-mod support;
-
+use crate::support::{assert_close, devices, reference, values};
 use attn_candle::{
     Attention, AttentionOptions, Batch, Dtype, Dtypes, Engine, Heads, Kv, KvStored, PageOrder, PageTable,
 };
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
-use support::{assert_close, devices, reference, values};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 
@@ -98,8 +96,8 @@ fn keys_are_scaled_and_rotated() -> Result<()> {
         let table = PageTable { indptr: &[0, 1], indices: &[0], last_page_len: &[3], page_size: 4, num_pages: 1 };
         let run = |of: &Attention, pools| of.plan(&Batch::paged(&[0, 3], &table))?.run(&q, &pools);
         let (got, want) = (run(&rotated, pools)?, run(&raw, raw_pools)?);
-        assert_close(&got, &want, support::tolerance(dtype));
-        let plain = reference(&q, &rows, &rows, support::causal(3, 3))?;
+        assert_close(&got, &want, crate::support::tolerance(dtype));
+        let plain = reference(&q, &rows, &rows, crate::support::causal(3, 3))?;
         assert!(values(&got).iter().zip(values(&plain)).any(|(a, b)| (a - b).abs() > 0.05), "it rotates");
         // rotations need positions
         let error = rotated.append(&Kv::ragged(&rows, &rows), &pools, &slots, None).expect_err("none").to_string();

@@ -1,5 +1,4 @@
 //! What tests of this crate share: devices, and attention by candle's own ops.
-#![allow(dead_code)] // each test program uses a part
 
 use candle_core::{D, DType, Device, IndexOp, Result, Tensor};
 

@@ -1,16 +1,14 @@
 //! A small Llama of random weights over a paged cache against the same model by candle's own ops, request by request.
 
-mod support;
-
 use std::collections::HashMap;
 
+use crate::support::{causal, devices, reference, values};
 use attn_cache::{Pages, Sequence, StepCapacity};
 use attn_candle::{
     AttentionOptions, BatchCapacity, Dtypes, Engine, Heads, KvStored,
     llama::{Llama, PagedKv, Step},
 };
 use candle_core::{D, DType, Device, Result, Tensor};
-use support::{causal, devices, reference, values};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };
 const HIDDEN: usize = 64;

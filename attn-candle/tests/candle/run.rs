@@ -1,14 +1,12 @@
 //! Runs of plans against attention by candle's own ops.
 
-mod support;
-
+use crate::support::{assert_close, causal, devices, reference, reference_with, tolerance, values};
 use attn::{VariantParams, attention_variant, compose, lang::LogitIndex, prelude::AttentionVariant};
 use attn_candle::{
     AttentionOptions, Batch, BatchCapacity, BlockTable, DeviceTable, Dtype, Dtypes, Engine, HeadDimVo, Heads, Kv,
     PageOrder, PageTable, PlanOptions, RunOptions, attend, attend_varlen, attn,
 };
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
-use support::{assert_close, causal, devices, reference, reference_with, tolerance, values};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 

@@ -1,10 +1,8 @@
 //! Bad input is an error of candle that says what was asked and what is possible. Nothing is written then.
 
-mod support;
-
+use crate::support::{devices, values};
 use attn_candle::{Batch, Dtype, Dtypes, Engine, Heads, Kv, RunOptions, attend};
 use candle_core::{DType, Device, Result, Tensor, Var};
-use support::{devices, values};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 
