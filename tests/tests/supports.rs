@@ -52,7 +52,7 @@ fn the_cpu_plans_what_is_supported_and_refuses_the_rest_with_the_same_words() {
 }
 
 #[test]
-#[ignore = "takes two minutes"]
+#[ignore = "takes a minute and a half"]
 fn the_cpu_agrees_on_the_whole_grid() {
     let [accepted, refused] = agrees(&Engine::cpu(), Target::Cpu, 1);
     assert!(accepted > 1500 && refused > 500, "{accepted} accepted, {refused} refused");
