@@ -17,7 +17,7 @@ use crate::{
 ///
 /// Runs of a `Device::new_cuda_with_stream` are launched on its stream. A `Device::new_cuda` uses the default stream of
 /// each thread; runs are then launched on a stream of the engine, which waits for candle's stream and which candle's
-/// stream waits for, by events. That costs a few microseconds a run.
+/// stream waits for, by events: four calls of the driver more a run.
 #[derive(Clone, Debug)]
 pub struct Engine {
     state: Arc<State>,
