@@ -11,6 +11,9 @@
 
 use std::mem;
 
+/// The crate, in the version whose views these functions take.
+pub use cudarc;
+
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 
 use crate::{Engine, Error, Stream, TensorMut, TensorRef, batch::I32Slice, tensor::Element};

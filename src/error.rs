@@ -62,6 +62,9 @@ pub enum Error {
     /// The CPU backend.
     #[error(transparent)]
     Cpu(#[from] CpuError),
+    /// An attention that does not run where it is asked for.
+    #[error(transparent)]
+    Unsupported(attn_kernels::support::Unsupported),
     /// The CUDA backend.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
@@ -100,12 +103,28 @@ impl Error {
             Error::Batch(_) | Error::Plan(_) => ErrorKind::InvalidBatch,
             Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => ErrorKind::InvalidTensor,
             Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => ErrorKind::Unsupported,
+            Error::Unsupported(_) => ErrorKind::Unsupported,
             Error::Backend { .. } => ErrorKind::InvalidArgument,
             Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
+            Error::Cpu(CpuError::Text { .. } | CpuError::Sink { .. }) => ErrorKind::Unsupported,
             Error::Cpu(_) => ErrorKind::Internal,
             Error::NoCuda => ErrorKind::NoDevice,
             #[cfg(feature = "cuda")]
             Error::Cuda(error) => error.kind(),
+        }
+    }
+}
+
+impl From<attn_kernels::support::Unsupported> for Error {
+    fn from(error: attn_kernels::support::Unsupported) -> Self {
+        use attn_kernels::support::Unsupported;
+        match error {
+            Unsupported::Heads(e) => Error::Heads(e),
+            Unsupported::Dtypes(e) => Error::Dtypes(e),
+            Unsupported::Bind(e) => Error::Bind(e),
+            Unsupported::Cpu(e) => Error::Cpu(e),
+            Unsupported::Plan(e) => Error::Plan(e),
+            other => Error::Unsupported(other),
         }
     }
 }

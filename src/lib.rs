@@ -162,6 +162,9 @@ pub mod kernels {
     }
 }
 
+/// Whether an attention runs, asked without a device.
+pub use attn_kernels::support::{Spec, Target, Unsupported, supports};
+
 /// What [`Engine::prepare`] reports.
 pub use attn_kernels::jit::{PrepareReport, Progress};
 

@@ -31,7 +31,6 @@ mod kernel_params;
 mod kernels;
 mod launch_kernel;
 mod layers;
-mod lengths;
 mod mixed_launch;
 mod module;
 mod op_module;

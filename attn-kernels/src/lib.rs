@@ -8,6 +8,7 @@
 //! | [`kernel_traits`] | tile sizes and other compile-time constants of a kernel |
 //! | [`cost`] | measured costs of kernels |
 //! | [`select`] | kernel selection: which kernel runs a batch |
+//! | [`support`] | what runs where, without a device |
 //! | [`splice`] | variant and traits become one translation unit |
 //! | [`compile`] | a translation unit becomes a cubin, by NVRTC or nvcc |
 //! | [`cache`] | the cache of cubins |
@@ -28,9 +29,12 @@ pub mod kernel_traits;
 pub mod launch;
 mod plan_rules;
 mod prebuilt;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))] // what plans on a device read
+mod problem;
 pub mod select;
 mod sha256;
 pub mod splice;
+pub mod support;
 
 #[cfg(feature = "cuda")]
 pub mod cuda;

@@ -21,6 +21,7 @@ pages! {
     cuda_graphs: "book/src/guide/cuda-graphs.md";
     serving: "book/src/guide/serving.md";
     engine: "book/src/guide/engine.md";
+    raw: "book/src/guide/raw.md";
     c: "book/src/guide/c.md";
     snapshots: "book/src/guide/snapshots.md";
     ahead_of_time: "book/src/guide/ahead-of-time.md";

@@ -70,6 +70,7 @@ mod setup;
 mod shared;
 #[cfg(feature = "snapshots")]
 mod snapshot;
+mod support;
 mod table;
 mod tables;
 mod tensors;
@@ -99,6 +100,7 @@ pub use properties::check_variant;
 pub use run_modes::RunMode;
 pub use sampling_bench::{PreparedSampling, SamplingBenchCase};
 pub use shared::{SharedRun, SharedTensors};
+pub use support::{case_plans, case_supports};
 pub use table::Table;
 pub use wide_offsets::{WIDE_OFFSET_ELEMENTS, WideOffsetsResult, wide_offsets};
 

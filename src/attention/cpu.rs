@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use attn_core::{
     batch::Layout,
-    cpu,
     expr::{LayerError, Visibility, VisibilityInterner},
 };
+
+use attn_kernels::support::bind_on_cpu;
 
 use crate::{AttentionOptions, Dtypes, Error, HeadDimVo, Heads, Variant, expr::TensorContent};
 
@@ -35,12 +36,7 @@ impl CpuAttention {
         options: AttentionOptions,
     ) -> Result<Self, Error> {
         let AttentionOptions { head_dim_vo, fixed_split_size, .. } = options;
-        heads.check()?;
-        head_dim_vo.check(heads)?;
-        dtypes.check()?;
-        cpu::check_variant(variant)?;
-        let variant = variant.bind(&head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
-        let sm_scale = heads.sm_scale(options.sm_scale)?;
+        let (variant, sm_scale) = bind_on_cpu(variant, heads, dtypes, options)?;
         let visibilities = Arc::new(VisibilityInterner::default());
         let visibility = visibilities.of(&variant);
         let replaced = Arc::default();

@@ -125,6 +125,19 @@ impl WorkList {
         }
     }
 
+    /// Checks that batches with levels of a variant run level by level. Where they do not, they run flattened, if that
+    /// can be.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`WorkList::supports`]; [`PlanError::Levels`] under batch invariance.
+    pub fn supports_levels(variant: &Variant, batch_invariant: bool) -> Result<(), PlanError> {
+        if batch_invariant {
+            return Err(PlanError::Levels { what: "a batch-invariant attention" });
+        }
+        Self::supports(variant, true)
+    }
+
     /// Clears the list, except for its parts.
     fn clear(&mut self, variant: &Variant, group: u32, rule: &ListRule) {
         (self.group, self.lists) = (group, variant.has_kv_list());

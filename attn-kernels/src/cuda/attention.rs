@@ -35,9 +35,7 @@ impl CudaAttention {
         dtypes: Dtypes,
         options: AttentionOptions,
     ) -> Result<Self, CudaError> {
-        let bound = BoundAttention::new(device, variant, heads, dtypes, options)?;
-        bound.check_sources()?;
-        Ok(CudaAttention { bound: Arc::new(bound) })
+        Ok(CudaAttention { bound: Arc::new(BoundAttention::new(device, variant, heads, dtypes, options)?) })
     }
 
     /// The bound variant.

@@ -1,50 +1,37 @@
 //! A variant bound to heads, element types and a device.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use attn_core::{
     batch::Layout,
     dtype::Dtypes,
     expr::{LayerError, Variant, Visibility, VisibilityInterner},
-    plan::PlanError,
-    spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend},
+    spec::{AttentionOptions, Heads},
 };
 
-use super::{
-    CudaError, Device,
-    args::Args,
-    kernel_cache::KernelCache,
-    lengths::{has_defaults_over_lengths, names_lengths},
-};
-use crate::{compile::Arch, cost::HookClass, kernel_traits::KernelTraitsRequest, select::KernelSelector};
+use super::{CudaError, Device, args::Args, kernel_cache::KernelCache};
+use crate::problem::{Problem, has_defaults_over_lengths};
 
 /// A variant bound to heads, element types and a device. Plans and attentions share it.
 #[derive(Clone, Debug)]
 pub(super) struct BoundAttention {
     pub(super) device: Device,
-    pub(super) variant: Variant,
-    /// The branches of a union, each of which has a launch of its own; for other variants the variant itself.
-    pub(super) branches: Vec<Variant>,
-    pub(super) heads: Heads,
-    pub(super) head_dim_vo: HeadDimVo,
-    pub(super) dtypes: Dtypes,
-    pub(super) sm_scale: f32,
-    /// The kernel family that options name.
-    pub(super) kernel: Option<KernelKind>,
-    pub(super) prefill: PrefillBackend,
-    /// The decode backend that was chosen.
-    pub(super) decode: Option<DecodeBackend>,
-    pub(super) fixed_split_size: Option<u32>,
-    pub(super) selector: KernelSelector,
-    pub(super) hooks: HookClass,
-    /// Whether shapes or requirements of the variant's parameters name lengths of a batch.
-    pub(super) depends_on_lengths: bool,
+    /// What does not need the device.
+    pub(super) problem: Problem,
     /// The arguments of each branch.
     pub(super) args: Vec<Arc<Args>>,
     pub(super) kernels: Arc<KernelCache>,
     /// The visibilities of all attentions that share the kernels, and the one of this attention.
     pub(super) visibilities: Arc<VisibilityInterner>,
     pub(super) visibility: Visibility,
+}
+
+impl Deref for BoundAttention {
+    type Target = Problem;
+
+    fn deref(&self) -> &Problem {
+        &self.problem
+    }
 }
 
 /// A variant bound to the lengths of a batch, and the layers of its plan.
@@ -63,53 +50,16 @@ impl BoundAttention {
         dtypes: Dtypes,
         options: AttentionOptions,
     ) -> Result<Self, CudaError> {
-        heads.check()?;
-        options.head_dim_vo.check(heads)?;
-        let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
-        let branches = variant.branches();
-        let hooks = HookClass::of(&variant);
-        let (major, minor) = device.capability();
-        let (kind, arch) = (options.kernel.unwrap_or(KernelKind::Prefill), Arch::for_device(major, minor));
-        let request = KernelTraitsRequest {
-            head_dim_vo: options.head_dim_vo,
-            group: heads.group(),
-            prefill: options.prefill,
-            decode: options.decode,
-            row_invariant: options.fixed_split_size.is_some(),
-            ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
-        };
-        let request = request.with_decode_backend(hooks);
+        let problem = Problem::new(device.capability(), device.multiprocessors(), variant, heads, dtypes, options)?;
         let visibilities = Arc::new(VisibilityInterner::default());
-        let args = upload_args(device, &branches)?;
-        let selector = KernelSelector::new(&request, hooks, heads, device.multiprocessors())?
-            .with_forced(options.kernel)
-            .with_fixed_split(options.fixed_split_size.is_some())
-            .with_list_queries(variant.kv_list_sizes().map(|(_, queries)| u64::try_from(queries).unwrap_or(1).max(1)));
-        let bound = BoundAttention {
-            args,
-            visibility: visibilities.of(&variant),
+        Ok(BoundAttention {
+            args: upload_args(device, &problem.branches)?,
+            visibility: visibilities.of(&problem.variant),
             visibilities,
-            branches,
             device: device.clone(),
-            depends_on_lengths: names_lengths(&variant),
-            // a mixed launch does not run unions
-            selector: if variant.has_union() { selector.without_mixed() } else { selector },
-            hooks,
-            variant,
-            heads,
-            head_dim_vo: options.head_dim_vo,
-            dtypes,
-            sm_scale: heads.sm_scale(options.sm_scale)?,
-            kernel: options.kernel,
-            prefill: options.prefill,
-            decode: request.decode,
-            fixed_split_size: options.fixed_split_size,
+            problem,
             kernels: Arc::default(),
-        };
-        if options.kernel == Some(KernelKind::Mixed) && options.fixed_split_size.is_some() {
-            return Err(PlanError::NotMixed { what: "a batch-invariant attention" }.into());
-        }
-        Ok(bound)
+        })
     }
 
     /// The same attention with the parameters of `variant`, which has the same structure. It shares the kernels.
@@ -119,7 +69,9 @@ impl BoundAttention {
         self.variant.check_structure(&variant).map_err(LayerError::from)?;
         let branches = variant.branches();
         let (args, visibility) = (upload_args(&self.device, &branches)?, self.visibilities.of(&variant));
-        Ok(BoundAttention { args, visibility, branches, variant, ..self.clone() })
+        let mut bound = BoundAttention { args, visibility, ..self.clone() };
+        (bound.problem.branches, bound.problem.variant) = (branches, variant);
+        Ok(bound)
     }
 
     /// Elements of a value, and of an output.

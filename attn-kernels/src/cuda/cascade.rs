@@ -3,11 +3,11 @@
 use attn_core::{
     batch::{BatchCapacity, BatchError, Layout},
     expr::Variant,
-    plan::{CascadeCosts, ListRule, MixedRule, PlanError, WorkList},
+    plan::{CascadeCosts, ListRule, MixedRule, WorkList},
 };
 
-use super::{CudaError, SelectedKernel, bound::BoundAttention, kernel_cache::KernelKey, kernels::LoadedKernels};
-use crate::compile::Arch;
+use super::{CudaError, SelectedKernel, bound::BoundAttention, kernels::LoadedKernels};
+use crate::problem::KernelKey;
 
 impl BoundAttention {
     /// The kernels for a batch, and the batch as they run it. A cascade is flattened if its levels are not supported,
@@ -16,12 +16,8 @@ impl BoundAttention {
         if !layout.has_levels() {
             return self.flat_kernels(layout);
         }
-        if self.fixed_split_size.is_some() {
-            let what = "a batch-invariant attention";
-            return self.flat_kernels(layout.flattened().ok_or(PlanError::Levels { what })?);
-        }
         let key = KernelKey::for_batch(self.selector.select(&layout), &layout);
-        let supported = WorkList::supports(variant, layout.has_levels()).map_err(CudaError::from);
+        let supported = self.check_levels().map_err(CudaError::from);
         let loaded = match (supported.and_then(|()| self.load(key)), layout.flattened()) {
             (Ok(loaded), _) => loaded,
             (Err(_), Some(flat)) => return self.flat_kernels(flat),
@@ -55,22 +51,15 @@ impl BoundAttention {
             return Ok(vec![self.flat_key(layout)?]);
         }
         let mut keys = Vec::new();
-        if self.fixed_split_size.is_none() && WorkList::supports(&self.variant, layout.has_levels()).is_ok() {
+        if self.check_levels().is_ok() {
             let key = KernelKey::for_batch(self.selector.select(layout), layout);
-            keys.extend(Some(key).filter(|&key| self.has_source(key)));
+            keys.extend(Some(key).filter(|&key| self.check_kernel(key).is_ok()));
         }
         if keys.is_empty() || self.kernel.is_none() {
             let flat = layout.flattened().map(|flat| self.flat_key(&flat));
             keys.extend(flat.transpose()?);
         }
         Ok(keys)
-    }
-
-    /// Whether there is a kernel for every branch.
-    fn has_source(&self, key: KernelKey) -> bool {
-        let (major, minor) = self.device.capability();
-        let arch = Arch::for_device(major, minor);
-        self.branches.iter().all(|branch| self.source(branch, key, arch).is_ok())
     }
 
     /// Under batch invariance: refuses a batch with a request that would select another kernel if it were alone.
@@ -93,10 +82,9 @@ impl BoundAttention {
     /// The kernel of [`BoundAttention::kernels_within`], and the capacity.
     pub(super) fn key_within(&self, capacity: &BatchCapacity) -> (BatchCapacity, KernelKey) {
         let (qo_len, paged) = (capacity.qo_len as usize, capacity.pages.is_some());
-        let invariant = self.fixed_split_size.is_some();
-        if capacity.levels > 1 && !invariant && WorkList::supports(&self.variant, true).is_ok() {
+        if capacity.levels > 1 && self.check_levels().is_ok() {
             let key = KernelKey { selected: self.selector.mixed_for_levels(qo_len), paged, shared_rows: true };
-            if self.has_source(key) {
+            if self.check_kernel(key).is_ok() {
                 return (*capacity, key);
             }
         }
@@ -129,10 +117,7 @@ impl BoundAttention {
         if let Some(flat) = layout.flattened() {
             return Ok(flat);
         }
-        if self.fixed_split_size.is_some() {
-            return Err(PlanError::Levels { what: "a batch-invariant attention" }.into());
-        }
-        WorkList::supports(&self.variant, layout.has_levels())?;
+        self.check_levels()?;
         Err(BatchError::LevelsInCapacity.into())
     }
 }

@@ -20,7 +20,7 @@ use super::{
     op_module::OpModule,
     release::{Deferred, Released, wait_for_context},
 };
-use crate::splice::Op;
+use crate::{problem::check_capability, splice::Op};
 
 /// A CUDA device. Cheap to clone; the primary context is retained while a clone lives.
 ///
@@ -75,9 +75,7 @@ impl Device {
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         );
-        if capability.0 < 8 {
-            return Err(CudaError::TooOld { name, capability });
-        }
+        check_capability(&name, capability)?;
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let l2_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         let max_smem = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;

@@ -2,15 +2,14 @@
 
 use attn_core::{
     batch::{BatchError, DeviceBatch},
-    lang::Hook,
     plan::{ListRule, PlanOffsets, Schedule},
     spec::KernelKind,
 };
 use bytemuck::Zeroable;
 
 use super::{
-    CudaError, CudaPlan, CudaStream, bound::BoundAttention, device_batch::check_addresses,
-    launch_kernel::launch_kernel, planner::DevicePlanning,
+    CudaError, CudaPlan, CudaStream, device_batch::check_addresses, launch_kernel::launch_kernel,
+    planner::DevicePlanning,
 };
 use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 
@@ -20,26 +19,6 @@ const THREADS: u32 = 1024;
 const PAGES_PER_CTA: usize = 4 * THREADS as usize;
 /// The most CTAs that copy the page table.
 const MAX_COPY_CTAS: u32 = 64;
-
-impl BoundAttention {
-    /// Refuses an attention that no planner kernel supports.
-    pub(super) fn check_device_updates(&self) -> Result<(), CudaError> {
-        let not = |what| Err(CudaError::NotOnDevice { what });
-        if self.branches.len() > 1 {
-            return not("a union, whose branches have a list each");
-        }
-        if self.variant.has_kv_list() {
-            return not("a variant whose keys come from lists");
-        }
-        if self.variant.has(Hook::KvRange) {
-            return not("a variant with `kv_range`, which is asked for each head");
-        }
-        if self.depends_on_lengths {
-            return not("a variant with tensors over the lengths of a batch");
-        }
-        Ok(())
-    }
-}
 
 impl CudaPlan {
     /// As [`CudaPlan::update`], on the device: one small launch reads the lengths and the page table of the batch from

@@ -13,7 +13,12 @@ use attn_core::{
 use cudarc::driver::result::DriverError;
 
 use super::SelectedKernel;
-use crate::{jit::JitError, kernel_traits::KernelTraitsError, splice::SpliceError};
+use crate::{
+    jit::JitError,
+    kernel_traits::KernelTraitsError,
+    problem::{Unsupported, not_on_device, too_old},
+    splice::SpliceError,
+};
 
 /// An error of the CUDA backend. A run that returns an error has launched nothing, except for `Driver`.
 #[derive(Debug, thiserror::Error)]
@@ -34,10 +39,7 @@ pub enum CudaError {
         count: u32,
     },
     /// A device that is too old for the kernels.
-    #[error(
-        "{name} has compute capability {}.{}; kernels need 8.0 or later. Use `Engine::cpu()`",
-        .capability.0, .capability.1
-    )]
+    #[error("{}", too_old(.name, *.capability))]
     TooOld {
         /// The device.
         name: String,
@@ -154,7 +156,7 @@ pub enum CudaError {
     #[error(transparent)]
     Content(#[from] ContentError),
     /// A plan that only the host can update.
-    #[error("a plan of {what} is not made on the device; use `Plan::update`, which reads the lengths on the host")]
+    #[error("{}", not_on_device(.what))]
     NotOnDevice {
         /// What the planner kernel does not support.
         what: &'static str,
@@ -231,9 +233,27 @@ pub enum CudaError {
     /// A variant that the kernel does not support.
     #[error(transparent)]
     Splice(#[from] SpliceError),
+    /// An attention that the CPU does not support.
+    #[error(transparent)]
+    Unsupported(Unsupported),
     /// No cubin.
     #[error(transparent)]
     Jit(#[from] JitError),
+}
+
+impl From<Unsupported> for CudaError {
+    fn from(error: Unsupported) -> Self {
+        match error {
+            Unsupported::Heads(error) => error.into(),
+            Unsupported::Bind(error) => error.into(),
+            Unsupported::Plan(error) => error.into(),
+            Unsupported::KernelTraits(error) => error.into(),
+            Unsupported::Splice(error) => error.into(),
+            Unsupported::NotOnDevice { what } => CudaError::NotOnDevice { what },
+            Unsupported::TooOld { name, capability } => CudaError::TooOld { name, capability },
+            other => CudaError::Unsupported(other),
+        }
+    }
 }
 
 impl CudaError {

@@ -5,33 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use attn_core::batch::Layout;
-
-use super::{CudaError, Kernel, SelectedKernel, planner::Planner};
+use super::{CudaError, Kernel, planner::Planner};
+use crate::problem::KernelKey;
 
 /// The kernels of the branches of a variant: one, except for a union.
 pub(super) type BranchKernels = Vec<Arc<Kernel>>;
-
-/// A kernel of an attention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct KernelKey {
-    pub(super) selected: SelectedKernel,
-    pub(super) paged: bool,
-    /// Of a mixed kernel: whether work items may have rows of several requests.
-    pub(super) shared_rows: bool,
-}
-
-impl KernelKey {
-    /// The selected kernel for a batch.
-    pub(super) fn for_batch(selected: SelectedKernel, layout: &Layout) -> Self {
-        KernelKey { selected, paged: layout.pages().is_some(), shared_rows: layout.has_levels() }
-    }
-
-    /// The selected kernel for batches without cascade levels.
-    pub(super) fn without_levels(selected: SelectedKernel, paged: bool) -> Self {
-        KernelKey { selected, paged, shared_rows: false }
-    }
-}
 
 /// The kernels that have been loaded so far.
 #[derive(Debug, Default)]

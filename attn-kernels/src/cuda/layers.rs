@@ -25,8 +25,9 @@ impl CudaAttention {
     ///
     /// A factor that is not positive and finite.
     pub fn with_sm_scale(&self, sm_scale: f32) -> Result<Self, CudaError> {
-        let sm_scale = self.bound.heads.sm_scale(Some(sm_scale))?;
-        Ok(CudaAttention { bound: Arc::new(BoundAttention { sm_scale, ..BoundAttention::clone(&self.bound) }) })
+        let mut bound = BoundAttention::clone(&self.bound);
+        bound.problem.sm_scale = bound.heads.sm_scale(Some(sm_scale))?;
+        Ok(CudaAttention { bound: Arc::new(bound) })
     }
 
     /// Copies what runs stored for this attention (`OutTensor`) into the handles of its variant. Waits for all work of

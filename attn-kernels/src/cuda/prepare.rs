@@ -15,13 +15,13 @@ use attn_core::{
 use super::{
     CudaAttention, CudaError, Device,
     bound::BoundAttention,
-    kernel_cache::KernelKey,
     ops::{self, CudaKvTransform, Op},
 };
 use crate::{
     cache::Key,
     compile::Arch,
     jit::{DeviceSource, PrepareReport, Progress, obtain_all_for_device},
+    problem::KernelKey,
     splice::{OpSource, Unit},
 };
 
@@ -127,7 +127,7 @@ impl CudaPreparation {
         self.device.check_same("attention", &bound.device)?;
         let source = |branch: &Variant| {
             let (bound, branch) = (bound.clone(), branch.clone());
-            self.source(move |arch| bound.source(&branch, key, arch))
+            self.source(move |arch| Ok(bound.source(&branch, key, arch)?))
         };
         let sources = bound.branches.iter().map(source).collect::<Result<_, _>>()?;
         self.add(Load::Kernels(bound.clone(), key), sources);

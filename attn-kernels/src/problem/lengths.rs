@@ -3,7 +3,8 @@
 use attn_core::expr::Variant;
 
 /// Whether a parameter that is not set defaults to a tensor whose shape depends on the lengths of a batch.
-pub(super) fn has_defaults_over_lengths(variant: &Variant) -> bool {
+#[cfg(feature = "cuda")]
+pub(crate) fn has_defaults_over_lengths(variant: &Variant) -> bool {
     let mut fields = variant.parts().flat_map(|part| part.desc().fields);
     fields.any(|field| field.default.is_some() && mentions_lengths(field.shape))
 }

@@ -1,0 +1,157 @@
+//! A variant bound to heads, element types and a device.
+
+use std::sync::Arc;
+
+use attn::{AttentionOptions, BatchCapacity, Dtypes, Heads, KvStored, Variant, ops::KvTransform};
+use candle_core::Result;
+
+use crate::{
+    Batch, Engine, Plan, PlanOptions,
+    error::{IntoCandle, refuse},
+};
+
+/// What becomes a variant: an expression over the registered ones, such as `causal + soft_cap(cap=30)`, or a
+/// [`Variant`] made of Rust values (`compose!`, `MyVariant { .. }.into()`).
+pub trait IntoVariant {
+    /// The variant.
+    ///
+    /// # Errors
+    ///
+    /// An expression that is not one.
+    fn into_variant(self) -> Result<Variant>;
+}
+
+impl IntoVariant for &str {
+    fn into_variant(self) -> Result<Variant> {
+        Variant::parse(self).candle()
+    }
+}
+
+impl IntoVariant for Variant {
+    fn into_variant(self) -> Result<Variant> {
+        Ok(self)
+    }
+}
+
+impl IntoVariant for &Variant {
+    fn into_variant(self) -> Result<Variant> {
+        Ok(self.clone())
+    }
+}
+
+/// A variant bound to heads, element types and an engine. It makes plans. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    pub(crate) engine: Engine,
+    pub(crate) inner: attn::Attention,
+    pub(crate) dtypes: Dtypes,
+    /// Elements of a value and of an output.
+    pub(crate) value_dim: usize,
+    /// Where keys are stored transformed: what appends apply.
+    pub(crate) transform: Option<Arc<KvTransform>>,
+}
+
+impl Engine {
+    /// Binds a variant to heads and element types.
+    ///
+    /// # Errors
+    ///
+    /// An expression that is not one; parameters, heads or types that are not allowed. On CUDA also heads, types or
+    /// hooks that no kernel supports.
+    pub fn attention(&self, variant: impl IntoVariant, heads: Heads, dtypes: Dtypes) -> Result<Attention> {
+        self.attention_with(variant, heads, dtypes, AttentionOptions::default())
+    }
+
+    /// As [`Engine::attention`], with options. Where [`AttentionOptions::stored`] says that the cache holds transformed
+    /// keys, [`Attention::append`] transforms them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::attention`].
+    pub fn attention_with(
+        &self,
+        variant: impl IntoVariant,
+        heads: Heads,
+        dtypes: Dtypes,
+        options: AttentionOptions,
+    ) -> Result<Attention> {
+        let variant = variant.into_variant()?;
+        let inner = self.inner().attention_with(&variant, heads, dtypes, options).candle()?;
+        let transform = match options.stored {
+            KvStored::Raw => None,
+            KvStored::Transformed => Some(Arc::new(KvTransform::new(self.inner(), &variant, heads).candle()?)),
+        };
+        let value_dim = options.head_dim_vo.dim(heads) as usize;
+        Ok(Attention { engine: self.clone(), inner, dtypes, value_dim, transform })
+    }
+}
+
+impl Attention {
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The attention of attn-rs.
+    #[must_use]
+    pub fn inner(&self) -> &attn::Attention {
+        &self.inner
+    }
+
+    /// The heads.
+    #[must_use]
+    pub fn heads(&self) -> Heads {
+        self.inner.heads()
+    }
+
+    /// The element types.
+    #[must_use]
+    pub fn dtypes(&self) -> Dtypes {
+        self.dtypes
+    }
+
+    /// The same attention with the parameters of another layer: those of `variant`, which has the same parts. It shares
+    /// the kernels, and plans of this attention also run it ([`RunOptions::layer`](crate::RunOptions::layer)).
+    ///
+    /// # Errors
+    ///
+    /// More than parameters differs, or a parameter does not fit; an attention that stores transformed keys.
+    pub fn with_parameters(&self, variant: impl IntoVariant) -> Result<Self> {
+        if self.transform.is_some() {
+            return refuse(
+                "an attention over transformed keys has one transform; make an attention of its own for the layer",
+            );
+        }
+        let inner = self.inner.with_parameters(&variant.into_variant()?).candle()?;
+        Ok(Attention { inner, ..self.clone() })
+    }
+
+    /// Plans a batch. On CUDA this compiles the kernel, unless it is in the cache. The plan has a workspace of its own.
+    ///
+    /// # Errors
+    ///
+    /// An invalid batch, or a parameter that does not fit its lengths. On CUDA also neither a kernel nor a compiler, or
+    /// out of memory.
+    pub fn plan(&self, batch: &Batch<'_>) -> Result<Plan> {
+        self.plan_with(batch, PlanOptions::default())
+    }
+
+    /// As [`Attention::plan`], with memory for every batch up to a capacity, so that the plan can be updated in place.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan`]; a batch past the capacity.
+    pub fn plan_within(&self, batch: &Batch<'_>, capacity: BatchCapacity) -> Result<Plan> {
+        self.plan_with(batch, PlanOptions { capacity: Some(capacity), ..PlanOptions::default() })
+    }
+
+    /// As [`Attention::plan`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan`]; a batch past the capacity; a layer that cannot share the plan.
+    pub fn plan_with(&self, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<Plan> {
+        Plan::new(self, batch, options)
+    }
+}

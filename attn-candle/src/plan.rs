@@ -1,0 +1,222 @@
+//! A planned batch.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use attn::{
+    Batch, BatchCapacity, Workspace,
+    batch::{DeviceBatch, DevicePages},
+};
+use candle_core::{Result, Tensor};
+
+use crate::{
+    Attention, Kv,
+    error::IntoCandle,
+    run::{self, Run},
+    tensors::Ints,
+};
+
+/// Options of [`Attention::plan_with`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlanOptions<'a> {
+    /// Memory for every batch up to a capacity, so that the plan can be updated in place.
+    pub capacity: Option<BatchCapacity>,
+    /// Layers that see other keys, which the plan also runs.
+    pub layers: &'a [&'a Attention],
+}
+
+/// Options of [`Plan::run_with`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunOptions<'a> {
+    /// Another layer of a model: its parameters and its scale of logits are used.
+    pub layer: Option<&'a Attention>,
+    /// Writes the state (o, lse) of each row over the keys of this batch, to be merged; it takes `lse`.
+    pub partial: bool,
+    /// Also returns the log-sum-exp of each row.
+    pub lse: bool,
+}
+
+/// The outputs of a run.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// (queries, query heads, value dim), of the type of the queries.
+    pub o: Tensor,
+    /// (queries, query heads) f32, if asked for.
+    pub lse: Option<Tensor>,
+}
+
+/// The pages of a batch whose lengths are on the device. All tensors are contiguous, of u32 or i32.
+#[derive(Clone, Copy, Debug)]
+pub enum DeviceTable<'a> {
+    /// In rows of one length: (requests, entries).
+    Padded(&'a Tensor),
+    /// In compressed rows.
+    Compressed {
+        /// (requests + 1): prefix sums of page counts.
+        indptr: &'a Tensor,
+        /// Page numbers, request by request.
+        indices: &'a Tensor,
+    },
+}
+
+/// A planned batch, with a workspace of its own. It runs any number of times, on any thread.
+#[derive(Debug)]
+pub struct Plan {
+    state: Arc<State>,
+}
+
+/// What runs need of a plan. Outputs that candle tracks for `backward` keep it.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) attention: Attention,
+    plan: RwLock<attn::Plan>,
+    /// The memory of the plan, into which nothing else is planned.
+    _workspace: Workspace,
+}
+
+impl State {
+    pub(crate) fn plan(&self) -> RwLockReadGuard<'_, attn::Plan> {
+        self.plan.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(attention: &Attention, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<Self> {
+        let PlanOptions { capacity, layers } = options;
+        let engine = &attention.engine;
+        let layers: Vec<&attn::Attention> = layers.iter().map(|layer| &layer.inner).collect();
+        let options = attn::PlanOptions { capacity, layers: &layers, stream: Some(engine.stream()) };
+        let mut workspace = engine.inner().workspace();
+        let plan = attention.inner.plan_with(batch, &mut workspace, options).candle()?;
+        let state = State { attention: attention.clone(), plan: RwLock::new(plan), _workspace: workspace };
+        Ok(Plan { state: Arc::new(state) })
+    }
+
+    /// Runs the attention: `q` is (queries, query heads, head dim), `kv` has the layout of the batch. On CUDA it
+    /// allocates the output and launches; nothing is waited for.
+    ///
+    /// # Errors
+    ///
+    /// A tensor that does not fit the batch, heads or types, or that is on another device. On CUDA also one whose
+    /// address or strides are no multiples of 16 bytes. Nothing is launched then.
+    pub fn run(&self, q: &Tensor, kv: &Kv<'_>) -> Result<Tensor> {
+        Ok(self.run_with(q, kv, RunOptions::default())?.o)
+    }
+
+    /// As [`Plan::run`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::run`]; a layer that cannot run the plan; a partial output without lse.
+    pub fn run_with(&self, q: &Tensor, kv: &Kv<'_>, options: RunOptions<'_>) -> Result<Output> {
+        Run::new(&self.state, kv, options).apply(q, kv)
+    }
+
+    /// As [`Plan::run_with`], into tensors of the caller, so that nothing is allocated: `o` of (queries, query heads,
+    /// value dim), and `lse`, if given, of (queries, query heads) f32, contiguous.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::run_with`]; an output that shares memory with an input.
+    pub fn run_into(
+        &self,
+        q: &Tensor,
+        kv: &Kv<'_>,
+        o: &Tensor,
+        lse: Option<&Tensor>,
+        options: RunOptions<'_>,
+    ) -> Result<()> {
+        run::into(&Run::new(&self.state, kv, RunOptions { lse: lse.is_some(), ..options }), q, kv, o, lse)
+    }
+
+    /// Updates a plan that has a capacity to another batch: later runs compute it. The host reads the arrays now; the
+    /// device gets the new work list in the order of the stream.
+    ///
+    /// # Errors
+    ///
+    /// An invalid batch, or one past the capacity; a plan without capacity. Nothing changes then.
+    pub fn update(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let state = &*self.state;
+        let mut plan = state.plan.write().unwrap_or_else(PoisonError::into_inner);
+        plan.update(state.attention.engine.stream(), batch).candle()
+    }
+
+    /// As [`Plan::update`], from tensors on the device, which kernels of candle may write: the host waits for nothing
+    /// and learns no length. `qo_indptr` has requests + 1 entries, `kv_lens` as many as requests; all are contiguous,
+    /// of u32 or i32. `pages` is `None` where keys are ragged. Under a capture, replays read the tensors again: they
+    /// then have to live as long as the graph.
+    ///
+    /// On CUDA a batch that is not sound, or past the capacity, makes runs write nothing; [`Plan::device_status`] tells
+    /// why.
+    ///
+    /// # Errors
+    ///
+    /// A plan without capacity; tensors of contradicting lengths or of other types; on CUDA an attention whose plans
+    /// only the host can update.
+    pub fn update_on_device(
+        &mut self,
+        qo_indptr: &Tensor,
+        kv_lens: &Tensor,
+        pages: Option<DeviceTable<'_>>,
+    ) -> Result<()> {
+        let state = &*self.state;
+        let engine = &state.attention.engine;
+        let (rows, max_pages) = match pages {
+            None => (None, 0),
+            Some(DeviceTable::Padded(table)) => {
+                let (_, max_pages) = table.dims2()?;
+                (Some((None, Ints::new(table, "pages")?)), max_pages)
+            }
+            Some(DeviceTable::Compressed { indptr, indices }) => {
+                (Some((Some(Ints::new(indptr, "page_indptr")?), Ints::new(indices, "page_indices")?)), 0)
+            }
+        };
+        let (qo_indptr, kv_lens) = (Ints::new(qo_indptr, "qo_indptr")?, Ints::new(kv_lens, "kv_lens")?);
+        let of_rows = rows.iter().flat_map(|(indptr, indices)| indptr.iter().chain([indices]));
+        for of in [&qo_indptr, &kv_lens].into_iter().chain(of_rows) {
+            engine.check(&of.device(), of.name())?;
+        }
+        let stream = engine.cuda_stream();
+        let (qo_slice, kv_slice) = (qo_indptr.slice(stream)?, kv_lens.slice(stream)?);
+        let rows = match &rows {
+            None => None,
+            Some((None, indices)) => Some((None, indices.slice(stream)?)),
+            Some((Some(indptr), indices)) => Some((Some(indptr.slice(stream)?), indices.slice(stream)?)),
+        };
+        let pages = rows.as_ref().map(|(indptr, indices)| match indptr {
+            None => DevicePages::Padded { indices: indices.slice, max_pages },
+            Some(indptr) => DevicePages::Compressed { indptr: indptr.slice, indices: indices.slice },
+        });
+        let batch = DeviceBatch { qo_indptr: qo_slice.slice, kv_lens: kv_slice.slice, pages };
+        let mut plan = state.plan.write().unwrap_or_else(PoisonError::into_inner);
+        engine.launch(|stream| plan.update_on_device(stream, &batch).candle())
+    }
+
+    /// Prepares [`Plan::update_on_device`], so that the first can be captured.
+    ///
+    /// # Errors
+    ///
+    /// A plan without capacity, or one that only the host can update; neither a kernel nor a compiler.
+    pub fn prepare_device_updates(&mut self) -> Result<()> {
+        self.state.plan.write().unwrap_or_else(PoisonError::into_inner).prepare_device_updates().candle()
+    }
+
+    /// The error of the batch that the device planned last, if any. Waits for the device.
+    ///
+    /// # Errors
+    ///
+    /// That error; a plan without capacity.
+    pub fn device_status(&self) -> Result<()> {
+        self.state.plan().device_status(self.state.attention.engine.stream()).candle()
+    }
+
+    /// Calls `with` with the plan of attn-rs.
+    pub fn inspect<T>(&self, with: impl FnOnce(&attn::Plan) -> T) -> T {
+        with(&self.state.plan())
+    }
+
+    /// The attention.
+    #[must_use]
+    pub fn attention(&self) -> &Attention {
+        &self.state.attention
+    }
+}

@@ -1,0 +1,312 @@
+//! Memory of candle's tensors as descriptors of attn-rs.
+#![cfg_attr(not(feature = "cuda"), allow(unused_variables))] // what CUDA alone uses
+
+mod ints;
+
+use attn::{Dtype, TensorMut, TensorRef};
+#[cfg(feature = "cuda")]
+pub(crate) use candle_core::cuda_backend::cudarc::driver::{CudaStream, SyncOnDrop as Guard};
+use candle_core::{CpuStorage, DType, Layout, Result, Storage, StorageRef, Tensor};
+#[cfg(feature = "cuda")]
+use candle_core::{
+    CudaStorage,
+    cuda_backend::{
+        CudaStorageSlice,
+        cudarc::driver::{DevicePtr, DevicePtrMut},
+    },
+};
+
+use crate::error::refuse;
+
+pub(crate) use ints::{IntSlice, Ints, Numbers, slots};
+
+/// Stand for types of CUDA in a build without it. There is no such object.
+#[cfg(not(feature = "cuda"))]
+mod without_cuda {
+    use std::{convert::Infallible, marker::PhantomData};
+
+    pub(crate) type CudaStream = Infallible;
+    pub(crate) type Guard<'a> = (Infallible, PhantomData<&'a ()>);
+}
+#[cfg(not(feature = "cuda"))]
+pub(crate) use without_cuda::{CudaStream, Guard};
+
+/// A storage to read.
+#[derive(Clone, Copy)]
+pub(crate) enum View<'a> {
+    Cpu(&'a CpuStorage),
+    #[cfg(feature = "cuda")]
+    Cuda(&'a CudaStorage, &'a CudaStream),
+}
+
+/// A storage to write.
+pub(crate) enum ViewMut<'a> {
+    Cpu(&'a mut CpuStorage),
+    #[cfg(feature = "cuda")]
+    Cuda(&'a mut CudaStorage, &'a CudaStream),
+}
+
+/// A tensor to read. On CUDA, candle orders later writes of other streams after what is launched until this is dropped.
+pub(crate) struct Source<'a> {
+    pub(crate) tensor: TensorRef<'a>,
+    _order: Option<Guard<'a>>,
+}
+
+/// A tensor to write; ordered as [`Source`].
+pub(crate) struct Sink<'a> {
+    pub(crate) tensor: TensorMut<'a>,
+    _order: Option<Guard<'a>>,
+}
+
+/// Shape and strides of a view, in elements.
+#[derive(Clone, Debug)]
+pub(crate) struct Dims {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) strides: Vec<i64>,
+    offset: usize,
+}
+
+impl Dims {
+    pub(crate) fn of(layout: &Layout) -> Self {
+        let strides = layout.stride().iter().map(|&stride| stride as i64).collect();
+        Dims { shape: layout.dims().to_vec(), strides, offset: layout.start_offset() }
+    }
+}
+
+/// The element type of a tensor of attention.
+pub(crate) fn dtype(of: DType, name: &str) -> Result<Dtype> {
+    match of {
+        DType::F16 => Ok(Dtype::F16),
+        DType::BF16 => Ok(Dtype::Bf16),
+        DType::F32 => Ok(Dtype::F32),
+        DType::F8E4M3 => Ok(Dtype::E4m3),
+        other => refuse(format!(
+            "`{name}` is of {}; attention takes f16, bf16 and f32, and for keys and values also f8e4m3: convert it \
+             (`to_dtype`)",
+            other.as_str()
+        )),
+    }
+}
+
+/// candle's name of an element type; none of candle's is e5m2.
+pub(crate) fn candle_dtype(of: Dtype) -> Result<DType> {
+    match of {
+        Dtype::F16 => Ok(DType::F16),
+        Dtype::Bf16 => Ok(DType::BF16),
+        Dtype::F32 => Ok(DType::F32),
+        Dtype::E4m3 => Ok(DType::F8E4M3),
+        Dtype::E5m2 => refuse("candle has no tensors of e5m2; take e4m3, f16, bf16 or f32"),
+    }
+}
+
+/// Elements of candle's 8-bit type as those of attn-rs. Both hold the same byte.
+fn e4m3(of: &[float8::F8E4M3]) -> &[attn::F8E4M3] {
+    const { assert!(size_of::<float8::F8E4M3>() == 1 && size_of::<attn::F8E4M3>() == 1) };
+    // SAFETY: both types are one byte of which every value is allowed.
+    unsafe { std::slice::from_raw_parts(of.as_ptr().cast(), of.len()) }
+}
+
+fn e4m3_mut(of: &mut [float8::F8E4M3]) -> &mut [attn::F8E4M3] {
+    // SAFETY: as in `e4m3`; the borrow is exclusive.
+    unsafe { std::slice::from_raw_parts_mut(of.as_mut_ptr().cast(), of.len()) }
+}
+
+/// The elements behind a CPU storage, of a type that attention takes.
+macro_rules! with_elements {
+    ($storage:expr, $name:expr, $e4m3:ident, $data:ident => $run:expr) => {
+        match $storage {
+            CpuStorage::F16($data) => $run,
+            CpuStorage::BF16($data) => $run,
+            CpuStorage::F32($data) => $run,
+            CpuStorage::F8E4M3(data) => {
+                let $data = $e4m3(data);
+                $run
+            }
+            other => {
+                dtype(candle_core::backend::BackendStorage::dtype(other), $name)?;
+                refuse(format!("`{}` has elements that attention does not take", $name))
+            }
+        }
+    };
+}
+
+/// The tensor in a storage that attention reads.
+pub(crate) fn read<'a>(view: View<'a>, dims: &Dims, name: &str) -> Result<Source<'a>> {
+    check_rows(dims, name)?;
+    match view {
+        View::Cpu(storage) => {
+            let tensor = with_elements!(storage, name, e4m3, data => {
+                let data = data.get(dims.offset..).unwrap_or(&[]);
+                over(TensorRef::host(data, &dims.shape).and_then(|of| of.with_strides(&dims.strides)), dims, name)
+            })?;
+            Ok(Source { tensor, _order: None })
+        }
+        #[cfg(feature = "cuda")]
+        View::Cuda(storage, stream) => {
+            let (dtype, ptr, order) = pointer(storage, stream, name)?;
+            let ptr = ptr + (dims.offset * dtype.size()) as u64;
+            // SAFETY: candle's layout is within the storage, which the borrow keeps; frees are in the order of the
+            // stream that runs are in.
+            let tensor = over(unsafe { TensorRef::device(ptr, dtype, &dims.shape, &dims.strides) }, dims, name)?;
+            Ok(Source { tensor, _order: Some(order) })
+        }
+    }
+}
+
+/// The tensor in a storage that attention writes.
+pub(crate) fn write<'a>(view: ViewMut<'a>, dims: &Dims, name: &str) -> Result<Sink<'a>> {
+    match view {
+        ViewMut::Cpu(storage) => {
+            let tensor = with_elements!(storage, name, e4m3_mut, data => {
+                let data = data.get_mut(dims.offset..).unwrap_or(&mut []);
+                over(TensorMut::host(data, &dims.shape).and_then(|of| of.with_strides(&dims.strides)), dims, name)
+            })?;
+            Ok(Sink { tensor, _order: None })
+        }
+        #[cfg(feature = "cuda")]
+        ViewMut::Cuda(storage, stream) => {
+            let (dtype, ptr, order) = pointer_mut(storage, stream, name)?;
+            let tensor = device_mut(ptr, dtype, dims, name)?;
+            Ok(Sink { tensor, _order: Some(order) })
+        }
+    }
+}
+
+/// Two tensors in one storage that are written: keys and values of one pool.
+pub(crate) fn write_both<'a>(view: ViewMut<'a>, of: [&Dims; 2], names: [&str; 2]) -> Result<(Sink<'a>, TensorMut<'a>)> {
+    let [first, second] = of;
+    match view {
+        ViewMut::Cpu(storage) => {
+            // one of them ends before the other begins, or the two cannot be borrowed at once
+            let swapped = second.offset < first.offset;
+            let (low, high) = if swapped { (second, first) } else { (first, second) };
+            let (low_name, high_name) = if swapped { (names[1], names[0]) } else { (names[0], names[1]) };
+            if low.offset + extent(low) > high.offset {
+                let [k, v] = names;
+                return refuse(format!(
+                    "`{k}` and `{v}` interleave in one tensor; pass a pool of (pages, 2, ..) as `Kv::fused`"
+                ));
+            }
+            let (low_part, high_part) = with_elements!(storage, names[0], e4m3_mut, data => {
+                let middle = high.offset.min(data.len());
+                let (before, after) = data.split_at_mut(middle);
+                let before = before.get_mut(low.offset..).unwrap_or(&mut []);
+                let low_part = TensorMut::host(before, &low.shape).and_then(|of| of.with_strides(&low.strides));
+                let high_part = TensorMut::host(after, &high.shape).and_then(|of| of.with_strides(&high.strides));
+                Ok::<_, candle_core::Error>((over(low_part, low, low_name)?, over(high_part, high, high_name)?))
+            })?;
+            let (tensor, other) = if swapped { (high_part, low_part) } else { (low_part, high_part) };
+            Ok((Sink { tensor, _order: None }, other))
+        }
+        #[cfg(feature = "cuda")]
+        ViewMut::Cuda(storage, stream) => {
+            if first.offset == second.offset {
+                return refuse(format!(
+                    "`{}` and `{}` are the same memory; give each memory of its own",
+                    names[0], names[1]
+                ));
+            }
+            let (dtype, ptr, order) = pointer_mut(storage, stream, names[0])?;
+            let tensor = device_mut(ptr, dtype, first, names[0])?;
+            Ok((Sink { tensor, _order: Some(order) }, device_mut(ptr, dtype, second, names[1])?))
+        }
+    }
+}
+
+/// Elements from the first to the last.
+fn extent(dims: &Dims) -> usize {
+    if dims.shape.contains(&0) {
+        return 0;
+    }
+    1 + dims.shape.iter().zip(&dims.strides).map(|(&len, &stride)| (len - 1) * stride as usize).sum::<usize>()
+}
+
+#[cfg(feature = "cuda")]
+fn device_mut<'a>(ptr: u64, dtype: Dtype, dims: &Dims, name: &str) -> Result<TensorMut<'a>> {
+    let ptr = ptr + (dims.offset * dtype.size()) as u64;
+    // SAFETY: as in `read`; candle's lock of the storage is held to write.
+    over(unsafe { TensorMut::device(ptr, dtype, &dims.shape, &dims.strides) }, dims, name)
+}
+
+/// Names the tensor in the error of a descriptor.
+fn over<T>(of: std::result::Result<T, attn::tensor::TensorError>, dims: &Dims, name: &str) -> Result<T> {
+    of.map_err(|error| {
+        let Dims { shape, strides, .. } = dims;
+        let contiguous =
+            if strides.contains(&0) { ". Repeated elements are not supported: `contiguous()`" } else { "" };
+        candle_core::Error::msg(format!("`{name}` of shape {shape:?} and strides {strides:?}: {error}{contiguous}"))
+    })
+}
+
+#[cfg(feature = "cuda")]
+fn pointer<'a>(storage: &'a CudaStorage, stream: &'a CudaStream, name: &str) -> Result<(Dtype, u64, Guard<'a>)> {
+    let of = dtype(candle_core::backend::BackendStorage::dtype(storage), name)?;
+    let (ptr, order) = match &storage.slice {
+        CudaStorageSlice::F16(slice) => slice.device_ptr(stream),
+        CudaStorageSlice::BF16(slice) => slice.device_ptr(stream),
+        CudaStorageSlice::F32(slice) => slice.device_ptr(stream),
+        CudaStorageSlice::F8E4M3(slice) => slice.device_ptr(stream),
+        _ => return refuse(format!("`{name}` has elements that attention does not take")),
+    };
+    Ok((of, ptr, order))
+}
+
+#[cfg(feature = "cuda")]
+fn pointer_mut<'a>(
+    storage: &'a mut CudaStorage,
+    stream: &'a CudaStream,
+    name: &str,
+) -> Result<(Dtype, u64, Guard<'a>)> {
+    let of = dtype(candle_core::backend::BackendStorage::dtype(storage), name)?;
+    let (ptr, order) = match &mut storage.slice {
+        CudaStorageSlice::F16(slice) => slice.device_ptr_mut(stream),
+        CudaStorageSlice::BF16(slice) => slice.device_ptr_mut(stream),
+        CudaStorageSlice::F32(slice) => slice.device_ptr_mut(stream),
+        CudaStorageSlice::F8E4M3(slice) => slice.device_ptr_mut(stream),
+        _ => return refuse(format!("`{name}` has elements that attention does not take")),
+    };
+    Ok((of, ptr, order))
+}
+
+/// The address of a storage, by which two tensors are known to share it.
+pub(crate) fn address(tensor: &Tensor) -> usize {
+    std::ptr::from_ref::<Storage>(&tensor.storage_and_layout().0).addr()
+}
+
+/// Storages of up to three tensors, each locked once: a second lock of this thread could wait for a writer that waits
+/// for the first.
+pub(crate) struct Locked<'a> {
+    guards: [Option<StorageRef<'a>>; 3],
+    of: [usize; 3],
+}
+
+impl<'a> Locked<'a> {
+    pub(crate) fn new(tensors: [Option<&'a Tensor>; 3]) -> Self {
+        let addresses = tensors.map(|tensor| tensor.map(address));
+        let of: [usize; 3] =
+            std::array::from_fn(|i| addresses.iter().position(|&first| first == addresses[i]).unwrap_or(i));
+        let guards = std::array::from_fn(|i| tensors[i].filter(|_| of[i] == i).map(|of| of.storage_and_layout().0));
+        Locked { guards, of }
+    }
+
+    /// The storage of a tensor that was given.
+    pub(crate) fn get(&self, index: usize) -> Option<&Storage> {
+        self.guards[self.of[index]].as_deref()
+    }
+}
+
+/// Refuses rows with gaps, and elements that are repeated, with the way out.
+fn check_rows(Dims { shape, strides, .. }: &Dims, name: &str) -> Result<()> {
+    let refused = |why: &str| {
+        refuse(format!("`{name}` of shape {shape:?} has strides {strides:?}; {why}: pass `{name}.contiguous()`"))
+    };
+    if shape.iter().zip(strides).any(|(&len, &stride)| len > 1 && stride == 0) {
+        return refused("elements that are repeated (a stride of 0) are not supported");
+    }
+    match (shape.last(), strides.last()) {
+        (Some(&len), Some(&stride)) if len > 1 && stride != 1 => {
+            refused("elements of a row must be adjacent (a last stride of 1)")
+        }
+        _ => Ok(()),
+    }
+}

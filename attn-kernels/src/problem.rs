@@ -1,0 +1,187 @@
+//! An attention as kernels know it: what plans on a device, and those who ask without one, decide.
+
+mod key;
+mod lengths;
+mod unsupported;
+
+use attn_core::{
+    dtype::Dtypes,
+    expr::Variant,
+    lang::Hook,
+    plan::{PlanError, WorkList},
+    spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend},
+};
+
+use crate::{
+    compile::Arch,
+    cost::HookClass,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    select::KernelSelector,
+    splice::KernelSource,
+};
+
+pub(crate) use key::KernelKey;
+#[cfg(feature = "cuda")]
+pub(crate) use lengths::has_defaults_over_lengths;
+pub use unsupported::Unsupported;
+pub(crate) use unsupported::check_capability;
+#[cfg(feature = "cuda")]
+pub(crate) use unsupported::{not_on_device, too_old};
+
+/// A variant bound to heads, element types and a kind of device.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) variant: Variant,
+    /// The branches of a union, each of which has a launch of its own; for other variants the variant itself.
+    pub(crate) branches: Vec<Variant>,
+    pub(crate) heads: Heads,
+    pub(crate) head_dim_vo: HeadDimVo,
+    pub(crate) dtypes: Dtypes,
+    pub(crate) sm_scale: f32,
+    /// The kernel family that options name.
+    pub(crate) kernel: Option<KernelKind>,
+    prefill: PrefillBackend,
+    /// The decode backend that was chosen.
+    decode: Option<DecodeBackend>,
+    pub(crate) fixed_split_size: Option<u32>,
+    pub(crate) selector: KernelSelector,
+    pub(crate) hooks: HookClass,
+    /// Whether shapes or requirements of the variant's parameters name lengths of a batch.
+    pub(crate) depends_on_lengths: bool,
+    /// The architecture of the device.
+    arch: Arch,
+}
+
+impl Problem {
+    /// Binds a variant for devices of a compute capability with a number of SMs.
+    pub(crate) fn new(
+        (major, minor): (u32, u32),
+        multiprocessors: u32,
+        variant: &Variant,
+        heads: Heads,
+        dtypes: Dtypes,
+        options: AttentionOptions,
+    ) -> Result<Self, Unsupported> {
+        heads.check()?;
+        options.head_dim_vo.check(heads)?;
+        let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
+        let branches = variant.branches();
+        let hooks = HookClass::of(&variant);
+        let (kind, arch) = (options.kernel.unwrap_or(KernelKind::Prefill), Arch::for_device(major, minor));
+        let request = KernelTraitsRequest {
+            head_dim_vo: options.head_dim_vo,
+            group: heads.group(),
+            prefill: options.prefill,
+            decode: options.decode,
+            row_invariant: options.fixed_split_size.is_some(),
+            ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
+        };
+        let request = request.with_decode_backend(hooks);
+        let selector = KernelSelector::new(&request, hooks, heads, multiprocessors)?
+            .with_forced(options.kernel)
+            .with_fixed_split(options.fixed_split_size.is_some())
+            .with_list_queries(variant.kv_list_sizes().map(|(_, queries)| u64::try_from(queries).unwrap_or(1).max(1)));
+        let sm_scale = heads.sm_scale(options.sm_scale)?;
+        if options.kernel == Some(KernelKind::Mixed) && options.fixed_split_size.is_some() {
+            return Err(PlanError::NotMixed { what: "a batch-invariant attention" }.into());
+        }
+        let problem = Problem {
+            branches,
+            depends_on_lengths: lengths::names_lengths(&variant),
+            // a mixed launch does not run unions
+            selector: if variant.has_union() { selector.without_mixed() } else { selector },
+            hooks,
+            variant,
+            heads,
+            head_dim_vo: options.head_dim_vo,
+            dtypes,
+            sm_scale,
+            kernel: options.kernel,
+            prefill: options.prefill,
+            decode: request.decode,
+            fixed_split_size: options.fixed_split_size,
+            arch,
+        };
+        problem.check_sources()?;
+        Ok(problem)
+    }
+
+    /// The source of a branch's kernel for an architecture.
+    pub(crate) fn source(&self, branch: &Variant, key: KernelKey, arch: Arch) -> Result<KernelSource, Unsupported> {
+        let KernelKey { selected, paged, shared_rows } = key;
+        let request = KernelTraitsRequest {
+            head_dim_vo: self.head_dim_vo,
+            paged,
+            group: selected.rows,
+            prefill: self.prefill,
+            decode: self.decode,
+            row_invariant: self.fixed_split_size.is_some(),
+            ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
+        };
+        let traits = KernelTraits::choose(&request.with_hooks(&self.branches).for_branch(branch))?;
+        Ok(KernelSource::build(branch, &if shared_rows { traits.with_shared_rows() } else { traits })?)
+    }
+
+    /// Builds the sources of the kernels that batches may run, so that an unsupported problem is refused before the
+    /// first plan. Compiles nothing.
+    fn check_sources(&self) -> Result<(), Unsupported> {
+        let arch = if self.kernel == Some(KernelKind::Mixed) { self.arch } else { Arch::new(8, 0) };
+        self.kinds().try_for_each(|kind| {
+            let key = KernelKey::without_levels(self.selector.kernel_of(kind), false);
+            self.branches.iter().try_for_each(|branch| self.source(branch, key, arch).map(drop))
+        })
+    }
+
+    /// The kernel families that batches without levels may run whatever their lengths.
+    fn kinds(&self) -> impl Iterator<Item = KernelKind> {
+        let kinds = [KernelKind::Prefill, KernelKind::Decode, KernelKind::Mixed].into_iter();
+        let forced = self.kernel;
+        kinds.filter(move |&kind| forced.map_or(kind != KernelKind::Mixed, |forced| forced == kind))
+    }
+
+    /// Refuses a kernel for the device itself, as loading it would, in one layout of keys.
+    pub(crate) fn check_kernels(&self, paged: bool) -> Result<(), Unsupported> {
+        self.kinds()
+            .try_for_each(|kind| self.check_kernel(KernelKey::without_levels(self.selector.kernel_of(kind), paged)))
+    }
+
+    /// Refuses a kernel that a branch has no source for.
+    pub(crate) fn check_kernel(&self, key: KernelKey) -> Result<(), Unsupported> {
+        self.branches.iter().try_for_each(|branch| self.source(branch, key, self.arch).map(drop))
+    }
+
+    /// Refuses a variant whose batches do not run level by level. They run flattened, where that can be.
+    pub(crate) fn check_levels(&self) -> Result<(), Unsupported> {
+        Ok(WorkList::supports_levels(&self.variant, self.fixed_split_size.is_some())?)
+    }
+
+    /// Refuses a cascade, as loading its kernel would.
+    pub(crate) fn check_cascade(&self, paged: bool) -> Result<(), Unsupported> {
+        self.check_levels()?;
+        let selected = self.selector.kernel_of(KernelKind::Mixed);
+        self.check_kernel(KernelKey { selected, paged, shared_rows: true })
+    }
+
+    /// Refuses an attention that no planner kernel supports.
+    pub(crate) fn check_device_updates(&self) -> Result<(), Unsupported> {
+        let not = |what| Err(Unsupported::NotOnDevice { what });
+        if self.branches.len() > 1 {
+            return not("a union, whose branches have a list each");
+        }
+        if self.variant.has_kv_list() {
+            return not("a variant whose keys come from lists");
+        }
+        if self.variant.has(Hook::KvRange) {
+            return not("a variant with `kv_range`, which is asked for each head");
+        }
+        if self.depends_on_lengths {
+            return not("a variant with tensors over the lengths of a batch");
+        }
+        match self.kernel {
+            Some(KernelKind::Prefill) => not("the prefill kernel"),
+            Some(KernelKind::Mixed) => not("the mixed kernel"),
+            _ if self.fixed_split_size.is_some() => not("a batch-invariant attention"),
+            _ => Ok(()),
+        }
+    }
+}
