@@ -7,8 +7,8 @@ from ._errors import InvalidTensor
 
 def is_torch(x):
     """Whether `x` is a tensor of torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+    # not by `sys.modules`: torch.compile guards what a traced call reads, and that changes while it traces
+    return hasattr(x, "requires_grad") and hasattr(x, "data_ptr")
 
 
 def dtype_name(x):
@@ -41,7 +41,8 @@ def check_tensor(name, x, rank):
 def empty(like, shape, dtype=None):
     """Memory of the library and the device of `like`; `dtype` is a name."""
     if is_torch(like):
-        torch = sys.modules["torch"]
+        import torch
+
         return torch.empty(shape, dtype=getattr(torch, dtype) if dtype else like.dtype, device=like.device)
     library = type(like).__module__.partition(".")[0]
     if library not in ("numpy", "cupy"):
@@ -63,13 +64,17 @@ def merges(x):
 
 def needs_grad(*tensors):
     """Whether torch would record the call for a backward pass, which there is none of."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.is_grad_enabled():
+    if not is_torch(tensors[0]):
         return False
-    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in tensors)
+    import torch
+
+    return torch.is_grad_enabled() and any(is_torch(x) and x.requires_grad for x in tensors)
 
 
-def is_compiling():
-    """Whether `torch.compile` traces the call."""
-    torch = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_compiling()
+def is_compiling(x):
+    """Whether `torch.compile` traces a call with this tensor."""
+    if not is_torch(x):
+        return False
+    import torch
+
+    return torch.compiler.is_compiling()

@@ -99,7 +99,7 @@ def attention(
         InvalidVariant, InvalidTensor, InvalidBatch, InvalidArgument: all are `ValueError`s.
         Unsupported: heads or element types that no kernel has.
     """
-    if is_torch(q) and (is_compiling() or needs_grad(q, k, v)):
+    if is_torch(q) and (is_compiling(q) or needs_grad(q, k, v)):
         from . import _torch
 
         if out is not None or stream is not None:

@@ -122,7 +122,7 @@ class Plan:
         Raises:
             InvalidTensor: a tensor that does not fit. Nothing is launched then.
         """
-        if is_compiling() and is_torch(q):
+        if is_compiling(q):
             return self._run_compiled(q, k, v, (out, lse, layer, stream), partial, return_lse, k_scale, v_scale)
         if needs_grad(q, k, v):
             raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")

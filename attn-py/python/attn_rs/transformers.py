@@ -64,7 +64,7 @@ def attention_forward(
         parts.append("sink")
         params["sink.logits"] = s_aux
     variant = " + ".join(parts) or "full"
-    if is_compiling() or needs_grad(query, key, value):
+    if is_compiling(query) or needs_grad(query, key, value):
         o, _ = _torch.attention(query, key, value, variant, scaling, params, "bhsd", None, None, mask=attention_mask)
     else:
         made_of = (query, key, value, variant, scaling, params, "bhsd", None, None, attention_mask)
