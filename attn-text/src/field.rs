@@ -4,7 +4,7 @@ use attn_core::lang::{
     BindError, Bits, F8E4M3, F8E5M2, FieldDesc, FieldType, OutTensor, ParamError, ParamValue, Tensor,
     derive_support::{ShapeProblem, bind_tensor},
     desc::Elem,
-    field::{ParamField, TensorField},
+    field::ParamField,
     interval::{Val, element, of},
     params::ArgVisitor,
 };
@@ -39,19 +39,19 @@ pub(crate) fn unset(ty: FieldType) -> Box<dyn Value> {
     macro_rules! ranks {
         ($elem:ty, $rank:expr) => {
             match $rank {
-                0 => Box::new(TensorValue(Tensor::<$elem, 0>::default())) as Box<dyn Value>,
-                1 => Box::new(TensorValue(Tensor::<$elem, 1>::default())),
-                2 => Box::new(TensorValue(Tensor::<$elem, 2>::default())),
-                3 => Box::new(TensorValue(Tensor::<$elem, 3>::default())),
-                _ => Box::new(TensorValue(Tensor::<$elem, 4>::default())),
+                0 => Box::new(Parameter(Tensor::<$elem, 0>::default())) as Box<dyn Value>,
+                1 => Box::new(Parameter(Tensor::<$elem, 1>::default())),
+                2 => Box::new(Parameter(Tensor::<$elem, 2>::default())),
+                3 => Box::new(Parameter(Tensor::<$elem, 3>::default())),
+                _ => Box::new(Parameter(Tensor::<$elem, 4>::default())),
             }
         };
     }
     match ty {
-        FieldType::Scalar(Elem::I32) => Box::new(Scalar(0i32)),
-        FieldType::Scalar(Elem::U32) => Box::new(Scalar(0u32)),
-        FieldType::Scalar(Elem::Bool) => Box::new(Scalar(false)),
-        FieldType::Scalar(_) => Box::new(Scalar(0f32)),
+        FieldType::Scalar(Elem::I32) => Box::new(Parameter(0i32)),
+        FieldType::Scalar(Elem::U32) => Box::new(Parameter(0u32)),
+        FieldType::Scalar(Elem::Bool) => Box::new(Parameter(false)),
+        FieldType::Scalar(_) => Box::new(Parameter(0f32)),
         FieldType::Tensor { elem, rank } => match elem {
             Elem::F32 => ranks!(f32, rank),
             Elem::F16 => ranks!(f16, rank),
@@ -64,10 +64,10 @@ pub(crate) fn unset(ty: FieldType) -> Box<dyn Value> {
             Elem::Bool => ranks!(bool, rank),
             Elem::Bits => ranks!(Bits, rank),
         },
-        FieldType::Out { rank: 1 } => Box::new(OutValue(OutTensor::<1>::default())),
-        FieldType::Out { rank: 2 } => Box::new(OutValue(OutTensor::<2>::default())),
-        FieldType::Out { rank: 3 } => Box::new(OutValue(OutTensor::<3>::default())),
-        FieldType::Out { .. } => Box::new(OutValue(OutTensor::<4>::default())),
+        FieldType::Out { rank: 1 } => Box::new(Parameter(OutTensor::<1>::default())),
+        FieldType::Out { rank: 2 } => Box::new(Parameter(OutTensor::<2>::default())),
+        FieldType::Out { rank: 3 } => Box::new(Parameter(OutTensor::<3>::default())),
+        FieldType::Out { .. } => Box::new(Parameter(OutTensor::<4>::default())),
     }
 }
 
@@ -129,43 +129,68 @@ fn number_of(value: &ParamValue) -> Option<Number> {
     }
 }
 
+/// A parameter of a Rust type.
 #[derive(Clone)]
-struct Scalar<T>(T);
-#[derive(Clone)]
-struct TensorValue<T>(T);
-#[derive(Clone)]
-struct OutValue<T>(T);
+struct Parameter<T>(T);
+
+/// What differs between the types of parameters.
+trait Kind: ParamField {
+    fn number(&self) -> Option<Number> {
+        None
+    }
+    fn elements(&self) -> Option<Vec<Number>> {
+        None
+    }
+    fn over_tile(&self) -> Val {
+        Val::Any
+    }
+    fn element_over_tile(&self, _indices: &[Val]) -> Val {
+        Val::Any
+    }
+    fn bind(&mut self, _field: &FieldDesc, _want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
+        Ok(())
+    }
+}
+
+impl<T: Kind> Value for Parameter<T> {
+    fn clone_box(&self) -> Box<dyn Value> {
+        Box::new(self.clone())
+    }
+    fn set(&mut self, name: &str, value: &ParamValue) -> Result<(), ParamError> {
+        self.0 = T::from_value(name, value)?;
+        Ok(())
+    }
+    fn to_value(&self) -> Option<ParamValue> {
+        self.0.to_value()
+    }
+    fn visit(&self, visitor: &mut dyn ArgVisitor) {
+        self.0.visit(visitor);
+    }
+    fn number(&self) -> Option<Number> {
+        self.0.number()
+    }
+    fn elements(&self) -> Option<Vec<Number>> {
+        self.0.elements()
+    }
+    fn over_tile(&self) -> Val {
+        self.0.over_tile()
+    }
+    fn element_over_tile(&self, indices: &[Val]) -> Val {
+        self.0.element_over_tile(indices)
+    }
+    fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
+        self.0.bind(field, want)
+    }
+}
 
 macro_rules! scalars {
     ($($t:ty => $number:expr),*) => {$(
-        impl Value for Scalar<$t> {
-            fn clone_box(&self) -> Box<dyn Value> {
-                Box::new(self.clone())
-            }
-            fn set(&mut self, name: &str, value: &ParamValue) -> Result<(), ParamError> {
-                self.0 = <$t>::from_value(name, value)?;
-                Ok(())
-            }
-            fn to_value(&self) -> Option<ParamValue> {
-                self.0.to_value()
-            }
-            fn visit(&self, visitor: &mut dyn ArgVisitor) {
-                ParamField::visit(&self.0, visitor);
-            }
+        impl Kind for $t {
             fn number(&self) -> Option<Number> {
-                Some($number(self.0))
-            }
-            fn elements(&self) -> Option<Vec<Number>> {
-                None
+                Some($number(*self))
             }
             fn over_tile(&self) -> Val {
-                of(self.0)
-            }
-            fn element_over_tile(&self, _: &[Val]) -> Val {
-                Val::Any
-            }
-            fn bind(&mut self, _: &FieldDesc, _: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
-                Ok(())
+                of(*self)
             }
         }
     )*};
@@ -177,58 +202,38 @@ scalars!(
     bool => Number::Bool
 );
 
-/// What tensors and output tensors have in common.
 macro_rules! tensors {
-    ($wrapper:ident<$t:ty>, $element:expr) => {
-        impl Value for $wrapper<$t> {
-            fn clone_box(&self) -> Box<dyn Value> {
-                Box::new(self.clone())
-            }
-            fn set(&mut self, name: &str, value: &ParamValue) -> Result<(), ParamError> {
-                self.0 = <$t>::from_value(name, value)?;
-                Ok(())
-            }
-            fn to_value(&self) -> Option<ParamValue> {
-                self.0.to_value()
-            }
-            fn visit(&self, visitor: &mut dyn ArgVisitor) {
-                ParamField::visit(&self.0, visitor);
-            }
-            fn number(&self) -> Option<Number> {
-                None
-            }
+    ($($elem:ty),*) => {$(
+        tensors!(@ranks $elem: 0 1 2 3 4);
+    )*};
+    (@ranks $elem:ty: $($rank:literal)*) => {$(
+        impl Kind for Tensor<$elem, $rank> {
             fn elements(&self) -> Option<Vec<Number>> {
                 let mut all = Vec::new();
-                flatten(&self.0.to_value()?, &mut all);
+                flatten(&self.to_value()?, &mut all);
                 Some(all)
             }
-            fn over_tile(&self) -> Val {
-                Val::Any
-            }
             fn element_over_tile(&self, indices: &[Val]) -> Val {
-                $element(&self.0, indices)
+                element(self, indices)
             }
             fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
-                bind_tensor(&mut self.0, field, want, None::<Vec<<$t as TensorField>::Item>>)
+                bind_tensor(self, field, want, None)
             }
         }
-    };
-}
-
-macro_rules! all_ranks {
-    ($($elem:ty),*) => {$(
-        tensors!(TensorValue<Tensor<$elem, 0>>, element);
-        tensors!(TensorValue<Tensor<$elem, 1>>, element);
-        tensors!(TensorValue<Tensor<$elem, 2>>, element);
-        tensors!(TensorValue<Tensor<$elem, 3>>, element);
-        tensors!(TensorValue<Tensor<$elem, 4>>, element);
     )*};
 }
-all_ranks!(f32, f16, bf16, F8E4M3, F8E5M2, i32, u32, u8, bool, Bits);
-tensors!(OutValue<OutTensor<1>>, |_, _| Val::Any);
-tensors!(OutValue<OutTensor<2>>, |_, _| Val::Any);
-tensors!(OutValue<OutTensor<3>>, |_, _| Val::Any);
-tensors!(OutValue<OutTensor<4>>, |_, _| Val::Any);
+tensors!(f32, f16, bf16, F8E4M3, F8E5M2, i32, u32, u8, bool, Bits);
+
+macro_rules! out_tensors {
+    ($($rank:literal)*) => {$(
+        impl Kind for OutTensor<$rank> {
+            fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
+                bind_tensor(self, field, want, None)
+            }
+        }
+    )*};
+}
+out_tensors!(1 2 3 4);
 
 fn flatten(value: &ParamValue, to: &mut Vec<Number>) {
     match value {

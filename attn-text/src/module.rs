@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use attn_codegen::{depth, device_fn, device_type, params, variant};
-use attn_core::lang::{ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc};
+use attn_core::lang::{
+    ConstValue, DeviceFn, FieldDesc, FieldType, Hook, Normalizer, VariantDesc, device_type::TypeDesc,
+};
 use proc_macro2::{LexError, Span, TokenStream};
 use quote::ToTokens as _;
 use syn::{Attribute, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
@@ -19,16 +21,12 @@ use crate::{
     variant::{ParamText, VariantText},
 };
 
-/// Hooks that the host calls when it plans.
-const HOST_HOOKS: [&str; 7] = [
-    "kv_range",
-    "kv_list_len",
-    "kv_list_block",
-    "kv_list_block_size",
-    "kv_list_queries",
-    "remap_qo_pos",
-    "remap_kv_pos",
-];
+/// Whether the host calls a hook when it plans.
+fn runs_on_host(hook: Hook) -> bool {
+    use Hook as H;
+    let lists = [H::KvListLen, H::KvListBlock, H::KvListBlockSize, H::KvListQueries];
+    matches!(hook, H::KvRange | H::RemapQoPos | H::RemapKvPos) || lists.contains(&hook)
+}
 
 /// A macro of attn-rs.
 type Expand = fn(TokenStream, TokenStream) -> TokenStream;
@@ -225,7 +223,8 @@ impl Module {
         self.check_fields(file, item, fields);
         let Some((normalizer, max_floor)) = self.constants_of(file, item) else { return Vec::new() };
         let of = OfItems { file: self.files[file].name, struct_doc, normalizer, max_floor, fields };
-        let host_hook = HOST_HOOKS.into_iter().find(|hook| has_method(item, hook));
+        let mut of_host = Hook::ALL.into_iter().filter(|hook| runs_on_host(*hook)).map(Hook::method);
+        let host_hook = of_host.find(|hook| has_method(item, hook));
 
         let mut made = Vec::new();
         for block in expansion.blocks() {
