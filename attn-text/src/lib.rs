@@ -7,7 +7,7 @@
 //! mistake has the message of the macro, and its line and column in the file.
 //!
 //! What rustc alone could do is refused by name: hooks on the CPU, hooks that the host calls when it plans (`kv_range`,
-//! lists of keys, remapped positions), defaults of tensors, and conditions beyond [`condition`]'s grammar.
+//! lists of keys, remapped positions), defaults of tensors, and conditions that call functions.
 //!
 //! ```
 //! let text = r#"
