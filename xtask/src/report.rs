@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Fails also when a record is of another kernel than today's, or checks name no keys of their kernels.
     #[arg(long, requires = "check")]
     strict: bool,
+    /// Compares the tables and the chart alone. Listing stale records builds two commands, and fails nothing.
+    #[arg(long, requires = "check", conflicts_with_all = ["strict", "keys"])]
+    tables: bool,
     /// Today's keys, as `attn keys --json` printed them, instead of those of this tree.
     #[arg(long, value_name = "FILE", requires = "check")]
     keys: Option<PathBuf>,
@@ -67,7 +70,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         let text = fs::read_to_string(root.join(page)).with_context(|| page.to_owned())?;
         files.push((page, rewrite(&text, &sections).with_context(|| page.to_owned())?));
     }
-    if args.check {
+    if args.check && !args.tables {
         let today = match &args.keys {
             Some(path) => sources::read_keys(&fs::read_to_string(path).with_context(|| path.display().to_string())?)?,
             None => sources::today(sh, root, &sources::archs(&sections)?)?,
