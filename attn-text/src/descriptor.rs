@@ -119,17 +119,15 @@ pub(crate) fn const_paths(emitted: &ExprStruct) -> Vec<(String, syn::Path)> {
     list(emitted, "consts").into_iter().filter_map(entry).collect()
 }
 
-/// The helpers of an emitted list, by their names in the text.
-pub(crate) fn helper_paths(emitted: &ExprStruct) -> Vec<(String, syn::Path)> {
+/// The paths of the helpers of an emitted list.
+pub(crate) fn helper_paths(emitted: &ExprStruct) -> Vec<syn::Path> {
     let entry = |expr: &Expr| {
         let Expr::Call(call) = expr else { return None };
-        let name = call.args.first().and_then(string)?;
         let Some(Expr::Block(block)) = call.args.get(1) else { return None };
-        let path = block.block.stmts.iter().find_map(|stmt| match stmt {
+        block.block.stmts.iter().find_map(|stmt| match stmt {
             syn::Stmt::Item(syn::Item::Use(item)) => renamed(&item.tree, &mut Vec::new()),
             _ => None,
-        })?;
-        Some((name, path))
+        })
     };
     list(emitted, "device_fns").into_iter().filter_map(entry).collect()
 }

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use syn::{
-    Expr, ExprStruct, ImplItem, ImplItemConst, ImplItemFn, Lit, Local, Member, Stmt,
+    Expr, ExprStruct, ImplItemConst, ImplItemFn, Lit, Member, Stmt,
     spanned::Spanned as _,
     visit::{self, Visit},
 };
@@ -172,8 +172,6 @@ impl<'ast> Visit<'ast> for Bodies<'ast, '_> {
         }
         visit::visit_item_fn(self, function);
     }
-
-    fn visit_local(&mut self, _: &'ast Local) {}
 }
 
 struct Associated<'a, 'n> {
@@ -186,9 +184,5 @@ impl<'ast> Visit<'ast> for Associated<'ast, '_> {
         if constant.ident == self.name {
             self.found = Some(&constant.expr);
         }
-    }
-
-    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
-        visit::visit_impl_item(self, item);
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     condition::{Ex, NoNames},
     descriptor::{self, Links, kept, kept_list, kept_str},
     expansion::last_name,
-    module::{Helper, In, Module},
+    module::{DeviceTypeMade, Helper, In, Module},
     tile_form::{Scope, TileForm},
 };
 
@@ -36,7 +36,7 @@ impl Module {
                 }
             }
         }
-        for (_, path) in descriptor::helper_paths(emitted) {
+        for path in descriptor::helper_paths(emitted) {
             match self.helper(&last_name(&path)) {
                 Some(helper) => links.iter_mut().for_each(|(_, helpers, _)| helpers.push(helper.desc)),
                 None => {
@@ -64,13 +64,18 @@ impl Module {
 
     /// The constant of a path: one of the text, of the standard library, or a variant of an enum.
     fn constant(&mut self, path: &syn::Path) -> Option<ConstValue> {
+        if let Some((ty, _)) = enum_and_variant(path) {
+            self.device_type(&ty);
+        }
+        self.made_constant(path)
+    }
+
+    /// As [`Self::constant`], of enums that are made already.
+    fn made_constant(&self, path: &syn::Path) -> Option<ConstValue> {
         self.constants.get(path).or_else(|| {
-            let [.., ty, variant] = &path.segments.iter().map(|s| s.ident.to_string()).collect::<Vec<_>>()[..] else {
-                return None;
-            };
-            let desc = self.device_type(ty)?;
-            let value = *self.made_types.get(ty)?.1.get(variant)?;
-            Some(ConstValue::Enum(desc, value))
+            let (ty, variant) = enum_and_variant(path)?;
+            let made = self.made_types.get(&ty)?.as_ref()?;
+            made.values.get(&variant).map(|value| ConstValue::Enum(made.desc, *value))
         })
     }
 
@@ -102,11 +107,12 @@ impl Module {
 
     /// A struct or an enum by its name.
     pub(crate) fn device_type(&mut self, name: &str) -> Option<&'static TypeDesc> {
-        if let Some((made, _)) = self.made_types.get(name) {
-            return Some(made);
+        if let Some(made) = self.made_types.get(name) {
+            return made.as_ref().map(|made| made.desc); // none inside itself
         }
         let In { file, item: (arguments, item) } = self.types.get(name)?;
         let (file, arguments, item) = (*file, arguments.clone(), item.clone());
+        self.made_types.insert(name.to_owned(), None);
         let expansion = self.expanded(file, device_type::expand(arguments, item.to_token_stream()))?;
         let emitted = expansion.literals("TypeDesc").first().copied()?;
         let types = self.links(file, emitted)?.types;
@@ -116,7 +122,7 @@ impl Module {
         };
         let in_order: Vec<i32> = values.iter().map(|(_, value)| *value).collect();
         let desc = descriptor::device_type(emitted, &in_order, types, &self.cuda(file));
-        self.made_types.insert(name.to_owned(), (desc, values.into_iter().collect()));
+        self.made_types.insert(name.to_owned(), Some(DeviceTypeMade { desc, values: values.into_iter().collect() }));
         Some(desc)
     }
 
@@ -135,21 +141,18 @@ impl Module {
         Some(values)
     }
 
-    pub(crate) fn tile_form(&mut self, body: &syn::Block, fields: &[FieldDesc]) -> Option<TileForm> {
+    pub(crate) fn tile_form(&self, body: &syn::Block, fields: &[FieldDesc]) -> Option<TileForm> {
         let field = |name: &str| fields.iter().position(|field| field.name == name);
-        // helpers are made before the forms that call them: `links` came first
-        let (constants, types, helpers) = (&self.constants, &self.made_types, &self.made_helpers);
-        let constant = |path: &syn::Path| {
-            constants.get(path).or_else(|| {
-                let [.., ty, variant] = &path.segments.iter().map(|s| s.ident.to_string()).collect::<Vec<_>>()[..]
-                else {
-                    return None;
-                };
-                let (desc, values) = types.get(ty)?;
-                values.get(variant).map(|value| ConstValue::Enum(desc, *value))
-            })
-        };
-        let helper = |name: &str| helpers.get(name).copied().flatten().and_then(|helper| helper.over);
+        // helpers and types are made before the forms that name them: `links` came first
+        let constant = |path: &syn::Path| self.made_constant(path);
+        let helper = |name: &str| self.made_helpers.get(name).copied().flatten().and_then(|helper| helper.over);
         TileForm::of(body, &Scope { field: &field, constant: &constant, helper: &helper })
     }
+}
+
+/// The last two names of a path: an enum and its variant.
+fn enum_and_variant(path: &syn::Path) -> Option<(String, String)> {
+    let mut names = path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let (variant, ty) = (names.next()?, names.next()?);
+    Some((ty, variant))
 }

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use attn_codegen::{depth, device_fn, device_type, params, variant};
-use attn_core::lang::{
-    ConstValue, DeviceFn, FieldDesc, FieldType, Hook, Normalizer, VariantDesc, device_type::TypeDesc,
-};
+use attn_core::lang::{ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc};
 use proc_macro2::{LexError, Span, TokenStream};
 use quote::ToTokens as _;
 use syn::{Attribute, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
@@ -20,13 +18,6 @@ use crate::{
     tile_form::TileForm,
     variant::{ParamText, VariantText},
 };
-
-/// Whether the host calls a hook when it plans.
-fn runs_on_host(hook: Hook) -> bool {
-    use Hook as H;
-    let lists = [H::KvListLen, H::KvListBlock, H::KvListBlockSize, H::KvListQueries];
-    matches!(hook, H::KvRange | H::RemapQoPos | H::RemapKvPos) || lists.contains(&hook)
-}
 
 /// A macro of attn-rs.
 type Expand = fn(TokenStream, TokenStream) -> TokenStream;
@@ -63,7 +54,7 @@ pub(crate) struct Module {
     pub(crate) types: HashMap<String, In<(TokenStream, Item)>>,
     /// Helpers and types whose descriptors are made; `None` while one is being made.
     pub(crate) made_helpers: HashMap<String, Option<Helper>>,
-    pub(crate) made_types: HashMap<String, (&'static TypeDesc, HashMap<String, i32>)>,
+    pub(crate) made_types: HashMap<String, Option<DeviceTypeMade>>,
     mistakes: Vec<Diagnostic>,
 }
 
@@ -72,6 +63,12 @@ pub(crate) struct Module {
 pub(crate) struct Helper {
     pub(crate) desc: &'static DeviceFn,
     pub(crate) over: Option<&'static TileForm>,
+}
+
+/// A struct or an enum for kernels, and the values of an enum's variants.
+pub(crate) struct DeviceTypeMade {
+    pub(crate) desc: &'static TypeDesc,
+    pub(crate) values: HashMap<String, i32>,
 }
 
 impl Module {
@@ -223,8 +220,6 @@ impl Module {
         self.check_fields(file, item, fields);
         let Some((normalizer, max_floor)) = self.constants_of(file, item) else { return Vec::new() };
         let of = OfItems { file: self.files[file].name, struct_doc, normalizer, max_floor, fields };
-        let mut of_host = Hook::ALL.into_iter().filter(|hook| runs_on_host(*hook)).map(Hook::method);
-        let host_hook = of_host.find(|hook| has_method(item, hook));
 
         let mut made = Vec::new();
         for block in expansion.blocks() {
@@ -234,7 +229,7 @@ impl Module {
             let links = self.links(file, emitted);
             let mask_over = body_in(block, "mask_over").and_then(|body| self.tile_form(body, fields));
             if let Some(links) = links {
-                let text = VariantText { params: texts.clone(), mask_over, host_hook };
+                let text = VariantText { params: texts.clone(), mask_over };
                 made.push(descriptor::variant(emitted, &links, &of, &self.cuda(file), text));
             }
             self.constants = outer;
@@ -370,10 +365,6 @@ fn take(attrs: &mut Vec<Attribute>, name: &str) -> Option<TokenStream> {
         Meta::List(list) => list.tokens,
         _ => TokenStream::new(),
     })
-}
-
-fn has_method(item: &ItemImpl, name: &str) -> bool {
-    item.items.iter().any(|entry| matches!(entry, syn::ImplItem::Fn(f) if f.sig.ident == name))
 }
 
 fn normalizer_of(expr: &syn::Expr) -> Option<Normalizer> {

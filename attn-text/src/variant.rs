@@ -1,8 +1,8 @@
 //! A variant that was read from text, with its parameters.
 
 use attn_core::lang::{
-    BindError, Dims, ErasedVariant, FieldType, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues, QueryTile,
-    RowIndex, RowState, Tile, Tristate, VariantDesc,
+    BindError, Dims, ErasedVariant, FieldType, Hook, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues,
+    QueryTile, RowIndex, RowState, Tile, Tristate, VariantDesc,
     derive_support::{ParamReader, ShapeProblem, require_failed},
     params::{ArgVisitor, RequireError},
 };
@@ -19,8 +19,6 @@ pub(crate) struct VariantText {
     pub(crate) params: Vec<ParamText>,
     /// The mask over a tile.
     pub(crate) mask_over: Option<TileForm>,
-    /// A hook that the host calls, which makes the variant impossible to run.
-    pub(crate) host_hook: Option<&'static str>,
 }
 
 /// The attributes of a parameter.
@@ -34,8 +32,8 @@ pub(crate) struct ParamText {
 /// [`VariantDesc::make`] of a variant that was read from text.
 pub(crate) fn make(desc: &'static VariantDesc, values: &ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError> {
     let text = desc.text.and_then(|text| text.downcast_ref::<VariantText>()).expect("a descriptor of `descriptor`");
-    if let Some(hook) = text.host_hook {
-        return Err(ParamError::HostHook { variant: desc.name.to_owned(), hook });
+    if let Some(of_host) = desc.hooks.iter().find(|text| runs_on_host(text.hook)) {
+        return Err(ParamError::HostHook { variant: desc.name.to_owned(), hook: of_host.hook.method() });
     }
     ParamReader::new(values, desc.fields)?;
     let mut made = TextVariant { desc, text, fields: desc.fields.iter().map(|field| unset(field.ty)).collect() };
@@ -52,6 +50,13 @@ pub(crate) fn make(desc: &'static VariantDesc, values: &ParamValues) -> Result<B
     }
     made.require(&Dims::default())?;
     Ok(Box::new(made))
+}
+
+/// Whether the host calls a hook when it plans.
+fn runs_on_host(hook: Hook) -> bool {
+    use Hook as H;
+    let lists = [H::KvListLen, H::KvListBlock, H::KvListBlockSize, H::KvListQueries];
+    matches!(hook, H::KvRange | H::RemapQoPos | H::RemapKvPos) || lists.contains(&hook)
 }
 
 struct TextVariant {

@@ -77,6 +77,9 @@ fn what_rustc_would_find_is_found() {
     assert!(says("fn \"").starts_with("mine.rs:1:"), "text that is no tokens");
     let deep = mask(&format!("{}at.kv_pos < 1{}", "(".repeat(50_000), ")".repeat(50_000)));
     assert!(says(&deep).contains("mine.rs:"), "text that is nested too deeply");
+    // what contains itself: rustc refuses it, and reading it ends
+    let itself = mask("Loop { x: at.kv_pos, of: 1 }.x < 3") + "#[device_type]\nstruct Loop { x: i32, of: Loop }\n";
+    assert!(says(&itself).contains("the text has no type `Loop`"), "{}", says(&itself));
     let missing = mask("true").replace("struct Mine", "struct Other");
     assert_eq!(says(&missing), "mine.rs:5:27: the text has no struct `Mine`");
     let wrong_type = mask("true").replace("n: i32", "n: String");

@@ -92,11 +92,12 @@ pub fn work_of(
     Ok(work)
 }
 
-/// Checks that the CPU backend supports the normaliser of a variant; it supports every hook.
+/// Checks that the CPU backend supports a variant: its normaliser, and that its hooks are compiled. It supports every
+/// compiled hook.
 ///
 /// # Errors
 ///
-/// A sink under [`Normalizer::Plain`], which has no row maximum.
+/// A part that was read from Rust text; a sink under [`Normalizer::Plain`], which has no row maximum.
 pub fn check_variant(variant: &Variant) -> Result<(), CpuError> {
     if let Some(part) = variant.parts().find(|part| part.desc().text.is_some()) {
         return Err(CpuError::Text { variant: part.desc().name });
