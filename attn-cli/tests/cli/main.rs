@@ -1,5 +1,7 @@
 //! Runs the `attn` command: its output, its error messages and its exit codes. No GPU is needed.
 
+mod rust_text;
+
 use std::{
     collections::BTreeSet,
     io::Write as _,
@@ -129,39 +131,6 @@ fn source_prints_the_functor_alone() {
             |word: &str| word.len() > 1 && word.starts_with('/') && !word.starts_with("//") && !word.starts_with("/*");
         assert!(!text.split([' ', '"', '(', '\n']).any(absolute), "an absolute path in:\n{text}");
     }
-}
-
-#[test]
-fn a_source_file_is_a_variant() {
-    let dir = scratch();
-    let near = concat!(
-        "use attn::prelude::*;\n\n",
-        "/// Keys within a distance.\n#[derive(Clone, VariantParams)]\nstruct Near {\n    distance: i32,\n}\n\n",
-        "#[attention_variant]\nimpl AttentionVariant for Near {\n",
-        "    fn logits_mask(&self, at: LogitIndex) -> bool {\n",
-        "        (at.qo_pos - at.kv_pos).abs() <= self.distance\n    }\n}\n",
-    );
-    let file = dir.path().join("near.rs");
-    std::fs::write(&file, near).expect("written");
-    let path = file.to_str().expect("UTF-8");
-    let source = attn(dir.path(), &["source", path]);
-    assert!(source.status.success(), "{}", text(&source.stderr));
-    assert!(text(&source.stdout).contains("struct Near {"), "{}", text(&source.stdout));
-    let full = attn(dir.path(), &["source", "causal + near(distance=9)", "--rust", path, "--full"]);
-    assert!(text(&full.stdout).contains(&format!("#line 11 \"{path}\"")), "a line of the file");
-
-    let expr = "near(distance=100)";
-    let args = ["tiles", expr, "--rust", path, "--qo", "1024", "--kv", "1024"];
-    let record = &records(&attn_json(dir.path(), &args))[0];
-    assert_eq!([&record["tiles"], &record["skip"]], [64, 64 - 22], "all but the diagonal and its neighbours");
-    let checked = failure(&attn(dir.path(), &[&args[..], &["--check"]].concat()));
-    assert!(checked.contains("`near` was read from Rust text, which runs on CUDA devices alone"), "{checked}");
-
-    std::fs::write(&file, near.replace("self.distance", "self.distances")).expect("written");
-    let error = failure(&attn(dir.path(), &["source", path]));
-    assert!(error.contains("near.rs:12:47: no field `distances` on this variant; there are: `distance`"), "{error}");
-    let error = failure(&attn(dir.path(), &["source", "missing.rs"]));
-    assert!(error.contains("cannot read missing.rs"), "{error}");
 }
 
 #[test]
