@@ -1,6 +1,6 @@
 //! `attn check`.
 
-mod bit_exact;
+pub(crate) mod bit_exact;
 
 use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 

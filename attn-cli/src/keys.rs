@@ -10,12 +10,13 @@ use std::{
 use anyhow::Result;
 use attn::{DecodeBackend, Dtype, PrefillBackend};
 use attn_kernels::{compile::Arch, splice::KernelSource};
-use attn_testing::{Case, case_variant, grid};
+use attn_testing::{Case, case_variant, grid, wide_offset_cases};
 use rayon::prelude::*;
 use serde_json::json;
 
 use crate::{
     cases::load_files,
+    check::bit_exact::in_layouts,
     global::Global,
     kernels::{parse_archs, traits_of},
     output::Output,
@@ -38,7 +39,10 @@ pub(crate) struct Keys {
 pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
     let mut cases = load_files(&args.files)?;
     if !args.no_grids {
-        cases.extend([grid::check(), grid::dims(), grid::small(), grid::serving()].concat());
+        let grids = [grid::check(), grid::dims(), grid::small(), grid::serving(), grid::counting()];
+        cases.extend(grids.concat());
+        cases.extend(in_layouts(&grid::bit_exact()));
+        cases.extend(wide_offset_cases());
     }
     let keys: BTreeSet<String> = parse_archs(&args.arch)?.into_iter().flat_map(|arch| of_cases(&cases, arch)).collect();
     let mut output = Output::new(global, &["key"])?;

@@ -1,6 +1,8 @@
 //! Bit-exactness: results do not depend on the layout of keys, unused memory, the previous content of the workspace, or
 //! other requests in the batch.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use attn::batch::{BatchCapacity, PageTableBuf};
@@ -28,6 +30,18 @@ pub struct BitExactResult {
     pub ran: String,
     /// Whether pairs were compared and none differed.
     pub passed: bool,
+    /// The keys of the main kernels' sources; none on the CPU.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub keys: BTreeSet<String>,
+}
+
+/// What a run gave.
+struct Run {
+    written: Written,
+    /// The kernel and the device.
+    ran: String,
+    /// The key of the main kernel's source.
+    key: Option<String>,
 }
 
 /// The conditions of a run, on which its bits must not depend.
@@ -43,6 +57,12 @@ struct RunSetup {
 }
 
 impl BitExactResult {
+    /// Adds the comparison of a run with another.
+    fn compare(&mut self, what: String, want: &Written, got: Run) {
+        self.keys.extend(got.key);
+        self.add(what, want.same_and_inside(&got.written));
+    }
+
     fn add(&mut self, what: String, same: bool) {
         self.compared += 1;
         self.passed &= same;
@@ -82,9 +102,10 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
         ..case.clone()
     };
     let inputs = Inputs::new(&ragged, false)?;
-    let (want, ran) = run(&ragged, &variant, &inputs, engine, RunSetup::PLAIN)?;
-    let mut result = BitExactResult { ran, passed: true, ..BitExactResult::default() };
-    let mut compare = |what: String, got: &Written| result.add(what, want.same_and_inside(got));
+    let Run { written: want, ran, key } = run(&ragged, &variant, &inputs, engine, RunSetup::PLAIN)?;
+    let keys = key.into_iter().collect();
+    let mut result = BitExactResult { ran, passed: true, keys, ..BitExactResult::default() };
+    let mut compare = |what: String, got: Run| result.compare(what, &want, got);
 
     for layout_case in layout_cases(&ragged) {
         let moved = moved(&layout_case, &inputs)?;
@@ -92,13 +113,13 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
             "{:?} {} {:?} {:?}",
             layout_case.kv_layout, layout_case.page_size, layout_case.page_order, layout_case.pool
         );
-        compare(what.clone(), &run(&layout_case, &variant, &moved, engine, RunSetup::PLAIN)?.0);
+        compare(what.clone(), run(&layout_case, &variant, &moved, engine, RunSetup::PLAIN)?);
         if layout_case.kv_layout.paged() && layout_case.pool == Pool::Split {
             let mut zeros = moved;
             zeros.replace_nan();
             compare(
                 format!("zeros in unused slots of {what}"),
-                &run(&layout_case, &variant, &zeros, engine, RunSetup::PLAIN)?.0,
+                run(&layout_case, &variant, &zeros, engine, RunSetup::PLAIN)?,
             );
         }
     }
@@ -106,19 +127,19 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
     let in_pages = moved(&paged, &inputs)?;
     for dirt in [0x00, 0x7f, 0x01] {
         let how = RunSetup { dirt, ..RunSetup::PLAIN };
-        compare(format!("a workspace of bytes {dirt:#x}"), &run(&paged, &variant, &in_pages, engine, how)?.0);
+        compare(format!("a workspace of bytes {dirt:#x}"), run(&paged, &variant, &in_pages, engine, how)?);
     }
     if over_a_batch(&variant, case) {
         return Ok(result);
     }
     let with_extra =
         |extra| run(&paged, &variant, &in_pages, engine, RunSetup { extra_requests: Some(extra), ..RunSetup::PLAIN });
-    let replayed = with_extra(0)?.0;
-    let more = with_extra(3)?.0;
-    result.add("a graph whose capacity holds 3 more requests".to_owned(), replayed.same_and_inside(&more));
+    let replayed = with_extra(0)?;
+    let more = with_extra(3)?;
+    result.compare("a graph whose capacity holds 3 more requests".to_owned(), &replayed.written, more);
     // a mixed launch selects its decode tile by the longest request of the capacity
     if case.kernel != KernelKind::Mixed.to_string() {
-        result.add("a graph whose capacity is the batch".to_owned(), want.same_and_inside(&replayed));
+        result.compare("a graph whose capacity is the batch".to_owned(), &want, replayed);
     }
     alone(&ragged, &variant, &inputs, engine, &mut result)?;
     Ok(result)
@@ -142,18 +163,21 @@ fn alone(
 ) -> Result<(), TestError> {
     let how = RunSetup { invariant: true, ..RunSetup::PLAIN };
     let all = match run(case, variant, inputs, engine, how) {
-        Ok((all, _)) => all,
+        Ok(all) => all,
         // one plan cannot run two kernels
         Err(TestError::Attn(_)) => return Ok(()),
         Err(error) => return Err(error),
     };
+    result.keys.extend(all.key);
+    let all = all.written;
     let (o, row) = (all.o.to_f32(), (case.qo_heads * case.head_dim_vo.dim(case.heads())) as usize);
     for request in 0..case.qo_lens.requests() {
         let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| Lens::List(vec![lens.to_vec()[request]]));
         let one = Case { qo_lens: qo, kv_lens: kv, ..case.clone() };
         let mut of_one = Inputs::new(&one, false)?;
         of_one.take(inputs, &[request])?;
-        let (got, _) = run(&one, variant, &of_one, engine, how)?;
+        let Run { written: got, key, .. } = run(&one, variant, &of_one, engine, how)?;
+        result.keys.extend(key);
         let first = inputs.qo_indptr[request] as usize;
         let tokens = inputs.qo_indptr[request + 1] as usize - first;
         let heads = case.qo_heads as usize;
@@ -204,13 +228,7 @@ fn page_table(inputs: &Inputs) -> PageTableBuf {
 }
 
 /// Runs a case once, with a plan of its own.
-fn run(
-    case: &Case,
-    variant: &Variant,
-    inputs: &Inputs,
-    engine: &Engine,
-    how: RunSetup,
-) -> Result<(Written, String), TestError> {
+fn run(case: &Case, variant: &Variant, inputs: &Inputs, engine: &Engine, how: RunSetup) -> Result<Run, TestError> {
     let fixed_split_size = how.invariant.then_some(SPLIT_KEYS);
     let options = AttentionOptions { fixed_split_size, ..case.attention_options()? };
     let attention = engine.attention_with(variant, case.heads(), case.dtypes()?, options)?;
@@ -251,7 +269,7 @@ fn run(
     launch(graph.as_mut(), &stream, || tensors.run(&plan, &stream))?;
     stream.synchronize()?;
     let written = tensors.written()?;
-    Ok((written, super::setup::ran(&plan, engine)))
+    Ok(Run { written, ran: super::setup::ran(&plan, engine), key: super::setup::key(&plan) })
 }
 
 #[cfg(test)]
@@ -274,7 +292,8 @@ mod tests {
         let (a, mut b) = (Inputs::new(case, false).expect("sound"), Inputs::new(case, false).expect("sound"));
         b.k.copy_row(0, &a.v, 0, 64);
         let variant = case_variant(case).expect("stock");
-        let run = |inputs: &Inputs| run(case, &variant, inputs, &Engine::cpu(), RunSetup::PLAIN).expect("it runs").0;
+        let run =
+            |inputs: &Inputs| run(case, &variant, inputs, &Engine::cpu(), RunSetup::PLAIN).expect("it runs").written;
         assert!(run(&a).same_bits(&run(&a)) && !run(&a).same_bits(&run(&b)));
     }
 }

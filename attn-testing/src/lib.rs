@@ -102,7 +102,7 @@ pub use sampling_bench::{PreparedSampling, SamplingBenchCase};
 pub use shared::{SharedRun, SharedTensors};
 pub use support::{case_plans, case_supports};
 pub use table::Table;
-pub use wide_offsets::{WIDE_OFFSET_ELEMENTS, WideOffsetsResult, wide_offsets};
+pub use wide_offsets::{WIDE_OFFSET_ELEMENTS, WideOffsetsResult, wide_offset_cases, wide_offsets};
 
 /// What the macros expand to. Not part of the public interface.
 #[doc(hidden)]

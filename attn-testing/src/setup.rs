@@ -108,7 +108,7 @@ impl Setup {
             let (ready, kind) = (kernel.ready(), kernel.traits().kind.to_string());
             let main = kernel.resources().into_iter().find(|r| r.kernel.ends_with(&kind));
             return Info {
-                key: Some(ready.source.key().to_string()),
+                key: key(&self.plan),
                 compile_ms: Some(ready.compiled.ms),
                 cubin: Some(ready.origin.to_string()),
                 regs: main.as_ref().map(|r| r.registers),
@@ -190,6 +190,17 @@ pub(super) fn ran(plan: &Plan, engine: &Engine) -> String {
     match kind(plan) {
         Some(kind) => format!("{kind} on {engine}"),
         None => engine.to_string(),
+    }
+}
+
+/// The key of the main kernel's source; none on the CPU.
+pub(super) fn key(plan: &Plan) -> Option<String> {
+    #[cfg(feature = "cuda")]
+    return plan.kernel().map(|kernel| kernel.ready().source.key().to_string());
+    #[cfg(not(feature = "cuda"))]
+    {
+        let _ = plan;
+        None
     }
 }
 

@@ -19,6 +19,7 @@ mod targets {
     pub(crate) mod expressions;
     pub(crate) mod macro_input;
     mod numbers;
+    pub(crate) mod rust_text;
     pub(crate) mod specs;
     pub(crate) mod steps;
 }
@@ -32,4 +33,4 @@ macro_rules! targets {
     )*};
 }
 
-targets!(batches, cache_entries, case_files, configs, embedded, expressions, macro_input, specs, steps);
+targets!(batches, cache_entries, case_files, configs, embedded, expressions, macro_input, rust_text, specs, steps);

@@ -10,7 +10,10 @@ use std::{
 
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
-use crate::mutate::{Mutator, pick};
+use crate::{
+    found,
+    mutate::{Mutator, pick},
+};
 
 /// The longest that one input may take, on a slow machine and without optimisation.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,20 +31,22 @@ pub(crate) enum Seen {
     Accepted,
 }
 
-/// Runs a target over its committed cases, its corpus, and `rounds` inputs or for `ATTN_FUZZ_SECONDS`.
+/// Runs a target over its committed cases, what libFuzzer found, its corpus, and `rounds` inputs or for
+/// `ATTN_FUZZ_SECONDS`.
 ///
 /// # Panics
 ///
 /// An input fails; it was saved.
 pub(crate) fn fuzz(name: &str, corpus: &[Vec<u8>], rounds: usize, target: fn(&[u8]) -> Seen) {
     assert!(corpus.len() > 2, "a corpus of {name}");
+    let found = found::inputs(name);
     if let Some(to) = env::var_os("ATTN_FUZZ_CORPUS") {
         let folder = Path::new(&to).join(name);
         fs::create_dir_all(&folder).expect("a folder for the corpus");
         let write = |(i, input): (usize, &Vec<u8>)| fs::write(folder.join(i.to_string()), input);
-        corpus.iter().enumerate().try_for_each(write).expect("the corpus is written");
+        corpus.iter().chain(&found).enumerate().try_for_each(write).expect("the corpus is written");
     }
-    for case in committed(name) {
+    for case in committed(name).into_iter().chain(found) {
         run(name, &case, target);
     }
     let seconds: Option<u64> = env::var("ATTN_FUZZ_SECONDS").ok().map(|text| text.parse().expect("seconds"));

@@ -8,15 +8,19 @@
 //! memory, is there as `running`. Once it lies in `tests/data/fuzz/TARGET`, it is a case of every run.
 //!
 //! `fuzz` has the same targets for libFuzzer, which needs a nightly toolchain. `ATTN_FUZZ_CORPUS` names a folder to
-//! which a run writes the corpora.
+//! which a run writes the corpora. What libFuzzer found lies in `tests/data/fuzz/TARGET.jsonl`, and is a case of every
+//! run; `ATTN_FUZZ_FOUND` names a folder of libFuzzer's corpora, which replace it.
 
+mod found;
 mod harness;
 mod long;
 mod mutate;
 mod targets;
 
 use harness::fuzz;
-use targets::{batches, cache_entries, case_files, configs, embedded, expressions, macro_input, specs, steps};
+use targets::{
+    batches, cache_entries, case_files, configs, embedded, expressions, macro_input, rust_text, specs, steps,
+};
 
 #[test]
 fn expressions_are_parsed_or_refused() {
@@ -61,4 +65,9 @@ fn embedded_tables_and_logs_are_read_or_ignored() {
 #[test]
 fn macros_expand_or_refuse_rust_text() {
     fuzz("macro_input", &macro_input::corpus(), 1500, macro_input::run);
+}
+
+#[test]
+fn rust_text_gives_variants_or_mistakes() {
+    fuzz("rust_text", &rust_text::corpus(), 600, rust_text::run);
 }

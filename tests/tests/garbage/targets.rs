@@ -8,5 +8,6 @@ pub(crate) mod embedded;
 pub(crate) mod expressions;
 pub(crate) mod macro_input;
 mod numbers;
+pub(crate) mod rust_text;
 pub(crate) mod specs;
 pub(crate) mod steps;

@@ -105,7 +105,8 @@ fn checks(rows: &[Value]) -> Value {
         let parts = rows.iter().filter_map(|row| Some(row[error].as_f64()? / row["tolerance"][tolerance].as_f64()?));
         rounded(parts.fold(0.0, f64::max), 5)
     };
-    let keys: BTreeSet<String> = rows.iter().filter_map(|row| short(&row["key"])).collect();
+    let keys = |row: &'_ Value| row["keys"].as_array().cloned().unwrap_or_else(|| vec![row["key"].clone()]);
+    let keys: BTreeSet<String> = rows.iter().flat_map(keys).filter_map(|key| short(&key)).collect();
     let worst = json!({
         "rel": worst("rel_err", "rel"), "row": worst("row_err", "row"), "lse": worst("lse_err", "lse"),
     });
@@ -214,7 +215,7 @@ mod tests {
             r#"{"name":"a","passed":true,"key":"0123456789abcdef","rel_err":1e-4,"row_err":2e-3,"lse_err":0.0,"#,
             r#""tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
             "\n",
-            r#"{"name":"b","passed":false,"rel_err":7e-4,"row_err":1e-4,"lse_err":1e-5,"#,
+            r#"{"name":"b","passed":false,"keys":["aaaabbbbccccdddd"],"rel_err":7e-4,"row_err":1e-4,"lse_err":1e-5,"#,
             r#""tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
         );
         let (device, section) = summarised(text, "check").expect("sound");
@@ -223,7 +224,7 @@ mod tests {
         assert_eq!(
             section.rows,
             [json!({"cases": 2, "passed": 1, "worst_of_tolerance": worst,
-            "keys": ["0123456789ab"]})]
+            "keys": ["0123456789ab", "aaaabbbbcccc"]})]
         );
     }
 
