@@ -42,6 +42,7 @@ mod pinned_buffer;
 mod plan;
 mod planner;
 mod prepare;
+mod relaxed_capture;
 mod release;
 mod run;
 mod sections;

@@ -68,6 +68,9 @@ impl fmt::Display for Target {
 /// compiler. What it accepts, plans accept for every sound batch whose lengths fit the variant's parameters; what it
 /// refuses, they refuse with the same words. On CUDA it builds the text of kernels, which takes milliseconds.
 ///
+/// One thing more depends on lengths: on CUDA, under [`AttentionOptions::fixed_split_size`] and without a kernel of
+/// the caller's choice, a plan refuses a batch whose requests would run different kernels alone.
+///
 /// ```
 /// use attn_core::{dtype::Dtypes, expr::Variant, spec::Heads};
 /// use attn_kernels::support::{Spec, Target, supports};

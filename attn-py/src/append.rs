@@ -8,7 +8,7 @@ use crate::{
     attention::Attention,
     engine::{Location, address, stream},
     error::{Failure, call},
-    tensor::{Element, KvLayout, View, view},
+    tensor::{self, Element, KvLayout, View, view},
 };
 
 /// The entries of an array of a call.
@@ -57,7 +57,7 @@ pub(crate) fn append(
 ) -> PyResult<()> {
     call(py, || {
         let layout = KvLayout::parse(kv_layout)?;
-        let location = view(k_pool, "k_pool", None)?.location;
+        let location = tensor::location(k_pool, "k_pool")?;
         let engine = crate::engine::engine(location)?;
         let on = self::stream(py, &engine, location, stream)?;
         let reader = address(&on);

@@ -109,6 +109,17 @@ impl Lent {
     }
 }
 
+/// Where a tensor is, without taking it: `__dlpack__` may order streams.
+pub(crate) fn location(object: &Bound<'_, PyAny>, name: &str) -> Result<Location, Failure> {
+    let device = object.call_method0(intern!(object.py(), "__dlpack_device__"))?;
+    let (kind, id): (i32, i32) = device.extract()?;
+    match kind {
+        CPU | CUDA_HOST => Ok(Location::Cpu),
+        CUDA => Ok(Location::Cuda(id.try_into().unwrap_or(0))),
+        _ => Err(Failure::tensor(format!("{name} is on DLPack device {kind}; tensors are on CPUs or CUDA"))),
+    }
+}
+
 /// The tensor of an object that has `__dlpack__`; `None` for others. `stream` is the one that will read it.
 pub(crate) fn view<'py>(
     object: &Bound<'py, PyAny>,
@@ -119,13 +130,7 @@ pub(crate) fn view<'py>(
     if !object.hasattr(intern!(py, "__dlpack__"))? {
         return Ok(None);
     }
-    let device = object.call_method0(intern!(py, "__dlpack_device__"))?;
-    let (kind, id): (i32, i32) = device.extract()?;
-    let location = match kind {
-        CPU | CUDA_HOST => Location::Cpu,
-        CUDA => Location::Cuda(id.try_into().unwrap_or(0)),
-        _ => return Err(Failure::tensor(format!("{name} is on DLPack device {kind}; tensors are on CPUs or CUDA"))),
-    };
+    let location = location(object, name)?;
     let options = PyDict::new(py);
     if let Location::Cuda(_) = location {
         // the legacy default stream is 1 there

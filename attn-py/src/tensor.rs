@@ -129,6 +129,15 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, name: &str, stream: Option<usize>)
     Err(Failure::tensor(format!("{name} is a {class}; it must be a tensor of torch, or one that has `__dlpack__`")))
 }
 
+/// Where a tensor is.
+pub(crate) fn location(object: &Bound<'_, PyAny>, name: &str) -> Result<Location, Failure> {
+    match torch::view(object, name)? {
+        Some(view) => Ok(view.location),
+        None if object.hasattr("__dlpack__")? => dlpack::location(object, name),
+        None => Ok(view(object, name, None)?.location),
+    }
+}
+
 impl View {
     /// Refuses a tensor of another device.
     pub(crate) fn on(self, location: Location, name: &str) -> Result<Self, Failure> {

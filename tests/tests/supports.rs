@@ -2,7 +2,10 @@
 
 extern crate facade as attn;
 
-use attn::{Dtypes, Engine, HeadDimVo, Heads, Spec, Target, Unsupported, Variant, prelude::AttentionOptions, supports};
+use attn::{
+    Dtypes, Engine, Error, HeadDimVo, Heads, Spec, Target, Unsupported, Variant, cuda::CudaError,
+    prelude::AttentionOptions, supports,
+};
 use attn_testing::{Case, case_plans, case_supports, check, grid};
 use attn_tests::gpu::gpu;
 
@@ -36,7 +39,11 @@ fn agrees(engine: &Engine, target: Target, step: usize) -> [usize; 2] {
         for case in with_changes(case, number) {
             // of some changes an expression remains whose parts do not compose
             let Ok(answer) = case_supports(&case, target) else { continue };
-            let plan = case_plans(&case, engine).expect("a case").map_err(|error| error.to_string());
+            let plan = match case_plans(&case, engine).expect("a case") {
+                // lengths that are for two kernels, of which `supports` knows nothing
+                Err(Error::Cuda(error)) if matches!(*error, CudaError::OtherKernel { .. }) => continue,
+                plan => plan.map_err(|error| error.to_string()),
+            };
             let answer = answer.map_err(|error| error.to_string());
             assert_eq!(answer, plan, "{}: {case:?}", case.title());
             counts[usize::from(answer.is_err())] += 1;

@@ -5,9 +5,9 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{self, CUpointer_attribute, CUresult, CUstreamCaptureMode};
+use cudarc::driver::sys::{self, CUpointer_attribute, CUresult};
 
-use super::{CudaError, CudaStream};
+use super::{CudaError, CudaStream, relaxed_capture::RelaxedCapture};
 
 /// Calls `copy`, which submits a copy from `data` to the stream, and returns once `data` may be changed. The context of
 /// the stream is current, and the stream is not being captured.
@@ -21,7 +21,7 @@ pub(super) fn copy_from(
         return copy();
     }
     // a thread that captures another stream may wait for this one
-    let _relaxed = RelaxedCapture::begin()?;
+    let _relaxed = RelaxedCapture::begin("wait for a copy")?;
     copy()?;
     stream.synchronize()
 }
@@ -44,28 +44,6 @@ fn kind_of_memory(at: &u8) -> (CUresult, u32) {
     // SAFETY: one attribute, whose output is an unsigned int; the address is only looked up.
     let code = unsafe { sys::cuPointerGetAttributes(1, &raw mut attribute, &raw mut output, at) };
     (code, kind)
-}
-
-/// Lets this thread wait while it captures, until it is dropped.
-struct RelaxedCapture {
-    before: CUstreamCaptureMode,
-}
-
-impl RelaxedCapture {
-    fn begin() -> Result<Self, CudaError> {
-        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: the mode is valid for reads and writes.
-        let code = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
-        code.result().map_err(|e| CudaError::driver("wait for a copy", e))?;
-        Ok(RelaxedCapture { before: mode })
-    }
-}
-
-impl Drop for RelaxedCapture {
-    fn drop(&mut self) {
-        // SAFETY: as in `begin`.
-        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut self.before) };
-    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use cudarc::driver::{
 
 use super::{
     CudaError, Device, Event, driver,
+    relaxed_capture::RelaxedCapture,
     uses::{Access, Ordered},
 };
 
@@ -83,6 +84,8 @@ impl StreamState {
         type ByNumber = HashMap<(u32, u64), Weak<StreamState>>;
         static STREAMS: LazyLock<Mutex<ByNumber>> = LazyLock::new(Mutex::default);
         check_handle(raw as usize)?;
+        // the stream may be new to us while another library captures it
+        let _relaxed = RelaxedCapture::begin("read the number of a stream")?;
         let number = {
             let _current = device.make_current()?;
             driver::stream_id(raw.cast())?

@@ -30,8 +30,9 @@ fn read(text: &str) -> Seen {
         Ok(variants) => variants,
         Err(error) => {
             if let TextError::Rust(mistakes) = &error {
+                // under libFuzzer every place is line 0 to proc-macro2
                 let lines = text.lines().count().max(1) + 1;
-                let placed = mistakes.iter().all(|mistake| (1..=lines).contains(&mistake.line));
+                let placed = mistakes.iter().all(|mistake| mistake.line <= lines);
                 assert!(!mistakes.is_empty() && placed, "places in the text: {mistakes:?}");
             }
             assert!(!error.to_string().is_empty());
