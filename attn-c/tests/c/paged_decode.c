@@ -1,31 +1,8 @@
 // A paged decode step on the CPU through the C interface, beside a plain computation; then calls that must fail.
 // It is compiled as C11 and as C++17.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "attn.h"
-
-#define REQUIRE(condition)                                                                        \
-  do {                                                                                            \
-    if (!(condition)) {                                                                           \
-      const char *why = attn_last_error();                                                        \
-      fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, why != NULL ? why : "no error"); \
-      exit(1);                                                                                    \
-    }                                                                                             \
-  } while (0)
-
-// The call fails with this status, and its text has these words.
-#define REFUSED(call, status, words)                                                                    \
-  do {                                                                                                  \
-    AttnStatus got = (call);                                                                            \
-    const char *why = attn_last_error();                                                                \
-    if (got != (status) || why == NULL || strstr(why, words) == NULL) {                                 \
-      fprintf(stderr, "line %d: status %d: %s\n", __LINE__, (int)got, why != NULL ? why : "no error"); \
-      exit(1);                                                                                          \
-    }                                                                                                   \
-  } while (0)
+#include "check.h"
 
 enum { REQUESTS = 3, QO_HEADS = 4, KV_HEADS = 2, DIM = 16, PAGE = 4, PAGES = 9, WINDOW = 7 };
 
@@ -38,12 +15,6 @@ static int32_t page_indptr[] = {0, 2, 3, 6};
 static int32_t page_indices[] = {7, 2, 5, 0, 8, 3};
 static int32_t last_page_len[] = {3, 1, 4};
 static int32_t kv_lens[] = {7, 1, 12};
-
-static float random_number(void) {
-  static uint32_t state = 12345;
-  state = state * 1664525u + 1013904223u;
-  return (float)(state >> 8) / 8388608.0f - 1.0f;
-}
 
 static AttnTensor tensor(void *data, int64_t a, int64_t b, int64_t c) {
   AttnTensor t;
