@@ -21,7 +21,7 @@ pub(crate) enum Memory {
 }
 
 thread_local! {
-    /// Addresses that the driver knew, each at a place of its own: a step has the same ones again and again.
+    /// Addresses that the driver knew, each in a slot of its own: a step has the same ones again and again.
     static KNOWN: [Cell<u64>; 64] = const { [const { Cell::new(0) }; 64] };
 }
 
@@ -52,11 +52,11 @@ impl Memory {
 /// Whether the driver knows an address, or did when this thread asked last.
 fn is_known(device: &Device, address: u64) -> bool {
     KNOWN.with(|known| {
-        // the golden ratio spreads addresses over the places
-        let place = &known[(address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize];
-        let knows = place.get() == address || device.knows(address);
+        // the golden ratio spreads addresses over the slots
+        let slot = &known[(address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize];
+        let knows = slot.get() == address || device.knows(address);
         if knows {
-            place.set(address);
+            slot.set(address);
         }
         knows
     })

@@ -63,8 +63,8 @@ pub unsafe extern "C" fn attn_merge_state(
     })
 }
 
-/// Merges `b` into `a`, for the tokens whose entry of `mask` is not 0: as many bytes as tokens, in memory of the device.
-/// Null is all tokens. Otherwise as `attn_merge_state`.
+/// Merges `b` into `a`, for the tokens whose entry of `mask` is not 0: a byte a token, in memory of the device; null for
+/// all tokens. Otherwise as `attn_merge_state`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_merge_state_in_place(
     stream: *const AttnStream,

@@ -234,13 +234,17 @@ static void run_captured(Side *side, const Memory *at, const Outputs *want) {
   AttnAttention *attention = attention_of(side, VARIANT);
   AttnPlan *plan = plan_of(attention, &requests, REQUESTS), *plan_of_part = plan_of(attention, &part, 0);
   AttnRun run = run_of(at, at->o, REQUESTS), partial = partial_of(at, 0);
+  AttnState a = state_of(at, 0), b = state_of(at, 1), out = a;
+  out.o = rows(at->o, REQUESTS);
+  out.lse.data = NULL;
+  // before a capture everything is run once
   OK(attn_plan_run(plan, side->stream, &run));
+  OK(attn_plan_run(plan_of_part, side->stream, &partial));
+  OK(attn_merge_state(side->stream, &a, &b, &out));
   // outputs at addresses that the library has not seen
   void *o = put(side, NULL, REQUESTS * ROW * 2), *merged = put(side, NULL, REQUESTS * ROW * 2);
   run.o = rows(o, REQUESTS);
-  AttnState a = state_of(at, 0), b = state_of(at, 1), out = a;
   out.o = rows(merged, REQUESTS);
-  out.lse.data = NULL;
 
   CUgraph graph;
   CUgraphExec exec;
