@@ -32,19 +32,21 @@ static double median(uint64_t *times) {
   return (double)times[QUEUED + LAUNCHES / 2] / 1e3;
 }
 
-static AttnTensor tensor(uint64_t data, int rank, const int64_t *shape) {
-  AttnTensor t;
-  memset(&t, 0, sizeof t);
-  t.data = (void *)(uintptr_t)data;
-  t.dtype = ATTN_DTYPE_BF16;
-  t.rank = (uint32_t)rank;
-  memcpy(t.shape, shape, (size_t)rank * sizeof *shape);
-  return t;
+static AttnRun run_of(const uint64_t *tensors) {
+  void *at[4];
+  for (int i = 0; i < 4; ++i) at[i] = (void *)(uintptr_t)tensors[i];
+  AttnRun run;
+  memset(&run, 0, sizeof run);
+  run.size = sizeof run;
+  run.q = tensor(at[0], ATTN_DTYPE_BF16, 3, 1, 32, 128, 0);
+  run.k = tensor(at[1], ATTN_DTYPE_BF16, 4, PAGES, PAGE, 8, 128);
+  run.v = tensor(at[2], ATTN_DTYPE_BF16, 4, PAGES, PAGE, 8, 128);
+  run.o = tensor(at[3], ATTN_DTYPE_BF16, 3, 1, 32, 128, 0);
+  return run;
 }
 
 int main(void) {
   static uint64_t in_c[ROUNDS * QUEUED], filled_in[ROUNDS * QUEUED], in_rust[ROUNDS * QUEUED], asked[ROUNDS * QUEUED];
-  static const int64_t rows[3] = {1, 32, 128}, pool[4] = {PAGES, PAGE, 8, 128};
   const char *why = load_driver();
   if (why != NULL) {
     fprintf(stderr, "%s\n", why);
@@ -103,13 +105,7 @@ int main(void) {
     return 1;
   }
 
-  AttnRun run;
-  memset(&run, 0, sizeof run);
-  run.size = sizeof run;
-  run.q = tensor(tensors[0], 3, rows);
-  run.k = tensor(tensors[1], 4, pool);
-  run.v = tensor(tensors[2], 4, pool);
-  run.o = tensor(tensors[3], 3, rows);
+  AttnRun run = run_of(tensors);
   for (int round = 0; round < ROUNDS; ++round) {
     int first = round * QUEUED;
     if (!timed_runs(timed, QUEUED, in_rust + first)) {
@@ -126,13 +122,7 @@ int main(void) {
     OK(attn_stream_synchronize(stream));
     for (int i = first; i < first + QUEUED; ++i) {
       uint64_t start = now();
-      AttnRun anew;
-      memset(&anew, 0, sizeof anew);
-      anew.size = sizeof anew;
-      anew.q = tensor(tensors[0], 3, rows);
-      anew.k = tensor(tensors[1], 4, pool);
-      anew.v = tensor(tensors[2], 4, pool);
-      anew.o = tensor(tensors[3], 3, rows);
+      AttnRun anew = run_of(tensors);
       AttnStatus status = attn_plan_run(plan, stream, &anew);
       filled_in[i] = now() - start;
       OK(status);

@@ -37,4 +37,17 @@ static inline float random_number(void) {
   return (float)(state >> 8) / 8388608.0f - 1.0f;
 }
 
+static inline AttnTensor tensor(void *data, AttnDtype dtype, int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+  AttnTensor t;
+  memset(&t, 0, sizeof t);
+  t.data = data;
+  t.dtype = (uint32_t)dtype;
+  t.rank = (uint32_t)rank;
+  t.shape[0] = a;
+  t.shape[1] = b;
+  t.shape[2] = c;
+  t.shape[3] = d;
+  return t;
+}
+
 #endif

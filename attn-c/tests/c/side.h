@@ -71,19 +71,6 @@ static inline void close_side(Side *side) {
   if (side->is_gpu) CU(cu.stream_destroy(side->raw));
 }
 
-static inline AttnTensor tensor(void *data, AttnDtype dtype, int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
-  AttnTensor t;
-  memset(&t, 0, sizeof t);
-  t.data = data;
-  t.dtype = (uint32_t)dtype;
-  t.rank = (uint32_t)rank;
-  t.shape[0] = a;
-  t.shape[1] = b;
-  t.shape[2] = c;
-  t.shape[3] = d;
-  return t;
-}
-
 // bfloat16 has the high half of a float.
 static inline float from_bf16(uint16_t bits) {
   uint32_t wide = (uint32_t)bits << 16;
