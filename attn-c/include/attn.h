@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 // The version of this interface. It grows with each addition; what a version has stays in later ones.
-#define ATTN_ABI_VERSION 1
+#define ATTN_ABI_VERSION 2
 
 // The greatest rank of a tensor.
 #define ATTN_MAX_RANK 5
@@ -173,6 +173,14 @@ typedef struct {
   uint32_t reserved;
 } AttnSpec;
 
+// The state of rows over some of their keys: what a run writes that is `partial`.
+typedef struct {
+  // The output, divided by its own sum of weights: (tokens, heads, value dim) in f16, bf16 or f32.
+  AttnTensor o;
+  // The log-sum-exp of its logits: (tokens, heads) in f32, natural logarithm; `-inf` for a row without keys.
+  AttnTensor lse;
+} AttnState;
+
 // A batch of requests. All arrays are in host memory, and are read during the call.
 typedef struct {
   // `sizeof(AttnBatch)`.
@@ -233,7 +241,7 @@ typedef struct {
   AttnTensor o;
   // If its data is not null: the log-sum-exp of each row of logits, f32 of (query tokens, query heads).
   AttnTensor lse;
-  // The attention of another layer, with other parameters of the same variant; null for that of the plan.
+  // The attention of another layer (`attn_attention_with_parameters`); null for that of the plan.
   const AttnAttention *layer;
   // An `AttnKvLayout`.
   uint32_t kv_layout;
@@ -261,6 +269,13 @@ AttnStatus attn_append(const AttnStream *stream, const AttnAttention *attention,
 // Binds a variant to heads and element types.
 AttnStatus attn_attention_new(const AttnEngine *engine, const AttnSpec *spec, AttnAttention **out);
 
+// The same attention with other parameters of its variant: that of another layer, which runs plans of this one
+// (`AttnRun.layer`) if it sees the same keys. `sm_scale` 0 is that of this attention.
+AttnStatus attn_attention_with_parameters(const AttnAttention *attention,
+                                          const char *variant,
+                                          float sm_scale,
+                                          AttnAttention **out);
+
 // Frees an attention. Plans of it stay.
 void attn_attention_free(AttnAttention *attention);
 
@@ -278,6 +293,22 @@ bool attn_engine_is_cpu(const AttnEngine *engine);
 
 // Frees an engine. What was made of it stays.
 void attn_engine_free(AttnEngine *engine);
+
+// Merges two states over disjoint keys into `out`, which shares no memory with them and may have no log-sum-exp. A
+// state without keys changes nothing, whatever its output holds. At most one of the two has a sink. On a CUDA device
+// it launches and returns, as a run does; the first call loads its kernel, so it comes before a capture.
+AttnStatus attn_merge_state(const AttnStream *stream, const AttnState *a, const AttnState *b, const AttnState *out);
+
+// Merges `b` into `a`, for the tokens whose entry of `mask` is not 0: a byte a token, in memory of the device; null is
+// all tokens. Otherwise as `attn_merge_state`.
+AttnStatus attn_merge_state_in_place(const AttnStream *stream,
+                                     const AttnState *a,
+                                     const AttnState *b,
+                                     const uint8_t *mask);
+
+// Merges any number of states: `o` of (tokens, states, heads, value dim) and `lse` of (tokens, states, heads), into
+// `out` of one state. Otherwise as `attn_merge_state`.
+AttnStatus attn_merge_states(const AttnStream *stream, const AttnState *states, const AttnState *out);
 
 // Plans a batch. With a `capacity` the plan can be updated to other batches up to that one; without, it is null.
 // Kernels that are not cached are compiled now.

@@ -1,10 +1,11 @@
 //! New keys and values, into pools of pages.
 
-use attn::ops::{Append, Array, KvMut, KvRef, SlotMapping, append_paged};
+use attn::ops::{Append, KvMut, KvRef, SlotMapping, append_paged};
 
 use crate::{
     attention::AttnAttention,
-    input::{Versioned, array, handle, member, versioned},
+    input::{Versioned, handle, member, versioned},
+    memory::numbers,
     status::{AttnStatus, Failure, call},
     stream::AttnStream,
     tensor::{AttnKvLayout, AttnTensor, LAYOUTS, scales},
@@ -49,28 +50,24 @@ unsafe impl Versioned for AttnAppend {
 
 impl AttnAppend {
     unsafe fn run(&self, stream: &AttnStream, attention: Option<&AttnAttention>) -> Result<(), Failure> {
-        let (layout, is_host) = (member(self.kv_layout, &LAYOUTS, "AttnAppend.kv_layout")?, stream.is_host);
+        let (layout, memory) = (member(self.kv_layout, &LAYOUTS, "AttnAppend.kv_layout")?, &stream.memory);
         // SAFETY: the caller's tensors and arrays.
         unsafe {
-            let k = self.k.read(is_host, "k")?;
+            let k = self.k.read(memory, "k")?;
             let new = match layout {
                 AttnKvLayout::Latent => KvRef::latent(k),
-                _ => KvRef::new(k, self.v.read(is_host, "v")?),
+                _ => KvRef::new(k, self.v.read(memory, "v")?),
             };
-            let k_pool = self.k_pool.write(is_host, "k_pool")?;
+            let k_pool = self.k_pool.write(memory, "k_pool")?;
             let mut pools = match (layout, layout.page_order()) {
                 (AttnKvLayout::Latent, _) => KvMut::latent(k_pool),
                 (AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd, order) => KvMut::fused(k_pool, order)?,
-                (_, order) => KvMut::paged_in(k_pool, self.v_pool.write(is_host, "v_pool")?, order)?,
+                (_, order) => KvMut::paged_in(k_pool, self.v_pool.write(memory, "v_pool")?, order)?,
             };
-            let slots = match is_host {
-                true => Array::host(array(self.slots, self.tokens, "AttnAppend.slots")?),
-                false => Array::device(self.slots as u64, self.tokens),
-            };
-            let positions = match (self.positions.is_null(), is_host) {
-                (true, _) => None,
-                (_, true) => Some(Array::host(array(self.positions, self.tokens, "AttnAppend.positions")?)),
-                (_, false) => Some(Array::device(self.positions as u64, self.tokens)),
+            let slots = numbers(self.slots, self.tokens, memory, "AttnAppend.slots")?;
+            let positions = match self.positions.is_null() {
+                true => None,
+                false => Some(numbers(self.positions, self.tokens, memory, "AttnAppend.positions")?),
             };
             let scales = scales(self.k_scale, self.v_scale);
             let append = Append { scales, ..Append::at(SlotMapping::Slots { slots, positions }) };

@@ -125,6 +125,32 @@ pub unsafe extern "C" fn attn_attention_new(
     })
 }
 
+/// The same attention with other parameters of its variant: that of another layer, which runs plans of this one
+/// (`AttnRun.layer`) if it sees the same keys. `sm_scale` 0 is that of this attention.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_attention_with_parameters(
+    attention: *const AttnAttention,
+    variant: *const c_char,
+    sm_scale: f32,
+    out: *mut *mut AttnAttention,
+) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers and text.
+        unsafe {
+            give(out, || {
+                let AttnAttention { attention, transform, engine } = handle(attention, "attention")?;
+                let variant = parse(text(variant, "the variant")?)?;
+                let mut attention = attention.with_parameters(&variant)?;
+                if sm_scale != 0.0 {
+                    attention = attention.with_sm_scale(sm_scale)?;
+                }
+                let transform = transform.as_ref().map(|_| KvTransform::new(engine, &variant, attention.heads()));
+                Ok(AttnAttention { attention, transform: transform.transpose()?, engine: engine.clone() })
+            })
+        }
+    })
+}
+
 /// Frees an attention. Plans of it stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_attention_free(attention: *mut AttnAttention) {

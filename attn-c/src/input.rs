@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{CStr, c_char},
+    fmt::Display,
     slice,
 };
 
@@ -100,22 +101,30 @@ pub(crate) unsafe fn text<'a>(from: *const c_char, name: &str) -> Result<&'a str
     text.to_str().map_err(|_| Failure::argument(format!("{name} is not UTF-8")))
 }
 
+/// Refuses entries at null, and at an address where they cannot be.
+pub(crate) fn check_array<T>(from: *const T, len: usize, name: &str) -> Result<(), Failure> {
+    let of_entry = align_of::<T>();
+    match (from.is_null(), len) {
+        (_, 0) => Ok(()),
+        (true, _) => Err(Failure::argument(format!("{name} is null, and should have {len} entries"))),
+        _ if !from.is_aligned() => Err(Failure::argument(format!("{name} is at no multiple of {of_entry} bytes"))),
+        _ => Ok(()),
+    }
+}
+
 /// An array of `len` entries; null is an array of none.
 ///
 /// # Safety
 ///
 /// The pointer is null, or that of `len` entries that live during the call.
 pub(crate) unsafe fn array<'a, T>(from: *const T, len: usize, name: &str) -> Result<&'a [T], Failure> {
-    match (from.is_null(), len) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Failure::argument(format!("{name} is null, and should have {len} entries"))),
-        // SAFETY: the caller guarantees it.
-        _ => Ok(unsafe { slice::from_raw_parts(from, len) }),
-    }
+    check_array(from, len, name)?;
+    // SAFETY: the caller guarantees it.
+    Ok(if len == 0 { &[] } else { unsafe { slice::from_raw_parts(from, len) } })
 }
 
 /// A member of an enum, from the number that the caller passed.
-pub(crate) fn member<T: Copy>(number: u32, members: &[T], name: &str) -> Result<T, Failure> {
+pub(crate) fn member<T: Copy>(number: u32, members: &[T], name: impl Display) -> Result<T, Failure> {
     let member = members.get(number as usize).copied();
     member.ok_or_else(|| {
         Failure::argument(format!("{name} is {number}, and its values are 0 to {}", members.len().saturating_sub(1)))

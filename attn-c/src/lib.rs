@@ -25,6 +25,8 @@ mod attention;
 mod batch;
 mod engine;
 mod input;
+mod memory;
+mod merge;
 mod plan;
 mod status;
 mod stream;
@@ -32,11 +34,14 @@ mod tensor;
 mod variants;
 
 pub use append::{AttnAppend, attn_append};
-pub use attention::{AttnAttention, AttnKernel, AttnSpec, attn_attention_free, attn_attention_new};
+pub use attention::{
+    AttnAttention, AttnKernel, AttnSpec, attn_attention_free, attn_attention_new, attn_attention_with_parameters,
+};
 pub use batch::{AttnBatch, AttnBatchKind, AttnCapacity};
 pub use engine::{
     AttnEngine, attn_engine_auto, attn_engine_cpu, attn_engine_cuda, attn_engine_free, attn_engine_is_cpu,
 };
+pub use merge::{AttnState, attn_merge_state, attn_merge_state_in_place, attn_merge_states};
 pub use plan::{AttnPlan, AttnRun, attn_plan_free, attn_plan_new, attn_plan_run, attn_plan_update};
 pub use status::{AttnStatus, attn_last_error};
 pub use stream::{AttnStream, attn_stream_free, attn_stream_from_raw, attn_stream_new, attn_stream_synchronize};
@@ -44,7 +49,7 @@ pub use tensor::{ATTN_MAX_RANK, AttnDtype, AttnKvLayout, AttnTensor};
 pub use variants::{attn_variant_check, attn_variant_count, attn_variant_doc, attn_variant_name};
 
 /// The version of this interface. It grows with each addition; what a version has stays in later ones.
-pub const ATTN_ABI_VERSION: u32 = 1;
+pub const ATTN_ABI_VERSION: u32 = 2;
 
 /// The version of the interface of the library that was loaded, to compare with `ATTN_ABI_VERSION` of the header.
 #[unsafe(no_mangle)]

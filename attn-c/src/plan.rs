@@ -6,6 +6,7 @@ use crate::{
     attention::AttnAttention,
     batch::{AttnBatch, AttnCapacity},
     input::{Versioned, give, handle, handle_mut, member, versioned},
+    memory::Memory,
     status::{AttnStatus, call, free},
     stream::AttnStream,
     tensor::{AttnTensor, LAYOUTS, keys_and_values, scales},
@@ -15,7 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub struct AttnPlan {
     plan: Plan,
-    is_host: bool,
+    memory: Memory,
     _workspace: Workspace,
 }
 
@@ -35,7 +36,7 @@ pub struct AttnRun {
     pub o: AttnTensor,
     /// If its data is not null: the log-sum-exp of each row of logits, f32 of (query tokens, query heads).
     pub lse: AttnTensor,
-    /// The attention of another layer, with other parameters of the same variant; null for that of the plan.
+    /// The attention of another layer (`attn_attention_with_parameters`); null for that of the plan.
     pub layer: *const AttnAttention,
     /// An `AttnKvLayout`.
     pub kv_layout: u32,
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn attn_plan_new(
                 let mut workspace = engine.workspace();
                 let options = PlanOptions { capacity, ..PlanOptions::default() };
                 let plan = attention.plan_with(&batch, &mut workspace, options)?;
-                Ok(AttnPlan { plan, is_host: engine.is_cpu(), _workspace: workspace })
+                Ok(AttnPlan { plan, memory: Memory::of(engine), _workspace: workspace })
             })
         }
     })
@@ -110,12 +111,12 @@ pub unsafe extern "C" fn attn_plan_run(
         unsafe {
             let (plan, stream, run) = (handle(plan, "plan")?, handle(stream, "stream")?, versioned(run)?);
             let layout = member(run.kv_layout, &LAYOUTS, "AttnRun.kv_layout")?;
-            let (q, is_host) = (run.q.read(plan.is_host, "q")?, plan.is_host);
-            let kv = keys_and_values(&run.k, &run.v, layout, is_host)?.with_scales(scales(run.k_scale, run.v_scale));
-            let o = run.o.write(is_host, "o")?;
+            let (q, memory) = (run.q.read(&plan.memory, "q")?, &plan.memory);
+            let kv = keys_and_values(&run.k, &run.v, layout, memory)?.with_scales(scales(run.k_scale, run.v_scale));
+            let o = run.o.write(memory, "o")?;
             let out = match run.lse.data.is_null() {
                 true => Out::new(o),
-                false => Out::with_lse(o, run.lse.write(is_host, "lse")?),
+                false => Out::with_lse(o, run.lse.write(memory, "lse")?),
             };
             let layer = run.layer.as_ref().map(|layer| &layer.attention);
             Ok(plan.plan.run_with(&stream.stream, q, kv, out, RunOptions { layer, partial: run.partial != 0 })?)

@@ -49,6 +49,10 @@ impl Failure {
     pub(crate) fn argument(text: impl Into<String>) -> Self {
         Failure { status: AttnStatus::InvalidArgument, text: text.into() }
     }
+
+    pub(crate) fn tensor(text: impl Into<String>) -> Self {
+        Failure { status: AttnStatus::InvalidTensor, text: text.into() }
+    }
 }
 
 impl From<Error> for Failure {

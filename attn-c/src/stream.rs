@@ -7,6 +7,7 @@ use attn::Stream;
 use crate::{
     engine::AttnEngine,
     input::{give, handle},
+    memory::Memory,
     status::{AttnStatus, call, free},
 };
 
@@ -14,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub struct AttnStream {
     pub(crate) stream: Stream,
-    pub(crate) is_host: bool,
+    pub(crate) memory: Memory,
 }
 
 /// A new stream.
@@ -24,7 +25,7 @@ pub unsafe extern "C" fn attn_stream_new(engine: *const AttnEngine, out: *mut *m
     call(|| unsafe {
         give(out, || {
             let AttnEngine(engine) = handle(engine, "engine")?;
-            Ok(AttnStream { stream: engine.stream()?, is_host: engine.is_cpu() })
+            Ok(AttnStream { stream: engine.stream()?, memory: Memory::of(engine) })
         })
     })
 }
@@ -41,8 +42,8 @@ pub unsafe extern "C" fn attn_stream_from_raw(
         // SAFETY: the caller's pointers and stream.
         unsafe {
             give(out, || {
-                let stream = Stream::from_raw(&handle(engine, "engine")?.0, stream)?;
-                Ok(AttnStream { stream, is_host: false })
+                let AttnEngine(engine) = handle(engine, "engine")?;
+                Ok(AttnStream { stream: Stream::from_raw(engine, stream)?, memory: Memory::of(engine) })
             })
         }
     })

@@ -1,10 +1,10 @@
 //! Tensors of the caller.
 
-use std::ffi::c_void;
+use std::{ffi::c_void, fmt::Display};
 
 use attn::{Dtype, Kv, KvScales, PageOrder, TensorMut, TensorRef, tensor::TensorError};
 
-use crate::{input::member, status::Failure};
+use crate::{input::member, memory::Memory, status::Failure};
 
 /// The greatest rank of a tensor.
 pub const ATTN_MAX_RANK: usize = 5;
@@ -76,60 +76,72 @@ pub struct AttnTensor {
 struct Checked {
     data: *mut c_void,
     dtype: Dtype,
-    shape: Vec<usize>,
-    strides: Vec<i64>,
+    rank: usize,
+    shape: [usize; ATTN_MAX_RANK],
+    strides: [i64; ATTN_MAX_RANK],
 }
 
-pub(crate) fn dtype(number: u32, name: &str) -> Result<Dtype, Failure> {
+impl Checked {
+    fn dims(&self) -> (&[usize], &[i64]) {
+        (&self.shape[..self.rank], &self.strides[..self.rank])
+    }
+}
+
+pub(crate) fn dtype(number: u32, name: impl Display) -> Result<Dtype, Failure> {
     member(number, &[Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2], name)
 }
 
+// A run reads five tensors: nothing here allocates unless it fails.
 impl AttnTensor {
-    fn check(&self, name: &str) -> Result<Checked, Failure> {
-        let (rank, dtype) = (self.rank as usize, dtype(self.dtype, &format!("{name}.dtype"))?);
+    fn check(&self, memory: &Memory, name: &str) -> Result<Checked, Failure> {
+        let (rank, dtype) = (self.rank as usize, dtype(self.dtype, format_args!("{name}.dtype"))?);
         if !(1..=ATTN_MAX_RANK).contains(&rank) {
             return Err(Failure::argument(format!("{name}.rank is {rank}, and ranks are 1 to {ATTN_MAX_RANK}")));
         }
-        let length = |&length: &i64| {
-            usize::try_from(length).map_err(|_| Failure::argument(format!("{name}.shape has a length of {length}")))
-        };
-        let shape = self.shape[..rank].iter().map(length).collect::<Result<Vec<usize>, _>>()?;
-        let large = || Failure::from(TensorError::TooLarge { shape: shape.clone() });
-        let mut strides = self.strides[..rank].to_vec();
-        if strides.iter().all(|&stride| stride == 0) {
-            let mut next = 1i64;
-            for (stride, &length) in strides.iter_mut().zip(&shape).rev() {
-                *stride = next;
-                next =
-                    i64::try_from(length.max(1)).ok().and_then(|length| next.checked_mul(length)).ok_or_else(large)?;
+        let (mut shape, mut strides) = ([0; ATTN_MAX_RANK], self.strides);
+        for (to, &length) in shape.iter_mut().zip(&self.shape[..rank]) {
+            *to = usize::try_from(length)
+                .map_err(|_| Failure::argument(format!("{name}.shape has a length of {length}")))?;
+        }
+        let shape_of = &shape[..rank];
+        if strides[..rank].iter().all(|&stride| stride == 0) {
+            let mut next = Some(1i64);
+            for (stride, &length) in strides[..rank].iter_mut().zip(shape_of).rev() {
+                *stride = next.ok_or_else(|| Failure::from(TensorError::TooLarge { shape: shape_of.to_vec() }))?;
+                next = i64::try_from(length.max(1)).ok().and_then(|length| stride.checked_mul(length));
             }
         }
-        if let Some(stride) = strides.iter().find(|&&stride| stride < 0) {
+        if let Some(stride) = strides[..rank].iter().find(|&&stride| stride < 0) {
             return Err(Failure::argument(format!("{name}.strides has {stride}, and strides are not negative")));
         }
-        if self.data.is_null() && !shape.contains(&0) {
+        let is_empty = shape_of.contains(&0);
+        if self.data.is_null() && !is_empty {
             return Err(Failure::argument(format!("{name}.data is null")));
         }
         if !(self.data as usize).is_multiple_of(dtype.size()) {
             let size = dtype.size();
             return Err(Failure::argument(format!("{name}.data is no multiple of {size}, the size of a {dtype}")));
         }
-        Ok(Checked { data: self.data, dtype, shape, strides })
+        if !is_empty {
+            memory.check(self.data as u64, name)?;
+        }
+        Ok(Checked { data: self.data, dtype, rank, shape, strides })
     }
 
     /// The tensor to read.
     ///
     /// # Safety
     ///
-    /// Its elements are in memory of the kind that `is_host` says, and are not written while the result lives.
-    pub(crate) unsafe fn read<'a>(&self, is_host: bool, name: &str) -> Result<TensorRef<'a>, Failure> {
-        let of = self.check(name)?;
-        if is_host {
+    /// Its elements are in memory of this kind, and are not written while the result lives.
+    pub(crate) unsafe fn read<'a>(&self, memory: &Memory, name: &str) -> Result<TensorRef<'a>, Failure> {
+        let of = self.check(memory, name)?;
+        let (shape, strides) = of.dims();
+        if memory.is_host() {
             // SAFETY: the caller guarantees the elements; the address is aligned.
-            return Ok(unsafe { TensorRef::host_raw(of.data.cast(), of.dtype, &of.shape, &of.strides) }?);
+            return Ok(unsafe { TensorRef::host_raw(of.data.cast(), of.dtype, shape, strides) }?);
         }
         // SAFETY: the caller guarantees it.
-        Ok(unsafe { TensorRef::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)
+        Ok(unsafe { TensorRef::device(of.data as u64, of.dtype, shape, strides) }?)
     }
 
     /// The tensor to write.
@@ -137,14 +149,15 @@ impl AttnTensor {
     /// # Safety
     ///
     /// As [`AttnTensor::read`], and nothing else reads or writes them while the result lives.
-    pub(crate) unsafe fn write<'a>(&self, is_host: bool, name: &str) -> Result<TensorMut<'a>, Failure> {
-        let of = self.check(name)?;
-        if is_host {
+    pub(crate) unsafe fn write<'a>(&self, memory: &Memory, name: &str) -> Result<TensorMut<'a>, Failure> {
+        let of = self.check(memory, name)?;
+        let (shape, strides) = of.dims();
+        if memory.is_host() {
             // SAFETY: as in `read`; nothing else has them.
-            return Ok(unsafe { TensorMut::host_raw(of.data.cast(), of.dtype, &of.shape, &of.strides) }?);
+            return Ok(unsafe { TensorMut::host_raw(of.data.cast(), of.dtype, shape, strides) }?);
         }
         // SAFETY: the caller guarantees it.
-        Ok(unsafe { TensorMut::device(of.data as u64, of.dtype, &of.shape, &of.strides) }?)
+        Ok(unsafe { TensorMut::device(of.data as u64, of.dtype, shape, strides) }?)
     }
 }
 
@@ -163,12 +176,11 @@ pub(crate) unsafe fn keys_and_values<'a>(
     k: &AttnTensor,
     v: &AttnTensor,
     layout: AttnKvLayout,
-    is_host: bool,
+    memory: &Memory,
 ) -> Result<Kv<'a>, Failure> {
     let has_values = matches!(layout, AttnKvLayout::Nhd | AttnKvLayout::Hnd);
     // SAFETY: the caller guarantees it.
-    let [k, v] =
-        unsafe { [k.read(is_host, "k")?, if has_values { v.read(is_host, "v") } else { k.read(is_host, "k") }?] };
+    let [k, v] = unsafe { [k.read(memory, "k")?, if has_values { v.read(memory, "v") } else { k.read(memory, "k") }?] };
     Ok(match layout {
         AttnKvLayout::Nhd => Kv::ragged(k, v),
         AttnKvLayout::Hnd => Kv::paged_in(k, v, layout.page_order())?,

@@ -13,33 +13,64 @@ fn libraries() -> PathBuf {
     program.parent().expect("its folder").to_owned()
 }
 
-/// Compiles a program and runs it.
-fn runs(compiler: &[&str], program: &str, link: &[String]) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (source, binary) =
-        (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(program), folder.path().join("a"));
+/// Compiles a program with the libraries of this test, or only checks it.
+fn compile(compiler: &[&str], program: &str, how: &[String]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(compiler[0]);
     command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]);
-    command.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
-    command.arg(&source).arg("-o").arg(&binary).args(link).args(["-lm", "-lpthread", "-ldl"]);
-    let compiled = command.output().expect("a compiler");
+    for include in ["include", "tests/c"] {
+        command.arg("-I").arg(folder.join(include));
+    }
+    let compiled = command.arg(folder.join(program)).args(how).output().expect("a compiler");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+}
+
+/// Compiles a program and runs it; returns what it prints before `ok`.
+fn runs(compiler: &[&str], program: &str, link: &[String]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let binary = folder.path().join("a");
+    let output = ["-o".to_owned(), binary.display().to_string()];
+    let system = ["-lm", "-lpthread", "-ldl"].map(str::to_owned);
+    compile(compiler, program, &[&output, link, &system].concat());
     let ran = Command::new(&binary).output().expect("a program");
-    let text = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && ran.stdout == b"ok\n", "{compiler:?} {link:?}: {text}");
+    let (said, why) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{compiler:?} {link:?}: {why}");
+    said.strip_suffix("ok\n").unwrap_or_else(|| panic!("{compiler:?} {link:?}: {said}")).to_owned()
+}
+
+const C: [&str; 2] = ["cc", "-std=c11"];
+const CPP: [&str; 4] = ["c++", "-std=c++17", "-x", "c++"];
+
+/// How programs are linked to the shared library, if there is a compiler.
+fn shared() -> Option<[String; 3]> {
+    let folder = libraries();
+    let link = [format!("-L{}", folder.display()), "-lattn_c".into(), format!("-Wl,-rpath,{}", folder.display())];
+    has(Need::Cxx, Command::new("c++").arg("--version").output().map(drop)).then_some(link)
 }
 
 #[test]
 fn a_paged_decode_in_c_and_in_cpp() {
-    let found = Command::new("c++").arg("--version").output().map(drop);
-    if !has(Need::Cxx, found) {
-        return;
+    let Some(shared) = shared() else { return };
+    let fixed = [libraries().join("libattn_c.a").display().to_string()];
+    for (compiler, link) in [(&C[..], &shared[..]), (&CPP, &shared), (&C, &fixed)] {
+        assert_eq!(runs(compiler, "tests/c/paged_decode.c", link), "");
     }
-    let folder = libraries();
-    let shared = [format!("-L{}", folder.display()), "-lattn_c".into(), format!("-Wl,-rpath,{}", folder.display())];
-    let fixed = [folder.join("libattn_c.a").display().to_string()];
-    let (c, cpp) = (["cc", "-std=c11"], ["c++", "-std=c++17", "-x", "c++"]);
-    runs(&c, "paged_decode.c", &shared);
-    runs(&cpp, "paged_decode.c", &shared);
-    runs(&c, "paged_decode.c", &fixed);
+}
+
+/// On the CPU; on a GPU too where there is one.
+#[test]
+fn steps_on_the_cpu_and_on_a_gpu() {
+    let Some(shared) = shared() else { return };
+    for compiler in [&C[..], &CPP] {
+        let said = runs(compiler, "tests/c/cpu_and_gpu.c", &shared);
+        let found = said.strip_prefix("no GPU: ").map_or(Ok(()), Err);
+        let _ = has(Need::Gpu, found);
+    }
+}
+
+#[test]
+fn the_benchmark_compiles() {
+    if shared().is_some() {
+        compile(&C, "benches/overhead.c", &["-fsyntax-only".to_owned()]);
+    }
 }

@@ -5,6 +5,7 @@
 //! a [`CudaWorkspace`], and [`CudaPlan::run`] only launches. The facade has a type over each of these that runs on the
 //! CPU too; here names begin with `Cuda`, so that no reader takes one for the other.
 
+mod address;
 mod alignment;
 mod args;
 mod attention;

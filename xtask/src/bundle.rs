@@ -1,5 +1,6 @@
 //! `cargo xtask gpu-bundle`: what a machine with a GPU, a driver and nothing else needs.
 
+mod c;
 mod files;
 mod programs;
 
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// Bundles test programs instead, in target/gpu-tests: those that need a GPU, and a script that runs them.
     #[arg(long)]
     tests: bool,
+    /// Bundles C programs instead, in target/gpu-c: the tests of attn-c and its benchmark, and a script that runs them.
+    #[arg(long, conflicts_with = "tests")]
+    c: bool,
     /// With --tests: only this test program, such as ops_gpu.
     #[arg(long, value_name = "NAME", requires = "tests")]
     only: Vec<String>,
@@ -63,6 +67,9 @@ exec "$here/attn" "$@"
 /// Builds the folder `target/gpu-bundle`.
 pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let target = target_dir(root)?;
+    if args.c {
+        return c::run(sh, root, &target);
+    }
     if args.tests {
         return programs::run(sh, root, &target, &args.only);
     }

@@ -32,9 +32,10 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let deny = CARGO_DENY.ensure(sh, &target_dir(root)?)?;
     // cargo-deny reads the manifests of all targets, also of those that a build here does not fetch
     cmd!(sh, "cargo fetch --quiet --locked").run().context("the registry was not reached")?;
-    cmd!(sh, "{deny} --offline check bans licenses sources").run()?;
+    // without `--workspace` the root package alone is checked: the library, and none of its doors
+    cmd!(sh, "{deny} --workspace --offline check bans licenses sources").run()?;
     if args.advisories {
-        cmd!(sh, "{deny} check advisories").run().context("advisories")?;
+        cmd!(sh, "{deny} --workspace check advisories").run().context("advisories")?;
     }
     Ok(())
 }

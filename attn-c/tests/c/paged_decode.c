@@ -1,31 +1,8 @@
 // A paged decode step on the CPU through the C interface, beside a plain computation; then calls that must fail.
 // It is compiled as C11 and as C++17.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "attn.h"
-
-#define REQUIRE(condition)                                                                        \
-  do {                                                                                            \
-    if (!(condition)) {                                                                           \
-      const char *why = attn_last_error();                                                        \
-      fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, why != NULL ? why : "no error"); \
-      exit(1);                                                                                    \
-    }                                                                                             \
-  } while (0)
-
-// The call fails with this status, and its text has these words.
-#define REFUSED(call, status, words)                                                                    \
-  do {                                                                                                  \
-    AttnStatus got = (call);                                                                            \
-    const char *why = attn_last_error();                                                                \
-    if (got != (status) || why == NULL || strstr(why, words) == NULL) {                                 \
-      fprintf(stderr, "line %d: status %d: %s\n", __LINE__, (int)got, why != NULL ? why : "no error"); \
-      exit(1);                                                                                          \
-    }                                                                                                   \
-  } while (0)
+#include "check.h"
 
 enum { REQUESTS = 3, QO_HEADS = 4, KV_HEADS = 2, DIM = 16, PAGE = 4, PAGES = 9, WINDOW = 7 };
 
@@ -39,28 +16,12 @@ static int32_t page_indices[] = {7, 2, 5, 0, 8, 3};
 static int32_t last_page_len[] = {3, 1, 4};
 static int32_t kv_lens[] = {7, 1, 12};
 
-static float random_number(void) {
-  static uint32_t state = 12345;
-  state = state * 1664525u + 1013904223u;
-  return (float)(state >> 8) / 8388608.0f - 1.0f;
-}
-
-static AttnTensor tensor(void *data, int64_t a, int64_t b, int64_t c) {
-  AttnTensor t;
-  memset(&t, 0, sizeof t);
-  t.data = data;
-  t.dtype = ATTN_DTYPE_F32;
-  t.rank = c != 0 ? 3 : 2;
-  t.shape[0] = a;
-  t.shape[1] = b;
-  t.shape[2] = c;
-  return t;
+static AttnTensor floats(void *data, int64_t a, int64_t b, int64_t c) {
+  return tensor(data, ATTN_DTYPE_F32, c != 0 ? 3 : 2, a, b, c, 0);
 }
 
 static AttnTensor pool(void *data) {
-  AttnTensor t = tensor(data, PAGES, PAGE, KV_HEADS);
-  t.rank = 4;
-  t.shape[3] = DIM;
+  AttnTensor t = tensor(data, ATTN_DTYPE_F32, 4, PAGES, PAGE, KV_HEADS, DIM);
   t.strides[0] = 2 * PAGE * KV_HEADS * DIM;
   t.strides[1] = KV_HEADS * DIM;
   t.strides[2] = DIM;
@@ -155,11 +116,11 @@ int main(void) {
   AttnRun run;
   memset(&run, 0, sizeof run);
   run.size = sizeof run;
-  run.q = tensor(q, REQUESTS, QO_HEADS, DIM);
+  run.q = floats(q, REQUESTS, QO_HEADS, DIM);
   run.k = pool(k);
   run.v = pool(v);
-  run.o = tensor(o, REQUESTS, QO_HEADS, DIM);
-  run.lse = tensor(lse, REQUESTS, QO_HEADS, 0);
+  run.o = floats(o, REQUESTS, QO_HEADS, DIM);
+  run.lse = floats(lse, REQUESTS, QO_HEADS, 0);
   REQUIRE(attn_plan_run(plan, stream, &run) == ATTN_STATUS_OK);
   REQUIRE(attn_stream_synchronize(stream) == ATTN_STATUS_OK);
   REQUIRE(difference() < 1e-5);
@@ -179,8 +140,8 @@ int main(void) {
   AttnAppend append;
   memset(&append, 0, sizeof append);
   append.size = sizeof append;
-  append.k = tensor(new_k, 1, KV_HEADS, DIM);
-  append.v = tensor(new_v, 1, KV_HEADS, DIM);
+  append.k = floats(new_k, 1, KV_HEADS, DIM);
+  append.v = floats(new_v, 1, KV_HEADS, DIM);
   append.k_pool = pool(k);
   append.v_pool = pool(v);
   append.slots = &slot;

@@ -6,6 +6,8 @@ use libloading::Library;
 
 use super::CudaError;
 
+pub use super::address::is_device_memory;
+
 /// Names of the library.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
@@ -82,9 +84,15 @@ pub(super) fn stream_id(stream: *mut c_void) -> Result<Option<u64>, CudaError> {
     Ok((code == 0).then_some(id))
 }
 
+static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+
+/// Whether the driver has been loaded.
+pub(super) fn is_loaded() -> bool {
+    DRIVER.get().is_some_and(Result::is_ok)
+}
+
 /// The driver, loaded and initialised once per process.
 pub(super) fn driver() -> Result<&'static Driver, CudaError> {
-    static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
     DRIVER.get_or_init(load).as_ref().map_err(|reason| CudaError::NoDriver { reason: reason.clone() })
 }
 

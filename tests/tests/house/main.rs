@@ -4,6 +4,7 @@ mod columns;
 mod cycles;
 mod files;
 mod layout;
+mod oldest_rust;
 mod one_api;
 mod prose;
 mod retired;
