@@ -1,6 +1,6 @@
 //! `attn check`.
 
-pub(crate) mod bit_exact;
+mod bit_exact;
 
 use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 

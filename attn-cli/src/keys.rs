@@ -10,13 +10,12 @@ use std::{
 use anyhow::Result;
 use attn::{DecodeBackend, Dtype, PrefillBackend};
 use attn_kernels::{compile::Arch, splice::KernelSource};
-use attn_testing::{Case, case_variant, grid, wide_offset_cases};
+use attn_testing::{Case, bit_exact_runs, case_variant, grid, wide_offset_cases};
 use rayon::prelude::*;
 use serde_json::json;
 
 use crate::{
     cases::load_files,
-    check::bit_exact::in_layouts,
     global::Global,
     kernels::{parse_archs, traits_of},
     output::Output,
@@ -41,7 +40,7 @@ pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
     if !args.no_grids {
         let grids = [grid::check(), grid::dims(), grid::small(), grid::serving(), grid::counting()];
         cases.extend(grids.concat());
-        cases.extend(in_layouts(&grid::bit_exact()));
+        cases.extend(grid::bit_exact().iter().flat_map(bit_exact_runs));
         cases.extend(wide_offset_cases());
     }
     let keys: BTreeSet<String> = parse_archs(&args.arch)?.into_iter().flat_map(|arch| of_cases(&cases, arch)).collect();

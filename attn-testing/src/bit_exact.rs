@@ -145,6 +145,23 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
     Ok(result)
 }
 
+/// Cases whose kernels are those that [`bit_exact()`] runs for a case: in both layouts of keys, with splits of the
+/// batch's choice and with fixed ones, and for a capacity.
+#[must_use]
+pub fn bit_exact_runs(case: &Case) -> Vec<Case> {
+    let of = |kv_layout, fixed_split_size| Case { kv_layout, fixed_split_size, levels: Vec::new(), ..case.clone() };
+    let layouts = [LayoutKind::Ragged, LayoutKind::Paged];
+    let mut runs: Vec<_> =
+        layouts.into_iter().flat_map(|layout| [None, Some(SPLIT_KEYS)].map(|size| of(layout, size))).collect();
+    if case.kernel == KernelKind::Mixed.to_string() {
+        // the decode tile of a capacity holds its longest request, or else one query
+        let longest = case.qo_lens.to_vec().into_iter().max().unwrap_or(1);
+        let lens = Lens::List(vec![longest, 1]);
+        runs.push(Case { qo_lens: lens.clone(), kv_lens: lens, ..of(LayoutKind::Paged, None) });
+    }
+    runs
+}
+
 /// Whether tensors of a variant have elements for each request or token.
 fn over_a_batch(variant: &Variant, case: &Case) -> bool {
     let mut other = case.clone();

@@ -78,7 +78,7 @@ mod wide_offsets;
 
 pub use attended_pairs::attended;
 pub use bench::{BenchResult, Prepared, bench, bench_mode};
-pub use bit_exact::{BitExactResult, bit_exact};
+pub use bit_exact::{BitExactResult, bit_exact, bit_exact_runs};
 pub use case::Case;
 pub use case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
 pub use case_variant::{case_variant, filled_variant};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use attn::Engine;
-use attn_testing::{Case, LayoutKind, RunMode, WIDE_OFFSET_ELEMENTS};
+use attn_testing::{Case, RunMode, WIDE_OFFSET_ELEMENTS};
 use serde_json::json;
 
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
 
 /// Compares the bits of each case over layouts and run modes.
 pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Result<ExitCode> {
-    let in_layouts = in_layouts(cases);
-    prepare::compile(&in_layouts.iter().map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), engine);
+    let runs: Vec<Case> = cases.iter().flat_map(attn_testing::bit_exact_runs).collect();
+    prepare::compile(&runs.iter().map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), engine);
     let (mut passed, mut compared) = (0, 0);
     let bar = progress(cases.len());
     for case in cases {
@@ -49,12 +49,6 @@ pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Resu
     output.finish()?;
     eprintln!("{passed} of {} cases on {engine} give the same bits in {compared} pairs of runs", cases.len());
     Ok(if passed == cases.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The cases in both layouts, whose kernels are all that a comparison runs.
-pub(crate) fn in_layouts(cases: &[Case]) -> Vec<Case> {
-    let of = |case: &Case, kv_layout| Case { kv_layout, levels: Vec::new(), ..case.clone() };
-    cases.iter().flat_map(|case| [LayoutKind::Ragged, LayoutKind::Paged].map(|layout| of(case, layout))).collect()
 }
 
 /// Compares the bits of keys past 2^32 elements with those of a small tensor.
