@@ -7,51 +7,81 @@ use crate::{messages, report::Report};
 
 /// The greatest nesting of brackets.
 const BRACKETS: usize = 64;
-/// The most tokens without a `;`, a `,` or a block between them. Operators of a chain (`a + b + c`, `!!!a`) nest.
+/// The most tokens of one expression, type or pattern, those before the brackets that it stands in included. Operators
+/// of a chain (`a + b + c`, `!!!a`) nest.
 const CHAIN: usize = 1024;
 
 /// Refuses an item that is nested too deeply.
 pub fn check(item: &TokenStream) -> Result<(), Report> {
-    match too_deep(item, 0) {
+    match too_deep(item, 0, 0) {
         Some(token) => Err(Report::of(&token, messages::TOO_DEEP)),
         None => Ok(()),
     }
 }
 
-/// The first token that is nested too deeply.
-fn too_deep(tokens: &TokenStream, depth: usize) -> Option<TokenTree> {
-    let (mut chain, mut attribute) = (0usize, false);
+/// Where a chain of tokens may end.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    Other,
+    /// A `#` where a statement or an element begins.
+    Hash,
+    /// A block, which ends a statement unless an operator or an `else` follows.
+    Block,
+}
+
+/// The first token that is nested too deeply. `outside` is the number of tokens that the brackets around continue.
+fn too_deep(tokens: &TokenStream, depth: usize, outside: usize) -> Option<TokenTree> {
+    let (mut chain, mut before) = (outside, Before::Other);
+    // a `,` after one of these may be inside of `|a, b|` or of `A<B, C>`, which go on behind it
+    let mut unclosed = false;
     for token in tokens.clone() {
+        if before == Before::Block && begins(&token) {
+            (chain, unclosed) = (outside, false);
+        }
+        let fresh = chain == outside;
         chain += 1;
         if chain > CHAIN {
             return Some(token);
         }
-        let after_hash = std::mem::take(&mut attribute);
+        let attribute = before == Before::Hash;
+        before = Before::Other;
         match &token {
             TokenTree::Punct(punct) => match punct.as_char() {
-                ';' | ',' => chain = 0,
-                '#' => attribute = true,
+                ';' => (chain, unclosed) = (outside, false),
+                ',' if !unclosed => chain = outside,
+                '|' | '<' => unclosed = true,
+                '#' if fresh => before = Before::Hash,
                 _ => {}
             },
             TokenTree::Group(group) => {
                 if depth == BRACKETS {
                     return Some(token);
                 }
-                let found = too_deep(&group.stream(), depth + 1);
+                let found = too_deep(&group.stream(), depth + 1, chain);
                 if found.is_some() {
                     return found;
                 }
-                // each line of a doc comment is an attribute
-                let ends =
-                    group.delimiter() == Delimiter::Brace || (after_hash && group.delimiter() == Delimiter::Bracket);
-                if ends {
-                    chain = 0;
+                match group.delimiter() {
+                    Delimiter::Brace => before = Before::Block,
+                    // each line of a doc comment is an attribute
+                    Delimiter::Bracket if attribute => chain = outside,
+                    _ => {}
                 }
             }
             _ => {}
         }
     }
     None
+}
+
+/// Whether a token behind a block begins a statement, an item or an arm, rather than going on with an expression.
+fn begins(token: &TokenTree) -> bool {
+    match token {
+        TokenTree::Ident(word) => word != "else" && word != "as",
+        TokenTree::Literal(_) => true,
+        TokenTree::Punct(punct) => matches!(punct.as_char(), '#' | '\''),
+        TokenTree::Group(_) => false,
+    }
 }
 
 #[cfg(test)]
@@ -64,7 +94,7 @@ mod tests {
 
     #[test]
     fn chains_and_brackets_are_bounded() {
-        for (part, most) in [("a + ", 510), ("!", 1020), ("a.b()", 240)] {
+        for (part, most) in [("a + ", 500), ("!", 1000), ("a.b()", 240)] {
             assert!(!is_refused(&format!("fn f() {{ {} a }}", part.repeat(most))), "{part}");
             assert!(is_refused(&format!("fn f() {{ {} a }}", part.repeat(2 * most))), "{part}");
         }
@@ -72,5 +102,31 @@ mod tests {
         assert!(!is_refused(&nested(64)) && is_refused(&nested(65)));
         assert!(!is_refused(&format!("fn f() {{ {} }}", "let x = y + 1;".repeat(2000))));
         assert!(!is_refused(&format!("{} fn f() {{}}", "/// A line.\n".repeat(3000))));
+        // long lists do not nest
+        assert!(!is_refused(&format!("fn f() {{ match x {{ {} }} }}", "1 => {}".repeat(2000))));
+        assert!(!is_refused(&format!("fn f() {{ match x {{ {} }} }}", "A => 2,".repeat(2000))));
+        assert!(!is_refused(&format!("struct S {{ {} }}", "/// A line.\n a: f32,".repeat(2000))));
+    }
+
+    /// libFuzzer ran out of stack in text of this kind.
+    #[test]
+    fn blocks_commas_and_attributes_do_not_hide_a_chain() {
+        let chains = [
+            ("if c {}", " else if c {}"),
+            ("{}", " - {x}"),
+            ("{}", " && {}"),
+            ("x", "={}(1)"),
+            ("", "return {} + "),
+            ("", "|a, b, c| "),
+            ("", "|a, b| c | "),
+            ("x::", "<A, B, C"),
+            ("", "- #[a] "),
+        ];
+        for (begin, part) in chains {
+            assert!(is_refused(&format!("fn f() {{ {begin} {} }}", part.repeat(1000))), "{part}");
+        }
+        // brackets add up
+        let (open, close) = (format!("({}", "-".repeat(40)), ")");
+        assert!(is_refused(&format!("fn f() {{ {} a {} }}", open.repeat(40), close.repeat(40))));
     }
 }
