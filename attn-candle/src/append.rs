@@ -32,10 +32,10 @@ impl Attention {
     pub fn append(&self, new: &Kv<'_>, pools: &Kv<'_>, slots: &Tensor, positions: Option<&Tensor>) -> Result<()> {
         let engine = &self.engine;
         let inputs = [Some(new.first()), new.second(), Some(slots)];
-        let outputs = [Some(pools.first()), pools.second()];
-        for output in outputs.iter().flatten() {
+        let addresses = inputs.map(|input| input.map(address));
+        for output in [Some(pools.first()), pools.second()].iter().flatten() {
             engine.check(output.device(), "a pool")?;
-            if inputs.iter().flatten().any(|input| address(input) == address(output)) {
+            if addresses.contains(&Some(address(output))) {
                 return refuse("a pool shares memory with what is appended to it; copy the new rows (`copy`)");
             }
         }
@@ -43,7 +43,7 @@ impl Attention {
         if let Some(positions) = &positions {
             engine.check(&positions.device(), positions.name())?;
         }
-        let locked = Locked::new(inputs);
+        let locked = Locked::new(inputs, addresses);
         let (Some(k), Some(of_slots)) = (locked.get(0), locked.get(2)) else {
             return refuse("an append takes keys and slots");
         };
@@ -51,10 +51,10 @@ impl Attention {
         let stream = engine.cuda_stream();
         let slots = tensors::slots(of_slots, slots.layout(), stream)?;
         let positions = positions.as_ref().map(|positions| positions.slice(stream)).transpose()?;
-        let k = tensors::read(engine.view(k, "new keys")?, &Dims::of(new.first().layout()), "new keys")?;
+        let k = tensors::read(engine.view(k, "new keys")?, &Dims::of(new.first().layout()), "new keys", &[])?;
         let v = match (locked.get(1), new.second()) {
             (Some(v), Some(tensor)) => {
-                Some(tensors::read(engine.view(v, "new values")?, &Dims::of(tensor.layout()), "new values")?)
+                Some(tensors::read(engine.view(v, "new values")?, &Dims::of(tensor.layout()), "new values", &[&k])?)
             }
             _ => None,
         };

@@ -36,7 +36,7 @@
 //! ```
 
 use attn::{Batch, BatchCapacity};
-use candle_core::{D, Result, Tensor};
+use candle_core::{D, DType, Result, Tensor};
 
 use crate::{Attention, Kv, Plan, PlanOptions, tensors::candle_dtype};
 
@@ -203,9 +203,9 @@ impl Llama {
             let mut get = |name: &str| weight(&format!("model.layers.{index}.{name}.weight"));
             let [q, k, v, o] = ["q_proj", "k_proj", "v_proj", "o_proj"].map(|name| get(&format!("self_attn.{name}")));
             Ok(Layer {
-                attention_norm: get("input_layernorm")?,
+                attention_norm: get("input_layernorm")?.to_dtype(DType::F32)?,
                 attention: PagedAttention::new(q?, k?, v?, o?),
-                mlp_norm: get("post_attention_layernorm")?,
+                mlp_norm: get("post_attention_layernorm")?.to_dtype(DType::F32)?,
                 gate: get("mlp.gate_proj")?,
                 up: get("mlp.up_proj")?,
                 down: get("mlp.down_proj")?,
@@ -213,7 +213,8 @@ impl Llama {
         };
         let layers = (0..layers).map(&mut layer).collect::<Result<_>>()?;
         let embedding = weight("model.embed_tokens.weight")?;
-        Ok(Llama { embedding, layers, norm: weight("model.norm.weight")?, head: weight("lm_head.weight")?, norm_eps })
+        let norm = weight("model.norm.weight")?.to_dtype(DType::F32)?;
+        Ok(Llama { embedding, layers, norm, head: weight("lm_head.weight")?, norm_eps })
     }
 
     /// The logits of (rows, vocabulary) for tokens of u32, those of all requests of the step one after the other;
@@ -234,11 +235,11 @@ impl Llama {
         linear(&self.normed(&x.index_select(rows, 0)?, &self.norm)?, &self.head)
     }
 
-    /// The root mean square norm, in f32.
+    /// The root mean square norm, in f32, as the weight is: it is rounded once.
     fn normed(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        let wide = x.to_dtype(candle_core::DType::F32)?;
+        let wide = x.to_dtype(DType::F32)?;
         let mean = (wide.sqr()?.mean_keepdim(D::Minus1)? + self.norm_eps)?;
-        wide.broadcast_div(&mean.sqrt()?)?.to_dtype(x.dtype())?.broadcast_mul(weight)
+        wide.broadcast_div(&mean.sqrt()?)?.broadcast_mul(weight)?.to_dtype(x.dtype())
     }
 }
 

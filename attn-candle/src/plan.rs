@@ -11,7 +11,7 @@ use candle_core::{Result, Tensor};
 use crate::{
     Attention, Kv,
     error::IntoCandle,
-    run::{self, Run},
+    run::{self, Call, Run},
     tensors::Ints,
 };
 
@@ -125,7 +125,7 @@ impl Plan {
         lse: Option<&Tensor>,
         options: RunOptions<'_>,
     ) -> Result<()> {
-        run::into(&Run::new(&self.state, kv, RunOptions { lse: lse.is_some(), ..options }), q, kv, o, lse)
+        run::into(Call::new(&self.state, kv, options), q, kv, o, lse)
     }
 
     /// Updates a plan that has a capacity to another batch: later runs compute it. The host reads the arrays now; the

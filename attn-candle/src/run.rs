@@ -28,14 +28,23 @@ pub(crate) struct Run {
     state: Arc<State>,
     layer: Option<attn::Attention>,
     partial: bool,
-    wants_lse: bool,
     /// How the tensors hold keys and values; the tensors are passed.
     form: Form,
-    lse: Arc<Mutex<Option<Lse>>>,
+    /// Where log-sum-exps are left, if they are wanted.
+    lse: Option<Arc<Mutex<Option<Lse>>>>,
 }
 
 /// Log-sum-exps of (queries, query heads).
 type Lse = (Storage, [usize; 2]);
+
+/// A run of a plan, as launches have it.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    state: &'a State,
+    layer: Option<&'a attn::Attention>,
+    partial: bool,
+    form: Form,
+}
 
 /// [`Kv`] without its tensors.
 #[derive(Clone, Copy)]
@@ -94,9 +103,8 @@ impl Run {
             state: state.clone(),
             layer: layer.map(|layer| layer.inner.clone()),
             partial,
-            wants_lse: lse,
             form: Form::of(kv),
-            lse: Arc::default(),
+            lse: lse.then(Arc::default),
         }
     }
 
@@ -112,12 +120,91 @@ impl Run {
             (Some(second), true) => q.apply_op3(first, second, self.clone())?,
             (None, true) => q.apply_op2(first, self.clone())?,
         };
-        let lse = self.lse.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let lse = self.lse.and_then(|lse| lse.lock().unwrap_or_else(PoisonError::into_inner).take());
         let lse = lse.map(|(storage, shape)| {
             let shape = Shape::from_dims(&shape);
             Tensor::from_storage(storage, shape, BackpropOp::none(), false)
         });
         Ok(Output { o, lse })
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call { state: &self.state, layer: self.layer.as_ref(), partial: self.partial, form: self.form }
+    }
+
+    fn on_cpu(
+        &self,
+        q: (&CpuStorage, &Layout),
+        k: (&CpuStorage, &Layout),
+        v: Option<(&CpuStorage, &Layout)>,
+    ) -> Result<(CpuStorage, Shape)> {
+        let (shape, rows) = self.call().shapes(q.1)?;
+        let elements = shape.iter().product();
+        let mut o = match q.0.dtype() {
+            DType::F16 => CpuStorage::F16(vec![half::f16::ZERO; elements]),
+            DType::BF16 => CpuStorage::BF16(vec![half::bf16::ZERO; elements]),
+            DType::F32 => CpuStorage::F32(vec![0.0; elements]),
+            other => return self.refuse_queries(other),
+        };
+        let mut lse = self.lse.as_ref().map(|_| CpuStorage::F32(vec![0.0; rows.iter().product()]));
+        let view = |(storage, layout)| (View::Cpu(storage), layout);
+        {
+            let out = sink(ViewMut::Cpu(&mut o), &shape, "o")?;
+            let lse = lse.as_mut().map(|lse| sink(ViewMut::Cpu(lse), &rows, "lse")).transpose()?;
+            self.call().launch(view(q), view(k), v.map(view), out.tensor, lse.map(|lse| lse.tensor))?;
+        }
+        self.leave(lse.map(Storage::Cpu), rows);
+        Ok((o, Shape::from_dims(&shape)))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_cuda(
+        &self,
+        q: (&CudaStorage, &Layout),
+        k: (&CudaStorage, &Layout),
+        v: Option<(&CudaStorage, &Layout)>,
+    ) -> Result<(CudaStorage, Shape)> {
+        let (shape, rows) = self.call().shapes(q.1)?;
+        let engine = &self.state.attention.engine;
+        let (device, stream) = (&q.0.device, engine.cuda_stream());
+        let Some(stream) = stream else { return refuse("`q` is on a CUDA device, and this engine is the CPU") };
+        for (storage, name) in [(q.0, "q"), (k.0, "k")].into_iter().chain(v.map(|v| (v.0, "v"))) {
+            engine.check_cuda(&storage.device, name)?;
+        }
+        if !matches!(q.0.dtype(), DType::F16 | DType::BF16 | DType::F32) {
+            return self.refuse_queries(q.0.dtype());
+        }
+        // SAFETY: the run writes every element before anything reads it.
+        let alloc = |shape: &[usize], dtype| unsafe { device.alloc_uninit(&Shape::from_dims(shape), dtype) };
+        let mut o = alloc(&shape, q.0.dtype())?;
+        let mut lse = self.lse.as_ref().map(|_| alloc(&rows, DType::F32)).transpose()?;
+        let view = |(storage, layout)| (View::Cuda(storage, stream), layout);
+        {
+            let out = sink(ViewMut::Cuda(&mut o, stream), &shape, "o")?;
+            let lse = lse.as_mut().map(|lse| sink(ViewMut::Cuda(lse, stream), &rows, "lse")).transpose()?;
+            let (o, lse_tensor) = (out.tensor, lse);
+            self.call().launch(view(q), view(k), v.map(view), o, lse_tensor.map(|lse| lse.tensor))?;
+        }
+        self.leave(lse.map(Storage::Cuda), rows);
+        Ok((o, Shape::from_dims(&shape)))
+    }
+
+    fn refuse_queries<T>(&self, got: DType) -> Result<T> {
+        let want = candle_dtype(self.state.attention.dtypes.qo)?;
+        refuse(format!("`q` is of {}; this attention is of {} (`to_dtype`)", got.as_str(), want.as_str()))
+    }
+
+    fn leave(&self, lse: Option<Storage>, shape: [usize; 2]) {
+        if let Some(left) = &self.lse {
+            *left.lock().unwrap_or_else(PoisonError::into_inner) = lse.map(|lse| (lse, shape));
+        }
+    }
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(state: &'a State, kv: &Kv<'_>, options: RunOptions<'a>) -> Self {
+        let RunOptions { layer, partial, .. } = options;
+        Call { state, layer: layer.map(|layer| &layer.inner), partial, form: Form::of(kv) }
     }
 
     /// The shapes of o and lse for queries.
@@ -141,82 +228,18 @@ impl Run {
         o: TensorMut<'_>,
         lse: Option<TensorMut<'_>>,
     ) -> Result<()> {
-        let read = |(view, layout): (_, &Layout), name| tensors::read(view, &Dims::of(layout), name);
+        let read =
+            |(view, layout): (_, &Layout), name, beside: &[&_]| tensors::read(view, &Dims::of(layout), name, beside);
         let [k_name, v_name] = self.form.names();
-        let (q, k) = (read(q, "q")?, read(k, k_name)?);
-        let v = v.map(|v| read(v, v_name)).transpose()?;
+        let q = read(q, "q", &[])?;
+        let k = read(k, k_name, &[&q])?;
+        let v = v.map(|v| read(v, v_name, &[&q, &k])).transpose()?;
         let kv = self.form.kv(k.tensor, v.as_ref().map(|v| v.tensor))?;
-        let options = attn::RunOptions { layer: self.layer.as_ref(), partial: self.partial };
+        let options = attn::RunOptions { layer: self.layer, partial: self.partial };
         let plan = self.state.plan();
         let out = Out { o, lse };
         // what candle knows of the inputs is dropped after the launch, so that its other streams wait for it
         self.state.attention.engine.launch(|stream| plan.run_with(stream, q.tensor, kv, out, options).candle())
-    }
-
-    fn on_cpu(
-        &self,
-        q: (&CpuStorage, &Layout),
-        k: (&CpuStorage, &Layout),
-        v: Option<(&CpuStorage, &Layout)>,
-    ) -> Result<(CpuStorage, Shape)> {
-        let (shape, rows) = self.shapes(q.1)?;
-        let elements = shape.iter().product();
-        let mut o = match q.0.dtype() {
-            DType::F16 => CpuStorage::F16(vec![half::f16::ZERO; elements]),
-            DType::BF16 => CpuStorage::BF16(vec![half::bf16::ZERO; elements]),
-            DType::F32 => CpuStorage::F32(vec![0.0; elements]),
-            other => return self.refuse_queries(other),
-        };
-        let mut lse = self.wants_lse.then(|| CpuStorage::F32(vec![0.0; rows.iter().product()]));
-        let view = |(storage, layout)| (View::Cpu(storage), layout);
-        {
-            let out = sink(ViewMut::Cpu(&mut o), &shape, "o")?;
-            let lse = lse.as_mut().map(|lse| sink(ViewMut::Cpu(lse), &rows, "lse")).transpose()?;
-            self.launch(view(q), view(k), v.map(view), out.tensor, lse.map(|lse| lse.tensor))?;
-        }
-        self.leave(lse.map(Storage::Cpu), rows);
-        Ok((o, Shape::from_dims(&shape)))
-    }
-
-    #[cfg(feature = "cuda")]
-    fn on_cuda(
-        &self,
-        q: (&CudaStorage, &Layout),
-        k: (&CudaStorage, &Layout),
-        v: Option<(&CudaStorage, &Layout)>,
-    ) -> Result<(CudaStorage, Shape)> {
-        let (shape, rows) = self.shapes(q.1)?;
-        let engine = &self.state.attention.engine;
-        let (device, stream) = (&q.0.device, engine.cuda_stream());
-        let Some(stream) = stream else { return refuse("`q` is on a CUDA device, and this engine is the CPU") };
-        for (storage, name) in [(q.0, "q"), (k.0, "k")].into_iter().chain(v.map(|v| (v.0, "v"))) {
-            engine.check_cuda(&storage.device, name)?;
-        }
-        if !matches!(q.0.dtype(), DType::F16 | DType::BF16 | DType::F32) {
-            return self.refuse_queries(q.0.dtype());
-        }
-        // SAFETY: the run writes every element before anything reads it.
-        let alloc = |shape: &[usize], dtype| unsafe { device.alloc_uninit(&Shape::from_dims(shape), dtype) };
-        let mut o = alloc(&shape, q.0.dtype())?;
-        let mut lse = self.wants_lse.then(|| alloc(&rows, DType::F32)).transpose()?;
-        let view = |(storage, layout)| (View::Cuda(storage, stream), layout);
-        {
-            let out = sink(ViewMut::Cuda(&mut o, stream), &shape, "o")?;
-            let lse = lse.as_mut().map(|lse| sink(ViewMut::Cuda(lse, stream), &rows, "lse")).transpose()?;
-            let (o, lse_tensor) = (out.tensor, lse);
-            self.launch(view(q), view(k), v.map(view), o, lse_tensor.map(|lse| lse.tensor))?;
-        }
-        self.leave(lse.map(Storage::Cuda), rows);
-        Ok((o, Shape::from_dims(&shape)))
-    }
-
-    fn refuse_queries<T>(&self, got: DType) -> Result<T> {
-        let want = candle_dtype(self.state.attention.dtypes.qo)?;
-        refuse(format!("`q` is of {}; this attention is of {} (`to_dtype`)", got.as_str(), want.as_str()))
-    }
-
-    fn leave(&self, lse: Option<Storage>, shape: [usize; 2]) {
-        *self.lse.lock().unwrap_or_else(PoisonError::into_inner) = lse.map(|lse| (lse, shape));
     }
 }
 
@@ -284,21 +307,24 @@ impl CustomOp2 for Run {
 }
 
 /// Runs into tensors of the caller.
-pub(crate) fn into(run: &Run, q: &Tensor, kv: &Kv<'_>, o: &Tensor, lse: Option<&Tensor>) -> Result<()> {
+pub(crate) fn into(run: Call<'_>, q: &Tensor, kv: &Kv<'_>, o: &Tensor, lse: Option<&Tensor>) -> Result<()> {
     let inputs = [Some(q), Some(kv.first()), kv.second()];
     let engine = &run.state.attention.engine;
-    let outputs = [(Some(o), "o"), (lse, "lse")].into_iter().filter_map(|(of, name)| Some((of?, name)));
-    for (output, name) in outputs {
+    let addresses = inputs.map(|input| input.map(address));
+    let outputs = [(Some(o), "o"), (lse, "lse")].map(|(of, name)| of.map(|of| (of, address(of), name)));
+    for &(output, at, name) in outputs.iter().flatten() {
         engine.check(output.device(), name)?;
-        if inputs.iter().flatten().any(|input| address(input) == address(output)) {
+        if addresses.contains(&Some(at)) {
             return refuse(format!("`{name}` shares memory with an input; give it memory of its own"));
         }
     }
-    if lse.is_some_and(|lse| address(lse) == address(o)) {
+    if let [Some((_, o, _)), Some((_, lse, _))] = outputs
+        && o == lse
+    {
         return refuse("`o` and `lse` share memory; give each memory of its own");
     }
     run.shapes(q.layout())?;
-    let locked = Locked::new(inputs);
+    let locked = Locked::new(inputs, addresses);
     let view = |index: usize, name: &str| match (locked.get(index), inputs[index]) {
         (Some(storage), Some(tensor)) => engine.view(storage, name).map(|view| Some((view, tensor.layout()))),
         _ => Ok(None),
@@ -314,7 +340,7 @@ pub(crate) fn into(run: &Run, q: &Tensor, kv: &Kv<'_>, o: &Tensor, lse: Option<&
 
 /// The run, once all memory is locked.
 struct Launch<'a> {
-    run: &'a Run,
+    run: Call<'a>,
     q: (View<'a>, &'a Layout),
     k: (View<'a>, &'a Layout),
     v: Option<(View<'a>, &'a Layout)>,

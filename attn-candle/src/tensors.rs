@@ -3,7 +3,7 @@
 
 mod ints;
 
-use attn::{Dtype, TensorMut, TensorRef};
+use attn::{Dtype, TensorMut, TensorRef, tensor::MAX_RANK};
 #[cfg(feature = "cuda")]
 pub(crate) use candle_core::cuda_backend::cudarc::driver::{CudaStream, SyncOnDrop as Guard};
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, StorageRef, Tensor};
@@ -49,6 +49,9 @@ pub(crate) enum ViewMut<'a> {
 /// A tensor to read. On CUDA, candle orders later writes of other streams after what is launched until this is dropped.
 pub(crate) struct Source<'a> {
     pub(crate) tensor: TensorRef<'a>,
+    /// The address of the storage, and where its memory begins on the device.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // the CPU has no events
+    memory: Option<(usize, u64)>,
     _order: Option<Guard<'a>>,
 }
 
@@ -59,17 +62,30 @@ pub(crate) struct Sink<'a> {
 }
 
 /// Shape and strides of a view, in elements.
-#[derive(Clone, Debug)]
-pub(crate) struct Dims {
-    pub(crate) shape: Vec<usize>,
-    pub(crate) strides: Vec<i64>,
-    offset: usize,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dims<'a> {
+    layout: &'a Layout,
+    /// As [`attn`] has them; of more than [`MAX_RANK`] dimensions, which it refuses, the first.
+    strides: [i64; MAX_RANK],
 }
 
-impl Dims {
-    pub(crate) fn of(layout: &Layout) -> Self {
-        let strides = layout.stride().iter().map(|&stride| stride as i64).collect();
-        Dims { shape: layout.dims().to_vec(), strides, offset: layout.start_offset() }
+impl<'a> Dims<'a> {
+    pub(crate) fn of(layout: &'a Layout) -> Self {
+        let mut strides = [0; MAX_RANK];
+        strides.iter_mut().zip(layout.stride()).for_each(|(to, &stride)| *to = stride as i64);
+        Dims { layout, strides }
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.layout.dims()
+    }
+
+    fn strides(&self) -> &[i64] {
+        &self.strides[..self.layout.stride().len().min(MAX_RANK)]
+    }
+
+    fn offset(&self) -> usize {
+        self.layout.start_offset()
     }
 }
 
@@ -130,36 +146,42 @@ macro_rules! with_elements {
     };
 }
 
-/// The tensor in a storage that attention reads.
-pub(crate) fn read<'a>(view: View<'a>, dims: &Dims, name: &str) -> Result<Source<'a>> {
+/// The tensor in a storage that attention reads, beside others of the same launch: the events of a storage are waited
+/// for and recorded once, by the first.
+pub(crate) fn read<'a>(view: View<'a>, dims: &Dims<'_>, name: &str, beside: &[&Source<'a>]) -> Result<Source<'a>> {
     check_rows(dims, name)?;
     match view {
         View::Cpu(storage) => {
             let tensor = with_elements!(storage, name, e4m3, data => {
-                let data = data.get(dims.offset..).unwrap_or(&[]);
-                over(TensorRef::host(data, &dims.shape).and_then(|of| of.with_strides(&dims.strides)), dims, name)
+                let data = data.get(dims.offset()..).unwrap_or(&[]);
+                over(TensorRef::host(data, dims.shape()).and_then(|of| of.with_strides(dims.strides())), dims, name)
             })?;
-            Ok(Source { tensor, _order: None })
+            Ok(Source { tensor, memory: None, _order: None })
         }
         #[cfg(feature = "cuda")]
         View::Cuda(storage, stream) => {
-            let (dtype, ptr, order) = pointer(storage, stream, name)?;
-            let ptr = ptr + (dims.offset * dtype.size()) as u64;
+            let address = std::ptr::from_ref(storage).addr();
+            let known = beside.iter().find_map(|of| of.memory.filter(|&(storage, _)| storage == address));
+            let (dtype, begin, order) = match known {
+                Some((_, begin)) => (element_type(storage, name)?, begin, None),
+                None => pointer(storage, stream, name)?,
+            };
+            let ptr = begin + (dims.offset() * dtype.size()) as u64;
             // SAFETY: candle's layout is within the storage, which the borrow keeps; frees are in the order of the
             // stream that runs are in.
-            let tensor = over(unsafe { TensorRef::device(ptr, dtype, &dims.shape, &dims.strides) }, dims, name)?;
-            Ok(Source { tensor, _order: Some(order) })
+            let tensor = over(unsafe { TensorRef::device(ptr, dtype, dims.shape(), dims.strides()) }, dims, name)?;
+            Ok(Source { tensor, memory: Some((address, begin)), _order: order })
         }
     }
 }
 
 /// The tensor in a storage that attention writes.
-pub(crate) fn write<'a>(view: ViewMut<'a>, dims: &Dims, name: &str) -> Result<Sink<'a>> {
+pub(crate) fn write<'a>(view: ViewMut<'a>, dims: &Dims<'_>, name: &str) -> Result<Sink<'a>> {
     match view {
         ViewMut::Cpu(storage) => {
             let tensor = with_elements!(storage, name, e4m3_mut, data => {
-                let data = data.get_mut(dims.offset..).unwrap_or(&mut []);
-                over(TensorMut::host(data, &dims.shape).and_then(|of| of.with_strides(&dims.strides)), dims, name)
+                let data = data.get_mut(dims.offset()..).unwrap_or(&mut []);
+                over(TensorMut::host(data, dims.shape()).and_then(|of| of.with_strides(dims.strides())), dims, name)
             })?;
             Ok(Sink { tensor, _order: None })
         }
@@ -173,26 +195,30 @@ pub(crate) fn write<'a>(view: ViewMut<'a>, dims: &Dims, name: &str) -> Result<Si
 }
 
 /// Two tensors in one storage that are written: keys and values of one pool.
-pub(crate) fn write_both<'a>(view: ViewMut<'a>, of: [&Dims; 2], names: [&str; 2]) -> Result<(Sink<'a>, TensorMut<'a>)> {
+pub(crate) fn write_both<'a>(
+    view: ViewMut<'a>,
+    of: [&Dims<'_>; 2],
+    names: [&str; 2],
+) -> Result<(Sink<'a>, TensorMut<'a>)> {
     let [first, second] = of;
     match view {
         ViewMut::Cpu(storage) => {
             // one of them ends before the other begins, or the two cannot be borrowed at once
-            let swapped = second.offset < first.offset;
+            let swapped = second.offset() < first.offset();
             let (low, high) = if swapped { (second, first) } else { (first, second) };
             let (low_name, high_name) = if swapped { (names[1], names[0]) } else { (names[0], names[1]) };
-            if low.offset + extent(low) > high.offset {
+            if low.offset() + extent(low) > high.offset() {
                 let [k, v] = names;
                 return refuse(format!(
                     "`{k}` and `{v}` interleave in one tensor; pass a pool of (pages, 2, ..) as `Kv::fused`"
                 ));
             }
             let (low_part, high_part) = with_elements!(storage, names[0], e4m3_mut, data => {
-                let middle = high.offset.min(data.len());
+                let middle = high.offset().min(data.len());
                 let (before, after) = data.split_at_mut(middle);
-                let before = before.get_mut(low.offset..).unwrap_or(&mut []);
-                let low_part = TensorMut::host(before, &low.shape).and_then(|of| of.with_strides(&low.strides));
-                let high_part = TensorMut::host(after, &high.shape).and_then(|of| of.with_strides(&high.strides));
+                let before = before.get_mut(low.offset()..).unwrap_or(&mut []);
+                let low_part = TensorMut::host(before, low.shape()).and_then(|of| of.with_strides(low.strides()));
+                let high_part = TensorMut::host(after, high.shape()).and_then(|of| of.with_strides(high.strides()));
                 Ok::<_, candle_core::Error>((over(low_part, low, low_name)?, over(high_part, high, high_name)?))
             })?;
             let (tensor, other) = if swapped { (high_part, low_part) } else { (low_part, high_part) };
@@ -200,7 +226,7 @@ pub(crate) fn write_both<'a>(view: ViewMut<'a>, of: [&Dims; 2], names: [&str; 2]
         }
         #[cfg(feature = "cuda")]
         ViewMut::Cuda(storage, stream) => {
-            if first.offset == second.offset {
+            if first.offset() == second.offset() {
                 return refuse(format!(
                     "`{}` and `{}` are the same memory; give each memory of its own",
                     names[0], names[1]
@@ -214,24 +240,24 @@ pub(crate) fn write_both<'a>(view: ViewMut<'a>, of: [&Dims; 2], names: [&str; 2]
 }
 
 /// Elements from the first to the last.
-fn extent(dims: &Dims) -> usize {
-    if dims.shape.contains(&0) {
+fn extent(dims: &Dims<'_>) -> usize {
+    if dims.shape().contains(&0) {
         return 0;
     }
-    1 + dims.shape.iter().zip(&dims.strides).map(|(&len, &stride)| (len - 1) * stride as usize).sum::<usize>()
+    1 + dims.shape().iter().zip(dims.strides()).map(|(&len, &stride)| (len - 1) * stride as usize).sum::<usize>()
 }
 
 #[cfg(feature = "cuda")]
-fn device_mut<'a>(ptr: u64, dtype: Dtype, dims: &Dims, name: &str) -> Result<TensorMut<'a>> {
-    let ptr = ptr + (dims.offset * dtype.size()) as u64;
+fn device_mut<'a>(ptr: u64, dtype: Dtype, dims: &Dims<'_>, name: &str) -> Result<TensorMut<'a>> {
+    let ptr = ptr + (dims.offset() * dtype.size()) as u64;
     // SAFETY: as in `read`; candle's lock of the storage is held to write.
-    over(unsafe { TensorMut::device(ptr, dtype, &dims.shape, &dims.strides) }, dims, name)
+    over(unsafe { TensorMut::device(ptr, dtype, dims.shape(), dims.strides()) }, dims, name)
 }
 
 /// Names the tensor in the error of a descriptor.
-fn over<T>(of: std::result::Result<T, attn::tensor::TensorError>, dims: &Dims, name: &str) -> Result<T> {
+fn over<T>(of: std::result::Result<T, attn::tensor::TensorError>, dims: &Dims<'_>, name: &str) -> Result<T> {
     of.map_err(|error| {
-        let Dims { shape, strides, .. } = dims;
+        let (shape, strides) = (dims.shape(), dims.layout.stride());
         let contiguous =
             if strides.contains(&0) { ". Repeated elements are not supported: `contiguous()`" } else { "" };
         candle_core::Error::msg(format!("`{name}` of shape {shape:?} and strides {strides:?}: {error}{contiguous}"))
@@ -239,8 +265,17 @@ fn over<T>(of: std::result::Result<T, attn::tensor::TensorError>, dims: &Dims, n
 }
 
 #[cfg(feature = "cuda")]
-fn pointer<'a>(storage: &'a CudaStorage, stream: &'a CudaStream, name: &str) -> Result<(Dtype, u64, Guard<'a>)> {
-    let of = dtype(candle_core::backend::BackendStorage::dtype(storage), name)?;
+fn element_type(storage: &CudaStorage, name: &str) -> Result<Dtype> {
+    dtype(candle_core::backend::BackendStorage::dtype(storage), name)
+}
+
+#[cfg(feature = "cuda")]
+fn pointer<'a>(
+    storage: &'a CudaStorage,
+    stream: &'a CudaStream,
+    name: &str,
+) -> Result<(Dtype, u64, Option<Guard<'a>>)> {
+    let of = element_type(storage, name)?;
     let (ptr, order) = match &storage.slice {
         CudaStorageSlice::F16(slice) => slice.device_ptr(stream),
         CudaStorageSlice::BF16(slice) => slice.device_ptr(stream),
@@ -248,7 +283,7 @@ fn pointer<'a>(storage: &'a CudaStorage, stream: &'a CudaStream, name: &str) -> 
         CudaStorageSlice::F8E4M3(slice) => slice.device_ptr(stream),
         _ => return refuse(format!("`{name}` has elements that attention does not take")),
     };
-    Ok((of, ptr, order))
+    Ok((of, ptr, Some(order)))
 }
 
 #[cfg(feature = "cuda")]
@@ -257,7 +292,7 @@ fn pointer_mut<'a>(
     stream: &'a CudaStream,
     name: &str,
 ) -> Result<(Dtype, u64, Guard<'a>)> {
-    let of = dtype(candle_core::backend::BackendStorage::dtype(storage), name)?;
+    let of = element_type(storage, name)?;
     let (ptr, order) = match &mut storage.slice {
         CudaStorageSlice::F16(slice) => slice.device_ptr_mut(stream),
         CudaStorageSlice::BF16(slice) => slice.device_ptr_mut(stream),
@@ -281,8 +316,8 @@ pub(crate) struct Locked<'a> {
 }
 
 impl<'a> Locked<'a> {
-    pub(crate) fn new(tensors: [Option<&'a Tensor>; 3]) -> Self {
-        let addresses = tensors.map(|tensor| tensor.map(address));
+    /// Locks the storages of tensors, of which `addresses` are known.
+    pub(crate) fn new(tensors: [Option<&'a Tensor>; 3], addresses: [Option<usize>; 3]) -> Self {
         let of: [usize; 3] =
             std::array::from_fn(|i| addresses.iter().position(|&first| first == addresses[i]).unwrap_or(i));
         let guards = std::array::from_fn(|i| tensors[i].filter(|_| of[i] == i).map(|of| of.storage_and_layout().0));
@@ -296,7 +331,8 @@ impl<'a> Locked<'a> {
 }
 
 /// Refuses rows with gaps, and elements that are repeated, with the way out.
-fn check_rows(Dims { shape, strides, .. }: &Dims, name: &str) -> Result<()> {
+fn check_rows(dims: &Dims<'_>, name: &str) -> Result<()> {
+    let (shape, strides) = (dims.shape(), dims.layout.stride());
     let refused = |why: &str| {
         refuse(format!("`{name}` of shape {shape:?} has strides {strides:?}; {why}: pass `{name}.contiguous()`"))
     };

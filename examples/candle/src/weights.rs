@@ -77,6 +77,13 @@ impl Weights {
         Ok(Weights { tensors, config, vocabulary })
     }
 
+    /// The same weights in another element type.
+    pub(crate) fn to_dtype(&self, dtype: DType) -> candle_core::Result<Self> {
+        let of = |(name, tensor): (&String, &Tensor)| Ok((name.clone(), tensor.to_dtype(dtype)?));
+        let tensors = self.tensors.iter().map(of).collect::<candle_core::Result<_>>()?;
+        Ok(Weights { tensors, config: self.config.clone(), vocabulary: self.vocabulary.clone() })
+    }
+
     pub(crate) fn get(&self, name: &str) -> candle_core::Result<Tensor> {
         let tied = name == "lm_head.weight" && self.config.tie_word_embeddings;
         let name = if tied { "model.embed_tokens.weight" } else { name };
