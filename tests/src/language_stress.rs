@@ -8,6 +8,7 @@ use attn::lang::{
 };
 use attn::{VariantParams, attention_variant, device_fn};
 
+pub mod masks;
 pub mod own_types;
 pub mod signed_64;
 pub mod subset;
@@ -355,6 +356,22 @@ pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
         signed_64::Wide64,
         Windowed<4, true>,
         Windowed<-8, false>,
-        Ranks
+        Ranks,
+        masks::PairMask,
+        masks::PairsTaken,
+        masks::StructMask,
+        masks::StructFields,
+        masks::ArrayMask,
+        masks::ArrayLoop,
+        masks::IndexTaken,
+        masks::Wide,
+        masks::Cycle,
+        masks::OneCell,
+        masks::Union,
+        masks::Distances,
+        masks::Powers,
+        masks::Leaves,
+        masks::LoopMask,
+        masks::LoopOfTable
     ]
 }

@@ -31,6 +31,8 @@ mod shape;
 use attn_core::{expr::Variant, lang::VariantDesc};
 use shape::Shape;
 
+use super::templates;
+
 pub use args::{Pointee, part_args, part_layout, part_offsets};
 pub use error::VariantError;
 pub use layout::{struct_size, variant_args};
@@ -64,8 +66,9 @@ pub fn has_tile_class(variant: &Variant) -> bool {
 }
 
 fn source(shape: &Shape<'_>) -> Result<String, VariantError> {
-    let mut text = String::from("\n#line 1 \"variant\"\nnamespace lang {\n\n");
-    text += &compose::text(shape)?;
-    text += "\n}  // namespace lang\n\nusing lang::Variant;\n";
-    Ok(text)
+    let structs = compose::text(shape)?;
+    let headers = templates::headers_of(&structs)?;
+    Ok(format!(
+        "{headers}\n#line 1 \"variant\"\nnamespace lang {{\n\n{structs}\n}}  // namespace lang\n\nusing lang::Variant;\n"
+    ))
 }

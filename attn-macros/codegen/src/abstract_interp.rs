@@ -12,8 +12,10 @@ mod emit_rust;
 mod kv_interval;
 mod lower_control;
 mod lower_expr;
+mod lower_loop;
 mod lowering;
 pub mod normal_form;
+mod ranges;
 
 use crate::{ir::Function, parse::Links, types::Types};
 use emit_rust::RustNames;
