@@ -427,7 +427,8 @@ macro_rules! named {
     };
 }
 named!(unary: fn(Val) -> Val =>
-    abs bit_not cast_i32 cast_i64 cast_u8 cast_u32 cast_u64 clear_lowest count_ones is_power_of_two leading_zeros neg signum trailing_zeros truth
+    abs bit_not cast_i32 cast_i64 cast_u8 cast_u32 cast_u64 clear_lowest count_ones is_power_of_two
+    leading_zeros neg signum trailing_zeros truth
     unsigned_abs);
 named!(binary: fn(Val, Val) -> Val =>
     abs_diff add bit_and bit_or bit_xor both div div_euclid either eq ge gt le lt max min mul ne pow rem rem_euclid

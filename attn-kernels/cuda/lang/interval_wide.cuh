@@ -19,7 +19,9 @@ ATTN_FN Wide<T> wide_of(i64 lo, i64 hi) {
 }
 // A constant or a literal.
 ATTN_FN Wide<i64> wide(i64 x) { return wide_of<i64>(x, x); }
-ATTN_FN Wide<u64> wide(u64 x) { return x >> 63 ? Wide<u64>{wide_fn::unknown_wide(true)} : wide_of<u64>(i64(x), i64(x)); }
+ATTN_FN Wide<u64> wide(u64 x) {
+  return x >> 63 ? Wide<u64>{wide_fn::unknown_wide(true)} : wide_of<u64>(i64(x), i64(x));
+}
 
 template <class T>
 ATTN_FN Wide<T> to_wide(Wide<T> a) {

@@ -50,7 +50,8 @@ pub struct NoTemplate {
 pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"];
 
 /// Headers that few variants need, and the functions of each that generated text calls.
-const ON_DEMAND: [(&str, &[&str]); 2] = [
+const ON_DEMAND: [(&str, &[&str]); 3] = [
+    ("lang/float_more.cuh", &["sinh(", "cosh(", "asin(", "acos(", "atan(", "atan2(", "hypot(", "cbrt("]),
     (
         "lang/interval_wide.cuh",
         &[

@@ -68,7 +68,9 @@ pub fn has_tile_class(variant: &Variant) -> bool {
 fn source(shape: &Shape<'_>) -> Result<String, VariantError> {
     let structs = compose::text(shape)?;
     let headers = templates::headers_of(&structs)?;
-    Ok(format!(
-        "{headers}\n#line 1 \"variant\"\nnamespace lang {{\n\n{structs}\n}}  // namespace lang\n\nusing lang::Variant;\n"
-    ))
+    let mut text = headers;
+    text += "\n#line 1 \"variant\"\nnamespace lang {\n\n";
+    text += &structs;
+    text += "\n}  // namespace lang\n\nusing lang::Variant;\n";
+    Ok(text)
 }

@@ -305,9 +305,17 @@ fn distance(by: Val) -> Option<i64> {
     }
 }
 
+fn shl_wide(a: Wide, by: i64) -> Val {
+    Val::Wide(wide::wide_shl(a, by))
+}
+
+fn shr_wide(a: Wide, by: i64) -> Val {
+    Val::Wide(wide::wide_shr(a, by))
+}
+
 by_any! {
-    "`a << by`, modulo the width, as in a kernel." shl: of::shl_of, |a, by| Val::Wide(wide::wide_shl(a, by));
-    "`a >> by`, modulo the width; arithmetic for signed types." shr: of::shr_of, |a, by| Val::Wide(wide::wide_shr(a, by));
+    "`a << by`, modulo the width, as in a kernel." shl: of::shl_of, shl_wide;
+    "`a >> by`, modulo the width; arithmetic for signed types." shr: of::shr_of, shr_wide;
     "`a.pow(n)`; unknown for a base that may be negative." pow: of::pow_of, |_, _| Val::Any;
 }
 

@@ -4,8 +4,9 @@
 pub use device::Wide;
 pub(crate) use device::*;
 
-/// Intervals of 64-bit integers within 2^62 of zero. Beyond, nothing is known.
+/// Intervals of 64-bit integers within 2^61 of zero. Beyond, nothing is known.
 #[allow(unreachable_pub)] // re-exported within the crate
+#[allow(clippy::manual_range_contains)] // the text in kernels has no ranges
 #[attn_macros::device_mod(namespace = "lang::interval::wide_fn", include = "lang/int_fn.cuh")]
 mod device {
     use crate::lang::Tristate;
@@ -23,7 +24,7 @@ mod device {
         pub is_unsigned: bool,
     }
 
-    const FARTHEST: i64 = 0x4000_0000_0000_0000;
+    const FARTHEST: i64 = 0x2000_0000_0000_0000;
 
     /// The integers from `lo` to `hi`, which no operation has wrapped in 64 bits.
     #[inline]
@@ -165,7 +166,7 @@ mod device {
 
     /// By a distance that is known.
     pub fn wide_shl(a: Wide, by: i64) -> Wide {
-        if by < 0 || by > 61 {
+        if by < 0 || by > 60 {
             return unknown_wide(a.is_unsigned);
         }
         wide_mul(a, wide(1i64 << by, 1i64 << by, a.is_unsigned))

@@ -46,23 +46,23 @@ fn over(name: &str) -> String {
 /// Writes a variable for each node used more than once, and returns the result's expression.
 fn parts(form: &NormalForm, out: &mut String) -> String {
     let mut writer =
-        Writer { form, uses: form.uses(), places: form.places(), texts: vec![String::new(); form.nodes.len()] };
-    writer.place(None, "  ", out);
+        Writer { form, uses: form.uses(), inside: form.inside(), texts: vec![String::new(); form.nodes.len()] };
+    writer.step(None, "  ", out);
     writer.texts.swap_remove(form.result)
 }
 
 struct Writer<'a> {
     form: &'a NormalForm,
     uses: Vec<usize>,
-    places: Vec<Option<usize>>,
+    inside: Vec<Option<usize>>,
     texts: Vec<String>,
 }
 
 impl Writer<'_> {
-    /// Writes the nodes that are computed at a place: in a step of a loop, or in none.
-    fn place(&mut self, place: Option<usize>, indent: &str, out: &mut String) {
+    /// Writes the nodes that are computed at a step: in a step of a loop, or in none.
+    fn step(&mut self, step: Option<usize>, indent: &str, out: &mut String) {
         for id in 0..self.form.nodes.len() {
-            if self.uses[id] == 0 || self.places[id] != place {
+            if self.uses[id] == 0 || self.inside[id] != step {
                 continue;
             }
             let node = &self.form.nodes[id];
@@ -110,7 +110,7 @@ impl Writer<'_> {
     fn repeated(&mut self, id: Id, it: &Loop, indent: &str, out: &mut String) {
         let mut body = String::new();
         let inner = format!("{indent}  ");
-        self.place(Some(it.number), &inner, &mut body);
+        self.step(Some(it.number), &inner, &mut body);
         let typed = |ids: &[Id], texts: &[String]| {
             let typed = it.types.iter().zip(ids).map(|(ty, &id)| format!("interval::{}({})", typed(ty), texts[id]));
             typed.collect::<Vec<_>>().join(", ")

@@ -79,8 +79,8 @@ fn field(name: &str) -> Ident {
 
 fn parts(form: &NormalForm, names: &RustNames<'_>) -> (Vec<TokenStream>, TokenStream) {
     let texts = vec![TokenStream::new(); form.nodes.len()];
-    let mut writer = Writer { form, names, uses: form.uses(), places: form.places(), texts };
-    let lets = writer.place(None);
+    let mut writer = Writer { form, names, uses: form.uses(), inside: form.inside(), texts };
+    let lets = writer.step(None);
     (lets, writer.texts.swap_remove(form.result))
 }
 
@@ -95,16 +95,16 @@ struct Writer<'a> {
     form: &'a NormalForm,
     names: &'a RustNames<'a>,
     uses: Vec<usize>,
-    places: Vec<Option<usize>>,
+    inside: Vec<Option<usize>>,
     texts: Vec<TokenStream>,
 }
 
 impl Writer<'_> {
-    /// The variables of the nodes that are computed at a place: in a step of a loop, or in none.
-    fn place(&mut self, place: Option<usize>) -> Vec<TokenStream> {
+    /// The variables of the nodes that are computed at a step: in a step of a loop, or in none.
+    fn step(&mut self, step: Option<usize>) -> Vec<TokenStream> {
         let mut lets = Vec::new();
         for (id, node) in self.form.nodes.iter().enumerate() {
-            if self.uses[id] == 0 || self.places[id] != place {
+            if self.uses[id] == 0 || self.inside[id] != step {
                 continue;
             }
             let (text, named) = match node {
@@ -138,7 +138,7 @@ impl Writer<'_> {
     }
 
     fn repeated(&mut self, it: &Loop) -> TokenStream {
-        let body = self.place(Some(it.number));
+        let body = self.step(Some(it.number));
         let typed = |ids: &[Id]| -> Vec<TokenStream> {
             let typed = it.types.iter().zip(ids).map(|(ty, &id)| {
                 let (ty, value) = (format_ident!("{ty}"), self.scalar(id));

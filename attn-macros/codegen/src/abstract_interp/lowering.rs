@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     normal_form::{Generic, Id, IntTy, Node, NormalForm, OTHERS},
-    ranges::Set,
+    range_set::Set,
 };
 use crate::{
     hook,

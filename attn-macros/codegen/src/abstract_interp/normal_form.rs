@@ -141,21 +141,21 @@ impl NormalForm {
 
     /// The innermost loop whose step a node depends on, by its number.
     #[must_use]
-    pub fn places(&self) -> Vec<Option<usize>> {
-        let mut inside: Vec<Vec<usize>> = Vec::new();
+    pub fn inside(&self) -> Vec<Option<usize>> {
+        let mut all: Vec<Vec<usize>> = Vec::new();
         for node in &self.nodes {
             let mut loops: Vec<usize> = match node {
                 Node::LoopVar(number) | Node::LoopState(number, _) => vec![*number],
-                node => node.children().iter().flat_map(|&id| inside[id].iter().copied()).collect(),
+                node => node.children().iter().flat_map(|&id| all[id].iter().copied()).collect(),
             };
             if let Node::Loop(Loop { number, .. }) = node {
                 loops.retain(|there| there != number);
             }
             loops.sort_unstable();
             loops.dedup();
-            inside.push(loops);
+            all.push(loops);
         }
-        inside.into_iter().map(|loops| loops.last().copied()).collect()
+        all.into_iter().map(|loops| loops.last().copied()).collect()
     }
 
     /// How often each node is used.

@@ -3,29 +3,15 @@
 //! A condition on a sum of nodes with constants is the set of the sum's values for which it holds. Where a union has
 //! fewer ranges than its operands together, the ranges take their place.
 
-use std::collections::BTreeMap;
-
 use super::{
     lowering::Lowering,
     normal_form::{Id, IntTy, Node, magnitude},
+    range_set::{HIGH, LOW, Set, Sum},
 };
 
 /// Most ranges of a set, and deepest conditions that are followed.
 const MOST_RANGES: usize = 64;
 const DEEPEST: usize = 80;
-
-/// Nodes and their factors.
-type Sum = BTreeMap<Id, i64>;
-
-/// The values of a sum for which a condition holds: sorted ranges with gaps between them.
-#[derive(Clone, Debug)]
-pub(super) struct Set {
-    sum: Sum,
-    ranges: Vec<(i64, i64)>,
-}
-
-const LOW: i64 = i64::MIN / 4;
-const HIGH: i64 = i64::MAX / 4;
 
 impl Lowering<'_> {
     /// Notes the set of a condition that was made. A union of touching ranges gives way to fewer.
@@ -173,39 +159,6 @@ impl Lowering<'_> {
     fn integer(&mut self, n: i64) -> Id {
         let size = self.node(Node::Int(n.unsigned_abs(), None));
         if n < 0 { self.node(Node::Op("neg", vec![size])) } else { size }
-    }
-}
-
-impl Set {
-    fn complement(&self) -> Set {
-        let (mut ranges, mut from) = (Vec::new(), LOW);
-        for &(lo, hi) in &self.ranges {
-            if lo > from {
-                ranges.push((from, lo - 1));
-            }
-            from = hi.saturating_add(1);
-        }
-        if from <= HIGH {
-            ranges.push((from, HIGH));
-        }
-        Set { sum: self.sum.clone(), ranges }
-    }
-
-    /// The union of two sets of the same sum.
-    fn union(&self, other: &Set) -> Option<Set> {
-        if self.sum != other.sum {
-            return None;
-        }
-        let mut all: Vec<(i64, i64)> = self.ranges.iter().chain(&other.ranges).copied().collect();
-        all.sort_unstable();
-        let mut ranges: Vec<(i64, i64)> = Vec::new();
-        for (lo, hi) in all {
-            match ranges.last_mut() {
-                Some((_, last)) if lo <= last.saturating_add(1) => *last = (*last).max(hi),
-                _ => ranges.push((lo, hi)),
-            }
-        }
-        Some(Set { sum: self.sum.clone(), ranges })
     }
 }
 
