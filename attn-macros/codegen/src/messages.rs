@@ -13,8 +13,8 @@ pub const ITERATOR: &str = "a hook has no iterators: write `for i in a..b`, and 
 pub const HEAP: &str = "a hook has no strings and no heap: use numbers, bools, tuples, arrays of a fixed length";
 pub const ROW_ELEMENT: &str = "the elements of a row have no indices: `q.map(|i, x| ..)` changes each, `q.dot(|i| ..)` \
      and `q.sum()` read them";
-pub const CONST_ARRAY: &str = "a constant in a hook is a number, a bool or a variant of an enum: write the array in the \
-     hook, `let table = [1, 2, 3];`, or make it a parameter tensor";
+pub const CONST_ARRAY: &str = "a constant in a hook is a number, a bool or a variant of an enum: write the array in \
+     the hook, `let table = [1, 2, 3];`, or make it a parameter tensor";
 pub const RESERVED_NAME: &str = "this is a word of expressions, which cannot name a variant: not `true`, `false`, \
      `inf`, `nan`, `or`, `not`, `remap`, `per_head` or `union`";
 pub const QUESTION: &str = "`?` is not available in a hook: a hook cannot fail";

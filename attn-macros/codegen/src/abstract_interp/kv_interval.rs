@@ -177,8 +177,8 @@ fn concrete(name: &str, args: &[String]) -> String {
     }
 }
 
-/// The comparison with its operands swapped.
-fn mirrored(name: &'static str) -> &'static str {
+/// The comparison with its operands swapped, or both negated.
+pub(super) fn mirrored(name: &'static str) -> &'static str {
     match name {
         "lt" => "gt",
         "le" => "ge",

@@ -4,6 +4,7 @@
 //! fewer ranges than its operands together, the ranges take their place.
 
 use super::{
+    kv_interval::mirrored,
     lowering::Lowering,
     normal_form::{Id, IntTy, Node, magnitude},
     range_set::{HIGH, LOW, Set, Sum},
@@ -47,7 +48,7 @@ impl Lowering<'_> {
         (set.ranges.len() <= MOST_RANGES).then_some((set, None))
     }
 
-    fn comparison(&self, name: &str, a: Id, b: Id) -> Option<Set> {
+    fn comparison(&self, name: &'static str, a: Id, b: Id) -> Option<Set> {
         let (mut sum, mut constant) = (Sum::new(), 0);
         self.add(a, 1, 0, &mut sum, &mut constant)?;
         self.add(b, -1, 0, &mut sum, &mut constant)?;
@@ -62,7 +63,7 @@ impl Lowering<'_> {
         // sum + constant OP 0, with a positive first factor
         let (name, constant) = if first < 0 {
             sum.values_mut().for_each(|factor| *factor = -*factor);
-            (swapped(name), -constant)
+            (mirrored(name), -constant)
         } else {
             (name, constant)
         };
@@ -165,15 +166,4 @@ impl Lowering<'_> {
 fn counted(a: &Set, b: &Set) -> Option<(Set, Option<usize>)> {
     let set = a.union(b)?;
     (set.ranges.len() <= MOST_RANGES).then(|| (set, Some(a.ranges.len() + b.ranges.len())))
-}
-
-/// The comparison after both sides are multiplied by -1.
-fn swapped(name: &str) -> &str {
-    match name {
-        "lt" => "gt",
-        "le" => "ge",
-        "gt" => "lt",
-        "ge" => "le",
-        name => name,
-    }
 }
