@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use attn_core::{
-    lang::{FieldDesc, FieldType, Hook, Normalizer, VariantDesc},
+    lang::{DeviceFn, FieldDesc, FieldType, Hook, Normalizer, VariantDesc},
     registry::Registry,
 };
 use comfy_table::{Cell as TableCell, Color, presets};
@@ -180,7 +180,7 @@ fn structure(desc: &VariantDesc) -> String {
         (false, _) => {}
         (true, true) if mask.why_not.is_empty() => said.push("not derived".to_owned()),
         (true, true) => said.push(format!("not derived: {}", mask.why_not)),
-        (true, false) => said.push("derived".to_owned()),
+        (true, false) => said.push(derived(desc)),
     }
     if !mask.bounds.is_empty() {
         said.push("the keys of a row are one interval".to_owned());
@@ -195,6 +195,39 @@ fn structure(desc: &VariantDesc) -> String {
         said.push("keys from a list".to_owned());
     }
     said.join("; ")
+}
+
+/// How much of a mask is derived.
+fn derived(desc: &VariantDesc) -> String {
+    let mut unknown = Vec::new();
+    desc.device_fns.iter().for_each(|helper| unknown_helpers(helper, &mut unknown));
+    // only those that the mask over a tile calls
+    unknown.retain(|name| calls(desc.mask.over, name) || desc.device_fns.iter().any(|of| calls(of.over, name)));
+    let listed =
+        unknown.iter().map(|name| format!("`{}`", name.trim_end_matches("_fn"))).collect::<Vec<_>>().join(", ");
+    // the whole mask is the value of one of them
+    let whole = |name: &&str| desc.mask.over.contains(&format!("return interval::tristate({name}_over("));
+    match (desc.mask.why_not, unknown.as_slice()) {
+        ("", []) => "derived".to_owned(),
+        (_, names) if names.iter().any(whole) => {
+            format!("not derived: nothing is known of the helper {}", listed)
+        }
+        (why, []) => format!("derived in part: {why}"),
+        ("", _) => format!("derived in part: nothing is known of the helper {listed}"),
+        (why, _) => format!("derived in part: {why}, and nothing is known of the helper {listed}"),
+    }
+}
+
+fn calls(text: &str, helper: &str) -> bool {
+    text.contains(&format!("{helper}_over("))
+}
+
+/// The helpers of which nothing is known over a tile.
+fn unknown_helpers<'a>(helper: &'a DeviceFn, found: &mut Vec<&'a str>) {
+    if helper.over.contains("  return interval::Any{};") && !found.contains(&helper.name) {
+        found.push(helper.name);
+    }
+    helper.device_fns.iter().for_each(|inner| unknown_helpers(inner, found));
 }
 
 /// The type of a parameter without the shape of a tensor.
@@ -212,5 +245,39 @@ fn ty(field: &FieldDesc) -> String {
         FieldType::Scalar(elem) => elem.name().to_owned(),
         FieldType::Tensor { elem, .. } => format!("[{}] of ({})", elem.name(), field.shape),
         FieldType::Out { .. } => format!("[f32] of ({}), an output", field.shape),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attn_core::lang::VariantDesc;
+
+    use super::structure;
+
+    /// The classes of a mask in Rust text, with a helper of floats.
+    fn of(body: &str, name: &str) -> String {
+        let text = format!(
+            "#[device_fn] fn far(x: f32) -> bool {{ x > 1.0 }}\n\
+             #[device_fn] fn pair(p: i32) -> (i32, i32) {{ (p / 4, p % 4) }}\n\
+             #[derive(Clone, VariantParams)] struct M;\n#[attention_variant(name = \"{name}\")]\n\
+             impl AttentionVariant for M {{ fn logits_mask(&self, at: LogitIndex) -> bool {{ {body} }} }}"
+        );
+        let made: Vec<&'static VariantDesc> = attn_text::load(&[("mask.rs", &text)]).expect("Rust text");
+        structure(made[0])
+    }
+
+    #[test]
+    fn a_page_says_how_much_of_a_mask_is_known() {
+        assert_eq!(of("pair(at.qo_pos).0 == pair(at.kv_pos).0", "m1"), "derived");
+        assert_eq!(of("far(at.qo_pos as f32)", "m2"), "not derived: nothing is known of the helper `far`");
+        assert_eq!(
+            of("at.kv_pos <= at.qo_pos && far(at.qo_pos as f32)", "m3"),
+            "derived in part: the mask depends on float data, and nothing is known of the helper `far`"
+        );
+        assert_eq!(
+            of("at.kv_pos <= at.qo_pos && at.qo_pos as f32 > 0.5", "m4"),
+            "derived in part: the mask depends on float data"
+        );
+        assert_eq!(of("at.qo_pos as f32 > 0.5", "m5"), "not derived: the mask depends on float data");
     }
 }

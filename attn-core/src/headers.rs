@@ -29,6 +29,7 @@ pub const HEADERS: &[Header] = &[
     Header { name: "lang/signed_divisor.cuh", text: divide::signed::CUDA },
     Header { name: "lang/unsigned_divisor.cuh", text: divide::unsigned::CUDA },
     Header { name: "lang/interval_fn.cuh", text: interval::functions::CUDA },
+    Header { name: "lang/wide_fn.cuh", text: interval::wide::CUDA },
     Header { name: "lang/table_range.cuh", text: param_tensor::bounds::CUDA },
     Header { name: "planner/stream_k_line.cuh", text: crate::plan::STREAM_K_LINE },
     Header { name: "lang/random.cuh", text: random::CUDA },

@@ -99,7 +99,9 @@ impl Module {
             types: links.types,
             consts: links.consts,
         });
-        let over = expansion.bodies("over").first().copied().and_then(|body| self.tile_form(body, &[]));
+        // the one of both that does not call the other
+        let form = |name: &str| expansion.bodies(name).first().copied().and_then(|body| self.tile_form(body, &[]));
+        let over = form("over").or_else(|| form("parts"));
         let helper = Helper { desc, over: over.map(kept) };
         self.made_helpers.insert(name.to_owned(), Some(helper));
         Some(helper)

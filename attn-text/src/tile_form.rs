@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use attn_core::lang::{
     ConstValue, Tile, Tristate,
-    interval::{self, Val, coordinate, of, tristate},
+    interval::{self, Parts, Val, coordinate, of, one, single, tristate},
 };
 use syn::{Block, Expr, Lit, Member, Pat, Stmt, UseTree};
 
-use crate::{expansion::last_name, field::Value};
+use crate::{descriptor::kept_str, expansion::last_name, field::Value};
 
 /// A function over abstract values.
 #[derive(Debug)]
@@ -33,7 +33,25 @@ enum Node {
     Unary(fn(Val) -> Val, Box<Node>),
     Binary(fn(Val, Val) -> Val, Box<[Node; 2]>),
     Ternary(fn(Val, Val, Val) -> Val, Box<[Node; 3]>),
+    Quaternary(fn(Val, Val, Val, Val) -> Val, Box<[Node; 4]>),
     Helper(&'static TileForm, Vec<Node>),
+    /// The index of the hook.
+    Tile,
+    /// A tuple, a struct or an array.
+    Many(Vec<(&'static str, Node)>),
+    Part(Box<Node>, String),
+    Loop(Box<Loop>),
+}
+
+/// A loop over abstract values. In a step its variable and the values that it changes are the locals from `first` on.
+#[derive(Debug)]
+struct Loop {
+    bounds: [Node; 2],
+    inclusive: bool,
+    before: Vec<Node>,
+    first: usize,
+    lets: Vec<Node>,
+    after: Vec<Node>,
 }
 
 /// The bounds of a coordinate.
@@ -60,10 +78,10 @@ impl TileForm {
 
     /// The mask of a tile.
     pub(crate) fn mask(&self, tile: &Tile, fields: &[Box<dyn Value>]) -> Tristate {
-        tristate(self.value(&Inputs { tile: Some(tile), args: &[], fields }))
+        tristate(one(&self.value(&Inputs { tile: Some(tile), args: &[], fields })))
     }
 
-    fn value(&self, inputs: &Inputs<'_>) -> Val {
+    fn value(&self, inputs: &Inputs<'_>) -> Parts {
         let mut locals = Vec::with_capacity(self.lets.len());
         for node in &self.lets {
             let value = node.value(inputs, &locals);
@@ -75,33 +93,81 @@ impl TileForm {
 
 struct Inputs<'a> {
     tile: Option<&'a Tile>,
-    args: &'a [Val],
+    args: &'a [Parts],
     fields: &'a [Box<dyn Value>],
 }
 
 impl Node {
-    fn value(&self, inputs: &Inputs<'_>, locals: &[Val]) -> Val {
-        let all = |nodes: &[Node]| nodes.iter().map(|node| node.value(inputs, locals)).collect::<Vec<_>>();
+    fn value(&self, inputs: &Inputs<'_>, locals: &[Parts]) -> Parts {
+        match self {
+            Node::Arg(i) => inputs.args.get(*i).cloned().unwrap_or(Parts::One(Val::Any)),
+            Node::Local(i) => locals[*i].clone(),
+            Node::Helper(form, args) => {
+                let args: Vec<Parts> = args.iter().map(|node| node.value(inputs, locals)).collect();
+                form.value(&Inputs { tile: None, args: &args, fields: inputs.fields })
+            }
+            Node::Tile => inputs.tile.map_or(Parts::One(Val::Any), interval::tile),
+            Node::Many(parts) => {
+                Parts::Many(parts.iter().map(|(name, node)| (*name, node.value(inputs, locals))).collect())
+            }
+            Node::Part(of, name) => interval::part(&of.value(inputs, locals), name),
+            Node::Loop(it) => it.value(inputs, locals),
+            node => single(node.scalar(inputs, locals)),
+        }
+    }
+
+    fn scalar(&self, inputs: &Inputs<'_>, locals: &[Parts]) -> Val {
+        let all = |nodes: &[Node]| nodes.iter().map(|node| node.scalar(inputs, locals)).collect::<Vec<_>>();
         match self {
             Node::Known(value) => *value,
             Node::Coordinate(bounds) => inputs.tile.map_or(Val::Any, |tile| {
                 let (min, max) = bounds(tile);
                 coordinate(min, max)
             }),
-            Node::Arg(i) => inputs.args.get(*i).copied().unwrap_or(Val::Any),
-            Node::Local(i) => locals[*i],
+            Node::Local(i) => one(&locals[*i]),
             Node::Scalar(i) => inputs.fields.get(*i).map_or(Val::Any, |field| field.over_tile()),
             Node::Element(i, indices) => {
                 inputs.fields.get(*i).map_or(Val::Any, |field| field.element_over_tile(&all(indices)))
             }
-            Node::Unary(f, x) => f(x.value(inputs, locals)),
-            Node::Binary(f, xs) => f(xs[0].value(inputs, locals), xs[1].value(inputs, locals)),
+            Node::Unary(f, x) => f(x.scalar(inputs, locals)),
+            Node::Binary(f, xs) => f(xs[0].scalar(inputs, locals), xs[1].scalar(inputs, locals)),
             Node::Ternary(f, xs) => {
-                f(xs[0].value(inputs, locals), xs[1].value(inputs, locals), xs[2].value(inputs, locals))
+                f(xs[0].scalar(inputs, locals), xs[1].scalar(inputs, locals), xs[2].scalar(inputs, locals))
             }
-            Node::Helper(form, args) => form.value(&Inputs { tile: None, args: &all(args), fields: inputs.fields }),
+            Node::Quaternary(f, xs) => {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|i| xs[i].scalar(inputs, locals));
+                f(a, b, c, d)
+            }
+            node => one(&node.value(inputs, locals)),
         }
     }
+}
+
+impl Loop {
+    fn value(&self, inputs: &Inputs<'_>, locals: &[Parts]) -> Parts {
+        let [from, to] = [0, 1].map(|i| self.bounds[i].scalar(inputs, locals));
+        let mut state: Vec<Val> = self.before.iter().map(|node| node.scalar(inputs, locals)).collect();
+        let mut inner = locals.to_vec();
+        inner.resize(self.first, Parts::One(Val::Any));
+        interval::run(from, to, self.inclusive, &mut state, &mut |i, state| {
+            inner.truncate(self.first);
+            inner.push(single(i));
+            inner.extend(state.iter().map(|value| single(*value)));
+            for node in &self.lets {
+                let value = node.value(inputs, &inner);
+                inner.push(value);
+            }
+            self.after.iter().map(|node| node.scalar(inputs, &inner)).collect()
+        });
+        let names = (0..).map(|k: usize| kept_number(k));
+        Parts::Many(names.zip(state.into_iter().map(single)).collect())
+    }
+}
+
+/// The name of a value after a loop.
+fn kept_number(k: usize) -> &'static str {
+    const NAMES: [&str; 16] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"];
+    NAMES.get(k).copied().unwrap_or("")
 }
 
 struct Reader<'a> {
@@ -117,12 +183,7 @@ impl Reader<'_> {
         let mut helper = None;
         for stmt in before {
             match stmt {
-                Stmt::Local(local) => {
-                    let Pat::Ident(name) = &local.pat else { return None };
-                    let node = self.node(&local.init.as_ref()?.expr)?;
-                    self.lets.push(node);
-                    self.locals.insert(name.ident.to_string(), self.lets.len() - 1);
-                }
+                Stmt::Local(_) => self.let_of(stmt)?,
                 Stmt::Item(syn::Item::Use(item)) => helper = helper.or_else(|| renamed(&item.tree)),
                 _ => return None,
             }
@@ -136,6 +197,7 @@ impl Reader<'_> {
 
     fn helper_call(&mut self, name: &str, expr: &Expr) -> Option<Node> {
         let Expr::Call(call) = expr else { return None };
+        // `over` or `parts`: both give the same of a form
         let Some(Expr::Array(array)) = call.args.first() else { return None };
         let args = array.elems.iter().map(|arg| self.node(arg)).collect::<Option<Vec<_>>>()?;
         Some((self.scope.helper)(name).map_or(Node::Known(Val::Any), |form| Node::Helper(form, args)))
@@ -145,6 +207,15 @@ impl Reader<'_> {
         match expr {
             Expr::Block(block) => self.block(&block.block),
             Expr::Paren(inner) => self.node(&inner.expr),
+            Expr::Reference(inner) => self.node(&inner.expr),
+            Expr::MethodCall(call) if call.method == "clone" => self.node(&call.receiver),
+            // a value after a loop
+            Expr::Index(index) => match &*index.index {
+                Expr::Lit(syn::ExprLit { lit: Lit::Int(k), .. }) => {
+                    Some(Node::Part(Box::new(self.node(&index.expr)?), k.base10_digits().to_owned()))
+                }
+                _ => None,
+            },
             Expr::Group(inner) => self.node(&inner.expr),
             Expr::Path(path) => {
                 let name = last_name(&path.path);
@@ -162,6 +233,21 @@ impl Reader<'_> {
                     ("tristate", [value]) => self.node(value),
                     ("coordinate", [Expr::Field(min), Expr::Field(_)]) => coordinate_of(min).map(Node::Coordinate),
                     ("of", [value]) => self.scalar(value),
+                    ("wide", [value]) => self.wide(value),
+                    // the form's values have parts or none
+                    ("one" | "single", [value]) => self.node(value),
+                    ("tile", [_]) => Some(Node::Tile),
+                    ("part", [of, Expr::Lit(name)]) => match &name.lit {
+                        Lit::Str(name) => Some(Node::Part(Box::new(self.node(of)?), name.value())),
+                        _ => None,
+                    },
+                    ("many", [Expr::Array(parts)]) => {
+                        let parts = parts.elems.iter().map(|part| self.named(part)).collect::<Option<Vec<_>>>()?;
+                        Some(Node::Many(parts))
+                    }
+                    ("repeated", [from, to, inclusive, before, step]) => {
+                        self.repeated([from, to], inclusive, before, step)
+                    }
                     ("element", [Expr::Reference(table), Expr::Reference(indices)]) => {
                         let Expr::Array(indices) = &*indices.expr else { return None };
                         let indices = indices.elems.iter().map(|i| self.node(i)).collect::<Option<Vec<_>>>()?;
@@ -173,11 +259,76 @@ impl Reader<'_> {
                         let xs = [self.node(x)?, self.node(y)?, self.node(z)?];
                         Some(Node::Ternary(ternary(name)?, Box::new(xs)))
                     }
+                    (name, [x, y, z, w]) => {
+                        let xs = [self.node(x)?, self.node(y)?, self.node(z)?, self.node(w)?];
+                        Some(Node::Quaternary(quaternary(name)?, Box::new(xs)))
+                    }
                     _ => None,
                 }
             }
             _ => None,
         }
+    }
+
+    /// The argument of `wide`: a constant or a literal of 64 bits.
+    fn wide(&self, expr: &Expr) -> Option<Node> {
+        Some(Node::Known(match expr {
+            Expr::Lit(syn::ExprLit { lit: Lit::Int(x), .. }) if x.suffix() == "i64" => {
+                interval::wide(x.base10_parse::<i64>().ok()?)
+            }
+            Expr::Lit(syn::ExprLit { lit: Lit::Int(x), .. }) => interval::wide(x.base10_parse::<u64>().ok()?),
+            Expr::Path(path) => match (self.scope.constant)(&path.path)? {
+                ConstValue::U64(x) => interval::wide(x),
+                ConstValue::I64(x) => interval::wide(x),
+                _ => return None,
+            },
+            _ => return None,
+        }))
+    }
+
+    /// `("name", part)`.
+    fn named(&mut self, part: &Expr) -> Option<(&'static str, Node)> {
+        let Expr::Tuple(part) = part else { return None };
+        let (Expr::Lit(syn::ExprLit { lit: Lit::Str(name), .. }), value) = (part.elems.first()?, part.elems.get(1)?)
+        else {
+            return None;
+        };
+        Some((kept_str(name.value()), self.node(value)?))
+    }
+
+    /// `repeated(from, to, inclusive, [before], |i, [states]| { lets; [after] })`.
+    fn repeated(&mut self, bounds: [&Expr; 2], inclusive: &Expr, before: &Expr, step: &Expr) -> Option<Node> {
+        let bounds = [self.node(bounds[0])?, self.node(bounds[1])?];
+        let inclusive = matches!(inclusive, Expr::Lit(syn::ExprLit { lit: Lit::Bool(b), .. }) if b.value);
+        let (Expr::Array(before), Expr::Closure(step)) = (before, step) else { return None };
+        let before = before.elems.iter().map(|value| self.node(value)).collect::<Option<Vec<_>>>()?;
+        let Expr::Block(body) = &*step.body else { return None };
+        // the lets of the step are read in a scope of its own
+        let (outer, lets) = (self.locals.clone(), self.lets.len());
+        let mut at = lets;
+        for pat in step.inputs.iter().flat_map(names_of) {
+            self.locals.insert(pat, at);
+            self.lets.push(Node::Known(Val::Any));
+            at += 1;
+        }
+        let (Stmt::Expr(Expr::Array(after), None), stmts) = body.block.stmts.split_last()? else { return None };
+        for stmt in stmts {
+            self.let_of(stmt)?;
+        }
+        let after = after.elems.iter().map(|value| self.node(value)).collect::<Option<Vec<_>>>()?;
+        let inner = self.lets.split_off(at);
+        self.lets.truncate(lets);
+        self.locals = outer;
+        Some(Node::Loop(Box::new(Loop { bounds, inclusive, before, first: lets, lets: inner, after })))
+    }
+
+    fn let_of(&mut self, stmt: &Stmt) -> Option<()> {
+        let Stmt::Local(local) = stmt else { return None };
+        let Pat::Ident(name) = &local.pat else { return None };
+        let node = self.node(&local.init.as_ref()?.expr)?;
+        self.lets.push(node);
+        self.locals.insert(name.ident.to_string(), self.lets.len() - 1);
+        Some(())
     }
 
     /// The number of the field of `self.name`.
@@ -228,6 +379,15 @@ impl Reader<'_> {
     }
 }
 
+/// The names of a parameter of a step.
+fn names_of(pat: &Pat) -> Vec<String> {
+    match pat {
+        Pat::Ident(name) => vec![name.ident.to_string()],
+        Pat::Slice(slice) => slice.elems.iter().flat_map(names_of).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The name before `as __helper`.
 fn renamed(tree: &UseTree) -> Option<String> {
     match tree {
@@ -267,9 +427,11 @@ macro_rules! named {
     };
 }
 named!(unary: fn(Val) -> Val =>
-    abs bit_not cast_i32 cast_u8 cast_u32 count_ones is_power_of_two leading_zeros neg signum trailing_zeros
+    abs bit_not cast_i32 cast_i64 cast_u8 cast_u32 cast_u64 clear_lowest count_ones is_power_of_two
+    leading_zeros neg signum trailing_zeros truth
     unsigned_abs);
 named!(binary: fn(Val, Val) -> Val =>
     abs_diff add bit_and bit_or bit_xor both div div_euclid either eq ge gt le lt max min mul ne pow rem rem_euclid
     saturating_add saturating_sub shl shr sub);
 named!(ternary: fn(Val, Val, Val) -> Val => clamp select);
+named!(quaternary: fn(Val, Val, Val, Val) -> Val => eq_cell eq_cells);

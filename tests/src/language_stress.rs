@@ -8,6 +8,7 @@ use attn::lang::{
 };
 use attn::{VariantParams, attention_variant, device_fn};
 
+pub mod masks;
 pub mod own_types;
 pub mod signed_64;
 pub mod subset;
@@ -162,6 +163,9 @@ impl AttentionVariant for Floats {
         let e = (x.clamp(-20.0, 20.0)).exp() + x.abs().min(30.0).exp2() + x.abs().sqrt() + (x.abs() + 1e-3).ln();
         let (s, c) = x.sin_cos();
         let trig = s + c * 2.0 + x.sin() - x.cos() + x.tanh() + x.clamp(-1.0, 1.0).tan();
+        let small = x.clamp(-1.0, 1.0);
+        let arcs = small.sinh() + small.cosh() + small.asin() + small.acos() + x.atan() + x.atan2(1.5) + x.hypot(2.0);
+        let trig = trig + arcs + x.cbrt() + small.exp_m1() + x.abs().ln_1p();
         let logs = (x.abs() + 1.0).log2() + (x.abs() + 1.0).log10() + x.abs().ln_1p() + x.clamp(-1.0, 1.0).exp_m1();
         let power = (x.abs() + 0.5).min(4.0).powf(1.5) + x.clamp(-2.0, 2.0).powi(-3) + x.clamp(-2.0, 2.0).powi(5);
         let fma = x.mul_add(self.exp, -self.double) - -x + 1.0 / (x - 1.0) + x.recip();
@@ -355,6 +359,22 @@ pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
         signed_64::Wide64,
         Windowed<4, true>,
         Windowed<-8, false>,
-        Ranks
+        Ranks,
+        masks::PairMask,
+        masks::PairsTaken,
+        masks::StructMask,
+        masks::StructFields,
+        masks::ArrayMask,
+        masks::ArrayLoop,
+        masks::IndexTaken,
+        masks::Wide,
+        masks::Cycle,
+        masks::OneCell,
+        masks::Union,
+        masks::Distances,
+        masks::Powers,
+        masks::Leaves,
+        masks::LoopMask,
+        masks::LoopOfTable
     ]
 }

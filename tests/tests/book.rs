@@ -187,3 +187,15 @@ fn readme_shows_the_cuda_of_its_hook() {
     let shown = readme.split("```cpp\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block of C++");
     assert_eq!(shown, cuda, "README shows the first, and the macro writes the second");
 }
+
+/// The reference lists every method that the generator has, and no other.
+#[test]
+fn the_reference_lists_every_method() {
+    let page = include_str!("../../book/src/reference/language.md");
+    let section = page.split("## Methods\n").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
+    let mut listed: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
+    let mut known: Vec<&str> = attn_codegen::methods::METHODS.iter().map(|method| method.name).collect();
+    listed.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(listed, known);
+}

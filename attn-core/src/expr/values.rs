@@ -16,6 +16,19 @@ impl ParamValues {
     }
 }
 
+/// Numbers that JSON does not have are words, as in expressions: `"inf"`, `"-inf"`, `"nan"`.
+impl Serialize for ParamValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ParamValue::Bool(x) => serializer.serialize_bool(*x),
+            ParamValue::Int(x) => serializer.serialize_i64(*x),
+            ParamValue::Float(x) if x.is_finite() => serializer.serialize_f64(*x),
+            ParamValue::Float(_) => serializer.collect_str(self),
+            ParamValue::List(values) => serializer.collect_seq(values),
+        }
+    }
+}
+
 /// Written by hand: the errors of a derived untagged enum do not name the values that are allowed.
 impl<'de> Deserialize<'de> for ParamValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -23,7 +36,7 @@ impl<'de> Deserialize<'de> for ParamValue {
         impl<'de> Visitor<'de> for Value {
             type Value = ParamValue;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the value of a parameter: a number, `true`, `false`, or a list of these")
+                f.write_str("the value of a parameter: a number, inf, -inf or nan, `true`, `false`, or a list of these")
             }
             fn visit_bool<E: Error>(self, x: bool) -> Result<ParamValue, E> {
                 Ok(ParamValue::Bool(x))
@@ -36,6 +49,14 @@ impl<'de> Deserialize<'de> for ParamValue {
             }
             fn visit_f64<E: Error>(self, x: f64) -> Result<ParamValue, E> {
                 Ok(ParamValue::Float(x))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<ParamValue, E> {
+                match text {
+                    "inf" => Ok(ParamValue::Float(f64::INFINITY)),
+                    "-inf" => Ok(ParamValue::Float(f64::NEG_INFINITY)),
+                    "nan" => Ok(ParamValue::Float(f64::NAN)),
+                    other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+                }
             }
             fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<ParamValue, A::Error> {
                 Deserialize::deserialize(SeqAccessDeserializer::new(values)).map(ParamValue::List)
@@ -72,5 +93,26 @@ impl<'de> Deserialize<'de> for ParamValues {
             }
         }
         deserializer.deserialize_map(Values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn infinities_read_back_from_json() {
+        let list = |values: Vec<ParamValue>| ParamValue::List(values);
+        let values = ParamValues(vec![
+            ("logits".to_owned(), list(vec![ParamValue::Float(f64::NEG_INFINITY), ParamValue::Int(0)])),
+            ("cap".to_owned(), ParamValue::Float(f64::INFINITY)),
+            ("x".to_owned(), ParamValue::Float(0.5)),
+        ]);
+        let json = serde_json::to_string(&values).expect("JSON");
+        assert_eq!(json, r#"{"logits":["-inf",0],"cap":"inf","x":0.5}"#);
+        assert_eq!(serde_json::from_str::<ParamValues>(&json).expect("what was written"), values);
+        let nan: ParamValue = serde_json::from_str(r#""nan""#).expect("a number");
+        assert!(matches!(nan, ParamValue::Float(x) if x.is_nan()));
+        assert!(serde_json::from_str::<ParamValue>(r#""far""#).is_err());
     }
 }

@@ -303,7 +303,7 @@ pub struct MaskText {
     pub remap: &'static str,
     /// Parameter tensors of which `over` needs element bounds.
     pub tables: &'static [&'static str],
-    /// Why nothing is derived, as a sentence for the user; empty otherwise.
+    /// Why nothing is derived, or of a part of the mask nothing, as a sentence for the user; empty otherwise.
     pub why_not: &'static str,
 }
 

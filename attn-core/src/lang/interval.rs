@@ -13,16 +13,21 @@
 mod element;
 pub(crate) mod functions;
 mod operands;
+mod parts;
 mod value;
+pub(crate) mod wide;
 
 pub use element::{IntervalOf, element};
 pub use functions::Interval;
 pub use operands::{
-    abs, abs_diff, add, bit_and, bit_not, bit_or, bit_xor, both, cast_i32, cast_u8, cast_u32, clamp, count_ones, div,
-    div_euclid, either, eq, ge, gt, is_power_of_two, le, leading_zeros, lt, max, min, mul, ne, neg, pow, rem,
-    rem_euclid, saturating_add, saturating_sub, select, shl, shr, signum, sub, trailing_zeros, tristate, unsigned_abs,
+    abs, abs_diff, add, bit_and, bit_not, bit_or, bit_xor, both, cast_i32, cast_i64, cast_u8, cast_u32, cast_u64,
+    clamp, clear_lowest, count_ones, div, div_euclid, either, eq, eq_cell, eq_cells, ge, gt, is_power_of_two, le,
+    leading_zeros, lt, max, min, mul, ne, neg, pow, rem, rem_euclid, saturating_add, saturating_sub, select, shl, shr,
+    signum, sub, trailing_zeros, tristate, unsigned_abs,
 };
-pub use value::{Abstract, Val, coordinate, coordinate_bounds, of};
+pub use parts::{Parts, many, one, part, repeated, run, single, tile, truth};
+pub use value::{Abstract, Val, coordinate, coordinate_bounds, of, wide};
+pub use wide::Wide;
 
 #[cfg(test)]
 mod tests;

@@ -44,7 +44,10 @@ pub const fn marked<M: IsDeviceFn>(helper: &'static DeviceFn) -> &'static Device
 pub mod unmarked {
     /// Stands for the module of a helper.
     pub mod __helper {
-        use crate::lang::{DeviceFn, interval::Val};
+        use crate::lang::{
+            DeviceFn,
+            interval::{Parts, Val},
+        };
 
         pub use crate::lang::lints::WithoutDeviceFn as DeviceFnMark;
 
@@ -55,6 +58,11 @@ pub mod unmarked {
         /// An unknown result.
         pub fn over<const N: usize>(_: [Val; N]) -> Val {
             Val::Any
+        }
+
+        /// As [`over`], of values with parts.
+        pub fn parts<const N: usize>(_: [Parts; N]) -> Parts {
+            Parts::One(Val::Any)
         }
     }
 }

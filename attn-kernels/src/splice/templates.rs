@@ -49,6 +49,34 @@ pub struct NoTemplate {
 /// The templates that a unit with a variant begins with.
 pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"];
 
+/// Headers that few variants need, and the functions of each that generated text calls.
+const ON_DEMAND: [(&str, &[&str]); 3] = [
+    ("lang/float_more.cuh", &["sinh(", "cosh(", "asin(", "acos(", "atan(", "atan2(", "hypot(", "cbrt("]),
+    (
+        "lang/interval_wide.cuh",
+        &[
+            "interval::wide(",
+            "interval::cast_u64(",
+            "interval::cast_i64(",
+            "interval::clear_lowest(",
+            "interval::eq_cell",
+        ],
+    ),
+    ("lang/interval_parts.cuh", &["interval::part(", "interval::repeated("]),
+];
+
+/// The text of the headers that the text of a variant needs beside [`LANGUAGE`].
+pub(super) fn headers_of(text: &str) -> Result<String, NoTemplate> {
+    let mut inliner = Inliner::default();
+    let needed = ON_DEMAND.iter().filter(|(_, calls)| calls.iter().any(|call| text.contains(call)));
+    for (header, _) in needed {
+        // what the language includes is there already
+        inliner.seen.insert("lang/int_fn.cuh");
+        inliner.include(header)?;
+    }
+    Ok(inliner.finish())
+}
+
 /// The mainloop of the workers of a kernel.
 pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {
     if traits.cuda_cores { "cuda_cores/mainloop.cuh" } else { "decode/swap_ab_mma.cuh" }

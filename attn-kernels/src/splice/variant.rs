@@ -31,6 +31,8 @@ mod shape;
 use attn_core::{expr::Variant, lang::VariantDesc};
 use shape::Shape;
 
+use super::templates;
+
 pub use args::{Pointee, part_args, part_layout, part_offsets};
 pub use error::VariantError;
 pub use layout::{struct_size, variant_args};
@@ -64,8 +66,11 @@ pub fn has_tile_class(variant: &Variant) -> bool {
 }
 
 fn source(shape: &Shape<'_>) -> Result<String, VariantError> {
-    let mut text = String::from("\n#line 1 \"variant\"\nnamespace lang {\n\n");
-    text += &compose::text(shape)?;
+    let structs = compose::text(shape)?;
+    let headers = templates::headers_of(&structs)?;
+    let mut text = headers;
+    text += "\n#line 1 \"variant\"\nnamespace lang {\n\n";
+    text += &structs;
     text += "\n}  // namespace lang\n\nusing lang::Variant;\n";
     Ok(text)
 }

@@ -12,8 +12,11 @@ mod emit_rust;
 mod kv_interval;
 mod lower_control;
 mod lower_expr;
+mod lower_loop;
 mod lowering;
 pub mod normal_form;
+mod range_set;
+mod ranges;
 
 use crate::{ir::Function, parse::Links, types::Types};
 use emit_rust::RustNames;
@@ -35,7 +38,7 @@ pub struct DerivedMask {
     pub remap: String,
     /// Parameter tensors whose intervals over index ranges are needed, by their Rust names.
     pub tables: Vec<String>,
-    /// Why nothing can be derived from a mask, or empty.
+    /// Why nothing, or not all, can be derived from a mask; empty where all is.
     pub why_not: &'static str,
 }
 
@@ -90,7 +93,10 @@ fn of_mask(f: &Function, types: &Types, names: &RustNames<'_>) -> DerivedMask {
     if matches!(form.nodes[form.result], Node::Any) {
         return DerivedMask { why_not: form.why_not.unwrap_or(lowering::FLOATS), ..DerivedMask::default() };
     }
+    // a part of the mask is unknown, for the first of the reasons
+    let unknown = form.nodes.iter().zip(form.uses()).any(|(node, uses)| uses > 0 && matches!(node, Node::Any));
     DerivedMask {
+        why_not: form.why_not.filter(|_| unknown).unwrap_or_default(),
         rust: Some(emit_rust::body(&form, names)),
         over: emit_cuda::mask_over(&form),
         bounds: kv_interval::kv_bounds(&form),

@@ -68,7 +68,7 @@ struct Helper {
 impl Helper {
     fn unknown() -> Helper {
         let over = quote!(
-            pub use ::attn::lang::lints::unmarked::__helper::over;
+            pub use ::attn::lang::lints::unmarked::__helper::{over, parts};
         );
         Helper { cuda: String::new(), over, over_cuda: String::new(), links: Links::default() }
     }

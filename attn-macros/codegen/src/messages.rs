@@ -7,6 +7,16 @@ pub const REFERENCE: &str = "a hook has no references: values are copied";
 pub const STRING: &str = "a hook has no strings";
 pub const MACRO: &str =
     "macros are not available in a hook: it runs once per logit, on the GPU too, and cannot print, allocate or panic";
+pub const MATCHES: &str = "`matches!` is not available in a hook: write `match x { 1 | 2 => true, _ => \
+     false }`, or compare";
+pub const ITERATOR: &str = "a hook has no iterators: write `for i in a..b`, and change a `let mut` variable in it";
+pub const HEAP: &str = "a hook has no strings and no heap: use numbers, bools, tuples, arrays of a fixed length";
+pub const ROW_ELEMENT: &str = "the elements of a row have no indices: `q.map(|i, x| ..)` changes each, `q.dot(|i| ..)` \
+     and `q.sum()` read them";
+pub const CONST_ARRAY: &str = "a constant in a hook is a number, a bool or a variant of an enum: write the array in \
+     the hook, `let table = [1, 2, 3];`, or make it a parameter tensor";
+pub const RESERVED_NAME: &str = "this is a word of expressions, which cannot name a variant: not `true`, `false`, \
+     `inf`, `nan`, `or`, `not`, `remap`, `per_head` or `union`";
 pub const QUESTION: &str = "`?` is not available in a hook: a hook cannot fail";
 pub const LOOP: &str = "an unbounded loop is not available in a hook: write `for i in a..b`";
 pub const FOR_RANGE: &str = "a hook iterates over ranges of integers only: write `for i in a..b`";

@@ -50,9 +50,38 @@ struct Variant {
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     expand::kept(item, |item| match syn::parse2(item)? {
-        syn::Item::Impl(item) => Ok(companions(&item, &read(&attr, &item)?)),
+        syn::Item::Impl(item) => Ok(match read(&attr, &item) {
+            Ok(variant) => companions(&item, &variant),
+            Err(report) => {
+                let (refused, errors) = (refused(&item), report.into_tokens());
+                quote!(#errors #refused)
+            }
+        }),
         other => Err(Report::of(&other, messages::NOT_AN_IMPL)),
     })
+}
+
+/// Stands for what a refused variant has not, so that lists of variants do not report it again.
+fn refused(item: &syn::ItemImpl) -> TokenStream {
+    let of_trait = item
+        .trait_
+        .as_ref()
+        .is_some_and(|(path, _)| path.segments.last().is_some_and(|last| last.ident == "AttentionVariant"));
+    if !of_trait || type_name(item).is_none() || !item.generics.params.is_empty() {
+        return TokenStream::new();
+    }
+    let (ty, cfg) = (&item.self_ty, descriptor::cfg(&item.attrs));
+    quote! {
+        #(#cfg)*
+        const _: () = {
+            #[automatically_derived]
+            impl ::attn::lang::Described for #ty {
+                fn desc() -> &'static ::attn::lang::VariantDesc {
+                    ::core::unreachable!()
+                }
+            }
+        };
+    }
 }
 
 /// The C++ text of an impl's hooks, for tests and tools.
@@ -132,6 +161,8 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (Stri
         let default = type_name.clone().unwrap_or_default().to_snake_case();
         if type_name.is_some() && !attribute::is_legal(&default) {
             report.on(&item.self_ty, messages::NEEDS_NAME);
+        } else if attribute.instances.is_empty() && attribute::is_reserved(&default) {
+            report.on(&item.self_ty, messages::RESERVED_NAME);
         }
         default
     });

@@ -21,11 +21,23 @@ type Run<T> = Result<T, Leave>;
 
 /// The result of the impl's only hook.
 pub(crate) fn evaluate(item: &syn::ItemImpl, inputs: &Inputs) -> f32 {
+    match result(item, inputs, V::F32(0.0)) {
+        V::F32(x) => x,
+        _ => panic!("no f32"),
+    }
+}
+
+/// The value of a mask.
+pub(crate) fn mask(item: &syn::ItemImpl, inputs: &Inputs) -> bool {
+    result(item, inputs, V::Bool(true)) == V::Bool(true)
+}
+
+fn result(item: &syn::ItemImpl, inputs: &Inputs, want: V) -> V {
     let Some(syn::ImplItem::Fn(f)) = item.items.first() else { panic!("no hook") };
     let mut eval = Eval { inputs, scopes: vec![HashMap::from([("logit".to_owned(), vec![V::F32(inputs.logit)])])] };
-    match eval.block(&f.block, V::F32(0.0)) {
-        Ok(Some(V::F32(x))) | Err(Leave::Return(V::F32(x))) => x,
-        _ => panic!("no f32"),
+    match eval.block(&f.block, want) {
+        Ok(Some(x)) | Err(Leave::Return(x)) => x,
+        _ => panic!("no value"),
     }
 }
 

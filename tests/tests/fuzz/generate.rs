@@ -39,11 +39,27 @@ struct Gen<'a> {
     /// Arrays of four.
     arrays: Vec<(String, Ty)>,
     structs: Vec<String>,
+    /// The type of the hook's result.
+    result: Ty,
+}
+
+/// An impl with a mask.
+pub(crate) fn mask(rng: &mut SmallRng) -> String {
+    let mut g = Gen { rng, vars: Vec::new(), arrays: Vec::new(), structs: Vec::new(), result: Bool };
+    let mut body = String::new();
+    for _ in 0..g.rng.random_range(1..5) {
+        body += &g.stmt(2, false);
+    }
+    let near =
+        g.pick(&["at.kv_pos <= at.qo_pos", "at.qo_pos - at.kv_pos < 40", "true", "at.kv_pos / 16 == at.qo_pos / 16"]);
+    let value = format!("{near} && {}", g.expr(Bool, 4));
+    format!("impl AttentionVariant for X {{ fn logits_mask(&self, at: LogitIndex) -> bool {{\n{body}    {value}\n}} }}")
 }
 
 /// An impl with one hook, whose result holds every bit of every variable.
 pub(crate) fn hook(rng: &mut SmallRng) -> String {
-    let mut g = Gen { rng, vars: vec![("logit".into(), F32, false)], arrays: Vec::new(), structs: Vec::new() };
+    let mut g =
+        Gen { rng, vars: vec![("logit".into(), F32, false)], arrays: Vec::new(), structs: Vec::new(), result: F32 };
     let mut body = String::new();
     for _ in 0..g.rng.random_range(4..9) {
         body += &g.stmt(2, false);
@@ -139,6 +155,14 @@ impl Gen<'_> {
                     format!("if {cond} {{\n{then}}} else {{\n{other}}}\n")
                 }
             }
+            4 if depth > 0 && self.result == Bool && self.any(2) => {
+                let to = self.pick(&["self.n", "(self.a & 15)", "self.n + 2"]);
+                let body = self.scoped(|g| {
+                    g.declare("i", I32, false);
+                    (0..2).map(|_| g.stmt(depth - 1, true)).collect()
+                });
+                format!("for i in 0..{to} {{\n{body}}}\n")
+            }
             4 if depth > 0 => {
                 let ty = self.pick(&[I32, U32, U8]);
                 let range = match (ty, self.rng.random_range(0..4)) {
@@ -157,7 +181,9 @@ impl Gen<'_> {
             5 if in_loop => {
                 format!("if {} {{ {}; }}\n", self.expr(Bool, 2), ["break", "continue"][usize::from(self.any(2))])
             }
-            6 if self.any(3) => format!("if {} {{ return {}; }}\n", self.expr(Bool, 2), self.expr(F32, 2)),
+            6 if self.any(3) => {
+                format!("if {} {{ return {}; }}\n", self.expr(Bool, 2), self.expr(self.result, 2))
+            }
             7 => {
                 let (a, b) = (self.pick(&ALL), self.pick(&ALL));
                 let text =
@@ -253,6 +279,7 @@ impl Gen<'_> {
                 "4294967296i64",
                 "0x1e37_79b9_7f4a_7c15i64",
             ],
+            F32 if self.result == Bool => &["self.x", "0.0", "1.5"],
             F32 => &["logit", "self.x", "0.0", "1.5", "-2.25", "1e30", "f32::INFINITY", "3_f32", "16777217.0"],
             Bool => &["self.flag", "true", "false"],
         };

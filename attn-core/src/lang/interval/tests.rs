@@ -69,7 +69,7 @@ fn set_of(value: Val) -> Option<Set> {
         Val::I32(a) => Some(typed(a)),
         Val::U32(a) => Some(typed(a)),
         Val::U8(a) => Some(typed(a)),
-        Val::Bool(_) | Val::Any => None,
+        Val::Wide(_) | Val::Bool(_) | Val::Any => None,
     }
 }
 
@@ -277,5 +277,88 @@ fn of_like(x: Val, value: i64) -> Val {
         Val::U32(_) => only.of(Int::U32),
         Val::U8(_) => only.of(Int::U8),
         x => x,
+    }
+}
+
+/// Functions of 64 bits, cells and powers of two, on random sets of a few integers.
+#[test]
+fn wide_functions_contain_every_result() {
+    type Exact = fn(i128, i128) -> Option<i128>;
+    type Truth = fn(i128, i128) -> bool;
+    let pairs: [(&str, Abstract2, Exact); 10] = [
+        ("add", add, |x, y| Some(x + y)),
+        ("sub", sub, |x, y| Some(x - y)),
+        ("mul", mul, |x, y| Some(x * y)),
+        ("div", div, |x, y| (y != 0).then(|| x / y)),
+        ("rem", rem, |x, y| (y != 0).then(|| x % y)),
+        ("div_euclid", div_euclid, |x, y| (y != 0).then(|| x.div_euclid(y))),
+        ("rem_euclid", rem_euclid, |x, y| (y != 0).then(|| x.rem_euclid(y))),
+        ("min", min, |x, y| Some(x.min(y))),
+        ("max", max, |x, y| Some(x.max(y))),
+        ("bit_and", bit_and, |x, y| Some(x & y)),
+    ];
+    let compared: [(&str, Abstract2, Truth); 3] =
+        [("lt", lt, |x, y| x < y), ("le", le, |x, y| x <= y), ("eq", eq, |x, y| x == y)];
+    let ends = [-(1i64 << 61), -9, -4, -1, 0, 1, 3, 7, 8, 15, 64, 1 << 40, (1 << 61) - 8];
+    let sets: Vec<(i64, i64)> = ends.iter().flat_map(|&lo| [0, 1, 5, 8].map(|n| (lo, lo + n))).collect();
+    for is_unsigned in [false, true] {
+        let range = if is_unsigned { (0, i128::from(u64::MAX)) } else { (i64::MIN.into(), i64::MAX.into()) };
+        let of = |(lo, hi): (i64, i64)| Val::Wide(super::wide::wide(lo, hi, is_unsigned));
+        let legal = |set: &&(i64, i64)| !is_unsigned || set.0 >= 0;
+        for &a in sets.iter().filter(legal) {
+            for &b in sets.iter().filter(legal) {
+                let all = || (a.0..=a.1).flat_map(|x| (b.0..=b.1).map(move |y| (i128::from(x), i128::from(y))));
+                for (name, f, exact) in &pairs {
+                    let Val::Wide(result) = f(of(a), of(b)) else { panic!("{name}") };
+                    for (x, y) in all().filter(|_| result.known) {
+                        // a result that wraps may be anything
+                        let Some(z) = exact(x, y).filter(|z| (range.0..=range.1).contains(z)) else {
+                            assert!(exact(x, y).is_none(), "{name} of {x}, {y} wraps, but {result:?} is known");
+                            continue;
+                        };
+                        let inside = i128::from(result.lo) <= z && z <= i128::from(result.hi);
+                        assert!(inside, "{name}: {z} of {x}, {y} is not in {result:?}");
+                    }
+                }
+                for (name, f, exact) in &compared {
+                    let known = tristate(f(of(a), of(b)));
+                    for (x, y) in all().filter(|_| known != Tristate::Unknown) {
+                        assert_eq!(known == Tristate::True, exact(x, y), "{name} of {x}, {y}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn cells_and_powers_contain_every_result() {
+    let of = |lo: i32, hi: i32| coordinate(lo, hi);
+    let one = |x: i32| coordinate(x, x);
+    for lo in -40..40 {
+        for hi in lo..lo + 30 {
+            let set = clear_lowest(of(lo, hi));
+            for x in lo..=hi {
+                assert!(holds(set, i64::from(x & (x - 1))), "{x} of {lo}..={hi}: {set:?}");
+            }
+            if hi - lo > 12 {
+                continue;
+            }
+            for y in 0..4 {
+                let result = tristate(eq_cell(of(lo, hi), one(16), one(4), of(y, y)));
+                for x in (lo..=hi).filter(|_| result != Tristate::Unknown) {
+                    assert_eq!(result == Tristate::True, x.rem_euclid(16) / 4 == y, "{x}, {y}");
+                }
+            }
+            for other in -20..20 {
+                let result = tristate(eq_cells(of(lo, hi), of(other, other + 3), one(16), one(4)));
+                let cell = |x: i32| x.rem_euclid(16) / 4;
+                for x in (lo..=hi).filter(|_| result != Tristate::Unknown) {
+                    for y in other..=other + 3 {
+                        assert_eq!(result == Tristate::True, cell(x) == cell(y), "{x}, {y}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     super::Tristate,
     functions::{IntType, Interval, between},
+    wide::{self, Wide},
 };
 
 /// The set of values that an expression takes in a tile.
@@ -12,9 +13,11 @@ pub enum Val {
     I32(Interval<i32>),
     U32(Interval<u32>),
     U8(Interval<u8>),
+    /// An integer of 64 bits.
+    Wide(Wide),
     /// A bool.
     Bool(Tristate),
-    /// Unknown: a float, an integer of 64 bits, or an expression that is not tracked.
+    /// Unknown: a float, or an expression that is not tracked.
     Any,
 }
 
@@ -92,4 +95,26 @@ pub fn coordinate_bounds(value: Val) -> (i32, i32) {
         Val::I32(a) => (a.lo, a.hi),
         _ => (i32::MIN, i32::MAX),
     }
+}
+
+/// An integer of 64 bits.
+pub trait WideInt {
+    /// The abstract value that contains only this value.
+    fn wide(self) -> Wide;
+}
+impl WideInt for i64 {
+    fn wide(self) -> Wide {
+        wide::wide(self, self, false)
+    }
+}
+impl WideInt for u64 {
+    fn wide(self) -> Wide {
+        i64::try_from(self).map_or(wide::unknown_wide(true), |x| wide::wide(x, x, true))
+    }
+}
+
+/// The abstract value of a constant or a literal of 64 bits.
+#[must_use]
+pub fn wide(value: impl WideInt) -> Val {
+    Val::Wide(value.wide())
 }

@@ -3,8 +3,7 @@
 use std::fmt;
 
 /// A parameter value by name, as text, JSON or TOML give it.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ParamValue {
     /// `true`, `false`.
     Bool(bool),

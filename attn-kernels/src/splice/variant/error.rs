@@ -2,6 +2,8 @@
 
 use attn_core::lang::VariantDesc;
 
+use crate::splice::NoTemplate;
+
 /// A composition that has no text as a CUDA struct.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -33,6 +35,9 @@ pub enum VariantError {
         /// The branch.
         branch: String,
     },
+    /// A header that the text needs does not exist.
+    #[error(transparent)]
+    Template(#[from] NoTemplate),
 }
 
 impl VariantError {

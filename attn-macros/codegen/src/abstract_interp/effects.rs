@@ -57,10 +57,3 @@ pub(super) fn is_pure(e: &Expr) -> bool {
     let Changes { locals, returns, leaves, unknown } = changes;
     locals.is_empty() && !returns && !leaves && !unknown
 }
-
-/// Whether a loop has a `break` or `continue`.
-pub(super) fn leaves(body: &Block) -> bool {
-    let mut changes = Changes::default();
-    changes.block(body);
-    changes.leaves
-}

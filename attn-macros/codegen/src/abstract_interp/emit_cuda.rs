@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::normal_form::{Id, IntTy, Node, NormalForm, is_uniform_coordinate};
+use super::normal_form::{Id, IntTy, Loop, Node, NormalForm, OTHERS, is_uniform_coordinate};
 use crate::names;
 
 /// `Tristate mask_over(const Tile& at) const`.
@@ -45,29 +45,116 @@ fn over(name: &str) -> String {
 
 /// Writes a variable for each node used more than once, and returns the result's expression.
 fn parts(form: &NormalForm, out: &mut String) -> String {
-    let uses = form.uses();
-    let mut texts: Vec<String> = Vec::new();
-    for (id, node) in form.nodes.iter().enumerate() {
-        if uses[id] == 0 {
-            texts.push(String::new());
-            continue;
-        }
-        let text = one(node, &texts);
-        let name = match node {
-            Node::Arg(_) | Node::Int(..) | Node::Variant { .. } | Node::LeastI32 | Node::Bool(_) | Node::Any => None,
-            Node::Coordinate(word) => Some(word.clone()),
-            _ if uses[id] > 1 => Some(format!("v{id}")),
-            _ => None,
-        };
-        match name {
-            Some(name) => {
-                let _ = writeln!(out, "  const auto {name} = {text};");
-                texts.push(name);
+    let mut writer =
+        Writer { form, uses: form.uses(), inside: form.inside(), texts: vec![String::new(); form.nodes.len()] };
+    writer.step(None, "  ", out);
+    writer.texts.swap_remove(form.result)
+}
+
+struct Writer<'a> {
+    form: &'a NormalForm,
+    uses: Vec<usize>,
+    inside: Vec<Option<usize>>,
+    texts: Vec<String>,
+}
+
+impl Writer<'_> {
+    /// Writes the nodes that are computed at a step: in a step of a loop, or in none.
+    fn step(&mut self, step: Option<usize>, indent: &str, out: &mut String) {
+        for id in 0..self.form.nodes.len() {
+            if self.uses[id] == 0 || self.inside[id] != step {
+                continue;
             }
-            None => texts.push(text),
+            let node = &self.form.nodes[id];
+            let (text, name) = match node {
+                Node::Arg(_) | Node::Int(..) | Node::Variant { .. } | Node::LeastI32 | Node::Bool(_) | Node::Any => {
+                    (one(node, &self.texts), None)
+                }
+                Node::Coordinate(word) => (one(node, &self.texts), Some(word.clone())),
+                Node::Many(names, ids) => {
+                    self.aggregate(id, names, ids, indent, out);
+                    continue;
+                }
+                Node::Loop(it) => {
+                    self.repeated(id, it, indent, out);
+                    continue;
+                }
+                // a type may be that of an expression, which must not have a lambda then
+                Node::Part(..) => (one(node, &self.texts), Some(format!("v{id}"))),
+                _ => (one(node, &self.texts), (self.uses[id] > 1).then(|| format!("v{id}"))),
+            };
+            self.texts[id] = match name {
+                Some(name) => {
+                    let _ = writeln!(out, "{indent}const auto {name} = {text};");
+                    name
+                }
+                None => text,
+            };
         }
     }
-    texts.swap_remove(form.result)
+
+    /// A struct of the parts.
+    fn aggregate(&mut self, id: Id, names: &[String], ids: &[Id], indent: &str, out: &mut String) {
+        let of = |id: Id| format!("decltype({})", self.texts[id]);
+        let base = ids.first().filter(|_| names.first().is_some_and(|name| name == OTHERS));
+        let fields = names.iter().zip(ids).skip(usize::from(base.is_some()));
+        let members: Vec<String> = fields.map(|(name, &part)| format!("{} {name};", of(part))).collect();
+        let values = ids.iter().map(|&part| self.texts[part].as_str()).collect::<Vec<_>>().join(", ");
+        let base = base.map(|&id| format!(" : {}", of(id))).unwrap_or_default();
+        let _ = writeln!(out, "{indent}struct P{id}{base} {{ {} }};", members.join(" "));
+        let _ = writeln!(out, "{indent}const P{id} v{id} = {{{values}}};");
+        self.texts[id] = format!("v{id}");
+    }
+
+    /// A loop: a struct of what it changes, and a function that makes a step.
+    fn repeated(&mut self, id: Id, it: &Loop, indent: &str, out: &mut String) {
+        let mut body = String::new();
+        let inner = format!("{indent}  ");
+        self.step(Some(it.number), &inner, &mut body);
+        let typed = |ids: &[Id], texts: &[String]| {
+            let typed = it.types.iter().zip(ids).map(|(ty, &id)| format!("interval::{}({})", typed(ty), texts[id]));
+            typed.collect::<Vec<_>>().join(", ")
+        };
+        let (before, after) = (typed(it.before(), &self.texts), typed(it.after(), &self.texts));
+        let n = it.number;
+        let all = |member: &dyn Fn(usize) -> String, between: &str| {
+            (0..it.types.len()).map(member).collect::<Vec<_>>().join(between)
+        };
+        let members = all(&|k| format!("interval::{} s{k};", struct_of(it.types[k])), " ");
+        let joined = all(&|k| format!("interval::select(Tristate::Unknown, s{k}, b.s{k})"), ", ");
+        let same = all(&|k| format!("interval::same(s{k}, b.s{k})"), " && ");
+        let same = if same.is_empty() { "true" } else { &same };
+        let widened = all(&|k| format!("interval::same(s{k}, b.s{k}) ? s{k} : interval::unknown(s{k})"), ", ");
+        let unknown = all(&|k| format!("interval::unknown(s{k})"), ", ");
+        let [from, to] = [it.ids[0], it.ids[1]].map(|id| self.texts[id].clone());
+        let inclusive = it.inclusive;
+        let _ = write!(
+            out,
+            "{indent}struct S{n} {{\n{inner}{members}\n\
+             {inner}ATTN_FN S{n} joined(const S{n}& b) const {{ return {{{joined}}}; }}\n\
+             {inner}ATTN_FN bool same(const S{n}& b) const {{ return {same}; }}\n\
+             {inner}ATTN_FN S{n} widened(const S{n}& b) const {{ return {{{widened}}}; }}\n\
+             {inner}ATTN_FN S{n} unknown() const {{ return {{{unknown}}}; }}\n{indent}}};\n\
+             {indent}const auto v{id} = interval::repeated({from}, {to}, {inclusive}, S{n}{{{before}}}, \
+             [&](const auto& i{n}, const S{n}& s{n}) {{\n{body}{inner}return S{n}{{{after}}};\n{indent}}});\n"
+        );
+        self.texts[id] = format!("v{id}");
+    }
+}
+
+/// The function that gives a value of a loop its type.
+fn typed(ty: &str) -> &str {
+    if ty == "truth" { "tristate" } else { ty }
+}
+
+/// The type of a value of a loop.
+fn struct_of(ty: &str) -> &str {
+    match ty {
+        "cast_i32" => "Interval<int>",
+        "cast_u32" => "Interval<u32>",
+        "cast_u8" => "Interval<u8>",
+        _ => "Truth",
+    }
 }
 
 /// The C++ of a value that is the same for all logits, unless it is made of other nodes.
@@ -81,6 +168,7 @@ pub(super) fn uniform(node: &Node) -> Option<String> {
         Node::Int(n, Some(IntTy::U8)) => format!("u8({n})"),
         Node::LeastI32 => "I32_MIN".to_owned(),
         Node::Bool(b) => b.to_string(),
+        // `row` of masks of one interval of keys does not follow 64 bits
         _ => return None,
     })
 }
@@ -91,6 +179,9 @@ fn one(node: &Node, texts: &[String]) -> String {
         return format!("interval::of({value})");
     }
     match node {
+        Node::WideConst(name) => format!("interval::wide({name})"),
+        Node::Int(n, Some(IntTy::U64)) => format!("interval::wide({n}ull)"),
+        Node::Int(n, Some(IntTy::I64)) => format!("interval::wide({n}ll)"),
         Node::Coordinate(word) if is_uniform_coordinate(word) => format!("interval::of(at.{word})"),
         Node::Coordinate(word) => format!("interval::coordinate(at.{word}_min, at.{word}_max)"),
         Node::Arg(i) => format!("a{i}"),
@@ -99,7 +190,17 @@ fn one(node: &Node, texts: &[String]) -> String {
             let indices: String = ids.iter().map(|&id| format!(", {}", texts[id])).collect();
             format!("interval_of({member}, {member}range_{indices})")
         }
-        Node::Helper(name, ids) => format!("{}({})", over(name), list(ids)),
+        Node::CoordinateOf(i, word) if is_uniform_coordinate(word) => format!("interval::of(a{i}.{word})"),
+        Node::CoordinateOf(i, word) => format!("interval::coordinate(a{i}.{word}_min, a{i}.{word}_max)"),
+        Node::Tile => "at".to_owned(),
+        Node::Part(id, name) => {
+            let of = &texts[*id];
+            format!("interval::part({of}, [](const auto& of) -> decltype(of.{name}) {{ return of.{name}; }})")
+        }
+        Node::LoopVar(n) => format!("i{n}"),
+        Node::LoopState(n, k) => format!("s{n}.s{k}"),
+        Node::LoopOut(id, k) => format!("{}.s{k}", texts[*id]),
+        Node::Helper(name, ids) | Node::Call(name, ids) => format!("{}({})", over(name), list(ids)),
         Node::Op(name, ids) => format!("interval::{name}({})", list(ids)),
         _ => "interval::Any{}".to_owned(),
     }

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 
-use super::normal_form::{Generic, Id, IntTy, Node, NormalForm, is_uniform_coordinate};
+use super::normal_form::{Generic, Id, IntTy, Loop, Node, NormalForm, is_uniform_coordinate};
 use crate::{helper_module::with_helper, names, parse::Links};
 
 /// Rust paths of the names in the text.
@@ -27,13 +27,13 @@ impl RustNames<'_> {
 
 /// The body of `fn mask_over(&self, tile: &Tile) -> Tristate`.
 pub(super) fn body(form: &NormalForm, names: &RustNames<'_>) -> TokenStream {
-    let (lets, value) = parts(form, names);
+    let (lets, value) = scalar(form, names);
     quote!(#(#lets)* ::attn::lang::interval::tristate(#value))
 }
 
 /// Statements that set the bounds of a coordinate of `to`, from those of `tile`.
 pub(super) fn set_coordinate(form: &NormalForm, word: &str, names: &RustNames<'_>) -> TokenStream {
-    let (lets, value) = parts(form, names);
+    let (lets, value) = scalar(form, names);
     let (min, max) = (format_ident!("{word}_min"), format_ident!("{word}_max"));
     let to = if word == "qo_pos" { quote!(to.rows) } else { quote!(to) };
     quote! {
@@ -44,15 +44,27 @@ pub(super) fn set_coordinate(form: &NormalForm, word: &str, names: &RustNames<'_
     }
 }
 
-/// `pub fn over(..) -> Val` of a helper.
+/// `over` and `parts` of a helper: over scalars, and over values with parts. One calls the other.
 pub(super) fn helper(form: &NormalForm, args: usize, names: &RustNames<'_>) -> TokenStream {
     let (lets, value) = parts(form, names);
-    let args_named = (0..args).map(arg);
+    let named: Vec<_> = (0..args).map(arg).collect();
+    let (over, parts) = if form.is_scalar() {
+        let body = quote!(#(#lets)* #value);
+        (body, quote!(::attn::lang::interval::single(over([#(::attn::lang::interval::one(&#named)),*]))))
+    } else {
+        let value = if form.has_parts(form.result) { value } else { quote!(::attn::lang::interval::single(#value)) };
+        let scalars = (0..args).filter(|&i| !form.compound[i]).map(arg);
+        let body = quote!(#(let #scalars = ::attn::lang::interval::one(&#scalars);)* #(#lets)* #value);
+        (quote!(::attn::lang::interval::one(&parts([#(::attn::lang::interval::single(#named)),*]))), body)
+    };
     quote! {
         #[allow(dead_code, unused_variables)]
-        pub fn over([#(#args_named),*]: [::attn::lang::interval::Val; #args]) -> ::attn::lang::interval::Val {
-            #(#lets)*
-            #value
+        pub fn over([#(#named),*]: [::attn::lang::interval::Val; #args]) -> ::attn::lang::interval::Val {
+            #over
+        }
+        #[allow(dead_code, unused_variables)]
+        pub fn parts([#(#named),*]: [::attn::lang::interval::Parts; #args]) -> ::attn::lang::interval::Parts {
+            #parts
         }
     }
 }
@@ -66,82 +78,188 @@ fn field(name: &str) -> Ident {
 }
 
 fn parts(form: &NormalForm, names: &RustNames<'_>) -> (Vec<TokenStream>, TokenStream) {
-    let uses = form.uses();
-    let short = |node: &Node| matches!(node, Node::Arg(_) | Node::Int(..) | Node::LeastI32 | Node::Bool(_) | Node::Any);
-    let mut texts: Vec<TokenStream> = Vec::new();
-    let mut lets = Vec::new();
-    for (id, node) in form.nodes.iter().enumerate() {
-        if uses[id] == 0 {
-            texts.push(TokenStream::new());
-            continue;
-        }
-        let text = one(node, &texts, names);
-        if uses[id] > 1 && !short(node) {
-            let name = format_ident!("v{id}");
-            lets.push(quote!(let #name = #text;));
-            texts.push(quote!(#name));
-        } else {
-            texts.push(text);
-        }
-    }
-    let value = texts[form.result].clone();
-    (lets, value)
+    let texts = vec![TokenStream::new(); form.nodes.len()];
+    let mut writer = Writer { form, names, uses: form.uses(), inside: form.inside(), texts };
+    let lets = writer.step(None);
+    (lets, writer.texts.swap_remove(form.result))
 }
 
-fn one(node: &Node, texts: &[TokenStream], names: &RustNames<'_>) -> TokenStream {
-    let list = |ids: &[Id]| ids.iter().map(|&id| texts[id].clone()).collect::<Vec<_>>();
-    match node {
-        Node::Coordinate(word) => {
-            let [min, max] = match is_uniform_coordinate(word) {
-                true => [format_ident!("{word}"), format_ident!("{word}")],
-                false => [format_ident!("{word}_min"), format_ident!("{word}_max")],
-            };
-            quote!(::attn::lang::interval::coordinate(tile.#min, tile.#max))
-        }
-        Node::Arg(i) => {
-            let name = arg(*i);
-            quote!(#name)
-        }
-        Node::Param(name) => {
-            let field = field(name);
-            quote!(::attn::lang::interval::of(self.#field))
-        }
-        Node::Const(name) => match names.constant(name) {
-            Some(path) => quote_spanned!(path.span()=> ::attn::lang::interval::of(#path)),
-            None => quote!(::attn::lang::interval::Val::Any),
-        },
-        Node::Variant { ty, rust, .. } => match names.links.types.iter().find(|link| link.name == *ty) {
-            Some(link) => {
-                let (path, variant) = ((names.fix)(&link.path), field(rust));
-                quote_spanned!(link.path.span()=> ::attn::lang::interval::of(#path::#variant as i32))
+/// The variables, and the result as a scalar.
+fn scalar(form: &NormalForm, names: &RustNames<'_>) -> (Vec<TokenStream>, TokenStream) {
+    let (lets, value) = parts(form, names);
+    let one = quote!(::attn::lang::interval::one(&#value));
+    (lets, if form.has_parts(form.result) { one } else { value })
+}
+
+struct Writer<'a> {
+    form: &'a NormalForm,
+    names: &'a RustNames<'a>,
+    uses: Vec<usize>,
+    inside: Vec<Option<usize>>,
+    texts: Vec<TokenStream>,
+}
+
+impl Writer<'_> {
+    /// The variables of the nodes that are computed at a step: in a step of a loop, or in none.
+    fn step(&mut self, step: Option<usize>) -> Vec<TokenStream> {
+        let mut lets = Vec::new();
+        for (id, node) in self.form.nodes.iter().enumerate() {
+            if self.uses[id] == 0 || self.inside[id] != step {
+                continue;
             }
-            None => quote!(::attn::lang::interval::Val::Any),
-        },
-        Node::Int(n, ty) => {
-            let literal = match ty {
-                None | Some(IntTy::I32) => proc_macro2::Literal::i32_suffixed(*n as i32),
-                Some(IntTy::U32) => proc_macro2::Literal::u32_suffixed(*n as u32),
-                Some(IntTy::U8) => proc_macro2::Literal::u8_suffixed(*n as u8),
+            let (text, named) = match node {
+                Node::Arg(_) | Node::Int(..) | Node::LeastI32 | Node::Bool(_) | Node::Any => (self.one(node), false),
+                Node::LoopVar(_) | Node::LoopState(..) => (self.one(node), false),
+                Node::Loop(it) => (self.repeated(it), true),
+                _ => (self.one(node), self.uses[id] > 1),
             };
-            quote!(::attn::lang::interval::of(#literal))
-        }
-        Node::LeastI32 => quote!(::attn::lang::interval::of(i32::MIN)),
-        Node::Bool(b) => quote!(::attn::lang::interval::of(#b)),
-        Node::Any => quote!(::attn::lang::interval::Val::Any),
-        Node::Element(name, ids) => {
-            let (field, ids) = (field(name), list(ids));
-            quote!(::attn::lang::interval::element(&self.#field, &[#(#ids),*]))
-        }
-        Node::Helper(name, ids) => match names.links.helpers.iter().find(|(n, _)| n == name) {
-            Some((_, path)) => {
-                let (path, ids) = ((names.fix)(path), list(ids));
-                with_helper(&path, &quote!(__helper::over([#(#ids),*])))
+            self.texts[id] = text;
+            if named {
+                let (name, text) = (format_ident!("v{id}"), &self.texts[id]);
+                lets.push(quote!(let #name = #text;));
+                // values with parts are not copied
+                let copy = self.form.has_parts(id);
+                self.texts[id] = if copy { quote!(#name.clone()) } else { quote!(#name) };
             }
-            None => quote!(::attn::lang::interval::Val::Any),
-        },
-        Node::Op(name, ids) => {
-            let (name, ids) = (format_ident!("{name}"), list(ids));
-            quote!(::attn::lang::interval::#name(#(#ids),*))
+        }
+        lets
+    }
+
+    /// The text of a node as a scalar.
+    fn scalar(&self, id: Id) -> TokenStream {
+        let text = &self.texts[id];
+        if self.form.has_parts(id) { quote!(::attn::lang::interval::one(&#text)) } else { quote!(#text) }
+    }
+
+    /// The text of a node as a value that may have parts.
+    fn whole(&self, id: Id) -> TokenStream {
+        let text = &self.texts[id];
+        if self.form.has_parts(id) { quote!(#text) } else { quote!(::attn::lang::interval::single(#text)) }
+    }
+
+    fn repeated(&mut self, it: &Loop) -> TokenStream {
+        let body = self.step(Some(it.number));
+        let typed = |ids: &[Id]| -> Vec<TokenStream> {
+            let typed = it.types.iter().zip(ids).map(|(ty, &id)| {
+                let (ty, value) = (format_ident!("{ty}"), self.scalar(id));
+                quote!(::attn::lang::interval::#ty(#value))
+            });
+            typed.collect()
+        };
+        let (before, after) = (typed(it.before()), typed(it.after()));
+        let (from, to, inclusive) = (self.scalar(it.ids[0]), self.scalar(it.ids[1]), it.inclusive);
+        let i = format_ident!("i{}", it.number);
+        let states = (0..it.types.len()).map(|k| state(it.number, k));
+        quote! {
+            ::attn::lang::interval::repeated(#from, #to, #inclusive, [#(#before),*], |#i, [#(#states),*]| {
+                #(#body)*
+                [#(#after),*]
+            })
         }
     }
+
+    fn one(&self, node: &Node) -> TokenStream {
+        let names = self.names;
+        let list = |ids: &[Id]| ids.iter().map(|&id| self.scalar(id)).collect::<Vec<_>>();
+        match node {
+            Node::Coordinate(word) => {
+                let [min, max] = match is_uniform_coordinate(word) {
+                    true => [format_ident!("{word}"), format_ident!("{word}")],
+                    false => [format_ident!("{word}_min"), format_ident!("{word}_max")],
+                };
+                quote!(::attn::lang::interval::coordinate(tile.#min, tile.#max))
+            }
+            Node::Arg(i) => {
+                let name = arg(*i);
+                if self.form.compound.get(*i) == Some(&true) { quote!(#name.clone()) } else { quote!(#name) }
+            }
+            Node::Param(name) => {
+                let field = field(name);
+                quote!(::attn::lang::interval::of(self.#field))
+            }
+            Node::Const(name) => match names.constant(name) {
+                Some(path) => quote_spanned!(path.span()=> ::attn::lang::interval::of(#path)),
+                None => quote!(::attn::lang::interval::Val::Any),
+            },
+            Node::WideConst(name) => match names.constant(name) {
+                Some(path) => quote_spanned!(path.span()=> ::attn::lang::interval::wide(#path)),
+                None => quote!(::attn::lang::interval::Val::Any),
+            },
+            Node::Variant { ty, rust, .. } => match names.links.types.iter().find(|link| link.name == *ty) {
+                Some(link) => {
+                    let (path, variant) = ((names.fix)(&link.path), field(rust));
+                    quote_spanned!(link.path.span()=> ::attn::lang::interval::of(#path::#variant as i32))
+                }
+                None => quote!(::attn::lang::interval::Val::Any),
+            },
+            Node::Int(n, ty) => {
+                let literal = match ty {
+                    None | Some(IntTy::I32) => proc_macro2::Literal::i32_suffixed(*n as i32),
+                    Some(IntTy::U32) => proc_macro2::Literal::u32_suffixed(*n as u32),
+                    Some(IntTy::U8) => proc_macro2::Literal::u8_suffixed(*n as u8),
+                    Some(IntTy::U64) => proc_macro2::Literal::u64_suffixed(*n),
+                    Some(IntTy::I64) => proc_macro2::Literal::i64_suffixed(*n as i64),
+                };
+                match ty {
+                    Some(IntTy::U64 | IntTy::I64) => quote!(::attn::lang::interval::wide(#literal)),
+                    _ => quote!(::attn::lang::interval::of(#literal)),
+                }
+            }
+            Node::LeastI32 => quote!(::attn::lang::interval::of(i32::MIN)),
+            Node::Bool(b) => quote!(::attn::lang::interval::of(#b)),
+            Node::Any => quote!(::attn::lang::interval::Val::Any),
+            Node::Element(name, ids) => {
+                let (field, ids) = (field(name), list(ids));
+                quote!(::attn::lang::interval::element(&self.#field, &[#(#ids),*]))
+            }
+            Node::Helper(name, ids) => match names.links.helpers.iter().find(|(n, _)| n == name) {
+                Some((_, path)) => {
+                    let (path, ids) = ((names.fix)(path), list(ids));
+                    with_helper(&path, &quote!(__helper::over([#(#ids),*])))
+                }
+                None => quote!(::attn::lang::interval::Val::Any),
+            },
+            Node::Call(name, ids) => match names.links.helpers.iter().find(|(n, _)| n == name) {
+                Some((_, path)) => {
+                    let (path, ids) = ((names.fix)(path), ids.iter().map(|&id| self.whole(id)));
+                    with_helper(&path, &quote!(__helper::parts([#(#ids),*])))
+                }
+                None => quote!(::attn::lang::interval::single(::attn::lang::interval::Val::Any)),
+            },
+            Node::Tile => quote!(::attn::lang::interval::tile(tile)),
+            Node::CoordinateOf(i, word) => {
+                let name = arg(*i);
+                quote!(::attn::lang::interval::one(&::attn::lang::interval::part(&#name, #word)))
+            }
+            Node::Many(parts, ids) => {
+                let ids = ids.iter().map(|&id| self.whole(id));
+                quote!(::attn::lang::interval::many([#((#parts, #ids)),*]))
+            }
+            Node::Part(id, name) => {
+                let of = self.whole(*id);
+                quote!(::attn::lang::interval::part(&#of, #name))
+            }
+            Node::LoopVar(number) => {
+                let name = format_ident!("i{number}");
+                quote!(#name)
+            }
+            Node::LoopState(number, k) => {
+                let name = state(*number, *k);
+                quote!(#name)
+            }
+            Node::Loop(_) => TokenStream::new(),
+            Node::LoopOut(id, k) => {
+                let (of, k) = (&self.texts[*id], proc_macro2::Literal::usize_unsuffixed(*k));
+                quote!(#of[#k])
+            }
+            Node::Op(name, ids) => {
+                let (name, ids) = (format_ident!("{name}"), list(ids));
+                quote!(::attn::lang::interval::#name(#(#ids),*))
+            }
+        }
+    }
+}
+
+fn state(number: usize, k: usize) -> Ident {
+    format_ident!("s{number}_{k}")
 }

@@ -5,11 +5,8 @@
 //! wrap are refused. The functions on intervals of keys are in `lang/interval.cuh`.
 
 use super::emit_cuda::uniform;
-use super::normal_form::{Id, IntTy, Node, NormalForm};
+use super::normal_form::{Id, Node, NormalForm, magnitude};
 use crate::{ir::Op, names};
-
-/// Coordinates are smaller in magnitude.
-const COORDINATE_LIMIT: u64 = 1 << 30;
 
 /// `Bounds kv_bounds(const RowIndex& at) const`, or nothing.
 pub(super) fn kv_bounds(form: &NormalForm) -> String {
@@ -108,7 +105,7 @@ impl KvIntervals<'_> {
         let Node::Op(name, ids) = self.node(id) else { return None };
         let KeyInterval { text, below, above } = span;
         // no operand wraps
-        let small = self.most(id).is_some();
+        let small = magnitude(&self.form.nodes, id).is_some();
         match (*name, ids.as_slice()) {
             ("add", &[a, b]) if small => match (self.row(a), self.row(b)) {
                 (None, Some(r)) => self.keys(a, shifted(&text, &format!("-i64({r})"), below, above)),
@@ -141,22 +138,6 @@ impl KvIntervals<'_> {
         }
     }
 
-    /// The largest magnitude of an i32, where it is known and nothing wraps.
-    fn most(&self, id: Id) -> Option<u64> {
-        let sum = |n: u64| (n <= i32::MAX as u64).then_some(n);
-        match self.node(id) {
-            Node::Coordinate(_) => Some(COORDINATE_LIMIT - 1),
-            Node::Int(n, None | Some(IntTy::I32)) => sum(*n),
-            Node::Op("add" | "sub", ids) => sum(self.most(ids[0])? + self.most(ids[1])?),
-            Node::Op("mul", ids) => sum(self.most(ids[0])?.checked_mul(self.most(ids[1])?)?),
-            Node::Op("neg" | "abs" | "signum", ids) => self.most(ids[0]),
-            Node::Op("min" | "max", ids) => Some(self.most(ids[0])?.max(self.most(ids[1])?)),
-            Node::Op("select", ids) => Some(self.most(ids[1])?.max(self.most(ids[2])?)),
-            Node::Op("div", ids) if matches!(self.node(ids[1]), Node::Int(n, _) if *n > 0) => self.most(ids[0]),
-            _ => None,
-        }
-    }
-
     /// The C++ of a value that depends on the row alone.
     fn row(&self, id: Id) -> Option<String> {
         Some(match self.node(id) {
@@ -171,6 +152,8 @@ impl KvIntervals<'_> {
                     ids => format!("{name}({})", ids.join(", ")),
                 }
             }
+            // functions that only abstract values have, and 64 bits
+            Node::Op("clear_lowest" | "eq_cell" | "eq_cells" | "cast_u64" | "cast_i64", _) => return None,
             Node::Op(name, ids) => {
                 let ids: Option<Vec<String>> = ids.iter().map(|&id| self.row(id)).collect();
                 concrete(name, &ids?)
@@ -194,8 +177,8 @@ fn concrete(name: &str, args: &[String]) -> String {
     }
 }
 
-/// The comparison with its operands swapped.
-fn mirrored(name: &'static str) -> &'static str {
+/// The comparison with its operands swapped, or both negated.
+pub(super) fn mirrored(name: &'static str) -> &'static str {
     match name {
         "lt" => "gt",
         "le" => "ge",

@@ -1,24 +1,34 @@
 //! Lowers statements, branches and loops to selects between values.
 
 use super::{
-    effects::{Changes, is_pure, leaves},
-    lowering::{CONSTRUCT, LEAVES_LOOP, LOOP, Lowering, Value},
+    effects::is_pure,
+    lower_loop::{BROKEN, LEFT},
+    lowering::{CONSTRUCT, Lowering, Value, position},
     normal_form::{Id, Node},
 };
-use crate::ir::{Arm, Block, Expr, Kind, LocalId, Op, Stmt};
-
-/// Most steps of a loop that is unrolled.
-const MOST_STEPS: u64 = 64;
+use crate::ir::{Arm, Block, Expr, LocalId, Op, Stmt};
 
 impl Lowering<'_> {
     pub(super) fn block(&mut self, block: &Block) -> Value {
-        for stmt in &block.stmts {
+        self.statements(&block.stmts, block.tail.as_deref())
+    }
+
+    fn statements(&mut self, stmts: &[Stmt], tail: Option<&Expr>) -> Value {
+        for (i, stmt) in stmts.iter().enumerate() {
             self.stmt(stmt);
             if self.dead {
                 return Value::Never;
             }
+            // what follows a `break` or `continue` runs only if it was not taken
+            match self.flag(LEFT) {
+                Some(left) if *self.node_at(left) != Node::Bool(false) => {
+                    let rest = &stmts[i + 1..];
+                    return self.branch(left, |_| Value::Never, |m| m.statements(rest, tail));
+                }
+                _ => {}
+            }
         }
-        match &block.tail {
+        match tail {
             Some(tail) => self.value(tail),
             None => Value::Unit,
         }
@@ -33,7 +43,7 @@ impl Lowering<'_> {
             Stmt::LetTuple { parts, init, .. } => {
                 let items = match self.value(init) {
                     Value::Tuple(items) if items.len() == parts.len() => items,
-                    _ => vec![self.unknown(CONSTRUCT); parts.len()],
+                    value => (0..parts.len()).map(|i| self.part(&value, &position(i))).collect(),
                 };
                 for (part, value) in parts.iter().zip(items) {
                     if let Some(local) = part {
@@ -64,8 +74,10 @@ impl Lowering<'_> {
                 self.dead = true;
             }
             Stmt::Break | Stmt::Continue => {
-                self.fail(LEAVES_LOOP);
-                self.dead = true;
+                self.set_flag(LEFT, true);
+                if matches!(stmt, Stmt::Break) {
+                    self.set_flag(BROKEN, true);
+                }
             }
             #[allow(unreachable_patterns)] // future statements fail until they are handled
             _ => self.fail(CONSTRUCT),
@@ -115,9 +127,10 @@ impl Lowering<'_> {
                 let mut locals: Vec<LocalId> = env.keys().copied().collect();
                 locals.sort_unstable();
                 for local in locals {
-                    let (x, y) = (env_a[&local].clone(), self.env[&local].clone());
-                    let value = self.select(c, &x, &y);
-                    self.env.insert(local, value);
+                    if let (Some(x), Some(y)) = (env_a.get(&local), self.env.get(&local).cloned()) {
+                        let value = self.select(c, x, &y);
+                        self.env.insert(local, value);
+                    }
                 }
                 self.select(c, &a, &b)
             }
@@ -157,32 +170,6 @@ impl Lowering<'_> {
         result
     }
 
-    fn for_loop(&mut self, var: LocalId, from: &Expr, to: &Expr, inclusive: bool, body: &Block) {
-        // a loop bound may return
-        for bound in [from, to] {
-            self.value(bound);
-        }
-        let literal = |e: &Expr| match e.kind {
-            Kind::Int(n) => Some(n),
-            _ => None,
-        };
-        let steps = literal(from).zip(literal(to)).map(|(a, b)| a..b + u64::from(inclusive));
-        match steps {
-            Some(steps) if steps.end.saturating_sub(steps.start) <= MOST_STEPS && !leaves(body) => {
-                for i in steps {
-                    let step = Expr { kind: Kind::Int(i), ty: from.ty.clone(), span: from.span };
-                    let value = self.value(&step);
-                    self.env.insert(var, value);
-                    self.block(body);
-                    if self.dead || self.failed {
-                        return;
-                    }
-                }
-            }
-            _ => self.forget(if leaves(body) { LEAVES_LOOP } else { LOOP }, body),
-        }
-    }
-
     /// `array[index]`.
     pub(super) fn element(&mut self, array: Value, index: Id) -> Value {
         let Value::Tuple(items) = array else { return self.unknown(CONSTRUCT) };
@@ -202,7 +189,9 @@ impl Lowering<'_> {
 
     /// `array[index] op= value`.
     pub(super) fn set_element(&mut self, local: LocalId, index: Id, op: Option<Op>, value: &Value) {
-        let Some(Value::Tuple(mut items)) = self.env.get(&local).cloned() else { return self.fail(CONSTRUCT) };
+        let current = self.env.get(&local).cloned().unwrap_or(Value::Unit);
+        let ty = &self.function.locals[local].ty;
+        let Value::Tuple(mut items) = self.spread(current, ty) else { return self.fail(CONSTRUCT) };
         let literal = match self.node_at(index) {
             Node::Int(i, _) => Some(*i),
             _ => None,
@@ -229,22 +218,5 @@ impl Lowering<'_> {
     fn is_at(&mut self, index: Id, i: usize) -> Id {
         let i = self.node(Node::Int(i as u64, None));
         self.op("eq", vec![index, i])
-    }
-
-    /// Skips a loop that cannot be unrolled: the locals that it changes become unknown, and so does whether it returns.
-    fn forget(&mut self, why: &'static str, body: &Block) {
-        let mut changed = Changes::default();
-        changed.block(body);
-        let unknown = self.unknown(why);
-        for local in changed.locals {
-            self.env.insert(local, unknown.clone());
-        }
-        if changed.returns {
-            let any = self.any();
-            self.returns.push((any, unknown));
-        }
-        if changed.unknown {
-            self.fail(CONSTRUCT);
-        }
     }
 }

@@ -2,14 +2,13 @@
 
 use super::{
     effects,
-    lowering::{CONSTRUCT, FLOATS, INDEX_PASSED, LISTED, Lowering, MOST_ELEMENTS, Value, WIDE, field},
+    lowering::{CONSTRUCT, FLOATS, LISTED, Lowering, MOST_ELEMENTS, Value, position},
     normal_form::{Id, IntTy, Node},
 };
 use crate::{
     ir::{Expr, Kind, Op, Test},
     literals,
     methods::METHODS,
-    names,
     types::Ty,
 };
 
@@ -31,6 +30,7 @@ impl Lowering<'_> {
             Kind::Param(name) => Node::Param(name.clone()),
             Kind::Const(name) => match self.generics.iter().position(|(_, own, _)| own == name) {
                 Some(i) => return self.argument(i, &e.ty),
+                None if matches!(self.types.settled(&e.ty), Ty::U64 | Ty::I64) => Node::WideConst(name.clone()),
                 None => Node::Const(name.clone()),
             },
             Kind::Builtin("I32_MIN") => Node::LeastI32,
@@ -45,6 +45,10 @@ impl Lowering<'_> {
             Kind::Coordinate(local, word) if self.env.get(local) == Some(&Value::Index) => {
                 Node::Coordinate(word.clone())
             }
+            Kind::Coordinate(local, word) => match self.env.get(local) {
+                Some(Value::IndexOf(i)) => Node::CoordinateOf(*i, word.clone()),
+                _ => return self.compound(e),
+            },
             _ => return self.compound(e),
         };
         Value::Node(self.node(leaf))
@@ -55,6 +59,10 @@ impl Lowering<'_> {
             Ty::I32 => Node::Int(n, Some(IntTy::I32)),
             Ty::U32 => Node::Int(n, Some(IntTy::U32)),
             Ty::U8 => Node::Int(n, Some(IntTy::U8)),
+            Ty::U64 => Node::Int(n, Some(IntTy::U64)),
+            Ty::I64 if i64::try_from(n).is_ok() => Node::Int(n, Some(IntTy::I64)),
+            // an index of an array
+            Ty::Usize if n <= i32::MAX as u64 => Node::Int(n, Some(IntTy::I32)),
             Ty::Var(_) if n <= i32::MAX as u64 => Node::Int(n, None),
             Ty::Var(_) if u32::try_from(n).is_ok() => Node::Int(n, Some(IntTy::U32)),
             _ => Node::Any,
@@ -84,10 +92,10 @@ impl Lowering<'_> {
                 Ty::I32 => self.call("cast_i32", &[inner]),
                 Ty::U32 => self.call("cast_u32", &[inner]),
                 Ty::U8 => self.call("cast_u8", &[inner]),
-                Ty::U64 | Ty::I64 => {
-                    self.value(inner);
-                    self.unknown(WIDE)
-                }
+                // an index of an array is small and not negative
+                Ty::Usize => self.value(inner),
+                Ty::U64 => self.call("cast_u64", &[inner]),
+                Ty::I64 => self.call("cast_i64", &[inner]),
                 _ => {
                     self.value(inner);
                     self.unknown(FLOATS)
@@ -102,23 +110,24 @@ impl Lowering<'_> {
                 Value::Tuple(vec![item; *n as usize])
             }
             Kind::Index(array, index) => {
-                let (array, index) = (self.value(array), self.id(index));
-                self.element(array, index)
+                let (of, index) = (self.value(array), self.id(index));
+                let of = self.spread(of, &array.ty);
+                self.element(of, index)
             }
             Kind::SetElement { local, index, op, value } => {
                 let (index, value) = (self.id(index), self.value(value));
                 self.set_element(*local, index, *op, &value);
                 Value::Unit
             }
-            Kind::TupleField(inner, i) => match self.value(inner) {
-                Value::Tuple(items) if *i < items.len() => items[*i].clone(),
-                Value::Struct(fields) => self.field(&fields, names::TUPLE_FIELDS.get(*i).unwrap_or(&"")),
-                _ => self.unknown(CONSTRUCT),
-            },
+            Kind::TupleField(inner, i) => {
+                let value = self.value(inner);
+                self.part(&value, &position(*i))
+            }
             Kind::Struct { base, fields, .. } => {
-                let mut all = match base.as_deref().map(|base| self.value(base)) {
-                    Some(Value::Struct(all)) => all,
-                    _ => Vec::new(),
+                let (mut all, base) = match base.as_deref().map(|base| self.value(base)) {
+                    Some(Value::Struct(all, base)) => (all, base),
+                    Some(Value::Node(base)) => (Vec::new(), Some(base)),
+                    _ => (Vec::new(), None),
                 };
                 for (name, value) in fields {
                     // the width of the field is unknown here, so its arithmetic may wrap anywhere
@@ -127,12 +136,12 @@ impl Lowering<'_> {
                     all.retain(|(there, _)| there != name);
                     all.push((name.clone(), value));
                 }
-                Value::Struct(all)
+                Value::Struct(all, base)
             }
-            Kind::Field(inner, name) => match self.value(inner) {
-                Value::Struct(fields) => self.field(&fields, name),
-                _ => self.unknown(CONSTRUCT),
-            },
+            Kind::Field(inner, name) => {
+                let value = self.value(inner);
+                self.part(&value, name)
+            }
             Kind::If { cond, then, other } => {
                 let c = self.id(cond);
                 self.branch(
@@ -161,22 +170,28 @@ impl Lowering<'_> {
         }
     }
 
-    /// The field of this name, or an unknown value.
-    fn field(&mut self, fields: &[(String, Value)], name: &str) -> Value {
-        field(fields, name).cloned().unwrap_or_else(|| self.unknown(CONSTRUCT))
-    }
-
     /// A call of a helper; the constants that it is generic over come first.
     fn helper<'e>(&mut self, name: &str, args: impl Iterator<Item = &'e Expr>) -> Value {
-        let mut ids = Vec::new();
+        let (mut ids, mut scalar) = (Vec::new(), true);
         for arg in args {
-            match self.value(arg) {
-                Value::Node(id) => ids.push(id),
-                Value::Struct(_) => ids.push(self.any()),
-                _ => return self.unknown(INDEX_PASSED),
-            }
+            let value = self.value(arg);
+            let id = self.whole(&value);
+            // whether another helper's result has parts cannot be seen from here
+            let unseen =
+                matches!(self.types.settled(&arg.ty), Ty::Var(_) | Ty::Device(_) | Ty::Tuple(_) | Ty::Array(..));
+            let id = match self.node_at(id).clone() {
+                Node::Helper(name, ids) if unseen => self.node(Node::Call(name, ids)),
+                _ => id,
+            };
+            scalar &= match self.node_at(id) {
+                Node::Call(..) | Node::Tile | Node::Many(..) | Node::Part(..) => false,
+                Node::Arg(i) => !self.compound[*i],
+                _ => true,
+            };
+            ids.push(id);
         }
-        Value::Node(self.node(Node::Helper(name.to_owned(), ids)))
+        let name = name.to_owned();
+        Value::Node(self.node(if scalar { Node::Helper(name, ids) } else { Node::Call(name, ids) }))
     }
 
     /// A binary operator on nodes.

@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::normal_form::{Generic, Id, Node, NormalForm};
+use super::{
+    normal_form::{Generic, Id, IntTy, Node, NormalForm, OTHERS},
+    range_set::Set,
+};
 use crate::{
     hook,
     ir::{Function, LocalId},
+    names,
     types::{Ty, Types},
 };
 
@@ -15,10 +19,12 @@ pub(super) enum Value {
     Node(Id),
     /// A tuple or an array.
     Tuple(Vec<Value>),
-    /// The known fields of a struct.
-    Struct(Vec<(String, Value)>),
+    /// The known fields of a struct, and the value that has the others.
+    Struct(Vec<(String, Value)>, Option<Id>),
     /// The index of the logit, or its row.
     Index,
+    /// The index that is an argument of a helper.
+    IndexOf(usize),
     Unit,
     /// Control does not reach this point.
     Never,
@@ -26,10 +32,7 @@ pub(super) enum Value {
 
 /// Reasons why nothing can be derived, as a user reads them.
 pub(super) const FLOATS: &str = "the mask depends on float data";
-pub(super) const LOOP: &str = "the mask has a loop whose number of steps is not a small constant";
-pub(super) const LEAVES_LOOP: &str = "a loop of the mask is left by `break` or `continue`";
-pub(super) const WIDE: &str = "the mask depends on 64-bit integers";
-pub(super) const INDEX_PASSED: &str = "the mask passes the whole index to a helper";
+pub(super) const LOOP: &str = "the mask has a loop whose variable is not an i32, or that returns more than a number";
 pub(super) const CONSTRUCT: &str = "the mask uses a construct that is not followed";
 pub(super) const LISTED: &str = "the mask depends on the order of a list of keys";
 pub(super) const TOO_LONG: &str = "the mask is too long";
@@ -48,6 +51,12 @@ pub(super) struct Lowering<'a> {
     pub(super) nodes: Vec<Node>,
     pub(super) known: HashMap<Node, Id>,
     pub(super) env: HashMap<LocalId, Value>,
+    /// The sets of conditions on sums.
+    pub(super) sets: HashMap<Id, Set>,
+    /// Which arguments have parts.
+    pub(super) compound: Vec<bool>,
+    /// The number of loops that run over abstract values.
+    pub(super) loops: usize,
     /// Values returned so far. Each condition holds given that those before it did not.
     pub(super) returns: Vec<(Id, Value)>,
     /// Whether the current path has returned.
@@ -67,6 +76,9 @@ pub(super) fn of(f: &Function, types: &Types, generics: &[Generic]) -> NormalFor
         nodes: Vec::new(),
         known: HashMap::new(),
         env: HashMap::new(),
+        sets: HashMap::new(),
+        compound: vec![false; generics.len() + f.args.len()],
+        loops: 0,
         returns: Vec::new(),
         dead: false,
         failed: false,
@@ -81,11 +93,9 @@ pub(super) fn of(f: &Function, types: &Types, generics: &[Generic]) -> NormalFor
     let tail = maker.block(&f.body);
     let value = maker.returned(tail);
     let any = maker.any();
-    let result = match value {
-        Value::Node(id) if !maker.failed => id,
-        _ => any,
-    };
-    NormalForm { nodes: maker.nodes, result, why_not: maker.why_not }
+    let result = if maker.failed { any } else { maker.whole(&value) };
+    let Lowering { nodes, compound, why_not, .. } = maker;
+    NormalForm { nodes, result, compound, why_not }
 }
 
 impl Lowering<'_> {
@@ -95,13 +105,44 @@ impl Lowering<'_> {
             Ty::LogitIndex | Ty::RowIndex | Ty::KvIndex if hook::NAMES.contains(&self.function.name.as_str()) => {
                 Value::Index
             }
+            Ty::LogitIndex | Ty::RowIndex | Ty::KvIndex => {
+                self.compound[i] = true;
+                Value::IndexOf(i)
+            }
             // an untyped literal of the caller takes the argument's type
             Ty::I32 => self.argument_as("cast_i32", i),
             Ty::U32 => self.argument_as("cast_u32", i),
             Ty::U8 => self.argument_as("cast_u8", i),
+            Ty::U64 => self.argument_as("cast_u64", i),
+            Ty::I64 => self.argument_as("cast_i64", i),
             Ty::Bool => Value::Node(self.node(Node::Arg(i))),
+            ty @ (Ty::Tuple(_) | Ty::Array(..) | Ty::Device(_)) => {
+                self.compound[i] = true;
+                let arg = self.node(Node::Arg(i));
+                self.typed_part(arg, &ty)
+            }
             _ => Value::Node(self.any()),
         }
+    }
+
+    /// A value of this type, which is an argument or a part of one.
+    fn typed_part(&mut self, id: Id, ty: &Ty) -> Value {
+        let parts: Vec<Ty> = match self.types.settled(ty) {
+            Ty::I32 => return Value::Node(self.op("cast_i32", vec![id])),
+            Ty::U32 => return Value::Node(self.op("cast_u32", vec![id])),
+            Ty::U8 => return Value::Node(self.op("cast_u8", vec![id])),
+            Ty::U64 => return Value::Node(self.op("cast_u64", vec![id])),
+            Ty::I64 => return Value::Node(self.op("cast_i64", vec![id])),
+            Ty::Bool | Ty::Device(_) => return Value::Node(id),
+            Ty::Tuple(items) => items,
+            Ty::Array(item, n) if n <= MOST_ELEMENTS => vec![*item; n as usize],
+            _ => return Value::Node(self.any()),
+        };
+        let typed = parts.iter().enumerate().map(|(i, ty)| {
+            let part = self.node(Node::Part(id, position(i)));
+            self.typed_part(part, ty)
+        });
+        Value::Tuple(typed.collect())
     }
 
     fn argument_as(&mut self, cast: &'static str, i: usize) -> Value {
@@ -177,7 +218,47 @@ impl Lowering<'_> {
         if ids.iter().any(|&id| self.is_any(id)) && !is_lenient(name) {
             return self.any();
         }
-        self.node(Node::Op(name, ids))
+        if let Some(id) = self.special(name, &ids) {
+            return id;
+        }
+        let id = self.node(Node::Op(name, ids));
+        self.merged(id)
+    }
+
+    /// Forms of which a function of their own knows more.
+    fn special(&mut self, name: &'static str, ids: &[Id]) -> Option<Id> {
+        let of = |id: Id, function: &str| match &self.nodes[id] {
+            Node::Op(there, ids) if *there == function => Some(ids.clone()),
+            _ => None,
+        };
+        let less_one = |id: Id| {
+            of(id, "sub").filter(|ids| {
+                matches!(self.nodes[ids[1]], Node::Int(1, None | Some(IntTy::I32 | IntTy::U32 | IntTy::U8)))
+            })
+        };
+        // the cell of a cycle: `x.rem_euclid(m) / size`
+        let cell = |id: Id| {
+            let (within, size) = of(id, "div").map(|ids| (ids[0], ids[1]))?;
+            of(within, "rem_euclid").map(|ids| (ids[0], ids[1], size))
+        };
+        let (function, operands) = match (name, ids) {
+            ("bit_and", &[a, b]) if less_one(b).is_some_and(|ids| ids[0] == a) => ("clear_lowest", vec![a]),
+            ("bit_and", &[a, b]) if less_one(a).is_some_and(|ids| ids[0] == b) => ("clear_lowest", vec![b]),
+            ("eq", &[a, b]) => match (cell(a), cell(b)) {
+                (Some((x, m, size)), Some((y, n, other))) if (m, size) == (n, other) => {
+                    ("eq_cells", vec![x, y, m, size])
+                }
+                (Some((x, m, size)), _) => ("eq_cell", vec![x, m, size, b]),
+                (None, Some((y, m, size))) => ("eq_cell", vec![y, m, size, a]),
+                (None, None) => return None,
+            },
+            _ => return None,
+        };
+        Some(self.node(Node::Op(function, operands)))
+    }
+
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
     }
 
     /// The value as a node; a tuple or an index becomes unknown.
@@ -188,6 +269,90 @@ impl Lowering<'_> {
         }
     }
 
+    /// The value as one node, with its parts.
+    pub(super) fn whole(&mut self, value: &Value) -> Id {
+        match value {
+            Value::Node(id) => *id,
+            Value::Tuple(items) => {
+                let ids = items.iter().map(|item| self.whole_part(item)).collect();
+                self.node(Node::Many((0..items.len()).map(position).collect(), ids))
+            }
+            Value::Struct(fields, base) => {
+                let mut names: Vec<String> = base.iter().map(|_| OTHERS.to_owned()).collect();
+                let mut ids: Vec<Id> = base.iter().map(|&base| self.whole_part(&Value::Node(base))).collect();
+                for (name, value) in fields {
+                    names.push(name.clone());
+                    ids.push(self.whole_part(value));
+                }
+                self.node(Node::Many(names, ids))
+            }
+            Value::Index => self.node(Node::Tile),
+            Value::IndexOf(i) => self.node(Node::Arg(*i)),
+            Value::Unit | Value::Never => self.any(),
+        }
+    }
+
+    /// As [`Self::whole`]; a helper's result may have parts.
+    fn whole_part(&mut self, value: &Value) -> Id {
+        let id = self.whole(value);
+        match self.nodes[id].clone() {
+            Node::Helper(name, ids) => self.node(Node::Call(name, ids)),
+            _ => id,
+        }
+    }
+
+    /// A part of a value, by its name or position.
+    pub(super) fn part(&mut self, value: &Value, name: &str) -> Value {
+        match value {
+            Value::Tuple(items) => {
+                let item = (0..items.len()).find(|&i| position(i) == name).map(|i| items[i].clone());
+                item.unwrap_or_else(|| self.unknown(CONSTRUCT))
+            }
+            Value::Struct(fields, base) => match (field(fields, name), base) {
+                (Some(value), _) => value.clone(),
+                (None, Some(base)) => Value::Node(self.part_of(*base, name)),
+                (None, None) => self.unknown(CONSTRUCT),
+            },
+            Value::Node(id) => Value::Node(self.part_of(*id, name)),
+            _ => self.unknown(CONSTRUCT),
+        }
+    }
+
+    fn part_of(&mut self, id: Id, name: &str) -> Id {
+        match self.nodes[id].clone() {
+            Node::Helper(helper, ids) => {
+                let call = self.node(Node::Call(helper, ids));
+                self.node(Node::Part(call, name.to_owned()))
+            }
+            Node::Call(..) | Node::Part(..) | Node::Arg(_) => self.node(Node::Part(id, name.to_owned())),
+            Node::Many(names, ids) => match names.iter().position(|there| there == name) {
+                Some(at) => ids[at],
+                None if names.first().is_some_and(|name| name == OTHERS) => self.part_of(ids[0], name),
+                None => self.any(),
+            },
+            Node::Op("select", ids) => {
+                let (a, b) = (self.part_of(ids[1], name), self.part_of(ids[2], name));
+                self.op("select", vec![ids[0], a, b])
+            }
+            _ => {
+                self.why_not.get_or_insert(CONSTRUCT);
+                self.any()
+            }
+        }
+    }
+
+    /// An array or a tuple of this type as its items.
+    pub(super) fn spread(&mut self, value: Value, ty: &Ty) -> Value {
+        let n = match self.types.settled(ty) {
+            Ty::Array(_, n) if n <= MOST_ELEMENTS => n as usize,
+            _ => return value,
+        };
+        match value {
+            Value::Node(_) => Value::Tuple((0..n).map(|i| self.part(&value, &position(i))).collect()),
+            value => value,
+        }
+    }
+
     pub(super) fn select(&mut self, c: Id, a: &Value, b: &Value) -> Value {
         match (a, b) {
             (a, b) if a == b => a.clone(),
@@ -195,14 +360,42 @@ impl Lowering<'_> {
             (Value::Tuple(a), Value::Tuple(b)) if a.len() == b.len() => {
                 Value::Tuple(a.iter().zip(b).map(|(a, b)| self.select(c, a, b)).collect())
             }
-            (Value::Struct(a), Value::Struct(b)) => {
-                let both = a.iter().filter_map(|(name, x)| field(b, name).map(|y| (name, x, y)));
-                Value::Struct(both.map(|(name, x, y)| (name.clone(), self.select(c, x, y))).collect())
+            (Value::Tuple(items), Value::Node(_)) | (Value::Node(_), Value::Tuple(items)) => {
+                let all = (0..items.len()).map(|i| {
+                    let (a, b) = (self.part(a, &position(i)), self.part(b, &position(i)));
+                    self.select(c, &a, &b)
+                });
+                Value::Tuple(all.collect())
+            }
+            (Value::Struct(fields, base), Value::Node(other)) => {
+                self.select(c, &Value::Struct(fields.clone(), *base), &Value::Struct(Vec::new(), Some(*other)))
+            }
+            (Value::Node(other), Value::Struct(fields, base)) => {
+                self.select(c, &Value::Struct(Vec::new(), Some(*other)), &Value::Struct(fields.clone(), *base))
+            }
+            (Value::Struct(x, of_x), Value::Struct(y, of_y)) => {
+                let mut names: Vec<&String> = x.iter().map(|(name, _)| name).collect();
+                names.extend(y.iter().map(|(name, _)| name).filter(|name| field(x, name).is_none()));
+                let known = |fields: &[(String, Value)], base: &Option<Id>, name: &str| {
+                    base.is_some() || field(fields, name).is_some()
+                };
+                let mut fields = Vec::new();
+                for name in names.into_iter().filter(|name| known(x, of_x, name) && known(y, of_y, name)) {
+                    let (x, y) = (self.part(a, name), self.part(b, name));
+                    fields.push((name.clone(), self.select(c, &x, &y)));
+                }
+                let base = of_x.zip(*of_y).map(|(x, y)| self.op("select", vec![c, x, y]));
+                Value::Struct(fields, base)
             }
             (Value::Node(a), Value::Node(b)) => Value::Node(self.op("select", vec![c, *a, *b])),
             _ => Value::Node(self.any()),
         }
     }
+}
+
+/// The name of an item of a tuple, a tuple struct or an array.
+pub(super) fn position(i: usize) -> String {
+    names::TUPLE_FIELDS.get(i).map_or_else(|| format!("at{i}"), |name| (*name).to_owned())
 }
 
 /// The field of this name.

@@ -16,6 +16,8 @@ pub enum Node {
     Param(String),
     /// A constant, by its name in the text.
     Const(String),
+    /// A constant of 64 bits.
+    WideConst(String),
     /// A variant of an enum: its type and its name in the text, and its name in Rust.
     #[allow(missing_docs)]
     Variant { ty: String, name: String, rust: String },
@@ -29,10 +31,44 @@ pub enum Node {
     Any,
     /// `self.name[indices]`.
     Element(String, Vec<Id>),
-    /// A helper, by its name in the text.
+    /// A helper of scalars, by its name in the text.
     Helper(String, Vec<Id>),
+    /// A helper with an argument or a result that has parts.
+    Call(String, Vec<Id>),
+    /// The tile of a hook's index.
+    Tile,
+    /// A coordinate of the index that is an argument of a helper.
+    CoordinateOf(usize, String),
+    /// A tuple, a struct or an array: the names of its parts, and the parts. The first may be [`OTHERS`].
+    Many(Vec<String>, Vec<Id>),
+    /// A part of a value, by name.
+    Part(Id, String),
+    /// The variable of a loop, and a value that it changes, by the loop's number.
+    LoopVar(usize),
+    #[allow(missing_docs)]
+    LoopState(usize, usize),
+    /// A loop that runs over abstract values.
+    Loop(Loop),
+    /// A value after a loop.
+    LoopOut(Id, usize),
     /// A function of `attn_core::lang::interval`, which has the same name in lang/interval.cuh.
     Op(&'static str, Vec<Id>),
+}
+
+/// The name of the struct that has the other fields: `..base`.
+pub const OTHERS: &str = "..";
+
+/// A loop `for i in from..to` whose bounds are known when a tile is classified.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Loop {
+    /// Its number in the function; those inside have greater ones.
+    pub number: usize,
+    /// Whether it is `from..=to`.
+    pub inclusive: bool,
+    /// The function that gives each value its type: `cast_i32`, `truth`.
+    pub types: Vec<&'static str>,
+    /// `from`, `to`, the values before the loop, and the values after one step.
+    pub ids: Vec<Id>,
 }
 
 /// The integer types with an abstract form.
@@ -42,6 +78,8 @@ pub enum IntTy {
     I32,
     U32,
     U8,
+    U64,
+    I64,
 }
 
 /// A body as one expression.
@@ -51,6 +89,8 @@ pub struct NormalForm {
     pub nodes: Vec<Node>,
     /// The result.
     pub result: Id,
+    /// Which arguments of a helper have parts.
+    pub compound: Vec<bool>,
     /// The first construct that has no abstract form.
     pub why_not: Option<&'static str>,
 }
@@ -60,13 +100,64 @@ impl Node {
     #[must_use]
     pub fn children(&self) -> &[Id] {
         match self {
-            Node::Element(_, ids) | Node::Helper(_, ids) | Node::Op(_, ids) => ids,
+            Node::Element(_, ids) | Node::Helper(_, ids) | Node::Call(_, ids) | Node::Op(_, ids) => ids,
+            Node::Many(_, ids) | Node::Loop(Loop { ids, .. }) => ids,
+            Node::Part(id, _) | Node::LoopOut(id, _) => std::slice::from_ref(id),
             _ => &[],
         }
     }
 }
 
+impl Loop {
+    /// The values before the loop.
+    #[must_use]
+    pub fn before(&self) -> &[Id] {
+        &self.ids[2..2 + self.types.len()]
+    }
+
+    /// The values after one step.
+    #[must_use]
+    pub fn after(&self) -> &[Id] {
+        &self.ids[2 + self.types.len()..]
+    }
+}
+
 impl NormalForm {
+    /// Whether a node is a value with parts, or may be one.
+    #[must_use]
+    pub fn has_parts(&self, id: Id) -> bool {
+        match &self.nodes[id] {
+            Node::Call(..) | Node::Tile | Node::Many(..) | Node::Part(..) => true,
+            Node::Arg(i) => self.compound.get(*i).copied().unwrap_or(false),
+            _ => false,
+        }
+    }
+
+    /// Whether a helper takes and gives scalars alone.
+    #[must_use]
+    pub fn is_scalar(&self) -> bool {
+        !self.compound.contains(&true) && !matches!(self.nodes[self.result], Node::Many(..) | Node::Call(..))
+    }
+
+    /// The innermost loop whose step a node depends on, by its number.
+    #[must_use]
+    pub fn inside(&self) -> Vec<Option<usize>> {
+        let mut all: Vec<Vec<usize>> = Vec::new();
+        for node in &self.nodes {
+            let mut loops: Vec<usize> = match node {
+                Node::LoopVar(number) | Node::LoopState(number, _) => vec![*number],
+                node => node.children().iter().flat_map(|&id| all[id].iter().copied()).collect(),
+            };
+            if let Node::Loop(Loop { number, .. }) = node {
+                loops.retain(|there| there != number);
+            }
+            loops.sort_unstable();
+            loops.dedup();
+            all.push(loops);
+        }
+        all.into_iter().map(|loops| loops.last().copied()).collect()
+    }
+
     /// How often each node is used.
     #[must_use]
     pub fn uses(&self) -> Vec<usize> {
@@ -104,4 +195,24 @@ pub type Generic = (String, String, Ty);
 #[must_use]
 pub fn is_uniform_coordinate(name: &str) -> bool {
     matches!(name, "batch" | "qo_len" | "kv_len")
+}
+
+/// Coordinates are smaller in magnitude.
+const COORDINATE_LIMIT: u64 = 1 << 30;
+
+/// The largest magnitude of an i32, where it is known and nothing wraps.
+pub(super) fn magnitude(nodes: &[Node], id: Id) -> Option<u64> {
+    let of = |id: Id| magnitude(nodes, id);
+    let sum = |n: u64| (n <= i32::MAX as u64).then_some(n);
+    match &nodes[id] {
+        Node::Coordinate(_) | Node::CoordinateOf(..) => Some(COORDINATE_LIMIT - 1),
+        Node::Int(n, None | Some(IntTy::I32)) => sum(*n),
+        Node::Op("add" | "sub", ids) => sum(of(ids[0])? + of(ids[1])?),
+        Node::Op("mul", ids) => sum(of(ids[0])?.checked_mul(of(ids[1])?)?),
+        Node::Op("neg" | "abs" | "signum", ids) => of(ids[0]),
+        Node::Op("min" | "max", ids) => Some(of(ids[0])?.max(of(ids[1])?)),
+        Node::Op("select", ids) => Some(of(ids[1])?.max(of(ids[2])?)),
+        Node::Op("div", ids) if matches!(nodes[ids[1]], Node::Int(n, _) if n > 0) => of(ids[0]),
+        _ => None,
+    }
 }

@@ -45,6 +45,8 @@ impl IrBuilder<'_> {
         let Ty::Array(elem, _) = self.resolve(&array.ty) else {
             return match (&array.kind, self.resolve(&array.ty)) {
                 (Kind::Error, _) => array,
+                (Kind::Const(_), _) => self.refused(e, messages::CONST_ARRAY),
+                (_, Ty::Row) => self.refused(e, messages::ROW_ELEMENT),
                 (_, Ty::Var(_)) => self.refused(e, messages::UNSEEN_ARRAY),
                 _ => self.refused(e, messages::INDEX_BASE),
             };
@@ -63,8 +65,9 @@ impl IrBuilder<'_> {
             self.refuse(target, messages::ARRAY_TARGET);
             return value;
         };
-        let Ty::Array(elem, _) = self.resolve(&self.locals[local].ty.clone()) else {
-            self.refuse(target, messages::ARRAY_TARGET);
+        let ty = self.resolve(&self.locals[local].ty.clone());
+        let Ty::Array(elem, _) = ty else {
+            self.refuse(target, if ty == Ty::Row { messages::ROW_ELEMENT } else { messages::ARRAY_TARGET });
             return value;
         };
         if !matches!(op, Some(Op::Shl | Op::Shr)) {

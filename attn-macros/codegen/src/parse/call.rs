@@ -39,6 +39,11 @@ impl IrBuilder<'_> {
         if matches!(first.as_str(), "std" | "core" | "alloc" | "f64") {
             return self.refused(f, messages::CALL_STD);
         }
+        if let Some((ty, _)) = &two
+            && matches!(ty.as_str(), "String" | "Vec" | "Box" | "Rc" | "Arc" | "HashMap" | "BTreeMap")
+        {
+            return self.refused(f, messages::HEAP);
+        }
         self.helper(e, f)
     }
 

@@ -226,6 +226,7 @@ impl IrBuilder<'_> {
 fn refusal(expr: &syn::Expr) -> &'static str {
     match expr {
         syn::Expr::Reference(_) | syn::Expr::RawAddr(_) => messages::REFERENCE,
+        syn::Expr::Macro(mac) if mac.mac.path.is_ident("matches") => messages::MATCHES,
         syn::Expr::Macro(_) => messages::MACRO,
         syn::Expr::Try(_) | syn::Expr::TryBlock(_) => messages::QUESTION,
         syn::Expr::Loop(_) | syn::Expr::While(_) => messages::LOOP,

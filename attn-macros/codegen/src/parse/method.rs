@@ -1,11 +1,14 @@
 //! Methods of numbers.
 
-use super::{ir_builder::IrBuilder, syntax::is_self};
+use super::{
+    ir_builder::IrBuilder,
+    syntax::{is_self, strip},
+};
 use crate::{
     ir::{Expr, Kind},
     messages,
     methods::{
-        METHODS,
+        METHODS, NOT_AVAILABLE,
         On::{Float, Int},
         Sort::{self, Bool, I32, Pair, Same, U32, Unsigned},
     },
@@ -21,6 +24,9 @@ impl IrBuilder<'_> {
         }
         if let Some(done) = self.tensor_method(e) {
             return done;
+        }
+        if matches!(strip(&e.receiver), syn::Expr::Range(_)) {
+            return self.refused(&e.method, messages::ITERATOR);
         }
         let receiver = self.expr(&e.receiver);
         if matches!(receiver.kind, Kind::Error) {
@@ -95,6 +101,16 @@ impl IrBuilder<'_> {
 
     fn unknown_method(&mut self, ident: &syn::Ident, name: &str) -> Expr {
         let hint = match name {
+            "log" => "write `x.ln() / base.ln()`, or `log2`, `log10`".to_owned(),
+            "ilog2" => "write `31 - x.leading_zeros()` of a positive 32-bit integer".to_owned(),
+            "to_degrees" | "to_radians" => "multiply by a constant".to_owned(),
+            "filter" | "fold" | "rev" | "step_by" | "take" | "skip" | "any" | "all" | "enumerate" | "chain"
+            | "collect" => {
+                return self.refused(ident, messages::ITERATOR);
+            }
+            name if NOT_AVAILABLE.contains(&name) => {
+                return self.refused(ident, format!("`{name}` is not available in a hook"));
+            }
             "unwrap" | "expect" | "unwrap_or" => "a hook cannot fail, and has no Option".to_owned(),
             "iter" | "into_iter" | "iter_mut" => "write `for i in a..b`".to_owned(),
             "clone" | "to_owned" => "values are copied: leave it out".to_owned(),
@@ -102,7 +118,7 @@ impl IrBuilder<'_> {
             "len" => "pass the length as a parameter".to_owned(),
             _ => match names::nearest(name, METHODS.iter().map(|m| m.name)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "a hook has the methods of f32 and of integers that the language lists".to_owned(),
+                None => "the reference lists the methods that a hook has".to_owned(),
             },
         };
         self.refused(ident, format!("`{name}` is not available in a hook: {hint}"))

@@ -37,6 +37,7 @@ impl IrBuilder<'_> {
             syn::Stmt::Local(local) => self.local(local, out),
             syn::Stmt::Item(syn::Item::Const(_)) => {}
             syn::Stmt::Item(item) => self.refuse(item, messages::ITEM),
+            syn::Stmt::Macro(mac) if mac.mac.path.is_ident("matches") => self.refuse(&mac.mac, messages::MATCHES),
             syn::Stmt::Macro(mac) => self.refuse(&mac.mac, messages::MACRO),
             syn::Stmt::Expr(expr, semi) => {
                 if let Some(stmt) = self.expr_stmt(expr) {

@@ -41,6 +41,8 @@ pub(super) fn read(attr: &TokenStream, report: &mut Report) -> Attribute {
             }) if path.is_ident("name") => {
                 if !is_legal(&name.value()) {
                     report.on(name, messages::ATTR_NAME);
+                } else if is_reserved(&name.value()) {
+                    report.on(name, messages::RESERVED_NAME);
                 }
                 read.name = Some(name.value());
             }
@@ -114,4 +116,9 @@ pub(super) fn check(attribute: &Attribute, generics: &syn::Generics, report: &mu
 pub(super) fn is_legal(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// Whether the grammar of expressions has another meaning for the name (`attn_core::lang::keywords`).
+pub(super) fn is_reserved(name: &str) -> bool {
+    matches!(name, "true" | "false" | "inf" | "nan" | "or" | "not" | "remap" | "per_head" | "union")
 }
