@@ -43,7 +43,6 @@ mod pinned_buffer;
 mod plan;
 mod planner;
 mod prepare;
-mod relaxed_capture;
 mod release;
 mod run;
 mod sections;

@@ -3,12 +3,11 @@
 //! The driver stages pageable memory before an asynchronous copy returns. It reads memory that it knows (pinned,
 //! registered or managed) when the stream gets there, so a safe copy from such memory waits for the stream.
 
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 
 use super::{
     CudaError, CudaStream,
     address::{UNKNOWN, kind_of_memory},
-    relaxed_capture::RelaxedCapture,
 };
 
 /// Calls `copy`, which submits a copy from `data` to the stream, and returns once `data` may be changed. The context of
@@ -24,7 +23,7 @@ pub(super) fn copy_from(
         return copy();
     }
     // a thread that captures another stream may wait for this one
-    let _relaxed = RelaxedCapture::begin("wait for a copy")?;
+    let _relaxed = RelaxedCapture::begin()?;
     copy()?;
     stream.synchronize()
 }
@@ -33,6 +32,28 @@ pub(super) fn copy_from(
 /// byte.
 fn is_read_later(ends: [(CUresult, u32); 2]) -> bool {
     ends.iter().any(|&end| end != UNKNOWN)
+}
+
+/// Lets this thread wait while it captures, until it is dropped.
+struct RelaxedCapture {
+    before: CUstreamCaptureMode,
+}
+
+impl RelaxedCapture {
+    fn begin() -> Result<Self, CudaError> {
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the mode is valid for reads and writes.
+        let code = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+        code.result().map_err(|e| CudaError::driver("wait for a copy", e))?;
+        Ok(RelaxedCapture { before: mode })
+    }
+}
+
+impl Drop for RelaxedCapture {
+    fn drop(&mut self) {
+        // SAFETY: as in `begin`.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut self.before) };
+    }
 }
 
 #[cfg(test)]

@@ -16,10 +16,11 @@ use cudarc::driver::{
 
 use super::{
     CudaError, Device, Event, driver,
-    relaxed_capture::RelaxedCapture,
     uses::{Access, Ordered},
 };
 
+/// The largest handle of the legacy default stream: 0, or 1.
+const LEGACY: usize = 1;
 /// The handle of the per-thread default stream.
 const PER_THREAD: usize = 2;
 
@@ -35,6 +36,34 @@ pub(super) struct StreamState {
     /// Signalled when no submission is under way.
     idle: Condvar,
     event: Event,
+}
+
+/// What a stream is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// The driver's number, which is never reused; handles are.
+    Number(u64),
+    /// The handle of a stream that was being captured when it was first seen.
+    Captured(usize),
+}
+
+impl Key {
+    /// The key of a stream; `None` if the driver gives streams no numbers.
+    fn of(device: &Device, raw: CUstream) -> Result<Option<Self>, CudaError> {
+        let _current = device.make_current()?;
+        // to ask for the number ends a capture; a default stream of the driver is never captured
+        if raw as usize > LEGACY && is_capturing(raw)? {
+            return Ok(Some(Key::Captured(raw as usize)));
+        }
+        Ok(driver::stream_id(raw.cast())?.map(Key::Number))
+    }
+}
+
+/// Whether anybody captures a stream. Its context is current.
+fn is_capturing(raw: CUstream) -> Result<bool, CudaError> {
+    // SAFETY: the stream lives.
+    let status = unsafe { stream::is_capturing(raw) }.map_err(|e| CudaError::driver("query a stream", e))?;
+    Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
 /// What happens to a stream.
@@ -80,25 +109,24 @@ unsafe impl Sync for StreamState {}
 impl StreamState {
     /// The state of a stream of the device, for one more object of it.
     pub(super) fn of(device: &Device, raw: CUstream) -> Result<Arc<Self>, CudaError> {
-        /// Streams by device and by the driver's number, which is never reused; handles are.
-        type ByNumber = HashMap<(u32, u64), Weak<StreamState>>;
-        static STREAMS: LazyLock<Mutex<ByNumber>> = LazyLock::new(Mutex::default);
+        /// Streams by device and key.
+        type ByKey = HashMap<(u32, Key), Weak<StreamState>>;
+        static STREAMS: LazyLock<Mutex<ByKey>> = LazyLock::new(Mutex::default);
         check_handle(raw as usize)?;
-        // the stream may be new to us while another library captures it
-        let _relaxed = RelaxedCapture::begin("read the number of a stream")?;
-        let number = {
-            let _current = device.make_current()?;
-            driver::stream_id(raw.cast())?
-        };
-        let Some(number) = number else { return Self::new(device, raw) };
         let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = streams.get(&(device.ordinal(), number)).and_then(Weak::upgrade) {
+        let of_device = streams.iter().filter(|((ordinal, _), _)| *ordinal == device.ordinal());
+        if let Some(state) = of_device.filter_map(|(_, state)| state.upgrade()).find(|state| state.shares(raw)) {
+            return Ok(state);
+        }
+        let Some(key) = Key::of(device, raw)? else { return Self::new(device, raw) };
+        let key = (device.ordinal(), key);
+        if let Some(state) = streams.get(&key).and_then(Weak::upgrade) {
             state.open();
             return Ok(state);
         }
         let state = Self::new(device, raw)?;
         streams.retain(|_, state| state.strong_count() > 0);
-        streams.insert((device.ordinal(), number), Arc::downgrade(&state));
+        streams.insert(key, Arc::downgrade(&state));
         Ok(state)
     }
 
@@ -106,6 +134,14 @@ impl StreamState {
         let (event, is_captured) = (Event::untimed(device)?, AtomicBool::new(false));
         let progress = Mutex::new(Progress { phase: Phase::Open, objects: 1, submissions: 0 });
         Ok(Arc::new(StreamState { raw, id: next_id(), is_captured, progress, idle: Condvar::new(), event }))
+    }
+
+    /// Counts one more object of a stream that has some: until the last is gone, no other stream has its handle.
+    fn shares(&self, raw: CUstream) -> bool {
+        let mut progress = self.lock();
+        let same = self.raw == raw && progress.objects > 0;
+        progress.objects += usize::from(same);
+        same
     }
 
     /// Counts one more object of the stream.
@@ -139,9 +175,7 @@ impl StreamState {
 
     /// Whether anybody captures the stream. Its context is current.
     pub(super) fn is_capturing(&self) -> Result<bool, CudaError> {
-        // SAFETY: the stream lives.
-        let status = unsafe { stream::is_capturing(self.raw) }.map_err(|e| CudaError::driver("query a stream", e))?;
-        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+        is_capturing(self.raw)
     }
 
     /// Makes the next work of `next` wait for all work of this stream. The context of both is current.
