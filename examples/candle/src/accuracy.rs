@@ -70,9 +70,9 @@ impl Allowed {
     /// For runs in f32, which differ by the order of sums.
     pub(crate) const F32: Allowed = Allowed { largest: 2e-3, relative: 1e-4, margin: 2e-3 };
 
-    /// As accurate as a run with these errors, up to a factor: the errors of a row are those of few roundings before it,
-    /// so that over some dozen rows those of two sound runs differ by chance. Another greedy token is allowed where that
-    /// run's own error may change the order of two logits.
+    /// As accurate as a run with these errors, up to a factor. candle's models compute attention in f32, kernels on
+    /// tensor cores round the weights, and over some dozen rows errors differ by chance. Another greedy token is
+    /// allowed where that run's own error may change the order of two logits.
     pub(crate) fn beside(own: &Errors) -> Self {
         const FACTOR: f32 = 1.5;
         Allowed { largest: FACTOR * own.largest, relative: f64::from(FACTOR) * own.relative(), margin: own.largest }
