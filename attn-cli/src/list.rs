@@ -199,35 +199,45 @@ fn structure(desc: &VariantDesc) -> String {
 
 /// How much of a mask is derived.
 fn derived(desc: &VariantDesc) -> String {
-    let mut unknown = Vec::new();
-    desc.device_fns.iter().for_each(|helper| unknown_helpers(helper, &mut unknown));
     // only those that the mask over a tile calls
-    unknown.retain(|name| calls(desc.mask.over, name) || desc.device_fns.iter().any(|of| calls(of.over, name)));
-    let listed =
-        unknown.iter().map(|name| format!("`{}`", name.trim_end_matches("_fn"))).collect::<Vec<_>>().join(", ");
+    let called = |name: &&str| calls(desc.mask.over, name) || desc.device_fns.iter().any(|of| calls(of.over, name));
+    let helpers = |with: &str| {
+        let mut found = Vec::new();
+        desc.device_fns.iter().for_each(|helper| helpers_with(with, helper, &mut found));
+        found.retain(called);
+        found
+    };
+    let listed = |names: &[&str]| {
+        names.iter().map(|name| format!("`{}`", name.trim_end_matches("_fn"))).collect::<Vec<_>>().join(", ")
+    };
+    let (unknown, not_all) = (helpers("  return interval::Any{};"), helpers("interval::Any{}"));
+    let listed_unknown = listed(&unknown);
     // the whole mask is the value of one of them
     let whole = |name: &&str| desc.mask.over.contains(&format!("return interval::tristate({name}_over("));
     match (desc.mask.why_not, unknown.as_slice()) {
-        ("", []) => "derived".to_owned(),
+        ("", []) if not_all.is_empty() => "derived".to_owned(),
+        ("", []) => format!("derived in part: not all of the helper {} is known", listed(&not_all)),
         (_, names) if names.iter().any(whole) => {
-            format!("not derived: nothing is known of the helper {}", listed)
+            format!("not derived: nothing is known of the helper {listed_unknown}")
         }
         (why, []) => format!("derived in part: {why}"),
-        ("", _) => format!("derived in part: nothing is known of the helper {listed}"),
-        (why, _) => format!("derived in part: {why}, and nothing is known of the helper {listed}"),
+        ("", _) => format!("derived in part: nothing is known of the helper {listed_unknown}"),
+        (why, _) => format!("derived in part: {why}, and nothing is known of the helper {listed_unknown}"),
     }
 }
 
 fn calls(text: &str, helper: &str) -> bool {
-    text.contains(&format!("{helper}_over("))
+    let call = format!("{helper}_over(");
+    let begins = |at: usize| !text[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
+    text.match_indices(&call).any(|(at, _)| begins(at))
 }
 
-/// The helpers of which nothing is known over a tile.
-fn unknown_helpers<'a>(helper: &'a DeviceFn, found: &mut Vec<&'a str>) {
-    if helper.over.contains("  return interval::Any{};") && !found.contains(&helper.name) {
+/// The helpers whose text over a tile has these words.
+fn helpers_with<'a>(words: &str, helper: &'a DeviceFn, found: &mut Vec<&'a str>) {
+    if helper.over.contains(words) && !found.contains(&helper.name) {
         found.push(helper.name);
     }
-    helper.device_fns.iter().for_each(|inner| unknown_helpers(inner, found));
+    helper.device_fns.iter().for_each(|inner| helpers_with(words, inner, found));
 }
 
 /// The type of a parameter without the shape of a tensor.

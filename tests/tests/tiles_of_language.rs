@@ -53,6 +53,18 @@ fn every_empty_and_full_tile_is_found() {
     assert!(report.is_empty(), "{report}");
 }
 
+/// Masks whose classes were wrong, or whose expansion did not end.
+const OTHERS: [&str; 5] =
+    ["mask_unsigned(kind=0)", "mask_unsigned(kind=2)", "mask_break_in_value", "mask_continue_in_value", "mask_halves"];
+
+#[test]
+fn no_class_is_wrong() {
+    registry::register(language_stress::variants()).expect("no two share a name");
+    for expr in OTHERS {
+        line(expr).count().unwrap_or_else(|error| panic!("{expr}: {error}"));
+    }
+}
+
 /// A random tile with small and large bounds.
 fn tile(rng: &mut SmallRng) -> Tile {
     let mut span = |most: i32| {

@@ -318,3 +318,67 @@ impl AttentionVariant for LoopOfTable {
         false
     }
 }
+
+/// An unsigned number, which is never below 0.
+#[derive(Clone, Debug, VariantParams)]
+pub struct MaskUnsigned {
+    /// Any value.
+    pub kind: u32,
+}
+
+#[attention_variant(name = "mask_unsigned")]
+impl AttentionVariant for MaskUnsigned {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        match self.kind {
+            2 => at.kv_pos >= 0,
+            0 => false,
+            _ => true,
+        }
+    }
+}
+
+/// Leaves a loop within the value of an assignment.
+#[derive(Clone, Debug, VariantParams)]
+pub struct MaskBreakInValue {}
+
+#[attention_variant(name = "mask_break_in_value")]
+impl AttentionVariant for MaskBreakInValue {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        let mut s = 0;
+        for i in 0..4 {
+            s = if at.kv_pos == i { break } else { s + 1 };
+        }
+        s == 0
+    }
+}
+
+/// Goes on with a loop within the value of a return.
+#[derive(Clone, Debug, VariantParams)]
+pub struct MaskContinueInValue {}
+
+#[attention_variant(name = "mask_continue_in_value")]
+impl AttentionVariant for MaskContinueInValue {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        for i in 0..1 {
+            return if at.kv_pos == i { continue } else { false };
+        }
+        true
+    }
+}
+
+/// Halves a distance in steps that share their operands.
+#[derive(Clone, Debug, VariantParams)]
+pub struct MaskHalves {}
+
+#[attention_variant(name = "mask_halves")]
+impl AttentionVariant for MaskHalves {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        let mut d = at.qo_pos - at.kv_pos;
+        for _ in 0..40 {
+            if d > 1 {
+                d -= d / 2;
+            }
+        }
+        d == 1
+    }
+}

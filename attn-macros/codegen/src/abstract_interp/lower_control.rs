@@ -53,7 +53,7 @@ impl Lowering<'_> {
             }
             Stmt::Expr(e) => drop(self.value(e)),
             Stmt::Assign { local, op, value, .. } => {
-                let value = self.value(value);
+                let Some(value) = self.value_that_stays(value) else { return };
                 let value = match op {
                     None => value,
                     Some(op) => {
@@ -66,7 +66,8 @@ impl Lowering<'_> {
             }
             Stmt::For { var, from, to, inclusive, body, .. } => self.for_loop(*var, from, to, *inclusive, body),
             Stmt::Return(value) => {
-                let value = value.as_ref().map_or(Value::Unit, |e| self.value(e));
+                let value = value.as_ref().map_or(Some(Value::Unit), |e| self.value_that_stays(e));
+                let Some(value) = value else { return };
                 if !self.dead {
                     let always = self.node(Node::Bool(true));
                     self.returns.push((always, value));
@@ -82,6 +83,18 @@ impl Lowering<'_> {
             #[allow(unreachable_patterns)] // future statements fail until they are handled
             _ => self.fail(CONSTRUCT),
         }
+    }
+
+    /// The value of an expression that does not leave a step of a loop. One that may (`x = if c { break } else { 1 }`)
+    /// is not followed: the statement around it would not run.
+    fn value_that_stays(&mut self, e: &Expr) -> Option<Value> {
+        let before = self.flag(LEFT);
+        let value = self.value(e);
+        if self.flag(LEFT) == before {
+            return Some(value);
+        }
+        self.fail(CONSTRUCT);
+        None
     }
 
     /// Joins the values of two branches, one of which runs.

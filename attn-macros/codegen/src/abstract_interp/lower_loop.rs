@@ -13,6 +13,9 @@ use crate::{
 /// Most steps of a loop that is unrolled; as many run over abstract values (`interval::repeated`).
 const MOST_STEPS: u64 = 64;
 
+/// Most loops within each other that run over abstract values: their steps multiply, for every tile.
+const MOST_LOOPS: usize = 2;
+
 /// Locals of the lowering: whether a step, and the loop, is left by `break` or `continue`.
 pub(super) const LEFT: LocalId = LocalId::MAX;
 pub(super) const BROKEN: LocalId = LocalId::MAX - 1;
@@ -96,7 +99,7 @@ impl Lowering<'_> {
         let ty = self.types.settled(&from.ty);
         let counts =
             matches!(ty, Ty::I32 | Ty::U32) || (self.types.is_external_int(&ty) && !self.types.may_be_wide(&ty));
-        if !counts || (changed.returns && result.is_none()) {
+        if self.loops_around == MOST_LOOPS || !counts || (changed.returns && result.is_none()) {
             return self.forget(&changed);
         }
         let number = self.loops;
@@ -139,7 +142,9 @@ impl Lowering<'_> {
         }
         let i = self.node(Node::LoopVar(number));
         self.env.insert(var, Value::Node(i));
+        self.loops_around += 1;
         self.step_that_may_return(body, changed.returns);
+        self.loops_around -= 1;
         for (local, _) in &states {
             let value = self.env.get(local).cloned().unwrap_or(Value::Unit);
             ids.push(self.as_node(&value));

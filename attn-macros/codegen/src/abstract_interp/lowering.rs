@@ -57,6 +57,8 @@ pub(super) struct Lowering<'a> {
     pub(super) compound: Vec<bool>,
     /// The number of loops that run over abstract values.
     pub(super) loops: usize,
+    /// Such loops around what is being lowered.
+    pub(super) loops_around: usize,
     /// Values returned so far. Each condition holds given that those before it did not.
     pub(super) returns: Vec<(Id, Value)>,
     /// Whether the current path has returned.
@@ -79,6 +81,7 @@ pub(super) fn of(f: &Function, types: &Types, generics: &[Generic]) -> NormalFor
         sets: HashMap::new(),
         compound: vec![false; generics.len() + f.args.len()],
         loops: 0,
+        loops_around: 0,
         returns: Vec::new(),
         dead: false,
         failed: false,

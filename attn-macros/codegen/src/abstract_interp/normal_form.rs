@@ -202,9 +202,20 @@ const COORDINATE_LIMIT: u64 = 1 << 30;
 
 /// The largest magnitude of an i32, where it is known and nothing wraps.
 pub(super) fn magnitude(nodes: &[Node], id: Id) -> Option<u64> {
-    let of = |id: Id| magnitude(nodes, id);
+    // operands come first, and many nodes may share one
+    let mut known: Vec<Option<u64>> = Vec::with_capacity(id + 1);
+    for node in &nodes[..=id] {
+        let magnitude = magnitude_of(node, nodes, &known);
+        known.push(magnitude);
+    }
+    known[id]
+}
+
+/// The largest magnitude of a node, given those of the nodes before it.
+fn magnitude_of(node: &Node, nodes: &[Node], known: &[Option<u64>]) -> Option<u64> {
+    let of = |id: Id| known.get(id).copied().flatten();
     let sum = |n: u64| (n <= i32::MAX as u64).then_some(n);
-    match &nodes[id] {
+    match node {
         Node::Coordinate(_) | Node::CoordinateOf(..) => Some(COORDINATE_LIMIT - 1),
         Node::Int(n, None | Some(IntTy::I32)) => sum(*n),
         Node::Op("add" | "sub", ids) => sum(of(ids[0])? + of(ids[1])?),

@@ -116,7 +116,11 @@ impl Lowering<'_> {
     /// The ranges as comparisons.
     fn tests(&mut self, set: &Set) -> Option<Id> {
         let ends = set.ranges.iter().flat_map(|&(lo, hi)| [lo, hi]).filter(|&end| end != LOW && end != HIGH);
-        if ends.into_iter().any(|end| end.unsigned_abs() > i32::MAX as u64) {
+        let (mut least, mut most) = (0, 0);
+        ends.into_iter().for_each(|end| (least, most) = (end.min(least), end.max(most)));
+        // what is not known to be an i32 may be unsigned, and is not compared with a negative number
+        let signed = || set.sum.keys().all(|&id| magnitude(self.nodes(), id).is_some());
+        if most > i64::from(i32::MAX) || least < -i64::from(i32::MAX) || (least < 0 && !signed()) {
             return None;
         }
         let mut terms = set.sum.iter();
