@@ -299,7 +299,7 @@ void attn_engine_free(AttnEngine *engine);
 // it launches and returns, as a run does; the first call loads its kernel, so it comes before a capture.
 AttnStatus attn_merge_state(const AttnStream *stream, const AttnState *a, const AttnState *b, const AttnState *out);
 
-// Merges `b` into `a`, for the tokens whose entry of `mask` is not 0: a byte a token, in memory of the device; null is
+// Merges `b` into `a`, for the tokens whose entry of `mask` is not 0: a byte a token, in memory of the engine; null is
 // all tokens. Otherwise as `attn_merge_state`.
 AttnStatus attn_merge_state_in_place(const AttnStream *stream,
                                      const AttnState *a,

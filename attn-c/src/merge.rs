@@ -63,7 +63,7 @@ pub unsafe extern "C" fn attn_merge_state(
     })
 }
 
-/// Merges `b` into `a`, for the tokens whose entry of `mask` is not 0: a byte a token, in memory of the device; null is
+/// Merges `b` into `a`, for the tokens whose entry of `mask` is not 0: a byte a token, in memory of the engine; null is
 /// all tokens. Otherwise as `attn_merge_state`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_merge_state_in_place(

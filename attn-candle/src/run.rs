@@ -150,8 +150,9 @@ impl Run {
         let view = |(storage, layout)| (View::Cpu(storage), layout);
         {
             let out = sink(ViewMut::Cpu(&mut o), &shape, "o")?;
-            let lse = lse.as_mut().map(|lse| sink(ViewMut::Cpu(lse), &rows, "lse")).transpose()?;
-            self.call().launch(view(q), view(k), v.map(view), out.tensor, lse.map(|lse| lse.tensor))?;
+            let mut lse = lse.as_mut().map(|lse| sink(ViewMut::Cpu(lse), &rows, "lse")).transpose()?;
+            let lse = lse.as_mut().map(|lse| lse.tensor.reborrow());
+            self.call().launch(view(q), view(k), v.map(view), out.tensor, lse)?;
         }
         self.leave(lse.map(Storage::Cpu), rows);
         Ok((o, Shape::from_dims(&shape)))
@@ -181,9 +182,10 @@ impl Run {
         let view = |(storage, layout)| (View::Cuda(storage, stream), layout);
         {
             let out = sink(ViewMut::Cuda(&mut o, stream), &shape, "o")?;
-            let lse = lse.as_mut().map(|lse| sink(ViewMut::Cuda(lse, stream), &rows, "lse")).transpose()?;
-            let (o, lse_tensor) = (out.tensor, lse);
-            self.call().launch(view(q), view(k), v.map(view), o, lse_tensor.map(|lse| lse.tensor))?;
+            // what a sink orders ends with it, after the launch
+            let mut lse = lse.as_mut().map(|lse| sink(ViewMut::Cuda(lse, stream), &rows, "lse")).transpose()?;
+            let lse = lse.as_mut().map(|lse| lse.tensor.reborrow());
+            self.call().launch(view(q), view(k), v.map(view), out.tensor, lse)?;
         }
         self.leave(lse.map(Storage::Cuda), rows);
         Ok((o, Shape::from_dims(&shape)))

@@ -43,12 +43,12 @@ pub(super) struct StreamState {
 enum Key {
     /// The driver's number, which is never reused; handles are.
     Number(u64),
-    /// The handle of a stream that was being captured when it was first seen.
+    /// The handle of a stream that was being captured when it was first seen; a later stream may have it too.
     Captured(usize),
 }
 
 impl Key {
-    /// The key of a stream; `None` if the driver gives streams no numbers.
+    /// The key of a stream that lives; `None` if the driver gives streams no numbers.
     fn of(device: &Device, raw: CUstream) -> Result<Option<Self>, CudaError> {
         let _current = device.make_current()?;
         // to ask for the number ends a capture; a default stream of the driver is never captured
@@ -59,7 +59,7 @@ impl Key {
     }
 }
 
-/// Whether anybody captures a stream. Its context is current.
+/// Whether anybody captures a stream, which lives. Its context is current.
 fn is_capturing(raw: CUstream) -> Result<bool, CudaError> {
     // SAFETY: the stream lives.
     let status = unsafe { stream::is_capturing(raw) }.map_err(|e| CudaError::driver("query a stream", e))?;
@@ -109,24 +109,30 @@ unsafe impl Sync for StreamState {}
 impl StreamState {
     /// The state of a stream of the device, for one more object of it.
     pub(super) fn of(device: &Device, raw: CUstream) -> Result<Arc<Self>, CudaError> {
-        /// Streams by device and key.
-        type ByKey = HashMap<(u32, Key), Weak<StreamState>>;
+        /// Streams, and their handles, by device and key.
+        type ByKey = HashMap<(u32, Key), (usize, Weak<StreamState>)>;
         static STREAMS: LazyLock<Mutex<ByKey>> = LazyLock::new(Mutex::default);
         check_handle(raw as usize)?;
+        // dropped after the lock: the last object of a stream calls the driver
+        let same_handle: Vec<Arc<StreamState>>;
         let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
         let of_device = streams.iter().filter(|((ordinal, _), _)| *ordinal == device.ordinal());
-        if let Some(state) = of_device.filter_map(|(_, state)| state.upgrade()).find(|state| state.shares(raw)) {
-            return Ok(state);
+        let with_handle = of_device.filter(|(_, (handle, _))| *handle == raw as usize);
+        same_handle = with_handle.filter_map(|(_, (_, state))| state.upgrade()).collect();
+        if let Some(state) = same_handle.iter().find(|state| state.shares()) {
+            return Ok(state.clone());
         }
         let Some(key) = Key::of(device, raw)? else { return Self::new(device, raw) };
-        let key = (device.ordinal(), key);
-        if let Some(state) = streams.get(&key).and_then(Weak::upgrade) {
+        let at = (device.ordinal(), key);
+        // another stream may have the handle of a closed one
+        let of_number = streams.get(&at).filter(|_| matches!(key, Key::Number(_)));
+        if let Some(state) = of_number.and_then(|(_, state)| state.upgrade()) {
             state.open();
             return Ok(state);
         }
         let state = Self::new(device, raw)?;
-        streams.retain(|_, state| state.strong_count() > 0);
-        streams.insert(key, Arc::downgrade(&state));
+        streams.retain(|_, (_, state)| state.strong_count() > 0);
+        streams.insert(at, (raw as usize, Arc::downgrade(&state)));
         Ok(state)
     }
 
@@ -137,11 +143,11 @@ impl StreamState {
     }
 
     /// Counts one more object of a stream that has some: until the last is gone, no other stream has its handle.
-    fn shares(&self, raw: CUstream) -> bool {
+    fn shares(&self) -> bool {
         let mut progress = self.lock();
-        let same = self.raw == raw && progress.objects > 0;
-        progress.objects += usize::from(same);
-        same
+        let open = progress.objects > 0;
+        progress.objects += usize::from(open);
+        open
     }
 
     /// Counts one more object of the stream.

@@ -89,7 +89,7 @@ fn main() -> Result<()> {
     }
     println!("{:30} ms a step   largest error   relative   other tokens of {}", "", args.tokens * PROMPTS.len());
     for (index, Run { name, errors, seconds, steps, .. }) in runs.iter().enumerate() {
-        print!("{name:30} {:9.2}", 1e3 * seconds / f64::from((steps - 1).max(1)));
+        print!("{name:30} {:9.2}", 1e3 * seconds / f64::from(steps.saturating_sub(1).max(1)));
         match index {
             0 => println!(),
             _ => println!(" {:15.2e} {:10.2e} {:8}", errors.largest, errors.relative(), errors.other_tokens()),
