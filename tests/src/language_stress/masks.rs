@@ -329,11 +329,7 @@ pub struct MaskUnsigned {
 #[attention_variant(name = "mask_unsigned")]
 impl AttentionVariant for MaskUnsigned {
     fn logits_mask(&self, at: LogitIndex) -> bool {
-        match self.kind {
-            2 => at.kv_pos >= 0,
-            0 => false,
-            _ => true,
-        }
+        (self.kind != 0 || self.kind == 3) && at.kv_pos >= 0
     }
 }
 
