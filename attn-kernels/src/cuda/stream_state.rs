@@ -51,7 +51,7 @@ impl Key {
     /// The key of a stream that lives; `None` if the driver gives streams no numbers.
     fn of(device: &Device, raw: CUstream) -> Result<Option<Self>, CudaError> {
         let _current = device.make_current()?;
-        // to ask for the number ends a capture; a default stream of the driver is never captured
+        // `cuStreamGetId` invalidates a capture; the legacy default stream is never captured
         if raw as usize > LEGACY && is_capturing(raw)? {
             return Ok(Some(Key::Captured(raw as usize)));
         }
