@@ -4,6 +4,8 @@
 
 extern crate facade as attn;
 
+use std::sync::Arc;
+
 use attn::{
     Error, Graph, Out, Stream,
     batch::{DeviceBatch, DevicePages, I32Slice},
@@ -11,6 +13,11 @@ use attn::{
     tensor::Element,
 };
 use attn_tests::gpu::gpu;
+use cudarc_0_17::driver::{
+    CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError,
+    result::mem_get_info,
+    sys::{CUgraphInstantiate_flags, CUstreamCaptureMode},
+};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
 const LAYERS: usize = 3;
@@ -142,40 +149,68 @@ impl Addresses {
     }
 }
 
-/// Memory and stream of cudarc 0.17, attention of ours, which has cudarc 0.19: both share the primary context.
+/// An engine's memory and stream, of cudarc 0.17; attention of ours has cudarc 0.19. Both share the primary context.
+struct Theirs {
+    stream: Arc<CudaStream>,
+    pool: CudaSlice<u16>,
+    q: CudaSlice<u16>,
+    o: CudaSlice<u16>,
+    qo_indptr: CudaSlice<i32>,
+    kv_lens: CudaSlice<i32>,
+    pages: CudaSlice<i32>,
+}
+
+impl Theirs {
+    fn new(pool: &[bf16], q: &[bf16]) -> Result<Self, DriverError> {
+        let stream = CudaContext::new(0)?.new_stream()?;
+        let words = |of: &[bf16]| of.iter().map(|x| x.to_bits()).collect::<Vec<u16>>();
+        let (pool, q) = (stream.memcpy_stod(&words(pool))?, stream.memcpy_stod(&words(q))?);
+        let o = stream.alloc_zeros::<u16>(LAYERS * 2 * 8 * 64)?;
+        let (qo_indptr, kv_lens) = (stream.memcpy_stod(&[0i32, 1, 2])?, stream.memcpy_stod(&STEPS[0])?);
+        let pages = stream.memcpy_stod(&TABLE)?;
+        Ok(Theirs { stream, pool, q, o, qo_indptr, kv_lens, pages })
+    }
+
+    fn addresses(&mut self) -> Addresses {
+        let stream = &self.stream;
+        Addresses {
+            q: self.q.device_ptr(stream).0,
+            pool: self.pool.device_ptr(stream).0,
+            o: self.o.device_ptr_mut(stream).0,
+            qo_indptr: self.qo_indptr.device_ptr(stream).0,
+            kv_lens: self.kv_lens.device_ptr(stream).0,
+            table: self.pages.device_ptr(stream).0,
+        }
+    }
+
+    /// Compares the outputs of all layers, once the stream has written them.
+    fn check(&self, step: usize, want: &[Vec<f32>]) {
+        let o = self.stream.memcpy_dtov(&self.o).expect("memory");
+        let got = o.into_iter().map(|x| bf16::from_bits(x).to_f32());
+        let want = want[step * LAYERS..][..LAYERS].concat();
+        // not by `f32::max`, which passes over NaN
+        for (i, (got, want)) in got.zip(&want).enumerate() {
+            assert!((got - want).abs() < 2e-2, "step {step}: output {i} is {got}, not {want}");
+        }
+    }
+}
+
 #[test]
 fn memory_and_stream_of_another_cudarc() {
-    use cudarc_0_17::driver::{CudaContext, DevicePtr, DevicePtrMut, result::mem_get_info};
-
     let Some(engine) = gpu() else { return };
     let (pool, q) = (numbers(POOL, 1), numbers(2 * 8 * 64, 2));
     let want = expected(&pool, &q).expect("the CPU");
-    let context = CudaContext::new(0).expect("a GPU");
-    let theirs = context.new_stream().expect("a stream");
-    let words = |of: &[bf16]| of.iter().map(|x| x.to_bits()).collect::<Vec<u16>>();
-    let pool = theirs.memcpy_stod(&words(&pool)).expect("memory");
-    let q = theirs.memcpy_stod(&words(&q)).expect("memory");
-    let mut o = theirs.alloc_zeros::<u16>(LAYERS * 2 * 8 * 64).expect("memory");
-    let qo_indptr = theirs.memcpy_stod(&[0i32, 1, 2]).expect("memory");
-    let mut kv_lens = theirs.memcpy_stod(&[1i32, 1]).expect("memory");
-    let pages = theirs.memcpy_stod(&TABLE).expect("memory");
-    let at = Addresses {
-        q: q.device_ptr(&theirs).0,
-        pool: pool.device_ptr(&theirs).0,
-        o: o.device_ptr_mut(&theirs).0,
-        qo_indptr: qo_indptr.device_ptr(&theirs).0,
-        kv_lens: kv_lens.device_ptr(&theirs).0,
-        table: pages.device_ptr(&theirs).0,
-    };
+    let mut theirs = Theirs::new(&pool, &q).expect("a GPU");
+    let at = theirs.addresses();
 
     let attention = engine.attention(&Variant::parse("causal").expect("stock"), HEADS, Dtypes::bf16()).expect("sound");
     // SAFETY: the stream is of the primary context, and is dropped last.
-    let stream = unsafe { Stream::from_raw(&engine, theirs.cu_stream().cast()) }.expect("a stream");
+    let stream = unsafe { Stream::from_raw(&engine, theirs.stream.cu_stream().cast()) }.expect("a stream");
     let options = PlanOptions { capacity: Some(capacity()), stream: Some(&stream), ..Default::default() };
     let lens = table(&[1, 1]);
     let bytes = attention.workspace_size(&first_batch(&lens), options).expect("sound");
-    let memory = theirs.alloc_zeros::<u8>(bytes + 256).expect("memory");
-    let aligned = memory.device_ptr(&theirs).0.next_multiple_of(256);
+    let memory = theirs.stream.alloc_zeros::<u8>(bytes + 256).expect("memory");
+    let aligned = memory.device_ptr(&theirs.stream).0.next_multiple_of(256);
     // SAFETY: the memory has so many bytes, and is dropped after the plan.
     let mut workspace = unsafe { Workspace::from_raw(&engine, aligned, bytes) }.expect("aligned");
     let mut plan = attention.plan_with(&first_batch(&lens), &mut workspace, options).expect("sound");
@@ -191,14 +226,10 @@ fn memory_and_stream_of_another_cudarc() {
     })
     .expect("captured");
     for (number, lens) in STEPS.iter().enumerate() {
-        theirs.memcpy_htod(lens, &mut kv_lens).expect("in the order of the stream");
+        theirs.stream.memcpy_htod(lens, &mut theirs.kv_lens).expect("in the order of the stream");
         // SAFETY: as above.
         unsafe { step.replay(&stream, || Ok(())) }.expect("replayed");
-        let got: Vec<f32> =
-            theirs.memcpy_dtov(&o).expect("memory").into_iter().map(|x| bf16::from_bits(x).to_f32()).collect();
-        let want = want[number * LAYERS..][..LAYERS].concat();
-        let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-        assert!(worst < 2e-2, "step {number}: {worst}");
+        theirs.check(number, &want);
     }
     plan.device_status(&stream).expect("sound");
     // SAFETY: as above.
@@ -210,4 +241,54 @@ fn memory_and_stream_of_another_cudarc() {
     stream.synchronize().expect("it runs");
     assert_eq!(mem_get_info().expect("a context").0, free, "a run allocates");
     drop((step, plan, workspace, stream));
+}
+
+/// Another library captures a stream that we have not seen before, in each mode; asking the driver for the number of
+/// such a stream would invalidate the capture. Afterwards the same stream is used without a capture.
+#[test]
+fn a_capture_of_another_cudarc() {
+    let Some(engine) = gpu() else { return };
+    let (pool, q) = (numbers(POOL, 1), numbers(2 * 8 * 64, 2));
+    let want = expected(&pool, &q).expect("the CPU");
+    let attention = engine.attention(&Variant::parse("causal").expect("stock"), HEADS, Dtypes::bf16()).expect("sound");
+    let (mut workspace, own) = (engine.workspace(), engine.stream().expect("a stream"));
+    let plan = attention.plan(&first_batch(&table(&STEPS[0])), &mut workspace).expect("sound");
+    for mode in [
+        CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
+        CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
+    ] {
+        let mut theirs = Theirs::new(&pool, &q).expect("a GPU");
+        let at = theirs.addresses();
+        // SAFETY: the arrays live until the end of the loop, and the stream is borrowed for the call.
+        let run = |layer| unsafe { at.run_raw(&plan, &own, layer) };
+        (0..LAYERS).try_for_each(run).expect("loaded");
+        own.synchronize().expect("it runs");
+        theirs.stream.memset_zeros(&mut theirs.o).expect("memory");
+        theirs.stream.synchronize().expect("it runs");
+
+        theirs.stream.begin_capture(mode).expect("a capture");
+        for layer in 0..LAYERS {
+            // each layer borrows the stream anew, as calls of an engine do
+            // SAFETY: as above; the stream is of the primary context and lives.
+            let borrowed = unsafe { Stream::from_raw(&engine, theirs.stream.cu_stream().cast()) }.expect("captured");
+            // SAFETY: as above.
+            unsafe { at.run_raw(&plan, &borrowed, layer) }.expect("captured");
+        }
+        let captured = theirs.stream.end_capture(CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+        let graph = captured.expect("a valid capture").expect("a graph");
+        for _ in 0..2 {
+            theirs.stream.memset_zeros(&mut theirs.o).expect("memory");
+            graph.launch().expect("launched");
+            theirs.check(0, &want);
+        }
+        theirs.stream.memset_zeros(&mut theirs.o).expect("memory");
+        // SAFETY: as above.
+        let borrowed = unsafe { Stream::from_raw(&engine, theirs.stream.cu_stream().cast()) }.expect("a stream");
+        // SAFETY: as above.
+        (0..LAYERS).try_for_each(|layer| unsafe { at.run_raw(&plan, &borrowed, layer) }).expect("launched");
+        theirs.check(0, &want);
+        own.synchronize().expect("it runs");
+        drop(borrowed);
+    }
 }
