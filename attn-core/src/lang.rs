@@ -26,6 +26,7 @@ pub mod params;
 pub mod random;
 pub mod row;
 pub mod scalar;
+pub mod space;
 pub mod tile;
 pub mod variant;
 

@@ -4,6 +4,7 @@ use attn_codegen::{device_fn, device_type};
 use attn_core::lang::{
     ConstValue, DeviceFn, FieldDesc,
     device_type::{TypeDesc, TypeLink},
+    lints::spaces::Spaces,
 };
 use quote::ToTokens as _;
 use syn::{Item, ItemEnum};
@@ -13,6 +14,7 @@ use crate::{
     descriptor::{self, Links, kept, kept_list, kept_str},
     expansion::last_name,
     module::{DeviceTypeMade, Helper, In, Module},
+    spaces::of_helper,
     tile_form::{Scope, TileForm},
 };
 
@@ -102,7 +104,9 @@ impl Module {
         // the one of both that does not call the other
         let form = |name: &str| expansion.bodies(name).first().copied().and_then(|body| self.tile_form(body, &[]));
         let over = form("over").or_else(|| form("parts"));
-        let helper = Helper { desc, over: over.map(kept) };
+        let spaces = expansion.literals("Spaces").first().map_or(Spaces::UNKNOWN, |emitted| of_helper(emitted));
+        self.check_spaces(file, &expansion.checks(), &[]);
+        let helper = Helper { desc, over: over.map(kept), spaces };
         self.made_helpers.insert(name.to_owned(), Some(helper));
         Some(helper)
     }

@@ -1,6 +1,8 @@
 //! Compile-time checks that need the output of two macros. The macros emit names that have two possible definitions.
 //! rustc accepts, warns about or refuses the code depending on the definition that a name resolves to.
 
+pub mod spaces;
+
 use super::{DeviceFn, FieldDesc, FieldType, desc::Elem};
 
 /// Warnings about unread parameters. The derive, which knows the fields, writes one for each; `#[attention_variant]`,
@@ -54,6 +56,9 @@ pub mod unmarked {
         /// An empty descriptor.
         pub static DEVICE_FN: DeviceFn =
             DeviceFn { name: "", cuda: "", over: "", device_fns: &[], types: &[], consts: &[] };
+
+        /// Nothing is known of indices.
+        pub const SPACES: crate::lang::lints::spaces::Spaces = crate::lang::lints::spaces::Spaces::UNKNOWN;
 
         /// An unknown result.
         pub fn over<const N: usize>(_: [Val; N]) -> Val {
@@ -154,6 +159,32 @@ const fn mentions(text: &str, word: &str) -> bool {
         from += 1;
     }
     false
+}
+
+/// The part of this number of a list that commas separate, if it is one word; else empty.
+const fn word_at(list: &str, number: usize) -> &[u8] {
+    let list = list.as_bytes();
+    let (mut part, mut depth, mut from, mut to, mut words) = (0, 0usize, 0, 0, 0);
+    let mut at = 0;
+    while at < list.len() {
+        let c = list[at];
+        match c {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if c == b',' && depth == 0 {
+            part += 1;
+        } else if part == number && !c.is_ascii_whitespace() {
+            if words == 0 || !is_letter(c) || to != at {
+                words += 1;
+                from = at;
+            }
+            to = at + 1;
+        }
+        at += 1;
+    }
+    if words == 1 { list.split_at(to).0.split_at(from).1 } else { &[] }
 }
 
 const fn is_letter(c: u8) -> bool {

@@ -32,5 +32,6 @@ pub mod names;
 pub mod params;
 pub mod parse;
 pub mod report;
+mod spaces;
 pub mod types;
 pub mod variant;

@@ -170,8 +170,6 @@ pub const KV_RANGE_WITHOUT_MASK: &str = "`kv_range` promises that `logits_mask` 
      has no `logits_mask`, so it attends to all of them";
 pub const MASK_IN_TRANSFORM: &str =
     "this masks a logit by its position: move the condition to `logits_mask`, where whole tiles can then be skipped";
-pub const QO_ROW_KV_POS: &str =
-    "`qo_row` counts within the request's queries, `kv_pos` within the whole sequence: did you mean `qo_pos`?";
 pub const DIVERGENT_ROW: &str = "a reduction or rotation of a row needs all its lanes: move it out of the branch, in \
      front, and use its result inside";
 

@@ -7,6 +7,8 @@
 /// - `weights`: under `MaxScaled`, `weight` and `denominator` scale with the maximum;
 /// - `splits`: tiles of other sizes, many KV splits, and merging them in another order change nothing but rounding;
 /// - `padding`: NaN in slots without a key changes nothing;
+/// - `requests`: hooks give each request of a batch what they give that request alone, so an index of the wrong space
+///   (a token of the batch beside a position) is found;
 /// - `reference`: the CPU, and a GPU if there is one, agree with the f64 reference.
 ///
 /// A failure names the place and the values. The tests are functions too: see [`properties`](crate::properties).
@@ -41,7 +43,7 @@ macro_rules! variant_test {
             fn variant() -> $crate::__private::attn::Variant {
                 $crate::__private::attn::expr::compose::Tested::into_variant($variant)
             }
-            $crate::variant_test!(@tests tiles keys weights splits padding);
+            $crate::variant_test!(@tests tiles keys weights splits padding requests);
 
             #[test]
             fn reference() {

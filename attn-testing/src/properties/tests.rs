@@ -1,6 +1,6 @@
 //! Variants that have the properties, and variants whose violations are reported.
 
-use super::{keys, padding, splits, tiles, weights};
+use super::{keys, padding, requests, splits, tiles, weights};
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::{TestError, check_variant, grid};
@@ -107,4 +107,53 @@ fn inputs_that_differ_in_a_key_are_not_the_same() {
     let full = Variant::full();
     says(padding::same(case, &full, &Engine::cpu(), [&a, &b]), "changes the result");
     assert!(padding::same(case, &full, &Engine::cpu(), [&a, &a]).is_ok());
+}
+
+/// A mask that takes a token of the batch for a position, which the check of index spaces is told to accept.
+#[derive(Clone, VariantParams)]
+struct WrongSpace;
+
+#[attention_variant(name = "properties_wrong_space")]
+impl AttentionVariant for WrongSpace {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        attn::lang::space::plain(at.qo_token) >= at.kv_pos
+    }
+}
+
+/// A bias over the tokens of the batch, at the position of the key: `by` is 1 where the token is meant.
+#[derive(Clone, VariantParams)]
+struct OfTokens {
+    right: bool,
+    #[shape(kv_tokens)]
+    bias: attn::lang::Tensor1<f32>,
+    #[shape(batch, 3)]
+    heat: attn::lang::Tensor2<f32>,
+}
+
+#[attention_variant(name = "properties_of_tokens")]
+impl AttentionVariant for OfTokens {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let token = if self.right { at.kv_token } else { attn::lang::space::plain(at.kv_pos) };
+        logit * self.heat[[at.batch, at.qo_head % 3]] + self.bias[token]
+    }
+}
+
+#[test]
+fn an_index_of_another_space() {
+    says(requests(&WrongSpace.into()), "another result in a batch than alone: `logits_mask` of query 0, head 0");
+    let of = |right| OfTokens { right, bias: attn::lang::Tensor1::unset(), heat: attn::lang::Tensor2::unset() };
+    says(requests(&of(false).into()), "`logits_transform` of query");
+    requests(&of(true).into()).expect("the token is the key's");
+}
+
+#[test]
+fn stock_variants_give_a_request_what_it_has_alone() {
+    let mut registry = attn::registry::Registry::empty();
+    registry.register_all(attn::stock::variants()).expect("no two share a name");
+    for desc in registry.iter() {
+        let expr = crate::fill::example_expression(desc, &registry).expect(desc.name);
+        if let Ok(variant) = Variant::parse_with(&expr, &registry) {
+            requests(&variant).unwrap_or_else(|error| panic!("{expr}: {error}"));
+        }
+    }
 }

@@ -5,7 +5,7 @@ use super::{
     syntax::{self, strip},
 };
 use crate::{
-    ir::{Expr, Kind},
+    ir::{Block, Expr, Kind},
     messages, names,
     report::SpanRange,
     types::Ty,
@@ -27,6 +27,10 @@ impl IrBuilder<'_> {
         if let Some((ty, name)) = &two {
             if ty == "approx" || ty == "random" {
                 return self.of_language(e, f, ty, name);
+            }
+            if ty == "space" && name == "plain" && e.args.len() == 1 {
+                let block = Block { plain: true, ..Block::of(self.expr_as(&e.args[0], &Ty::I32)) };
+                return Expr { kind: Kind::Block(block), ty: Ty::I32, span: SpanRange::of(e) };
             }
             if let Some(receiver) = Ty::number(ty) {
                 return self.assoc_call(e, f, receiver, name);
