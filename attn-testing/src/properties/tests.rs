@@ -4,12 +4,15 @@ use super::{keys, padding, requests, splits, tiles, weights};
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::{TestError, check_variant, grid};
-use attn::lang::{AttentionVariant, LogitIndex, Normalizer, QueryTile, RowIndex};
+use attn::lang::{AttentionVariant, LogitIndex, Normalizer, QueryTile, RowIndex, Tensor1};
 use attn::{Engine, Variant, VariantParams, attention_variant, f16};
 
 crate::variant_test!(nothing: Variant::full());
 crate::variant_test!(stock: attn::compose!(attn::stock::Causal, attn::stock::SoftCap { cap: 30.0 }));
 crate::variant_test!(nearly: attn::compose!(Near { reach: 9, said: 9 }, Gentle { plus: 0.0 }));
+crate::variant_test!(decaying: Decaying { rate: Tensor1::unset(), step: Tensor1::unset() }, step: |dims, rng| {
+    (0..dims.qo_heads.unwrap_or(0)).map(|_| 8 * (1 + rng.below(3) as i32)).collect::<Vec<_>>()
+});
 crate::variant_test!(listed: Listed { queries: 4, stride: 3 });
 
 /// A mask of keys within `reach` of the query. Its `kv_range` claims `said`.
@@ -67,6 +70,32 @@ impl AttentionVariant for Listed {
     fn kv_list_queries(&self) -> i32 {
         self.queries
     }
+}
+
+/// A decay with a rate that is not positive, and steps that no filled number meets.
+#[derive(Clone, VariantParams)]
+struct Decaying {
+    #[shape(qo_heads)]
+    #[require(rate.values().all(|x| x <= 0.0))]
+    rate: Tensor1<f32>,
+    #[shape(qo_heads)]
+    #[require(step.values().all(|x| x >= 8 && x % 8 == 0))]
+    step: Tensor1<i32>,
+}
+
+#[attention_variant(name = "properties_decaying")]
+impl AttentionVariant for Decaying {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let steps = (at.qo_pos - at.kv_pos) / self.step[at.qo_head].max(1);
+        logit + 0.125 * self.rate[at.qo_head] * steps as f32
+    }
+}
+
+#[test]
+#[should_panic(expected = "has no parameter `stride`")]
+fn a_generator_names_a_parameter() {
+    let generators = vec![crate::fill::generator("stride", |_, _| vec![1.0f32])];
+    crate::fill::with_generators(&Near { reach: 9, said: 9 }.into(), generators, |_| ());
 }
 
 fn says(result: Result<(), TestError>, what: &str) {
