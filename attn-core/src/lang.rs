@@ -21,6 +21,7 @@ pub mod interval;
 pub(crate) mod keywords;
 #[doc(hidden)]
 pub mod lints;
+pub mod math;
 pub mod param_tensor;
 pub mod params;
 pub mod random;

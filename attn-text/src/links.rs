@@ -1,6 +1,6 @@
 //! What hooks name: constants, helpers and types of the text.
 
-use attn_codegen::{device_fn, device_type};
+use attn_codegen::{device_fn, device_type, messages};
 use attn_core::lang::{
     ConstValue, DeviceFn, FieldDesc,
     device_type::{TypeDesc, TypeLink},
@@ -41,6 +41,8 @@ impl Module {
         for path in descriptor::helper_paths(emitted) {
             match self.helper(&last_name(&path)) {
                 Some(helper) => links.iter_mut().for_each(|(_, helpers, _)| helpers.push(helper.desc)),
+                // it has mistakes of its own
+                None if self.helpers.contains_key(&last_name(&path)) => links = None,
                 None => {
                     let message = format!("the text has no function `{}` with `#[device_fn]`", last_name(&path));
                     self.mistake(file, &path, message);
@@ -84,11 +86,26 @@ impl Module {
     /// A helper by its Rust name.
     pub(crate) fn helper(&mut self, name: &str) -> Option<Helper> {
         if let Some(made) = self.made_helpers.get(name) {
-            return *made; // none inside itself: rustc reports the cycle, and so does the splice
+            return *made;
         }
+        if let Some(first) = self.making.iter().position(|making| making == name) {
+            for name in self.making[first..].to_vec() {
+                let In { file, item: (_, item) } = self.helpers.get(&name)?;
+                let (file, ident) = (*file, item.sig.ident.clone());
+                self.mistake(file, &ident, messages::RECURSION);
+            }
+            return None;
+        }
+        self.making.push(name.to_owned());
+        let made = self.make_helper(name);
+        self.making.pop();
+        self.made_helpers.insert(name.to_owned(), made);
+        made
+    }
+
+    fn make_helper(&mut self, name: &str) -> Option<Helper> {
         let In { file, item: (arguments, item) } = self.helpers.get(name)?;
         let (file, arguments, tokens) = (*file, arguments.clone(), item.to_token_stream());
-        self.made_helpers.insert(name.to_owned(), None);
         let expansion = self.expanded(file, device_fn::expand(arguments, tokens))?;
         let emitted = expansion.literals("DeviceFn").first().copied()?;
         let links = self.links(file, emitted)?;
@@ -106,9 +123,7 @@ impl Module {
         let over = form("over").or_else(|| form("parts"));
         let spaces = expansion.literals("Spaces").first().map_or(Spaces::UNKNOWN, |emitted| of_helper(emitted));
         self.check_spaces(file, &expansion.checks(), &[]);
-        let helper = Helper { desc, over: over.map(kept), spaces };
-        self.made_helpers.insert(name.to_owned(), Some(helper));
-        Some(helper)
+        Some(Helper { desc, over: over.map(kept), spaces })
     }
 
     /// A struct or an enum by its name.

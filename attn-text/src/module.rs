@@ -55,8 +55,10 @@ pub(crate) struct Module {
     impls: Vec<In<(TokenStream, ItemImpl)>>,
     pub(crate) helpers: HashMap<String, In<(TokenStream, ItemFn)>>,
     pub(crate) types: HashMap<String, In<(TokenStream, Item)>>,
-    /// Helpers and types whose descriptors are made; `None` while one is being made.
+    /// Helpers and types whose descriptors are made; `None` after a mistake, and while a type is being made.
     pub(crate) made_helpers: HashMap<String, Option<Helper>>,
+    /// Helpers that are being made, each called by the one before.
+    pub(crate) making: Vec<String>,
     pub(crate) made_types: HashMap<String, Option<DeviceTypeMade>>,
     mistakes: Vec<Diagnostic>,
 }
@@ -86,6 +88,7 @@ impl Module {
             helpers: HashMap::new(),
             types: HashMap::new(),
             made_helpers: HashMap::new(),
+            making: Vec::new(),
             made_types: HashMap::new(),
             mistakes: Vec::new(),
         };

@@ -105,11 +105,7 @@ pub(crate) fn of_helper(emitted: &ExprStruct) -> Spaces {
     let returned = tuples("returned")
         .into_iter()
         .filter_map(|of| Some((number(of.first()?)?, number(of.get(1)?)?, truth(of.get(2)?)?)));
-    Spaces {
-        compared: pairs("compared"),
-        subtracted: pairs("subtracted"),
-        returned: kept_list(returned.collect()),
-    }
+    Spaces { compared: pairs("compared"), subtracted: pairs("subtracted"), returned: kept_list(returned.collect()) }
 }
 
 /// The last name of the function that is called, if the one before is `spaces`.

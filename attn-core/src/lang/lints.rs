@@ -8,6 +8,10 @@ use super::{DeviceFn, FieldDesc, FieldType, desc::Elem};
 /// Warnings about unread parameters. The derive, which knows the fields, writes one for each; `#[attention_variant]`,
 /// which knows what the hooks read, selects among them.
 #[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no parameters: its struct is not marked with `#[derive(VariantParams)]`",
+    label = "put `#[derive(Clone, VariantParams)]` on this struct, also where it has no fields"
+)]
 pub trait UnreadLints {
     /// Its constant `PARAMETER` is deprecated if there is a field of this number.
     type Unread<const FIELD: usize>;
@@ -40,6 +44,37 @@ pub const fn marked<M: IsDeviceFn>(helper: &'static DeviceFn) -> &'static Device
     helper
 }
 
+/// The most calls that [`not_recursive`] follows.
+const MOST_CALLS: usize = 10_000;
+
+/// Stops the evaluation of a constant with a message, at the place that calls this, if a helper calls itself through
+/// others.
+#[track_caller]
+pub const fn not_recursive(helper: &DeviceFn, message: &str) {
+    let mut left = MOST_CALLS;
+    if calls(helper, helper, 64, &mut left) {
+        panic!("{}", message);
+    }
+}
+
+/// Whether `from` calls `to`, directly or through at most `depth` others.
+const fn calls(from: &DeviceFn, to: &DeviceFn, depth: usize, left: &mut usize) -> bool {
+    let mut n = 0;
+    while n < from.device_fns.len() && *left > 0 {
+        *left -= 1;
+        let next = from.device_fns[n];
+        // helpers of one name may stand in several modules; their texts name their places
+        if same(next.name.as_bytes(), to.name.as_bytes()) && same(next.cuda.as_bytes(), to.cuda.as_bytes()) {
+            return true;
+        }
+        if depth > 0 && calls(next, to, depth - 1, left) {
+            return true;
+        }
+        n += 1;
+    }
+    false
+}
+
 /// Glob-imported fallback for the module that `#[device_fn]` generates: `use f as __helper` resolves to the function's
 /// own module if there is one, since it shadows a glob import.
 #[doc(hidden)]
@@ -52,6 +87,9 @@ pub mod unmarked {
         };
 
         pub use crate::lang::lints::WithoutDeviceFn as DeviceFnMark;
+
+        /// No name.
+        pub const NAME: &str = "";
 
         /// An empty descriptor.
         pub static DEVICE_FN: DeviceFn =

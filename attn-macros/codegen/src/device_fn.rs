@@ -38,6 +38,10 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
     let helpers = descriptor::helpers(&links, in_child_module);
     let types = descriptor::types(&links, in_child_module);
     let cfg = descriptor::cfg(&f.attrs);
+    let message = messages::RECURSION;
+    let recursion = (!links.helpers.is_empty()).then(|| {
+        quote::quote_spanned!(ident.span()=> const _: () = ::attn::lang::lints::not_recursive(&DEVICE_FN, #message);)
+    });
     quote! {
         #errors
         #(#cfg)*
@@ -46,6 +50,7 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
         #vis mod #ident {
             use super::*;
             pub use ::attn::lang::lints::WithDeviceFn as DeviceFnMark;
+            pub const NAME: &str = #name;
             pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
                 name: #name,
                 cuda: #cuda,
@@ -56,6 +61,7 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
             };
             pub const SPACES: ::attn::lang::lints::spaces::Spaces = #summary;
             #checks
+            #recursion
             #over
         }
     }

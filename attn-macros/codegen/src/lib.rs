@@ -21,6 +21,7 @@ pub mod emit;
 mod expand;
 mod helper_module;
 pub mod hook;
+mod identity;
 pub mod ir;
 mod kv_coordinates;
 mod literals;

@@ -90,6 +90,7 @@ pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32,
 /// Unknown approximate functions.
 pub const APPROX: &str =
     "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`, `approx::sin_cos`";
+pub const MATH: &str = "the functions of `math` are `math::erf(x)`; others are methods, as in `x.tanh()`";
 pub const CALL: &str = "a hook calls functions by path: a helper with `#[device_fn]`, `approx::tanh`, `f32::from_bits`";
 pub const CALL_STD: &str =
     "functions of the standard library are not available in a hook: use methods, as in `a.max(b)`";

@@ -1,6 +1,6 @@
-//! Index spaces: what an index counts. `qo_pos` and `kv_pos` count within the sequence of a request, `qo_row` within its
-//! queries, `qo_token` over the queries of all requests. A comparison of two spaces is right for a batch of one request
-//! and wrong for two, so it is refused; so is an index into an axis of another space.
+//! Index spaces: what an index counts. `qo_pos` and `kv_pos` count within the sequence of a request, `qo_row` within
+//! its queries, `qo_token` over the queries of all requests. A comparison of two spaces is right for a batch of one
+//! request and wrong for two, so it is refused; so is an index into an axis of another space.
 //!
 //! A space is followed through `let`, sums with plain numbers, products and quotients with literals, `min`, `max` and
 //! `clamp`, casts, tuples, structs, branches and helpers. A sum of two indices may convert one space to another, so it

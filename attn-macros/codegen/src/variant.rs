@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use crate::{
     abstract_interp, check,
     compose_part::{self, NormalizerChange},
-    descriptor, emit, expand, hook, kv_coordinates, messages, names,
+    descriptor, emit, expand, hook, identity, kv_coordinates, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
     spaces,
@@ -114,6 +114,9 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         check::function(f, &shared.types, &mut shared.report);
         deferred.extend(spaces::function(f, &mut shared.report).deferred);
         let cuda = emit::hook(f, &shared.types, &file, &mut used, &mut shared.report);
+        if identity::is_identity(f) {
+            continue;
+        }
         hooks.push(HookText { name: f.name.clone(), cuda });
         bias.extend(emit::bias(f, &shared.types, &file));
         slope.extend(emit::slope(f, &shared.types, &file));

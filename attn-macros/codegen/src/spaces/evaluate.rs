@@ -175,9 +175,7 @@ impl<'a> Evaluator<'a> {
             }
             Kind::TupleField(inner, n) => self.expr(inner).part(&n.to_string()),
             Kind::Field(inner, name) => self.expr(inner).part(name),
-            Kind::Array(items) => {
-                items.iter().map(|item| self.expr(item)).reduce(Value::or).unwrap_or(Value::Any)
-            }
+            Kind::Array(items) => items.iter().map(|item| self.expr(item)).reduce(Value::or).unwrap_or(Value::Any),
             Kind::Repeat(item, _) => self.expr(item),
             Kind::Index(array, index) => {
                 self.expr(index);

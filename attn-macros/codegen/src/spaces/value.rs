@@ -44,7 +44,13 @@ pub(super) enum Value {
     /// A tuple or a struct.
     Parts(Vec<(String, Value)>),
     /// A part of a helper's result.
-    Result { helper: String, part: usize, args: Vec<Value>, scaled: bool, shifted: bool },
+    Result {
+        helper: String,
+        part: usize,
+        args: Vec<Value>,
+        scaled: bool,
+        shifted: bool,
+    },
 }
 
 /// An index.
@@ -195,12 +201,15 @@ fn numbers(a: &Value, b: &Value) -> Value {
 }
 
 /// Whether two indices are of one space, as far as is known. A row plus a parameter may be a position: the parameter is
-/// where the queries of every request begin.
+/// where the queries of every request begin. A query's own row and position may be compared: they are the same where
+/// all keys are of its queries.
 pub(super) fn same(a: &Index, b: &Index) -> bool {
     let is_row = |word: &str| word == "qo_row";
     let is_pos = |word: &str| matches!(word, "qo_pos" | "kv_pos");
     match (a.of, b.of) {
-        (Origin::Word(x), Origin::Word(y)) if is_row(x) && is_pos(y) || is_pos(x) && is_row(y) => a.shifted || b.shifted,
+        (Origin::Word(x), Origin::Word(y)) if is_row(x) && is_pos(y) || is_pos(x) && is_row(y) => {
+            a.shifted || b.shifted || x == "qo_pos" || y == "qo_pos"
+        }
         (Origin::Word(a), Origin::Word(b)) => over(a) == over(b),
         (a, b) => a == b,
     }
