@@ -1,7 +1,7 @@
 //! Index spaces across macros: the derive knows the shapes of tensors, `#[device_fn]` what a helper does with its
 //! arguments, and `#[attention_variant]` which coordinates are the indices and the arguments.
 
-use super::{same, word_at};
+use super::words::{same, word_at};
 use crate::lang::FieldDesc;
 
 /// What a helper does with its arguments.

@@ -3,7 +3,10 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
-use super::{Condition, Deferred, Refusal, Summary, path_of, value::on_axes};
+use super::{
+    found::{Condition, Deferred, Refusal, Summary},
+    value::on_axes,
+};
 use crate::{helper_module::with_helper, parse::Links, report::SpanRange};
 
 /// The checks of an item; `fields` are the parameters of its struct, and `fix` adapts paths to the scope of the tokens.
@@ -64,13 +67,18 @@ fn condition(condition: &Condition, links: &Links, fix: &impl Fn(&syn::Path) -> 
     })
 }
 
+/// The Rust path of a helper.
+fn path_of<'a>(helper: &str, links: &'a Links) -> Option<&'a syn::Path> {
+    links.helpers.iter().find(|(name, _)| name == helper).map(|(_, path)| path)
+}
+
 /// Tokens whose first and last span are those of a range: rustc joins them where it shows an error.
 fn spanned(tokens: TokenStream, range: SpanRange) -> TokenStream {
     let last = tokens.clone().into_iter().count().saturating_sub(1);
-    let place = |(n, mut token): (usize, TokenTree)| {
+    let respanned = |(n, mut token): (usize, TokenTree)| {
         let at = if n == last && n > 0 { range.end() } else { range.start() };
         token.set_span(at);
         token
     };
-    tokens.into_iter().enumerate().map(place).collect()
+    tokens.into_iter().enumerate().map(respanned).collect()
 }

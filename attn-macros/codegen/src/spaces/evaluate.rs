@@ -1,7 +1,7 @@
 //! Follows indices through a function, in the order of its text.
 
 use super::{
-    Condition, Deferred, Found, Refusal,
+    found::{Condition, Deferred, Found, Refusal},
     value::{Index, Origin, Value, are_of_query_and_key, mixed, same, word},
 };
 use crate::{

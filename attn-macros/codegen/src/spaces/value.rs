@@ -1,6 +1,6 @@
 //! What is known of a value: whether it is an index, and of which space.
 
-use super::Condition;
+use super::found::Condition;
 
 /// The coordinates that are indices, and what each counts over.
 const WORDS: [(&str, &str); 9] = [
