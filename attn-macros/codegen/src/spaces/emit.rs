@@ -27,7 +27,7 @@ pub(crate) fn checks(
                 quote!(on_axis(&[#(#conditions),*], #fields, #tensor, #axis, [#(#messages),*]))
             }
         };
-        let refused = quote!(::attn::lang::lints::spaces::#refused);
+        let refused = spanned(quote!(::attn::lang::lints::spaces::#refused), *span);
         let check = spanned(quote!(::attn::lang::lints::spaces::refuse(#refused)), *span);
         Some(quote!(const _: () = #check;))
     });
