@@ -89,7 +89,8 @@ impl Module {
             return *made;
         }
         if let Some(first) = self.making.iter().position(|making| making == name) {
-            for name in self.making[first..].to_vec() {
+            let cycle: Vec<String> = self.making.iter().skip(first).cloned().collect();
+            for name in cycle {
                 let In { file, item: (_, item) } = self.helpers.get(&name)?;
                 let (file, ident) = (*file, item.sig.ident.clone());
                 self.mistake(file, &ident, messages::RECURSION);

@@ -74,7 +74,7 @@ impl Block {
 
 /// A statement.
 #[derive(Debug)]
-#[allow(missing_docs)]
+#[allow(missing_docs, clippy::large_enum_variant)] // few statements are loops, the largest
 pub enum Stmt {
     Let {
         local: LocalId,

@@ -242,7 +242,7 @@ impl<'a> Evaluator<'a> {
             Op::Add => a.plus(b),
             Op::Sub => {
                 self.relate(&a, &b, true, span);
-                a.minus(b)
+                a.minus(&b)
             }
             Op::Mul if a == Value::Literal => b.times(&a),
             Op::Mul | Op::Div | Op::Shl | Op::Shr => a.times(&b),

@@ -153,10 +153,10 @@ impl Value {
     }
 
     /// The difference: two indices of a space have a distance, which is no index.
-    pub(super) fn minus(self, other: Value) -> Value {
+    pub(super) fn minus(self, other: &Value) -> Value {
         match other.is_number() && self.is_index() {
-            true => self.moved(&other),
-            false => numbers(&self, &other),
+            true => self.moved(other),
+            false => numbers(&self, other),
         }
     }
 
