@@ -10,7 +10,7 @@ pub use crate::{
     attention_variant, bf16, compose, device_fn, device_type, f16,
     lang::{
         AttentionVariant, KvIndex, LogitIndex, Normalizer, OutTensor1, OutTensor2, OutTensor3, OutTensor4, QueryTile,
-        Row, RowIndex, RowState, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4, approx,
+        Row, RowIndex, RowState, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4, approx, math, space,
     },
     random,
 };

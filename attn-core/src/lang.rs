@@ -21,11 +21,13 @@ pub mod interval;
 pub(crate) mod keywords;
 #[doc(hidden)]
 pub mod lints;
+pub mod math;
 pub mod param_tensor;
 pub mod params;
 pub mod random;
 pub mod row;
 pub mod scalar;
+pub mod space;
 pub mod tile;
 pub mod variant;
 

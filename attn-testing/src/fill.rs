@@ -86,9 +86,13 @@ pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Va
         for (stream, tensor) in missing.iter().enumerate() {
             let table =
                 tables::of(case, names[tensor.part], tensor.field.name).filter(|_| matches!(shift, Shift::None));
-            let value = match table.and_then(|table| of_table(tensor, table, case)) {
-                Some(value) => value,
-                None => values_for(tensor, &mut Random::new(case.seed, 1000 + stream as u64), shift)?,
+            let mut random = Random::new(case.seed, 1000 + stream as u64);
+            let value = match generators::of(tensor.field.name, dims, &mut random) {
+                Some(values) => generators::checked(tensor, values)?,
+                None => match table.and_then(|table| of_table(tensor, table, case)) {
+                    Some(value) => value,
+                    None => values_for(tensor, &mut random, shift)?,
+                },
             };
             variant.set_in(tensor.part, tensor.field.name, value).map_err(Error::from)?;
         }
@@ -99,8 +103,11 @@ pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Va
         return first;
     }
     let allowed = |shift| made(shift).ok().filter(|variant| variant.bind(dims).is_ok());
-    [Shift::Above, Shift::Between].into_iter().find_map(allowed).map_or(first, Ok)
+    [Shift::Above, Shift::Between, Shift::Below].into_iter().find_map(allowed).map_or(first, Ok)
 }
+
+mod generators;
+pub use generators::{Generator, generator, with_generators};
 
 /// The range of filled numbers.
 #[derive(Clone, Copy)]
@@ -111,6 +118,8 @@ enum Shift {
     Above,
     /// Above 0 and below 1; integers from 1 on.
     Between,
+    /// Below 0.
+    Below,
 }
 
 impl Shift {
@@ -119,11 +128,16 @@ impl Shift {
             Shift::None => x,
             Shift::Above => x.abs() + 0.125,
             Shift::Between => 1.0 / (x.abs() + 1.125),
+            Shift::Below => -x.abs() - 0.125,
         }
     }
 
     fn integer(self, x: i64) -> i64 {
-        x + i64::from(!matches!(self, Shift::None))
+        match self {
+            Shift::None => x,
+            Shift::Above | Shift::Between => x + 1,
+            Shift::Below => x - 4,
+        }
     }
 }
 

@@ -97,6 +97,7 @@ pub use metrics::{Distance, Tolerance};
 pub use outputs::StoredOutputs;
 pub use peer::SharedResult;
 pub use properties::check_variant;
+pub use random::Random;
 pub use run_modes::RunMode;
 pub use sampling_bench::{PreparedSampling, SamplingBenchCase};
 pub use shared::{SharedRun, SharedTensors};
@@ -108,6 +109,8 @@ pub use wide_offsets::{WIDE_OFFSET_ELEMENTS, WideOffsetsResult, wide_offset_case
 #[doc(hidden)]
 pub mod __private {
     pub use attn;
+
+    pub use crate::fill::{Generator, generator, with_generators};
     #[cfg(feature = "snapshots")]
     pub use insta;
 

@@ -12,7 +12,7 @@ use rand_xoshiro::{
 /// Grids name their cases by seeds, so these functions must not change what they return for a seed. The uniform ones
 /// are therefore written here: `rand` may change how it maps bits to a range.
 #[derive(Clone, Debug)]
-pub(super) struct Random(SplitMix64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// The stream `stream` of a seed.
@@ -23,17 +23,18 @@ impl Random {
         random
     }
 
-    pub(super) fn next_u64(&mut self) -> u64 {
+    /// 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// Uniform in `0..n`; `n` is at least 1.
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
     /// One standard normal value.
-    pub(super) fn normal(&mut self) -> f32 {
+    pub fn normal(&mut self) -> f32 {
         StandardNormal.sample(&mut self.0)
     }
 

@@ -9,7 +9,7 @@ use syn::{
 
 /// What a macro emitted.
 pub(crate) struct Expansion {
-    file: syn::File,
+    pub(crate) file: syn::File,
     /// The messages of `compile_error!`.
     pub(crate) errors: Vec<(Span, String)>,
 }

@@ -40,6 +40,7 @@ mod expansion;
 mod field;
 mod links;
 mod module;
+mod spaces;
 mod tile_form;
 mod variant;
 

@@ -1,9 +1,10 @@
 //! What hooks name: constants, helpers and types of the text.
 
-use attn_codegen::{device_fn, device_type};
+use attn_codegen::{device_fn, device_type, messages};
 use attn_core::lang::{
     ConstValue, DeviceFn, FieldDesc,
     device_type::{TypeDesc, TypeLink},
+    lints::spaces::Spaces,
 };
 use quote::ToTokens as _;
 use syn::{Item, ItemEnum};
@@ -13,6 +14,7 @@ use crate::{
     descriptor::{self, Links, kept, kept_list, kept_str},
     expansion::last_name,
     module::{DeviceTypeMade, Helper, In, Module},
+    spaces::of_helper,
     tile_form::{Scope, TileForm},
 };
 
@@ -39,6 +41,8 @@ impl Module {
         for path in descriptor::helper_paths(emitted) {
             match self.helper(&last_name(&path)) {
                 Some(helper) => links.iter_mut().for_each(|(_, helpers, _)| helpers.push(helper.desc)),
+                // it has mistakes of its own
+                None if self.helpers.contains_key(&last_name(&path)) => links = None,
                 None => {
                     let message = format!("the text has no function `{}` with `#[device_fn]`", last_name(&path));
                     self.mistake(file, &path, message);
@@ -82,11 +86,27 @@ impl Module {
     /// A helper by its Rust name.
     pub(crate) fn helper(&mut self, name: &str) -> Option<Helper> {
         if let Some(made) = self.made_helpers.get(name) {
-            return *made; // none inside itself: rustc reports the cycle, and so does the splice
+            return *made;
         }
+        if let Some(first) = self.making.iter().position(|making| making == name) {
+            let cycle: Vec<String> = self.making.iter().skip(first).cloned().collect();
+            for name in cycle {
+                let In { file, item: (_, item) } = self.helpers.get(&name)?;
+                let (file, ident) = (*file, item.sig.ident.clone());
+                self.mistake(file, &ident, messages::RECURSION);
+            }
+            return None;
+        }
+        self.making.push(name.to_owned());
+        let made = self.make_helper(name);
+        self.making.pop();
+        self.made_helpers.insert(name.to_owned(), made);
+        made
+    }
+
+    fn make_helper(&mut self, name: &str) -> Option<Helper> {
         let In { file, item: (arguments, item) } = self.helpers.get(name)?;
         let (file, arguments, tokens) = (*file, arguments.clone(), item.to_token_stream());
-        self.made_helpers.insert(name.to_owned(), None);
         let expansion = self.expanded(file, device_fn::expand(arguments, tokens))?;
         let emitted = expansion.literals("DeviceFn").first().copied()?;
         let links = self.links(file, emitted)?;
@@ -102,9 +122,9 @@ impl Module {
         // the one of both that does not call the other
         let form = |name: &str| expansion.bodies(name).first().copied().and_then(|body| self.tile_form(body, &[]));
         let over = form("over").or_else(|| form("parts"));
-        let helper = Helper { desc, over: over.map(kept) };
-        self.made_helpers.insert(name.to_owned(), Some(helper));
-        Some(helper)
+        let spaces = expansion.literals("Spaces").first().map_or(Spaces::UNKNOWN, |emitted| of_helper(emitted));
+        self.check_spaces(file, &expansion.checks(), &[]);
+        Some(Helper { desc, over: over.map(kept), spaces })
     }
 
     /// A struct or an enum by its name.

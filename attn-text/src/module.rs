@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use attn_codegen::{depth, device_fn, device_type, params, variant};
-use attn_core::lang::{ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc};
+use attn_core::lang::{
+    ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc, lints::spaces::Spaces,
+};
 use proc_macro2::{LexError, Span, TokenStream};
 use quote::ToTokens as _;
 use syn::{Attribute, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
@@ -15,6 +17,7 @@ use crate::{
     error::{Diagnostic, TextError},
     expansion::{Expansion, body_in, consts_in, last_name, literals_in},
     field::field_type,
+    spaces::checks_in,
     tile_form::TileForm,
     variant::{ParamText, VariantText},
 };
@@ -52,8 +55,10 @@ pub(crate) struct Module {
     impls: Vec<In<(TokenStream, ItemImpl)>>,
     pub(crate) helpers: HashMap<String, In<(TokenStream, ItemFn)>>,
     pub(crate) types: HashMap<String, In<(TokenStream, Item)>>,
-    /// Helpers and types whose descriptors are made; `None` while one is being made.
+    /// Helpers and types whose descriptors are made; `None` after a mistake, and while a type is being made.
     pub(crate) made_helpers: HashMap<String, Option<Helper>>,
+    /// Helpers that are being made, each called by the one before.
+    pub(crate) making: Vec<String>,
     pub(crate) made_types: HashMap<String, Option<DeviceTypeMade>>,
     mistakes: Vec<Diagnostic>,
 }
@@ -63,6 +68,7 @@ pub(crate) struct Module {
 pub(crate) struct Helper {
     pub(crate) desc: &'static DeviceFn,
     pub(crate) over: Option<&'static TileForm>,
+    pub(crate) spaces: Spaces,
 }
 
 /// A struct or an enum for kernels, and the values of an enum's variants.
@@ -82,6 +88,7 @@ impl Module {
             helpers: HashMap::new(),
             types: HashMap::new(),
             made_helpers: HashMap::new(),
+            making: Vec::new(),
             made_types: HashMap::new(),
             mistakes: Vec::new(),
         };
@@ -227,6 +234,7 @@ impl Module {
             let outer = self.constants.clone();
             consts_in(block).for_each(|constant| self.constants.add(constant));
             let links = self.links(file, emitted);
+            self.check_spaces(file, &checks_in(block), fields);
             let mask_over = body_in(block, "mask_over").and_then(|body| self.tile_form(body, fields));
             if let Some(links) = links {
                 let text = VariantText { params: texts.clone(), mask_over };

@@ -4,12 +4,16 @@ use std::{fs, path::Path};
 
 use attn_text::{Diagnostic, TextError, load};
 
-/// The errors of macros in what rustc printed: those without a code of rustc's own.
+/// The errors of macros in what rustc printed: those without a code of rustc's own, and those of constants that macros
+/// make.
 fn expected(stderr: &str) -> Vec<(usize, usize, String)> {
     let mut found = Vec::new();
     let mut lines = stderr.lines().peekable();
     while let Some(line) = lines.next() {
-        let Some(message) = line.strip_prefix("error: ") else { continue };
+        // of these constants, text has no renamed imports, and reads enums by itself
+        let here = |message: &&str| !message.contains("was renamed by") && !message.contains("the values of an enum");
+        let of_constant = || line.strip_prefix("error[E0080]: evaluation panicked: ").filter(here);
+        let Some(message) = line.strip_prefix("error: ").or_else(of_constant) else { continue };
         if message.starts_with("use of deprecated") {
             continue; // a lint, which rustc alone has
         }

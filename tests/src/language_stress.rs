@@ -165,7 +165,7 @@ impl AttentionVariant for Floats {
         let trig = s + c * 2.0 + x.sin() - x.cos() + x.tanh() + x.clamp(-1.0, 1.0).tan();
         let small = x.clamp(-1.0, 1.0);
         let arcs = small.sinh() + small.cosh() + small.asin() + small.acos() + x.atan() + x.atan2(1.5) + x.hypot(2.0);
-        let trig = trig + arcs + x.cbrt() + small.exp_m1() + x.abs().ln_1p();
+        let trig = trig + arcs + x.cbrt() + attn::lang::math::erf(x) + small.exp_m1() + x.abs().ln_1p();
         let logs = (x.abs() + 1.0).log2() + (x.abs() + 1.0).log10() + x.abs().ln_1p() + x.clamp(-1.0, 1.0).exp_m1();
         let power = (x.abs() + 0.5).min(4.0).powf(1.5) + x.clamp(-2.0, 2.0).powi(-3) + x.clamp(-2.0, 2.0).powi(5);
         let fma = x.mul_add(self.exp, -self.double) - -x + 1.0 / (x - 1.0) + x.recip();

@@ -115,14 +115,15 @@ pub struct DeviceFn {
     pub consts: &'static [ConstDesc],
 }
 
-/// Links a helper. The CUDA text calls it by the last segment of its Rust path.
+/// Links a helper, given with its name in the text. The CUDA text calls it by the last segment of its Rust path.
 ///
 /// # Panics
 /// At compile time, if `use .. as ..` gave the helper another name.
 #[doc(hidden)]
 #[must_use]
-pub const fn device_fn(name: &str, helper: &'static DeviceFn) -> &'static DeviceFn {
-    let (called, own) = (name.as_bytes(), helper.name.as_bytes());
+pub const fn device_fn(name: &str, helper: (&str, &'static DeviceFn)) -> &'static DeviceFn {
+    // reading the descriptor itself would be a cycle where two helpers call each other
+    let (called, own) = (name.as_bytes(), helper.0.as_bytes());
     let mut same = called.len() == own.len();
     let mut i = 0;
     while same && i < own.len() {
@@ -130,7 +131,7 @@ pub const fn device_fn(name: &str, helper: &'static DeviceFn) -> &'static Device
         i += 1;
     }
     assert!(same, "this helper was renamed by `use .. as ..`: a hook calls it by its own name");
-    helper
+    helper.1
 }
 
 /// A constant named in a hook.

@@ -1,11 +1,20 @@
 //! Compile-time checks that need the output of two macros. The macros emit names that have two possible definitions.
 //! rustc accepts, warns about or refuses the code depending on the definition that a name resolves to.
 
+pub mod spaces;
+mod words;
+
+use words::{is_letter, same};
+
 use super::{DeviceFn, FieldDesc, FieldType, desc::Elem};
 
 /// Warnings about unread parameters. The derive, which knows the fields, writes one for each; `#[attention_variant]`,
 /// which knows what the hooks read, selects among them.
 #[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no parameters: its struct is not marked with `#[derive(VariantParams)]`",
+    label = "put `#[derive(Clone, VariantParams)]` on this struct, also where it has no fields"
+)]
 pub trait UnreadLints {
     /// Its constant `PARAMETER` is deprecated if there is a field of this number.
     type Unread<const FIELD: usize>;
@@ -38,6 +47,37 @@ pub const fn marked<M: IsDeviceFn>(helper: &'static DeviceFn) -> &'static Device
     helper
 }
 
+/// The most calls that [`not_recursive`] follows.
+const MOST_CALLS: usize = 10_000;
+
+/// Stops the evaluation of a constant with a message, at the place that calls this, if a helper calls itself through
+/// others.
+#[track_caller]
+pub const fn not_recursive(helper: &DeviceFn, message: &str) {
+    let mut left = MOST_CALLS;
+    if calls(helper, helper, 64, &mut left) {
+        panic!("{}", message);
+    }
+}
+
+/// Whether `from` calls `to`, directly or through at most `depth` others.
+const fn calls(from: &DeviceFn, to: &DeviceFn, depth: usize, left: &mut usize) -> bool {
+    let mut n = 0;
+    while n < from.device_fns.len() && *left > 0 {
+        *left -= 1;
+        let next = from.device_fns[n];
+        // helpers of one name may stand in several modules; their texts name their places
+        if same(next.name.as_bytes(), to.name.as_bytes()) && same(next.cuda.as_bytes(), to.cuda.as_bytes()) {
+            return true;
+        }
+        if depth > 0 && calls(next, to, depth - 1, left) {
+            return true;
+        }
+        n += 1;
+    }
+    false
+}
+
 /// Glob-imported fallback for the module that `#[device_fn]` generates: `use f as __helper` resolves to the function's
 /// own module if there is one, since it shadows a glob import.
 #[doc(hidden)]
@@ -51,9 +91,15 @@ pub mod unmarked {
 
         pub use crate::lang::lints::WithoutDeviceFn as DeviceFnMark;
 
+        /// No name.
+        pub const NAME: &str = "";
+
         /// An empty descriptor.
         pub static DEVICE_FN: DeviceFn =
             DeviceFn { name: "", cuda: "", over: "", device_fns: &[], types: &[], consts: &[] };
+
+        /// Nothing is known of indices.
+        pub const SPACES: crate::lang::lints::spaces::Spaces = crate::lang::lints::spaces::Spaces::UNKNOWN;
 
         /// An unknown result.
         pub fn over<const N: usize>(_: [Val; N]) -> Val {
@@ -154,24 +200,6 @@ const fn mentions(text: &str, word: &str) -> bool {
         from += 1;
     }
     false
-}
-
-const fn is_letter(c: u8) -> bool {
-    c.is_ascii_alphanumeric() || c == b'_' || c >= 128
-}
-
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut i = 0;
-    while i < a.len() {
-        if a[i] != b[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
 }
 
 #[cfg(test)]

@@ -28,6 +28,10 @@ use super::FieldDesc;
 ///   references, dimensions are `i32`. A condition is checked once its dimensions are known.
 ///
 /// When every field has a default, the derive also implements `Default`: `Rope { theta: 1e6, ..Default::default() }`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no parameters: its struct is not marked with `#[derive(VariantParams)]`",
+    label = "put `#[derive(Clone, VariantParams)]` on this struct, also where it has no fields"
+)]
 pub trait VariantParams: Sized {
     /// The fields in order.
     const FIELDS: &'static [FieldDesc];

@@ -11,5 +11,6 @@ ATTN_FN float atan(float x) { return ATTN_MATH(atanf)(x); }
 ATTN_FN float atan2(float y, float x) { return ATTN_MATH(atan2f)(y, x); }
 ATTN_FN float hypot(float x, float y) { return ATTN_MATH(hypotf)(x, y); }
 ATTN_FN float cbrt(float x) { return ATTN_MATH(cbrtf)(x); }
+ATTN_FN float erf(float x) { return ATTN_MATH(erff)(x); }
 
 }  // namespace lang

@@ -51,7 +51,7 @@ pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "ab
 
 /// Headers that few variants need, and the functions of each that generated text calls.
 const ON_DEMAND: [(&str, &[&str]); 3] = [
-    ("lang/float_more.cuh", &["sinh(", "cosh(", "asin(", "acos(", "atan(", "atan2(", "hypot(", "cbrt("]),
+    ("lang/float_more.cuh", &["sinh(", "cosh(", "asin(", "acos(", "atan(", "atan2(", "hypot(", "cbrt(", "erf("]),
     (
         "lang/interval_wide.cuh",
         &[

@@ -100,9 +100,6 @@ impl Check<'_> {
                 self.expr(a);
                 let uniform = !op.is_logical() || self.is_uniform(a);
                 self.branch(uniform, |c| c.expr(b));
-                if (op.is_comparison() || *op == Op::Sub) && mixes_rows_and_positions(a, b) {
-                    self.report.at(e.span, messages::QO_ROW_KV_POS);
-                }
                 let equality = matches!(op, Op::Eq | Op::Ne);
                 if op.is_comparison() && ![a, b].iter().all(|e| is_comparable(&self.types.settled(&e.ty), equality)) {
                     self.report.at(e.span, messages::COMPARE);
@@ -215,12 +212,4 @@ fn reads_index(e: &Expr) -> bool {
         Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => false,
         _ => e.children().0.into_iter().any(reads_index),
     }
-}
-
-fn mixes_rows_and_positions(a: &Expr, b: &Expr) -> bool {
-    let word = |e: &Expr| match &e.kind {
-        Kind::Coordinate(_, word) => word.clone(),
-        _ => String::new(),
-    };
-    matches!((word(a).as_str(), word(b).as_str()), ("qo_row", "kv_pos") | ("kv_pos", "qo_row"))
 }

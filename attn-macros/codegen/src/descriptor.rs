@@ -49,7 +49,8 @@ pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> T
         let path = fix(path);
         let span = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
         let mark = quote::quote_spanned!(span=> __helper::DeviceFnMark);
-        let found = with_helper(&path, &quote!(::attn::lang::lints::marked::<#mark>(&__helper::DEVICE_FN)));
+        let marked = quote!((__helper::NAME, ::attn::lang::lints::marked::<#mark>(&__helper::DEVICE_FN)));
+        let found = with_helper(&path, &marked);
         quote::quote_spanned!(path.span()=> ::attn::lang::desc::device_fn(#name, #found))
     });
     quote!(&[#(#helpers),*])

@@ -9,6 +9,7 @@ use crate::{
     abstract_interp, check, descriptor, emit, expand, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
+    spaces,
 };
 
 /// Expands the attribute. The item is kept, with or without errors.
@@ -30,11 +31,17 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
         Ok(helper) => (helper, TokenStream::new()),
         Err(report) => (Helper::unknown(), report.into_tokens()),
     };
-    let Helper { cuda, over, over_cuda, links } = helper;
+    let Helper { cuda, over, over_cuda, links, spaces } = helper;
+    let checks = spaces::checks(&spaces.deferred, &links, &quote!(&[]), in_child_module);
+    let summary = spaces::summary(&spaces.summary);
     let consts = descriptor::consts(&links, in_child_module);
     let helpers = descriptor::helpers(&links, in_child_module);
     let types = descriptor::types(&links, in_child_module);
     let cfg = descriptor::cfg(&f.attrs);
+    let message = messages::RECURSION;
+    let recursion = (!links.helpers.is_empty()).then(|| {
+        quote::quote_spanned!(ident.span()=> const _: () = ::attn::lang::lints::not_recursive(&DEVICE_FN, #message);)
+    });
     quote! {
         #errors
         #(#cfg)*
@@ -43,6 +50,7 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
         #vis mod #ident {
             use super::*;
             pub use ::attn::lang::lints::WithDeviceFn as DeviceFnMark;
+            pub const NAME: &str = #name;
             pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
                 name: #name,
                 cuda: #cuda,
@@ -51,6 +59,9 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
                 types: #types,
                 consts: #consts,
             };
+            pub const SPACES: ::attn::lang::lints::spaces::Spaces = #summary;
+            #checks
+            #recursion
             #over
         }
     }
@@ -63,6 +74,7 @@ struct Helper {
     over: TokenStream,
     over_cuda: String,
     links: Links,
+    spaces: spaces::Found,
 }
 
 impl Helper {
@@ -70,7 +82,13 @@ impl Helper {
         let over = quote!(
             pub use ::attn::lang::lints::unmarked::__helper::{over, parts};
         );
-        Helper { cuda: String::new(), over, over_cuda: String::new(), links: Links::default() }
+        Helper {
+            cuda: String::new(),
+            over,
+            over_cuda: String::new(),
+            links: Links::default(),
+            spaces: spaces::Found::default(),
+        }
     }
 }
 
@@ -89,6 +107,7 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     }
     let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, shared| parse::ty::of(ty, shared));
     check::function(&read, &shared.types, &mut shared.report);
+    let spaces = spaces::function(&read, &mut shared.report);
     let file = descriptor::file_of(sig.fn_token.span());
     let cuda = emit::helper(&read, &shared.generics, &shared.types, &file, &mut shared.report);
     if !shared.report.is_empty() {
@@ -96,7 +115,7 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     }
     let (over, over_cuda) =
         abstract_interp::helper(&read, &shared.types, &shared.generics, &shared.links, &in_child_module);
-    Ok(Helper { cuda, over, over_cuda, links: shared.links })
+    Ok(Helper { cuda, over, over_cuda, links: shared.links, spaces })
 }
 
 /// The constants that a helper is generic over.

@@ -55,13 +55,15 @@ pub struct Block {
     pub stmts: Vec<Stmt>,
     /// The value; `None` is `()`.
     pub tail: Option<Box<Expr>>,
+    /// Whether it is `space::plain(value)`, which takes an index as a plain number.
+    pub plain: bool,
 }
 
 impl Block {
     /// A value without statements.
     #[must_use]
     pub fn of(value: Expr) -> Block {
-        Block { stmts: Vec::new(), tail: Some(Box::new(value)) }
+        Block { tail: Some(Box::new(value)), ..Block::default() }
     }
 
     /// The statements and the value.
@@ -72,7 +74,7 @@ impl Block {
 
 /// A statement.
 #[derive(Debug)]
-#[allow(missing_docs)]
+#[allow(missing_docs, clippy::large_enum_variant)] // few statements are loops, the largest
 pub enum Stmt {
     Let {
         local: LocalId,

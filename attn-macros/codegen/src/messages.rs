@@ -90,6 +90,7 @@ pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32,
 /// Unknown approximate functions.
 pub const APPROX: &str =
     "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`, `approx::sin_cos`";
+pub const MATH: &str = "the functions of `math` are `math::erf(x)`; others are methods, as in `x.tanh()`";
 pub const CALL: &str = "a hook calls functions by path: a helper with `#[device_fn]`, `approx::tanh`, `f32::from_bits`";
 pub const CALL_STD: &str =
     "functions of the standard library are not available in a hook: use methods, as in `a.max(b)`";
@@ -170,8 +171,6 @@ pub const KV_RANGE_WITHOUT_MASK: &str = "`kv_range` promises that `logits_mask` 
      has no `logits_mask`, so it attends to all of them";
 pub const MASK_IN_TRANSFORM: &str =
     "this masks a logit by its position: move the condition to `logits_mask`, where whole tiles can then be skipped";
-pub const QO_ROW_KV_POS: &str =
-    "`qo_row` counts within the request's queries, `kv_pos` within the whole sequence: did you mean `qo_pos`?";
 pub const DIVERGENT_ROW: &str = "a reduction or rotation of a row needs all its lanes: move it out of the branch, in \
      front, and use its result inside";
 

@@ -8,9 +8,10 @@ use syn::spanned::Spanned;
 use crate::{
     abstract_interp, check,
     compose_part::{self, NormalizerChange},
-    descriptor, emit, expand, hook, kv_coordinates, messages, names,
+    descriptor, emit, expand, hook, identity, kv_coordinates, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
+    spaces,
 };
 
 use attribute::Instance;
@@ -42,6 +43,8 @@ struct Variant {
     links: Links,
     used: emit::Used,
     normalizer: NormalizerChange,
+    /// Mistakes that the parameters and helpers decide.
+    deferred: Vec<spaces::Deferred>,
     mask: abstract_interp::DerivedMask,
 }
 
@@ -106,10 +109,14 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     let mut hooks = Vec::new();
     let mut used = emit::Used::default();
     let [mut bias, mut slope, mut bias_row, mut bound] = [const { String::new() }; 4];
-    let mut kv_coordinates = Vec::new();
+    let (mut kv_coordinates, mut deferred) = (Vec::new(), Vec::new());
     for f in &functions {
         check::function(f, &shared.types, &mut shared.report);
+        deferred.extend(spaces::function(f, &mut shared.report).deferred);
         let cuda = emit::hook(f, &shared.types, &file, &mut used, &mut shared.report);
+        if identity::is_identity(f) {
+            continue;
+        }
         hooks.push(HookText { name: f.name.clone(), cuda });
         bias.extend(emit::bias(f, &shared.types, &file));
         slope.extend(emit::slope(f, &shared.types, &file));
@@ -141,6 +148,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         links: shared.links,
         used,
         normalizer,
+        deferred,
     })
 }
 
@@ -356,7 +364,8 @@ fn notes(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
             impl MayBeZero<true> { #(#with)* }
         }
     });
-    quote!(#may_be_zero #(#uses)*)
+    let spaces = spaces::checks(&variant.deferred, &variant.links, &fields, |path| without_self(path, ty));
+    quote!(#may_be_zero #(#uses)* #spaces)
 }
 
 /// The type without the invisible groups that `macro_rules` puts around its arguments.

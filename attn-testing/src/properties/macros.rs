@@ -7,6 +7,8 @@
 /// - `weights`: under `MaxScaled`, `weight` and `denominator` scale with the maximum;
 /// - `splits`: tiles of other sizes, many KV splits, and merging them in another order change nothing but rounding;
 /// - `padding`: NaN in slots without a key changes nothing;
+/// - `requests`: hooks give each request of a batch what they give that request alone, so an index of the wrong space
+///   (a token of the batch beside a position) is found;
 /// - `reference`: the CPU, and a GPU if there is one, agree with the f64 reference.
 ///
 /// A failure names the place and the values. The tests are functions too: see [`properties`](crate::properties).
@@ -28,11 +30,36 @@
 /// attn_testing::variant_test!(third_and_causal: attn::compose!(EveryThird, attn::stock::Causal));
 /// ```
 ///
-/// Required tensors that were not given are filled. Given tensors must fit 8 query heads, 2 KV heads and a head dim of
+/// Required tensors that were not given are filled with random values, and where these break a `#[require]` with
+/// others: above 0, between 0 and 1, below 0. Where none will do, a closure after the variant makes the elements, in
+/// row-major order, of the parameter that it names:
+///
+/// ```
+/// # use attn::prelude::*;
+/// #[derive(Clone, VariantParams)]
+/// struct Buckets {
+///     #[shape(batch, 4)]
+///     #[require(edge.values().all(|x| x % 8 == 0))]
+///     edge: Tensor2<i32>,
+/// }
+///
+/// #[attention_variant]
+/// impl AttentionVariant for Buckets {
+///     fn logits_mask(&self, at: LogitIndex) -> bool {
+///         at.kv_pos >= self.edge[[at.batch, at.qo_head % 4]]
+///     }
+/// }
+///
+/// attn_testing::variant_test!(Buckets { edge: Tensor2::unset() }, edge: |dims, rng| {
+///     (0..4 * dims.batch.unwrap_or(0)).map(|_| 8 * rng.below(5) as i32).collect::<Vec<_>>()
+/// });
+/// ```
+///
+/// Given tensors must fit 8 query heads, 2 KV heads and a head dim of
 /// 64.
 #[macro_export]
 macro_rules! variant_test {
-    ($name:ident : $variant:expr $(,)?) => {
+    ($name:ident : $variant:expr $(, $param:ident : $make:expr)* $(,)?) => {
         #[cfg(test)]
         mod $name {
             #[allow(unused_imports)]
@@ -41,11 +68,15 @@ macro_rules! variant_test {
             fn variant() -> $crate::__private::attn::Variant {
                 $crate::__private::attn::expr::compose::Tested::into_variant($variant)
             }
-            $crate::variant_test!(@tests tiles keys weights splits padding);
+            fn tested<R>(test: impl FnOnce(&$crate::__private::attn::Variant) -> R) -> R {
+                let generators = ::std::vec![$($crate::__private::generator(::core::stringify!($param), $make)),*];
+                $crate::__private::with_generators(&variant(), generators, test)
+            }
+            $crate::variant_test!(@tests tiles keys weights splits padding requests);
 
             #[test]
             fn reference() {
-                if let ::core::result::Result::Err(error) = $crate::check_variant(&variant()) {
+                if let ::core::result::Result::Err(error) = tested($crate::check_variant) {
                     ::core::panic!("{error}");
                 }
             }
@@ -54,12 +85,12 @@ macro_rules! variant_test {
     (@tests $($property:ident)*) => {$(
         #[test]
         fn $property() {
-            if let ::core::result::Result::Err(error) = $crate::properties::$property(&variant()) {
+            if let ::core::result::Result::Err(error) = tested($crate::properties::$property) {
                 ::core::panic!("{error}");
             }
         }
     )*};
-    ($variant:expr $(,)?) => {
-        $crate::variant_test!(variant_test: $variant);
+    ($variant:expr $(, $param:ident : $make:expr)* $(,)?) => {
+        $crate::variant_test!(variant_test: $variant $(, $param: $make)*);
     };
 }

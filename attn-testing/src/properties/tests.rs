@@ -1,15 +1,18 @@
 //! Variants that have the properties, and variants whose violations are reported.
 
-use super::{keys, padding, splits, tiles, weights};
+use super::{keys, padding, requests, splits, tiles, weights};
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::{TestError, check_variant, grid};
-use attn::lang::{AttentionVariant, LogitIndex, Normalizer, QueryTile, RowIndex};
+use attn::lang::{AttentionVariant, LogitIndex, Normalizer, QueryTile, RowIndex, Tensor1};
 use attn::{Engine, Variant, VariantParams, attention_variant, f16};
 
 crate::variant_test!(nothing: Variant::full());
 crate::variant_test!(stock: attn::compose!(attn::stock::Causal, attn::stock::SoftCap { cap: 30.0 }));
 crate::variant_test!(nearly: attn::compose!(Near { reach: 9, said: 9 }, Gentle { plus: 0.0 }));
+crate::variant_test!(decaying: Decaying { rate: Tensor1::unset(), step: Tensor1::unset() }, step: |dims, rng| {
+    (0..dims.qo_heads.unwrap_or(0)).map(|_| 8 * (1 + rng.below(3) as i32)).collect::<Vec<_>>()
+});
 crate::variant_test!(listed: Listed { queries: 4, stride: 3 });
 
 /// A mask of keys within `reach` of the query. Its `kv_range` claims `said`.
@@ -69,6 +72,32 @@ impl AttentionVariant for Listed {
     }
 }
 
+/// A decay with a rate that is not positive, and steps that no filled number meets.
+#[derive(Clone, VariantParams)]
+struct Decaying {
+    #[shape(qo_heads)]
+    #[require(rate.values().all(|x| x <= 0.0))]
+    rate: Tensor1<f32>,
+    #[shape(qo_heads)]
+    #[require(step.values().all(|x| x >= 8 && x % 8 == 0))]
+    step: Tensor1<i32>,
+}
+
+#[attention_variant(name = "properties_decaying")]
+impl AttentionVariant for Decaying {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let steps = (at.qo_pos - at.kv_pos) / self.step[at.qo_head].max(1);
+        logit + 0.125 * self.rate[at.qo_head] * steps as f32
+    }
+}
+
+#[test]
+#[should_panic(expected = "has no parameter `stride`")]
+fn a_generator_names_a_parameter() {
+    let generators = vec![crate::fill::generator("stride", |_, _| vec![1.0f32])];
+    crate::fill::with_generators(&Near { reach: 9, said: 9 }.into(), generators, |_| ());
+}
+
 fn says(result: Result<(), TestError>, what: &str) {
     let error = result.expect_err("the property is violated").to_string();
     assert!(error.contains(what), "{what} is not in: {error}");
@@ -107,4 +136,53 @@ fn inputs_that_differ_in_a_key_are_not_the_same() {
     let full = Variant::full();
     says(padding::same(case, &full, &Engine::cpu(), [&a, &b]), "changes the result");
     assert!(padding::same(case, &full, &Engine::cpu(), [&a, &a]).is_ok());
+}
+
+/// A mask that takes a token of the batch for a position, which the check of index spaces is told to accept.
+#[derive(Clone, VariantParams)]
+struct WrongSpace;
+
+#[attention_variant(name = "properties_wrong_space")]
+impl AttentionVariant for WrongSpace {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        attn::lang::space::plain(at.qo_token) >= at.kv_pos
+    }
+}
+
+/// A bias over the tokens of the batch, at the position of the key: `by` is 1 where the token is meant.
+#[derive(Clone, VariantParams)]
+struct OfTokens {
+    right: bool,
+    #[shape(kv_tokens)]
+    bias: attn::lang::Tensor1<f32>,
+    #[shape(batch, 3)]
+    heat: attn::lang::Tensor2<f32>,
+}
+
+#[attention_variant(name = "properties_of_tokens")]
+impl AttentionVariant for OfTokens {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let token = if self.right { at.kv_token } else { attn::lang::space::plain(at.kv_pos) };
+        logit * self.heat[[at.batch, at.qo_head % 3]] + self.bias[token]
+    }
+}
+
+#[test]
+fn an_index_of_another_space() {
+    says(requests(&WrongSpace.into()), "another result in a batch than alone: `logits_mask` of query 0, head 0");
+    let of = |right| OfTokens { right, bias: attn::lang::Tensor1::unset(), heat: attn::lang::Tensor2::unset() };
+    says(requests(&of(false).into()), "`logits_transform` of query");
+    requests(&of(true).into()).expect("the token is the key's");
+}
+
+#[test]
+fn stock_variants_give_a_request_what_it_has_alone() {
+    let mut registry = attn::registry::Registry::empty();
+    registry.register_all(attn::stock::variants()).expect("no two share a name");
+    for desc in registry.iter() {
+        let expr = crate::fill::example_expression(desc, &registry).expect(desc.name);
+        if let Ok(variant) = Variant::parse_with(&expr, &registry) {
+            requests(&variant).unwrap_or_else(|error| panic!("{expr}: {error}"));
+        }
+    }
 }

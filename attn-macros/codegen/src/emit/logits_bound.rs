@@ -178,7 +178,7 @@ impl<'f> BoundAnalysis<'f> {
     fn call(&self, name: &str, args: &'f [Expr]) -> FloatBound<'f> {
         let of = |i: usize| self.floats(&args[i]);
         match name {
-            "tanh" | "sin" | "cos" | "signum" => FloatBound::within("1.0f"),
+            "tanh" | "erf" | "sin" | "cos" | "signum" => FloatBound::within("1.0f"),
             // one instruction, with a relative error of 2^-11
             "approx_tanh" => FloatBound::within("1.0005f"),
             "exp" | "approx_exp" => of(0).exp("exp"),

@@ -81,7 +81,7 @@ impl<'f> KeyDependence<'f> {
             Kind::Binary(Op::Mul, a, b) if !self.needs_key(a) => Slope::Times(a, of(b)?),
             Kind::Binary(Op::Mul, a, b) if !self.needs_key(b) => Slope::Times(b, of(a)?),
             Kind::Binary(Op::Div, a, b) if float(a) && !self.needs_key(b) => Slope::Over(of(a)?, b),
-            Kind::Block(Block { stmts, tail: Some(tail) }) if stmts.is_empty() => self.slope(tail)?,
+            Kind::Block(Block { stmts, tail: Some(tail), .. }) if stmts.is_empty() => self.slope(tail)?,
             _ => return None,
         })
     }

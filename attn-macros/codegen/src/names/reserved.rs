@@ -138,6 +138,7 @@ const LANG: &[&str] = &[
     "cast_u64",
     "cast_i64",
     "from_bits",
+    "erf",
     "approx_tanh",
     "approx_exp",
     "approx_recip",

@@ -5,7 +5,7 @@ use super::{
     syntax::{self, strip},
 };
 use crate::{
-    ir::{Expr, Kind},
+    ir::{Block, Expr, Kind},
     messages, names,
     report::SpanRange,
     types::Ty,
@@ -25,8 +25,12 @@ impl IrBuilder<'_> {
             return done;
         }
         if let Some((ty, name)) = &two {
-            if ty == "approx" || ty == "random" {
+            if ty == "approx" || ty == "random" || ty == "math" {
                 return self.of_language(e, f, ty, name);
+            }
+            if ty == "space" && name == "plain" && e.args.len() == 1 {
+                let block = Block { plain: true, ..Block::of(self.expr_as(&e.args[0], &Ty::I32)) };
+                return Expr { kind: Kind::Block(block), ty: Ty::I32, span: SpanRange::of(e) };
             }
             if let Some(receiver) = Ty::number(ty) {
                 return self.assoc_call(e, f, receiver, name);
@@ -47,7 +51,7 @@ impl IrBuilder<'_> {
         self.helper(e, f)
     }
 
-    /// `approx::tanh(x)`, `random::uniform(seed, stream, i, j)`.
+    /// `approx::tanh(x)`, `math::erf(x)`, `random::uniform(seed, stream, i, j)`.
     fn of_language(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, module: &str, name: &str) -> Expr {
         let (text, ty) = match (module, name) {
             ("approx", "tanh") => ("approx_tanh", Ty::F32),
@@ -56,6 +60,8 @@ impl IrBuilder<'_> {
             ("approx", "sin_cos") => ("approx_sin_cos", Ty::pair()),
             ("random", "uniform") if e.args.len() == 4 => ("random::uniform", Ty::F32),
             ("random", "bits") if e.args.len() == 4 => ("random::bits", Ty::U32),
+            ("math", "erf") if e.args.len() == 1 => ("erf", Ty::F32),
+            ("math", _) => return self.refused(f, messages::MATH),
             ("random", _) => return self.refused(f, messages::RANDOM),
             _ => return self.refused(f, messages::APPROX),
         };

@@ -46,7 +46,7 @@ impl IrBuilder<'_> {
             return self.block(&b.block, ty);
         }
         if let Some(stmt) = self.expr_stmt(body) {
-            return Block { stmts: vec![stmt], tail: None };
+            return Block { stmts: vec![stmt], ..Block::default() };
         }
         Block::of(self.expr_as(body, ty))
     }

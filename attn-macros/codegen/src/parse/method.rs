@@ -101,6 +101,7 @@ impl IrBuilder<'_> {
 
     fn unknown_method(&mut self, ident: &syn::Ident, name: &str) -> Expr {
         let hint = match name {
+            "erf" => "write `math::erf(x)`".to_owned(),
             "log" => "write `x.ln() / base.ln()`, or `log2`, `log10`".to_owned(),
             "ilog2" => "write `31 - x.leading_zeros()` of a positive 32-bit integer".to_owned(),
             "to_degrees" | "to_radians" => "multiply by a constant".to_owned(),

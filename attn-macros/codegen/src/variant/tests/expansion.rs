@@ -200,3 +200,29 @@ fn helpers_are_generic_over_constants() {
     ));
     assert!(told.len() == 1 && told[0].contains("helper::<4>"), "{told:?}");
 }
+
+#[test]
+fn hooks_that_change_nothing_are_left_out() {
+    let item = |hooks: &TokenStream| syn::parse2(quote!(impl AttentionVariant for X { #hooks })).expect("an impl");
+    let names = |tokens: TokenStream| -> Vec<String> {
+        let found = hooks(&item(&tokens)).unwrap_or_else(|report| panic!("{}", report.into_tokens()));
+        found.into_iter().map(|hook| hook.name).collect()
+    };
+    let nothing = names(quote! {
+        fn query_transform<R: Row>(&self, q: &mut R, _at: RowIndex) { q.map(|_d, x| x); }
+        fn key_transform<R: Row>(&self, _k: &mut R, _at: KvIndex) {}
+        fn value_transform<R: Row>(&self, v: &mut R, at: KvIndex) { let _sum = v.sum() * at.kv_pos as f32; }
+        fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 { logit }
+        fn output_transform<R: Row>(&self, _o: &mut R, _s: RowState, _at: RowIndex) {}
+        fn logits_mask(&self, _at: LogitIndex) -> bool { true }
+    });
+    assert_eq!(nothing, ["logits_mask"]);
+    let something = names(quote! {
+        fn query_transform<R: Row>(&self, q: &mut R, _at: RowIndex) { q.map(|d, _x| d as f32); }
+        fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) { if at.kv_pos > 3 { k.map(|_d, x| x + 1.0); } }
+        fn value_transform<R: Row>(&self, v: &mut R, at: KvIndex) { v.rotate_half(8, |d| (1.0, d as f32)); }
+        fn logits_transform(&self, _logit: f32, at: LogitIndex) -> f32 { at.kv_pos as f32 }
+        fn output_transform<R: Row>(&self, _o: &mut R, s: RowState, at: RowIndex) { self.out.store(at.qo_head, s.lse); }
+    });
+    assert_eq!(something.len(), 5, "{something:?}");
+}
