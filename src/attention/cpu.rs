@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use attn_core::{
     batch::Layout,
     expr::{LayerError, Visibility, VisibilityInterner},
+    ops::{TensorRows, tensor_rows},
 };
 
 use attn_kernels::support::bind_on_cpu;
@@ -72,6 +73,15 @@ impl CpuAttention {
         let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         let mut variant = replaced.as_ref().unwrap_or(&self.variant).clone();
         variant.set_content(&self.variant.tensor_slot(name)?, content)?;
+        *replaced = Some(variant);
+        Ok(())
+    }
+
+    /// Writes rows of a parameter tensor.
+    pub(super) fn replace_rows(&self, name: &str, rows: &TensorRows<'_>) -> Result<(), Error> {
+        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variant = replaced.as_ref().unwrap_or(&self.variant).clone();
+        tensor_rows::set_rows(&mut variant, &self.variant.tensor_slot(name)?, rows)?;
         *replaced = Some(variant);
         Ok(())
     }

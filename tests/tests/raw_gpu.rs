@@ -275,7 +275,8 @@ fn a_capture_of_another_cudarc() {
             // SAFETY: as above.
             unsafe { at.run_raw(&plan, &borrowed, layer) }.expect("captured");
         }
-        let captured = theirs.stream.end_capture(CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+        let captured =
+            theirs.stream.end_capture(CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
         let graph = captured.expect("a valid capture").expect("a graph");
         for _ in 0..2 {
             theirs.stream.memset_zeros(&mut theirs.o).expect("memory");
