@@ -11,7 +11,7 @@ use crate::{
     Variant,
     dtype::Dtype,
     expr::{ContentError, TensorContent},
-    lang::{BindError, Dims, Hook, KvIndex},
+    lang::{BindError, Dims, ErasedVariant, Hook, KvIndex},
     spec::Heads,
     tensor::{KvScales, Scale},
 };
@@ -71,7 +71,8 @@ impl Transform {
             }
         }
         let variant = variant.bind(&heads.dims())?;
-        let fields = || variant.parts().flat_map(|part| part.desc().fields.iter().map(move |field| (part, field)));
+        let fields =
+            || moving_parts(&variant).flat_map(|part| part.desc().fields.iter().map(move |field| (part, field)));
         let unset = fields().find(|(part, field)| {
             let computed = field.default.is_some() && field.shape_names(&["batch", "qo_tokens", "kv_tokens"]);
             computed && part.to_values().get(field.name).is_none()
@@ -120,7 +121,8 @@ impl Transform {
         if self.over_tokens {
             // new keys are both the queries of a step and the keys that its tables are read by
             let tokens = i64::try_from(tokens).ok();
-            self.variant.bind(&Dims { qo_tokens: tokens, kv_tokens: tokens, ..self.heads.dims() })?;
+            let dims = Dims { qo_tokens: tokens, kv_tokens: tokens, ..self.heads.dims() };
+            moving_parts(&self.variant).try_for_each(|part| part.clone_box().bind(&dims))?;
         }
         let names = ["k", "v"].into_iter().zip(kv.parts()).enumerate();
         for (part, (name, tensor)) in names.filter(|&(part, _)| self.applies_to(part)) {
@@ -131,6 +133,12 @@ impl Transform {
         }
         Ok(())
     }
+}
+
+/// The parts with hooks that an append runs.
+fn moving_parts(variant: &Variant) -> impl Iterator<Item = &dyn ErasedVariant> {
+    let hooks = [Hook::KeyTransform, Hook::ValueTransform, Hook::RemapKvPos];
+    variant.parts().filter(move |part| hooks.iter().any(|&hook| part.desc().has(hook)))
 }
 
 /// Checks everything except the entries of arrays.
