@@ -2,6 +2,8 @@
 
 mod cpu;
 
+use attn_core::ops::tensor_rows::set_rows;
+
 use crate::{
     AttentionOptions, Dtypes, Engine, Error, Heads, KernelKind, Stream, Variant,
     backend::{Backend, CudaAttention, map_backend, on_backend},
@@ -185,45 +187,22 @@ impl Attention {
     /// the parameter (checked on the CPU only). On CUDA also values in host memory while the stream is being captured.
     pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
-            Cpu(attention) => stream.cpu().and_then(|()| attention.replace(name, content)),
+            Cpu(this) => stream.cpu().and_then(|()| this.replace(name, |of, slot| Ok(of.set_content(slot, content)?))),
             Cuda(attention) => Ok(attention.set_tensor(stream.cuda()?, name, content)?),
         })
     }
 
-    /// Writes rows of a parameter tensor in place: the new tokens of a table that grows, in the order of the stream. As
-    /// [`Attention::set_tensor`] otherwise. On CUDA it is one launch that reads rows and places from device memory, so a
-    /// graph can capture it beside the run, and each replay writes what is there then. The first call compiles and
-    /// loads a kernel: make it before a capture.
-    ///
-    /// ```
-    /// use attn::{Error, Out, expr::TensorContent, ops::{Array, TensorRows}, prelude::*, stock::HeadGate};
-    ///
-    /// // room for 4 queries; a step has one
-    /// let engine = Engine::cpu();
-    /// let gate = HeadGate { gate: Tensor2::from_values(vec![0.0; 4], [4, 1]).expect("four") };
-    /// let attention = engine.attention(&gate.into(), Heads { qo: 1, kv: 1, head_dim: 8 }, Dtypes::f32())?;
-    /// let (stream, mut workspace) = (engine.stream()?, engine.workspace());
-    /// let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 2]), &mut workspace)?;
-    ///
-    /// let open = [half::bf16::from_f32(100.0)];
-    /// let rows = TensorRows::at(Array::host(&[0]), TensorContent::host(&open));
-    /// attention.set_tensor_rows(&stream, "gate", &rows)?;
-    ///
-    /// let (q, kv, mut o) = (vec![0f32; 8], vec![1f32; 16], vec![0f32; 8]);
-    /// let kv = TensorRef::host(&kv, &[2, 1, 8])?;
-    /// let out = Out::new(TensorMut::host(&mut o, &[1, 1, 8])?);
-    /// plan.run(&stream, TensorRef::host(&q, &[1, 1, 8])?, Kv::ragged(kv, kv), out)?;
-    /// assert_eq!(o, [1.0; 8]);
-    /// # Ok::<(), Error>(())
-    /// ```
+    /// Writes rows of a parameter tensor in place: the new tokens of a table that grows. As [`Attention::set_tensor`]
+    /// otherwise. On CUDA one launch reads rows and indices from device memory, also under a capture; the first loads
+    /// the kernel.
     ///
     /// # Errors
     ///
-    /// As [`Attention::set_tensor`]; rows of another length than rows of the tensor. A place past the end of the tensor
-    /// is an error on the CPU; a kernel skips and counts it ([`TensorRows`](crate::ops::TensorRows)).
+    /// As [`Attention::set_tensor`]; rows of another length than those of the tensor; an index past its end, which a
+    /// kernel skips and counts instead ([`TensorRows`]).
     pub fn set_tensor_rows(&self, stream: &Stream, name: &str, rows: &TensorRows<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
-            Cpu(attention) => stream.cpu().and_then(|()| attention.replace_rows(name, rows)),
+            Cpu(this) => stream.cpu().and_then(|()| this.replace(name, |of, slot| Ok(set_rows(of, slot, rows)?))),
             Cuda(attention) => Ok(attention.set_tensor_rows(stream.cuda()?, name, rows)?),
         })
     }

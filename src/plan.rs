@@ -123,10 +123,8 @@ impl Plan {
     ///
     /// A plan without capacity; arrays in other memory, of contradicting lengths, or of too many requests. On CUDA also
     /// a stale plan, and plans that the planner kernel does not support: prefill, unions, key lists, variants with
-    /// `kv_range`, with a condition or a default over the lengths of a batch or with a shape that does not grow with
-    /// them, and batch-invariant attention. Use [`Plan::update`] for those. A parameter tensor without room for the
-    /// largest batch of the capacity ([`BindError::Outgrown`](crate::lang::BindError::Outgrown)). Nothing changes
-    /// then.
+    /// `kv_range`, or with conditions, defaults or shapes that a capacity does not bound, batch-invariant attention, and
+    /// tensors smaller than the capacity needs. Use [`Plan::update`] for those. Nothing changes then.
     pub fn update_on_device(&mut self, stream: &Stream, batch: &DeviceBatch<'_>) -> Result<(), Error> {
         on_backend!(&mut self.backend, {
             Cpu(plan) => stream.cpu().and_then(|()| plan.update_on_device(batch)),

@@ -222,7 +222,7 @@ pub(crate) fn fields(derived: &[&ExprStruct], types: &[FieldType]) -> &'static [
         require: option(literal, "require"),
         monotone: is_true(literal, "monotone"),
         mutable: is_true(literal, "mutable"),
-        room: crate::expansion::number(literal, "room"),
+        growing_axes: crate::expansion::number(literal, "growing_axes"),
     });
     kept_list(descs.collect())
 }

@@ -16,9 +16,9 @@ use crate::{
 /// The `key_transform` and `value_transform` of a variant, applied when keys and values are appended, for a cache of
 /// [`KvStored::Transformed`](crate::KvStored) keys. One serves all layers with the same parameters.
 ///
-/// In an append, a hook may read the coordinates `kv_pos` and `kv_head` of a key, and `kv_token`, which is the row among
-/// the new keys. A hook that reads another coordinate is refused by name. In shapes, `qo_tokens` and `kv_tokens` are the
-/// number of new keys; a tensor may be larger. So M-RoPE reads `self.position_ids[[at.kv_token, axis]]`.
+/// In an append, a hook may read the coordinates `kv_pos`, `kv_head`, and `kv_token`, which is the row among the new
+/// keys. A hook that reads another coordinate is refused by name. In shapes, `qo_tokens` and `kv_tokens` are the number
+/// of new keys; a tensor may be larger.
 #[derive(Debug)]
 pub struct KvTransform {
     backend: Backend<append::Transform, Arc<CudaKvTransform>>,
@@ -51,29 +51,12 @@ impl KvTransform {
         })
     }
 
-    /// Replaces the content of a parameter tensor for later appends, as
-    /// [`Attention::set_tensor`](crate::Attention::set_tensor) does for runs: the positions of each step's tokens, for
-    /// example, which a hook reads by `kv_token`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::set_tensor`](crate::Attention::set_tensor).
+    /// As [`Attention::set_tensor`](crate::Attention::set_tensor), for later appends: the positions of a step's tokens.
     pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
             Cpu(transform) => stream.cpu().and_then(|()| Ok(transform.set_content(name, content)?)),
             Cuda(transform) => Ok(transform.set_tensor(stream.cuda()?, name, content)?),
         })
-    }
-
-    /// The device address of a parameter tensor, row-major, which kernels of the engine may write for later appends. It
-    /// is valid while the transform lives.
-    ///
-    /// # Errors
-    ///
-    /// As [`KvTransform::set_tensor`]; [`Error::Backend`] on the CPU.
-    #[cfg(feature = "cuda")]
-    pub fn tensor_ptr(&self, name: &str) -> Result<u64, Error> {
-        Ok(self.backend.cuda_for("tensor")?.tensor_ptr(name)?)
     }
 
     pub(crate) fn cpu(&self) -> Result<&append::Transform, Error> {

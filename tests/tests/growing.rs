@@ -210,7 +210,7 @@ fn forgetting_attention_decodes_under_one_graph() {
         ops::prepare(&engine, &[Op::TensorRows]).expect("a kernel");
 
         let (mut kv_lens, qo_indptr) = (numbers(&engine, &[0i32]), numbers(&engine, &[0i32, 1]));
-        let (mut place, mut gates) = (numbers(&engine, &[0i32]), numbers(&engine, &[0f32; 4]));
+        let (mut index, mut gates) = (numbers(&engine, &[0i32]), numbers(&engine, &[0f32; 4]));
         let mut q = engine.upload(&all_q[..ROW[0]]).expect("memory");
         let (k, v) = (engine.upload(&all_k).expect("memory"), engine.upload(&all_v).expect("memory"));
         let mut o = engine.alloc(Dtype::F16, ROW[0]).expect("memory");
@@ -218,12 +218,12 @@ fn forgetting_attention_decodes_under_one_graph() {
         for len in PROMPT + 1..=PROMPT + STEPS {
             let token = len - 1;
             kv_lens.write(&stream, 0, &[len as i32]).expect("fits");
-            place.write(&stream, 0, &[token as i32]).expect("fits");
+            index.write(&stream, 0, &[token as i32]).expect("fits");
             gates.write(&stream, 0, &log_forget[4 * token..][..4]).expect("fits");
             let of_query = &all_q[token * ROW[0]..][..ROW[0]];
             q.write(&stream, 0, of_query).expect("fits");
             graph.step(&stream, || {
-                let rows = TensorRows::at(place.array(), content(&gates));
+                let rows = TensorRows::at(index.array(), content(&gates));
                 attention.set_tensor_rows(&stream, "log_forget", &rows)?;
                 plan.update_on_device(&stream, &DeviceBatch::ragged(ints(&qo_indptr), ints(&kv_lens)))?;
                 let kv = Kv::ragged(k.tensor(&[ROOM, 2, 64])?, v.tensor(&[ROOM, 2, 64])?);
@@ -290,8 +290,9 @@ fn m_rope_decodes_and_appends_under_one_graph() {
             let shape = [PAGES, 16, 2, 64];
             let mut pools = KvMut::new(k_pool.tensor_mut(&shape)?, v_pool.tensor_mut(&shape)?);
             let rows = PageTableRows::Padded { pages: pages.array(), max_pages: MAX_PAGES };
-            let places = SlotMapping::Positions { requests: requests.array(), positions: positions.array(), rows };
-            ops::append_paged(&stream, &new, &mut pools, &Append::at(places), Some(&transform))
+            let slot_mapping =
+                SlotMapping::Positions { requests: requests.array(), positions: positions.array(), rows };
+            ops::append_paged(&stream, &new, &mut pools, &Append::at(slot_mapping), Some(&transform))
         };
         let arrays = |tokens: &[(usize, usize)]| {
             [tokens.iter().map(|t| t.0 as i32).collect::<Vec<_>>(), tokens.iter().map(|t| t.1 as i32).collect()]
@@ -374,14 +375,14 @@ const BATCHES: [(&[u32], &[u32]); 5] = [
 
 /// Runs batches under one plan whose tensors change between runs, and captured where there is a GPU.
 fn updates_equal_flat_plans(
-    room: &Variant,
+    larger: &Variant,
     set: impl Fn(&Attention, &Stream, usize) -> Result<(), Error>,
     exact: impl Fn(usize, &[u32]) -> Variant,
 ) {
     let (all_q, all_k, all_v) = (halves(16 * ROW[0], 1), halves(256 * ROW[1], 2), halves(256 * ROW[1], 3));
     for engine in engines() {
         let stream = engine.stream().expect("a stream");
-        let attention = engine.attention(room, HEADS, Dtypes::f16()).expect("bound");
+        let attention = engine.attention(larger, HEADS, Dtypes::f16()).expect("bound");
         let capacity = BatchCapacity::new(8, 16, 256);
         let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
         let (qo, kv) = (indptr(BATCHES[0].0).expect("short"), indptr(BATCHES[0].1).expect("short"));
@@ -486,9 +487,9 @@ fn an_append_of_more_tokens_than_a_table_has_is_refused() {
         let rows = TensorRef::host(&new[..tokens * ROW[1]], &[tokens, 2, 64]).expect("fits");
         let slots: Vec<i64> = (0..tokens as i64).collect();
         let positions = vec![0; tokens];
-        let places = SlotMapping::Slots { slots: Array::host(&slots), positions: Some(Array::host(&positions)) };
+        let slot_mapping = SlotMapping::Slots { slots: Array::host(&slots), positions: Some(Array::host(&positions)) };
         let mut pools = KvMut::latent(pool.tensor_mut(&[1, 16, 2, 64]).expect("fits"));
-        ops::append_paged(&stream, &KvRef::latent(rows), &mut pools, &Append::at(places), Some(&transform))
+        ops::append_paged(&stream, &KvRef::latent(rows), &mut pools, &Append::at(slot_mapping), Some(&transform))
     };
     append(2).expect("a row for each");
     let error = append(3).expect_err("no third row").to_string();

@@ -300,9 +300,8 @@ fn appends_through_transforms() {
     // a scale and a position of each new row, with room for three more
     let scales: Vec<_> = (0..TOKENS + 3).map(|row| vec![1.0 + row as f32 / 8.0; HEADS]).collect();
     let positions: Vec<_> = (0..TOKENS + 3).map(|row| row * 29 % 64).collect();
-    let by_row = format!(
-        "remap(positions(of_query={positions:?}, of_key={positions:?}), rope) + token_scales(k={scales:?}, v={scales:?})"
-    );
+    let positions = format!("positions(of_query={positions:?}, of_key={positions:?})");
+    let by_row = format!("remap({positions}, rope) + token_scales(k={scales:?}, v={scales:?})");
     let variants = ["rope", "qk_norm + rope(interleaved=true)", "rope(rotary_dim=32) + value_norm", &by_row];
     for (at, variant) in variants.into_iter().enumerate() {
         let (from, to) = [
@@ -352,23 +351,23 @@ fn rows_of_tensors() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let op = HostOp::compile(Op::TensorRows, "TensorRowsParams", folder.path());
-    let places: [i32; 7] = [3, -1, 0, 9, 12, 8, i32::MAX];
+    let indices: [i32; 7] = [3, -1, 0, 9, 12, 8, i32::MAX];
     for (number, word) in [16usize, 4, 2, 1].into_iter().enumerate() {
         for words in [1usize, 3, 80] {
             let bytes = word * words;
-            let from: Vec<u8> = (0..places.len() * bytes).map(|i| (i * 7 % 251) as u8).collect();
+            let from: Vec<u8> = (0..indices.len() * bytes).map(|i| (i * 7 % 251) as u8).collect();
             let (from, mut to, mut status) = (aligned(&from), aligned(&vec![255; 10 * bytes]), 0u32);
             let row = |row: usize| bytemuck::cast_slice::<u128, u8>(&from)[row * bytes..][..bytes].to_vec();
             let mut want = vec![255u8; 10 * bytes];
-            for (at, &place) in places.iter().enumerate().filter(|&(_, &place)| (0..10).contains(&place)) {
-                want[place as usize * bytes..][..bytes].copy_from_slice(&row(at));
+            for (at, &index) in indices.iter().enumerate().filter(|&(_, &index)| (0..10).contains(&index)) {
+                want[index as usize * bytes..][..bytes].copy_from_slice(&row(at));
             }
             let params = TensorRowsParams {
                 from: from.as_ptr() as u64,
                 to: to.as_mut_ptr() as u64,
-                places: places.as_ptr() as u64,
+                indices: indices.as_ptr() as u64,
                 status: (&raw mut status) as u64,
-                rows: places.len() as i64,
+                rows: indices.len() as i64,
                 extent: 10,
                 words: FastDiv::new(words as u32),
                 pad: 0,
@@ -435,7 +434,7 @@ fn merges() {
                 agree(&name, &got.0, &want.0, ulp(dtype));
                 agree(&name, &got.1, &want.1, 1e-5);
             }
-            let name = format!("in place, {dtype} {shape:?}");
+            let name = format!("in index, {dtype} {shape:?}");
             let ((a, a_lse), (b, b_lse)) = (states(dtype, rows, dim, 3), states(dtype, rows, dim, 4));
             let mask: Vec<u8> = (0..tokens).map(|token| (token % 3) as u8).collect();
             let (mut want, mut want_lse) = (a.clone(), a_lse.clone());

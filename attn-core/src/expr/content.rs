@@ -167,8 +167,8 @@ pub enum ContentError {
     },
     /// Rows do not have the length of rows of the tensor.
     #[error(
-        "{rows} rows for `{name}` of shape {shape:?} have {got} bytes in all; a row is an element or all elements along \
-         the last axes, in whole bytes"
+        "{rows} rows for `{name}` of shape {shape:?} have {got} bytes in all; a row is an element or all elements \
+         along the last axes, in whole bytes"
     )]
     Rows {
         /// The parameter.
@@ -182,8 +182,8 @@ pub enum ContentError {
     },
     /// A row past the end of the tensor.
     #[error(
-        "row {row} of the {rows} rows of `{name}` was asked for; make the attention with a larger tensor, or give -1 for \
-         a row that is not to be written"
+        "row {row} of the {rows} rows of `{name}` was asked for; make the attention with a larger tensor, or give -1 \
+         for a row that is not to be written"
     )]
     Row {
         /// The parameter.
@@ -249,8 +249,9 @@ impl Variant {
     ///
     /// The content cannot be replaced where the host has read the values: tensors that tile classes depend on, unless
     /// they are `#[mutable]`, tensors of a part with `kv_range`, `#[monotone]` tensors, and tensors of a union, whose
-    /// branches have copies. A plan depends only on the lengths of key lists (`kv_list_len`, `kv_list_block`); kernels read the blocks at each
-    /// launch. The plan stays valid for lists that are not longer, and reads at most the planned length.
+    /// branches have copies. A plan depends only on the lengths of key lists (`kv_list_len`, `kv_list_block`); kernels
+    /// read the blocks at each launch. The plan stays valid for lists that are not longer, and reads at most the
+    /// planned length.
     ///
     /// # Errors
     ///

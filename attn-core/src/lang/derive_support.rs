@@ -121,7 +121,7 @@ pub fn bind_tensor<T: TensorField>(
 
 /// Whether a tensor has its shape, or is larger where it may be.
 fn fits(field: &FieldDesc, want: &[i64], got: &[i64]) -> bool {
-    let fits = |(axis, (want, got)): (usize, (&i64, &i64))| want == got || field.has_room(axis) && want < got;
+    let fits = |(axis, (want, got)): (usize, (&i64, &i64))| want == got || field.grows_along(axis) && want < got;
     want.len() == got.len() && want.iter().zip(got).enumerate().all(fits)
 }
 
@@ -129,7 +129,8 @@ fn fits(field: &FieldDesc, want: &[i64], got: &[i64]) -> bool {
 fn misfit(field: &FieldDesc, want: Vec<i64>, got: Vec<i64>) -> BindError {
     let (name, shape) = (field.name.to_owned(), field.shape.to_owned());
     // the shape with as many of each count as the tensor has room for
-    let least = |(axis, (want, got)): (usize, (&i64, &i64))| if field.has_room(axis) { *want.min(got) } else { *want };
+    let least =
+        |(axis, (want, got)): (usize, (&i64, &i64))| if field.grows_along(axis) { *want.min(got) } else { *want };
     let within: Vec<_> = want.iter().zip(&got).enumerate().map(least).collect();
     if fits(field, &within, &got) {
         BindError::Outgrown { name, shape, want, got }

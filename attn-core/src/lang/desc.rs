@@ -291,14 +291,14 @@ pub struct FieldDesc {
     pub mutable: bool,
     /// The axes (bit 0: the first) that grow with a count of the batch. A tensor may be larger along them than the
     /// batch needs.
-    pub room: u8,
+    pub growing_axes: u8,
 }
 
 impl FieldDesc {
-    /// Whether the tensor may be larger along an axis than the batch needs.
+    /// Whether an axis grows with a count of the batch, so that the tensor may be larger than the batch needs.
     #[must_use]
-    pub const fn has_room(&self, axis: usize) -> bool {
-        axis < 8 && self.room >> axis & 1 == 1
+    pub const fn grows_along(&self, axis: usize) -> bool {
+        axis < 8 && self.growing_axes >> axis & 1 == 1
     }
 
     /// Whether the shape names one of these dimensions.
@@ -307,11 +307,11 @@ impl FieldDesc {
         names(self.shape, dims)
     }
 
-    /// Whether an axis without room names one of these dimensions.
+    /// Whether an axis that does not grow so names one of these dimensions.
     #[must_use]
     pub fn exact_axis_names(&self, dims: &[&str]) -> bool {
         let mut extents = self.shape.split(',').enumerate();
-        extents.any(|(axis, extent)| !self.has_room(axis) && names(extent, dims))
+        extents.any(|(axis, extent)| !self.grows_along(axis) && names(extent, dims))
     }
 
     /// Whether the condition names one of these dimensions.

@@ -7,24 +7,24 @@ use crate::{
     lang::desc::Elem,
 };
 
-/// Rows of a parameter tensor, and the places to write them to.
+/// Rows of a parameter tensor, and the indices to write them to.
 #[derive(Debug)]
 pub struct TensorRows<'a> {
     /// The rows, one after the other. A row is an element, or all elements along the last axis, or along the last two,
     /// and so on; which of them follows from the number of elements.
     pub content: TensorContent<'a>,
-    /// The place of each row, counted in rows from the start of the tensor; below 0 for a row that is not written.
-    pub places: Array<'a, i32>,
-    /// A word in device memory, to which a kernel adds the number of rows whose place is past the end of the tensor. On
+    /// The index of each row, counted in rows from the start of the tensor; below 0 for a row that is not written.
+    pub indices: Array<'a, i32>,
+    /// A word in device memory, to which a kernel adds the number of rows whose index is past the end of the tensor. On
     /// the CPU such a row is an error instead.
     pub status: Option<ArrayMut<'a, u32>>,
 }
 
 impl<'a> TensorRows<'a> {
-    /// Rows at these places.
+    /// Rows at these indices.
     #[must_use]
-    pub fn at(places: Array<'a, i32>, content: TensorContent<'a>) -> Self {
-        TensorRows { content, places, status: None }
+    pub fn at(indices: Array<'a, i32>, content: TensorContent<'a>) -> Self {
+        TensorRows { content, indices, status: None }
     }
 }
 
@@ -37,7 +37,7 @@ pub struct RowsOfTensor {
     pub rows: usize,
 }
 
-/// Checks everything except the places.
+/// Checks everything except the indices.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub struct RowsOfTensor {
 pub fn check(slot: &TensorSlot, rows: &TensorRows<'_>) -> Result<RowsOfTensor, OpError> {
     slot.check_elem(&rows.content)?;
     check::status(rows.status.as_ref())?;
-    let (count, got) = (rows.places.len(), rows.content.byte_len());
+    let (count, got) = (rows.indices.len(), rows.content.byte_len());
     if count == 0 && got == 0 {
         return Ok(RowsOfTensor { bytes: 0, rows: 0 });
     }
@@ -72,20 +72,20 @@ pub fn check(slot: &TensorSlot, rows: &TensorRows<'_>) -> Result<RowsOfTensor, O
 ///
 /// # Errors
 ///
-/// As [`check()`]; a place past the end of the tensor, device memory, values that break a `#[require]`. Nothing is
+/// As [`check()`]; a index past the end of the tensor, device memory, values that break a `#[require]`. Nothing is
 /// written then.
 pub fn set_rows(variant: &mut Variant, slot: &TensorSlot, rows: &TensorRows<'_>) -> Result<(), OpError> {
     let RowsOfTensor { rows: most, .. } = check(slot, rows)?;
-    let places = rows.places.on_host("places")?;
-    let past = |place: &&i32| usize::try_from(**place).is_ok_and(|place| place >= most);
-    if let Some(&row) = places.iter().find(past) {
+    let indices = rows.indices.on_host("indices")?;
+    let past = |index: &&i32| usize::try_from(**index).is_ok_and(|index| index >= most);
+    if let Some(&row) = indices.iter().find(past) {
         return Err(ContentError::Row { name: slot.name.to_owned(), row, rows: most }.into());
     }
     variant.edit_content(slot, &rows.content, |elements, given| {
-        let each = given.len().checked_div(places.len()).unwrap_or(0);
-        for (place, row) in places.iter().zip(given.chunks(each.max(1))) {
-            if let Ok(place) = usize::try_from(*place) {
-                elements[place * each..(place + 1) * each].clone_from_slice(row);
+        let each = given.len().checked_div(indices.len()).unwrap_or(0);
+        for (index, row) in indices.iter().zip(given.chunks(each.max(1))) {
+            if let Ok(index) = usize::try_from(*index) {
+                elements[index * each..(index + 1) * each].clone_from_slice(row);
             }
         }
     })?;

@@ -1,4 +1,4 @@
-// Kernel entries attn_tensor_rows_*: write rows to places of a parameter tensor, in words of 16, 4, 2 or 1 bytes. Grid
+// Kernel entries attn_tensor_rows_*: write rows at indices of a parameter tensor, in words of 16, 4, 2 or 1 bytes. Grid
 // (any number of CTAs): a grid-stride loop over words. attn-core/src/ops/tensor_rows.rs is the CPU reference.
 #pragma once
 #include "ops/index.cuh"
@@ -12,13 +12,13 @@ inline void write_rows(const TensorRowsParams& p) {
   for (u64 word = static_cast<u64>(blockIdx.x) * OP_THREADS + threadIdx.x; word < words;
        word += static_cast<u64>(gridDim.x) * OP_THREADS) {
     DivMod at = divmod(word, p.words);
-    long long place = p.places[at.quotient];
-    if (place < 0) continue;
-    if (place >= p.extent) {
+    long long index = p.indices[at.quotient];
+    if (index < 0) continue;
+    if (index >= p.extent) {
       if (at.remainder == 0) count_skipped(p.status);
       continue;
     }
-    W* to = reinterpret_cast<W*>(p.to) + place * p.words.divisor + at.remainder;
+    W* to = reinterpret_cast<W*>(p.to) + index * p.words.divisor + at.remainder;
     *to = reinterpret_cast<const W*>(p.from)[word];
   }
 }

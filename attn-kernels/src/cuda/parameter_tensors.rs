@@ -39,7 +39,7 @@ impl CudaAttention {
     ///
     /// # Errors
     ///
-    /// As [`CudaAttention::set_tensor`]; rows of another length; values or places in host memory.
+    /// As [`CudaAttention::set_tensor`]; rows of another length; values or indices in host memory.
     pub fn set_tensor_rows(&self, stream: &CudaStream, name: &str, rows: &TensorRows<'_>) -> Result<(), CudaError> {
         self.device().check_same("stream", stream.device())?;
         let slot = self.variant().tensor_slot(name)?;
@@ -81,16 +81,6 @@ impl CudaKvTransform {
         let slot = variant.tensor_slot(name)?;
         slot.check(content)?;
         self.args().replace(stream, self.args().tensor(variant, &slot)?, content)
-    }
-
-    /// As [`CudaAttention::tensor_ptr`]. The address is valid as long as the transform lives.
-    ///
-    /// # Errors
-    ///
-    /// As [`CudaAttention::set_tensor`].
-    pub fn tensor_ptr(&self, name: &str) -> Result<u64, CudaError> {
-        let variant = self.transform().variant();
-        Ok(self.args().tensor(variant, &variant.tensor_slot(name)?)?.ptr())
     }
 }
 

@@ -244,7 +244,7 @@ pub struct TensorRowsParams {
     pub to: u64,
     /// `[rows]`.
     #[cuda("const int*")]
-    pub places: u64,
+    pub indices: u64,
     /// Counts rows past the end; may be null.
     #[cuda("unsigned*")]
     pub status: u64,

@@ -27,13 +27,13 @@ fn tables() -> Variant {
     Tables { bias, sees: Tensor2::from_values(vec![false; 16], [4, 4]).expect("sixteen") }.into()
 }
 
-fn write<T: ParamElement>(name: &str, places: &[i32], values: &[T]) -> Result<ParamValue, OpError>
+fn write<T: ParamElement>(name: &str, indices: &[i32], values: &[T]) -> Result<ParamValue, OpError>
 where
     crate::lang::Tensor1<T>: crate::lang::params::ParamField,
 {
     let mut variant = tables();
     let slot = variant.tensor_slot(name).expect("a table");
-    let rows = TensorRows::at(Array::host(places), TensorContent::host(values));
+    let rows = TensorRows::at(Array::host(indices), TensorContent::host(values));
     set_rows(&mut variant, &slot, &rows)?;
     let part = variant.parts().next().expect("one part");
     Ok(part.to_values().get(name).expect("given").clone())

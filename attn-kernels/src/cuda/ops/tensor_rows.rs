@@ -29,7 +29,7 @@ pub(in crate::cuda) fn write_rows(
     rows: &TensorRows<'_>,
 ) -> Result<(), CudaError> {
     let of = check(slot, rows)?;
-    let count = rows.places.len();
+    let count = rows.indices.len();
     if count == 0 {
         return Ok(());
     }
@@ -41,7 +41,7 @@ pub(in crate::cuda) fn write_rows(
     let params = TensorRowsParams {
         from,
         to: buffer.ptr(),
-        places: numbers("places", &rows.places)?,
+        indices: numbers("indices", &rows.indices)?,
         status: rows.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?,
         rows: count as i64,
         extent: of.rows as i64,
@@ -52,10 +52,10 @@ pub(in crate::cuda) fn write_rows(
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::TensorRows, number)?;
     let _submission = stream.submission();
-    order(stream, Read, [("places", Array::owner(&rows.places))])?;
+    order(stream, Read, [("indices", Array::owner(&rows.indices))])?;
     order(stream, Write, [("status", rows.status.as_ref().and_then(ArrayMut::owner))])?;
     buffer.uses().order(stream.state(), Write)?;
-    // SAFETY: the caller promised the memory of rows, places and status when it made them, and their lengths are
+    // SAFETY: the caller promised the memory of rows, indices and status when it made them, and their lengths are
     // checked; the kernel writes within the tensor, whose bytes the buffer has.
     unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
 }

@@ -195,7 +195,7 @@ fn desc(field: &Field, fields: &[Field]) -> TokenStream {
     let written = field.shape.as_ref().map_or("", |s| &s.text);
     let extents = field.shape.iter().flat_map(|shape| &shape.value);
     let growing = extents.map(|extent| shape::growth(extent, fields) == shape::Growth::Grows);
-    let room = growing.take(4).enumerate().fold(0u8, |room, (axis, grows)| room | u8::from(grows) << axis);
+    let growing_axes = growing.take(4).enumerate().fold(0u8, |axes, (axis, grows)| axes | u8::from(grows) << axis);
     let default = option(field.default.as_ref().map(|d| &*d.text));
     let require = option(field.require.as_ref().map(|r| &*r.text));
     // the type's own span: rustc reports there a type that cannot be a parameter
@@ -210,7 +210,7 @@ fn desc(field: &Field, fields: &[Field]) -> TokenStream {
             require: #require,
             monotone: #monotone,
             mutable: #mutable,
-            room: #room,
+            growing_axes: #growing_axes,
         }
     }
 }

@@ -131,7 +131,7 @@ fn only_parameter_tensors_are_mutable() {
 
 #[test]
 fn axes_that_grow_with_a_batch_have_room() {
-    let room = |shape: proc_macro2::TokenStream| {
+    let growing = |shape: proc_macro2::TokenStream| {
         let text = derive(quote!(
             struct V {
                 n: i32,
@@ -140,17 +140,17 @@ fn axes_that_grow_with_a_batch_have_room() {
             }
         ))
         .to_string();
-        let (_, after) = text.rsplit_once("room : ").expect("a descriptor");
+        let (_, after) = text.rsplit_once("growing_axes : ").expect("a descriptor");
         after.split("u8").next().expect("a number").to_owned()
     };
-    assert_eq!(room(quote!(batch, n)), "1");
-    assert_eq!(room(quote!(n, 2 * kv_tokens + 1)), "2");
-    assert_eq!(room(quote!((qo_tokens + 7) / 8, kv_tokens - n)), "3");
-    assert_eq!(room(quote!(batch * qo_tokens, head_dim)), "1");
+    assert_eq!(growing(quote!(batch, n)), "1");
+    assert_eq!(growing(quote!(n, 2 * kv_tokens + 1)), "2");
+    assert_eq!(growing(quote!((qo_tokens + 7) / 8, kv_tokens - n)), "3");
+    assert_eq!(growing(quote!(batch * qo_tokens, head_dim)), "1");
     // smaller for some larger batch
-    assert_eq!(room(quote!(kv_tokens % 2, if batch == 1 { 2 } else { 3 })), "0");
-    assert_eq!(room(quote!(8 / batch, n - qo_tokens)), "0");
-    assert_eq!(room(quote!(kv_tokens / batch, if n == 1 { 2 } else { head_dim })), "0");
+    assert_eq!(growing(quote!(kv_tokens % 2, if batch == 1 { 2 } else { 3 })), "0");
+    assert_eq!(growing(quote!(8 / batch, n - qo_tokens)), "0");
+    assert_eq!(growing(quote!(kv_tokens / batch, if n == 1 { 2 } else { head_dim })), "0");
 }
 
 #[test]
