@@ -193,8 +193,7 @@ impl Attention {
     }
 
     /// Writes rows of a parameter tensor in place: the new tokens of a table that grows. As [`Attention::set_tensor`]
-    /// otherwise. On CUDA one launch reads rows and indices from device memory, also under a capture; the first loads
-    /// the kernel.
+    /// otherwise. On CUDA one launch reads rows and indices from device memory; a capture needs a call before.
     ///
     /// # Errors
     ///

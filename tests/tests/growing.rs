@@ -41,6 +41,13 @@ impl AttentionVariant for Forgetting {
     }
 }
 
+/// The cosine and sine of a position.
+#[device_fn]
+fn rotation(position: i32, inv_freq: f32) -> (f32, f32) {
+    let (sin, cos) = approx::sin_cos(position as f32 * inv_freq);
+    (cos, sin)
+}
+
 /// M-RoPE (arXiv 2409.12191) of a cache of rotated keys: the tokens of a step are its queries and its new keys.
 #[derive(Clone, Debug, VariantParams)]
 struct StepMRope {
@@ -53,16 +60,10 @@ struct StepMRope {
 #[attention_variant(name = "m_rope_of_a_step")]
 impl AttentionVariant for StepMRope {
     fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) {
-        q.rotate_half(q.dim(), |i| {
-            let (sin, cos) = approx::sin_cos(self.position_ids[[at.qo_token, i % 3]] as f32 * self.inv_freq[i]);
-            (cos, sin)
-        });
+        q.rotate_half(q.dim(), |i| rotation(self.position_ids[[at.qo_token, i % 3]], self.inv_freq[i]));
     }
     fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
-        k.rotate_half(k.dim(), |i| {
-            let (sin, cos) = approx::sin_cos(self.position_ids[[at.kv_token, i % 3]] as f32 * self.inv_freq[i]);
-            (cos, sin)
-        });
+        k.rotate_half(k.dim(), |i| rotation(self.position_ids[[at.kv_token, i % 3]], self.inv_freq[i]));
     }
     fn logits_mask(&self, at: LogitIndex) -> bool {
         at.kv_pos <= at.qo_pos
@@ -83,16 +84,10 @@ struct FlatMRope {
 #[attention_variant(name = "m_rope_of_a_batch")]
 impl AttentionVariant for FlatMRope {
     fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) {
-        q.rotate_half(q.dim(), |i| {
-            let (sin, cos) = approx::sin_cos(self.of_query[[at.qo_token, i % 3]] as f32 * self.inv_freq[i]);
-            (cos, sin)
-        });
+        q.rotate_half(q.dim(), |i| rotation(self.of_query[[at.qo_token, i % 3]], self.inv_freq[i]));
     }
     fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
-        k.rotate_half(k.dim(), |i| {
-            let (sin, cos) = approx::sin_cos(self.of_key[[at.kv_token, i % 3]] as f32 * self.inv_freq[i]);
-            (cos, sin)
-        });
+        k.rotate_half(k.dim(), |i| rotation(self.of_key[[at.kv_token, i % 3]], self.inv_freq[i]));
     }
     fn logits_mask(&self, at: LogitIndex) -> bool {
         at.kv_pos <= at.qo_pos
@@ -305,7 +300,6 @@ fn m_rope_decodes_and_appends_under_one_graph() {
         let (k, v) = (upload(&all_k, &prompt), upload(&all_v, &prompt));
         append(&mut k_pool, &mut v_pool, [&k, &v], [&requests, &positions]).expect("appended");
 
-        let table: Vec<i32> = (0..2).map(|request| request * MAX_PAGES as i32).chain([2 * MAX_PAGES as i32]).collect();
         let lens = [PROMPT as i32; 2];
         let all_pages = pages.to_vec().expect("copied");
         let first = BlockTable {
@@ -315,7 +309,6 @@ fn m_rope_decodes_and_appends_under_one_graph() {
             page_size: 16,
             num_pages: PAGES as u32,
         };
-        assert_eq!(table.len(), 3);
         let capacity = BatchCapacity::decode(2, 512).in_pages(16, PAGES as u32);
         let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
         let mut workspace = engine.workspace();
