@@ -143,8 +143,9 @@ fn tables_by_slot_stay_while_requests_grow() {
     let mut plan: Option<Plan> = None;
     let mut written = [0; 2];
     for step in 0..20 {
-        let lens = [5 + step, 9 + step];
-        let pages = |request: i32| (0..lens[request as usize].div_ceil(PAGE)).map(move |page| page_of(request, page));
+        let lens: [i32; 2] = [5 + step, 9 + step];
+        let pages =
+            |request: i32| (0..(lens[request as usize] + PAGE - 1) / PAGE).map(move |page| page_of(request, page));
         let mut all = (0..2).flat_map(pages);
         let table = PageTableBuf::from_lens(&lens.map(|len| len as u32), PAGE as u32, PAGES as u32, || {
             all.next().expect("a page for each")
