@@ -2,11 +2,14 @@
 
 mod cpu;
 
+use attn_core::ops::tensor_rows::set_rows;
+
 use crate::{
     AttentionOptions, Dtypes, Engine, Error, Heads, KernelKind, Stream, Variant,
     backend::{Backend, CudaAttention, map_backend, on_backend},
     batch::Layout,
     expr::TensorContent,
+    ops::TensorRows,
 };
 
 pub(crate) use cpu::CpuAttention;
@@ -184,8 +187,22 @@ impl Attention {
     /// the parameter (checked on the CPU only). On CUDA also values in host memory while the stream is being captured.
     pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
-            Cpu(attention) => stream.cpu().and_then(|()| attention.replace(name, content)),
+            Cpu(this) => stream.cpu().and_then(|()| this.replace(name, |of, slot| Ok(of.set_content(slot, content)?))),
             Cuda(attention) => Ok(attention.set_tensor(stream.cuda()?, name, content)?),
+        })
+    }
+
+    /// Writes rows of a parameter tensor in place: the new tokens of a table that grows. As [`Attention::set_tensor`]
+    /// otherwise. On CUDA one launch reads rows and indices from device memory; a capture needs a call before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::set_tensor`]; rows of another length than those of the tensor; an index past its end, which a
+    /// kernel skips and counts instead ([`TensorRows`]).
+    pub fn set_tensor_rows(&self, stream: &Stream, name: &str, rows: &TensorRows<'_>) -> Result<(), Error> {
+        on_backend!(&self.backend, {
+            Cpu(this) => stream.cpu().and_then(|()| this.replace(name, |of, slot| Ok(set_rows(of, slot, rows)?))),
+            Cuda(attention) => Ok(attention.set_tensor_rows(stream.cuda()?, name, rows)?),
         })
     }
 

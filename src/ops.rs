@@ -74,7 +74,7 @@ mod pages;
 
 pub use attn_core::ops::{
     Append, Array, ArrayMut, BitOrder, Gather, KvMut, KvRef, Number, OpError, PageTableRows, SlotMapping, StateMut,
-    StateRef,
+    StateRef, TensorRows,
     bits::{pack, pack_segments},
     lse::{from_base_2, to_base_2},
     slots_of_new_keys,

@@ -79,8 +79,8 @@ impl Plan {
     /// # Errors
     ///
     /// An invalid batch, or one past the capacity; a parameter that does not fit its lengths; a plan without capacity.
-    /// On CUDA also a stale plan, a stream that is being captured, and parameter tensors that depend on the lengths of
-    /// the batch. Nothing changes then: the plan keeps its previous batch.
+    /// On CUDA also a stale plan, a stream that is being captured, and a default that depends on the lengths of the
+    /// batch. Nothing changes then: the plan keeps its previous batch.
     pub fn update(&mut self, stream: &Stream, batch: &Batch<'_>) -> Result<(), Error> {
         on_backend!(&mut self.backend, {
             Cpu(plan) => stream.cpu().and_then(|()| plan.update(batch)),
@@ -123,8 +123,8 @@ impl Plan {
     ///
     /// A plan without capacity; arrays in other memory, of contradicting lengths, or of too many requests. On CUDA also
     /// a stale plan, and plans that the planner kernel does not support: prefill, unions, key lists, variants with
-    /// `kv_range` or with tensors over the lengths of a batch, and batch-invariant attention. Use [`Plan::update`] for
-    /// those. Nothing changes then.
+    /// `kv_range` or with what a capacity does not bound (conditions, defaults, shapes), batch-invariant attention,
+    /// tensors smaller than the capacity needs. Use [`Plan::update`] for those. Nothing changes then.
     pub fn update_on_device(&mut self, stream: &Stream, batch: &DeviceBatch<'_>) -> Result<(), Error> {
         on_backend!(&mut self.backend, {
             Cpu(plan) => stream.cpu().and_then(|()| plan.update_on_device(batch)),

@@ -12,6 +12,7 @@
 //! | [`gather`] | pages of requests into packed tensors |
 //! | [`copy`] | pages to pages, within a pool or between two |
 //! | [`x_packed`] | pools with keys as (blocks, heads, dim / x, slots, x), to and from pools in pages |
+//! | [`tensor_rows`] | rows of a variant's parameter tensor, in place |
 //! | [`bits`] | masks of bools into bits |
 //!
 //! All arguments in host memory are checked before anything is written. Arrays in device memory (slots, pages,
@@ -30,6 +31,7 @@ mod kv;
 pub mod lse;
 pub mod merge;
 mod slot_mapping;
+pub mod tensor_rows;
 pub mod x_packed;
 
 pub use append::Append;
@@ -40,3 +42,4 @@ pub use gather::Gather;
 pub use kv::{KvMut, KvRef};
 pub use merge::{StateMut, StateRef};
 pub use slot_mapping::{PageTableRows, SlotMapping, slots_of_new_keys};
+pub use tensor_rows::TensorRows;

@@ -98,6 +98,12 @@ fn shapes_of_given_tensors_are_checked() {
     let mut v = Everything { starts: Tensor1::from(vec![]), ..Everything::default() };
     assert!(matches!(v.bind(&Dims::default()), Err(BindError::Empty { .. })));
     v.bind(&Dims { batch: Some(0), ..Dims::default() }).expect("an empty batch has an empty table");
+    let mut v = Everything { starts: Tensor1::from(vec![0, 1, 2]), ..Everything::default() };
+    let of = |batch| Dims { batch: Some(batch), ..dims(4, 2) };
+    (0..=3).for_each(|batch| v.bind(&of(batch)).expect("room for three"));
+    assert_eq!(v.starts.as_slice(), [0, 1, 2]);
+    let error = v.bind(&of(4)).expect_err("four requests");
+    assert!(matches!(&error, BindError::Outgrown { want, got, .. } if *want == [4] && *got == [3]), "{error}");
     let mut v = Everything { offset: 100, ..Everything::default() };
     assert!(matches!(v.bind(&Dims::default()), Err(BindError::Require { .. })));
     let mut sink = Sink { logits: Tensor1::unset() };
@@ -223,7 +229,7 @@ fn tensors_of_every_rank_and_type_are_bound() {
     assert_eq!((&v.most, &v.flags), (&most, &known.flags));
     let keep = Tensor2::<Bits>::from_values(vec![true; 6], [3, 2]).expect("six");
     let error = Deep { keep, ..deep() }.bind(&dims).expect_err("the other way round");
-    assert!(matches!(error, BindError::Shape { want, .. } if want == [2, 3]));
+    assert!(matches!(error, BindError::Outgrown { want, .. } if want == [2, 3]));
     let round = Deep::from_values(&known.to_values()).expect("what was given");
     assert_eq!((round.document, round.keep, round.bias), (known.document, known.keep, known.bias));
     assert!(!round.most.is_set() && !round.flags.is_set());

@@ -14,7 +14,7 @@ pub use fast_div::FastDiv;
 pub(crate) use headers::HEADERS;
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams,
-    RowsPart, ScaleLseParams, XPackedParams, XPackedPart,
+    RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes, sample_smem};

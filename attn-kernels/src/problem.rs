@@ -174,8 +174,8 @@ impl Problem {
         if self.variant.has(Hook::KvRange) {
             return not("a variant with `kv_range`, which is asked for each head");
         }
-        if self.depends_on_lengths {
-            return not("a variant with tensors over the lengths of a batch");
+        if let Some(what) = lengths::checked_by_batch(&self.variant) {
+            return not(what);
         }
         match self.kernel {
             Some(KernelKind::Prefill) => not("the prefill kernel"),

@@ -44,8 +44,8 @@ pub fn device_type(attr: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Makes the fields of a variant its parameters. Field attributes: `#[default(..)]`, `#[shape(..)]`, `#[require(..)]`,
-/// `#[monotone]`.
-#[proc_macro_derive(VariantParams, attributes(default, shape, require, monotone))]
+/// `#[monotone]`, `#[mutable]`.
+#[proc_macro_derive(VariantParams, attributes(default, shape, require, monotone, mutable))]
 pub fn variant_params(input: TokenStream) -> TokenStream {
     attn_codegen::params::derive(input.into()).into()
 }

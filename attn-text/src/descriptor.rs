@@ -221,6 +221,8 @@ pub(crate) fn fields(derived: &[&ExprStruct], types: &[FieldType]) -> &'static [
         default: option(literal, "default").filter(|_| matches!(ty, FieldType::Scalar(_))),
         require: option(literal, "require"),
         monotone: is_true(literal, "monotone"),
+        mutable: is_true(literal, "mutable"),
+        growing_axes: crate::expansion::number(literal, "growing_axes"),
     });
     kept_list(descs.collect())
 }

@@ -105,6 +105,17 @@ pub(crate) fn is_true(literal: &ExprStruct, name: &str) -> bool {
     matches!(field(literal, name), Some(Expr::Lit(lit)) if matches!(&lit.lit, Lit::Bool(b) if b.value))
 }
 
+/// A field that is a small number.
+pub(crate) fn number(literal: &ExprStruct, name: &str) -> u8 {
+    match field(literal, name) {
+        Some(Expr::Lit(lit)) => match &lit.lit {
+            Lit::Int(number) => number.base10_parse().unwrap_or(0),
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
 /// The elements of `&[..]`.
 pub(crate) fn list<'a>(literal: &'a ExprStruct, name: &str) -> Vec<&'a Expr> {
     match field(literal, name) {

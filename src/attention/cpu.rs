@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use attn_core::{
     batch::Layout,
-    expr::{LayerError, Visibility, VisibilityInterner},
+    expr::{LayerError, TensorSlot, Visibility, VisibilityInterner},
 };
 
 use attn_kernels::support::bind_on_cpu;
 
-use crate::{AttentionOptions, Dtypes, Error, HeadDimVo, Heads, Variant, expr::TensorContent};
+use crate::{AttentionOptions, Dtypes, Error, HeadDimVo, Heads, Variant};
 
 /// A bound variant on the CPU.
 #[derive(Clone, Debug)]
@@ -67,11 +67,15 @@ impl CpuAttention {
         Ok(CpuAttention { sm_scale: self.heads.sm_scale(Some(sm_scale))?, ..self.clone() })
     }
 
-    /// Replaces the content of a parameter tensor.
-    pub(super) fn replace(&self, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
+    /// Changes the content of a parameter tensor.
+    pub(super) fn replace(
+        &self,
+        name: &str,
+        set: impl FnOnce(&mut Variant, &TensorSlot) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         let mut variant = replaced.as_ref().unwrap_or(&self.variant).clone();
-        variant.set_content(&self.variant.tensor_slot(name)?, content)?;
+        set(&mut variant, &self.variant.tensor_slot(name)?)?;
         *replaced = Some(variant);
         Ok(())
     }

@@ -10,13 +10,15 @@ use super::{Append, Gather, KvMut, KvRef};
 use crate::{
     Dtype, Engine, Error, Heads, Stream, Variant,
     backend::{Backend, CudaKvTransform, map_backend, on_backend, try_backend},
+    expr::TensorContent,
 };
 
 /// The `key_transform` and `value_transform` of a variant, applied when keys and values are appended, for a cache of
 /// [`KvStored::Transformed`](crate::KvStored) keys. One serves all layers with the same parameters.
 ///
-/// In an append, a hook may read the coordinates `kv_pos` and `kv_head` of a key. A hook that reads another coordinate
-/// is refused by name.
+/// In an append, a hook may read the coordinates `kv_pos`, `kv_head`, and `kv_token`, which is the row among the new
+/// keys. A hook that reads another coordinate is refused by name. In shapes, `qo_tokens` and `kv_tokens` are the number
+/// of new keys; a tensor may be larger.
 #[derive(Debug)]
 pub struct KvTransform {
     backend: Backend<append::Transform, Arc<CudaKvTransform>>,
@@ -27,8 +29,7 @@ impl KvTransform {
     ///
     /// # Errors
     ///
-    /// Invalid heads, a parameter that does not fit them, a union, or a hook that reads `kv_len`, `kv_token` or
-    /// `batch`.
+    /// Invalid heads, a parameter that does not fit them, a union, or a hook that reads `kv_len` or `batch`.
     pub fn new(engine: &Engine, variant: &Variant, heads: Heads) -> Result<Self, Error> {
         let backend = map_backend!(&engine.backend, {
             Cpu(()) => append::Transform::new(variant, heads)?,
@@ -47,6 +48,14 @@ impl KvTransform {
         on_backend!(&self.backend, {
             Cpu(_) => Ok(()),
             Cuda(transform) => Ok(transform.prepare(from, to)?),
+        })
+    }
+
+    /// As [`Attention::set_tensor`](crate::Attention::set_tensor), for later appends: the positions of a step's tokens.
+    pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
+        on_backend!(&self.backend, {
+            Cpu(transform) => stream.cpu().and_then(|()| Ok(transform.set_content(name, content)?)),
+            Cuda(transform) => Ok(transform.set_tensor(stream.cuda()?, name, content)?),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Split-KV decode on `mma.sync` runs on the host, thread by thread, and agrees with the f64 reference.
 
 use attn_core::spec::PrefillBackend;
-use attn_testing::{Case, grid};
+use attn_testing::{Case, Lens, grid};
 use attn_tests::simt;
 
 fn check(cases: Vec<Case>) {
@@ -21,6 +21,24 @@ fn head_dims() {
 #[test]
 fn stock_variants() {
     check(simt::sample(&grid::serving(), "decode", 24));
+}
+
+/// Tensors over queries and keys are larger than the batch, and what is past it would show.
+#[test]
+fn tensors_with_room() {
+    let table = |rows: usize, more: usize, columns: usize| -> Vec<Vec<f32>> {
+        let value =
+            |row: usize, column: usize| if row < rows { 0.5 + (row * 7 + column) as f32 % 4.0 / 4.0 } else { 1e30 };
+        (0..rows + more).map(|row| (0..columns).map(|column| value(row, column)).collect()).collect()
+    };
+    for (kind, qo_lens, kv_lens) in [("decode", [1, 1], [33, 170]), ("prefill", [17, 40], [33, 70])] {
+        let (queries, keys) = ((qo_lens[0] + qo_lens[1]) as usize, (kv_lens[0] + kv_lens[1]) as usize);
+        let (k, v, gate) = (table(keys, 50, 2), table(keys, 50, 2), table(queries, 9, 4));
+        let variant = format!("causal + token_scales(k={k:?}, v={v:?}) + head_gate(gate={gate:?})");
+        let (qo_lens, kv_lens) = (Lens::List(qo_lens.to_vec()), Lens::List(kv_lens.to_vec()));
+        let case = Case { kernel: kind.to_owned(), qo_lens, kv_lens, ..Case::new(variant) };
+        simt::check(simt::on_tensor_cores(kind, PrefillBackend::Sm80, vec![case]));
+    }
 }
 
 /// Rows have more partial states than a merge loads at once.

@@ -43,6 +43,7 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         op(Op::Copy),
         op(Op::XPacked),
         op(Op::Bits),
+        op(Op::TensorRows),
         op(Op::Sample { from, source: Source::Logits, cluster: false }),
         op(Op::VerifyChain { cluster: false }),
         op(Op::VerifyTree { cluster: false }),

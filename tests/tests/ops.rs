@@ -7,7 +7,9 @@ use attn_tests::synthetic::values;
 
 use attn::ops::*;
 use attn::{
-    AttentionOptions, Batch, Dtype, Dtypes, Engine, Error, Heads, Kv, KvStored, Out, PageOrder, Variant, lang::Hook,
+    AttentionOptions, Batch, Dtype, Dtypes, Engine, Error, Heads, Kv, KvStored, Out, PageOrder, Variant, VariantParams,
+    attention_variant,
+    lang::{AttentionVariant, KvIndex, Row, Tensor1},
 };
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };
@@ -71,6 +73,35 @@ fn appending_through_the_transform_equals_transforming_in_the_kernel() {
     }
 }
 
+/// Keys by their requests, which an append does not know.
+#[derive(Clone, Debug, VariantParams)]
+struct KeysOfRequests {
+    #[shape(batch)]
+    by: Tensor1<f32>,
+}
+
+#[attention_variant(name = "keys_of_requests")]
+impl AttentionVariant for KeysOfRequests {
+    fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+        k.map(|_, x| x * self.by[at.batch]);
+    }
+}
+
+/// Keys by their rows, with a default over their number.
+#[derive(Clone, Debug, VariantParams)]
+struct KeysOfTokens {
+    #[shape(kv_tokens)]
+    #[default(|_, dims| vec![1.0; dims.kv_tokens.unwrap_or(0) as usize])]
+    by: Tensor1<f32>,
+}
+
+#[attention_variant(name = "keys_of_tokens")]
+impl AttentionVariant for KeysOfTokens {
+    fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+        k.map(|_, x| x * self.by[at.kv_token]);
+    }
+}
+
 #[test]
 fn transforms_that_an_append_cannot_evaluate_are_refused_by_name() {
     let engine = Engine::cpu();
@@ -81,15 +112,12 @@ fn transforms_that_an_append_cannot_evaluate_are_refused_by_name() {
     };
     let error = refused("union(causal + rope, full)");
     assert!(error.contains("union"), "{error}");
-    let reads = |desc: &&attn::lang::VariantDesc| {
-        let moves = desc.hooks.iter().find(|hook| [Hook::KeyTransform, Hook::ValueTransform].contains(&hook.hook));
-        moves.is_some_and(|hook| hook.cuda.contains(".kv_token"))
-    };
-    let stock = attn::stock::variants();
-    for desc in stock.iter().copied().filter(reads) {
-        let error = refused(desc.name);
-        assert!(error.contains("kv_token") && error.contains(desc.name), "{error}");
-    }
+    let by_request = Variant::from(KeysOfRequests { by: vec![0.5, 2.0].into() });
+    let error = KvTransform::new(&engine, &by_request, HEADS).expect_err("not supported").to_string();
+    assert!(error.contains("reads `batch` of a key") && error.contains("keys_of_requests"), "{error}");
+    let by_token = Variant::from(KeysOfTokens { by: Tensor1::unset() });
+    let error = KvTransform::new(&engine, &by_token, HEADS).expect_err("no number of tokens yet").to_string();
+    assert!(error.contains("`by` is not set"), "{error}");
     // rope needs positions
     let rope = KvTransform::new(&engine, &Variant::parse("rope").expect("stock"), HEADS).expect("known");
     let rows = engine.upload(&values(32, 1)).expect("memory");

@@ -16,7 +16,10 @@ use attn::{
     tensor::{Element, KvScales, Out, Scale, TensorMut, TensorRef},
 };
 use attn_kernels::{
-    launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams, RowsPart, ScaleLseParams, Strided},
+    launch::{
+        FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams, RowsPart, ScaleLseParams, Strided,
+        TensorRowsParams,
+    },
     splice::Op,
 };
 use attn_tests::{
@@ -294,9 +297,19 @@ fn appends_by_position() {
 #[test]
 fn appends_through_transforms() {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
-    let variants = ["rope", "qk_norm + rope(interleaved=true)", "rope(rotary_dim=32) + value_norm"];
+    // a scale and a position of each new row, with room for three more
+    let scales: Vec<_> = (0..TOKENS + 3).map(|row| vec![1.0 + row as f32 / 8.0; HEADS]).collect();
+    let positions: Vec<_> = (0..TOKENS + 3).map(|row| row * 29 % 64).collect();
+    let positions = format!("positions(of_query={positions:?}, of_key={positions:?})");
+    let by_row = format!("remap({positions}, rope) + token_scales(k={scales:?}, v={scales:?})");
+    let variants = ["rope", "qk_norm + rope(interleaved=true)", "rope(rotary_dim=32) + value_norm", &by_row];
     for (at, variant) in variants.into_iter().enumerate() {
-        let (from, to) = [(Dtype::Bf16, Dtype::Bf16), (Dtype::F16, Dtype::E4m3), (Dtype::F32, Dtype::F32)][at];
+        let (from, to) = [
+            (Dtype::Bf16, Dtype::Bf16),
+            (Dtype::F16, Dtype::E4m3),
+            (Dtype::F32, Dtype::F32),
+            (Dtype::Bf16, Dtype::F16),
+        ][at];
         let of = Variant::parse(variant).expect("stock");
         let folder = tempfile::tempdir().expect("a folder");
         let op = HostOp::transform(&of, from, to, folder.path());
@@ -325,6 +338,44 @@ fn appends_through_transforms() {
             // SAFETY: the arrays have the extents of the parameters.
             unsafe { op.run(kernel, &params, Some(through.variant()), [ctas, 2], bytes) };
             got.iter().zip(&want).for_each(|(got, want)| agree(&name, got, want, 1.01 * ulp(to)));
+        }
+    }
+}
+
+#[test]
+fn rows_of_tensors() {
+    let aligned = |bytes: &[u8]| {
+        let mut words = vec![0u128; bytes.len().div_ceil(16)];
+        bytemuck::cast_slice_mut::<u128, u8>(&mut words)[..bytes.len()].copy_from_slice(bytes);
+        words
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let op = HostOp::compile(Op::TensorRows, "TensorRowsParams", folder.path());
+    let indices: [i32; 7] = [3, -1, 0, 9, 12, 8, i32::MAX];
+    for (number, word) in [16usize, 4, 2, 1].into_iter().enumerate() {
+        for words in [1usize, 3, 80] {
+            let bytes = word * words;
+            let from: Vec<u8> = (0..indices.len() * bytes).map(|i| (i * 7 % 251) as u8).collect();
+            let (from, mut to, mut status) = (aligned(&from), aligned(&vec![255; 10 * bytes]), 0u32);
+            let row = |row: usize| bytemuck::cast_slice::<u128, u8>(&from)[row * bytes..][..bytes].to_vec();
+            let mut want = vec![255u8; 10 * bytes];
+            for (at, &index) in indices.iter().enumerate().filter(|&(_, &index)| (0..10).contains(&index)) {
+                want[index as usize * bytes..][..bytes].copy_from_slice(&row(at));
+            }
+            let params = TensorRowsParams {
+                from: from.as_ptr() as u64,
+                to: to.as_mut_ptr() as u64,
+                indices: indices.as_ptr() as u64,
+                status: (&raw mut status) as u64,
+                rows: indices.len() as i64,
+                extent: 10,
+                words: FastDiv::new(words as u32),
+                pad: 0,
+            };
+            // SAFETY: the arrays have the extents of the parameters.
+            unsafe { op.run(Op::TensorRows.kernels()[number], &params, None, [2, 1], 0) };
+            assert_eq!(bytemuck::cast_slice::<u128, u8>(&to)[..10 * bytes], want, "{words} words of {word}");
+            assert_eq!(status, 2, "two rows are past the end");
         }
     }
 }
@@ -383,7 +434,7 @@ fn merges() {
                 agree(&name, &got.0, &want.0, ulp(dtype));
                 agree(&name, &got.1, &want.1, 1e-5);
             }
-            let name = format!("in place, {dtype} {shape:?}");
+            let name = format!("in index, {dtype} {shape:?}");
             let ((a, a_lse), (b, b_lse)) = (states(dtype, rows, dim, 3), states(dtype, rows, dim, 4));
             let mask: Vec<u8> = (0..tokens).map(|token| (token % 3) as u8).collect();
             let (mut want, mut want_lse) = (a.clone(), a_lse.clone());

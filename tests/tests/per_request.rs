@@ -96,7 +96,7 @@ fn other_numbers_share_the_kernel_and_do_not_change_a_bound_attention() {
 fn planning_checks_the_length_of_a_tensor_over_the_batch() {
     let attention = Engine::cpu().attention(&variant(&[1.0]), HEADS, Dtypes::f32()).expect("no batch is known yet");
     let error = run(&attention).expect_err("two requests, one number");
-    assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Shape { .. })), "{error:?}");
+    assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Outgrown { .. })), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("`by`") && text.contains("[1]") && text.contains("[2]"), "{text}");
 }

@@ -153,7 +153,7 @@ fn tensors_over_lengths_must_fit_the_new_batch() {
     let mut plan = plan.expect("two requests");
     let before = run(&plan, false);
     let error = plan.update(&stream, &batch_of((&[1; 3], &[5; 3]), false).batch()).expect_err("three requests");
-    assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Shape { .. })), "{error}");
+    assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Outgrown { .. })), "{error}");
     assert!(plan.layout().batch() == 2 && run(&plan, false) == before, "the plan is unchanged");
     let other = batch_of((&[1, 1], &[30, 2]), false);
     plan.update(&stream, &other.batch()).expect("two requests");

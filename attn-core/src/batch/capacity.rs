@@ -1,6 +1,7 @@
 //! The capacity of a plan: an upper bound of its batches.
 
 use super::{description::Batch, error::BatchError, layout::Layout, layout::Pages};
+use crate::{lang::Dims, spec::Heads};
 
 /// An upper bound of the batches that one plan may be given. An engine knows it beforehand; the grids and memory of a
 /// plan are sized for it, so captured graphs stay valid when the batch changes.
@@ -90,6 +91,17 @@ impl BatchCapacity {
     #[must_use]
     pub fn in_levels(self, levels: u32) -> Self {
         BatchCapacity { levels, ..self }
+    }
+
+    /// The dimensions of shapes of parameter tensors that have room for every batch.
+    #[must_use]
+    pub fn dims(&self, heads: Heads) -> Dims {
+        Dims {
+            batch: Some(self.requests.into()),
+            qo_tokens: Some(self.qo_tokens.into()),
+            kv_tokens: Some(self.kv_tokens.into()),
+            ..heads.dims()
+        }
     }
 
     /// The same for `requests` requests with as many queries each, and the same number of keys in all.

@@ -69,6 +69,12 @@ impl<'a> TensorContent<'a> {
         }
     }
 
+    /// The length in bytes.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.bytes
+    }
+
     /// The bytes; `None` in device memory.
     #[must_use]
     pub fn as_host(&self) -> Option<&[u8]> {
@@ -159,6 +165,34 @@ pub enum ContentError {
         /// Bytes given.
         got: usize,
     },
+    /// Rows do not have the length of rows of the tensor.
+    #[error(
+        "{rows} rows for `{name}` of shape {shape:?} have {got} bytes in all; a row is an element or all elements \
+         along the last axes, in whole bytes"
+    )]
+    Rows {
+        /// The parameter.
+        name: String,
+        /// Its extents.
+        shape: Vec<i64>,
+        /// Number of rows given.
+        rows: usize,
+        /// Bytes given.
+        got: usize,
+    },
+    /// A row past the end of the tensor.
+    #[error(
+        "row {row} of the {rows} rows of `{name}` was asked for; make the attention with a larger tensor, or give -1 \
+         for a row that is not to be written"
+    )]
+    Row {
+        /// The parameter.
+        name: String,
+        /// The row asked for.
+        row: i32,
+        /// Rows that the tensor has.
+        rows: usize,
+    },
     /// The elements are in the wrong memory: host or device.
     #[error("the values for `{name}` are in memory of {got}, and this attention is on {want}")]
     Memory {
@@ -178,15 +212,34 @@ impl TensorSlot {
     ///
     /// The type or the number differs.
     pub fn check(&self, content: &TensorContent<'_>) -> Result<(), ContentError> {
-        let name = || self.name.to_owned();
-        if content.elem != self.elem {
-            return Err(ContentError::Elem { name: name(), want: self.elem.name(), got: content.elem.name() });
-        }
+        self.check_elem(content)?;
         if content.bytes != self.bytes {
             let (shape, want, got) = (self.shape.clone(), self.bytes, content.bytes);
-            return Err(ContentError::Len { name: name(), shape, want, got });
+            return Err(ContentError::Len { name: self.name.to_owned(), shape, want, got });
         }
         Ok(())
+    }
+
+    /// Checks the type of the elements.
+    ///
+    /// # Errors
+    ///
+    /// The type differs.
+    pub fn check_elem(&self, content: &TensorContent<'_>) -> Result<(), ContentError> {
+        let (want, got) = (self.elem.name(), content.elem.name());
+        if want == got { Ok(()) } else { Err(ContentError::Elem { name: self.name.to_owned(), want, got }) }
+    }
+}
+
+impl TensorSlot {
+    /// The values in host memory.
+    fn host_values(&self, content: &TensorContent<'_>) -> Result<Vec<ParamValue>, ContentError> {
+        match &content.location {
+            ContentLocation::Host(elements) => Ok(elements.values()),
+            ContentLocation::Device(_) => {
+                Err(ContentError::Memory { name: self.name.to_owned(), got: "a CUDA device", want: "the CPU" })
+            }
+        }
     }
 }
 
@@ -194,10 +247,11 @@ impl Variant {
     /// The parameter tensor with this name (`page_list.pages`, or `pages` where only one part has it), if its content
     /// can be replaced while plans that were made with it live on.
     ///
-    /// The content cannot be replaced where the host has read the values: tensors that tile classes depend on, tensors
-    /// of a part with `kv_range`, `#[monotone]` tensors, and tensors of a union, whose branches have copies. A plan
-    /// depends only on the lengths of key lists (`kv_list_len`, `kv_list_block`); kernels read the blocks at each
-    /// launch. The plan stays valid for lists that are not longer, and reads at most the planned length.
+    /// The content cannot be replaced where the host has read the values: tensors that tile classes depend on, unless
+    /// they are `#[mutable]`, tensors of a part with `kv_range`, `#[monotone]` tensors, and tensors of a union, whose
+    /// branches have copies. A plan depends only on the lengths of key lists (`kv_list_len`, `kv_list_block`); kernels
+    /// read the blocks at each launch. The plan stays valid for lists that are not longer, and reads at most the
+    /// planned length.
     ///
     /// # Errors
     ///
@@ -215,8 +269,9 @@ impl Variant {
         if self.has_union() {
             return fixed("each branch of a union has a copy");
         }
-        if desc.mask.tables.contains(&name) {
-            return fixed("tiles are skipped by what it held");
+        let mutable = desc.fields[field].mutable;
+        if desc.mask.tables.contains(&name) && !mutable {
+            return fixed("tiles are skipped by what it held, since the field is not `#[mutable]`");
         }
         if desc.fields[field].monotone {
             return fixed("it is relied on to rise");
@@ -237,10 +292,29 @@ impl Variant {
     /// The values do not fit, are in device memory, or break a `#[require]`.
     pub fn set_content(&mut self, slot: &TensorSlot, content: &TensorContent<'_>) -> Result<(), ContentError> {
         slot.check(content)?;
-        let ContentLocation::Host(elements) = &content.location else {
-            return Err(ContentError::Memory { name: slot.name.to_owned(), got: "a CUDA device", want: "the CPU" });
-        };
-        let value = ParamValue::nested(&slot.shape, &mut elements.values().into_iter());
+        self.set_elements(slot, slot.host_values(content)?)
+    }
+
+    /// Replaces some elements of a tensor in this handle of the variant only: `replace` gets all of them, row-major,
+    /// and those of `content`.
+    pub(crate) fn edit_content(
+        &mut self,
+        slot: &TensorSlot,
+        content: &TensorContent<'_>,
+        replace: impl FnOnce(&mut [ParamValue], Vec<ParamValue>),
+    ) -> Result<(), ContentError> {
+        let given = slot.host_values(content)?;
+        let known = self.parts().nth(slot.part).and_then(|part| part.to_values().get(slot.name).cloned());
+        let why = "was filled from its default";
+        let known = known.ok_or_else(|| ContentError::NoTensor { name: slot.name.to_owned(), why })?;
+        let mut elements = Vec::new();
+        flatten(known, &mut elements);
+        replace(&mut elements, given);
+        self.set_elements(slot, elements)
+    }
+
+    fn set_elements(&mut self, slot: &TensorSlot, elements: Vec<ParamValue>) -> Result<(), ContentError> {
+        let value = ParamValue::nested(&slot.shape, &mut elements.into_iter());
         self.set_in(slot.part, slot.name, value).map_err(|error| Box::new(error).into())
     }
 
@@ -254,6 +328,13 @@ impl Variant {
             (0..fields).filter_map(move |field| arg(owner, field))
         });
         Some((address, before.filter(|found| found.address == address).count()))
+    }
+}
+
+fn flatten(value: ParamValue, to: &mut Vec<ParamValue>) {
+    match value {
+        ParamValue::List(values) => values.into_iter().for_each(|value| flatten(value, to)),
+        value => to.push(value),
     }
 }
 

@@ -52,7 +52,7 @@ pub struct KvIndex {
     pub batch: i32,
     /// Absolute position of the key in the sequence.
     pub kv_pos: i32,
-    /// Index into packed key tensors.
+    /// Index into packed key tensors. In an append (`append_paged`) the row among the new keys.
     pub kv_token: i32,
     /// KV head.
     pub kv_head: i32,

@@ -100,10 +100,13 @@ pub fn bind_tensor<T: TensorField>(
     }
     let got = tensor.extents();
     match want {
-        Some(want) if want != got => return Err(BindError::Shape { name, shape, want, got }),
+        Some(want) if !fits(field, &want, &got) => return Err(misfit(field, want, got)),
         None if got.contains(&0) => return Err(BindError::Empty { name, shape }),
         _ if got.iter().any(|&n| n > i64::from(i32::MAX)) => return Err(BindError::TooLarge { name, got }),
         _ => {}
+    }
+    if field.mutable {
+        tensor.set_mutable();
     }
     if field.monotone {
         tensor.check_monotone().map_err(|Decrease { at, value, before }| BindError::NotMonotone {
@@ -114,6 +117,26 @@ pub fn bind_tensor<T: TensorField>(
         })?;
     }
     Ok(())
+}
+
+/// Whether a tensor has its shape, or is larger where it may be.
+fn fits(field: &FieldDesc, want: &[i64], got: &[i64]) -> bool {
+    let fits = |(axis, (want, got)): (usize, (&i64, &i64))| want == got || field.grows_along(axis) && want < got;
+    want.len() == got.len() && want.iter().zip(got).enumerate().all(fits)
+}
+
+/// The error for a tensor that does not fit.
+fn misfit(field: &FieldDesc, want: Vec<i64>, got: Vec<i64>) -> BindError {
+    let (name, shape) = (field.name.to_owned(), field.shape.to_owned());
+    // the shape with as many of each count as the tensor has room for
+    let least =
+        |(axis, (want, got)): (usize, (&i64, &i64))| if field.grows_along(axis) { *want.min(got) } else { *want };
+    let within: Vec<_> = want.iter().zip(&got).enumerate().map(least).collect();
+    if fits(field, &within, &got) {
+        BindError::Outgrown { name, shape, want, got }
+    } else {
+        BindError::Shape { name, shape, want, got }
+    }
 }
 
 /// The error for a `#[require]` that does not hold.

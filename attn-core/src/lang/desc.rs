@@ -288,6 +288,43 @@ pub struct FieldDesc {
     pub require: Option<&'static str>,
     /// `#[monotone]`: values never decrease along the last axis.
     pub monotone: bool,
+    /// `#[mutable]`: values change while plans live on, so neither plans nor tile classes depend on them.
+    pub mutable: bool,
+    /// The axes (bit 0: the first) that grow with a count of the batch. A tensor may be larger along them than the
+    /// batch needs.
+    pub growing_axes: u8,
+}
+
+impl FieldDesc {
+    /// Whether an axis grows with a count of the batch, so that the tensor may be larger than the batch needs.
+    #[must_use]
+    pub const fn grows_along(&self, axis: usize) -> bool {
+        axis < 8 && self.growing_axes >> axis & 1 == 1
+    }
+
+    /// Whether the shape names one of these dimensions.
+    #[must_use]
+    pub fn shape_names(&self, dims: &[&str]) -> bool {
+        names(self.shape, dims)
+    }
+
+    /// Whether an axis that does not grow so names one of these dimensions.
+    #[must_use]
+    pub fn exact_axis_names(&self, dims: &[&str]) -> bool {
+        let mut extents = self.shape.split(',').enumerate();
+        extents.any(|(axis, extent)| !self.grows_along(axis) && names(extent, dims))
+    }
+
+    /// Whether the condition names one of these dimensions.
+    #[must_use]
+    pub fn require_names(&self, dims: &[&str]) -> bool {
+        names(self.require.unwrap_or_default(), dims)
+    }
+}
+
+fn names(text: &str, dims: &[&str]) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|word| dims.contains(&word))
 }
 
 /// Text that the macro derives from `logits_mask`.

@@ -39,6 +39,8 @@ pub trait TensorField: ParamField + Default {
     fn wants_default(&self) -> bool;
     /// Fills it with default values; `values.len()` is the product of `shape`.
     fn fill(&mut self, values: Vec<Self::Item>, shape: &[i64]);
+    /// Notes `#[mutable]`: nothing is known of the values.
+    fn set_mutable(&mut self);
     /// Checks `#[monotone]`: values never decrease along the last axis. The error is the first decrease.
     fn check_monotone(&mut self) -> Result<(), Decrease>;
 }
@@ -188,6 +190,9 @@ where
     fn fill(&mut self, values: Vec<T::Value>, shape: &[i64]) {
         *self = Tensor::computed(values, std::array::from_fn(|i| shape.get(i).copied().unwrap_or(0)));
     }
+    fn set_mutable(&mut self) {
+        self.note_mutable();
+    }
     fn check_monotone(&mut self) -> Result<(), Decrease> {
         let Some(index) = self.first_decrease() else {
             self.set_monotone();
@@ -238,6 +243,7 @@ where
     fn fill(&mut self, values: Vec<f32>, shape: &[i64]) {
         *self = OutTensor::of(values, std::array::from_fn(|i| shape.get(i).copied().unwrap_or(0)));
     }
+    fn set_mutable(&mut self) {} // the derive rejects #[mutable] here
     fn check_monotone(&mut self) -> Result<(), Decrease> {
         Ok(()) // the derive rejects #[monotone] here
     }

@@ -208,7 +208,7 @@ mod tests {
 
     const fn field(name: &'static str, shape: &'static str, require: Option<&'static str>) -> FieldDesc {
         let ty = FieldType::Scalar(Elem::I32);
-        FieldDesc { name, doc: "", ty, shape, default: None, require, monotone: false }
+        FieldDesc { name, doc: "", ty, shape, default: None, require, monotone: false, mutable: false, growing_axes: 0 }
     }
 
     #[test]

@@ -22,8 +22,11 @@ use super::FieldDesc;
 ///   8 bits, bool for bits.
 /// - `#[monotone]`: values of the tensor never decrease along the last axis. Binding checks it, and tile classes get
 ///   tighter.
+/// - `#[mutable]`: values change while plans live on, in place (`Attention::set_tensor`). Tile classes hold for any
+///   values, so they prove less.
 /// - `#[shape(qo_heads, 2 * max_distance + 1)]`: the shape of a tensor over the dimensions of [`Dims`] and integer
-///   fields, with integer arithmetic and `if`.
+///   fields, with integer arithmetic and `if`. Along an axis that grows with `batch`, `qo_tokens` or `kv_tokens` (sums
+///   and products of these, less or divided by what is fixed) the tensor may be larger than the batch needs.
 /// - `#[require(cap > 0.0)]`: a condition over fields and dimensions. Integers keep their types, tensors are
 ///   references, dimensions are `i32`. A condition is checked once its dimensions are known.
 ///

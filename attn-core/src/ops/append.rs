@@ -4,11 +4,14 @@
 //! the type of the pool as [`Element::from_f32`](crate::tensor::Element::from_f32) does. Elements that none of these
 //! steps changes are copied bit by bit.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use super::{ArrayMut, KvMut, KvRef, OpError, SlotMapping, check, elements, slot_mapping::PoolShape};
 use crate::{
     Variant,
     dtype::Dtype,
-    lang::{Hook, KvIndex},
+    expr::{ContentError, TensorContent},
+    lang::{BindError, Dims, ErasedVariant, Hook, KvIndex},
     spec::Heads,
     tensor::{KvScales, Scale},
 };
@@ -39,6 +42,10 @@ impl<'a> Append<'a> {
 pub struct Transform {
     variant: Variant,
     heads: Heads,
+    /// Whether a shape or a condition is over tokens, so that each append checks it.
+    over_tokens: bool,
+    /// The variant with replaced parameter tensors; `None` if none was replaced. Shared by all clones.
+    replaced: Arc<Mutex<Option<Variant>>>,
 }
 
 impl Transform {
@@ -47,7 +54,7 @@ impl Transform {
     /// # Errors
     ///
     /// Invalid heads, a parameter that does not fit, a union, or a transform that reads coordinates that an append does
-    /// not know (`kv_len`, `kv_token`, `batch`).
+    /// not know (`kv_len`, `batch`); a tensor with a default over the tokens of an append, which must be given.
     pub fn new(variant: &Variant, heads: Heads) -> Result<Self, OpError> {
         heads.check().map_err(crate::tensor::TensorError::from)?;
         if variant.has_union() {
@@ -58,12 +65,43 @@ impl Transform {
             let hooks = variant.parts().flat_map(|part| part.desc().hooks);
             hooks.filter(|hook| transforms.contains(&hook.hook)).any(|hook| hook.cuda.contains(word))
         };
-        for (word, in_text) in [("kv_len", ".kv_len"), ("kv_token", ".kv_token"), ("batch", ".batch")] {
+        for (word, in_text) in [("kv_len", ".kv_len"), ("batch", ".batch")] {
             if read(in_text) {
                 return Err(OpError::Word { variant: variant.to_string(), word });
             }
         }
-        Ok(Transform { variant: variant.bind(&heads.dims())?, heads })
+        let variant = variant.bind(&heads.dims())?;
+        let fields =
+            || moving_parts(&variant).flat_map(|part| part.desc().fields.iter().map(move |field| (part, field)));
+        let unset = fields().find(|(part, field)| {
+            let computed = field.default.is_some() && field.shape_names(&["batch", "qo_tokens", "kv_tokens"]);
+            computed && part.to_values().get(field.name).is_none()
+        });
+        if let Some((_, field)) = unset {
+            return Err(BindError::Unset { name: field.name.to_owned() }.into());
+        }
+        let tokens = ["qo_tokens", "kv_tokens"];
+        let over_tokens = fields().any(|(_, field)| field.shape_names(&tokens) || field.require_names(&tokens));
+        Ok(Transform { variant, heads, over_tokens, replaced: Arc::default() })
+    }
+
+    /// Replaces the content of a parameter tensor, for appends on the CPU.
+    ///
+    /// # Errors
+    ///
+    /// As [`Variant::set_content`].
+    pub fn set_content(&self, name: &str, content: &TensorContent<'_>) -> Result<(), ContentError> {
+        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variant = replaced.as_ref().unwrap_or(&self.variant).clone();
+        variant.set_content(&self.variant.tensor_slot(name)?, content)?;
+        *replaced = Some(variant);
+        Ok(())
+    }
+
+    /// The variant with what was replaced.
+    fn current(&self) -> Variant {
+        let replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        replaced.as_ref().unwrap_or(&self.variant).clone()
     }
 
     /// The bound variant.
@@ -78,8 +116,14 @@ impl Transform {
         self.variant.has(if part == 0 { Hook::KeyTransform } else { Hook::ValueTransform })
     }
 
-    /// Checks that rows have the heads that the transform is bound to.
-    fn check(&self, kv: &KvRef<'_>) -> Result<(), OpError> {
+    /// Checks that rows have the heads that the transform is bound to, and that its tensors have a row for each.
+    fn check(&self, kv: &KvRef<'_>, tokens: usize) -> Result<(), OpError> {
+        if self.over_tokens {
+            // new keys are both the queries of a step and the keys that its tables are read by
+            let tokens = i64::try_from(tokens).ok();
+            let dims = Dims { qo_tokens: tokens, kv_tokens: tokens, ..self.heads.dims() };
+            moving_parts(&self.variant).try_for_each(|part| part.clone_box().bind(&dims))?;
+        }
         let names = ["k", "v"].into_iter().zip(kv.parts()).enumerate();
         for (part, (name, tensor)) in names.filter(|&(part, _)| self.applies_to(part)) {
             check::extent(name, &tensor, 1, "heads", self.heads.kv as usize)?;
@@ -89,6 +133,12 @@ impl Transform {
         }
         Ok(())
     }
+}
+
+/// The parts with hooks that an append runs.
+fn moving_parts(variant: &Variant) -> impl Iterator<Item = &dyn ErasedVariant> {
+    let hooks = [Hook::KeyTransform, Hook::ValueTransform, Hook::RemapKvPos];
+    variant.parts().filter(move |part| hooks.iter().any(|&hook| part.desc().has(hook)))
 }
 
 /// Checks everything except the entries of arrays.
@@ -114,7 +164,7 @@ pub fn check(
     check_conversion(["k", "k pool"], source.dtype(), target.dtype(), changed)?;
     check::status(append.status.as_ref())?;
     let Some(transform) = transform else { return Ok(()) };
-    transform.check(kv)?;
+    transform.check(kv, source.shape()[0])?;
     let asks = transform.applies_to(0) || transform.applies_to(1);
     let variant = || transform.variant.to_string();
     if asks && !append.slot_mapping.has_positions() { Err(OpError::Positions { variant: variant() }) } else { Ok(()) }
@@ -163,6 +213,7 @@ pub fn append(
     let heads = shape[2];
     let all_scales =
         [scales_of_heads(&append.scales.k, "k_scales", heads)?, scales_of_heads(&append.scales.v, "v_scales", heads)?];
+    let variant = transform.map(Transform::current);
     let (sources, pool_names) = (["k", "v"], ["k pool", "v pool"]);
     for (part, name) in pool_names.into_iter().enumerate().take(kv.parts().count()) {
         pools.part(part)?.host_bytes_mut().ok_or_else(|| elements::on_device(name))?;
@@ -176,7 +227,7 @@ pub fn append(
             continue; // rows of no elements have no memory
         }
         let scale = if part == 0 { &append.scales.k } else { &append.scales.v };
-        let moved = transform.filter(|transform| transform.applies_to(part));
+        let moved = variant.as_ref().filter(|_| transform.is_some_and(|transform| transform.applies_to(part)));
         let raw = source.dtype() == dtype && scale.is_one() && moved.is_none();
         let mut row = vec![0.0; dim];
         for (token, target) in targets.iter().enumerate() {
@@ -191,12 +242,12 @@ pub fn append(
                     continue;
                 }
                 elements::read(source.dtype(), &bytes[from..], &mut row);
-                if let Some(transform) = moved {
+                if let Some(variant) = moved {
                     let (batch, kv_pos, kv_head) = (target.request, target.position, head as i32);
-                    let index = KvIndex { batch, kv_pos, kv_head, ..KvIndex::default() };
+                    let index = KvIndex { batch, kv_pos, kv_token: token as i32, kv_head, ..KvIndex::default() };
                     match part {
-                        0 => transform.variant.key_row(&mut row, index),
-                        _ => transform.variant.value_row(&mut row, index),
+                        0 => variant.key_row(&mut row, index),
+                        _ => variant.value_row(&mut row, index),
                     }
                 }
                 let inverse = 1.0 / scale;

@@ -1,6 +1,6 @@
 //! Errors of ops.
 
-use crate::{dtype::Dtype, lang::BindError, tensor::TensorError};
+use crate::{dtype::Dtype, expr::ContentError, lang::BindError, tensor::TensorError};
 
 /// Why an op refuses its arguments. Nothing is written or launched if there is an error.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -112,8 +112,8 @@ pub enum OpError {
     },
     /// A transform that reads a coordinate that an append does not know.
     #[error(
-        "`{variant}` reads `{word}` of a key, which is not known where the key is appended; append without the \
-         transform, and leave the cache raw"
+        "`{variant}` reads `{word}` of a key, which is not known where the key is appended (`kv_pos`, `kv_head` and \
+         `kv_token`, the row among the new keys, are); append without the transform, and leave the cache raw"
     )]
     Word {
         /// The variant.
@@ -130,6 +130,9 @@ pub enum OpError {
     /// A parameter that does not fit.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// A parameter tensor whose content is not replaced so.
+    #[error(transparent)]
+    Content(#[from] ContentError),
     /// Extents of two tensors that differ.
     #[error("{tensor} has {got} {dim}; {other} has {want}")]
     Differs {

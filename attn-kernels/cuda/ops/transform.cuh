@@ -35,7 +35,8 @@ inline void transform_rows(const RowsParams& p, const RowsPart& part, bool count
       for (int i = 0; i < COUNT; ++i) row.x[chunk * COUNT + i] = x[i];
     }
     __syncwarp();
-    KvIndex at = {p.requests ? p.requests[token] : 0, p.positions ? p.positions[token] : 0, 0, head, 0};
+    int request = p.requests ? p.requests[token] : 0, position = p.positions ? p.positions[token] : 0;
+    KvIndex at = {request, position, static_cast<int>(token), head, 0};
     hook(row, at);
     __syncwarp();
     float factor = row_factor(part, head);

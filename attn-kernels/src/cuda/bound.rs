@@ -3,7 +3,7 @@
 use std::{ops::Deref, sync::Arc};
 
 use attn_core::{
-    batch::Layout,
+    batch::{BatchCapacity, Layout},
     dtype::Dtypes,
     expr::{LayerError, Variant, Visibility, VisibilityInterner},
     spec::{AttentionOptions, Heads},
@@ -127,8 +127,20 @@ impl BoundAttention {
             return Ok(());
         }
         let bound = self.variant_for(layout)?;
+        if !self.has_defaults_over_lengths() {
+            return Ok(());
+        }
         let same = bound.branches().iter().zip(&self.args).all(|(branch, args)| args.are_of(branch));
         if same { Ok(()) } else { Err(LayerError::Lengths.into()) }
+    }
+
+    /// Refuses a parameter tensor without room for the largest batch of a capacity, where the host does not see each
+    /// batch that runs.
+    pub(super) fn check_capacity(&self, capacity: &BatchCapacity) -> Result<(), CudaError> {
+        if self.depends_on_lengths {
+            self.variant.bind(&self.head_dim_vo.dims(self.heads, capacity.dims(self.heads)))?;
+        }
+        Ok(())
     }
 
     /// The arguments of the first branch, and the variant of this branch.

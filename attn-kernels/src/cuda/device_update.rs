@@ -87,6 +87,8 @@ impl CudaPlan {
         let attention = &self.attention;
         let not = |what| Err(CudaError::NotOnDevice { what });
         attention.check_device_updates()?;
+        // the host sees no batch, so tensors must have room for the largest one
+        attention.check_capacity(&reserved.capacity)?;
         if !self.layers.is_empty() {
             return not("layers that see different keys");
         }

@@ -12,6 +12,7 @@ mod module;
 mod rows;
 mod sample;
 mod sampled_rows;
+mod tensor_rows;
 mod verify;
 mod x_packed;
 
@@ -31,6 +32,7 @@ pub use merge::{merge_state, merge_state_in_place, merge_states, scale_lse, sum}
 pub(super) use module::load;
 pub use rows::{append, gather};
 pub use sample::{keep_filtered, prepare_sampling, sample};
+pub(super) use tensor_rows::write_rows;
 pub use verify::{prepare_verify, verify_chain, verify_tree};
 pub use x_packed::{from_pages, to_pages};
 

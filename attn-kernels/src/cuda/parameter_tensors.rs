@@ -2,10 +2,18 @@
 
 use std::convert::Infallible;
 
-use attn_core::expr::{ContentError, TensorContent, TensorSlot, Variant};
+use attn_core::{
+    expr::{ContentError, TensorContent, TensorSlot, Variant},
+    ops::TensorRows,
+};
 use cudarc::driver::result;
 
-use super::{CudaAttention, CudaBuffer, CudaError, CudaStream, args::Args, uses::Access};
+use super::{
+    CudaAttention, CudaBuffer, CudaError, CudaStream,
+    args::Args,
+    ops::{CudaKvTransform, write_rows},
+    uses::Access,
+};
 use crate::splice::variant::{Pointee, variant_args};
 
 impl CudaAttention {
@@ -19,24 +27,24 @@ impl CudaAttention {
     /// memory while the stream is being captured, because a replay would read them; a failure of the driver. Nothing is
     /// changed then.
     pub fn set_tensor(&self, stream: &CudaStream, name: &str, content: &TensorContent<'_>) -> Result<(), CudaError> {
-        let device = self.device();
-        device.check_same("stream", stream.device())?;
+        self.device().check_same("stream", stream.device())?;
         let slot = self.variant().tensor_slot(name)?;
         slot.check(content)?;
         let buffer = self.buffer_of(&slot)?;
-        self.bound.first_branch().0.replace_content(|| match (content.as_host(), content.device_ptr()) {
-            (Some(bytes), _) => buffer.write(stream, 0, bytes),
-            (None, Some(ptr)) => {
-                let _current = device.make_current()?;
-                let _submission = stream.submission();
-                buffer.uses().submit(stream.state(), Access::Write, || {
-                    // SAFETY: the buffer is as long as the content, which its maker promised to be there.
-                    unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, slot.bytes, stream.raw()) }
-                        .map_err(|e| CudaError::driver("copy a tensor", e))
-                })
-            }
-            (None, None) => Ok(()), // there is no third kind of memory
-        })
+        self.bound.first_branch().0.replace(stream, buffer, content)
+    }
+
+    /// Writes rows of a parameter tensor in place, in the order of the stream and from device memory: one launch, which
+    /// can be captured. As [`CudaAttention::set_tensor`] otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`CudaAttention::set_tensor`]; rows of another length; values or indices in host memory.
+    pub fn set_tensor_rows(&self, stream: &CudaStream, name: &str, rows: &TensorRows<'_>) -> Result<(), CudaError> {
+        self.device().check_same("stream", stream.device())?;
+        let slot = self.variant().tensor_slot(name)?;
+        let buffer = self.buffer_of(&slot)?;
+        self.bound.first_branch().0.replace_content(|| write_rows(stream, buffer, &slot, rows))
     }
 
     /// The device address of a parameter tensor, row-major. Other kernels may write it for later runs; the caller
@@ -52,19 +60,56 @@ impl CudaAttention {
     /// The buffer of a parameter tensor. There is one branch, since unions have no tensor slots.
     fn buffer_of(&self, slot: &TensorSlot) -> Result<&CudaBuffer, CudaError> {
         let (args, variant) = self.bound.first_branch();
-        let not_there = |why| ContentError::NoTensor { name: slot.name.to_owned(), why };
         if self.bound.has_defaults_over_lengths() {
             let why = "is beside one whose default follows the lengths of a batch, so that plans have copies of both: \
                 give that one";
-            return Err(not_there(why).into());
+            return Err(ContentError::NoTensor { name: slot.name.to_owned(), why }.into());
         }
-        Ok(args.tensor(variant, slot).ok_or_else(|| not_there("has no memory of its own"))?)
+        args.tensor(variant, slot)
+    }
+}
+
+impl CudaKvTransform {
+    /// As [`CudaAttention::set_tensor`], for later appends through the transform.
+    ///
+    /// # Errors
+    ///
+    /// As [`CudaAttention::set_tensor`].
+    pub fn set_tensor(&self, stream: &CudaStream, name: &str, content: &TensorContent<'_>) -> Result<(), CudaError> {
+        self.device().check_same("stream", stream.device())?;
+        let variant = self.transform().variant();
+        let slot = variant.tensor_slot(name)?;
+        slot.check(content)?;
+        self.args().replace(stream, self.args().tensor(variant, &slot)?, content)
     }
 }
 
 impl Args {
+    /// Replaces the content of one of the tensors.
+    fn replace(&self, stream: &CudaStream, buffer: &CudaBuffer, content: &TensorContent<'_>) -> Result<(), CudaError> {
+        self.replace_content(|| match (content.as_host(), content.device_ptr()) {
+            (Some(bytes), _) => buffer.write(stream, 0, bytes),
+            (None, Some(ptr)) => {
+                let _current = stream.device().make_current()?;
+                let _submission = stream.submission();
+                buffer.uses().submit(stream.state(), Access::Write, || {
+                    // SAFETY: the buffer is as long as the content, which its maker promised to be there.
+                    unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, content.byte_len(), stream.raw()) }
+                        .map_err(|e| CudaError::driver("copy a tensor", e))
+                })
+            }
+            (None, None) => Ok(()), // there is no third kind of memory
+        })
+    }
+
     /// The buffer of a parameter tensor of `variant`, which these are the arguments of.
-    fn tensor(&self, variant: &Variant, slot: &TensorSlot) -> Option<&CudaBuffer> {
+    fn tensor(&self, variant: &Variant, slot: &TensorSlot) -> Result<&CudaBuffer, CudaError> {
+        let why = "has no memory of its own";
+        let not_there = || ContentError::NoTensor { name: slot.name.to_owned(), why }.into();
+        self.found(variant, slot).ok_or_else(not_there)
+    }
+
+    fn found(&self, variant: &Variant, slot: &TensorSlot) -> Option<&CudaBuffer> {
         let (address, mut before) = variant.content_address(slot)?;
         let (mut index, mut number) = (None, 0);
         // in the order in which they were uploaded

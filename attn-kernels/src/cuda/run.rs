@@ -66,7 +66,11 @@ impl CudaPlan {
         let _submission = stream.submission();
         // a captured run may be replayed with any batch within the capacity
         let largest = match self.reserved.as_deref() {
-            Some(reserved) if reserved.batch_is_on_device || stream.is_capturing()? => &reserved.largest,
+            Some(reserved) if reserved.batch_is_on_device || stream.is_capturing()? => {
+                // an update binds the plan's own tensors to the batch, and no layer's
+                layer.map_or(Ok(()), |layer| layer.check_capacity(&reserved.capacity))?;
+                &reserved.largest
+            }
             _ => &self.layout,
         };
         check_run(largest, attention.heads, attention.head_dim_vo, attention.dtypes, &q, &kv, &out)?;

@@ -38,9 +38,12 @@ impl CudaPlan {
         let layers: Vec<_> = self.layers.iter().map(|layer| &layer.variant).collect();
         if attention.depends_on_lengths {
             let bound = attention.variant_for(next)?;
-            let mut branches = self.branches.iter().zip(bound.branches());
-            if !branches.all(|(branch, variant)| branch.args.are_of(&variant)) {
-                return Err(CudaError::ParameterTensors);
+            // given tensors are those of every batch
+            if attention.has_defaults_over_lengths() {
+                let mut branches = self.branches.iter().zip(bound.branches());
+                if !branches.all(|(branch, variant)| branch.args.are_of(&variant)) {
+                    return Err(CudaError::ParameterTensors);
+                }
             }
             self.layers.iter().try_for_each(|layer| layer.check_own_args(next))?;
             work.rebuild_for(scratch, &bound, &layers, next, attention.heads, rule)?;

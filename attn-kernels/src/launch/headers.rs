@@ -11,7 +11,7 @@ use attn_core::{
 use super::{
     BitsParams, CopyParams, CopyPart, FastDiv, KernelParams, MergeParams, MergeStates, MixedParams, PlanParams,
     PlanStatus, RowTiling, RowsParams, RowsPart, SampleParams, ScaleLseParams, Sm90Params, Strided, TensorMap,
-    VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
+    TensorRowsParams, VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
 };
 
 /// A struct, and what kernels and host must agree on.
@@ -58,6 +58,7 @@ const STRUCTS: &[(&str, &[Struct])] = &[
     ("ops/copy_params.cuh", &[of::<CopyPart>(), of::<CopyParams>()]),
     ("ops/x_packed_params.cuh", &[of::<XPackedPart>(), of::<XPackedParams>()]),
     ("ops/bits_params.cuh", &[of::<BitsParams>()]),
+    ("ops/tensor_rows_params.cuh", &[of::<TensorRowsParams>()]),
     ("sampling/params.cuh", &[of::<SampleParams>()]),
     ("sampling/verify_params.cuh", &[of::<VerifyChainParams>(), of::<VerifyTreeParams>()]),
 ];

@@ -233,6 +233,29 @@ pub struct XPackedParams {
     pub pad: i32,
 }
 
+/// The parameters of the kernels that write rows of a parameter tensor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
+#[allow(missing_docs)] // of fields whose names say all
+pub struct TensorRowsParams {
+    #[cuda("const unsigned char*")]
+    pub from: u64,
+    #[cuda("unsigned char*")]
+    pub to: u64,
+    /// `[rows]`.
+    #[cuda("const int*")]
+    pub indices: u64,
+    /// Counts rows past the end; may be null.
+    #[cuda("unsigned*")]
+    pub status: u64,
+    pub rows: i64,
+    /// Rows that the tensor has.
+    pub extent: i64,
+    /// Per row.
+    pub words: FastDiv,
+    pub pad: i32,
+}
+
 /// The parameters of the kernels that pack bits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]

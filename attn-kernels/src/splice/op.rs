@@ -49,6 +49,8 @@ pub enum Op {
     XPacked,
     /// Packs bools into bits.
     Bits,
+    /// Writes rows of a parameter tensor, of any element type.
+    TensorRows,
     /// Samples tokens.
     Sample {
         /// Type of the logits or probabilities.
@@ -82,6 +84,7 @@ impl Op {
             Op::Copy => "copies pages".to_owned(),
             Op::XPacked => "turns x-packed caches over".to_owned(),
             Op::Bits => "packs bits".to_owned(),
+            Op::TensorRows => "writes rows of a tensor".to_owned(),
             Op::Sample { from, source, cluster } => {
                 format!("samples from {} of {from}{}", source.name(), in_clusters(cluster))
             }
@@ -100,6 +103,9 @@ impl Op {
             Op::Copy => &["attn_copy_16", "attn_copy_4", "attn_copy_2", "attn_copy_1"],
             Op::XPacked => &["attn_x_packed_4", "attn_x_packed_2", "attn_x_packed_1"],
             Op::Bits => &["attn_packbits", "attn_segment_packbits"],
+            Op::TensorRows => {
+                &["attn_tensor_rows_16", "attn_tensor_rows_4", "attn_tensor_rows_2", "attn_tensor_rows_1"]
+            }
             Op::Sample { .. } => &["attn_sample_few", "attn_sample_many", "attn_sample_large"],
             Op::VerifyChain { .. } => &["attn_verify_chain"],
             Op::VerifyTree { .. } => &["attn_verify_tree"],
@@ -136,6 +142,7 @@ impl OpSource {
             Op::Copy => (String::new(), "ops/copy.cuh"),
             Op::XPacked => (String::new(), "ops/x_packed.cuh"),
             Op::Bits => (String::new(), "ops/bits.cuh"),
+            Op::TensorRows => (String::new(), "ops/tensor_rows.cuh"),
             Op::Sample { from, source, cluster } => (sample_block(from, source, cluster), "sampling/sample.cuh"),
             Op::VerifyChain { cluster } => (verify_block(cluster, CHAIN_SHARED_BYTES), "sampling/verify_chain.cuh"),
             Op::VerifyTree { cluster } => (verify_block(cluster, tree_shared_bytes(0)), "sampling/verify_tree.cuh"),

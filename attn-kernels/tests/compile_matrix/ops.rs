@@ -14,7 +14,7 @@ const GENERATIONS: [&str; 6] = ["sm_90a", "sm_75", "sm_80", "sm_89", "sm_100a", 
 /// Every op, with all types of elements or with a few.
 fn ops(all: bool) -> Vec<Op> {
     let halves = [Dtype::F16, Dtype::Bf16, Dtype::F32];
-    let mut ops = vec![Op::Lse, Op::Copy, Op::XPacked, Op::Bits];
+    let mut ops = vec![Op::Lse, Op::Copy, Op::XPacked, Op::Bits, Op::TensorRows];
     ops.extend(halves.map(Op::Merge));
     let pairs = halves.into_iter().flat_map(|a| Dtype::ALL.map(|b| (a, b)));
     // elements of every size, and both 8-bit types

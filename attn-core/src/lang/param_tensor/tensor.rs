@@ -38,6 +38,8 @@ pub struct Tensor<T, const RANK: usize> {
     computed: bool,
     /// Binding has checked `#[monotone]`.
     monotone: bool,
+    /// The field is `#[mutable]`: bounds hold for any values.
+    mutable: bool,
 }
 
 /// The elements, and values derived from them once.
@@ -47,6 +49,8 @@ struct TensorData<T> {
     first_decrease: OnceLock<Option<usize>>,
     whole: OnceLock<MinMax>,
     blocks: OnceLock<Vec<MinMax>>,
+    /// As many blocks, for any values.
+    any_blocks: OnceLock<Vec<MinMax>>,
 }
 
 /// A tensor of rank 0: one value.
@@ -94,8 +98,8 @@ impl<T: ParamElement, const RANK: usize> Tensor<T, RANK> {
     pub(super) fn from_parts(stored: Vec<T>, shape: [i64; RANK], computed: bool) -> Self {
         let decoded = T::decode(&stored);
         let (first_decrease, whole, blocks) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let data = TensorData { stored, decoded, first_decrease, whole, blocks };
-        Tensor { data: Some(Arc::new(data)), shape, computed, monotone: false }
+        let data = TensorData { stored, decoded, first_decrease, whole, blocks, any_blocks: OnceLock::new() };
+        Tensor { data: Some(Arc::new(data)), shape, computed, monotone: false, mutable: false }
     }
 
     /// An unset tensor, which binding fills from the parameter's default.
@@ -156,6 +160,21 @@ impl<T: ParamElement, const RANK: usize> Tensor<T, RANK> {
         self.monotone = true;
     }
 
+    /// Notes that the values change while plans live on.
+    pub(in crate::lang) fn note_mutable(&mut self) {
+        self.mutable = true;
+    }
+
+    /// The bounds of any values.
+    fn any(&self) -> MinMax {
+        match T::ELEM {
+            Elem::I32 => [i32::MIN.cast_unsigned(), i32::MAX.cast_unsigned()],
+            Elem::U32 => [0, u32::MAX],
+            Elem::U8 => [0, u8::MAX.into()],
+            _ => [0, 1],
+        }
+    }
+
     /// An integer or bool element by its offset; 0 if there is none.
     fn integer(&self, index: i64) -> i64 {
         self.at(usize::try_from(index).ok().filter(|_| !self.is_empty())).integer().unwrap_or(0)
@@ -173,13 +192,22 @@ impl<T: ParamElement, const RANK: usize> Tensor<T, RANK> {
 
 impl<T: ParamElement, const RANK: usize> ElementBounds for Tensor<T, RANK> {
     fn whole(&self) -> MinMax {
+        if self.mutable && !T::ELEM.is_float() {
+            return self.any();
+        }
         let whole = || bounds::whole(self.len() as i64, |index| self.integer(index));
         self.data.as_ref().filter(|_| !T::ELEM.is_float()).map_or([0, 0], |data| *data.whole.get_or_init(whole))
     }
     fn blocks(&self) -> &[MinMax] {
         let blocks = || bounds::blocks(RANK, bounds::four(&self.shape, 1), |index| self.integer(index));
         let data = self.data.as_ref().filter(|_| !T::ELEM.is_float() && !self.monotone && !self.is_empty());
-        data.map_or(&[], |data| data.blocks.get_or_init(blocks))
+        match data {
+            Some(data) if self.mutable => {
+                data.any_blocks.get_or_init(|| blocks().into_iter().map(|_| self.any()).collect())
+            }
+            Some(data) => data.blocks.get_or_init(blocks),
+            None => &[],
+        }
     }
 }
 
@@ -188,7 +216,7 @@ impl<T: ParamElement, const RANK: usize> IntervalOf for Tensor<T, RANK> {
         T::ELEM
     }
     fn interval_of(&self, lo: &[i64], hi: &[i64]) -> Option<(i64, i64)> {
-        if T::ELEM.is_float() {
+        if T::ELEM.is_float() || self.mutable {
             return None;
         }
         let wide =
@@ -255,7 +283,7 @@ by_indices!(2, 3, 4);
 
 impl<T, const RANK: usize> Default for Tensor<T, RANK> {
     fn default() -> Self {
-        Tensor { data: None, shape: [0; RANK], computed: false, monotone: false }
+        Tensor { data: None, shape: [0; RANK], computed: false, monotone: false, mutable: false }
     }
 }
 

@@ -101,6 +101,22 @@ pub enum BindError {
         /// The shape found.
         got: Vec<i64>,
     },
+    /// A batch has more requests, queries or keys than a parameter tensor has room for.
+    #[error(
+        "tensor parameter `{name}` has room for {got:?}, and the batch needs {want:?}, which is `#[shape({shape})]`; \
+         make the attention with a tensor of at least that shape (of a plan with a capacity: for the largest batch), \
+         or plan a smaller batch"
+    )]
+    Outgrown {
+        /// The parameter.
+        name: String,
+        /// The shape as written.
+        shape: String,
+        /// The least shape.
+        want: Vec<i64>,
+        /// The shape found.
+        got: Vec<i64>,
+    },
     /// A `#[default]` does not give as many values as the `#[shape]` of its tensor has.
     #[error("the default of tensor parameter `{name}` gives {got} values; `#[shape({shape})]` is {want:?} here")]
     DefaultLength {

@@ -55,7 +55,7 @@ impl CudaKvTransform {
     }
 
     /// The arguments of the variant.
-    pub(super) fn args(&self) -> &Args {
+    pub(in crate::cuda) fn args(&self) -> &Args {
         &self.args
     }
 

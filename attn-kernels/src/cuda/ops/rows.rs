@@ -72,6 +72,8 @@ pub fn append(
     };
     order(stream, Read, arrays)?;
     order_rows(stream, [kv, &pools], scales, append.status.as_ref())?;
+    let _content = transform.map(|transform| transform.args().keep_content());
+    transform.map_or(Ok(()), |transform| transform.args().order(stream))?;
     // the kernel takes a parameter even if the variant has none
     let args = transform.map_or(&[][..], |transform| transform.args().bytes());
     let args = if args.is_empty() { &NOTHING } else { args };

@@ -82,7 +82,7 @@ pub(super) fn params(item: &DeriveInput, fields: Option<&[Field]>, checks: &Chec
         None => quote!(return ::core::unreachable!()),
     };
     let fields = fields.unwrap_or_default();
-    let descs = fields.iter().map(desc);
+    let descs = fields.iter().map(|field| desc(field, fields));
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let names: Vec<_> = fields.iter().map(|f| &f.name).collect();
     let Checks { require, shapes, bind } = checks;
@@ -186,13 +186,16 @@ fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
     }
 }
 
-fn desc(field: &Field) -> TokenStream {
-    let Field { name, ty, doc, monotone, .. } = field;
+fn desc(field: &Field, fields: &[Field]) -> TokenStream {
+    let Field { name, ty, doc, monotone, mutable, .. } = field;
     let option = |text: Option<&str>| match text {
         Some(text) => quote!(::core::option::Option::Some(#text)),
         None => quote!(::core::option::Option::None),
     };
-    let shape = field.shape.as_ref().map_or("", |s| &s.text);
+    let written = field.shape.as_ref().map_or("", |s| &s.text);
+    let extents = field.shape.iter().flat_map(|shape| &shape.value);
+    let growing = extents.map(|extent| shape::growth(extent, fields) == shape::Growth::Grows);
+    let growing_axes = growing.take(4).enumerate().fold(0u8, |axes, (axis, grows)| axes | u8::from(grows) << axis);
     let default = option(field.default.as_ref().map(|d| &*d.text));
     let require = option(field.require.as_ref().map(|r| &*r.text));
     // the type's own span: rustc reports there a type that cannot be a parameter
@@ -202,10 +205,12 @@ fn desc(field: &Field) -> TokenStream {
             name: #name,
             doc: #doc,
             ty: #ty,
-            shape: #shape,
+            shape: #written,
             default: #default,
             require: #require,
             monotone: #monotone,
+            mutable: #mutable,
+            growing_axes: #growing_axes,
         }
     }
 }

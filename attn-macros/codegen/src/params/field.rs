@@ -20,6 +20,7 @@ pub(super) struct Field {
     pub(super) require: Option<AttrArgument<Expr>>,
     pub(super) shape: Option<AttrArgument<Vec<Expr>>>,
     pub(super) monotone: bool,
+    pub(super) mutable: bool,
 }
 
 /// The kind of parameter that the type's name shows.
@@ -76,6 +77,7 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
         require: None,
         shape: None,
         monotone: false,
+        mutable: false,
     };
     if !read.name.is_ascii() {
         report.on(&read.ident, messages::NAME);
@@ -101,7 +103,17 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
                 (Meta::Path(_), _) => report.on(attr, messages::MONOTONE_ON),
                 _ => report.on(attr, messages::MONOTONE),
             }
+        } else if attr.path().is_ident("mutable") {
+            match (&attr.meta, kind) {
+                _ if read.mutable => report.on(attr, messages::TWICE),
+                (Meta::Path(_), Kind::Tensor(_)) => read.mutable = true,
+                (Meta::Path(_), _) => report.on(attr, messages::MUTABLE_ON),
+                _ => report.on(attr, messages::MUTABLE),
+            }
         }
+    }
+    if read.monotone && read.mutable {
+        report.on(&read.ident, messages::MUTABLE_MONOTONE);
     }
     if is_never_a_parameter(&field.ty) {
         report.on(&field.ty, messages::TYPE);

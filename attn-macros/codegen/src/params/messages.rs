@@ -17,6 +17,10 @@ pub(super) const MONOTONE: &str =
     "write `#[monotone]` alone: no value is less than the one before it along the last axis";
 pub(super) const MONOTONE_ON: &str =
     "only a parameter tensor of rank 1 to 4 is monotone: it is read in order along its last axis";
+pub(super) const MUTABLE: &str = "write `#[mutable]` alone: the values of the tensor change while plans live on";
+pub(super) const MUTABLE_ON: &str = "only a parameter tensor is mutable; an output tensor always is";
+pub(super) const MUTABLE_MONOTONE: &str =
+    "a tensor is `#[monotone]` or `#[mutable]`: plans rely on the order of values, and nothing checks new ones";
 pub(super) const SHAPE_OP: &str = "a shape is integer arithmetic (`+ - * / %`), comparisons, and `if`/`else`";
 pub(super) const SHAPE_LITERAL: &str = "a shape is written in whole numbers without suffix";
 pub(super) const SHAPE_BLOCK: &str = "a branch of a shape is one expression";

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{BinOp, Block, Expr, Lit, Stmt, UnOp};
 
-use super::dims::DIMS;
+use super::dims::{COUNTS, DIMS};
 use super::field::{Field, Kind};
 use super::messages;
 use crate::names::nearest;
@@ -49,6 +49,59 @@ pub(super) fn extent(expr: &Expr, fields: &[Field], report: &mut Report) -> Toke
             None => refuse(expr, messages::SHAPE_OP, report),
         },
         _ => refuse(expr, messages::SHAPE_OP, report),
+    }
+}
+
+/// Whether an extent grows with a count of the batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Growth {
+    /// It names no count.
+    Fixed,
+    /// It is at least as large for larger counts: a sum or product of such extents, or a difference to or quotient by
+    /// what is fixed.
+    Grows,
+    /// It names a count in another way.
+    Other,
+}
+
+/// How an extent depends on the counts of the batch.
+pub(super) fn growth(expr: &Expr, fields: &[Field]) -> Growth {
+    use Growth::{Fixed, Grows, Other};
+    match expr {
+        Expr::Paren(paren) => growth(&paren.expr, fields),
+        Expr::Group(group) => growth(&group.expr, fields),
+        Expr::Path(path) => {
+            let word = path.path.get_ident();
+            let counts = |word: &syn::Ident| COUNTS.iter().any(|count| word == count);
+            if word.is_some_and(|word| counts(word) && fields.iter().all(|f| f.ident != *word)) { Grows } else { Fixed }
+        }
+        Expr::Binary(binary) => match (&binary.op, growth(&binary.left, fields), growth(&binary.right, fields)) {
+            (_, Fixed, Fixed) => Fixed,
+            (BinOp::Add(_) | BinOp::Mul(_), Fixed | Grows, Fixed | Grows)
+            | (BinOp::Sub(_) | BinOp::Div(_), Grows, Fixed) => Grows,
+            _ => Other,
+        },
+        Expr::Unary(unary) => {
+            if growth(&unary.expr, fields) == Fixed {
+                Fixed
+            } else {
+                Other
+            }
+        }
+        Expr::If(branch) => {
+            let of_block = |block: &Block| match block.stmts.as_slice() {
+                [Stmt::Expr(expr, None)] => growth(expr, fields),
+                _ => Other,
+            };
+            let otherwise = branch.else_branch.as_ref().map_or(Other, |(_, other)| growth(other, fields));
+            let all = [growth(&branch.cond, fields), of_block(&branch.then_branch), otherwise];
+            if all == [Fixed; 3] { Fixed } else { Other }
+        }
+        Expr::Block(inner) => match inner.block.stmts.as_slice() {
+            [Stmt::Expr(expr, None)] => growth(expr, fields),
+            _ => Other,
+        },
+        _ => Fixed,
     }
 }
 

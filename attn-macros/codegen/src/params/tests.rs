@@ -116,6 +116,44 @@ fn only_parameter_tensors_are_monotone() {
 }
 
 #[test]
+fn only_parameter_tensors_are_mutable() {
+    use super::messages::{MUTABLE, MUTABLE_MONOTONE, MUTABLE_ON};
+    let one = |attrs: proc_macro2::TokenStream, ty: proc_macro2::TokenStream| {
+        errors(&derive(quote!(struct V { #attrs x: #ty })))
+    };
+    assert!(one(quote!(#[mutable]), quote!(Tensor0<i32>)).is_empty());
+    assert!(one(quote!(#[mutable] #[shape(4)]), quote!(Tensor1<f32>)).is_empty());
+    assert_eq!(one(quote!(#[mutable]), quote!(i32)), [MUTABLE_ON]);
+    assert_eq!(one(quote!(#[mutable] #[shape(4)]), quote!(OutTensor1)), [MUTABLE_ON]);
+    assert_eq!(one(quote!(#[mutable(yes)]), quote!(Tensor0<i32>)), [MUTABLE]);
+    assert_eq!(one(quote!(#[mutable] #[monotone] #[shape(4)]), quote!(Tensor1<i32>)), [MUTABLE_MONOTONE]);
+}
+
+#[test]
+fn axes_that_grow_with_a_batch_have_room() {
+    let growing = |shape: proc_macro2::TokenStream| {
+        let text = derive(quote!(
+            struct V {
+                n: i32,
+                #[shape(#shape)]
+                t: Tensor2<f32>,
+            }
+        ))
+        .to_string();
+        let (_, after) = text.rsplit_once("growing_axes : ").expect("a descriptor");
+        after.split("u8").next().expect("a number").to_owned()
+    };
+    assert_eq!(growing(quote!(batch, n)), "1");
+    assert_eq!(growing(quote!(n, 2 * kv_tokens + 1)), "2");
+    assert_eq!(growing(quote!((qo_tokens + 7) / 8, kv_tokens - n)), "3");
+    assert_eq!(growing(quote!(batch * qo_tokens, head_dim)), "1");
+    // smaller for some larger batch
+    assert_eq!(growing(quote!(kv_tokens % 2, if batch == 1 { 2 } else { 3 })), "0");
+    assert_eq!(growing(quote!(8 / batch, n - qo_tokens)), "0");
+    assert_eq!(growing(quote!(kv_tokens / batch, if n == 1 { 2 } else { head_dim })), "0");
+}
+
+#[test]
 fn only_structs_with_named_fields_are_variants() {
     assert_eq!(
         errors(&derive(quote!(

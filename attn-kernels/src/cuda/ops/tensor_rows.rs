@@ -1,0 +1,61 @@
+//! Writes rows of parameter tensors.
+
+use attn_core::{
+    expr::TensorSlot,
+    ops::{Array, ArrayMut, OpError, TensorRows, tensor_rows::check},
+};
+
+use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
+use crate::{
+    cuda::{
+        CudaBuffer, CudaError, CudaStream,
+        launch_kernel::launch_kernel,
+        order::order,
+        uses::Access::{Read, Write},
+    },
+    launch::{FastDiv, OP_THREADS, TensorRowsParams},
+};
+
+/// Bytes of a word of each kernel.
+const WORDS: [usize; 4] = [16, 4, 2, 1];
+/// The most CTAs.
+const CTAS: u64 = 1 << 16;
+
+/// As [`attn_core::ops::tensor_rows::set_rows`], into the buffer of the tensor.
+pub(in crate::cuda) fn write_rows(
+    stream: &CudaStream,
+    buffer: &CudaBuffer,
+    slot: &TensorSlot,
+    rows: &TensorRows<'_>,
+) -> Result<(), CudaError> {
+    let of = check(slot, rows)?;
+    let count = rows.indices.len();
+    if count == 0 {
+        return Ok(());
+    }
+    let host = OpError::Memory { array: "content", got: "host", want: "device" };
+    let from = rows.content.device_ptr().ok_or(host)?;
+    let fits = |word: &usize| of.bytes.is_multiple_of(*word) && from.is_multiple_of(*word as u64);
+    let number = WORDS.iter().position(fits).unwrap_or(WORDS.len() - 1);
+    let words = u32::try_from(of.bytes / WORDS[number]).unwrap_or(u32::MAX);
+    let params = TensorRowsParams {
+        from,
+        to: buffer.ptr(),
+        indices: numbers("indices", &rows.indices)?,
+        status: rows.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?,
+        rows: count as i64,
+        extent: of.rows as i64,
+        words: FastDiv::new(words),
+        pad: 0,
+    };
+    let grid = ctas("rows", (count as u64 * u64::from(words)).min(CTAS * u64::from(OP_THREADS)), OP_THREADS.into())?;
+    let _current = stream.device().make_current()?;
+    let function = module::kernel(stream, Op::TensorRows, number)?;
+    let _submission = stream.submission();
+    order(stream, Read, [("indices", Array::owner(&rows.indices))])?;
+    order(stream, Write, [("status", rows.status.as_ref().and_then(ArrayMut::owner))])?;
+    buffer.uses().order(stream.state(), Write)?;
+    // SAFETY: the caller promised the memory of rows, indices and status when it made them, and their lengths are
+    // checked; the kernel writes within the tensor, whose bytes the buffer has.
+    unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+}
