@@ -13,6 +13,7 @@ pub mod filters;
 pub mod gpu;
 pub mod host;
 pub mod language_stress;
+pub mod long_hooks;
 pub mod mutant;
 pub mod reference;
 pub mod row_invariance;
