@@ -99,7 +99,7 @@ impl AttentionVariant for HashBias {
         let c = (h / 7 % 31) as i32 - (g / 11 % 29) as i32;
         let d = ((h as u64).wrapping_mul(g as u64) % 1000003) as f32;
         let e = (c * 3 + at.kv_pos % 17 - at.qo_pos % 19) as f32;
-        logit + 0.0001 * (a - b) + 0.001 * d.sqrt() + 0.01 * e
+        logit + 0.00001 * (a - b) + 0.0001 * d.sqrt() + 0.001 * e
     }
 }
 

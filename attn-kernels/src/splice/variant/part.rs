@@ -2,7 +2,7 @@
 
 use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, desc::ConstDesc};
 
-use super::{device_type::Types, error::VariantError, member::members};
+use super::{device_type::Types, error::VariantError, member::members, size};
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
@@ -20,16 +20,17 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     for (name, value) in &links.consts {
         text += &format!("  static constexpr {} {name} = {};\n", const_type(*value), const_text(*value));
     }
-    for helper in &links.helpers {
+    let (of_helpers, of_hooks) = size::texts(desc, &links.helpers);
+    for (helper, cuda) in links.helpers.iter().zip(of_helpers) {
         text += "\n";
-        text += &indented(helper.cuda);
+        text += &indented(&cuda);
         if !(desc.mask.over.is_empty() && desc.mask.remap.is_empty()) {
             text += &indented(helper.over);
         }
     }
-    for hook in desc.hooks {
+    for cuda in of_hooks {
         text += "\n";
-        text += &indented(hook.cuda);
+        text += &indented(&cuda);
     }
     for of_transform in [desc.bias, desc.slope, desc.bias_row, desc.bound] {
         if !of_transform.is_empty() {
@@ -102,14 +103,14 @@ fn indented(text: &str) -> String {
 
 /// The types, constants and helpers that a part and its helpers use, each once.
 #[derive(Default)]
-struct Links {
+pub(super) struct Links {
     types: Types,
     consts: Vec<(&'static str, ConstValue)>,
-    helpers: Vec<&'static DeviceFn>,
+    pub(super) helpers: Vec<&'static DeviceFn>,
 }
 
 impl Links {
-    fn of(desc: &VariantDesc) -> Result<Links, VariantError> {
+    pub(super) fn of(desc: &VariantDesc) -> Result<Links, VariantError> {
         let mut links = Links::default();
         links.types.add_all(desc, desc.types)?;
         links.add_consts(desc, desc.consts)?;
