@@ -6,6 +6,7 @@ extern crate attn_core as attn;
 
 pub mod catalogue;
 pub mod compare;
+pub mod compile_time;
 pub mod compiler;
 pub mod corner_cases;
 pub mod device_plan;

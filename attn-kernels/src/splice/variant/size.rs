@@ -269,3 +269,39 @@ fn with_rolled_loops(text: &str, helpers: &[(&str, u32)]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LOOP, size, with_rolled_loops};
+
+    #[test]
+    fn a_loop_counts_as_often_as_a_compiler_unrolls_it() {
+        let body = "x = a_[i] + x;\n";
+        let once = size(body, &[]);
+        let within = |head: &str| size(&format!("{head} {{\n  {body}}}\n"), &[]) - size(head, &[]);
+        assert_eq!(within("for (int i = 0; i < 8; ++i)"), 8 * once);
+        assert_eq!(within("for (int i = 2; i <= 4; ++i)"), 3 * once);
+        assert_eq!(within("for (int i = 0; i < 100; ++i)"), 16 * once);
+        assert_eq!(within("for (int i = 0; i < n_; ++i)"), 4 * once);
+        assert!(size("for (int i = 0; i < n_; ++i) {\n}\n", &[]) > LOOP);
+        assert_eq!(within("#pragma unroll 1\nfor (int i = 0; i < 8; ++i)"), once);
+    }
+
+    #[test]
+    fn a_helper_counts_at_each_call() {
+        let helpers = [("mix_fn", 50)];
+        assert_eq!(size("return mix_fn(mix_fn(a, b), c);\n", &helpers), 100);
+        assert!(size("return u64(a) % b;\n", &[]) > size("return int(a) % b;\n", &[]));
+    }
+
+    #[test]
+    fn loops_with_long_bodies_are_rolled() {
+        let text = |head: &str, body: &str| format!("{head}for (int i = 0; i < n_; ++i) {{\n  {body}\n}}\n");
+        let long = "s = (s / a) % b + (s / c) % d;";
+        let rolled = with_rolled_loops(&text("", long), &[]);
+        assert_eq!(rolled, text("#pragma unroll 1\n", long));
+        for kept in [text("", "s += a_[i];"), text("#pragma unroll 2\n", long)] {
+            assert_eq!(with_rolled_loops(&kept, &[]), kept);
+        }
+    }
+}
