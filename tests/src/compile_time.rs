@@ -32,6 +32,7 @@ impl CompileTime {
     }
 
     /// Compiles a kernel; returns its time where it took too long.
+    #[allow(clippy::print_stdout)] // the times of a test
     #[must_use]
     pub fn too_long(&self, variant: &Variant, traits: &KernelTraits) -> Option<String> {
         let took = self.seconds(variant, traits);

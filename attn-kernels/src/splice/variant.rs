@@ -23,6 +23,7 @@ mod device_type;
 mod error;
 mod hooks;
 mod layout;
+mod links;
 mod member;
 mod names;
 mod part;

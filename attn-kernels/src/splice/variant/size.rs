@@ -8,7 +8,7 @@ use attn_core::lang::{DeviceFn, Hook, Normalizer, VariantDesc};
 
 use super::{
     hooks::{self, MemberFunction},
-    part::Links,
+    links::Links,
     shape::Shape,
 };
 
