@@ -87,6 +87,9 @@ impl KernelSource {
         if traits.has_workers() {
             unit.include(templates::worker_mainloop(traits))?;
         }
+        if !traits.has_workers() && variant::has_long_hooks(variant_struct) {
+            unit.include(templates::ROLLED_SCORES)?;
+        }
         unit.include(match traits.kind {
             KernelKind::Prefill if traits.cuda_cores => "cuda_cores/prefill_kernel.cuh",
             KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",

@@ -6,6 +6,7 @@ extern crate attn_core as attn;
 
 pub mod catalogue;
 pub mod compare;
+pub mod compile_time;
 pub mod compiler;
 pub mod corner_cases;
 pub mod device_plan;
@@ -13,6 +14,7 @@ pub mod filters;
 pub mod gpu;
 pub mod host;
 pub mod language_stress;
+pub mod long_hooks;
 pub mod mutant;
 pub mod reference;
 pub mod row_invariance;

@@ -6,7 +6,7 @@
 use super::{
     SpliceError,
     templates::{self, Inliner},
-    traits_block,
+    traits_block, variant,
 };
 use crate::kernel_traits::KernelTraits;
 
@@ -31,6 +31,7 @@ pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> R
     part(&mut unit, "decode", &decode, &[templates::worker_mainloop(&decode), "decode/worker.cuh"])?;
     let mut files = match prefill.cuda_cores {
         true => vec![templates::worker_mainloop(&prefill), "decode/worker.cuh"],
+        false if variant::has_long_hooks(variant_struct) => vec![templates::ROLLED_SCORES, "prefill/sm80/mainloop.cuh"],
         false => vec!["prefill/sm80/mainloop.cuh"],
     };
     files.extend(traits.has_kv_preprocess().then_some("preprocess/kv_transform.cuh"));

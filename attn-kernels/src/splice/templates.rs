@@ -50,7 +50,7 @@ pub struct NoTemplate {
 pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"];
 
 /// Headers that few variants need, and the functions of each that generated text calls.
-const ON_DEMAND: [(&str, &[&str]); 3] = [
+const ON_DEMAND: [(&str, &[&str]); 4] = [
     ("lang/float_more.cuh", &["sinh(", "cosh(", "asin(", "acos(", "atan(", "atan2(", "hypot(", "cbrt(", "erf("]),
     (
         "lang/interval_wide.cuh",
@@ -62,6 +62,7 @@ const ON_DEMAND: [(&str, &[&str]); 3] = [
             "interval::eq_cell",
         ],
     ),
+    ("lang/called_row.cuh", &["CalledRow<"]),
     ("lang/interval_parts.cuh", &["interval::part(", "interval::repeated("]),
 ];
 
@@ -76,6 +77,9 @@ pub(super) fn headers_of(text: &str) -> Result<String, NoTemplate> {
     }
     Ok(inliner.finish())
 }
+
+/// The loop over logits of prefill for long hooks; included before the mainloop, in place of the usual one.
+pub(super) const ROLLED_SCORES: &str = "softmax/rolled_scores.cuh";
 
 /// The mainloop of the workers of a kernel.
 pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {

@@ -23,10 +23,12 @@ mod device_type;
 mod error;
 mod hooks;
 mod layout;
+mod links;
 mod member;
 mod names;
 mod part;
 mod shape;
+mod size;
 
 use attn_core::{expr::Variant, lang::VariantDesc};
 use shape::Shape;
@@ -36,6 +38,11 @@ use super::templates;
 pub use args::{Pointee, part_args, part_layout, part_offsets};
 pub use error::VariantError;
 pub use layout::{struct_size, variant_args};
+
+/// Whether loops over logits are rolled, because the hooks on logits are long: from the text of a variant.
+pub(super) fn has_long_hooks(text: &str) -> bool {
+    text.contains(compose::LONG_HOOKS)
+}
 
 /// The CUDA text of a variant: the structs of its parts, and `struct Variant`.
 ///

@@ -72,6 +72,37 @@ pub(crate) fn hook(rng: &mut SmallRng) -> String {
     format!("impl AttentionVariant for X {{ {head} {{\n{body}    f32::from_bits({})\n}} }}", mixed.join(" ^ "))
 }
 
+/// A source file with a variant whose hooks have about `lines` lines: a transform, and sometimes a mask.
+pub(crate) fn long_file(rng: &mut SmallRng, lines: usize) -> String {
+    let mut hooks = String::new();
+    if rng.random_range(0..3) == 0 {
+        let (body, value) = long_body(rng, lines, Bool);
+        hooks += &format!("fn logits_mask(&self, at: LogitIndex) -> bool {{\n{body}    {value}\n}}\n");
+    }
+    let (body, value) = long_body(rng, lines, F32);
+    hooks += &format!("fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {{\n{body}    {value}\n}}\n");
+    format!(
+        "use attn::prelude::*;\n#[device_type]\n#[derive(Clone, Copy)]\n{STRUCT}\n\n/// Random.\n\
+         #[derive(Clone, Debug, VariantParams)]\nstruct X {{ #[default(3)] a: i32, #[default(5)] n: i32, \
+         #[default(7)] u: u32, #[default(true)] flag: bool, #[default(0.5)] x: f32, \
+         #[shape(batch)] t: Tensor1<i32> }}\n\n\
+         #[attention_variant]\nimpl AttentionVariant for X {{\n{hooks}}}\n"
+    )
+}
+
+/// Statements, and a value that reads every variable.
+fn long_body(rng: &mut SmallRng, lines: usize, result: Ty) -> (String, String) {
+    let vars = if result == F32 { vec![("logit".into(), F32, false)] } else { Vec::new() };
+    let mut g = Gen { rng, vars, arrays: Vec::new(), structs: Vec::new(), result };
+    let mut body = String::new();
+    while body.lines().count() < lines {
+        body += &g.stmt(2, false);
+    }
+    let vars: Vec<String> = g.vars.iter().map(|(name, ty, _)| bits(name, *ty)).collect();
+    let all = vars.join(" ^ ");
+    (body, if result == F32 { format!("f32::from_bits({all})") } else { format!("({all}) % 3 != 0") })
+}
+
 /// The bits of a value as a u32. The sign of a zero and the bits of a NaN are unspecified and masked.
 fn bits(x: &str, ty: Ty) -> String {
     match ty {

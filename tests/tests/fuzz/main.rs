@@ -5,6 +5,7 @@
 mod evaluate;
 mod generate;
 mod inputs;
+mod long;
 mod masks;
 mod methods;
 mod value;

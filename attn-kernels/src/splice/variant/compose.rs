@@ -9,7 +9,11 @@ use super::{
     layout::shape_size,
     names, part,
     shape::Shape,
+    size::LongHooks,
 };
+
+/// A flag that only a variant with long hooks on logits has.
+pub(in crate::splice) const LONG_HOOKS: &str = "HAS_LONG_HOOKS";
 
 /// All structs, `struct Variant` last.
 pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
@@ -20,7 +24,8 @@ pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
     let mut text = writer.text;
     text += "struct Variant {\n";
     text += &member_lines(root, &members);
-    for (flag, value) in flags(root) {
+    let long = LongHooks::of(root);
+    for (flag, value) in flags(root, &long) {
         text += &format!("  static constexpr bool {flag} = {value};\n");
     }
     let max_scaled = root.normalizing().filter(|part| part.normalizer == Normalizer::MaxScaled);
@@ -28,8 +33,10 @@ pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
     text += &format!("  static constexpr float MAX_FLOOR = {};\n", part::const_text(floor));
     for hook in hooks::ORDER {
         let body = combine::all(*hook, root.inside().1);
-        let called = *hook == MemberFunction::TileClass && root.asks_tables();
-        text += &format!("\n{}", if called { hooks::class_called(&body) } else { hooks::function(*hook, &body) });
+        // With parameter tensors `tile_class` is long, and kernels call it at several places, but rarely. Inlined it
+        // took up to half of the compile time of a kernel.
+        let called = *hook == MemberFunction::TileClass && root.asks_tables() || long.calls(*hook);
+        text += &format!("\n{}", if called { hooks::called(*hook, &body) } else { hooks::function(*hook, &body) });
     }
     text += "};\n";
     text += &format!("static_assert(sizeof(Variant) == {}, \"host and device agree\");\n", shape_size(root));
@@ -119,18 +126,21 @@ fn member_lines(shape: &Shape<'_>, types: &[String]) -> String {
     text
 }
 
-fn flags(root: &Shape<'_>) -> Vec<(&'static str, bool)> {
+fn flags(root: &Shape<'_>, long: &LongHooks) -> Vec<(&'static str, bool)> {
     let has = |hook| root.has(hook);
     let normalizer = root.normalizing().map_or(Normalizer::Softmax, |part| part.normalizer);
     let bounds = hooks::MemberFunction::KvBounds.is_in(root);
-    vec![
+    let [slope, rows] = [MemberFunction::LogitsSlope, MemberFunction::LogitsBiasRow].map(|f| f.is_in(root));
+    // A long bias is no start of the accumulator: as a transform it runs beside gemm_pv, and needs fewer registers.
+    let bias = MemberFunction::LogitsBias.is_in(root) && (!long.rolled || slope || rows);
+    let mut flags = vec![
         ("HAS_QUERY_TRANSFORM", has(Hook::QueryTransform)),
         ("HAS_KEY_TRANSFORM", has(Hook::KeyTransform)),
         ("HAS_VALUE_TRANSFORM", has(Hook::ValueTransform)),
         ("HAS_LOGITS_TRANSFORM", has(Hook::LogitsTransform)),
-        ("HAS_LOGITS_BIAS", hooks::MemberFunction::LogitsBias.is_in(root)),
-        ("HAS_LOGITS_SLOPE", hooks::MemberFunction::LogitsSlope.is_in(root)),
-        ("HAS_LOGITS_BIAS_ROW", hooks::MemberFunction::LogitsBiasRow.is_in(root)),
+        ("HAS_LOGITS_BIAS", bias),
+        ("HAS_LOGITS_SLOPE", slope),
+        ("HAS_LOGITS_BIAS_ROW", rows),
         ("HAS_LOGITS_BOUND", hooks::MemberFunction::LogitsBound.is_in(root)),
         ("TRANSFORM_IS_SPECIAL", root.transform_is_special()),
         ("HAS_LOGITS_MASK", has(Hook::LogitsMask)),
@@ -146,5 +156,7 @@ fn flags(root: &Shape<'_>) -> Vec<(&'static str, bool)> {
         ("MAX_SCALED", normalizer == Normalizer::MaxScaled),
         ("PLAIN", matches!(normalizer, Normalizer::Plain { .. })),
         ("PLAIN_DIVIDE", normalizer == Normalizer::Plain { divide: true }),
-    ]
+    ];
+    flags.extend(long.rolled.then_some((LONG_HOOKS, true)));
+    flags
 }

@@ -127,14 +127,22 @@ impl MemberFunction {
     }
 }
 
-/// `tile_class` as a function that is not inlined. With parameter tensors it is long, and kernels call it at several
-/// places, but rarely. Inlined it took up to half of the compile time of a kernel.
-pub(super) fn class_called(body: &str) -> String {
-    format!("  ATTN_CALL TileClass tile_class(Tile tile) const {{\n{body}  }}\n")
-}
-
 /// A member function with a body that consists of whole lines.
 pub(super) fn function(member: MemberFunction, body: &str) -> String {
     let head = member.head();
     if body.is_empty() { format!("  {head} {{}}\n") } else { format!("  {head} {{\n{body}  }}\n") }
+}
+
+/// The same as a function that is not inlined. A row hook is a template: the functions that it passes to the row are
+/// called instead.
+pub(super) fn called(member: MemberFunction, body: &str) -> String {
+    let text = function(member, body);
+    match member.head().split_once("(R& ") {
+        Some((_, rest)) => {
+            let row = &rest[..1];
+            let wrapped = format!(" {{\n    CalledRow<R> called{{{row}}};\n");
+            text.replacen(" {\n", &wrapped, 1).replace(&format!("({row}, "), "(called, ")
+        }
+        None => text.replacen("ATTN_FN", "ATTN_CALL", 1),
+    }
 }

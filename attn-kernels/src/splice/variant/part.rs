@@ -1,8 +1,8 @@
 //! The CUDA struct of one part: its parameters, constants, helpers and hooks.
 
-use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, desc::ConstDesc};
+use attn_core::lang::{ConstValue, VariantDesc};
 
-use super::{device_type::Types, error::VariantError, member::members};
+use super::{error::VariantError, links::Links, member::members, size};
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
@@ -20,16 +20,17 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     for (name, value) in &links.consts {
         text += &format!("  static constexpr {} {name} = {};\n", const_type(*value), const_text(*value));
     }
-    for helper in &links.helpers {
+    let (of_helpers, of_hooks) = size::texts(desc, &links.helpers);
+    for (helper, cuda) in links.helpers.iter().zip(of_helpers) {
         text += "\n";
-        text += &indented(helper.cuda);
+        text += &indented(&cuda);
         if !(desc.mask.over.is_empty() && desc.mask.remap.is_empty()) {
             text += &indented(helper.over);
         }
     }
-    for hook in desc.hooks {
+    for cuda in of_hooks {
         text += "\n";
-        text += &indented(hook.cuda);
+        text += &indented(&cuda);
     }
     for of_transform in [desc.bias, desc.slope, desc.bias_row, desc.bound] {
         if !of_transform.is_empty() {
@@ -98,72 +99,4 @@ fn indented(text: &str) -> String {
         out.push('\n');
     }
     out
-}
-
-/// The types, constants and helpers that a part and its helpers use, each once.
-#[derive(Default)]
-struct Links {
-    types: Types,
-    consts: Vec<(&'static str, ConstValue)>,
-    helpers: Vec<&'static DeviceFn>,
-}
-
-impl Links {
-    fn of(desc: &VariantDesc) -> Result<Links, VariantError> {
-        let mut links = Links::default();
-        links.types.add_all(desc, desc.types)?;
-        links.add_consts(desc, desc.consts)?;
-        for helper in desc.device_fns {
-            links.add_helper(desc, helper, &mut Vec::new())?;
-        }
-        Ok(links)
-    }
-
-    fn add_consts(&mut self, desc: &VariantDesc, consts: &[ConstDesc]) -> Result<(), VariantError> {
-        for link in consts {
-            let value = link.value.get();
-            if let ConstValue::Enum(ty, _) = value {
-                self.types.add(desc, ty)?;
-            }
-            match self.consts.iter().find(|(name, _)| *name == link.name) {
-                Some((_, there)) if !same_bits(*there, value) => return Err(VariantError::clash(desc, link.name)),
-                Some(_) => {}
-                None => self.consts.push((link.name, value)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds a helper after those that it calls; `callers` are the helpers around.
-    fn add_helper(
-        &mut self,
-        desc: &VariantDesc,
-        helper: &'static DeviceFn,
-        callers: &mut Vec<&'static DeviceFn>,
-    ) -> Result<(), VariantError> {
-        if callers.iter().any(|c| std::ptr::eq(*c, helper)) {
-            return Err(VariantError::Recursion { variant: desc.name.to_owned(), name: helper.name.to_owned() });
-        }
-        match self.helpers.iter().find(|h| h.name == helper.name) {
-            Some(there) if std::ptr::eq(*there, helper) => return Ok(()),
-            Some(_) => return Err(VariantError::clash(desc, helper.name)),
-            None => {}
-        }
-        self.types.add_all(desc, helper.types)?;
-        self.add_consts(desc, helper.consts)?;
-        callers.push(helper);
-        for inner in helper.device_fns {
-            self.add_helper(desc, inner, callers)?;
-        }
-        callers.pop();
-        self.helpers.push(helper);
-        Ok(())
-    }
-}
-
-fn same_bits(a: ConstValue, b: ConstValue) -> bool {
-    match (a, b) {
-        (ConstValue::F32(a), ConstValue::F32(b)) => a.to_bits() == b.to_bits(),
-        (a, b) => a == b,
-    }
 }
