@@ -12,7 +12,7 @@ use half::f16;
 
 #[derive(Clone, Debug, VariantParams)]
 struct KeyRow {
-    #[shape(kv_tokens)]
+    #[shape(9)]
     of: Tensor1<f32>,
 }
 
@@ -27,7 +27,7 @@ impl AttentionVariant for KeyRow {
 struct BlockRow {
     #[require(block >= 1)]
     block: i32,
-    #[shape(2, qo_heads, kv_tokens)]
+    #[shape(2, qo_heads, 9)]
     of: Tensor3<f16>,
 }
 
@@ -43,7 +43,7 @@ impl AttentionVariant for BlockRow {
 #[derive(Clone, Debug, VariantParams)]
 struct Other {
     of: i32,
-    #[shape(4, kv_tokens)]
+    #[shape(4, 9)]
     table: Tensor2<f32>,
 }
 
@@ -62,7 +62,7 @@ macro_rules! adds {
     ($type:ident, $name:literal, |$self:ident, $logit:ident, $at:ident| $value:expr) => {
         #[derive(Clone, Debug, VariantParams)]
         struct $type {
-            #[shape(4, kv_tokens)]
+            #[shape(4, 9)]
             table: Tensor2<f32>,
         }
 

@@ -63,7 +63,9 @@ impl AttentionVariant for StepMRope {
         q.rotate_half(q.dim(), |i| rotation(self.position_ids[[at.qo_token, i % 3]], self.inv_freq[i]));
     }
     fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
-        k.rotate_half(k.dim(), |i| rotation(self.position_ids[[at.kv_token, i % 3]], self.inv_freq[i]));
+        // in an append the row among the new keys, which are the tokens of the step
+        let token = space::plain(at.kv_token);
+        k.rotate_half(k.dim(), |i| rotation(self.position_ids[[token, i % 3]], self.inv_freq[i]));
     }
     fn logits_mask(&self, at: LogitIndex) -> bool {
         at.kv_pos <= at.qo_pos

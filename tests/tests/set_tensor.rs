@@ -166,7 +166,7 @@ fn tables_by_slot_stay_while_requests_grow() {
                 plan.update(&stream, &batch).expect("within");
                 plan
             }
-            none => none.insert(attention.plan_with(&batch, &mut workspace, options.clone()).expect("within")),
+            none => none.insert(attention.plan_with(&batch, &mut workspace, options).expect("within")),
         };
 
         let bias: Vec<f32> = (0..2).flat_map(|r| (0..lens[r as usize]).map(move |key| bias_of(r, key))).collect();

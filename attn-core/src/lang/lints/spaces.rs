@@ -138,6 +138,8 @@ mod tests {
             default: None,
             require: None,
             monotone: false,
+            mutable: false,
+            growing_axes: 0,
         };
         let messages = ["", "kv tokens", "batch"];
         let of = |fields: &[FieldDesc], axis| on_axis(&[true], fields, "t", axis, messages);

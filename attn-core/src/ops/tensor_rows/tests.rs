@@ -15,7 +15,7 @@ struct Tables {
 #[attention_variant(name = "tables_with_rows")]
 impl AttentionVariant for Tables {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
-        logit + self.bias[[at.batch, at.qo_row, at.kv_pos]]
+        logit + self.bias[[at.batch, at.qo_token, at.kv_pos]]
     }
     fn logits_mask(&self, at: LogitIndex) -> bool {
         self.sees[[at.qo_token, at.kv_pos]]
