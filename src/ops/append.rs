@@ -52,6 +52,10 @@ impl KvTransform {
     }
 
     /// As [`Attention::set_tensor`](crate::Attention::set_tensor), for later appends: the positions of a step's tokens.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::set_tensor`](crate::Attention::set_tensor).
     pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
             Cpu(transform) => stream.cpu().and_then(|()| Ok(transform.set_content(name, content)?)),

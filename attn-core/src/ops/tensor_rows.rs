@@ -72,7 +72,7 @@ pub fn check(slot: &TensorSlot, rows: &TensorRows<'_>) -> Result<RowsOfTensor, O
 ///
 /// # Errors
 ///
-/// As [`check()`]; a index past the end of the tensor, device memory, values that break a `#[require]`. Nothing is
+/// As [`check()`]; an index past the end of the tensor, device memory, values that break a `#[require]`. Nothing is
 /// written then.
 pub fn set_rows(variant: &mut Variant, slot: &TensorSlot, rows: &TensorRows<'_>) -> Result<(), OpError> {
     let RowsOfTensor { rows: most, .. } = check(slot, rows)?;

@@ -59,7 +59,9 @@ inline size_t __cvta_generic_to_shared(const void* p) {
 }
 // The memory of a shared address, which must be a multiple of `bytes`.
 inline unsigned char* at_shared(unsigned shared, unsigned bytes, const char* instruction) {
-  unsigned char* at = shared_memory + static_cast<int>(shared);
+  // static variables are not in the array, which a compiler that checks copies (_FORTIFY_SOURCE) would otherwise assume
+  uintptr_t offset = static_cast<uintptr_t>(static_cast<intptr_t>(static_cast<int>(shared)));
+  unsigned char* at = reinterpret_cast<unsigned char*>(reinterpret_cast<uintptr_t>(shared_memory) + offset);
   bool dynamic = shared <= sizeof shared_memory - bytes;
   if (!dynamic && !(at >= __start_attn_shared && at + bytes <= __stop_attn_shared))
     fail("an address that is not in shared memory:", instruction);

@@ -281,10 +281,10 @@ impl Gen<'_> {
             I32 => &[
                 "self.a",
                 "self.n",
-                "at.kv_pos",
-                "at.qo_pos",
-                "at.row.qo_head",
-                "self.t[at.qo_pos]",
+                "space::plain(at.kv_pos)",
+                "space::plain(at.qo_pos)",
+                "space::plain(at.row.qo_head)",
+                "self.t[space::plain(at.qo_pos)]",
                 "i32::MIN",
                 "-1",
                 "-17i32",
@@ -293,14 +293,22 @@ impl Gen<'_> {
                 "65536",
                 "2147483647",
             ],
-            U32 => {
-                &["self.u", "(at.kv_pos as u32)", "u32::MAX", "0u32", "1", "5", "31", "2147483648u32", "4294967295u32"]
-            }
+            U32 => &[
+                "self.u",
+                "(space::plain(at.kv_pos) as u32)",
+                "u32::MAX",
+                "0u32",
+                "1",
+                "5",
+                "31",
+                "2147483648u32",
+                "4294967295u32",
+            ],
             U8 => &["(self.a as u8)", "b'x'", "u8::MAX", "3u8", "1", "200u8"],
             U64 => &["(self.u as u64)", "u64::MAX", "1", "0x9e37_79b9_7f4a_7c15u64", "3u64"],
             I64 => &[
                 "(self.a as i64)",
-                "i64::from(at.kv_pos)",
+                "i64::from(space::plain(at.kv_pos))",
                 "i64::MIN",
                 "i64::MAX",
                 "1",
