@@ -228,6 +228,10 @@ impl Eval<'_> {
                 return Ok(None);
             }
             Expr::MethodCall(m) => self.method(m, want)?,
+            // `space::plain(index)`
+            Expr::Call(c) if matches!(&*c.func, Expr::Path(p) if p.path.segments[0].ident == "space") => {
+                self.value(&c.args[0], V::I32(0))?
+            }
             Expr::Call(c) => match self.value(&c.args[0], V::U32(0))? {
                 V::U32(bits) => V::F32(f32::from_bits(bits)),
                 V::I32(x) => V::I64(x.into()),
