@@ -229,9 +229,7 @@ impl TensorSlot {
         let (want, got) = (self.elem.name(), content.elem.name());
         if want == got { Ok(()) } else { Err(ContentError::Elem { name: self.name.to_owned(), want, got }) }
     }
-}
 
-impl TensorSlot {
     /// The values in host memory.
     fn host_values(&self, content: &TensorContent<'_>) -> Result<Vec<ParamValue>, ContentError> {
         match &content.location {

@@ -5,7 +5,10 @@
 //! [`VariantDesc::fields`](super::VariantDesc::fields), which the derive writes, and constants and [`DeviceFn`]s are
 //! linked by path. The splice of a kernel joins them.
 
-use super::device_type::{TypeDesc, TypeLink};
+use super::{
+    Dims,
+    device_type::{TypeDesc, TypeLink},
+};
 
 /// The hooks of [`AttentionVariant`](super::AttentionVariant).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -308,11 +311,28 @@ impl FieldDesc {
         names(self.shape, dims)
     }
 
+    /// The extents of the shape, as written. A shape has operators and no calls, so commas separate extents alone.
+    pub fn extents(&self) -> impl Iterator<Item = &'static str> {
+        self.shape.split(',').map(str::trim)
+    }
+
     /// Whether an axis that does not grow so names one of these dimensions.
     #[must_use]
     pub fn exact_axis_names(&self, dims: &[&str]) -> bool {
-        let mut extents = self.shape.split(',').enumerate();
+        let mut extents = self.extents().enumerate();
         extents.any(|(axis, extent)| !self.grows_along(axis) && names(extent, dims))
+    }
+
+    /// Whether an extent is computed from one of these dimensions, and is not the dimension itself.
+    #[must_use]
+    pub fn computes_extent_of(&self, dims: &[&str]) -> bool {
+        self.extents().any(|extent| !dims.contains(&extent) && names(extent, dims))
+    }
+
+    /// Whether the values are computed from a default for each batch, where they are not given.
+    #[must_use]
+    pub fn has_default_over_batch(&self) -> bool {
+        self.default.is_some() && self.shape_names(&Dims::OF_BATCH)
     }
 
     /// Whether the condition names one of these dimensions.

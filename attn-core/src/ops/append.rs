@@ -73,10 +73,8 @@ impl Transform {
         let variant = variant.bind(&heads.dims())?;
         let fields =
             || moving_parts(&variant).flat_map(|part| part.desc().fields.iter().map(move |field| (part, field)));
-        let unset = fields().find(|(part, field)| {
-            let computed = field.default.is_some() && field.shape_names(&["batch", "qo_tokens", "kv_tokens"]);
-            computed && part.to_values().get(field.name).is_none()
-        });
+        let unset =
+            fields().find(|(part, field)| field.has_default_over_batch() && part.to_values().get(field.name).is_none());
         if let Some((_, field)) = unset {
             return Err(BindError::Unset { name: field.name.to_owned() }.into());
         }

@@ -1,39 +1,37 @@
 //! Whether parameters of a variant depend on the lengths of a batch.
 
-use attn_core::{expr::Variant, lang::FieldDesc};
-
-/// The lengths.
-const LENGTHS: [&str; 3] = ["batch", "qo_tokens", "kv_tokens"];
+use attn_core::{
+    expr::Variant,
+    lang::{Dims, FieldDesc},
+};
 
 /// Whether a parameter that is not set defaults to a tensor whose shape depends on the lengths of a batch.
 #[cfg(feature = "cuda")]
 pub(crate) fn has_defaults_over_lengths(variant: &Variant) -> bool {
-    fields(variant).any(is_computed)
+    fields(variant).any(FieldDesc::has_default_over_batch)
 }
 
 /// Whether a shape or a requirement of a parameter names a length of the batch.
 pub(super) fn names_lengths(variant: &Variant) -> bool {
-    fields(variant).any(|field| field.shape_names(&LENGTHS) || field.require_names(&LENGTHS))
+    fields(variant).any(|field| field.shape_names(&Dims::OF_BATCH) || field.require_names(&Dims::OF_BATCH))
 }
 
 /// Why the host must see each batch: a tensor that fits the largest batch of a capacity may not fit a smaller one, or a
 /// condition may not hold.
 pub(super) fn checked_by_batch(variant: &Variant) -> Option<&'static str> {
-    if fields(variant).any(|field| field.require_names(&LENGTHS)) {
+    if fields(variant).any(|field| field.require_names(&Dims::OF_BATCH)) {
         return Some("a variant with a condition over the lengths of a batch");
     }
-    if fields(variant).any(|field| field.exact_axis_names(&LENGTHS)) {
+    if fields(variant).any(|field| field.exact_axis_names(&Dims::OF_BATCH)) {
         return Some("a variant with a tensor whose shape does not grow with the lengths of a batch");
     }
-    fields(variant).any(is_computed).then_some("a variant with a default over the lengths of a batch")
+    fields(variant)
+        .any(FieldDesc::has_default_over_batch)
+        .then_some("a variant with a default over the lengths of a batch")
 }
 
 fn fields(variant: &Variant) -> impl Iterator<Item = &'static FieldDesc> {
     variant.parts().flat_map(|part| part.desc().fields)
-}
-
-fn is_computed(field: &FieldDesc) -> bool {
-    field.default.is_some() && field.shape_names(&LENGTHS)
 }
 
 #[cfg(test)]

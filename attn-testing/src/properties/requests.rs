@@ -35,26 +35,14 @@ pub fn requests(variant: &Variant) -> Result<(), TestError> {
     Ok(())
 }
 
-/// The dimensions that are those of a batch.
-const OF_BATCH: [&str; 3] = ["batch", "qo_tokens", "kv_tokens"];
-
 fn can_be_cut(variant: &Variant) -> bool {
-    let words = |axis: &str| {
-        let words = axis.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned);
-        words.collect::<Vec<_>>()
-    };
-    let plain = |shape: &str| {
-        shape.split(',').all(|axis| {
-            OF_BATCH.contains(&axis.trim()) || !words(axis).iter().any(|word| OF_BATCH.contains(&word.as_str()))
-        })
-    };
     let remaps = variant.nodes().iter().any(|node| matches!(node, Node::Remap { .. }));
     let draws = |cuda: &str| cuda.contains("random::");
     !remaps
         && variant.parts().all(|part| {
             let desc = part.desc();
             let draws = desc.hooks.iter().any(|hook| draws(hook.cuda)) || desc.device_fns.iter().any(|f| draws(f.cuda));
-            !draws && desc.fields.iter().all(|field| plain(field.shape))
+            !draws && !desc.fields.iter().any(|field| field.computes_extent_of(&Dims::OF_BATCH))
         })
 }
 
@@ -74,7 +62,7 @@ fn cut(sample: &Sample, request: usize) -> Result<Option<Sample>, TestError> {
             let FieldType::Tensor { .. } = field.ty else { continue };
             let of = part.to_values();
             let Some(value) = of.get(field.name) else { continue };
-            let ranges = field.shape.split(',').map(|axis| match axis.trim() {
+            let ranges = field.extents().map(|extent| match extent {
                 "batch" => Some(request..request + 1),
                 "qo_tokens" => Some(range(qo)),
                 "kv_tokens" => Some(range(kv)),

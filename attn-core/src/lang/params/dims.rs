@@ -14,6 +14,11 @@ pub struct Dims {
     pub kv_tokens: Option<i64>,
 }
 
+impl Dims {
+    /// The names of the dimensions that a batch has.
+    pub const OF_BATCH: [&'static str; 3] = ["batch", "qo_tokens", "kv_tokens"];
+}
+
 /// Why a shape cannot be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeProblem {
