@@ -4,7 +4,7 @@
 //! [`field`] has their types, [`param_tensor`] the parameter tensors, [`derive_support`] what the derive calls.
 //! [`desc`] and [`device_type`] are what the macros generate for kernels: CUDA text and tables. [`interval`] is the
 //! abstract interpreter that classifies tiles. [`erased_variant`] is the object-safe form that compositions run on the
-//! CPU.
+//! CPU. [`kv_format`] says how keys and values are stored.
 
 pub mod approx;
 mod compose_error;
@@ -19,6 +19,7 @@ pub mod erased_variant;
 pub mod field;
 pub mod interval;
 pub(crate) mod keywords;
+pub mod kv_format;
 #[doc(hidden)]
 pub mod lints;
 pub mod math;
@@ -36,6 +37,7 @@ pub use coordinates::{KvIndex, LogitIndex, RowIndex};
 pub use desc::{ConstValue, DeviceFn, FieldDesc, FieldType, Hook, HookText};
 pub use device_type::DeviceType;
 pub use erased_variant::{Described, ErasedVariant, VariantDesc};
+pub use kv_format::{EncodeRow, KvFormat, Packed, PackedMut};
 pub use param_tensor::{
     Bits, F8E4M3, F8E5M2, OutTensor, OutTensor1, OutTensor2, OutTensor3, OutTensor4, Tensor, Tensor0, Tensor1, Tensor2,
     Tensor3, Tensor4,

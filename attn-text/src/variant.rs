@@ -4,7 +4,7 @@ use attn_core::lang::{
     BindError, Dims, ErasedVariant, FieldType, Hook, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues,
     QueryTile, RowIndex, RowState, Tile, Tristate, VariantDesc,
     derive_support::{ParamReader, ShapeProblem, require_failed},
-    params::{ArgVisitor, RequireError},
+    params::{ArgVisitor, ErasedParams, RequireError},
 };
 
 use crate::{
@@ -121,14 +121,7 @@ fn no_compiled_hooks() -> ! {
     unreachable!("a hook of Rust text was called on the host")
 }
 
-impl ErasedVariant for TextVariant {
-    fn desc(&self) -> &'static VariantDesc {
-        self.desc
-    }
-    fn clone_box(&self) -> Box<dyn ErasedVariant> {
-        let fields = self.fields.iter().map(|field| field.clone_box()).collect();
-        Box::new(TextVariant { desc: self.desc, text: self.text, fields })
-    }
+impl ErasedParams for TextVariant {
     fn set_values(&mut self, values: &ParamValues) -> Result<(), ParamError> {
         ParamReader::new(values, self.desc.fields)?;
         let fields = self.fields.iter().map(|field| field.clone_box()).collect();
@@ -174,6 +167,16 @@ impl ErasedVariant for TextVariant {
     }
     fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
         self.fields.iter().for_each(|field| field.visit(visitor));
+    }
+}
+
+impl ErasedVariant for TextVariant {
+    fn desc(&self) -> &'static VariantDesc {
+        self.desc
+    }
+    fn clone_box(&self) -> Box<dyn ErasedVariant> {
+        let fields = self.fields.iter().map(|field| field.clone_box()).collect();
+        Box::new(TextVariant { desc: self.desc, text: self.text, fields })
     }
     fn normalizer(&self) -> Normalizer {
         self.desc.normalizer

@@ -4,10 +4,10 @@ use std::{any::Any, fmt};
 
 use super::desc::{ConstDesc, DeviceFn, FieldDesc, Hook, HookText, MaskText};
 use super::device_type::TypeLink;
-use super::params::{ArgVisitor, ShapeProblem};
+use super::params::ErasedParams;
 use super::{
-    AttentionVariant, BindError, Dims, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues, QueryTile, RowIndex,
-    RowState, Tile, Tristate, VariantParams,
+    AttentionVariant, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues, QueryTile, RowIndex, RowState, Tile,
+    Tristate,
 };
 
 /// Makes the variant of a descriptor.
@@ -102,21 +102,11 @@ pub trait Described: AttentionVariant {
 ///
 /// A *tile row* is one query row against `logits.len()` consecutive keys, the first of them at `at`. Loops over it are
 /// monomorphised, so there is one virtual call per tile row, not per logit.
-pub trait ErasedVariant: Send + Sync {
+pub trait ErasedVariant: ErasedParams {
     /// Its descriptor.
     fn desc(&self) -> &'static VariantDesc;
     /// A boxed copy.
     fn clone_box(&self) -> Box<dyn ErasedVariant>;
-    /// See [`VariantParams::set_values`]; after an error nothing has changed.
-    fn set_values(&mut self, values: &ParamValues) -> Result<(), ParamError>;
-    /// See [`VariantParams::to_values`].
-    fn to_values(&self) -> ParamValues;
-    /// See [`VariantParams::bind`].
-    fn bind(&mut self, dims: &Dims) -> Result<(), BindError>;
-    /// See [`VariantParams::shape`].
-    fn shape(&self, field: usize, dims: &Dims) -> Result<Vec<i64>, ShapeProblem>;
-    /// See [`VariantParams::visit_args`].
-    fn visit_args(&self, visitor: &mut dyn ArgVisitor);
 
     /// `NORMALIZER`.
     fn normalizer(&self) -> Normalizer;
@@ -165,24 +155,6 @@ impl<V: Described> ErasedVariant for V {
     }
     fn clone_box(&self) -> Box<dyn ErasedVariant> {
         Box::new(self.clone())
-    }
-    fn set_values(&mut self, values: &ParamValues) -> Result<(), ParamError> {
-        let mut changed = self.clone();
-        VariantParams::set_values(&mut changed, values)?;
-        *self = changed;
-        Ok(())
-    }
-    fn to_values(&self) -> ParamValues {
-        VariantParams::to_values(self)
-    }
-    fn bind(&mut self, dims: &Dims) -> Result<(), BindError> {
-        VariantParams::bind(self, dims)
-    }
-    fn shape(&self, field: usize, dims: &Dims) -> Result<Vec<i64>, ShapeProblem> {
-        VariantParams::shape(self, field, dims)
-    }
-    fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
-        VariantParams::visit_args(self, visitor);
     }
     fn normalizer(&self) -> Normalizer {
         V::NORMALIZER
@@ -283,12 +255,7 @@ impl Clone for Box<dyn ErasedVariant> {
 /// Writes the variant as an expression: `soft_cap(cap=30)`.
 impl fmt::Display for dyn ErasedVariant + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.desc().name)?;
-        let values = self.to_values();
-        for (i, (name, value)) in values.0.iter().enumerate() {
-            write!(f, "{}{name}={value}", if i == 0 { "(" } else { ", " })?;
-        }
-        f.write_str(if values.0.is_empty() { "" } else { ")" })
+        self.to_values().write_call(f, self.desc().name)
     }
 }
 

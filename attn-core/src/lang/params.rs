@@ -2,12 +2,14 @@
 
 mod args;
 mod dims;
+mod erased;
 mod error;
 mod value;
 
 pub use super::field::ParamField;
 pub use args::{ArgVisitor, TensorArg};
 pub use dims::{Dims, ShapeProblem};
+pub use erased::ErasedParams;
 pub use error::{BindError, ParamError, RequireError};
 pub(crate) use error::{did_you_mean, list};
 pub use value::{ParamValue, ParamValues};

@@ -56,6 +56,14 @@ impl fmt::Display for ParamValue {
 pub struct ParamValues(pub Vec<(String, ParamValue)>);
 
 impl ParamValues {
+    /// Writes the call of a part in an expression: `soft_cap(cap=30)`.
+    pub(crate) fn write_call(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+        f.write_str(name)?;
+        for (i, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name}={value}", if i == 0 { "(" } else { ", " })?;
+        }
+        f.write_str(if self.0.is_empty() { "" } else { ")" })
+    }
     /// Sets a name, in place when it is there.
     pub fn set(&mut self, name: &str, value: ParamValue) {
         match self.0.iter_mut().find(|(n, _)| n == name) {
