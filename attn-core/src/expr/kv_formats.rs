@@ -141,3 +141,5 @@ pub(super) fn same_formats(a: &Variant, b: &Variant) -> bool {
     of(a) == of(b)
 }
 
+#[cfg(test)]
+mod tests;

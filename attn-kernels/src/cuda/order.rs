@@ -38,10 +38,8 @@ pub(super) fn order<'a>(
 /// Orders a run.
 pub(super) fn order_run(stream: &CudaStream, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<(), CudaError> {
     let scales = scales([&kv.scales.k, &kv.scales.v]);
-    let sides = [("k_side", &kv.sides.k), ("v_side", &kv.sides.v)];
-    let sides = sides.map(|(name, side)| (name, side.as_ref().and_then(TensorRef::owner)));
     let inputs = [("q", q.owner()), ("k", kv.k.owner()), ("v", kv.v.owner())];
-    order(stream, Access::Read, inputs.into_iter().chain(sides).chain(scales))?;
+    order(stream, Access::Read, inputs.into_iter().chain(scales))?;
     order(stream, Access::Write, outputs(out))
 }
 
