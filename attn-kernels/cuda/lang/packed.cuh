@@ -2,7 +2,7 @@
 // at a multiple of n. attn-core/src/lang/kv_format/packed.rs is the CPU's.
 #pragma once
 #include "lang/exact.cuh"
-// BITS
+#include "lang/bits.cuh"
 
 // Numbers that a row's bytes hold. `Bytes` has load_1, load_2, load_4 and load_8.
 template <class Bytes>

@@ -5,8 +5,8 @@
 #include "abi/packed_params.cuh"
 #include "lang/packed.cuh"
 #include "ops/element.cuh"
-#include "ops/packed_rows_params.cuh"
 #include "ops/slots.cuh"
+#include "ops/packed_rows_params.cuh"
 
 constexpr int GATHER_ROUNDS = 4;
 
