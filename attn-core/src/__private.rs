@@ -17,9 +17,12 @@
 pub use crate::lang::derive_support::{ShapeProblem, bind_tensor, call_default, dim, dim_i32, require_failed};
 pub use crate::lang::erased_variant::make;
 pub use crate::lang::field::TensorField;
+pub use crate::lang::kv_format::desc::make as make_kv_format;
 
 #[doc(hidden)]
 pub use crate::__attn_submit as submit;
+#[doc(hidden)]
+pub use crate::__attn_submit_kv_format as submit_kv_format;
 #[cfg(feature = "inventory")]
 pub use inventory;
 
@@ -30,6 +33,14 @@ pub struct Submitted(pub fn() -> &'static crate::lang::VariantDesc);
 
 #[cfg(feature = "inventory")]
 inventory::collect!(Submitted);
+
+/// The descriptor of a linked KV format, as [`Submitted`].
+#[cfg(feature = "inventory")]
+#[derive(Debug)]
+pub struct SubmittedKvFormat(pub fn() -> &'static crate::lang::kv_format::KvFormatDesc);
+
+#[cfg(feature = "inventory")]
+inventory::collect!(SubmittedKvFormat);
 
 /// Registers a variant through `inventory`.
 #[cfg(feature = "inventory")]
@@ -43,10 +54,30 @@ macro_rules! __attn_submit {
     };
 }
 
+/// Registers a KV format through `inventory`.
+#[cfg(feature = "inventory")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __attn_submit_kv_format {
+    ($format:ty) => {
+        $crate::__private::inventory::submit! {
+            $crate::__private::SubmittedKvFormat(<$format as $crate::lang::kv_format::DescribedKvFormat>::desc)
+        }
+    };
+}
+
 /// Without `inventory` this does nothing: variants are registered by tables and calls.
 #[cfg(not(feature = "inventory"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __attn_submit {
     ($variant:ty) => {};
+}
+
+/// Without `inventory` this does nothing, as [`submit`].
+#[cfg(not(feature = "inventory"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __attn_submit_kv_format {
+    ($format:ty) => {};
 }
