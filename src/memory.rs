@@ -21,21 +21,6 @@ pub struct DeviceBuffer {
     elements: usize,
 }
 
-/// Runs an expression in which `$element` is the type of the elements of a dtype.
-macro_rules! with_element {
-    ($dtype:expr, $element:ident => $run:expr) => {
-        with_element!(@types $dtype, $element => $run; F16 f16, Bf16 bf16, F32 f32, E4m3 F8E4M3, E5m2 F8E5M2)
-    };
-    (@types $dtype:expr, $element:ident => $run:expr; $($name:ident $type:ty),*) => {
-        match $dtype {
-            $(Dtype::$name => {
-                type $element = $type;
-                $run
-            })*
-        }
-    };
-}
-
 /// Refuses other elements than those of a type.
 pub(crate) fn check_elements<T: Element>(dtype: Dtype) -> Result<(), Error> {
     let (have, want) = (format!("elements of {dtype}"), T::DTYPE.to_string());
@@ -78,9 +63,39 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::download`].
+    /// As [`Engine::download`]; bytes, which are no numbers by themselves.
     pub fn download_f32(&self, buffer: &DeviceBuffer) -> Result<Vec<f32>, Error> {
-        with_element!(buffer.dtype(), T => Ok(self.download::<T>(buffer)?.iter().map(|x| x.to_f32()).collect()))
+        fn of<T: Element>(engine: &Engine, buffer: &DeviceBuffer) -> Result<Vec<f32>, Error> {
+            Ok(engine.download::<T>(buffer)?.iter().map(|x| x.to_f32()).collect())
+        }
+        match buffer.dtype() {
+            Dtype::F16 => of::<f16>(self, buffer),
+            Dtype::Bf16 => of::<bf16>(self, buffer),
+            Dtype::E4m3 => of::<F8E4M3>(self, buffer),
+            Dtype::E5m2 => of::<F8E5M2>(self, buffer),
+            Dtype::F32 | Dtype::U8 => of::<f32>(self, buffer),
+        }
+    }
+
+    /// Allocates memory with these bytes: rows of a [`KvFormat`](crate::lang::KvFormat).
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::upload`].
+    pub fn upload_bytes(&self, bytes: &[u8]) -> Result<DeviceBuffer, Error> {
+        DeviceBuffer::upload(self, Dtype::U8, bytes)
+    }
+
+    /// The bytes of a buffer of any type, as [`Engine::download`] copies them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::download`].
+    pub fn download_bytes(&self, buffer: &DeviceBuffer) -> Result<Vec<u8>, Error> {
+        self.backend.check("buffer", &buffer.memory)?;
+        let mut out = vec![0; buffer.elements() * buffer.dtype().size()];
+        buffer.read(&mut out)?;
+        Ok(out)
     }
 }
 
@@ -130,7 +145,7 @@ impl DeviceBuffer {
         on_backend!(&self.memory, {
             Cpu(words) => {
                 let bytes = &bytemuck::cast_slice::<u64, u8>(words)[..self.elements * self.dtype.size()];
-                Ok(with_element!(self.dtype, T => TensorRef::host(bytemuck::cast_slice::<u8, T>(bytes), shape))?)
+                Ok(TensorRef::of_bytes(self.dtype, bytes, shape)?)
             },
             Cuda(buffer) => {
                 let (ptr, elements) = (buffer.ptr(), self.elements);
@@ -150,7 +165,7 @@ impl DeviceBuffer {
         on_backend!(&mut self.memory, {
             Cpu(words) => {
                 let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..self.elements * self.dtype.size()];
-                Ok(with_element!(self.dtype, T => TensorMut::host(bytemuck::cast_slice_mut::<u8, T>(bytes), shape))?)
+                Ok(TensorMut::of_bytes(self.dtype, bytes, shape)?)
             },
             Cuda(buffer) => {
                 let (ptr, elements) = (buffer.ptr(), self.elements);

@@ -81,7 +81,7 @@ impl AttnSpec {
         let variant = parse(unsafe { text(self.variant, "AttnSpec.variant") }?)?;
         let heads = Heads { qo: self.qo_heads, kv: self.kv_heads, head_dim: self.head_dim };
         let qo = dtype(self.qo_dtype, "AttnSpec.qo_dtype")?;
-        let dtypes = Dtypes { qo, kv: dtype(self.kv_dtype, "AttnSpec.kv_dtype")? };
+        let dtypes = Dtypes::new(qo, dtype(self.kv_dtype, "AttnSpec.kv_dtype")?);
         let kernels = [None, Some(KernelKind::Decode), Some(KernelKind::Prefill), Some(KernelKind::Mixed)];
         let head_dim_vo = match (self.value_dim, self.values_in_keys != 0) {
             (0, false) => HeadDimVo::default(),

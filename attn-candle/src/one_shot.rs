@@ -40,7 +40,7 @@ pub fn attend_varlen(
 
 fn bind(q: &Tensor, k: &Tensor, v: &Tensor, variant: impl IntoVariant, heads: [usize; 3]) -> Result<Attention> {
     let [qo, kv, head_dim] = heads.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-    let dtypes = Dtypes { qo: dtype(q.dtype(), "q")?, kv: dtype(k.dtype(), "k")? };
+    let dtypes = Dtypes::new(dtype(q.dtype(), "q")?, dtype(k.dtype(), "k")?);
     let value_dim = v.dims().last().copied().unwrap_or(0);
     let head_dim_vo = match u32::try_from(value_dim) {
         Ok(dim) if dim != head_dim => attn::HeadDimVo::Dim(dim),

@@ -111,6 +111,7 @@ pub(crate) fn candle_dtype(of: Dtype) -> Result<DType> {
         Dtype::Bf16 => Ok(DType::BF16),
         Dtype::F32 => Ok(DType::F32),
         Dtype::E4m3 => Ok(DType::F8E4M3),
+        Dtype::U8 => Ok(DType::U8),
         Dtype::E5m2 => refuse("candle has no tensors of e5m2; take e4m3, f16, bf16 or f32"),
     }
 }

@@ -82,8 +82,8 @@ impl KernelArgs {
     /// The element types.
     fn dtypes(&self) -> Vec<Dtypes> {
         let of = |&qo: &Dtype| match &self.kv_dtype[..] {
-            [] => vec![Dtypes { qo, kv: qo }],
-            kv => kv.iter().map(|&kv| Dtypes { qo, kv }).collect(),
+            [] => vec![Dtypes::new(qo, qo)],
+            kv => kv.iter().map(|&kv| Dtypes::new(qo, kv)).collect(),
         };
         self.dtype.iter().flat_map(of).collect()
     }

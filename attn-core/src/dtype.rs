@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::lang::kv_format::KvFormatId;
+
 /// An element type of queries, keys, values and outputs.
 ///
 /// Keys and values may have any of them; queries and outputs not those of 8 bits ([`Dtypes::check`]).
@@ -20,23 +22,25 @@ pub enum Dtype {
     /// FP8 with 5 bits of exponent and 2 of mantissa ([`F8E5M2`](crate::lang::F8E5M2)), OCP's e5m2: magnitudes up to
     /// 57344, infinities and NaN as in IEEE formats.
     E5m2,
+    /// Bytes: keys and values in a [`KvFormat`](crate::lang::KvFormat), whose rows hold codes instead of elements.
+    U8,
 }
 
 impl Dtype {
-    /// Every element type.
+    /// Every element type that is a number by itself.
     pub const ALL: [Dtype; 5] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2];
 
     /// Size of an element in bytes.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
-            Dtype::E4m3 | Dtype::E5m2 => 1,
+            Dtype::E4m3 | Dtype::E5m2 | Dtype::U8 => 1,
             Dtype::F16 | Dtype::Bf16 => 2,
             Dtype::F32 => 4,
         }
     }
 
-    /// Whether it has 8 bits. Only keys and values can have such a type.
+    /// Whether it is a number of 8 bits. Only keys and values can have such a type.
     #[must_use]
     pub fn is_fp8(self) -> bool {
         matches!(self, Dtype::E4m3 | Dtype::E5m2)
@@ -49,6 +53,7 @@ impl Dtype {
             Dtype::F32 => "f32",
             Dtype::E4m3 => "e4m3",
             Dtype::E5m2 => "e5m2",
+            Dtype::U8 => "u8",
         }
     }
 }
@@ -76,46 +81,114 @@ impl FromStr for Dtype {
 pub struct Dtypes {
     /// Element type of q and o.
     pub qo: Dtype,
-    /// Element type of k and v.
+    /// Element type of k and v; [`Dtype::U8`] if they are stored in a format.
     pub kv: Dtype,
+    /// The formats of keys and values, if they are no numbers: [`Dtypes::with_kv_format`] sets them.
+    pub format: Option<KvFormatId>,
 }
 
 /// Element types that no attention has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("q and o are {qo}, which is a type of keys and values alone; q and o may be f16, bf16 or f32")]
-pub struct DtypesError {
-    /// The type of q and o.
-    pub qo: Dtype,
+#[non_exhaustive]
+pub enum DtypesError {
+    /// Queries and outputs of a type that they cannot have.
+    #[error("q and o are {qo}, which is a type of keys and values alone; q and o may be f16, bf16 or f32")]
+    Qo {
+        /// The type of q and o.
+        qo: Dtype,
+    },
+    /// Bytes without a format.
+    #[error(
+        "k and v are u8, bytes whose meaning a KV format says; name one with `Dtypes::with_kv_format(\"int8\")`, or \
+         give the variant one with `Variant::with_kv_formats`"
+    )]
+    NoFormat,
+    /// A format, and elements that are no bytes.
+    #[error(
+        "k and v are {kv} and have the format {format}; stored rows of a format are bytes, so make the types with \
+         `Dtypes::with_kv_format`, or k and v `Dtype::U8`"
+    )]
+    FormatOf {
+        /// The type of k and v.
+        kv: Dtype,
+        /// The formats.
+        format: KvFormatId,
+    },
+    /// The variant and the element types name different formats.
+    #[error("the variant is over {variant}, and the element types say {dtypes}; name the format in one place")]
+    TwoFormats {
+        /// The formats of the variant.
+        variant: KvFormatId,
+        /// The formats of the element types.
+        dtypes: KvFormatId,
+    },
+    /// Values that are the first elements of keys in another format than these.
+    #[error(
+        "values are the first elements of the keys, so both have one format; the formats are {format}: name that of \
+         the keys alone"
+    )]
+    Shared {
+        /// The formats.
+        format: KvFormatId,
+    },
 }
 
 impl Dtypes {
+    /// Types of q and o, and of k and v.
+    #[must_use]
+    pub const fn new(qo: Dtype, kv: Dtype) -> Self {
+        Dtypes { qo, kv, format: None }
+    }
     /// bf16 for all tensors.
     #[must_use]
-    pub fn bf16() -> Self {
-        Dtypes { qo: Dtype::Bf16, kv: Dtype::Bf16 }
+    pub const fn bf16() -> Self {
+        Self::new(Dtype::Bf16, Dtype::Bf16)
     }
     /// f16 for all tensors.
     #[must_use]
-    pub fn f16() -> Self {
-        Dtypes { qo: Dtype::F16, kv: Dtype::F16 }
+    pub const fn f16() -> Self {
+        Self::new(Dtype::F16, Dtype::F16)
     }
     /// f32 for all tensors. On a GPU they run on CUDA cores.
     #[must_use]
-    pub fn f32() -> Self {
-        Dtypes { qo: Dtype::F32, kv: Dtype::F32 }
+    pub const fn f32() -> Self {
+        Self::new(Dtype::F32, Dtype::F32)
     }
     /// The same types with another type of k and v: `Dtypes::bf16().with_kv(Dtype::E4m3)`.
     #[must_use]
-    pub fn with_kv(self, kv: Dtype) -> Self {
-        Dtypes { kv, ..self }
+    pub const fn with_kv(self, kv: Dtype) -> Self {
+        Self::new(self.qo, kv)
     }
-    /// Checks that q and o do not have 8 bits. Each backend checks which pairs it has a kernel for.
+    /// The same types with keys and values in formats.
+    #[must_use]
+    pub const fn with_format(self, format: KvFormatId) -> Self {
+        Dtypes { kv: Dtype::U8, format: Some(format), ..self }
+    }
+    /// Checks that q and o do not have 8 bits, and that k and v are bytes where they have a format, and only there. Each
+    /// backend checks which of them it has a kernel for.
     ///
     /// # Errors
     ///
-    /// [`DtypesError`] if q and o have 8 bits.
+    /// [`DtypesError`] says what does not go together.
     pub fn check(self) -> Result<(), DtypesError> {
-        if self.qo.is_fp8() { Err(DtypesError { qo: self.qo }) } else { Ok(()) }
+        self.check_qo()?;
+        self.check_format()
+    }
+    /// Checks that q and o do not have 8 bits.
+    ///
+    /// # Errors
+    ///
+    /// [`DtypesError::Qo`].
+    pub fn check_qo(self) -> Result<(), DtypesError> {
+        if self.qo.size() == 1 { Err(DtypesError::Qo { qo: self.qo }) } else { Ok(()) }
+    }
+    /// Checks that k and v are bytes where they have a format, and only there.
+    pub(crate) fn check_format(self) -> Result<(), DtypesError> {
+        match (self.kv, self.format) {
+            (Dtype::U8, None) => Err(DtypesError::NoFormat),
+            (kv, Some(format)) if kv != Dtype::U8 => Err(DtypesError::FormatOf { kv, format }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -138,10 +211,13 @@ mod tests {
         for dtype in Dtype::ALL {
             let types = Dtypes::f32().with_kv(dtype);
             assert_eq!((types.qo, types.kv, types.check()), (Dtype::F32, dtype, Ok(())));
-            let all = Dtypes { qo: dtype, kv: dtype }.check();
-            assert_eq!(all, if dtype.is_fp8() { Err(DtypesError { qo: dtype }) } else { Ok(()) });
+            let all = Dtypes::new(dtype, dtype).check();
+            assert_eq!(all, if dtype.is_fp8() { Err(DtypesError::Qo { qo: dtype }) } else { Ok(()) });
         }
-        let text = Dtypes { qo: Dtype::E5m2, kv: Dtype::F16 }.check().expect_err("q is fp8").to_string();
+        let text = Dtypes::new(Dtype::E5m2, Dtype::F16).check().expect_err("q is fp8").to_string();
         assert!(text.contains("q and o are e5m2") && text.contains("f16, bf16 or f32"), "{text}");
+        assert_eq!(Dtypes::new(Dtype::U8, Dtype::F16).check(), Err(DtypesError::Qo { qo: Dtype::U8 }));
+        let text = Dtypes::new(Dtype::F16, Dtype::U8).check().expect_err("bytes of no format").to_string();
+        assert!(text.contains("with_kv_format"), "{text}");
     }
 }

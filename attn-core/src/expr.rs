@@ -40,6 +40,7 @@ pub mod compose;
 mod content;
 mod error;
 mod hooks;
+mod kv_formats;
 mod kv_lists;
 mod layers;
 mod missing;

@@ -38,7 +38,7 @@ pub use coordinates::{KvIndex, LogitIndex, RowIndex};
 pub use desc::{ConstValue, DeviceFn, FieldDesc, FieldType, Hook, HookText};
 pub use device_type::DeviceType;
 pub use erased_variant::{Described, ErasedVariant, VariantDesc};
-pub use kv_format::{EncodeRow, KvFormat, Packed, PackedMut};
+pub use kv_format::{EncodeRow, KvFormat, KvFormats, Packed, PackedMut};
 pub use param_tensor::{
     Bits, F8E4M3, F8E5M2, OutTensor, OutTensor1, OutTensor2, OutTensor3, OutTensor4, Tensor, Tensor0, Tensor1, Tensor2,
     Tensor3, Tensor4,

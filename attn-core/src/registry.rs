@@ -1,21 +1,23 @@
-//! The registry of variants by name.
+//! The registry of variants and of KV formats by name.
 //!
-//! Variants are registered in three ways: by `inventory`, which finds every linked variant; by tables that
-//! [`variants!`](crate::variants) makes, given to [`register`]; and by [`Registry::register`] on a registry of your
-//! own. Static libraries lose `inventory` entries, so it is never the only way.
+//! Both are registered in three ways: by `inventory`, which finds all that are linked; by tables that
+//! [`variants!`](crate::variants) and [`kv_formats!`](crate::kv_formats) make, given to [`register`] and
+//! [`register_kv_formats`]; and by [`Registry::register`] and [`Registry::register_kv_format`] on a registry of your own.
+//! Static libraries lose `inventory` entries, so it is never the only way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::lang::VariantDesc;
+use crate::lang::{VariantDesc, kv_format::KvFormatDesc};
 
-/// Variants by name, sorted.
+/// Variants and KV formats by name, sorted.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     by_name: BTreeMap<&'static str, &'static VariantDesc>,
+    formats: BTreeMap<&'static str, &'static KvFormatDesc>,
 }
 
-/// Why a variant cannot be registered.
+/// Why a variant or a KV format cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
@@ -32,15 +34,27 @@ pub enum RegistryError {
         /// File and line of the other variant.
         second: String,
     },
+    /// Two KV formats have the same name.
+    #[error(
+        "two KV formats are called `{name}`: at {first} and at {second}; rename one with `#[kv_format(name = \"..\")]`"
+    )]
+    DuplicateFormat {
+        /// The name.
+        name: String,
+        /// File and line of the format registered first.
+        first: String,
+        /// File and line of the other format.
+        second: String,
+    },
     /// An expression cannot write the name.
     #[error(
-        "`{name}` at {location} cannot be a variant's name: use letters, digits and `_`, not a digit first, and no \
+        "`{name}` at {location} cannot be the name of a variant or of a KV format: use letters, digits and `_`, not a digit first, and no \
          word of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
     )]
     Name {
         /// The name.
         name: String,
-        /// File and line of the variant.
+        /// File and line of what has it.
         location: String,
     },
 }
@@ -68,14 +82,14 @@ impl Registry {
     /// Another variant has the name, or an expression cannot write it.
     pub fn register(&mut self, desc: &'static VariantDesc) -> Result<(), RegistryError> {
         if !is_name(desc.name) {
-            return Err(RegistryError::Name { name: desc.name.to_owned(), location: location(desc) });
+            return Err(RegistryError::Name { name: desc.name.to_owned(), location: location(desc.file, desc.line) });
         }
         match self.by_name.get(desc.name) {
             Some(&there) if !std::ptr::eq(there, desc) && (there.text.is_none() || desc.text.is_none()) => {
                 Err(RegistryError::Duplicate {
                     name: desc.name.to_owned(),
-                    first: location(there),
-                    second: location(desc),
+                    first: location(there.file, there.line),
+                    second: location(desc.file, desc.line),
                 })
             }
             _ => {
@@ -94,6 +108,35 @@ impl Registry {
         table.iter().try_for_each(|desc| all.register(desc))?;
         *self = all;
         Ok(())
+    }
+
+    /// Adds a KV format. Adding it again has no effect.
+    ///
+    /// # Errors
+    /// Another format has the name, or a text cannot write it.
+    pub fn register_kv_format(&mut self, desc: &'static KvFormatDesc) -> Result<(), RegistryError> {
+        let (name, second) = (desc.name.to_owned(), location(desc.file, desc.line));
+        if !is_name(desc.name) {
+            return Err(RegistryError::Name { name, location: second });
+        }
+        match self.formats.insert(desc.name, desc) {
+            Some(there) if !std::ptr::eq(there, desc) => {
+                self.formats.insert(desc.name, there);
+                Err(RegistryError::DuplicateFormat { name, first: location(there.file, there.line), second })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The KV formats, sorted by name.
+    pub fn kv_formats(&self) -> impl ExactSizeIterator<Item = &'static KvFormatDesc> {
+        self.formats.values().copied()
+    }
+
+    /// The KV format of a name.
+    #[must_use]
+    pub fn kv_format(&self, name: &str) -> Option<&'static KvFormatDesc> {
+        self.formats.get(name).copied()
     }
 
     /// The variants, sorted by name.
@@ -119,9 +162,21 @@ impl Registry {
 /// # Errors
 /// As [`Registry::register`], and as [`Registry::global`].
 pub fn register(table: &[&'static VariantDesc]) -> Result<(), RegistryError> {
+    change(|all| all.register_all(table))
+}
+
+/// Adds KV formats to the global registry, all or none, as [`register`] adds variants.
+///
+/// # Errors
+/// As [`Registry::register_kv_format`], and as [`Registry::global`].
+pub fn register_kv_formats(table: &[&'static KvFormatDesc]) -> Result<(), RegistryError> {
+    change(|all| table.iter().try_for_each(|desc| all.register_kv_format(desc)))
+}
+
+fn change(add: impl FnOnce(&mut Registry) -> Result<(), RegistryError>) -> Result<(), RegistryError> {
     let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
     let mut all = Registry::clone(&*global.get_or_insert_with(linked).clone()?);
-    all.register_all(table)?;
+    add(&mut all)?;
     *global = Some(Ok(Arc::new(all)));
     Ok(())
 }
@@ -129,7 +184,7 @@ pub fn register(table: &[&'static VariantDesc]) -> Result<(), RegistryError> {
 /// `None` before the first use. Readers get a snapshot, so they do not hold the lock.
 static GLOBAL: Mutex<Option<Result<Arc<Registry>, RegistryError>>> = Mutex::new(None);
 
-/// The variants found by `inventory`.
+/// The variants and formats found by `inventory`.
 #[cfg(feature = "inventory")]
 fn linked() -> Result<Arc<Registry>, RegistryError> {
     // link order is arbitrary: sort, so that the error always names the same two files
@@ -137,6 +192,9 @@ fn linked() -> Result<Arc<Registry>, RegistryError> {
     found.sort_by_key(|desc| (desc.name, desc.file, desc.line));
     let mut registry = Registry::empty();
     registry.register_all(&found)?;
+    let mut formats: Vec<_> = inventory::iter::<crate::__private::SubmittedKvFormat>().map(|s| (s.0)()).collect();
+    formats.sort_by_key(|desc| (desc.name, desc.file, desc.line));
+    formats.iter().try_for_each(|desc| registry.register_kv_format(desc))?;
     Ok(Arc::new(registry))
 }
 
@@ -153,8 +211,8 @@ fn is_name(name: &str) -> bool {
         && !crate::lang::keywords::is_reserved(name)
 }
 
-fn location(desc: &VariantDesc) -> String {
-    format!("{}:{}", desc.file, desc.line)
+fn location(file: &str, line: u32) -> String {
+    format!("{file}:{line}")
 }
 
 /// A table of variants for [`registry::register`](crate::registry::register): `&'static [&'static VariantDesc]`.
@@ -189,6 +247,19 @@ macro_rules! variants {
             ::std::sync::OnceLock::new();
         TABLE
             .get_or_init(|| ::std::vec![$(<$variant as $crate::lang::erased_variant::Described>::desc()),*])
+            .as_slice()
+    }};
+}
+
+/// A table of KV formats for [`registry::register_kv_formats`](crate::registry::register_kv_formats): `&'static
+/// [&'static KvFormatDesc]`, as [`variants!`](crate::variants) makes one of variants.
+#[macro_export]
+macro_rules! kv_formats {
+    ($($format:ty),* $(,)?) => {{
+        static TABLE: ::std::sync::OnceLock<::std::vec::Vec<&'static $crate::lang::kv_format::KvFormatDesc>> =
+            ::std::sync::OnceLock::new();
+        TABLE
+            .get_or_init(|| ::std::vec![$(<$format as $crate::lang::kv_format::DescribedKvFormat>::desc()),*])
             .as_slice()
     }};
 }

@@ -109,7 +109,7 @@ pub fn supports(spec: &Spec<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// A variant bound for the CPU, and the scale of logits.
+/// A variant bound for the CPU, its element types with the formats that it names, and the scale of logits.
 ///
 /// # Errors
 ///
@@ -119,11 +119,12 @@ pub fn bind_on_cpu(
     heads: Heads,
     dtypes: Dtypes,
     options: AttentionOptions,
-) -> Result<(Variant, f32), Unsupported> {
+) -> Result<(Variant, Dtypes, f32), Unsupported> {
     heads.check()?;
     options.head_dim_vo.check(heads)?;
-    dtypes.check()?;
+    dtypes.check_qo()?;
     cpu::check_variant(variant)?;
+    let (variant, dtypes) = variant.over(dtypes, options.head_dim_vo)?;
     let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
-    Ok((variant, heads.sm_scale(options.sm_scale)?))
+    Ok((variant, dtypes, heads.sm_scale(options.sm_scale)?))
 }

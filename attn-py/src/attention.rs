@@ -69,7 +69,7 @@ impl Attention {
                 variant = variant.and(mask).map_err(attn::Error::from)?;
             }
             let heads = Heads { qo: qo_heads, kv: kv_heads, head_dim };
-            let dtypes = Dtypes { qo: dtype(qo_dtype, "dtype")?, kv: dtype(kv_dtype, "kv_dtype")? };
+            let dtypes = Dtypes::new(dtype(qo_dtype, "dtype")?, dtype(kv_dtype, "kv_dtype")?);
             let kernel = match kernel {
                 None => None,
                 Some("decode") => Some(KernelKind::Decode),

@@ -199,7 +199,7 @@ impl Case {
             Some(text) => text.parse()?,
             None => qo,
         };
-        Ok(Dtypes { qo, kv })
+        Ok(Dtypes::new(qo, kv))
     }
 
     /// Keys of each request over all levels.

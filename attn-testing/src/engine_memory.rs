@@ -33,7 +33,10 @@ pub(super) fn put(engine: &Engine, host: &Host) -> Result<PlacedTensor, TestErro
     if engine.is_cpu() {
         return Ok(PlacedTensor::Host(host.clone()));
     }
-    Ok(PlacedTensor::Device { buffer: on_host!(host, data => engine.upload(data))?, engine: engine.clone() })
+    Ok(PlacedTensor::Device {
+        buffer: on_host!(host, data => engine.upload(data), bytes => engine.upload_bytes(bytes))?,
+        engine: engine.clone(),
+    })
 }
 
 /// Fills memory with a byte, and waits for it.
@@ -180,7 +183,7 @@ impl PlacedTensor {
     /// [`tensor`](Self::tensor) for writing.
     pub(super) fn tensor_mut(&mut self, shape: &[usize], strides: &[i64]) -> Result<TensorMut<'_>, TensorError> {
         match self {
-            PlacedTensor::Host(host) => on_host!(host, data => TensorMut::host(data, shape))?.with_strides(strides),
+            PlacedTensor::Host(host) => host.tensor_mut(shape)?.with_strides(strides),
             PlacedTensor::Device { buffer, .. } => {
                 check(0, shape, strides, buffer.elements())?;
                 // SAFETY: as above, and the buffer is borrowed mutably.
@@ -203,9 +206,7 @@ impl PlacedTensor {
         match self {
             PlacedTensor::Host(host) => Ok(host.clone()),
             PlacedTensor::Device { buffer, engine } => {
-                let mut host = Host::nan(buffer.dtype(), buffer.elements());
-                on_host!(&mut host, data => *data = engine.download(buffer)?);
-                Ok(host)
+                Ok(Host::of_bytes(buffer.dtype(), &engine.download_bytes(buffer)?))
             }
         }
     }

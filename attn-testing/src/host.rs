@@ -17,6 +17,8 @@ pub enum Host {
     F32(Vec<f32>),
     E4m3(Vec<F8E4M3>),
     E5m2(Vec<F8E5M2>),
+    /// Rows of a KV format.
+    U8(Vec<u8>),
 }
 
 /// A scale of keys or of values, in host memory.
@@ -42,10 +44,11 @@ impl HostScale {
     }
 }
 
-/// Runs an expression on the vector inside a [`Host`], whatever its type.
+/// Runs an expression on the vector of numbers inside a [`Host`], whatever their type, or another one on bytes.
 macro_rules! on_host {
-    ($host:expr, $data:ident => $run:expr) => {
+    ($host:expr, $data:ident => $run:expr, $bytes:ident => $on_bytes:expr) => {
         match $host {
+            $crate::host::Host::U8($bytes) => $on_bytes,
             $crate::host::Host::F16($data) => $run,
             $crate::host::Host::Bf16($data) => $run,
             $crate::host::Host::F32($data) => $run,
@@ -64,10 +67,11 @@ impl Host {
             Dtype::F32 => Host::F32(Vec::new()),
             Dtype::E4m3 => Host::E4m3(Vec::new()),
             Dtype::E5m2 => Host::E5m2(Vec::new()),
+            Dtype::U8 => Host::U8(Vec::new()),
         }
     }
 
-    /// `len` NaNs.
+    /// `len` NaNs, or bytes 0xff.
     #[must_use]
     pub fn nan(dtype: Dtype, len: usize) -> Self {
         let mut host = Host::empty(dtype);
@@ -88,7 +92,11 @@ impl Host {
     #[must_use]
     pub fn new(dtype: Dtype, values: &[f32]) -> Self {
         let mut host = Host::empty(dtype);
-        on_host!(&mut host, data => *data = values.iter().map(|&x| Element::from_f32(x)).collect());
+        on_host!(
+            &mut host,
+            data => *data = values.iter().map(|&x| Element::from_f32(x)).collect(),
+            bytes => *bytes = values.iter().map(|&x| x as u8).collect()
+        );
         host
     }
 
@@ -98,7 +106,7 @@ impl Host {
     ///
     /// Fewer elements than the shape has.
     pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, TensorError> {
-        on_host!(self, data => TensorRef::host(data, shape))
+        TensorRef::of_bytes(self.dtype(), self.bytes(), shape)
     }
 
     /// The elements as a contiguous tensor to write to.
@@ -107,34 +115,38 @@ impl Host {
     ///
     /// Fewer elements than the shape has.
     pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>, TensorError> {
-        on_host!(self, data => TensorMut::host(data, shape))
+        TensorMut::of_bytes(self.dtype(), self.bytes_mut(), shape)
     }
 
     /// The elements as f32.
     #[must_use]
     pub fn to_f32(&self) -> Vec<f32> {
-        on_host!(self, data => data.iter().map(|x| x.to_f32()).collect())
+        on_host!(self, data => data.iter().map(|x| x.to_f32()).collect(), bytes => bytes.iter().map(|&x| x.into()).collect())
     }
 
     /// The elements as bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        on_host!(self, data => bytemuck::cast_slice(data))
+        on_host!(self, data => bytemuck::cast_slice(data), bytes => bytes)
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        on_host!(self, data => bytemuck::cast_slice_mut(data))
+        on_host!(self, data => bytemuck::cast_slice_mut(data), bytes => bytes)
     }
 
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        on_host!(self, data => data.len())
+        self.bytes().len() / self.dtype().size()
     }
 
-    /// Appends NaNs.
+    /// Appends NaNs, or bytes 0xff.
     pub(super) fn pad(&mut self, more: usize) {
-        on_host!(self, data => data.resize(data.len() + more, Element::from_f32(f32::NAN)));
+        on_host!(
+            self,
+            data => data.resize(data.len() + more, Element::from_f32(f32::NAN)),
+            bytes => bytes.resize(bytes.len() + more, 0xff)
+        );
     }
 
     /// Copies elements of the same type.
@@ -146,12 +158,13 @@ impl Host {
 
     /// The elements from `begin` on as a strided tensor.
     pub(super) fn strided(&self, begin: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, TensorError> {
-        on_host!(self, data => TensorRef::host(&data[begin.min(data.len())..], shape))?.with_strides(strides)
+        let bytes = &self.bytes()[begin.min(self.len()) * self.dtype().size()..];
+        TensorRef::of_bytes(self.dtype(), bytes, shape)?.with_strides(strides)
     }
 
     /// Keeps the first elements.
     pub(super) fn truncate(&mut self, len: usize) {
-        on_host!(self, data => data.truncate(len));
+        on_host!(self, data => data.truncate(len), bytes => bytes.truncate(len));
     }
 
     /// Whether it is empty.
@@ -169,6 +182,7 @@ impl Host {
             Host::F32(_) => Dtype::F32,
             Host::E4m3(_) => Dtype::E4m3,
             Host::E5m2(_) => Dtype::E5m2,
+            Host::U8(_) => Dtype::U8,
         }
     }
 }

@@ -66,10 +66,10 @@ impl Inputs {
         let kv = |stream, shape: &[usize], strides: &[i64]| {
             let (len, dim) = (shape.iter().product::<usize>(), shape[shape.len() - 1]);
             let mut host = random(dtypes.kv, len, 1.0, &mut Random::new(case.seed, stream), tiled);
-            on_host!(&mut host, data => poison(data, &holes, outer.get(1).copied(), strides, heads, dim));
+            poison(&mut host, &holes, outer.get(1).copied(), strides, heads, dim);
             host.pad(TAIL);
             if case.counting && stream == VALUES {
-                on_host!(&mut host, data => ones(data));
+                on_host!(&mut host, data => ones(data), _bytes => {});
             }
             host
         };
@@ -169,9 +169,11 @@ impl Inputs {
     /// Replaces NaN with zeros.
     pub(super) fn replace_nan(&mut self) {
         for host in [&mut self.k, &mut self.v] {
-            on_host!(host, data => {
-                data.iter_mut().filter(|x| x.to_f32().is_nan()).for_each(|x| *x = Element::from_f32(0.0));
-            });
+            on_host!(
+                host,
+                data => data.iter_mut().filter(|x| x.to_f32().is_nan()).for_each(|x| *x = Element::from_f32(0.0)),
+                _bytes => {}
+            );
         }
     }
 
@@ -244,7 +246,7 @@ fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
 
 fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, tiled: bool) -> Host {
     let mut host = Host::empty(dtype);
-    on_host!(&mut host, data => *data = values(len, std, random, tiled));
+    on_host!(&mut host, data => *data = values(len, std, random, tiled), bytes => bytes.resize(len, 0xff));
     host
 }
 
@@ -266,23 +268,16 @@ fn ones<T: Element>(data: &mut [T]) {
     data.iter_mut().filter(|x| !x.to_f32().is_nan()).for_each(|x| *x = T::from_f32(1.0));
 }
 
-/// Writes NaN to slots of pages, or to tokens of ragged keys.
-fn poison<T: Element>(
-    data: &mut [T],
-    holes: &[usize],
-    page_size: Option<usize>,
-    strides: &[i64],
-    heads: usize,
-    dim: usize,
-) {
-    let per_head = strides[strides.len() - 2] as usize;
+/// Writes 0xff, which is NaN, to slots of pages, or to tokens of ragged keys.
+fn poison(host: &mut Host, holes: &[usize], page_size: Option<usize>, strides: &[i64], heads: usize, dim: usize) {
+    let (per_head, size) = (strides[strides.len() - 2] as usize, host.dtype().size());
     for &hole in holes {
         let at = match page_size {
             Some(size) => hole / size * strides[0] as usize + hole % size * strides[1] as usize,
             None => hole * strides[0] as usize,
         };
         for head in 0..heads {
-            data[at + head * per_head..][..dim].fill(T::from_f32(f32::NAN));
+            host.bytes_mut()[(at + head * per_head) * size..][..dim * size].fill(0xff);
         }
     }
 }

@@ -24,8 +24,8 @@ impl Tolerance {
     #[must_use]
     pub fn of(dtype: Dtype) -> Self {
         let (rel, row) = match dtype {
-            // no output is fp8
-            Dtype::Bf16 | Dtype::E4m3 | Dtype::E5m2 => (5e-3, 2e-2),
+            // no output has 8 bits
+            Dtype::Bf16 | Dtype::E4m3 | Dtype::E5m2 | Dtype::U8 => (5e-3, 2e-2),
             Dtype::F16 => (1e-3, 4e-3),
             // logits of hundreds lose digits before the exponential
             Dtype::F32 => (1e-5, 1e-4),

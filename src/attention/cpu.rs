@@ -36,7 +36,7 @@ impl CpuAttention {
         options: AttentionOptions,
     ) -> Result<Self, Error> {
         let AttentionOptions { head_dim_vo, fixed_split_size, .. } = options;
-        let (variant, sm_scale) = bind_on_cpu(variant, heads, dtypes, options)?;
+        let (variant, dtypes, sm_scale) = bind_on_cpu(variant, heads, dtypes, options)?;
         let visibilities = Arc::new(VisibilityInterner::default());
         let visibility = visibilities.of(&variant);
         let replaced = Arc::default();
@@ -56,7 +56,7 @@ impl CpuAttention {
     /// The same attention with the parameters of `variant`, which has the same structure.
     pub(super) fn with_parameters(&self, variant: &Variant) -> Result<Self, Error> {
         let dims = self.head_dim_vo.dims(self.heads, self.heads.dims());
-        let variant = variant.bind(&dims)?.with_stored(self.variant.stored());
+        let variant = variant.clone().stored_as(&self.variant).bind(&dims)?;
         self.variant.check_structure(&variant).map_err(LayerError::from)?;
         let visibility = self.visibilities.of(&variant);
         Ok(CpuAttention { visibility, variant, replaced: Arc::default(), ..self.clone() })

@@ -11,6 +11,7 @@ pub fn ulp(dtype: Dtype) -> f32 {
         Dtype::F32 => 1e-5,
         Dtype::E4m3 => 1.0 / 8.0,
         Dtype::E5m2 => 1.0 / 4.0,
+        Dtype::U8 => 1.0,
     }
 }
 

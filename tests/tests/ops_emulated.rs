@@ -50,6 +50,7 @@ impl Data {
             Dtype::F32 => bytes::<f32>(values),
             Dtype::E4m3 => bytes::<F8E4M3>(values),
             Dtype::E5m2 => bytes::<F8E5M2>(values),
+            Dtype::U8 => values.iter().map(|&x| x as u8).collect(),
         };
         Data { dtype, words: words(&bytes), bytes: bytes.len() }
     }
@@ -63,26 +64,11 @@ impl Data {
         self.words.as_ptr() as u64
     }
     fn tensor(&self, shape: &[usize]) -> TensorRef<'_> {
-        let bytes = self.bytes();
-        let tensor = match self.dtype {
-            Dtype::F16 => TensorRef::host::<f16>(bytemuck::cast_slice(bytes), shape),
-            Dtype::Bf16 => TensorRef::host::<bf16>(bytemuck::cast_slice(bytes), shape),
-            Dtype::F32 => TensorRef::host::<f32>(bytemuck::cast_slice(bytes), shape),
-            Dtype::E4m3 => TensorRef::host::<F8E4M3>(bytemuck::cast_slice(bytes), shape),
-            Dtype::E5m2 => TensorRef::host::<F8E5M2>(bytemuck::cast_slice(bytes), shape),
-        };
-        tensor.expect("it has as many elements")
+        TensorRef::of_bytes(self.dtype, self.bytes(), shape).expect("it has as many elements")
     }
     fn tensor_mut(&mut self, shape: &[usize]) -> TensorMut<'_> {
         let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.words)[..self.bytes];
-        let tensor = match self.dtype {
-            Dtype::F16 => TensorMut::host::<f16>(bytemuck::cast_slice_mut(bytes), shape),
-            Dtype::Bf16 => TensorMut::host::<bf16>(bytemuck::cast_slice_mut(bytes), shape),
-            Dtype::F32 => TensorMut::host::<f32>(bytemuck::cast_slice_mut(bytes), shape),
-            Dtype::E4m3 => TensorMut::host::<F8E4M3>(bytemuck::cast_slice_mut(bytes), shape),
-            Dtype::E5m2 => TensorMut::host::<F8E5M2>(bytemuck::cast_slice_mut(bytes), shape),
-        };
-        tensor.expect("it has as many elements")
+        TensorMut::of_bytes(self.dtype, bytes, shape).expect("it has as many elements")
     }
     fn values(&self) -> Vec<f32> {
         fn all<T: Element>(bytes: &[u8]) -> Vec<f32> {
@@ -94,6 +80,7 @@ impl Data {
             Dtype::F32 => all::<f32>(self.bytes()),
             Dtype::E4m3 => all::<F8E4M3>(self.bytes()),
             Dtype::E5m2 => all::<F8E5M2>(self.bytes()),
+            Dtype::U8 => self.bytes().iter().map(|&x| x.into()).collect(),
         }
     }
 }

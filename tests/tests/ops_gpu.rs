@@ -59,6 +59,9 @@ impl Scenario {
             Dtype::F32 => of::<f32>(&self.engine, values),
             Dtype::E4m3 => of::<F8E4M3>(&self.engine, values),
             Dtype::E5m2 => of::<F8E5M2>(&self.engine, values),
+            Dtype::U8 => {
+                self.engine.upload_bytes(&values.iter().map(|&x| x as u8).collect::<Vec<_>>()).expect("memory")
+            }
         }
     }
 

@@ -109,7 +109,7 @@ fn refusals_say_what_is_possible() {
     refused(Spec { target: Target::Cuda { capability: (7, 5) }, ..spec }, &["7.5", "8.0 or later", "Engine::cpu()"]);
     refused(Spec { heads: Heads { qo: 30, ..heads }, ..spec }, &["qo_heads = 30", "kv_heads = 8"]);
     refused(Spec { heads: Heads { head_dim: 100, ..heads }, ..spec }, &["head_dim = 100", "multiples of 8"]);
-    let types = Dtypes { qo: attn::Dtype::Bf16, kv: attn::Dtype::F16 };
+    let types = Dtypes::new(attn::Dtype::Bf16, attn::Dtype::F16);
     refused(Spec { dtypes: types, ..spec }, &["bf16", "f16", "e4m3 and e5m2"]);
     let union = variant("union(causal, sliding_window(window=4))");
     let of_union = Spec { variant: &union, ..spec };
@@ -126,7 +126,7 @@ fn refusals_say_what_is_possible() {
     let cpu = Spec { target: Target::Cpu, ..spec };
     supports(&Spec { heads: Heads { head_dim: 100, ..heads }, dtypes: types, device_updates: true, ..cpu })
         .expect("the CPU");
-    let eight = Dtypes { qo: attn::Dtype::E4m3, kv: attn::Dtype::E4m3 };
+    let eight = Dtypes::new(attn::Dtype::E4m3, attn::Dtype::E4m3);
     refused(Spec { dtypes: eight, ..cpu }, &["q and o are e4m3", "f16, bf16 or f32"]);
     supports(&Spec { variant: &union, cascade: true, device_updates: true, ..cpu }).expect("the CPU");
 }

@@ -10,7 +10,7 @@ use crate::{
     batch::{Layout, logit_index, row_index},
     dtype::Dtypes,
     expr::{KvLists, Variant},
-    lang::{Hook, KvIndex, LogitIndex, Normalizer, RowIndex},
+    lang::{Hook, KvFormats, KvIndex, LogitIndex, Normalizer, RowIndex},
     spec::Heads,
     tensor::{TensorError, check_inputs},
 };
@@ -43,7 +43,10 @@ pub(super) struct CheckedProblem<'a> {
 impl<'a> Problem<'a> {
     /// The element types of the inputs.
     pub(super) fn dtypes(&self) -> Dtypes {
-        Dtypes { qo: self.q.dtype(), kv: self.kv.k.dtype() }
+        Dtypes {
+            format: self.variant.kv_formats().map(KvFormats::id),
+            ..Dtypes::new(self.q.dtype(), self.kv.k.dtype())
+        }
     }
 
     /// Checks everything except the work list and the output.

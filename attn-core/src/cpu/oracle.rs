@@ -118,7 +118,7 @@ fn key_sets(variant: &Variant) -> Vec<(Variant, Variant)> {
     });
     let Some((index, branches)) = union else { return vec![(variant.clone(), Variant::full())] };
     let with = |branch: &Variant| [&nodes[..index], branch.nodes(), &nodes[index + 1..]].concat();
-    branches.iter().map(|branch| (Variant::of(with(branch)).with_stored(variant.stored()), branch.clone())).collect()
+    branches.iter().map(|branch| (Variant::of(with(branch)).stored_as(variant), branch.clone())).collect()
 }
 
 /// One key set, and the parts that apply to it.
@@ -362,6 +362,6 @@ fn round_row(row: &mut [f32], to: Option<Dtype>) {
             row.iter_mut().for_each(|x| *x = f16::from_f32(x.clamp(-most, most)).to_f32());
         }
         Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
-        Some(Dtype::F32 | Dtype::E4m3 | Dtype::E5m2) | None => {}
+        Some(Dtype::F32 | Dtype::E4m3 | Dtype::E5m2 | Dtype::U8) | None => {}
     }
 }

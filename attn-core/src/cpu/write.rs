@@ -30,7 +30,7 @@ impl<'a> OutputWriter<'a> {
             Dtype::F32 => out.o.as_host_mut().map(OutputElements::F32),
             Dtype::F16 => out.o.as_host_mut().map(OutputElements::F16),
             Dtype::Bf16 => out.o.as_host_mut().map(OutputElements::Bf16),
-            qo @ (Dtype::E4m3 | Dtype::E5m2) => return Err(DtypesError { qo }.into()),
+            qo @ (Dtype::E4m3 | Dtype::E5m2 | Dtype::U8) => return Err(DtypesError::Qo { qo }.into()),
         };
         let lse = match &mut out.lse {
             None => None,

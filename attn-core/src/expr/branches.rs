@@ -29,7 +29,7 @@ impl Variant {
                 let branch = branches[k].nodes().iter().cloned();
                 let earlier = branches[..k].iter().map(masks);
                 let nodes = before.iter().cloned().chain(branch).chain(earlier).chain(after.iter().cloned());
-                Variant::of(nodes.collect()).with_stored(self.stored())
+                Variant::of(nodes.collect()).stored_as(self)
             })
             .collect()
     }

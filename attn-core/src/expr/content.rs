@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::{ExprError, Variant};
+use super::{ExprError, Variant, kv_formats::Owner};
 use crate::lang::{
-    ErasedVariant, FieldType, Hook, ParamValue, Tensor1,
+    FieldType, Hook, ParamValue, Tensor1,
     desc::Elem,
     param_tensor::{OutBuffer, ParamElement},
-    params::{ArgVisitor, ParamField, TensorArg},
+    params::{ArgVisitor, ErasedParams, ParamField, TensorArg},
 };
 
 /// New elements for a parameter tensor in row-major order, in host or device memory.
@@ -104,7 +104,7 @@ impl fmt::Debug for TensorContent<'_> {
 /// A parameter tensor of a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSlot {
-    /// Number of its part, counted as [`Variant::parts`] does.
+    /// Number of its part, counted as [`Variant::parts`] does; formats of keys and of values come after all parts.
     pub part: usize,
     /// Number of its field.
     pub field: usize,
@@ -242,8 +242,8 @@ impl TensorSlot {
 }
 
 impl Variant {
-    /// The parameter tensor with this name (`page_list.pages`, or `pages` where only one part has it), if its content
-    /// can be replaced while plans that were made with it live on.
+    /// The parameter tensor with this name (`page_list.pages`, or `pages` where only one part has it; of KV formats
+    /// `key_format.scales` and `value_format.scales`), if its content can be replaced while plans that were made with it live on.
     ///
     /// The content cannot be replaced where the host has read the values: tensors that tile classes depend on, unless
     /// they are `#[mutable]`, tensors of a part with `kv_range`, `#[monotone]` tensors, and tensors of a union, whose
@@ -258,26 +258,24 @@ impl Variant {
         let (part, name) = self.field_at(path).map_err(Box::new)?;
         let not = |why| Err(ContentError::NoTensor { name: name.to_owned(), why });
         let fixed = |why| Err(ContentError::Fixed { name: name.to_owned(), why });
-        let Some((owner, field)) = self.parts().nth(part).and_then(|owner| Some((owner, field_of(owner, name)?)))
-        else {
-            return not("is not there");
-        };
-        let desc = owner.desc();
-        let FieldType::Tensor { elem, .. } = desc.fields[field].ty else { return not("is not a parameter tensor") };
+        let owners = self.owners();
+        let found = owners.get(part).and_then(|owner| Some((owner, field_of(owner, name)?)));
+        let Some((owner, field)) = found else { return not("is not there") };
+        let FieldType::Tensor { elem, .. } = owner.fields[field].ty else { return not("is not a parameter tensor") };
         if self.has_union() {
             return fixed("each branch of a union has a copy");
         }
-        let mutable = desc.fields[field].mutable;
-        if desc.mask.tables.contains(&name) && !mutable {
+        let (mutable, desc) = (owner.fields[field].mutable, owner.variant);
+        if desc.is_some_and(|desc| desc.mask.tables.contains(&name)) && !mutable {
             return fixed("tiles are skipped by what it held, since the field is not `#[mutable]`");
         }
-        if desc.fields[field].monotone {
+        if owner.fields[field].monotone {
             return fixed("it is relied on to rise");
         }
-        if desc.has(Hook::KvRange) {
+        if desc.is_some_and(|desc| desc.has(Hook::KvRange)) {
             return fixed("plans rely on `kv_range`, which may read it");
         }
-        match arg(owner, field) {
+        match arg(owner.params, field) {
             Some(Found { shape, bytes, .. }) if bytes > 0 => Ok(TensorSlot { part, field, name, elem, shape, bytes }),
             _ => not("has no values"),
         }
@@ -302,7 +300,7 @@ impl Variant {
         replace: impl FnOnce(&mut [ParamValue], Vec<ParamValue>),
     ) -> Result<(), ContentError> {
         let given = slot.host_values(content)?;
-        let known = self.parts().nth(slot.part).and_then(|part| part.to_values().get(slot.name).cloned());
+        let known = self.owners().get(slot.part).and_then(|owner| owner.params.to_values().get(slot.name).cloned());
         let why = "was filled from its default";
         let known = known.ok_or_else(|| ContentError::NoTensor { name: slot.name.to_owned(), why })?;
         let mut elements = Vec::new();
@@ -320,10 +318,11 @@ impl Variant {
     /// that address.
     #[must_use]
     pub fn content_address(&self, slot: &TensorSlot) -> Option<(usize, usize)> {
-        let address = arg(self.parts().nth(slot.part)?, slot.field)?.address;
-        let before = self.parts().enumerate().take(slot.part + 1).flat_map(|(part, owner)| {
-            let fields = if part == slot.part { slot.field } else { owner.desc().fields.len() };
-            (0..fields).filter_map(move |field| arg(owner, field))
+        let owners = self.owners();
+        let address = arg(owners.get(slot.part)?.params, slot.field)?.address;
+        let before = owners.iter().enumerate().take(slot.part + 1).flat_map(|(part, owner)| {
+            let fields = if part == slot.part { slot.field } else { owner.fields.len() };
+            (0..fields).filter_map(|field| arg(owner.params, field))
         });
         Some((address, before.filter(|found| found.address == address).count()))
     }
@@ -336,8 +335,8 @@ fn flatten(value: ParamValue, to: &mut Vec<ParamValue>) {
     }
 }
 
-fn field_of(part: &dyn ErasedVariant, name: &str) -> Option<usize> {
-    part.desc().fields.iter().position(|field| field.name == name)
+fn field_of(owner: &Owner<'_>, name: &str) -> Option<usize> {
+    owner.fields.iter().position(|field| field.name == name)
 }
 
 /// Finds one parameter tensor among the arguments.
@@ -347,7 +346,7 @@ struct Found {
     bytes: usize,
 }
 
-fn arg(part: &dyn ErasedVariant, field: usize) -> Option<Found> {
+fn arg(params: &dyn ErasedParams, field: usize) -> Option<Found> {
     struct Finder {
         left: Option<usize>,
         found: Option<Found>,
@@ -374,6 +373,6 @@ fn arg(part: &dyn ErasedVariant, field: usize) -> Option<Found> {
         }
     }
     let mut finder = Finder { left: Some(field), found: None };
-    part.visit_args(&mut finder);
+    params.visit_args(&mut finder);
     finder.found
 }

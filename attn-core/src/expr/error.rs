@@ -32,6 +32,18 @@ pub enum ExprError {
         /// The known names.
         known: Vec<String>,
     },
+    /// No KV format has this name.
+    #[error("{}no KV format `{name}`{}; there are: {}", at(*.column), did_you_mean(.nearest.as_deref()), list(.known))]
+    UnknownKvFormat {
+        /// Column, in a text.
+        column: Option<usize>,
+        /// The name that was given.
+        name: String,
+        /// The nearest known name.
+        nearest: Option<String>,
+        /// The known names.
+        known: Vec<String>,
+    },
     /// The parameters of a part are wrong.
     #[error("{}in `{variant}`: {source}", at(*.column))]
     Param {

@@ -8,7 +8,7 @@ use crate::lang::{BindError, Dims, FieldDesc, FieldType};
 /// A parameter tensor that was not given and has no default.
 #[derive(Clone, Debug)]
 pub struct MissingTensor {
-    /// Number of its part, counted as [`Variant::parts`] does.
+    /// Number of its part, counted as [`Variant::parts`] does; KV formats come after all parts.
     pub part: usize,
     /// Its descriptor.
     pub field: &'static FieldDesc,
@@ -39,11 +39,11 @@ impl Variant {
     /// A shape overflows or divides by zero with these dimensions.
     pub fn missing(&self, dims: &Dims) -> Result<Vec<MissingTensor>, BindError> {
         let mut missing = Vec::new();
-        for (part, variant) in self.parts().enumerate() {
-            let values = variant.to_values();
+        for (part, owner) in self.owners().iter().enumerate() {
+            let values = owner.params.to_values();
             let mut set = OutputsSet::default();
-            variant.visit_args(&mut set);
-            for (i, field) in variant.desc().fields.iter().enumerate() {
+            owner.params.visit_args(&mut set);
+            for (i, field) in owner.fields.iter().enumerate() {
                 let given = match field.ty {
                     FieldType::Scalar(_) => true,
                     FieldType::Tensor { .. } => values.get(field.name).is_some(),
@@ -52,7 +52,7 @@ impl Variant {
                 if given || field.default.is_some() {
                     continue;
                 }
-                let shape = match variant.shape(i, dims) {
+                let shape = match owner.params.shape(i, &owner.dims(dims)) {
                     Ok(shape) => Some(shape),
                     Err(ShapeProblem::Unknown) => None,
                     Err(ShapeProblem::Arithmetic) => {

@@ -8,7 +8,10 @@ use super::tree::Node;
 use super::tree::Variant;
 use crate::lang::keywords::{COMBINATORS, is_reserved};
 use crate::lang::params::ParamField;
-use crate::lang::{ComposeError, ErasedVariant, ParamError, ParamValue, ParamValues};
+use crate::lang::{
+    ComposeError, ErasedVariant, ParamError, ParamValue, ParamValues,
+    kv_format::{ErasedKvFormat, KvFormats},
+};
 use crate::nearest::nearest;
 use crate::registry::Registry;
 
@@ -33,6 +36,42 @@ pub(super) fn read(text: &str, registry: &Registry, depth: usize) -> Result<Vari
         Token::End => Ok(variant),
         _ => Err(parser.tokens.expected("`+` or the end")),
     }
+}
+
+/// Reads `format` or `format / format` over the KV formats of a registry.
+pub(super) fn formats(text: &str, registry: &Registry) -> Result<KvFormats, ExprError> {
+    let mut tokens = Tokens::new(text);
+    let k = format(&mut tokens, registry)?;
+    let v = match tokens.peek() {
+        Token::Stray('/') => {
+            tokens.take();
+            format(&mut tokens, registry)?
+        }
+        _ => k.clone(),
+    };
+    if tokens.peek() == Token::End { Ok(KvFormats::of(k, v)) } else { Err(tokens.expected("`/`, or the end")) }
+}
+
+/// `name(arg, ..)`.
+fn format(tokens: &mut Tokens<'_>, registry: &Registry) -> Result<Box<dyn ErasedKvFormat>, ExprError> {
+    let column = tokens.column();
+    let Token::Name(name) = tokens.peek() else { return Err(tokens.expected("the name of a KV format")) };
+    let Some(desc) = registry.kv_format(name) else {
+        let known: Vec<&str> = registry.kv_formats().map(|desc| desc.name).collect();
+        return Err(ExprError::UnknownKvFormat {
+            column: Some(column),
+            name: name.to_owned(),
+            nearest: nearest(name, known.iter().copied()).map(str::to_owned),
+            known: known.into_iter().map(str::to_owned).collect(),
+        });
+    };
+    tokens.take();
+    let (values, columns) = if tokens.eat('(') { args(tokens, name)? } else { Default::default() };
+    (desc.make)(desc, &values).map_err(|source| ExprError::Param {
+        column: Some(column_of(&source, &values, &columns).unwrap_or(column)),
+        variant: name.to_owned(),
+        source: Box::new(source),
+    })
 }
 
 struct Parser<'t, 'r> {
@@ -173,9 +212,7 @@ impl Parser<'_, '_> {
         let (values, columns) = if self.tokens.eat('(') { args(&mut self.tokens, name)? } else { Default::default() };
         part_by_name(name, &values, self.registry).map_err(|error| match error {
             ExprError::Param { variant, source, .. } => {
-                let column = param_of(&source)
-                    .and_then(|p| values.0.iter().position(|(n, _)| n == p))
-                    .map_or(column, |i| columns[i]);
+                let column = column_of(&source, &values, &columns).unwrap_or(column);
                 ExprError::Param { column: Some(column), variant, source }
             }
             other => other,
@@ -228,6 +265,12 @@ fn unknown(name: &str, registry: &Registry, column: Option<usize>) -> ExprError 
         nearest: nearest(name, names.iter().copied().chain(COMBINATORS)).map(str::to_owned),
         known: names.into_iter().map(str::to_owned).collect(),
     }
+}
+
+/// The column of the parameter that an error names.
+fn column_of(error: &ParamError, values: &ParamValues, columns: &[usize]) -> Option<usize> {
+    let name = param_of(error)?;
+    values.0.iter().position(|(n, _)| n == name).map(|i| columns[i])
 }
 
 /// The parameter that an error names, without an element index.

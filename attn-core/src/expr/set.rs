@@ -6,7 +6,8 @@ use crate::lang::{ErasedVariant, ParamValue, ParamValues};
 use crate::nearest::nearest;
 
 impl Variant {
-    /// Sets a parameter: `soft_cap.cap`, or `cap` where only one part has it.
+    /// Sets a parameter: `soft_cap.cap`, or `cap` where only one part has it. Those of KV formats are
+    /// `key_format.group` and `value_format.group`; formats are numbered after the parts.
     ///
     /// # Errors
     /// No part or several parts have the parameter, or the part refuses the value. The variant is then unchanged.
@@ -17,10 +18,10 @@ impl Variant {
 
     /// The part number and the field that a path names.
     pub(super) fn field_at(&self, path: &str) -> Result<(usize, &'static str), ExprError> {
-        let known: Vec<(usize, String, &'static str)> = (self.parts().enumerate())
-            .flat_map(|(i, part)| {
-                let desc = part.desc();
-                desc.fields.iter().map(move |f| (i, format!("{}.{}", desc.name, f.name), f.name))
+        let known: Vec<(usize, String, &'static str)> = (self.owners().iter().enumerate())
+            .flat_map(|(i, owner)| {
+                let name = owner.name;
+                owner.fields.iter().map(move |f| (i, format!("{name}.{}", f.name), f.name))
             })
             .collect();
         let found: Vec<_> = known.iter().filter(|(_, full, short)| full == path || *short == path).collect();
@@ -45,20 +46,26 @@ impl Variant {
     /// There is no such part, or it refuses the name or the value. The variant is then unchanged.
     pub fn set_in(&mut self, part: usize, name: &str, value: ParamValue) -> Result<(), ExprError> {
         let expr = self.to_string();
-        let Some(slot) = nth(&mut self.nodes, &mut { part }) else {
-            let fields = |(i, part): (usize, &dyn ErasedVariant)| {
-                part.desc().fields.iter().map(move |f| format!("{i}.{}", f.name))
-            };
-            let known = self.parts().enumerate().flat_map(fields).collect();
-            return Err(ExprError::NoParameter { expr, path: format!("{part}.{name}"), nearest: None, known });
-        };
         let mut values = ParamValues::default();
         values.set(name, value);
-        slot.set_values(&values).map_err(|source| ExprError::Param {
-            column: None,
-            variant: slot.desc().name.to_owned(),
-            source: Box::new(source),
-        })
+        let mut number = part;
+        let set = match nth(&mut self.nodes, &mut number) {
+            Some(slot) => Some(slot.set_values(&values)),
+            None => self.formats.as_mut().and_then(|formats| formats.set_values(number, &values)),
+        };
+        match set {
+            Some(set) => set.map_err(|source| ExprError::Param {
+                column: None,
+                variant: self.owners().get(part).map_or_else(String::new, |owner| owner.name.to_owned()),
+                source: Box::new(source),
+            }),
+            None => {
+                let owners = self.owners().into_iter().enumerate();
+                let fields = owners.flat_map(|(i, o)| o.fields.iter().map(move |f| format!("{i}.{}", f.name)));
+                let (path, known) = (format!("{part}.{name}"), fields.collect());
+                Err(ExprError::NoParameter { expr, path, nearest: None, known })
+            }
+        }
     }
 }
 

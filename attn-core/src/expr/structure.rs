@@ -1,6 +1,9 @@
 //! Comparing variants of one structure, which differ only in the values of their parameters.
 
-use super::tree::{Node, Variant};
+use super::{
+    kv_formats::same_formats,
+    tree::{Node, Variant},
+};
 use crate::lang::{ErasedVariant, Hook};
 
 /// A variant with another structure: other parts, or parts in other places.
@@ -49,6 +52,14 @@ impl Variant {
         }
         if self.stored() != other.stored() {
             return differs(format!("keys stored {:?}", self.stored()), format!("{:?}", other.stored()));
+        }
+        if !same_formats(self, other) {
+            let text = |variant: &Variant| {
+                variant
+                    .kv_formats()
+                    .map_or_else(|| "keys of numbers".to_owned(), |formats| format!("keys over {formats}"))
+            };
+            return differs(text(self), text(other));
         }
         Ok(())
     }

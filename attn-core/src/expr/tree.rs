@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::lang::{ErasedVariant, Hook};
+use crate::lang::{ErasedVariant, Hook, KvFormats};
 use crate::spec::KvStored;
 
 /// A composed variant: an ordered list of parts and combinators ([`Node`]). The empty list is full attention.
@@ -16,6 +16,7 @@ use crate::spec::KvStored;
 pub struct Variant {
     pub(super) nodes: Vec<Node>,
     pub(super) stored: KvStored,
+    pub(super) formats: Option<KvFormats>,
 }
 
 /// An element of a [`Variant`]: a part, or a combinator over variants.
@@ -64,7 +65,7 @@ impl Variant {
 
     /// A variant of these nodes, unchecked.
     pub(crate) fn of(nodes: Vec<Node>) -> Self {
-        Variant { nodes, stored: KvStored::Raw }
+        Variant { nodes, stored: KvStored::Raw, formats: None }
     }
 
     /// The variant over keys and values stored in this form. It applies to the whole composition; operands of
@@ -92,6 +93,7 @@ impl Variant {
     /// Appends the nodes of another variant, unchecked.
     pub(crate) fn append(mut self, other: Variant) -> Self {
         self.nodes.extend(other.nodes);
+        self.formats = self.formats.or(other.formats);
         self
     }
 

@@ -8,7 +8,7 @@ use super::error::ExprError;
 use super::parse;
 use super::tree::{Node, Variant};
 use crate::lang::params::ArgVisitor;
-use crate::lang::{BindError, ComposeError, Described, Dims, Hook, Normalizer};
+use crate::lang::{BindError, ComposeError, Described, Dims, Hook, KvFormats, Normalizer};
 use crate::registry::Registry;
 
 impl Variant {
@@ -78,6 +78,7 @@ impl Variant {
         check::check(self)?;
         let mut bound = self.clone();
         bound.bind_nodes(dims)?;
+        bound.formats.as_mut().map_or(Ok(()), |formats| formats.bind(dims))?;
         Ok(bound)
     }
 
@@ -98,8 +99,13 @@ impl Variant {
     }
 
     /// Visits the parameters of the parts in order, as kernel arguments; the tables of a `per_head` come before its
-    /// branches.
+    /// branches, and the formats of keys and values after all parts.
     pub fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
+        self.visit_nodes(visitor);
+        self.formats.iter().flat_map(KvFormats::owners).for_each(|(_, format)| format.visit_args(visitor));
+    }
+
+    fn visit_nodes(&self, visitor: &mut dyn ArgVisitor) {
         for node in &self.nodes {
             if let Node::PerHead(per_head) = node {
                 per_head.visit_args(visitor);
@@ -108,7 +114,7 @@ impl Variant {
             if let Some(part) = part {
                 part.visit_args(visitor);
             }
-            inner.iter().for_each(|variant| variant.visit_args(visitor));
+            inner.iter().for_each(|variant| variant.visit_nodes(visitor));
         }
     }
 }
@@ -132,13 +138,14 @@ impl FromStr for Variant {
     }
 }
 
-/// The canonical expression.
+/// The canonical expression; after `over`, the formats of keys and values, which are no part of an expression.
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, node) in self.nodes.iter().enumerate() {
             write!(f, "{}{node}", if i == 0 { "" } else { " + " })?;
         }
-        f.write_str(if self.nodes.is_empty() { "full" } else { "" })
+        f.write_str(if self.nodes.is_empty() { "full" } else { "" })?;
+        self.formats.as_ref().map_or(Ok(()), |formats| write!(f, " over {formats}"))
     }
 }
 

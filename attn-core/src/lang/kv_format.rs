@@ -1,12 +1,17 @@
 //! KV formats: how keys and values are stored, as Rust code.
 //!
 //! A user implements [`KvFormat`]; `#[kv_format]` turns it into CUDA. [`packed`] has the bytes of a stored row and the
-//! row that is encoded, [`desc`] the descriptor and the object-safe form that the CPU runs.
+//! row that is encoded, [`desc`] the descriptor and the object-safe form that the CPU runs; [`KvFormats`] are those of
+//! keys and of values.
 
 pub mod desc;
+mod formats;
 pub mod packed;
+#[cfg(test)]
+pub(crate) mod samples;
 
 pub use desc::{DescribedKvFormat, ErasedKvFormat, KvFormatDesc};
+pub use formats::{KvFormatId, KvFormats, RowBytes};
 pub use packed::{EncodeRow, Packed, PackedMut};
 
 use super::VariantParams;

@@ -38,6 +38,27 @@ impl<'a> TensorRef<'a> {
         Ok(TensorRef { memory: Memory::Host(bytemuck::cast_slice(data)), dtype: T::DTYPE, shape })
     }
 
+    /// A contiguous row-major tensor of bytes in host memory: stored rows of keys or of values in a
+    /// [`KvFormat`](crate::lang::KvFormat).
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::host`].
+    pub fn bytes(data: &'a [u8], shape: &[usize]) -> Result<Self, TensorError> {
+        Self::of_bytes(Dtype::U8, data, shape)
+    }
+
+    /// A contiguous row-major tensor over the bytes of its elements, in host memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::host`]; bytes at an address that is no multiple of the size of an element.
+    pub fn of_bytes(dtype: Dtype, data: &'a [u8], shape: &[usize]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?;
+        shape.check_extent(elements_at(dtype, data)?)?;
+        Ok(TensorRef { memory: Memory::Host(data), dtype, shape })
+    }
+
     /// A tensor behind a device pointer.
     ///
     /// # Errors
@@ -170,6 +191,26 @@ impl<'a> TensorMut<'a> {
         Ok(TensorMut { memory: Memory::Host(bytemuck::cast_slice_mut(data)), dtype: T::DTYPE, shape })
     }
 
+    /// A contiguous row-major tensor of bytes in host memory, as [`TensorRef::bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::host`].
+    pub fn bytes(data: &'a mut [u8], shape: &[usize]) -> Result<Self, TensorError> {
+        Self::of_bytes(Dtype::U8, data, shape)
+    }
+
+    /// A contiguous row-major tensor over the bytes of its elements, as [`TensorRef::of_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::of_bytes`].
+    pub fn of_bytes(dtype: Dtype, data: &'a mut [u8], shape: &[usize]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?;
+        shape.check_extent(elements_at(dtype, data)?)?;
+        Ok(TensorMut { memory: Memory::Host(data), dtype, shape })
+    }
+
     /// A tensor behind a device pointer.
     ///
     /// # Errors
@@ -281,6 +322,15 @@ impl<'a> TensorMut<'a> {
             _ => None,
         }
     }
+}
+
+/// How many elements the bytes hold, which begin at an address that elements may have.
+fn elements_at(dtype: Dtype, data: &[u8]) -> Result<usize, TensorError> {
+    let (address, size) = (data.as_ptr().addr(), dtype.size());
+    if data.is_empty() || address.is_multiple_of(size) {
+        return Ok(data.len() / size);
+    }
+    Err(TensorError::Address { address: address as u64, dtype, size })
 }
 
 macro_rules! descriptor {

@@ -312,8 +312,8 @@ fn each_mismatch_is_named() {
 
 #[test]
 fn queries_of_eight_bits_are_refused() {
-    let error = run_with(|s| s.dtypes = Dtypes { qo: Dtype::E4m3, kv: Dtype::F32 });
-    assert_eq!(error, Err(DtypesError { qo: Dtype::E4m3 }.into()));
+    let error = run_with(|s| s.dtypes = Dtypes::new(Dtype::E4m3, Dtype::F32));
+    assert_eq!(error, Err(DtypesError::Qo { qo: Dtype::E4m3 }.into()));
 }
 
 #[test]

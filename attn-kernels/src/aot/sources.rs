@@ -125,13 +125,13 @@ fn pairs_of<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'
 /// The pairs of element types (q and o; k and v) from two lists. A KV type that no query type allows is kept, so that
 /// an error names it.
 fn pairs(qo: &[Dtype], kv: &[Dtype]) -> Vec<Dtypes> {
-    let own = |&qo: &Dtype| Dtypes { qo, kv: qo };
+    let own = |&qo: &Dtype| Dtypes::new(qo, qo);
     if kv.is_empty() {
         return qo.iter().map(own).collect();
     }
     let of = |&kv: &Dtype| {
         let alone = !kv.is_fp8() && qo.contains(&kv);
-        qo.iter().filter(move |&&qo| !alone || qo == kv).map(move |&qo| Dtypes { qo, kv })
+        qo.iter().filter(move |&&qo| !alone || qo == kv).map(move |&qo| Dtypes::new(qo, kv))
     };
     kv.iter().flat_map(of).collect()
 }

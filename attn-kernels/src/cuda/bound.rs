@@ -64,8 +64,7 @@ impl BoundAttention {
 
     /// The same attention with the parameters of `variant`, which has the same structure. It shares the kernels.
     pub(super) fn with_parameters(&self, variant: &Variant) -> Result<Self, CudaError> {
-        let variant =
-            variant.bind(&self.head_dim_vo.dims(self.heads, self.heads.dims()))?.with_stored(self.variant.stored());
+        let variant = variant.bind(&self.head_dim_vo.dims(self.heads, self.heads.dims()))?.stored_as(&self.variant);
         self.variant.check_structure(&variant).map_err(LayerError::from)?;
         let branches = variant.branches();
         let (args, visibility) = (upload_args(&self.device, &branches)?, self.visibilities.of(&variant));

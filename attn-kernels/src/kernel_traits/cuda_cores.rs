@@ -20,7 +20,7 @@ impl KernelTraitsRequest {
     /// Whether tensor cores have kernels for the problem.
     #[must_use]
     pub fn tensor_cores_support(&self) -> bool {
-        let Dtypes { qo, kv } = self.dtypes;
+        let Dtypes { qo, kv, .. } = self.dtypes;
         let types = DTYPES.contains(&qo) && (kv == qo || kv.is_fp8());
         types && self.arch.has_mma() && head_dims_are_supported(self.head_dim, self.value_dim())
     }

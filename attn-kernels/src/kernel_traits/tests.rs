@@ -125,7 +125,7 @@ fn errors_name_the_unsupported_problem() {
     let cuda_cores = Some(DecodeBackend::CudaCores);
     let error = of(516, 64, cuda_cores, bf16).expect_err("516");
     assert!(error.to_string().contains("multiples of 8 up to 512"), "{error}");
-    let mixed_types = Dtypes { qo: Dtype::F32, kv: Dtype::Bf16 };
+    let mixed_types = Dtypes::new(Dtype::F32, Dtype::Bf16);
     let error = of(64, 64, cuda_cores, mixed_types).expect_err("f32 over bf16");
     assert!(matches!(error, KernelTraitsError::Dtypes { on_cuda_cores: false, .. }), "{error}");
     let turing = KernelTraitsRequest { arch: Arch::new(7, 5), decode: tensor_cores, ..decode };

@@ -108,5 +108,6 @@ pub(super) fn elem(dtype: Dtype) -> &'static str {
         Dtype::F32 => "float",
         Dtype::E4m3 => "e4m3",
         Dtype::E5m2 => "e5m2",
+        Dtype::U8 => "packed_byte",
     }
 }

@@ -58,7 +58,7 @@ fn heads_and_scales() {
 #[test]
 fn types_of_queries() {
     for qo in [Dtype::E4m3, Dtype::E5m2] {
-        let error = Engine::cpu().attention(&Variant::full(), HEADS, Dtypes { qo, kv: Dtype::E4m3 });
+        let error = Engine::cpu().attention(&Variant::full(), HEADS, Dtypes::new(qo, Dtype::E4m3));
         let error = says(error, &[&format!("q and o are {qo}"), "keys and values alone", "f16, bf16 or f32"]);
         assert!(matches!(error, Error::Dtypes(_)), "{error:?}");
     }
@@ -313,7 +313,7 @@ fn kernel_errors_list_what_is_supported() {
             "{error}"
         );
     }
-    for dtypes in [Dtypes { qo: Dtype::F32, kv: Dtype::F16 }, Dtypes { qo: Dtype::F16, kv: Dtype::Bf16 }] {
+    for dtypes in [Dtypes::new(Dtype::F32, Dtype::F16), Dtypes::new(Dtype::F16, Dtype::Bf16)] {
         let error = choose(64, dtypes).expect_err("no kernel");
         assert!(
             matches!(error, KernelTraitsError::Dtypes { .. }) && error.to_string().contains("f16, bf16 and f32"),

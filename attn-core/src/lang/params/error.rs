@@ -176,6 +176,14 @@ pub enum BindError {
         /// The shape found.
         got: Vec<i64>,
     },
+    /// A KV format whose rows of this dimension no cache can hold.
+    #[error("rows of head_dim = {dim} cannot be stored so: {why}")]
+    KvRow {
+        /// The head dimension of keys or of values.
+        dim: i32,
+        /// What does not fit.
+        why: String,
+    },
     /// A parameter tensor without a default was not given.
     #[error("tensor parameter `{name}` is not set and has no default")]
     Unset {

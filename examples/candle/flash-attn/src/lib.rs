@@ -23,7 +23,7 @@ pub fn flash_attn(q: &Tensor, k: &Tensor, v: &Tensor, softmax_scale: f32, causal
         DType::F32 => Dtype::F32,
         other => bail!("flash_attn takes f16, bf16 and f32, and q is of {other:?}"),
     };
-    let dtypes = Dtypes { qo: dtype, kv: dtype };
+    let dtypes = Dtypes::new(dtype, dtype);
     // the queries of a layer come transposed; its keys and values may lie as they like
     attention(q.device(), heads, dtypes, softmax_scale, causal)?.dense(&q.contiguous()?, k, v)
 }

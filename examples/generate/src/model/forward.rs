@@ -178,7 +178,7 @@ impl Forward {
             None => Variant::parse(&format!("causal + {}", streaming::rope(config))).map_err(attn::Error::from)?,
         };
         let fused = form.streaming.map_or(form.raw_keys, |streaming| streaming.fused);
-        let dtypes = Dtypes { qo: math.dtype(), kv: options.cache_dtype.unwrap_or(math.dtype()) };
+        let dtypes = Dtypes::new(math.dtype(), options.cache_dtype.unwrap_or(math.dtype()));
         let attention_options = AttentionOptions {
             stored: if fused { KvStored::Raw } else { KvStored::Transformed },
             fixed_split_size: if form.unbalanced { Some(WHOLE) } else { options.fixed_split_size },
