@@ -111,7 +111,7 @@ impl<'a> PackedMut<'a> {
     }
     /// Writes `x` at `at`, rounded to the nearest e4m3, ties to even; magnitudes above 448 become 448.
     pub fn set_e4m3(&mut self, at: i32, x: f32) {
-        self.set(at, [F8E4M3::from_f32(x).0]);
+        self.set(at, [F8E4M3::from_f32(one_nan(x)).0]);
     }
     /// Writes a code of 4 bits for each element `first .. first + len` of `x`: two to a byte from `at`, the lower
     /// element in the lower half. `code(d, x)` gives it in its lowest bits. `first` and `len` are multiples of 8.
