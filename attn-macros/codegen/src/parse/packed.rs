@@ -18,12 +18,14 @@ enum Arg {
     Row,
     /// A closure that gives the code of an element.
     Code,
+    /// A closure that gives a number for each element.
+    Value,
 }
 
 /// A method: its name in Rust and in the text, its arguments, and its result.
 type Method = (&'static str, &'static str, &'static [Arg], Ty);
 
-use Arg::{Code, F32, I32, Row, U32};
+use Arg::{Code, F32, I32, Row, U32, Value};
 
 /// The methods of bytes that are read. In the text `u32` is a type, so these names end in `_at`.
 const PACKED: &[Method] = &[
@@ -58,6 +60,7 @@ const ENCODE_ROW: &[Method] = &[
     ("max_abs", "max_abs", &[I32, I32], Ty::F32),
     ("max", "max", &[I32, I32], Ty::F32),
     ("min", "min", &[I32, I32], Ty::F32),
+    ("sum", "sum", &[I32, I32, Value], Ty::F32),
     ("sum_sq", "sum_sq", &[I32, I32], Ty::F32),
 ];
 
@@ -90,6 +93,7 @@ impl IrBuilder<'_> {
             F32 => self.expr_as(arg, &Ty::F32),
             Row => self.stored_row(arg),
             Code => self.closure(arg, &[Ty::I32, Ty::F32], Ty::U32),
+            Value => self.closure(arg, &[Ty::I32, Ty::F32], Ty::F32),
         });
         let args = args.collect();
         let ty = if *text == "words2" { Ty::Array(Box::new(Ty::U32), 2) } else { result.clone() };
