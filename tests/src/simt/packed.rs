@@ -42,7 +42,8 @@ impl Rows {
     fn of(format: &dyn ErasedKvFormat, host: &mut Host, (shape, strides): (&[usize], &[i64]), rounds: bool) -> Rows {
         let (dim, mut data) = (shape[shape.len() - 1], host.to_f32());
         let RowBytes { codes: code_bytes, side: side_bytes } = RowBytes::of(format, dim as u32);
-        let [mut codes, mut side] = [code_bytes, side_bytes].map(|bytes| vec![u64::MAX; (data.len() / dim * bytes).div_ceil(8)]);
+        let [mut codes, mut side] =
+            [code_bytes, side_bytes].map(|bytes| vec![u64::MAX; (data.len() / dim * bytes).div_ceil(8)]);
         let of_codes: &mut [u8] = bytemuck::cast_slice_mut(&mut codes);
         let of_side: &mut [u8] = bytemuck::cast_slice_mut(&mut side);
         let outer = &shape[..shape.len() - 1];

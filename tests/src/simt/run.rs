@@ -253,7 +253,12 @@ impl Run<'_> {
     /// Merges the partial states of all branches, where the main kernel does not.
     fn merge(&self, kernel: &HostKernel, merges: usize) {
         if !kernel.traits.merges_in_kernel() {
-            self.launch(kernel, "launch_merge", &self.with_sides(self.params(&kernel.variant)), [merges as u32, self.case.kv_heads]);
+            self.launch(
+                kernel,
+                "launch_merge",
+                &self.with_sides(self.params(&kernel.variant)),
+                [merges as u32, self.case.kv_heads],
+            );
         }
     }
 
