@@ -9,7 +9,7 @@ mod smem;
 use attn_core::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    lang::Hook,
+    lang::{Hook, kv_format::LinearCodes},
     spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend},
 };
 
@@ -109,7 +109,7 @@ impl KernelTraitsRequest {
         let row = |part, dim| {
             let bytes = formats.row_bytes(part, dim);
             let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-            PackedRow { codes, side }
+            PackedRow { codes, side, linear: formats.part(part).linear() }
         };
         let keys = row(0, self.head_dim);
         // values that are the first elements of keys lie in the rows of keys
@@ -149,6 +149,20 @@ pub struct PackedRow {
     pub codes: u32,
     /// Of its side data.
     pub side: u32,
+    /// Its codes, if tensor cores can multiply them.
+    pub linear: Option<LinearCodes>,
+}
+
+impl PackedRow {
+    /// Whether decode on tensor cores multiplies codes of rows of `dim` elements, of tiles of `tile_rows` query rows.
+    /// Codes are loaded in pairs of 16 bytes; a group is whole 16 bytes, and sums of few groups fit registers.
+    fn multiplies_codes(self, dim: u32, tile_rows: u32) -> bool {
+        let Some(LinearCodes { bits, group, .. }) = self.linear else { return false };
+        let group = if group == 0 { dim } else { group.unsigned_abs() };
+        let chunk = 128 / bits;
+        let whole = dim.is_multiple_of(2 * chunk) && group.is_multiple_of(chunk) && dim.is_multiple_of(group);
+        whole && self.codes == dim * bits / 8 && dim <= 256 && dim / group <= 8 && tile_rows <= 16
+    }
 }
 
 /// The compile-time constants of a kernel. They are spliced in front of the template.

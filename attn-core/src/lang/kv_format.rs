@@ -1,17 +1,19 @@
 //! KV formats: how keys and values are stored, as Rust code.
 //!
 //! A user implements [`KvFormat`]; `#[kv_format]` turns it into CUDA. [`packed`] has the bytes of a stored row and the
-//! row that is encoded, [`desc`] the descriptor and the object-safe form that the CPU runs; [`KvFormats`] are those of
+//! row that is encoded, [`LinearCodes`] are codes that kernels need not decode, [`desc`] the descriptor and the object-safe form that the CPU runs; [`KvFormats`] are those of
 //! keys and of values.
 
 pub mod desc;
 mod formats;
+mod linear;
 pub mod packed;
 #[cfg(test)]
 pub(crate) mod samples;
 
 pub use desc::{DescribedKvFormat, ErasedKvFormat, KvFormatDesc};
 pub use formats::{KvFormatId, KvFormats, RowBytes};
+pub use linear::LinearCodes;
 pub use packed::{EncodeRow, Packed, PackedMut};
 
 use super::VariantParams;
@@ -37,4 +39,21 @@ pub trait KvFormat: VariantParams + Clone + Send + Sync + 'static {
     /// The elements `d .. d + 8` of a stored row; `d` is a multiple of 8. Any thread calls it, in any order, for any
     /// subset of a row.
     fn decode(&self, codes: Packed<'_>, side: Packed<'_>, kv_head: i32, d: i32) -> [f32; 8];
+
+    /// The codes, where they are whole numbers that [`Self::scale`] and [`Self::zero`] turn into elements: decode then
+    /// multiplies codes on tensor cores, at a fraction of the instructions. Results differ from those of decoded rows by
+    /// rounding. Host only; binding checks it against [`Self::decode`].
+    fn linear(&self) -> Option<LinearCodes> {
+        None
+    }
+    /// The scale of a group of [`LinearCodes`].
+    fn scale(&self, side: Packed<'_>, kv_head: i32, group: i32) -> f32 {
+        let _ = (side, kv_head, group);
+        1.0
+    }
+    /// The zero of a group of [`LinearCodes`] that are not signed.
+    fn zero(&self, side: Packed<'_>, kv_head: i32, group: i32) -> f32 {
+        let _ = (side, kv_head, group);
+        0.0
+    }
 }

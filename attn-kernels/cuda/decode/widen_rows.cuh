@@ -26,25 +26,26 @@ inline void widen_rows(To to, Load load, Hook hook) {
   }
 }
 
-// Decodes keys and values of a stage. Rows pass through the K and V transforms after their scales are applied; without
+// Decodes those keys and values of a stage whose codes the products do not take. Rows pass through the K and V transforms after their scales are applied; without
 // a transform the scales are folded as elsewhere. `index` gives the coordinates of a key; all lanes call it.
 template <class Index>
 inline void widen_stage(const KernelParams& p, const Variant& variant, const KvPipeline& pipeline, int stage,
                         int kv_head, Index index) {
-  widen_rows<WidenedRow<HEAD_DIM_QK, Variant::HAS_KEY_TRANSFORM>>(
-      pipeline.keys(stage),
-      [&](auto& row, int key) {
-        load_packed_row(row, variant.key_format, pipeline.key_codes(stage, key), pipeline.key_side(stage, key),
-                        kv_head);
-      },
-      [&](auto& row, int key) {
-        if constexpr (Variant::HAS_KEY_TRANSFORM) {
-          float scale = key_scale(p, kv_head);
-          row.map([&](int, float x) { return x * scale; });
-          variant.key_transform(row, index(key));
-        }
-      });
-  if constexpr (!V_SHARES_K)
+  if constexpr (WIDEN_KEYS)
+    widen_rows<WidenedRow<HEAD_DIM_QK, Variant::HAS_KEY_TRANSFORM>>(
+        pipeline.keys(stage),
+        [&](auto& row, int key) {
+          load_packed_row(row, variant.key_format, pipeline.key_codes(stage, key), pipeline.key_side(stage, key),
+                          kv_head);
+        },
+        [&](auto& row, int key) {
+          if constexpr (Variant::HAS_KEY_TRANSFORM) {
+            float scale = key_scale(p, kv_head);
+            row.map([&](int, float x) { return x * scale; });
+            variant.key_transform(row, index(key));
+          }
+        });
+  if constexpr (WIDEN_VALUES)
     widen_rows<WidenedRow<HEAD_DIM_VO, Variant::HAS_VALUE_TRANSFORM>>(
         pipeline.values(stage),
         [&](auto& row, int key) {
@@ -58,5 +59,5 @@ inline void widen_stage(const KernelParams& p, const Variant& variant, const KvP
             variant.value_transform(row, index(key));
           }
         });
-  KvPipeline::sync();
+  if constexpr (WIDEN_KEYS || WIDEN_VALUES) KvPipeline::sync();
 }

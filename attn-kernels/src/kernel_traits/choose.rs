@@ -22,7 +22,6 @@ impl KernelTraits {
         let &KernelTraitsRequest {
             kind,
             head_dim,
-            head_dim_vo,
             dtypes,
             paged,
             group,
@@ -40,7 +39,7 @@ impl KernelTraits {
         let narrow = fp8 || packed.is_some();
         // on CUDA cores the mainloop applies the hooks, and takes every element type
         let preprocesses = kind != KernelKind::Decode && !cuda_cores;
-        let values_share_keys = head_dim_vo.shares_keys() && !key_hooks && !value_hooks;
+        let values_share_keys = request.shares_rows();
         let traits = KernelTraits {
             kind,
             head_dim,
@@ -59,8 +58,8 @@ impl KernelTraits {
             row_warps: 1,
             stages: 2,
             warp_keys: 16,
-            widened_keys: !preprocesses && (fp8 && key_hooks || packed.is_some()),
-            widened_values: !preprocesses && (fp8 && value_hooks || packed.is_some() && !values_share_keys),
+            widened_keys: !preprocesses && request.widens_keys(cuda_cores),
+            widened_values: !preprocesses && request.widens_values(cuda_cores),
             packed,
             ctas_per_sm: 2,
             mixed: None,
@@ -202,15 +201,15 @@ impl KernelTraits {
                 _ => return Err(unsupported),
             }
         };
-        let (decode, fp8) = (request.decode_tiles(), dtypes.kv.is_fp8());
+        let decode = request.decode_tiles();
         let of = |tiles: KernelTraits, warp_keys, stages| {
             let part = DecodePart {
                 tile_rows: decode.rows_for(request.group),
                 cuda_cores: decode.backend == DecodeBackend::CudaCores,
                 stages,
                 warp_keys,
-                widened_keys: fp8 && request.key_hooks || self.packed.is_some(),
-                widened_values: fp8 && request.value_hooks || self.packed.is_some() && !self.values_share_keys,
+                widened_keys: request.widens_keys(decode.backend == DecodeBackend::CudaCores),
+                widened_values: request.widens_values(decode.backend == DecodeBackend::CudaCores),
             };
             KernelTraits { kind: self.kind, mixed: Some(part), ..tiles }
         };
@@ -249,6 +248,36 @@ impl KernelTraits {
 const MAX_ROW_BYTES: u32 = 1 << 16;
 
 impl KernelTraitsRequest {
+    /// Whether decode on CUDA cores, or on tensor cores, has a second buffer for keys: it transforms rows of fp8, and
+    /// decodes rows of KV formats whose codes it does not multiply.
+    fn widens_keys(&self, cuda_cores: bool) -> bool {
+        let multiplies = |[keys, _]: [PackedRow; 2]| {
+            let tile_rows = self.decode_tiles().rows_for(self.group);
+            !cuda_cores && !self.shares_rows() && keys.multiplies_codes(self.head_dim, tile_rows)
+        };
+        match self.packed() {
+            Some(rows) => self.key_hooks || !multiplies(rows),
+            None => self.dtypes.kv.is_fp8() && self.key_hooks,
+        }
+    }
+
+    /// The same for values.
+    fn widens_values(&self, cuda_cores: bool) -> bool {
+        let multiplies = |[_, values]: [PackedRow; 2]| {
+            let tile_rows = self.decode_tiles().rows_for(self.group);
+            !cuda_cores && values.multiplies_codes(self.value_dim(), tile_rows)
+        };
+        match self.packed() {
+            Some(rows) => !self.shares_rows() && (self.value_hooks || !multiplies(rows)),
+            None => self.dtypes.kv.is_fp8() && self.value_hooks,
+        }
+    }
+
+    /// Whether values are the first elements of keys, and no hook rewrites either.
+    fn shares_rows(&self) -> bool {
+        self.head_dim_vo.shares_keys() && !self.key_hooks && !self.value_hooks
+    }
+
     /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.
     fn check(&self, cuda_cores: bool) -> Result<(), KernelTraitsError> {
         let &KernelTraitsRequest { kind, head_dim, dtypes, arch, .. } = self;
@@ -266,7 +295,7 @@ impl KernelTraitsRequest {
             return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
         }
         let rows = self.packed().into_iter().flatten().zip(["keys", "values"]);
-        for (PackedRow { codes, side }, of) in rows {
+        for (PackedRow { codes, side, .. }, of) in rows {
             let copied =
                 codes.is_multiple_of(8) && side.is_multiple_of(4) && codes <= MAX_ROW_BYTES && side <= MAX_ROW_BYTES;
             if !copied {

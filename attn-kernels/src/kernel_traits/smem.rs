@@ -50,7 +50,7 @@ impl KernelTraits {
     /// Decode and CUDA cores: bytes of the keys and values of a warp in one pipeline stage.
     pub(super) fn stage_bytes(&self) -> u32 {
         let size = self.dtypes.kv.size() as u32;
-        let dense = |dim: u32| PackedRow { codes: dim * size, side: 0 };
+        let dense = |dim: u32| PackedRow { codes: dim * size, side: 0, linear: None };
         let [keys, values] = self.packed.unwrap_or([dense(self.head_dim), dense(self.value_dim)]);
         let bytes = |row: PackedRow| row_pitch(row.codes) + row.side;
         let stage = self.warp_keys * (bytes(keys) + if self.values_share_keys { 0 } else { bytes(values) });

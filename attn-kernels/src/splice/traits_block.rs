@@ -1,8 +1,8 @@
 //! Kernel traits as CUDA constants.
 
-use attn_core::dtype::Dtype;
+use attn_core::{dtype::Dtype, lang::kv_format::LinearCodes};
 
-use crate::kernel_traits::{KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS};
+use crate::kernel_traits::{KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow};
 
 /// All constants of a kernel of one family.
 pub(super) fn text(traits: &KernelTraits) -> String {
@@ -19,13 +19,20 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         FLAT.to_owned()
     };
     let rows = traits.packed.map_or(String::new(), |[keys, values]| {
-        format!(
-            "constexpr int K_CODE_BYTES = {};\n\
-            constexpr int K_SIDE_BYTES = {};\n\
-            constexpr int V_CODE_BYTES = {};\n\
-            constexpr int V_SIDE_BYTES = {};\n",
-            keys.codes, keys.side, values.codes, values.side,
-        )
+        let row = |of: char, row: PackedRow, dim: u32| {
+            let PackedRow { codes, side, linear } = row;
+            let LinearCodes { bits, signed, group } =
+                linear.unwrap_or(LinearCodes { bits: 0, signed: false, group: 0 });
+            let group = if group == 0 { dim } else { group.unsigned_abs() };
+            format!(
+                "constexpr int {of}_CODE_BYTES = {codes};\n\
+                constexpr int {of}_SIDE_BYTES = {side};\n\
+                constexpr int {of}_CODE_BITS = {bits};\n\
+                constexpr bool {of}_CODES_SIGNED = {signed};\n\
+                constexpr int {of}_SCALE_GROUP = {group};\n",
+            )
+        };
+        row('K', keys, head_dim) + &row('V', values, value_dim)
     });
     format!(
         "using QoElem = {};\n\
@@ -61,6 +68,14 @@ pub(super) fn family(traits: &KernelTraits) -> String {
         ctas_per_sm,
         ..
     } = traits;
+    let linear = match traits.packed {
+        Some(_) => format!(
+            "constexpr bool LINEAR_KEYS = {};\nconstexpr bool LINEAR_VALUES = {};\n",
+            !preprocess_keys && !traits.widened_keys && !traits.values_share_keys,
+            !preprocess_values && !traits.widened_values && !traits.values_share_keys,
+        ),
+        None => String::new(),
+    };
     let (producer_warps, first_producer_thread) =
         if traits.is_sm90_prefill() { (producer_warps, 32 * warps) } else { (warps, 0) };
     let outputs = if traits.is_sm90_prefill() {
@@ -86,7 +101,7 @@ pub(super) fn family(traits: &KernelTraits) -> String {
         constexpr int STEP_KEYS = {};\n\
         constexpr bool K_PREPROCESSED = {preprocess_keys};\n\
         constexpr bool V_PREPROCESSED = {preprocess_values};\n\
-        {outputs}",
+        {outputs}{linear}",
         traits.step_keys(),
     )
 }

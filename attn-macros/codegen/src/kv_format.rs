@@ -37,6 +37,10 @@ pub struct Functions {
     pub encode: String,
     /// Reads eight elements.
     pub decode: String,
+    /// The scale of a group of codes; empty where it is not written.
+    pub scale: String,
+    /// The zero of a group of codes; empty where it is not written.
+    pub zero: String,
 }
 
 /// Expands the attribute. The item is kept, with or without errors.
@@ -102,7 +106,12 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Format, Report> {
         check::function(f, &shared.types, &mut shared.report);
         exact::check(f, &mut shared.report);
         let cuda = emit::kv_function(f, &shared.types, &file, &mut used, &mut shared.report);
-        *(if f.name == "encode" { &mut functions.encode } else { &mut functions.decode }) = cuda;
+        *(match f.name.as_str() {
+            "encode" => &mut functions.encode,
+            "decode" => &mut functions.decode,
+            "scale" => &mut functions.scale,
+            _ => &mut functions.zero,
+        }) = cuda;
     }
     if !shared.report.is_empty() {
         return Err(shared.report);
@@ -135,11 +144,12 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (Stri
     (name, attribute.instances)
 }
 
-/// Reads `encode` or `decode`; the other functions run on the host alone.
+/// Reads a function that runs on devices; the other functions run on the host alone.
 fn read_function(f: &syn::ImplItemFn, shared: &mut ItemContext) -> Option<crate::ir::Function> {
     let args = match f.sig.ident.to_string().as_str() {
         "encode" => vec![Ty::EncodeRow, Ty::PackedMut(Plane::Codes), Ty::PackedMut(Plane::Side), Ty::I32],
         "decode" => vec![Ty::Packed(Plane::Codes), Ty::Packed(Plane::Side), Ty::I32, Ty::I32],
+        "scale" | "zero" => vec![Ty::Packed(Plane::Side), Ty::I32, Ty::I32],
         _ => return None,
     };
     if let Some(attr) = f.attrs.iter().find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr")) {
@@ -192,7 +202,7 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
     };
     let file = descriptor::file_of(item.impl_token.span());
     let line = u32::try_from(item.impl_token.span().start().line).unwrap_or(0);
-    let Functions { encode, decode } = &format.functions;
+    let Functions { encode, decode, scale, zero } = &format.functions;
     let consts = descriptor::consts(&format.links, |path| without_self(path, ty));
     let helpers = descriptor::helpers(&format.links, syn::Path::clone);
     let types = descriptor::types(&format.links, syn::Path::clone);
@@ -213,6 +223,8 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
                 fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
                 encode: #encode,
                 decode: #decode,
+                scale: #scale,
+                zero: #zero,
                 divisors: &[#(#divisors),*],
                 device_fns: #helpers,
                 types: #types,

@@ -1,3 +1,4 @@
+use attn::lang::kv_format::LinearCodes;
 use attn::lang::{EncodeRow, KvFormat, Packed, PackedMut};
 use attn::{VariantParams, bits, kv_format};
 
@@ -74,6 +75,18 @@ impl KvFormat for Int4 {
             }
         }
         out
+    }
+
+    fn linear(&self) -> Option<LinearCodes> {
+        Some(if self.zero { LinearCodes::unsigned(4, self.group) } else { LinearCodes::signed(4, self.group) })
+    }
+
+    fn scale(&self, side: Packed<'_>, _kv_head: i32, group: i32) -> f32 {
+        side.f16(if self.zero { 4 * group } else { 2 * group })
+    }
+
+    fn zero(&self, side: Packed<'_>, _kv_head: i32, group: i32) -> f32 {
+        side.f16(4 * group + 2)
     }
 }
 

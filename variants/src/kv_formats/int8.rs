@@ -1,3 +1,4 @@
+use attn::lang::kv_format::LinearCodes;
 use attn::lang::{EncodeRow, KvFormat, Packed, PackedMut};
 use attn::{VariantParams, kv_format};
 
@@ -38,6 +39,14 @@ impl KvFormat for Int8 {
             out[i as usize] = code as f32 * scale;
         }
         out
+    }
+
+    fn linear(&self) -> Option<LinearCodes> {
+        Some(LinearCodes::signed(8, 0))
+    }
+
+    fn scale(&self, side: Packed<'_>, _kv_head: i32, _group: i32) -> f32 {
+        side.f32(0)
     }
 }
 

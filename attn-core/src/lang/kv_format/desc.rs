@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{KvFormat, Packed, PackedMut};
+use super::{KvFormat, LinearCodes, Packed, PackedMut};
 use crate::lang::desc::{ConstDesc, DeviceFn, FieldDesc};
 use crate::lang::device_type::TypeLink;
 use crate::lang::params::{ErasedParams, ParamError, ParamValues};
@@ -29,6 +29,10 @@ pub struct KvFormatDesc {
     pub encode: &'static str,
     /// `template <class C, class S> Array<float, 8> decode(C codes, S side, int kv_head, int d) const`.
     pub decode: &'static str,
+    /// `template <class S> float scale(S side, int kv_head, int group) const`, or empty.
+    pub scale: &'static str,
+    /// `template <class S> float zero(S side, int kv_head, int group) const`, or empty.
+    pub zero: &'static str,
     /// Scalars that the functions divide by; each has a member `Divisor<T> name_div_` beside it.
     pub divisors: &'static [&'static str],
     /// Helpers that the functions call directly.
@@ -62,6 +66,12 @@ pub trait ErasedKvFormat: ErasedParams {
     fn code_bytes(&self, dim: i32) -> i32;
     /// See [`KvFormat::side_bytes`].
     fn side_bytes(&self, dim: i32) -> i32;
+    /// See [`KvFormat::linear`].
+    fn linear(&self) -> Option<LinearCodes>;
+    /// See [`KvFormat::scale`].
+    fn scale_of(&self, side: &[u8], kv_head: i32, group: i32) -> f32;
+    /// See [`KvFormat::zero`].
+    fn zero_of(&self, side: &[u8], kv_head: i32, group: i32) -> f32;
     /// Stores a row of a head dimension.
     fn encode_row(&self, x: &[f32], codes: &mut [u8], side: &mut [u8], kv_head: i32);
     /// Reads the first elements of a stored row, as many as `x` has.
@@ -80,6 +90,15 @@ impl<F: DescribedKvFormat> ErasedKvFormat for F {
     }
     fn side_bytes(&self, dim: i32) -> i32 {
         KvFormat::side_bytes(self, dim)
+    }
+    fn linear(&self) -> Option<LinearCodes> {
+        KvFormat::linear(self)
+    }
+    fn scale_of(&self, side: &[u8], kv_head: i32, group: i32) -> f32 {
+        self.scale(Packed::new(side), kv_head, group)
+    }
+    fn zero_of(&self, side: &[u8], kv_head: i32, group: i32) -> f32 {
+        self.zero(Packed::new(side), kv_head, group)
     }
     fn encode_row(&self, x: &[f32], codes: &mut [u8], side: &mut [u8], kv_head: i32) {
         self.encode(&x, &mut PackedMut::new(codes), &mut PackedMut::new(side), kv_head);

@@ -158,6 +158,9 @@ fn bind(format: &mut Box<dyn ErasedKvFormat>, prefix: &str, dims: &Dims) -> Resu
     if codes <= 0 || side < 0 {
         return row(format!("`code_bytes` is {codes} and `side_bytes` {side}; a row has at least one byte of codes"));
     }
+    if let Some(why) = format.linear().and_then(|codes| codes.mistake(&**format, dim)) {
+        return row(why);
+    }
     Ok(())
 }
 

@@ -71,6 +71,8 @@ const fn described<F: DescribedKvFormat>(name: &'static str, type_name: &'static
         fields: F::FIELDS,
         encode: "",
         decode: "",
+        scale: "",
+        zero: "",
         divisors: &[],
         device_fns: &[],
         types: &[],

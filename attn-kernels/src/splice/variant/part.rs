@@ -41,13 +41,20 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
 /// As [`struct_text`].
 pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, VariantError> {
     let (mut text, links) = begin(&desc.into(), name)?;
-    for cuda in links.helpers.iter().map(|helper| helper.cuda).chain([desc.encode, desc.decode]) {
+    let or = |written: &'static str, default| if written.is_empty() { default } else { written };
+    let (scale, zero) = (or(desc.scale, NO_SCALE), or(desc.zero, NO_ZERO));
+    for cuda in links.helpers.iter().map(|helper| helper.cuda).chain([desc.encode, desc.decode, scale, zero])
+    {
         text += "\n";
         text += &indented(cuda);
     }
     text += "#line 1 \"variant\"\n};\n\n";
     Ok(text)
 }
+
+/// What the trait gives a format that has no linear codes, or none with zeros.
+const NO_SCALE: &str = "template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }\n";
+const NO_ZERO: &str = "template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }\n";
 
 /// The struct as far as its functions: doc comment, parameters, types and constants.
 fn begin(declared: &Declared, name: &str) -> Result<(String, Links), VariantError> {
