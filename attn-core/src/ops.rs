@@ -39,7 +39,7 @@ pub use array::{Array, ArrayMut, Number};
 pub use bits::BitOrder;
 pub use error::OpError;
 pub use gather::Gather;
-pub use kv::{KvMut, KvRef};
+pub use kv::{KvMut, KvRef, KvSidesMut};
 pub use merge::{StateMut, StateRef};
 pub use slot_mapping::{PageTableRows, SlotMapping, slots_of_new_keys};
 pub use tensor_rows::TensorRows;

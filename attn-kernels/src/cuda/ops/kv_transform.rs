@@ -6,7 +6,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use attn_core::{dtype::Dtype, expr::Variant, ops::append::Transform, spec::Heads};
+use attn_core::{
+    dtype::Dtype,
+    expr::Variant,
+    ops::append::Transform,
+    spec::{HeadDimVo, Heads},
+};
 use cudarc::driver::sys::CUfunction;
 
 use super::module;
@@ -19,6 +24,7 @@ use crate::{
         release::Released,
     },
     jit,
+    problem::Unsupported,
     splice::{OpSource, TRANSFORM_KERNELS},
 };
 
@@ -37,8 +43,11 @@ impl CudaKvTransform {
     /// # Errors
     ///
     /// As [`Transform::new`], and a failure of the driver.
-    pub fn new(device: &Device, variant: &Variant, heads: Heads) -> Result<Self, CudaError> {
-        let transform = Transform::new(variant, heads)?;
+    pub fn new(device: &Device, variant: &Variant, heads: Heads, head_dim_vo: HeadDimVo) -> Result<Self, CudaError> {
+        let transform = Transform::with_values(variant, heads, head_dim_vo)?;
+        if let Some(formats) = transform.formats() {
+            return Err(Unsupported::KvFormat { format: formats.id() }.into());
+        }
         let args = Args::upload(device, transform.variant())?;
         Ok(CudaKvTransform { device: device.clone(), transform, args, modules: Mutex::default() })
     }

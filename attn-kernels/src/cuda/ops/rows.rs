@@ -38,6 +38,7 @@ pub fn append(
 ) -> Result<(), CudaError> {
     check(kv, pools, append, transform.map(CudaKvTransform::transform))?;
     let pools = pools.as_ref();
+    refuse_formats(&pools)?;
     let scales = [&append.scales.k, &append.scales.v];
     let moves = |part| transform.is_some_and(|transform| transform.transform().applies_to(part));
     let (mut rows, sides) = RowMove::new(kv, &pools, scales, true, moves)?;
@@ -85,8 +86,15 @@ pub fn append(
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn gather(stream: &CudaStream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(), CudaError> {
-    gather::check(pools, kv, gather)?;
+pub fn gather(
+    stream: &CudaStream,
+    pools: &KvRef<'_>,
+    kv: &KvMut<'_>,
+    gather: &Gather<'_>,
+    transform: Option<&CudaKvTransform>,
+) -> Result<(), CudaError> {
+    gather::check(pools, kv, gather, transform.map(CudaKvTransform::transform))?;
+    refuse_formats(pools)?;
     let scales = [&gather.scales.k, &gather.scales.v];
     let (mut rows, Sides { from, to, parts }) = RowMove::new(&kv.as_ref(), pools, scales, false, |_| false)?;
     rows.params.indptr = numbers("kv_indptr", &gather.kv_indptr)?;
@@ -97,6 +105,17 @@ pub fn gather(stream: &CudaStream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &G
     order(stream, Read, page_uses(&gather.rows).into_iter().chain([("kv_indptr", gather.kv_indptr.owner())]))?;
     order_rows(stream, [pools, &kv.as_ref()], scales, gather.status.as_ref())?;
     rows.launch(stream, function, from, to, parts, (false, &NOTHING))
+}
+
+/// Refuses rows of KV formats, which kernels neither encode nor decode.
+fn refuse_formats(pools: &KvRef<'_>) -> Result<(), OpError> {
+    match pools.parts().next() {
+        Some(pool) if pool.dtype() == Dtype::U8 => {
+            let want = "of numbers on a GPU; append and gather rows of a KV format on the CPU".to_owned();
+            Err(OpError::Dtype { tensor: "k pool", got: Dtype::U8, want })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Orders the launch with other work on the tensors that it reads and those that it writes.
