@@ -30,6 +30,8 @@ pub mod gather;
 mod kv;
 pub mod lse;
 pub mod merge;
+#[cfg(test)]
+mod packed_tests;
 mod slot_mapping;
 pub mod tensor_rows;
 pub mod x_packed;
