@@ -143,7 +143,7 @@ pub fn gather_with(
                     match format {
                         None => elements::read(source.dtype(), &bytes[start..], &mut row),
                         Some(format) => {
-                            format.decode_row(&bytes[start..][..source.shape()[3]], side, head as i32, &mut row)
+                            format.decode_row(&bytes[start..][..source.shape()[3]], side, head as i32, &mut row);
                         }
                     }
                     row.iter_mut().for_each(|x| *x *= scale);
