@@ -1,7 +1,7 @@
 //! The CUDA headers that are made of Rust: one source for what the host and the kernels compute to the bit.
 
 use crate::{
-    lang::{divide, interval, param_tensor, random},
+    lang::{bits, divide, interval, param_tensor, random},
     sampling::fixed_point,
 };
 
@@ -33,6 +33,7 @@ pub const HEADERS: &[Header] = &[
     Header { name: "lang/table_range.cuh", text: param_tensor::bounds::CUDA },
     Header { name: "planner/stream_k_line.cuh", text: crate::plan::STREAM_K_LINE },
     Header { name: "lang/random.cuh", text: random::CUDA },
+    Header { name: "lang/bits.cuh", text: bits::CUDA },
     Header { name: "sampling/fixed_point.cuh", text: fixed_point::CUDA },
     Header { name: "sampling/coin.cuh", text: crate::sampling::COIN },
 ];

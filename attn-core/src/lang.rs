@@ -7,6 +7,7 @@
 //! CPU. [`kv_format`] says how keys and values are stored.
 
 pub mod approx;
+pub mod bits;
 mod compose_error;
 pub mod coordinates;
 #[doc(hidden)]

@@ -28,9 +28,9 @@ pub mod tensor;
 pub mod __private;
 
 pub use error_kind::ErrorKind;
-pub use lang::random;
+pub use lang::{bits, random};
 
 pub use expr::{ExprError, Variant, VariantSpec};
 pub use registry::{Registry, RegistryError};
 
-pub use attn_macros::{VariantParams, attention_variant, compose, device_fn, device_type};
+pub use attn_macros::{VariantParams, attention_variant, compose, device_fn, device_type, kv_format};

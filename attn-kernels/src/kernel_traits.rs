@@ -31,6 +31,11 @@ pub fn head_dims_are_supported(head_dim: u32, value_dim: u32) -> bool {
 /// Element types of queries and outputs that tensor cores have kernels for.
 pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 
+/// Whether kernels that have the type of queries read keys and values: of the same type, fp8, or in a KV format.
+fn reads_kv_of(dtypes: Dtypes) -> bool {
+    dtypes.kv == dtypes.qo || dtypes.kv.is_fp8() || dtypes.format.is_some()
+}
+
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
 /// Threads of a CTA of the K/V preprocessing kernel.
@@ -97,6 +102,20 @@ impl KernelTraitsRequest {
         self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim: self.head_dim })
     }
 
+    /// The rows of keys and of values, if they are stored in KV formats.
+    #[must_use]
+    pub fn packed(&self) -> Option<[PackedRow; 2]> {
+        let formats = self.dtypes.format?;
+        let row = |part, dim| {
+            let bytes = formats.row_bytes(part, dim);
+            let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+            PackedRow { codes, side }
+        };
+        let keys = row(0, self.head_dim);
+        // values that are the first elements of keys lie in the rows of keys
+        Some([keys, if self.head_dim_vo.shares_keys() { keys } else { row(1, self.value_dim()) }])
+    }
+
     /// The Q tiles that decode has for the problem.
     #[must_use]
     pub fn decode_tiles(&self) -> DecodeTiles {
@@ -123,6 +142,15 @@ impl KernelTraitsRequest {
     }
 }
 
+/// Bytes of a stored row of keys or of values of a KV format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PackedRow {
+    /// Of its codes.
+    pub codes: u32,
+    /// Of its side data.
+    pub side: u32,
+}
+
 /// The compile-time constants of a kernel. They are spliced in front of the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KernelTraits {
@@ -134,6 +162,8 @@ pub struct KernelTraits {
     pub value_dim: u32,
     /// Element types.
     pub dtypes: Dtypes,
+    /// The rows of keys and of values, if they are stored in KV formats.
+    pub packed: Option<[PackedRow; 2]>,
     /// Whether keys and values are in pages.
     pub paged: bool,
     /// Whether values are the first elements of the keys, in the same memory, and no hook rewrites either (MLA).
@@ -161,7 +191,8 @@ pub struct KernelTraits {
     pub stages: u32,
     /// Decode and CUDA cores: keys of a warp in one pipeline stage.
     pub warp_keys: u32,
-    /// Decode and CUDA cores: whether keys have a second buffer, of 16-bit elements, where hooks transform fp8 keys.
+    /// Decode and CUDA cores: whether keys have a second buffer, of elements as wide as those of queries: where hooks
+    /// transform fp8 keys, and for rows of KV formats.
     pub widened_keys: bool,
     /// Decode: the same for values.
     pub widened_values: bool,
@@ -265,6 +296,23 @@ impl KernelTraits {
         if self.head_dim.max(self.value_dim) > 256 { 1 } else { 4 }
     }
 
+    /// Bytes of a stored key of one head, side data included.
+    #[must_use]
+    pub fn key_bytes(&self) -> u32 {
+        self.packed.map_or(self.head_dim * self.dtypes.kv.size() as u32, |[keys, _]| keys.codes + keys.side)
+    }
+
+    /// Bytes of a stored value of one head, side data included; 0 if it shares the memory of its key.
+    #[must_use]
+    pub fn value_bytes(&self) -> u32 {
+        let dense = self.value_dim * self.dtypes.kv.size() as u32;
+        match (self.values_share_keys, self.packed) {
+            (true, _) => 0,
+            (false, None) => dense,
+            (false, Some([_, values])) => values.codes + values.side,
+        }
+    }
+
     /// Keys of one mainloop step. KV splits are best cut at multiples of it.
     #[must_use]
     pub fn step_keys(&self) -> u32 {
@@ -307,7 +355,14 @@ impl KernelTraits {
             None if self.is_sm90_prefill() => " wgmma".to_owned(),
             None => String::new(),
         };
-        let kv = if self.dtypes.kv == self.dtypes.qo { String::new() } else { format!(" over {}", self.dtypes.kv) };
+        let kv = match self.packed {
+            Some([keys, values]) => {
+                let row = |row: PackedRow| format!("{}+{}", row.codes, row.side);
+                format!(" over rows of {} and {} bytes", row(keys), row(values))
+            }
+            None if self.dtypes.kv == self.dtypes.qo => String::new(),
+            None => format!(" over {}", self.dtypes.kv),
+        };
         let of_keys = if self.values_share_keys { " of the keys" } else { "" };
         let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };
         let invariant = if self.row_invariant { " row-invariant" } else { "" };

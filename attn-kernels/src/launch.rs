@@ -9,12 +9,12 @@ mod sampling_abi;
 mod verify_abi;
 mod waves;
 
-pub use abi::{KernelParams, MixedParams, Sm90Params, Strided, TensorMap};
+pub use abi::{KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, TensorMap};
 pub use fast_div::FastDiv;
 pub(crate) use headers::HEADERS;
 pub use op_abi::{
-    BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams,
-    RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,
+    BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams, RowTiling,
+    RowsParams, RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes, sample_smem};

@@ -17,12 +17,14 @@ use attn_core::{expr::Variant, spec::KernelKind};
 
 use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
 
-pub use op::{Op, OpSource, TRANSFORM_KERNELS};
+pub use op::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS};
 pub use planner::PlannerSource;
 pub use support::SpliceError;
 use templates::Inliner;
 pub use templates::{NoTemplate, inlined};
-pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
+pub use variant::{
+    VariantError, kv_format_args, kv_format_text, parts_source, struct_size, variant_args, variant_source,
+};
 
 /// A translation unit that becomes a cubin.
 pub trait Unit {

@@ -114,6 +114,8 @@ impl Module {
         let desc = kept(DeviceFn {
             name: kept_str(crate::expansion::text(emitted, "name")),
             cuda: cuda(crate::expansion::text(emitted, "cuda")),
+            exact: cuda(crate::expansion::text(emitted, "exact")),
+            inexact: kept_str(crate::expansion::text(emitted, "inexact")),
             over: cuda(crate::expansion::text(emitted, "over")),
             device_fns: links.device_fns,
             types: links.types,

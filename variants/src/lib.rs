@@ -6,6 +6,7 @@
 // The macros emit paths that start with `::attn`. Below the facade, attn-core stands for it.
 extern crate attn_core as attn;
 
+pub mod kv_formats;
 mod packed_bits;
 #[cfg(test)]
 mod testing;

@@ -1,6 +1,8 @@
 //! Helpers of the unit tests.
 
-use attn::lang::{AttentionVariant, Described, LogitIndex, QueryTile, RowIndex, Tile, TileClass};
+use attn::lang::{
+    AttentionVariant, Described, KvFormat, LogitIndex, Packed, PackedMut, QueryTile, RowIndex, Tile, TileClass,
+};
 
 /// The logit of a query position and a key position.
 pub(crate) fn at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
@@ -50,4 +52,29 @@ pub(crate) fn token_at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
 /// Like [`keys`], for variants with tensors over tokens.
 pub(crate) fn token_keys(variant: &impl AttentionVariant, qo_pos: i32, kv_len: i32) -> Vec<bool> {
     (0..kv_len).map(|kv_pos| variant.logits_mask(token_at(qo_pos, kv_pos))).collect()
+}
+
+/// The codes and side data of a row of the first KV head; bytes that nothing writes are 0xff.
+pub(crate) fn encoded(format: &impl KvFormat, row: &[f32]) -> (Vec<u8>, Vec<u8>) {
+    encoded_of(format, row, 0)
+}
+
+/// As [`encoded`], of any KV head.
+pub(crate) fn encoded_of(format: &impl KvFormat, row: &[f32], kv_head: i32) -> (Vec<u8>, Vec<u8>) {
+    let dim = i32::try_from(row.len()).expect("few elements");
+    let bytes = |n: i32| vec![0xff; usize::try_from(n).expect("a size")];
+    let (mut codes, mut side) = (bytes(format.code_bytes(dim)), bytes(format.side_bytes(dim)));
+    format.encode(&row, &mut PackedMut::new(&mut codes), &mut PackedMut::new(&mut side), kv_head);
+    (codes, side)
+}
+
+/// The first `dim` elements of a stored row of the first KV head.
+pub(crate) fn decoded(format: &impl KvFormat, codes: &[u8], side: &[u8], dim: i32) -> Vec<f32> {
+    decoded_of(format, codes, side, dim, 0)
+}
+
+/// As [`decoded`], of any KV head.
+pub(crate) fn decoded_of(format: &impl KvFormat, codes: &[u8], side: &[u8], dim: i32, kv_head: i32) -> Vec<f32> {
+    let eight = |d| format.decode(Packed::new(codes), Packed::new(side), kv_head, d);
+    (0..dim).step_by(8).flat_map(eight).collect()
 }

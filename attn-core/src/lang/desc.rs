@@ -108,6 +108,10 @@ pub struct DeviceFn {
     pub name: &'static str,
     /// Its text: a static member function of the variant's struct.
     pub cuda: &'static str,
+    /// Its text in KV formats, which give the same bits on every device; empty where it is [`Self::cuda`].
+    pub exact: &'static str,
+    /// A function that it calls whose last bits differ between devices, such as `exp`; empty if there is none.
+    pub inexact: &'static str,
     /// The same function over abstract values, for tile classes; see [`MaskText::over`].
     pub over: &'static str,
     /// Helpers that it calls.

@@ -78,6 +78,31 @@ const fn calls(from: &DeviceFn, to: &DeviceFn, depth: usize, left: &mut usize) -
     false
 }
 
+/// Stops the evaluation of a constant with a message, at the place that calls this, if a helper of a KV format calls a
+/// function whose last bits differ between devices, directly or through others.
+#[track_caller]
+pub const fn exact(helper: &DeviceFn, message: &str) {
+    let mut left = MOST_CALLS;
+    if is_inexact(helper, 64, &mut left) {
+        panic!("{}", message);
+    }
+}
+
+const fn is_inexact(of: &DeviceFn, depth: usize, left: &mut usize) -> bool {
+    if !of.inexact.is_empty() {
+        return true;
+    }
+    let mut n = 0;
+    while depth > 0 && n < of.device_fns.len() && *left > 0 {
+        *left -= 1;
+        if is_inexact(of.device_fns[n], depth - 1, left) {
+            return true;
+        }
+        n += 1;
+    }
+    false
+}
+
 /// Glob-imported fallback for the module that `#[device_fn]` generates: `use f as __helper` resolves to the function's
 /// own module if there is one, since it shadows a glob import.
 #[doc(hidden)]
@@ -96,7 +121,7 @@ pub mod unmarked {
 
         /// An empty descriptor.
         pub static DEVICE_FN: DeviceFn =
-            DeviceFn { name: "", cuda: "", over: "", device_fns: &[], types: &[], consts: &[] };
+            DeviceFn { name: "", cuda: "", exact: "", inexact: "", over: "", device_fns: &[], types: &[], consts: &[] };
 
         /// Nothing is known of indices.
         pub const SPACES: crate::lang::lints::spaces::Spaces = crate::lang::lints::spaces::Spaces::UNKNOWN;

@@ -8,6 +8,9 @@
 #include "decode/partials.cuh"
 #include "memory/kv_scales.cuh"
 #include "softmax/units.cuh"
+#ifdef ATTN_KV_FORMAT
+#include "decode/widen_rows.cuh"
+#endif  // ATTN_KV_FORMAT
 
 // A warp's softmax state and O.
 class CudaCoreMainloop {
@@ -44,6 +47,11 @@ class CudaCoreMainloop {
 
   // Attends to the keys of one pipeline step: S = QK^T, hooks, mask, online softmax, O += PV.
   void step(const KvPipeline& pipeline, int stage, KvStep step) {
+#ifdef ATTN_KV_FORMAT
+    widen_stage(p_, variant_, pipeline, stage, q_tile_.kv_head, [&](int key) {
+      return kv_index(q_tile_.request, q_tile_.kv_head, kv_range_.clamp(position(step, key)));
+    });
+#else  // ATTN_KV_FORMAT
     if constexpr (Variant::HAS_KEY_TRANSFORM)
       apply_row_hook<HookRow<HEAD_DIM_QK>>(
           pipeline.stored_keys(stage), pipeline.keys(stage), step, key_scale(p_, q_tile_.kv_head),
@@ -52,6 +60,7 @@ class CudaCoreMainloop {
       apply_row_hook<HookRow<HEAD_DIM_VO>>(
           pipeline.stored_values(stage), pipeline.values(stage), step, value_scale(p_, q_tile_.kv_head),
           [&](HookRow<HEAD_DIM_VO>& value, const KvIndex& at) { variant_.value_transform(value, at); });
+#endif  // ATTN_KV_FORMAT
     Scores s;
     gemm_qk(s, smem_q_, first_row(), pipeline.keys(stage));
     transform_scores(s, step);

@@ -9,12 +9,25 @@
 #include "schedule/kv_load_iter.cuh"
 #include "merge/partial.cuh"
 #include "memory/row_tile.cuh"
+#ifdef ATTN_KV_FORMAT
+#include "abi/launch_params.cuh"
+#include "memory/shared_bytes.cuh"
+#endif  // ATTN_KV_FORMAT
 
 constexpr int THREADS = WARPS * 32;
 constexpr int KEY_WARPS = WARPS / ROW_WARPS;  // pipelines of the CTA, each with keys of its own
 static_assert(STEP_KEYS == KEY_WARPS * WARP_KEYS, "a step of the CTA is one of every pipeline");
 static_assert(ROW_WARPS == 1 || KEY_WARPS == 1, "warps that share a pipeline synchronise as a CTA");
 
+#ifdef ATTN_KV_FORMAT
+// Rows of a KV format are decoded to f16 in a separate buffer, or to f32 if Q is f32. Values that share the rows of K
+// are decoded with them.
+constexpr bool WIDEN_KEYS = true;
+constexpr bool WIDEN_VALUES = !V_SHARES_K;
+using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;
+using KeyElem = WideElem;
+using ValueElem = WideElem;
+#else  // ATTN_KV_FORMAT
 // A K or V transform writes FP8 rows as f16 into a separate buffer, or as f32 if Q is f32. It rewrites other rows in
 // place, those of 16 bits as f16.
 constexpr bool WIDEN_KEYS = IS_FP8<KvElem> && Variant::HAS_KEY_TRANSFORM;
@@ -24,6 +37,7 @@ using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;
 // Element types of K and V after the transforms. P has the type that V takes in an MMA.
 using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, WideElem, KvElem>::type;
 using ValueElem = Choose<WIDEN_VALUES, WideElem, KvElem>::type;
+#endif  // ATTN_KV_FORMAT
 
 // The K and V tiles of a warp's step. With V_SHARES_K the values are the first elements of the rows of K.
 template <class E>
@@ -34,9 +48,18 @@ static_assert(!V_SHARES_K || !(Variant::HAS_KEY_TRANSFORM || Variant::HAS_VALUE_
               "K and V cannot share rows that a hook rewrites");
 
 class KvPipeline {
+#ifdef ATTN_KV_FORMAT
+  using StoredSmemK = RowTile<KvElem, WARP_KEYS, K_CODE_BYTES>;
+  using StoredSmemV = RowTile<KvElem, WARP_KEYS, V_CODE_BYTES>;
+  // a stage: codes of K and of V, then their side data
+  static constexpr int K_SIDE_BEGIN = StoredSmemK::BYTES + (V_SHARES_K ? 0 : StoredSmemV::BYTES);
+  static constexpr int V_SIDE_BEGIN = K_SIDE_BEGIN + WARP_KEYS * K_SIDE_BYTES;
+  static constexpr int STAGE_BYTES = (V_SIDE_BEGIN + (V_SHARES_K ? 0 : WARP_KEYS * V_SIDE_BYTES) + 127) / 128 * 128;
+#else  // ATTN_KV_FORMAT
   using StoredSmemK = WarpSmemK<KvElem>;
   using StoredSmemV = WarpSmemV<KvElem>;
   static constexpr int STAGE_BYTES = StoredSmemK::BYTES + (V_SHARES_K ? 0 : StoredSmemV::BYTES);
+#endif  // ATTN_KV_FORMAT
   static constexpr int WIDENED_BYTES =
       WIDEN_KEYS * WarpSmemK<WideElem>::BYTES + WIDEN_VALUES * WarpSmemV<WideElem>::BYTES;
   static constexpr int PIPELINE_BYTES = STAGES * STAGE_BYTES + WIDENED_BYTES;
@@ -65,6 +88,10 @@ class KvPipeline {
   const KernelParams& p_;
   const char* k_;  // this lane's first chunk of this head, at page 0, slot 0
   const char* v_;
+#ifdef ATTN_KV_FORMAT
+  const char* k_side_;  // the side data of this head, at page 0, slot 0
+  const char* v_side_;
+#endif  // ATTN_KV_FORMAT
   unsigned stages_;            // shared address of this warp's stages
   unsigned long long policy_;  // L2 eviction policy
 
@@ -76,6 +103,11 @@ class KvPipeline {
          RowCopyLayout<StoredSmemK>::chunk() * RowCopyLayout<StoredSmemK>::CHUNK_BYTES;
     v_ = reinterpret_cast<const char*>(static_cast<const KvElem*>(p.v.data) + kv_head * p.v.head) +
          RowCopyLayout<StoredSmemV>::chunk() * RowCopyLayout<StoredSmemV>::CHUNK_BYTES;
+#ifdef ATTN_KV_FORMAT
+    const KvSides& sides = kv_sides(p);
+    k_side_ = static_cast<const char*>(sides.k.data) + kv_head * sides.k.head;
+    v_side_ = static_cast<const char*>(sides.v.data) + kv_head * sides.v.head;
+#endif  // ATTN_KV_FORMAT
     stages_ = shared + key_warp() * PIPELINE_BYTES;
   }
 
@@ -95,6 +127,11 @@ class KvPipeline {
   void load_stage(int stage, KvStep step, KvLocation location) const {
     copy_rows(stored_keys(stage), k_, p_.k, step, location);
     if constexpr (!V_SHARES_K) copy_rows(stored_values(stage), v_, p_.v, step, location);
+#ifdef ATTN_KV_FORMAT
+    copy_sides<K_SIDE_BYTES>(stages_ + stage * STAGE_BYTES + K_SIDE_BEGIN, k_side_, kv_sides(p_).k, location);
+    if constexpr (!V_SHARES_K)
+      copy_sides<V_SIDE_BYTES>(stages_ + stage * STAGE_BYTES + V_SIDE_BEGIN, v_side_, kv_sides(p_).v, location);
+#endif  // ATTN_KV_FORMAT
   }
 
   // The tiles that the MMAs read: after the K and V transforms, if there are any.
@@ -102,6 +139,9 @@ class KvPipeline {
     return {WIDEN_KEYS ? stages_ + STAGES * STAGE_BYTES : stored_keys(stage).base};
   }
   WarpSmemV<ValueElem> values(int stage) const {
+#ifdef ATTN_KV_FORMAT
+    if constexpr (V_SHARES_K) return {keys(stage).base};
+#endif  // ATTN_KV_FORMAT
     return {WIDEN_VALUES ? stages_ + PIPELINE_BYTES - WarpSmemV<WideElem>::BYTES : stored_values(stage).base};
   }
   // The tiles as they were copied, in the element type of the cache.
@@ -110,11 +150,29 @@ class KvPipeline {
     return {stages_ + stage * STAGE_BYTES + (V_SHARES_K ? 0 : StoredSmemK::BYTES)};
   }
 
+#ifdef ATTN_KV_FORMAT
+  // The stored rows of a key and of its value.
+  SharedCodes<StoredSmemK> key_codes(int stage, int key) const { return {stored_keys(stage), key}; }
+  SharedCodes<StoredSmemV> value_codes(int stage, int key) const { return {stored_values(stage), key}; }
+  SharedSide key_side(int stage, int key) const {
+    return SharedSide(stages_ + stage * STAGE_BYTES + K_SIDE_BEGIN + key * K_SIDE_BYTES);
+  }
+  SharedSide value_side(int stage, int key) const {
+    return SharedSide(stages_ + stage * STAGE_BYTES + V_SIDE_BEGIN + key * V_SIDE_BYTES);
+  }
+
+  // A stage into which no copy is in flight serves as scratch memory, or the decoded rows if they are larger.
+  static constexpr int STAGE_SCRATCH_BYTES = STAGE_BYTES > WIDENED_BYTES ? STAGE_BYTES : WIDENED_BYTES;
+  static constexpr int stage_scratch_offset(int key_warp, int stage) {
+    return key_warp * PIPELINE_BYTES + (STAGE_BYTES > WIDENED_BYTES ? stage : STAGES) * STAGE_BYTES;
+  }
+#else  // ATTN_KV_FORMAT
   // A stage into which no copy is in flight serves as scratch memory.
   static constexpr int STAGE_SCRATCH_BYTES = STAGE_BYTES;
   static constexpr int stage_scratch_offset(int key_warp, int stage) {
     return key_warp * PIPELINE_BYTES + stage * STAGE_BYTES;
   }
+#endif  // ATTN_KV_FORMAT
 
  private:
   template <class Tile>
@@ -152,8 +210,27 @@ class KvPipeline {
         copy<C::CHUNK_BYTES>(to.advance(chunk, rows, C::CHUNK_BYTES * first), from + C::CHUNK_BYTES * first);
   }
 
+#ifdef ATTN_KV_FORMAT
+  // Copies the side data of rows: a lane copies that of the key which it looked up.
+  template <int BYTES>
+  void copy_sides(unsigned to, const char* data, const Strided& t, KvLocation location) const {
+    constexpr int CHUNK_BYTES = BYTES % 16 == 0 ? 16 : BYTES % 8 == 0 ? 8 : 4;
+    static_assert(BYTES % CHUNK_BYTES == 0, "side data are whole words");
+    int key = threadIdx.x % (32 * ROW_WARPS);
+    if (BYTES == 0 || key >= WARP_KEYS) return;
+    const char* from = data + key_offset<KV_PAGED>(t, location);
+#pragma unroll 4
+    for (int i = 0; i < BYTES; i += CHUNK_BYTES) copy<CHUNK_BYTES>(to + key * BYTES + i, from + i);
+  }
+
+#endif  // ATTN_KV_FORMAT
   template <int BYTES>
   void copy(unsigned to, const char* from) const {
+#ifdef ATTN_KV_FORMAT
+    if constexpr (BYTES == 4)
+      cp_async_4(to, from);
+    else
+#endif  // ATTN_KV_FORMAT
     if constexpr (BYTES == 8)
       cp_async_8(to, from);
     else if (p_.read_once)

@@ -9,6 +9,9 @@
 #include "decode/operands.cuh"
 #include "decode/partials.cuh"
 #include "memory/kv_scales.cuh"
+#ifdef ATTN_KV_FORMAT
+#include "decode/widen_rows.cuh"
+#endif  // ATTN_KV_FORMAT
 
 constexpr int ROW_BLOCKS = TILE_ROWS / 8;
 constexpr int ROWS_PER_LANE = 2 * ROW_BLOCKS;  // query rows of which a lane holds scores
@@ -62,6 +65,11 @@ class SwapAbMma {
 
   // Attends to the keys of one pipeline step: S = QK^T, hooks, mask, online softmax, O += PV.
   void step(const KvPipeline& pipeline, int stage, KvStep step) {
+#ifdef ATTN_KV_FORMAT
+    widen_stage(p_, variant_, pipeline, stage, q_tile_.kv_head, [&](int key) {
+      return kv_index(q_tile_.request, q_tile_.kv_head, kv_range_.clamp(position(step, key)));
+    });
+#else  // ATTN_KV_FORMAT
     if constexpr (Variant::HAS_KEY_TRANSFORM)
       apply_row_hook<HookRow<HEAD_DIM_QK>>(
           pipeline.stored_keys(stage), pipeline.keys(stage), step, key_scale(p_, q_tile_.kv_head),
@@ -70,6 +78,7 @@ class SwapAbMma {
       apply_row_hook<HookRow<HEAD_DIM_VO>>(
           pipeline.stored_values(stage), pipeline.values(stage), step, value_scale(p_, q_tile_.kv_head),
           [&](HookRow<HEAD_DIM_VO>& value, const KvIndex& at) { variant_.value_transform(value, at); });
+#endif  // ATTN_KV_FORMAT
     Scores s;
     gemm_qk(s, pipeline.keys(stage), step);
     transform_scores(s, step);

@@ -27,7 +27,11 @@ inline MixedCta mixed_cta(const MixedParams& p, int cta) {
 }
 
 extern "C" __global__ void __launch_bounds__(prefill::THREADS, prefill::CTAS_PER_SM)
+#ifdef ATTN_KV_FORMAT
+    attn_mixed(const __grid_constant__ PackedMixedParams p, const __grid_constant__ Variant variant) {
+#else  // ATTN_KV_FORMAT
     attn_mixed(const __grid_constant__ MixedParams p, const __grid_constant__ Variant variant) {
+#endif  // ATTN_KV_FORMAT
   extern __shared__ __align__(128) unsigned char shared_memory[];
   MixedCta cta = mixed_cta(p, blockIdx.x);
   if (cta.is_decode) {

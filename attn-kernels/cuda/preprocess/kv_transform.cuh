@@ -8,6 +8,9 @@
 #include "softmax/score_element.cuh"
 #include "memory/row.cuh"
 #include "memory/kv_scales.cuh"
+#ifdef ATTN_KV_FORMAT
+#include "memory/packed_row.cuh"
+#endif  // ATTN_KV_FORMAT
 
 constexpr int KV_PREPROCESS_THREADS = 128;
 constexpr int KV_PREPROCESS_LANES = row_lanes(HEAD_DIM_QK > HEAD_DIM_VO ? HEAD_DIM_QK : HEAD_DIM_VO);  // per key
@@ -91,6 +94,33 @@ inline void store_eight(unsigned short* row, int eight, uint4 words) {
   }
 }
 
+#ifdef ATTN_KV_FORMAT
+// Decodes the rows of a key for some heads, DIM elements each, to 16 bits. HOOKED: the rows pass through the hook after
+// their scale is applied.
+template <int DIM, bool HOOKED, class To, class Format, class Scale, class Hook>
+inline void preprocess_rows(const Format& format, const Strided& codes, const Strided& side, KvLocation location,
+                            const Strided& to, int token, int first_head, int end_head, Scale scale, Hook hook) {
+  using Row = PreprocessRow<DIM, HOOKED>;
+  const char* of_codes = static_cast<const char*>(codes.data) + key_offset<KV_PAGED>(codes, location);
+  const char* of_side = static_cast<const char*>(side.data) + key_offset<KV_PAGED>(side, location);
+  unsigned short* end = static_cast<unsigned short*>(to.data) + token * to.token;
+  // The loads of two heads overlap. A transform may be long: its code exists once.
+#pragma unroll(HOOKED ? 1 : 2)
+  for (int head = first_head; head < end_head; ++head) {
+    Row values;
+    load_packed_row(values, format, GlobalBytes<8>(of_codes + head * codes.head),
+                    GlobalBytes<4>(of_side + head * side.head), head);
+    if constexpr (HOOKED) {
+      float head_scale = scale(head);
+      values.map([&](int, float x) { return x * head_scale; });
+      hook(values, head);
+    }
+#pragma unroll
+    for (int i = 0; i < Row::VALUES_OF_LANE / 8; ++i)
+      if (Row::holds()) store_eight<Row>(end + head * to.head, i, pack_saturated<To>(values, i));
+  }
+}
+#else  // ATTN_KV_FORMAT
 // Copies the rows of a key for some heads, DIM elements each, widened to 16 bits. HOOKED: dequantised rows pass through
 // the hook and are stored as elements To.
 template <int DIM, bool HOOKED, class To, class Scale, class Hook>
@@ -128,6 +158,7 @@ inline void preprocess_rows(const Strided& from, KvLocation location, const Stri
     }
   }
 }
+#endif  // ATTN_KV_FORMAT
 
 extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, HEAD_DIM_QK > 256 || HEAD_DIM_VO > 256 ? 4 : 7)
     attn_kv_preprocess(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
@@ -141,14 +172,24 @@ extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, HEAD_DIM_QK 
   KvLocation location = locate_key<KV_PAGED>(p, request, KV_PAGED ? page_table_row(p, request) : nullptr, at.kv_pos);
   if constexpr (K_PREPROCESSED)
     preprocess_rows<HEAD_DIM_QK, Variant::HAS_KEY_TRANSFORM, QkElem>(
+#ifdef ATTN_KV_FORMAT
+        variant.key_format, p.k, kv_sides(p).k, location, p.k_pre, token, first_head, end_head,
+        [&](int head) { return key_scale(p, head); },
+#else  // ATTN_KV_FORMAT
         p.k, location, p.k_pre, token, first_head, end_head, [&](int head) { return key_scale(p, head); },
+#endif  // ATTN_KV_FORMAT
         [&](auto& row, int head) {
           at.kv_head = head;
           if constexpr (Variant::HAS_KEY_TRANSFORM) variant.key_transform(row, at);
         });
   if constexpr (V_PREPROCESSED)
     preprocess_rows<HEAD_DIM_VO, Variant::HAS_VALUE_TRANSFORM, PvElem>(
+#ifdef ATTN_KV_FORMAT
+        variant.format_of_values(), p.v, kv_sides(p).v, location, p.v_pre, token, first_head, end_head,
+        [&](int head) { return value_scale(p, head); },
+#else  // ATTN_KV_FORMAT
         p.v, location, p.v_pre, token, first_head, end_head, [&](int head) { return value_scale(p, head); },
+#endif  // ATTN_KV_FORMAT
         [&](auto& row, int head) {
           at.kv_head = head;
           if constexpr (Variant::HAS_VALUE_TRANSFORM) variant.value_transform(row, at);

@@ -9,7 +9,7 @@ pub enum HookClass {
     None,
     /// A `logits_transform`.
     Logits,
-    /// A `key_transform` or `value_transform`, with or without a `logits_transform`.
+    /// A `key_transform`, a `value_transform` or KV formats, with or without a `logits_transform`.
     Rewrites,
 }
 
@@ -17,7 +17,8 @@ impl HookClass {
     /// The class of a variant; for a union that of its most costly branch.
     #[must_use]
     pub fn of(variant: &Variant) -> Self {
-        if variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform) {
+        // rows of KV formats are decoded as hooks rewrite rows
+        if variant.kv_formats().is_some() || variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform) {
             HookClass::Rewrites
         } else if variant.has(Hook::LogitsTransform) {
             HookClass::Logits

@@ -83,7 +83,7 @@ impl Measured {
                 + u64::from(self.sm90 != traits.is_sm90_prefill()),
             self.major.abs_diff(traits.arch.major()).into(),
             (self.hooks as u64).abs_diff(hooks as u64),
-            steps(self.kv_bits, 8 * traits.dtypes.kv.size() as u32),
+            steps(self.kv_bits, (8 * traits.key_bytes()).div_ceil(traits.head_dim)),
             steps(self.rows, traits.tile_rows),
             steps(self.head_dim, (traits.head_dim + traits.value_dim) / 2),
         ];
@@ -93,10 +93,9 @@ impl Measured {
     /// The costs, scaled to other traits. The cost of keys is proportional to the bytes of K and V (decode) or to the
     /// MMA operations (prefill), and to the CTAs per SM.
     pub(super) fn scaled_to(&self, traits: &KernelTraits) -> Costs {
-        let bytes = |elements: u32, size: usize| u64::from(elements) * size as u64;
-        let read = traits.head_dim + if traits.values_share_keys { 0 } else { traits.value_dim };
         let share = (u64::from(traits.ctas_per_sm), u64::from(self.costs.ctas_per_sm));
-        let read = (bytes(read, traits.dtypes.kv.size()), bytes(2 * self.head_dim, self.kv_bits as usize / 8));
+        let of_row = 2 * u64::from(self.head_dim) * u64::from(self.kv_bits / 8);
+        let read = (u64::from(traits.key_bytes() + traits.value_bytes()), of_row);
         let mma_ops = |rows: u32, elements: u32| u64::from(rows) * u64::from(elements);
         let amounts = match traits.kind {
             KernelKind::Decode => read,

@@ -19,15 +19,16 @@ impl CudaPlan {
         let attention = &*self.attention;
         let queries = self.capacity().map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());
         let rows = queries * u64::from(attention.heads.group());
-        let value_elements = if attention.head_dim_vo.shares_keys() { 0 } else { self.attention.value_dim() };
-        let key_bytes = u64::from(attention.heads.head_dim + value_elements) * attention.dtypes.kv.size() as u64;
+        let traits = self.kernel().traits();
+        let key_bytes =
+            u64::from(traits.key_bytes() + if attention.head_dim_vo.shares_keys() { 0 } else { traits.value_bytes() });
         let keys = self.capacity().map_or(self.keys_read, |capacity| capacity.kv_tokens.into());
         let bytes = keys.saturating_mul(u64::from(attention.heads.kv) * key_bytes);
         // in the decode part of a mixed launch, requests may share keys
         let alone = if self.kind() == KernelKind::Mixed {
             !self.capacity().map_or(self.layout.has_levels(), |capacity| capacity.levels > 1)
         } else {
-            rows <= self.kernel().traits().tile_rows.into()
+            rows <= traits.tile_rows.into()
         };
         alone && bytes <= 4 * u64::from(attention.device.l2_bytes())
     }
@@ -117,13 +118,14 @@ fn scales_of_heads(name: &'static str, scale: &Scale<'_>) -> Result<u64, CudaErr
     scale.heads.as_ref().map_or(Ok(0), |heads| pointer(name, heads))
 }
 
-/// Checks that a tensor of (tokens, heads, dim) or (pages, slots, heads, dim) suits 16-byte loads; 8-byte loads if its
-/// rows are an odd multiple of 8 bytes.
+/// Checks that a tensor of (tokens, heads, dim) or (pages, slots, heads, dim) suits loads of 16 bytes, or of 8 or 4 if
+/// its rows are no multiples of 16 bytes.
 fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
     let data = pointer(name, tensor)?;
     let rank = tensor.shape().len();
     let row_bytes = tensor.shape()[rank - 1] * tensor.dtype().size();
-    let alignment = if row_bytes.is_multiple_of(16) { 16 } else { 8 };
+    // side data of KV formats alone have odd multiples of 4 bytes
+    let alignment = [16, 8].into_iter().find(|&unit| row_bytes.is_multiple_of(unit as usize)).unwrap_or(4);
     let aligned = |what, value: u64| {
         if value.is_multiple_of(alignment) {
             Ok(())

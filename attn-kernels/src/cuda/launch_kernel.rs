@@ -10,8 +10,8 @@ use super::{CudaError, CudaStream};
 ///
 /// # Safety
 ///
-/// The function has this signature, `variant` holds at least as many bytes as its second parameter, and all memory that
-/// `params` points to is valid.
+/// The function has this signature, or P begins with its first parameter; `variant` holds at least as many bytes as its
+/// second parameter, and all memory that `params` points to is valid.
 pub(super) unsafe fn launch_kernel<P>(
     function: CUfunction,
     grid: (u32, u32),

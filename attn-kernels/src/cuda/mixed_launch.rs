@@ -5,7 +5,7 @@ use attn_core::{batch::KvSegment, plan::WorkItem};
 use super::{CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
-    launch::{KernelParams, MixedParams, Waves},
+    launch::{KernelParams, KvSides, MixedParams, PackedMixedParams, Waves},
 };
 
 impl CudaPlan {
@@ -14,14 +14,17 @@ impl CudaPlan {
         &self,
         stream: &CudaStream,
         of_list: KernelParams,
+        sides: KvSides,
         args: &[u8],
     ) -> Result<(), CudaError> {
         let (kernel, kv_heads) = (&self.branches[0].kernel, self.attention.heads.kv);
         let traits = kernel.traits();
         let params = self.mixed_params(of_list);
+        // a kernel over tensors takes the first part of it
+        let packed = PackedMixedParams { base: params, sides };
         let launch = |function, grid, threads, smem| {
             // SAFETY: as for the other launches of `CudaPlan::run`.
-            unsafe { launch_kernel(function, grid, threads, smem, stream, &params, args) }
+            unsafe { launch_kernel(function, grid, threads, smem, stream, &packed, args) }
         };
         if let Some(kv_preprocess) = kernel.kv_preprocess
             && params.prefill_items > 0

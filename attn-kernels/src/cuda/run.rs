@@ -9,7 +9,7 @@ use attn_core::{
 use super::{CudaAttention, CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel, order::order_run};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
-    launch::KernelParams,
+    launch::{KernelParams, KvSides, PackedParams},
 };
 
 impl CudaPlan {
@@ -76,6 +76,7 @@ impl CudaPlan {
         check_run(largest, attention.heads, attention.head_dim_vo, attention.dtypes, &q, &kv, &out)?;
         let sm_scale = layer.unwrap_or(attention).sm_scale;
         let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, partial)? };
+        let sides = KvSides::default();
         let _current = device.make_current()?;
         let qo_tokens = [q.shape()[0], out.o.shape()[0]];
         order_run(stream, &q, &kv, &out)?;
@@ -85,10 +86,11 @@ impl CudaPlan {
 
         let kv_heads = attention.heads.kv;
         if self.kind() == KernelKind::Mixed {
-            return self.launch_mixed(stream, params, self.args_of(0, layer).bytes());
+            return self.launch_mixed(stream, params, sides, self.args_of(0, layer).bytes());
         }
         let launch_branch = |number: usize, function, grid, threads, smem| {
-            let params = self.branch_params(number, params);
+            // kernels over tensors take the first part of it
+            let params = PackedParams { base: self.branch_params(number, params), sides };
             let args = self.args_of(number, layer).bytes();
             // SAFETY: the caller promised the extents of the tensors when it made them, which `check_run` compared with
             // the batch. The planner made the work list for this batch, and it was uploaded before, in the order of

@@ -7,8 +7,8 @@ use attn_core::{
 };
 
 use super::{
-    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, cuda_cores_support,
-    head_dims_are_supported,
+    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, PackedRow, cuda_cores_support,
+    head_dims_are_supported, reads_kv_of,
     smem::{STATIC_BYTES, panels},
 };
 
@@ -35,7 +35,9 @@ impl KernelTraits {
         let value_dim = request.value_dim();
         let cuda_cores = request.runs_on_cuda_cores();
         request.check(cuda_cores)?;
-        let fp8 = dtypes.kv.is_fp8();
+        // rows of KV formats are widened to 16 bits, as those of fp8 are
+        let (packed, fp8) = (request.packed(), dtypes.kv.is_fp8());
+        let narrow = fp8 || packed.is_some();
         // on CUDA cores the mainloop applies the hooks, and takes every element type
         let preprocesses = kind != KernelKind::Decode && !cuda_cores;
         let values_share_keys = head_dim_vo.shares_keys() && !key_hooks && !value_hooks;
@@ -46,8 +48,8 @@ impl KernelTraits {
             dtypes,
             paged,
             values_share_keys,
-            preprocess_keys: preprocesses && (key_hooks || fp8),
-            preprocess_values: preprocesses && (value_hooks || fp8 && !values_share_keys),
+            preprocess_keys: preprocesses && (key_hooks || narrow),
+            preprocess_values: preprocesses && (value_hooks || narrow && !values_share_keys),
             tile_rows: 128,
             tile_keys: 64,
             warps: 4,
@@ -57,24 +59,26 @@ impl KernelTraits {
             row_warps: 1,
             stages: 2,
             warp_keys: 16,
-            widened_keys: !preprocesses && fp8 && key_hooks,
-            widened_values: !preprocesses && fp8 && value_hooks,
+            widened_keys: !preprocesses && (fp8 && key_hooks || packed.is_some()),
+            widened_values: !preprocesses && (fp8 && value_hooks || packed.is_some() && !values_share_keys),
+            packed,
             ctas_per_sm: 2,
             mixed: None,
             shared_rows: false,
             row_invariant,
             arch,
         };
+        let rewrites = key_hooks || value_hooks || packed.is_some();
         let traits = match kind {
             KernelKind::Decode if cuda_cores => {
-                traits.for_cuda_core_decode(request.decode_tiles().rows_for(group), key_hooks || value_hooks)
+                traits.for_cuda_core_decode(request.decode_tiles().rows_for(group), rewrites)
             }
             KernelKind::Prefill if cuda_cores => traits.for_cuda_core_prefill(),
             KernelKind::Prefill if request.prefill == PrefillBackend::Sm90 && !request.key_lists => {
                 traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill())
             }
             KernelKind::Prefill => traits.for_sm80_prefill(),
-            KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), key_hooks || value_hooks),
+            KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), rewrites),
             KernelKind::Mixed => traits.for_mixed(request, cuda_cores)?,
         };
         let (bytes, available) = (traits.smem_bytes() + STATIC_BYTES, arch.min_smem());
@@ -150,7 +154,7 @@ impl KernelTraits {
     /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs
     /// on GPUs of the architecture with less shared memory, which must hold one CTA.
     fn for_decode(self, tile_rows: u32, rewrites: bool) -> Self {
-        let row_bytes = self.head_dim * self.dtypes.kv.size() as u32;
+        let row_bytes = self.key_bytes();
         let fp8 = self.dtypes.kv.is_fp8();
         let traits = KernelTraits { tile_rows, warp_keys: if row_bytes < 256 { 32 } else { 16 }, ..self };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
@@ -175,12 +179,8 @@ impl KernelTraits {
             .chain(few.map(of(32)))
             .chain(long.map(of(32)));
         let fits = |traits: &KernelTraits| {
-            // the partial states of a warp reuse the memory of a stage
-            if traits.tile_rows * traits.value_dim.next_multiple_of(32) * 4 > traits.stage_bytes() {
-                return false;
-            }
             let bytes = traits.smem_bytes() + STATIC_BYTES;
-            bytes <= most && traits.ctas_per_sm * (bytes + 1024) <= an_sm
+            traits.holds_partials() && bytes <= most && traits.ctas_per_sm * (bytes + 1024) <= an_sm
         };
         tries.find(fits).unwrap_or(traits)
     }
@@ -209,12 +209,12 @@ impl KernelTraits {
                 cuda_cores: decode.backend == DecodeBackend::CudaCores,
                 stages,
                 warp_keys,
-                widened_keys: fp8 && request.key_hooks,
-                widened_values: fp8 && request.value_hooks,
+                widened_keys: fp8 && request.key_hooks || self.packed.is_some(),
+                widened_values: fp8 && request.value_hooks || self.packed.is_some() && !self.values_share_keys,
             };
             KernelTraits { kind: self.kind, mixed: Some(part), ..tiles }
         };
-        let wide = if head_dim * (dtypes.kv.size() as u32) < 256 { 32 } else { 16 };
+        let wide = if self.key_bytes() < 256 { 32 } else { 16 };
         let tries: &[_] = match decode.backend {
             DecodeBackend::TensorCores => &[(wide, 3), (wide, 2), (16, 3), (16, 2)],
             DecodeBackend::CudaCores => &[(wide, 3), (wide, 2), (8, 3), (8, 2), (32, 2), (4, 2)],
@@ -225,8 +225,7 @@ impl KernelTraits {
         let fits = |ctas: u32| {
             move |traits: &KernelTraits| {
                 let (decode, bytes) = (traits.decode_part(), traits.smem_bytes() + STATIC_BYTES);
-                let states = decode.tile_rows * value_dim.next_multiple_of(32) * 4;
-                states <= decode.stage_bytes() && bytes <= most && ctas * (bytes + 1024) <= an_sm
+                decode.holds_partials() && bytes <= most && ctas * (bytes + 1024) <= an_sm
             }
         };
         let two = tries.iter().find(|traits| fits(2)(traits)).map(|&traits| KernelTraits { ctas_per_sm: 2, ..traits });
@@ -246,6 +245,9 @@ impl KernelTraits {
     }
 }
 
+/// Bytes of the longest rows of a KV format: offsets within a stage are computed in 32 bits.
+const MAX_ROW_BYTES: u32 = 1 << 16;
+
 impl KernelTraitsRequest {
     /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.
     fn check(&self, cuda_cores: bool) -> Result<(), KernelTraitsError> {
@@ -260,8 +262,16 @@ impl KernelTraitsRequest {
             return Err(KernelTraitsError::HeadDim { kind, head_dim, value_dim, on_cuda_cores });
         }
         let supported = cuda_cores && !dtypes.qo.is_fp8() || DTYPES.contains(&dtypes.qo);
-        if dtypes.qo != dtypes.kv && !dtypes.kv.is_fp8() || !supported {
+        if !reads_kv_of(dtypes) || !supported {
             return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
+        }
+        let rows = self.packed().into_iter().flatten().zip(["keys", "values"]);
+        for (PackedRow { codes, side }, of) in rows {
+            let copied =
+                codes.is_multiple_of(8) && side.is_multiple_of(4) && codes <= MAX_ROW_BYTES && side <= MAX_ROW_BYTES;
+            if !copied {
+                return Err(KernelTraitsError::Row { of, codes, side });
+            }
         }
         if !cuda_cores && !arch.has_mma() {
             return Err(KernelTraitsError::NoMma { kind, arch });

@@ -5,23 +5,21 @@ use attn_core::{
     spec::{DecodeBackend, KernelKind, PrefillBackend},
 };
 
-use super::{DTYPES, KernelTraits, KernelTraitsRequest, head_dims_are_supported, smem::STATIC_BYTES};
+use super::{DTYPES, KernelTraits, KernelTraitsRequest, head_dims_are_supported, reads_kv_of, smem::STATIC_BYTES};
 
 /// Whether CUDA cores have kernels for a problem: head dimensions that are multiples of 8 up to 512 (of keys also 576),
 /// and q and o of 16 bits or f32, with k and v of the same type or fp8.
 #[must_use]
 pub fn cuda_cores_support(head_dim: u32, value_dim: u32, dtypes: Dtypes) -> bool {
     let known = |dim: u32| dim.is_multiple_of(8) && (8..=512).contains(&dim);
-    let types = dtypes.kv == dtypes.qo || dtypes.kv.is_fp8();
-    known(value_dim) && (known(head_dim) || head_dim == 576) && types && !dtypes.qo.is_fp8()
+    known(value_dim) && (known(head_dim) || head_dim == 576) && reads_kv_of(dtypes) && !dtypes.qo.is_fp8()
 }
 
 impl KernelTraitsRequest {
     /// Whether tensor cores have kernels for the problem.
     #[must_use]
     pub fn tensor_cores_support(&self) -> bool {
-        let Dtypes { qo, kv, .. } = self.dtypes;
-        let types = DTYPES.contains(&qo) && (kv == qo || kv.is_fp8());
+        let types = DTYPES.contains(&self.dtypes.qo) && reads_kv_of(self.dtypes);
         types && self.arch.has_mma() && head_dims_are_supported(self.head_dim, self.value_dim())
     }
 
@@ -98,10 +96,8 @@ impl KernelTraits {
     }
 
     fn fits_cuda_cores(&self) -> bool {
-        // the partial states of a tile reuse the memory of a stage
-        let partials = self.tile_rows * self.value_dim.next_multiple_of(32) * 4;
         let bytes = self.smem_bytes() + STATIC_BYTES;
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
-        partials <= self.stage_bytes() && bytes <= most && self.ctas_per_sm * (bytes + 1024) <= an_sm
+        self.holds_partials() && bytes <= most && self.ctas_per_sm * (bytes + 1024) <= an_sm
     }
 }

@@ -62,6 +62,20 @@ pub enum KernelTraitsError {
         /// Whether CUDA cores have a kernel.
         on_cuda_cores: bool,
     },
+    /// Rows of a KV format that kernels do not copy.
+    #[error(
+        "kernels read rows of KV formats with codes of a multiple of 8 bytes and side data of a multiple of 4, both up \
+         to 65536; the format of {of} has {codes} bytes and {side}. Pad them in `code_bytes` or `side_bytes`, or use \
+         `Engine::cpu()`"
+    )]
+    Row {
+        /// `keys` or `values`.
+        of: &'static str,
+        /// Bytes of a row's codes.
+        codes: u32,
+        /// Bytes of its side data.
+        side: u32,
+    },
     /// A kernel on tensor cores for an architecture without their MMA shapes.
     #[error("no {kind} kernel on tensor cores for {arch}, which is older than sm_80. Take the backend `cuda-cores`")]
     NoMma {

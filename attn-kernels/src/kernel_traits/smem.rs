@@ -2,7 +2,7 @@
 
 use attn_core::spec::KernelKind;
 
-use super::{KernelTraits, row_lanes};
+use super::{KernelTraits, PackedRow, row_lanes};
 
 /// Upper bound of the static shared memory of the templates, in bytes: flags, and the positions of keys under a KV
 /// list.
@@ -50,8 +50,25 @@ impl KernelTraits {
     /// Decode and CUDA cores: bytes of the keys and values of a warp in one pipeline stage.
     pub(super) fn stage_bytes(&self) -> u32 {
         let size = self.dtypes.kv.size() as u32;
-        let values = if self.values_share_keys { 0 } else { row_pitch(self.value_dim * size) };
-        self.warp_keys * (row_pitch(self.head_dim * size) + values)
+        let dense = |dim: u32| PackedRow { codes: dim * size, side: 0 };
+        let [keys, values] = self.packed.unwrap_or([dense(self.head_dim), dense(self.value_dim)]);
+        let bytes = |row: PackedRow| row_pitch(row.codes) + row.side;
+        let stage = self.warp_keys * (bytes(keys) + if self.values_share_keys { 0 } else { bytes(values) });
+        if self.packed.is_some() { stage.next_multiple_of(128) } else { stage }
+    }
+
+    /// Decode and CUDA cores: bytes of the decoded rows of a warp, where rows of fewer bits are decoded or transformed.
+    fn widened_bytes(&self) -> u32 {
+        let wide = self.dtypes.qo.size() as u32;
+        let widened = |widened, dim: u32| if widened { self.warp_keys * row_pitch(dim * wide) } else { 0 };
+        widened(self.widened_keys, self.head_dim) + widened(self.widened_values, self.value_dim)
+    }
+
+    /// Decode and CUDA cores: whether the partial states of a warp fit the memory that they reuse: a stage, or the
+    /// decoded rows of a KV format.
+    pub(super) fn holds_partials(&self) -> bool {
+        let scratch = self.stage_bytes().max(if self.packed.is_some() { self.widened_bytes() } else { 0 });
+        self.tile_rows * self.value_dim.next_multiple_of(32) * 4 <= scratch
     }
 
     /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
@@ -65,10 +82,7 @@ impl KernelTraits {
                     true => (self.head_dim + self.key_warps() * self.warp_keys) * self.tile_rows * 4,
                     false => self.tile_rows * row_pitch(self.head_dim * 2),
                 };
-                let wide = self.dtypes.qo.size() as u32;
-                let widened = |widened, dim: u32| if widened { self.warp_keys * row_pitch(dim * wide) } else { 0 };
-                let widened = widened(self.widened_keys, self.head_dim) + widened(self.widened_values, self.value_dim);
-                let pipelines = self.key_warps() * (self.stages * self.stage_bytes() + widened);
+                let pipelines = self.key_warps() * (self.stages * self.stage_bytes() + self.widened_bytes());
                 pipelines + queries.max(merge) + self.key_warps() * self.tile_rows * 8
             }
             KernelKind::Prefill | KernelKind::Decode => {

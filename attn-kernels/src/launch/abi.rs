@@ -128,6 +128,35 @@ pub struct MixedParams {
     pub pad: i32,
 }
 
+/// The side data of rows of KV formats. Their strides, and those of `KernelParams::k` and `v`, count bytes then.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
+#[allow(missing_docs)] // of fields whose names say all
+pub struct KvSides {
+    pub k: Strided,
+    pub v: Strided,
+}
+
+/// The first parameter of kernels over rows of KV formats.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
+#[allow(missing_docs)] // of fields whose names say all
+pub struct PackedParams {
+    #[cuda(base)]
+    pub base: KernelParams,
+    pub sides: KvSides,
+}
+
+/// The first parameter of the kernels of a mixed launch over rows of KV formats.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
+#[allow(missing_docs)] // of fields whose names say all
+pub struct PackedMixedParams {
+    #[cuda(base)]
+    pub base: MixedParams,
+    pub sides: KvSides,
+}
+
 /// A TMA tensor map (`CUtensorMap`), which the driver encodes.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]

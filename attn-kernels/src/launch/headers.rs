@@ -9,9 +9,10 @@ use attn_core::{
 };
 
 use super::{
-    BitsParams, CopyParams, CopyPart, FastDiv, KernelParams, MergeParams, MergeStates, MixedParams, PlanParams,
-    PlanStatus, RowTiling, RowsParams, RowsPart, SampleParams, ScaleLseParams, Sm90Params, Strided, TensorMap,
-    TensorRowsParams, VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
+    BitsParams, CopyParams, CopyPart, FastDiv, KernelParams, KvSides, MergeParams, MergeStates, MixedParams,
+    PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams, RowsPart,
+    SampleParams, ScaleLseParams, Sm90Params, Strided, TensorMap, TensorRowsParams, VerifyChainParams,
+    VerifyTreeParams, XPackedParams, XPackedPart,
 };
 
 /// A struct, and what kernels and host must agree on.
@@ -50,11 +51,13 @@ const STRUCTS: &[(&str, &[Struct])] = &[
             of::<Sm90Params>(),
         ],
     ),
+    ("abi/packed_params.cuh", &[of::<KvSides>(), of::<PackedParams>(), of::<PackedMixedParams>()]),
     ("planner/structs.cuh", &[of::<PlanStatus>(), of::<PlanParams>()]),
     ("ops/row_tiling.cuh", &[of::<RowTiling>()]),
     ("ops/merge_params.cuh", &[of::<MergeStates>(), of::<MergeParams>()]),
     ("ops/lse_params.cuh", &[of::<ScaleLseParams>()]),
     ("ops/rows_params.cuh", &[of::<RowsPart>(), of::<RowsParams>()]),
+    ("ops/packed_rows_params.cuh", &[of::<PackedRowsParams>()]),
     ("ops/copy_params.cuh", &[of::<CopyPart>(), of::<CopyParams>()]),
     ("ops/x_packed_params.cuh", &[of::<XPackedPart>(), of::<XPackedParams>()]),
     ("ops/bits_params.cuh", &[of::<BitsParams>()]),

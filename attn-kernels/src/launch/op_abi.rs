@@ -3,7 +3,7 @@
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
-use super::{FastDiv, Strided};
+use super::{FastDiv, KvSides, Strided};
 
 /// Threads of a CTA of every op: `OP_THREADS` of cuda/ops/index.cuh.
 pub const OP_THREADS: u32 = 256;
@@ -141,6 +141,16 @@ pub struct RowsParams {
     pub max_pages: i32,
     pub page_size: FastDiv,
     pub pad: i32,
+}
+
+/// The parameters of appends and gathers of rows of KV formats. Strides of pools count bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
+#[allow(missing_docs)] // of fields whose names say all
+pub struct PackedRowsParams {
+    #[cuda(base)]
+    pub base: RowsParams,
+    pub sides: KvSides,
 }
 
 /// Keys or values. A page is `outer * inner` runs of bytes, each contiguous in both pools. Strides are in bytes.

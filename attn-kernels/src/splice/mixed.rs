@@ -22,11 +22,15 @@ const COMMON: [&str; 8] = [
     "memory/half_row.cuh",
 ];
 
+/// The same, over rows of KV formats.
+const PACKED: [&str; 2] = ["memory/shared_bytes.cuh", "memory/packed_row.cuh"];
+
 pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> Result<String, SpliceError> {
     let mut unit = Inliner::of_kernel(name, traits)?;
     unit.push(&format!("\n#line 1 \"traits\"\n{}\n", traits_block::common(traits)));
     unit.push(variant_struct);
-    COMMON.iter().try_for_each(|file| unit.include(file))?;
+    let of_formats = if traits.packed.is_some() { &PACKED[..] } else { &[] };
+    COMMON.iter().chain(of_formats).try_for_each(|file| unit.include(file))?;
     let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
     part(&mut unit, "decode", &decode, &[templates::worker_mainloop(&decode), "decode/worker.cuh"])?;
     let mut files = match prefill.cuda_cores {

@@ -116,6 +116,11 @@ impl Op {
 /// The kernels of an append through the transforms of a variant.
 pub const TRANSFORM_KERNELS: [&str; 2] = ["attn_transform_wide", "attn_transform_narrow"];
 
+/// The kernels of an append to a pool of a KV format.
+pub const ENCODE_KERNELS: [&str; 2] = ["attn_encode_wide", "attn_encode_narrow"];
+/// The kernels of a gather from a pool of a KV format.
+pub const GATHER_PACKED_KERNELS: [&str; 2] = ["attn_gather_packed_wide", "attn_gather_packed_narrow"];
+
 /// The source of an op, or of kernels of the caller.
 #[derive(Clone, Debug)]
 pub struct OpSource {
@@ -166,6 +171,36 @@ impl OpSource {
         unit.push(&format!("\n#line 1 \"op\"\n{}", rows_block(from, to, true)));
         unit.push(&variant::variant_source(of)?);
         unit.include("ops/transform.cuh")?;
+        unit.push(&checks(false));
+        Ok(OpSource { text: unit.finish(), name, arch })
+    }
+
+    /// The source of an append to a pool of the KV formats of a variant that is no union, through its transforms.
+    ///
+    /// # Errors
+    ///
+    /// As [`OpSource::transform`].
+    pub fn encode(of: &Variant, from: Dtype, arch: Arch) -> Result<Self, SpliceError> {
+        let what = format!("appends {from} to rows of KV formats");
+        Self::packed(of, &what, &rows_block(from, Dtype::U8, true), "ops/transform.cuh", arch)
+    }
+
+    /// The source of a gather from a pool of the KV formats of a variant that is no union.
+    ///
+    /// # Errors
+    ///
+    /// As [`OpSource::transform`].
+    pub fn gather_packed(of: &Variant, to: Dtype, arch: Arch) -> Result<Self, SpliceError> {
+        let what = format!("gathers rows of KV formats into {to}");
+        Self::packed(of, &what, &rows_block(Dtype::U8, to, false), "ops/gather_packed.cuh", arch)
+    }
+
+    fn packed(of: &Variant, what: &str, block: &str, template: &str, arch: Arch) -> Result<Self, SpliceError> {
+        let name = format!("{}: {what} {arch}", variant::outline(of));
+        let mut unit = Inliner::of_packed_unit(&name)?;
+        unit.push(&format!("\n#line 1 \"op\"\n{block}"));
+        unit.push(&variant::variant_source(of)?);
+        unit.include(template)?;
         unit.push(&checks(false));
         Ok(OpSource { text: unit.finish(), name, arch })
     }

@@ -31,7 +31,8 @@ impl PlannerSource {
         if variant::has_tile_class(of) {
             let name = format!("{}: {planner}", variant::outline(of));
             let language = ["arch/element.cuh", "lang/lang.cuh"];
-            Self::assemble(name, &language, &variant::variant_source(of)?, "planner/kernel.cuh", arch)
+            let source = variant::variant_source(&of.without_kv_formats())?;
+            Self::assemble(name, &language, &source, "planner/kernel.cuh", arch)
         } else {
             Self::assemble(planner, &[], EVERY_KEY, "planner/kernel.cuh", arch)
         }

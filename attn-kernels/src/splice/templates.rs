@@ -36,6 +36,26 @@ pub fn inlined(names: &[&str]) -> Result<String, NoTemplate> {
 pub(super) struct Inliner {
     seen: HashSet<&'static str>,
     text: String,
+    /// Whether keys and values are rows of a KV format: which lines of a [`Conditional`] the text has.
+    formats: bool,
+}
+
+/// A line of templates that the text does not have. Kernels over tensors have none of the lines for KV formats.
+enum Conditional {
+    Begin,
+    Else,
+    End,
+}
+
+impl Conditional {
+    fn of(line: &str) -> Option<Self> {
+        match line {
+            "#ifdef ATTN_KV_FORMAT" => Some(Conditional::Begin),
+            "#else  // ATTN_KV_FORMAT" => Some(Conditional::Else),
+            "#endif  // ATTN_KV_FORMAT" => Some(Conditional::End),
+            _ => None,
+        }
+    }
 }
 
 /// A template includes a file that does not exist: a mistake in the templates.
@@ -48,6 +68,9 @@ pub struct NoTemplate {
 
 /// The templates that a unit with a variant begins with.
 pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"];
+
+/// The templates that a unit over rows of KV formats has beside [`LANGUAGE`].
+const PACKED: [&str; 2] = ["lang/packed.cuh", "abi/packed_params.cuh"];
 
 /// Headers that few variants need, and the functions of each that generated text calls.
 const ON_DEMAND: [(&str, &[&str]); 4] = [
@@ -89,18 +112,25 @@ pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", templates)
+        Self::of_unit_with(name, "", templates, false)
+    }
+
+    /// The text of an op's unit over rows of KV formats.
+    pub(super) fn of_packed_unit(name: &str) -> Result<Self, NoTemplate> {
+        Self::of_unit_with(name, "", &LANGUAGE, true)
     }
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        Self::of_unit_with(name, accurate, &LANGUAGE)
+        Self::of_unit_with(name, accurate, &LANGUAGE, traits.packed.is_some())
     }
 
-    fn of_unit_with(name: &str, definitions: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
-        let mut unit = Inliner { text: format!("// attn-rs, {name}\n{definitions}"), ..Inliner::default() };
-        templates.iter().try_for_each(|template| unit.include(template))?;
+    fn of_unit_with(name: &str, definitions: &str, templates: &[&str], formats: bool) -> Result<Self, NoTemplate> {
+        let text = format!("// attn-rs, {name}\n{definitions}");
+        let mut unit = Inliner { text, formats, ..Inliner::default() };
+        let of_formats = if formats { &PACKED[..] } else { &[] };
+        templates.iter().chain(of_formats).try_for_each(|template| unit.include(template))?;
         Ok(unit)
     }
 
@@ -121,7 +151,21 @@ impl Inliner {
         }
         // whether the next line needs a `#line`; a header made of Rust has its own
         let mut directive = !of_rust;
+        // whether the text has the next line, and whether lines before it are missing
+        let (mut kept, mut cut) = (true, false);
         for (number, line) in (1..).zip(text.lines()) {
+            if let Some(conditional) = Conditional::of(line) {
+                kept = match conditional {
+                    Conditional::Begin => self.formats,
+                    Conditional::Else => !kept,
+                    Conditional::End => true,
+                };
+                cut = true;
+                continue;
+            }
+            if !kept {
+                continue;
+            }
             if let Some(included) = included_file(line) {
                 self.include(included)?;
                 directive = !of_rust;
@@ -131,7 +175,11 @@ impl Inliner {
                 if directive {
                     self.text.push_str(&format!("\n#line {number} \"cuda/{name}\"\n"));
                     directive = false;
+                } else if cut {
+                    // without an empty line, which would change the keys of kernels
+                    self.text.push_str(&format!("#line {number} \"cuda/{name}\"\n"));
                 }
+                cut = false;
                 self.text.push_str(line);
                 self.text.push('\n');
             }
@@ -161,6 +209,43 @@ fn included_file(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The lines of a template that belong to units over tensors, or over rows of a KV format.
+    fn lines_for(text: &str, formats: bool) -> Vec<&str> {
+        let (mut of_formats, mut lines) = (None, Vec::new());
+        for line in text.lines() {
+            match Conditional::of(line) {
+                Some(Conditional::Begin) => assert_eq!(of_formats.replace(true), None, "blocks are not nested"),
+                Some(Conditional::Else) => assert_eq!(of_formats.replace(false), Some(true), "one `#else` a block"),
+                Some(Conditional::End) => assert!(of_formats.take().is_some(), "a block has begun"),
+                None if of_formats.is_none_or(|of| of == formats) => lines.push(line),
+                None => {}
+            }
+        }
+        assert_eq!(of_formats, None, "each block ends");
+        lines
+    }
+
+    #[test]
+    fn conditional_lines_are_in_the_units_of_their_side_alone() {
+        let mut conditional = 0;
+        for (name, text) in FILES.iter().copied() {
+            for formats in [false, true] {
+                let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
+                let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
+                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), formats, ..Inliner::default() };
+                alone.include(name).expect("a template");
+                let has = alone.finish();
+                let has = has.lines().filter(|line| !line.is_empty() && !line.starts_with("#line"));
+                let lines = lines_for(text, formats);
+                conditional += text.lines().count() - lines.len();
+                let directive = |line: &str| line.starts_with("#include") || line == "#pragma once";
+                let want = lines.into_iter().filter(|line| !line.trim().is_empty() && !directive(line));
+                assert!(has.eq(want), "{name}");
+            }
+        }
+        assert!(conditional > 0);
+    }
 
     #[test]
     fn each_template_is_inlined_once_without_include_directives() {

@@ -18,6 +18,15 @@ pub(super) fn common(traits: &KernelTraits) -> String {
     } else {
         FLAT.to_owned()
     };
+    let rows = traits.packed.map_or(String::new(), |[keys, values]| {
+        format!(
+            "constexpr int K_CODE_BYTES = {};\n\
+            constexpr int K_SIDE_BYTES = {};\n\
+            constexpr int V_CODE_BYTES = {};\n\
+            constexpr int V_SIDE_BYTES = {};\n",
+            keys.codes, keys.side, values.codes, values.side,
+        )
+    });
     format!(
         "using QoElem = {};\n\
         using KvElem = {};\n\
@@ -27,7 +36,7 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         constexpr bool KV_PAGED = {paged};\n\
         constexpr bool SM90_PREFILL = {};\n\
         constexpr bool ROW_INVARIANT = {row_invariant};\n\
-        {launch}",
+        {launch}{rows}",
         elem(dtypes.qo),
         elem(dtypes.kv),
         traits.is_sm90_prefill(),

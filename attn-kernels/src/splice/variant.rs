@@ -12,6 +12,9 @@
 //! of parts and combinators, `compose` writes the structs, `combine` and `branches` write the bodies of their
 //! functions, and `layout` computes their bytes.
 //!
+//! Over rows of KV formats `Variant` ends with the formats of keys and of values. All before them has the same bytes
+//! without.
+//!
 //! `Variant` has every hook; one that no part writes is trivial. Kernel templates test the flags in `if constexpr`, but
 //! outside of C++ templates a discarded statement is still compiled, so the member has to exist.
 
@@ -19,6 +22,7 @@ mod args;
 mod branches;
 mod combine;
 mod compose;
+mod declared;
 mod device_type;
 mod error;
 mod hooks;
@@ -30,14 +34,18 @@ mod part;
 mod shape;
 mod size;
 
-use attn_core::{expr::Variant, lang::VariantDesc};
+use attn_core::{
+    expr::Variant,
+    lang::{VariantDesc, kv_format::KvFormats},
+};
 use shape::Shape;
 
 use super::templates;
 
-pub use args::{Pointee, part_args, part_layout, part_offsets};
+pub use args::{Pointee, kv_format_args, kv_format_layout, part_args, part_layout, part_offsets};
 pub use error::VariantError;
 pub use layout::{struct_size, variant_args};
+pub use part::kv_format_text;
 
 /// Whether loops over logits are rolled, because the hooks on logits are long: from the text of a variant.
 pub(super) fn has_long_hooks(text: &str) -> bool {
@@ -49,7 +57,7 @@ pub(super) fn has_long_hooks(text: &str) -> bool {
 /// # Errors
 /// Names inside a part that clash, and helpers that call themselves.
 pub fn variant_source(variant: &Variant) -> Result<String, VariantError> {
-    source(&Shape::of(variant))
+    source(&Shape::of(variant), variant.kv_formats())
 }
 
 /// The CUDA text of a list of parts.
@@ -57,7 +65,7 @@ pub fn variant_source(variant: &Variant) -> Result<String, VariantError> {
 /// # Errors
 /// As [`variant_source`].
 pub fn parts_source(parts: &[&VariantDesc]) -> Result<String, VariantError> {
-    source(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect()))
+    source(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect()), None)
 }
 
 /// The variant as an expression without parameters: the name of its kernels in messages.
@@ -72,8 +80,8 @@ pub fn has_tile_class(variant: &Variant) -> bool {
     Shape::of(variant).has_class()
 }
 
-fn source(shape: &Shape<'_>) -> Result<String, VariantError> {
-    let structs = compose::text(shape)?;
+fn source(shape: &Shape<'_>, formats: Option<&KvFormats>) -> Result<String, VariantError> {
+    let structs = compose::text(shape, formats)?;
     let headers = templates::headers_of(&structs)?;
     let mut text = headers;
     text += "\n#line 1 \"variant\"\nnamespace lang {\n\n";

@@ -6,7 +6,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 
 use crate::{
-    abstract_interp, check, descriptor, emit, expand, messages, names,
+    abstract_interp, check, descriptor, emit, exact, expand, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
     spaces,
@@ -31,7 +31,7 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
         Ok(helper) => (helper, TokenStream::new()),
         Err(report) => (Helper::unknown(), report.into_tokens()),
     };
-    let Helper { cuda, over, over_cuda, links, spaces } = helper;
+    let Helper { cuda, exact, inexact, over, over_cuda, links, spaces } = helper;
     let checks = spaces::checks(&spaces.deferred, &links, &quote!(&[]), in_child_module);
     let summary = spaces::summary(&spaces.summary);
     let consts = descriptor::consts(&links, in_child_module);
@@ -54,6 +54,8 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
             pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
                 name: #name,
                 cuda: #cuda,
+                exact: #exact,
+                inexact: #inexact,
                 over: #over_cuda,
                 device_fns: #helpers,
                 types: #types,
@@ -70,6 +72,10 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
 /// What is emitted beside a helper.
 struct Helper {
     cuda: String,
+    /// The text in KV formats, if it differs.
+    exact: String,
+    /// A function that it calls whose last bits differ between devices.
+    inexact: &'static str,
     /// The helper over abstract values, in Rust and in CUDA.
     over: TokenStream,
     over_cuda: String,
@@ -84,6 +90,8 @@ impl Helper {
         );
         Helper {
             cuda: String::new(),
+            exact: String::new(),
+            inexact: "",
             over,
             over_cuda: String::new(),
             links: Links::default(),
@@ -109,13 +117,16 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     check::function(&read, &shared.types, &mut shared.report);
     let spaces = spaces::function(&read, &mut shared.report);
     let file = descriptor::file_of(sig.fn_token.span());
-    let cuda = emit::helper(&read, &shared.generics, &shared.types, &file, &mut shared.report);
+    let cuda = emit::helper(&read, &shared.generics, &shared.types, (&file, false), &mut shared.report);
     if !shared.report.is_empty() {
         return Err(shared.report);
     }
+    let exact = emit::helper(&read, &shared.generics, &shared.types, (&file, true), &mut Report::default());
+    let exact = if exact == cuda { String::new() } else { exact };
+    let inexact = exact::differing(&read).map_or("", |(name, _)| name);
     let (over, over_cuda) =
         abstract_interp::helper(&read, &shared.types, &shared.generics, &shared.links, &in_child_module);
-    Ok(Helper { cuda, over, over_cuda, links: shared.links, spaces })
+    Ok(Helper { cuda, exact, inexact, over, over_cuda, links: shared.links, spaces })
 }
 
 /// The constants that a helper is generic over.

@@ -37,22 +37,37 @@ use crate::{
     types::{Ty, Types},
 };
 use cpp_type::spelled_or_auto;
-use function::Output;
+use function::{Arguments, Output};
 
 /// Emits a hook as a const member function.
 pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
     let template = if f.args.iter().any(|argument| argument.ty == Ty::Row) { "template <class R> " } else { "" };
     let head = format!("{template}ATTN_FN {} {}", spelled_or_auto(&f.ret, types), f.name);
     names::comments("///", &f.doc)
-        + &function::whole(f, [&head, " const"], Output { types, file, used, report, prefix: "" })
+        + &function::whole(f, [&head, " const"], Output { types, file, used, report, prefix: "", exact: false })
 }
 
-/// Emits a helper as a static member function.
+/// Emits `encode` or `decode` of a KV format as a const member function.
+pub(crate) fn kv_function(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
+    let template = if f.name == "encode" { "class R, class C, class S" } else { "class C, class S" };
+    let head = format!("template <{template}> ATTN_FN {} {}", spelled_or_auto(&f.ret, types), f.name);
+    let output = Output { types, file, used, report, prefix: "", exact: true };
+    let text = function::with_body(f, [&head, " const"], Arguments::All, output, |writer| {
+        // the head, and the first of eight elements
+        for argument in f.args.iter().filter(|argument| argument.ty == Ty::I32) {
+            writer.intervals.extend(argument.local.map(|local| (local, (0, (1 << 16) - 8))));
+        }
+        writer.body(&f.body, &f.ret);
+    });
+    names::comments("///", &f.doc) + &text
+}
+
+/// Emits a helper as a static member function; `exact` as KV formats call it.
 pub(crate) fn helper(
     f: &Function,
     generics: &[(String, String, Ty)],
     types: &Types,
-    file: &str,
+    (file, exact): (&str, bool),
     report: &mut Report,
 ) -> String {
     let name = names::helper(&f.name);
@@ -64,7 +79,8 @@ pub(crate) fn helper(
     let head = format!("{template}static ATTN_FN {} {name}", spelled_or_auto(&f.ret, types));
     // a helper has no `self`, so it uses no parameter
     let used = &mut Used::default();
-    names::comments("///", &f.doc) + &function::whole(f, [&head, ""], Output { types, file, used, report, prefix: "" })
+    let output = Output { types, file, used, report, prefix: "", exact };
+    names::comments("///", &f.doc) + &function::whole(f, [&head, ""], output)
 }
 
 /// Emits a function of a `#[device_mod]`, without its doc comment; `before` stands before the result's type, `prefix`
@@ -78,5 +94,5 @@ pub(crate) fn module_function(
     report: &mut Report,
 ) -> String {
     let head = format!("{before} {} {}", spelled_or_auto(&f.ret, types), f.name);
-    function::whole(f, [&head, ""], Output { types, file, used: &mut Used::default(), report, prefix })
+    function::whole(f, [&head, ""], Output { types, file, used: &mut Used::default(), report, prefix, exact: false })
 }

@@ -160,6 +160,8 @@ pub enum Kind {
     HelperOf(String, Vec<Expr>, Vec<Expr>),
     /// A combinator of a row.
     Row(LocalId, &'static str, Vec<Expr>),
+    /// A method of a stored row, or of the row that is stored, by its name in the text.
+    Packed(LocalId, &'static str, Vec<Expr>),
     Closure {
         params: Vec<(Option<LocalId>, Ty)>,
         ret: Ty,
@@ -243,6 +245,7 @@ impl Expr {
             | Kind::Call(_, items)
             | Kind::Helper(_, items)
             | Kind::Row(_, _, items)
+            | Kind::Packed(_, _, items)
             | Kind::Array(items)
             | Kind::Aggregate(items)
             | Kind::Tuple(items) => (items.iter().collect(), Vec::new()),

@@ -8,6 +8,7 @@
 //! No promise of stability: use the macros of `attn-rs`.
 
 pub mod abstract_interp;
+mod attribute;
 pub mod check;
 pub mod compose;
 mod compose_part;
@@ -18,18 +19,22 @@ pub mod device_fn;
 pub mod device_mod;
 pub mod device_type;
 pub mod emit;
+mod exact;
 mod expand;
 mod helper_module;
 pub mod hook;
 mod identity;
+mod impl_item;
 pub mod ir;
 mod kv_coordinates;
+pub mod kv_format;
 mod literals;
 mod loop_attributes;
 pub mod messages;
 pub mod methods;
 pub mod module_scope;
 pub mod names;
+mod notes;
 pub mod params;
 pub mod parse;
 pub mod report;

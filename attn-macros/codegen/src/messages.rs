@@ -25,7 +25,7 @@ pub const UNROLL: &str = "a loop is unrolled by a number: `#[unroll(2)]`";
 pub const LABEL: &str = "labels are not available in a hook: `break` and `continue` leave the innermost loop";
 pub const BREAK_VALUE: &str = "`break` has no value in a hook";
 pub const CLOSURE: &str = "closures are available only as arguments of a row's methods: `map`, `zip`, `dot`, \
-     `rotate_half` and `rotate_pairs`";
+     `rotate_half` and `rotate_pairs`; in a KV format `pack4`, `pack8`, `pack16` and `sum`";
 pub const CLOSURE_WANTED: &str = "write a closure here";
 pub const CLOSURE_PARAM: &str = "the parameters of this closure are plain names";
 pub const METHOD_ON_SELF: &str =
@@ -96,6 +96,8 @@ pub const CALL_STD: &str =
     "functions of the standard library are not available in a hook: use methods, as in `a.max(b)`";
 pub const RANDOM: &str =
     "random numbers are `random::uniform(seed, stream, i, j)` and `random::bits(seed, stream, i, j)`, of four u32";
+pub const BITS: &str = "the functions of `bits` take one number: `f16_bits`, `f16_value`, `f16_round`, the same of \
+     `bf16` and `e4m3`, `e2m1_bits`, `e2m1_value`, `e8m0_value`, `exponent` and `pow2_ceil`";
 pub const CALL_SELF: &str =
     "functions of an impl cannot be called from a hook: make it a free function with `#[device_fn]`";
 pub const CALL_TYPE: &str = "this constructor is not available in a hook: use numbers, bools, tuples, and types of \
@@ -109,6 +111,8 @@ pub const CHANGE_IN_VALUE: &str = "a value inside an expression cannot change va
 pub const COMPARE: &str =
     "only numbers, bools and, by `==` and `!=`, variants of an enum are compared in a hook: compare them one by one";
 pub const ROW_VALUE: &str = "a row has one name: use the hook's argument";
+pub const STORED_ROW_VALUE: &str = "a stored row has one name: use the argument, and pass what was read from it";
+pub const ENCODED_ROW: &str = "this is the row that `encode` is given, by its name";
 pub const TUPLE_ASSIGN: &str = "a part of a tuple cannot be assigned to: assign the whole, or use two variables";
 pub const UNTYPED_VARIABLE: &str =
     "the type of this variable cannot be seen from here: write it, as in `let mut n: u32 = 0`";
@@ -152,6 +156,15 @@ pub const ATTR: &str = "the arguments are a name, `#[attention_variant(name = \"
 pub const ATTR_NAME: &str = "a name is snake_case: letters a to z, digits and `_`, a letter first";
 pub const NEEDS_NAME: &str = "expressions cannot call a variant by this type's name: give it one, \
      `#[attention_variant(name = \"soft_cap\")]`, of letters a to z, digits and `_`";
+pub const NOT_A_FORMAT_IMPL: &str = "`#[kv_format]` goes on `impl KvFormat for X`";
+pub const NOT_A_FORMAT_PATH: &str = "a KV format is a struct: `impl KvFormat for X`";
+pub const NOT_THE_FORMAT_TRAIT: &str = "`#[kv_format]` goes on an impl of `KvFormat`";
+pub const FORMAT_RESULT: &str = "`decode` gives eight elements: `[f32; 8]`";
+pub const INEXACT: &str = "has other last bits on a GPU than on a CPU, and a format stores and reads the same bits \
+     everywhere: use `+ - * /`, `sqrt`, `mul_add`, roundings, integers and the functions of `bits`";
+pub const INEXACT_HELPER: &str = "this helper calls a function that has other last bits on a GPU than on a CPU, such \
+     as `exp`, `ln`, `sin`, `powf`, `recip` or those of `approx`, and a format stores and reads the same bits everywhere";
+pub const COLLECTIVE_IN_CODE: &str = "a closure is for one element: write numbers and reduce the row in front of it";
 pub const DEVICE_FN_ATTR: &str = "`#[device_fn]` has no arguments";
 pub const DEVICE_MOD_ATTR: &str = "the arguments are strings: `#[device_mod(namespace = \"lang::random\", include = \
      \"lang/math.cuh\")]`";

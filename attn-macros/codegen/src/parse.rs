@@ -12,6 +12,7 @@ mod literal;
 mod matching;
 mod method;
 mod module;
+mod packed;
 mod path;
 mod row;
 mod stmt;

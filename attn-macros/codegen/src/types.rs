@@ -27,6 +27,12 @@ pub enum Ty {
     RowState,
     QueryTile,
     Row,
+    /// The bytes of a stored row to read, an argument of a KV format's `decode`.
+    Packed(Plane),
+    /// The bytes of a stored row to write, an argument of a KV format's `encode`.
+    PackedMut(Plane),
+    /// The row that a KV format's `encode` stores.
+    EncodeRow,
     /// A struct or enum with `#[device_type]`, by its name in the text.
     Device(String),
     /// A struct of the `#[device_mod]` around, and its type arguments.
@@ -35,6 +41,14 @@ pub enum Ty {
     Param(String),
     /// A type variable.
     Var(usize),
+}
+
+/// The two parts of a stored row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Plane {
+    Codes,
+    Side,
 }
 
 impl Ty {
@@ -85,6 +99,12 @@ impl Ty {
             Ty::Array(elem, len) => Ty::Array(Box::new(parts.next().unwrap_or_else(|| (**elem).clone())), *len),
             ty => ty.clone(),
         }
+    }
+
+    /// Whether it is a stored row, or the row that is stored.
+    #[must_use]
+    pub fn is_stored_row(&self) -> bool {
+        matches!(self, Ty::Packed(_) | Ty::PackedMut(_) | Ty::EncodeRow)
     }
 
     /// Whether it is i32, u32, u8, u64, i64, or an array index.

@@ -2,19 +2,21 @@
 
 use heck::{ToSnakeCase as _, ToUpperCamelCase as _};
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 
 use crate::{
-    abstract_interp, check,
+    abstract_interp,
+    attribute::{self, Instance},
+    check,
     compose_part::{self, NormalizerChange},
-    descriptor, emit, expand, hook, identity, kv_coordinates, messages, names,
+    descriptor, emit, expand, hook, identity,
+    impl_item::{type_name, without_group, without_self},
+    kv_coordinates, messages, names, notes,
     parse::{self, ItemContext, Links},
     report::Report,
     spaces,
 };
-
-use attribute::Instance;
 
 /// A hook's name and C++ text.
 #[derive(Debug)]
@@ -154,7 +156,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
 
 /// Reads the item's signature: the variant's name, and its instances where it is generic.
 fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (String, Vec<Instance>) {
-    let attribute = attribute::read(attr, report);
+    let attribute = attribute::read(attr, str::to_owned, report);
     match &item.trait_ {
         Some((path, _)) if path.segments.last().is_some_and(|s| s.ident == "AttentionVariant") => {}
         Some((path, _)) => report.on(path, messages::NOT_THE_TRAIT),
@@ -175,15 +177,6 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (Stri
         default
     });
     (name, attribute.instances)
-}
-
-fn type_name(item: &syn::ItemImpl) -> Option<String> {
-    match without_group(&item.self_ty) {
-        syn::Type::Path(t) if t.qself.is_none() => {
-            t.path.segments.last().map(|s| s.ident.to_string().trim_start_matches("r#").to_owned())
-        }
-        _ => None,
-    }
 }
 
 fn read_hook(f: &syn::ImplItemFn, shared: &mut ItemContext) -> Option<crate::ir::Function> {
@@ -244,14 +237,9 @@ fn companions(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     if variant.instances.is_empty() {
         return companion(item, variant, &variant.name, &TokenStream::new());
     }
-    let params = || item.generics.const_params();
     let instances = variant.instances.iter().map(|instance| {
-        let consts = params().zip(&instance.values).map(|(param, value)| {
-            let (ident, ty) = (&param.ident, &param.ty);
-            quote!(#[allow(dead_code)] const #ident: #ty = #value;)
-        });
         let name = format!("{}_{}", variant.name, instance.suffix().unwrap_or_default());
-        companion(item, variant, &name, &quote!(#(#consts)*))
+        companion(item, variant, &name, &instance.constants(&item.generics))
     });
     instances.collect()
 }
@@ -275,7 +263,10 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
     let helpers = descriptor::helpers(&variant.links, syn::Path::clone);
     let types = descriptor::types(&variant.links, syn::Path::clone);
     let divisors = variant.used.divisors.keys();
-    let notes = notes(item, variant);
+    let read = variant.used.params.iter().map(String::as_str);
+    let notes = notes::of(item, &variant.used, read);
+    let fields = quote!(<#ty as ::attn::lang::VariantParams>::FIELDS);
+    let spaces = spaces::checks(&variant.deferred, &variant.links, &fields, |path| without_self(path, ty));
     let (stores, slots) = (variant.used.stores, variant.used.slots);
     let kv_coordinates = &variant.kv_coordinates;
     let Variant { bias, slope, bias_row, bound, .. } = variant;
@@ -322,79 +313,10 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
             #parts
             ::attn::__private::submit!(#ty);
             #notes
+            #spaces
         };
     }
 }
 
-/// Most unread parameters that are reported at once.
-const UNREAD: usize = 4;
-
-/// Warnings that depend on the fields of the struct, which are known to rustc only: uses of constants that are
-/// deprecated in that case.
-fn notes(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
-    let ty = &item.self_ty;
-    let allowed: Vec<_> = item.attrs.iter().filter(|a| a.path().is_ident("allow")).collect();
-    let fields = quote!(<#ty as ::attn::lang::VariantParams>::FIELDS);
-    let read = &variant.used.params;
-    let unread = (0..UNREAD).map(|nth| {
-        quote_spanned! {ty.span()=>
-            <<#ty as ::attn::lang::lints::UnreadLints>::Unread<
-                { ::attn::lang::lints::unread(#fields, &[#(#read),*], #nth) }
-            >>::PARAMETER
-        }
-    });
-    let divisors = variant.used.divisors.iter().filter(|(name, _)| !variant.used.compared.contains(*name));
-    let divisors: Vec<_> = divisors.map(|(name, at)| (name, names::rust(name, at.end()), at.end())).collect();
-    let zero = divisors.iter().map(|(name, ident, at)| {
-        quote_spanned!(*at=> MayBeZero::<{ ::attn::lang::lints::may_be_zero(#fields, #name) }>::#ident)
-    });
-    let uses = unread.chain(zero).map(|note| quote!(#(#allowed)* const _: () = #note;));
-    let consts = divisors.iter().map(|(name, ident, _)| {
-        let name = name.trim_start_matches("r#");
-        let note = messages::MAY_BE_ZERO.replace("{name}", name);
-        (quote!(const #ident: () = ();), quote!(#[deprecated(note = #note)] const #ident: () = ();))
-    });
-    let (without, with): (Vec<_>, Vec<_>) = consts.unzip();
-    let may_be_zero = (!with.is_empty()).then(|| {
-        quote! {
-            struct MayBeZero<const POSSIBLE: bool>;
-            #[allow(dead_code, non_upper_case_globals)]
-            impl MayBeZero<false> { #(#without)* }
-            #[allow(dead_code, non_upper_case_globals)]
-            impl MayBeZero<true> { #(#with)* }
-        }
-    });
-    let spaces = spaces::checks(&variant.deferred, &variant.links, &fields, |path| without_self(path, ty));
-    quote!(#may_be_zero #(#uses)* #spaces)
-}
-
-/// The type without the invisible groups that `macro_rules` puts around its arguments.
-fn without_group(ty: &syn::Type) -> &syn::Type {
-    match ty {
-        syn::Type::Group(t) => without_group(&t.elem),
-        syn::Type::Paren(t) => without_group(&t.elem),
-        ty => ty,
-    }
-}
-
-/// Replaces `Self::X` in a path for use outside of the impl.
-fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
-    let mut path = path.clone();
-    let syn::Type::Path(ty) = without_group(ty) else { return path };
-    if path.segments.first().is_some_and(|s| s.ident == "Self") {
-        let rest = path.segments.iter().skip(1).cloned();
-        path.segments = ty.path.segments.iter().cloned().chain(rest).collect();
-        // a type in an expression takes a turbofish: `X::<4>::LIMIT`
-        for segment in &mut path.segments {
-            if let syn::PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
-                arguments.colon2_token.get_or_insert_with(Default::default);
-            }
-        }
-        path.leading_colon = ty.path.leading_colon;
-    }
-    path
-}
-
-mod attribute;
 #[cfg(test)]
 mod tests;

@@ -111,7 +111,7 @@ impl<'a> PackedMut<'a> {
     }
     /// Writes `x` at `at`, rounded to the nearest e4m3, ties to even; magnitudes above 448 become 448.
     pub fn set_e4m3(&mut self, at: i32, x: f32) {
-        self.set(at, [F8E4M3::from_f32(x).0]);
+        self.set(at, [F8E4M3::from_f32(one_nan(x)).0]);
     }
     /// Writes a code of 4 bits for each element `first .. first + len` of `x`: two to a byte from `at`, the lower
     /// element in the lower half. `code(d, x)` gives it in its lowest bits. `first` and `len` are multiples of 8.
@@ -149,9 +149,13 @@ pub trait EncodeRow {
     fn max(&self, first: i32, len: i32) -> f32;
     /// Smallest value; NaN if one is NaN.
     fn min(&self, first: i32, len: i32) -> f32;
-    /// Sum of the squares in f32, as a tree: the elements padded with zeros to a power of two, the upper half added to
-    /// the lower half until one is left.
-    fn sum_sq(&self, first: i32, len: i32) -> f32;
+    /// Sum of `of(d, x)` in f32, as a tree: the values padded with zeros to a power of two, the upper half added to the
+    /// lower half until one is left.
+    fn sum(&self, first: i32, len: i32, of: impl Fn(i32, f32) -> f32) -> f32;
+    /// Sum of the squares, as [`Self::sum`].
+    fn sum_sq(&self, first: i32, len: i32) -> f32 {
+        self.sum(first, len, |_, x| x * x)
+    }
 }
 
 /// The row on the CPU.
@@ -173,8 +177,8 @@ impl EncodeRow for &[f32] {
     fn min(&self, first: i32, len: i32) -> f32 {
         part(self, first, len).iter().fold(f32::INFINITY, |m, &x| if x < m || x.is_nan() { x } else { m }) + 0.0
     }
-    fn sum_sq(&self, first: i32, len: i32) -> f32 {
-        let mut sums: Vec<f32> = part(self, first, len).iter().map(|x| x * x).collect();
+    fn sum(&self, first: i32, len: i32, of: impl Fn(i32, f32) -> f32) -> f32 {
+        let mut sums: Vec<f32> = (first..).zip(part(self, first, len)).map(|(d, &x)| of(d, x)).collect();
         sums.resize(sums.len().next_power_of_two(), 0.0);
         while sums.len() > 1 {
             let upper = sums.split_off(sums.len() / 2);
@@ -243,6 +247,7 @@ mod tests {
         let tree = ((9.0f32 + 1e-3 * 1e-3) + (0.0 + 0.25)) + ((16.0 + 4.0) + (0.0 + 1.0));
         assert_eq!(row.sum_sq(0, 8), tree);
         assert_eq!(row.sum_sq(0, 3), 25.0);
+        assert_eq!(row.sum(4, 3, |d, x| x + d as f32), (1e-3 + 4.0 + 6.5) + 7.0);
         let nan = &[1.0, f32::NAN, 5.0][..];
         assert!([nan.max_abs(0, 3), nan.max(0, 3), nan.min(0, 3)].iter().all(|x| x.is_nan()));
     }

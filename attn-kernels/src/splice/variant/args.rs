@@ -1,15 +1,17 @@
 //! The bytes of a part's struct, in the layout of C.
 
 use attn_core::lang::{
-    ErasedVariant, FieldType, VariantDesc,
+    ErasedVariant, FieldDesc, FieldType, VariantDesc,
     desc::Elem,
     divide::{signed, unsigned},
+    kv_format::{ErasedKvFormat, KvFormatDesc},
     param_tensor::OutBuffer,
-    params::{ArgVisitor, TensorArg},
+    params::{ArgVisitor, ErasedParams, TensorArg},
 };
 
 use bytemuck::bytes_of;
 
+use super::declared::Declared;
 use super::member::{DataMember, MemberKind, members};
 
 /// The target of a pointer in the kernel arguments.
@@ -24,14 +26,24 @@ pub enum Pointee<'a> {
 /// Size and alignment of the struct of a part; an empty one takes a byte.
 #[must_use]
 pub fn part_layout(desc: &VariantDesc) -> (usize, usize) {
-    let (_, size, align) = members(desc);
+    layout_of(&desc.into())
+}
+
+/// Size and alignment of the struct of a KV format; an empty one takes a byte.
+#[must_use]
+pub fn kv_format_layout(desc: &KvFormatDesc) -> (usize, usize) {
+    layout_of(&desc.into())
+}
+
+fn layout_of(declared: &Declared) -> (usize, usize) {
+    let (_, size, align) = members(declared);
     (size, align)
 }
 
 /// The members of a part's struct with their offsets, in order, for tests that compare them with a compiler's.
 #[must_use]
 pub fn part_offsets(desc: &VariantDesc) -> Vec<(String, usize)> {
-    members(desc).0.into_iter().map(|member| (member.name, member.offset)).collect()
+    members(&desc.into()).0.into_iter().map(|member| (member.name, member.offset)).collect()
 }
 
 /// The bytes of the struct of one part. `upload` copies the target of a pointer to device memory and returns its
@@ -43,15 +55,34 @@ pub fn part_args<E>(
     part: &dyn ErasedVariant,
     upload: &mut impl FnMut(Pointee<'_>) -> Result<u64, E>,
 ) -> Result<Vec<u8>, E> {
-    let desc = part.desc();
-    let (members, size, _) = members(desc);
-    let mut writer = PartArgsWriter { desc, members, bytes: vec![0; size], field: 0, upload, error: None };
-    part.visit_args(&mut writer);
+    args(&part.desc().into(), part, upload)
+}
+
+/// The bytes of the struct of a KV format, as [`part_args`].
+///
+/// # Errors
+/// The first error of `upload`.
+pub fn kv_format_args<E>(
+    format: &dyn ErasedKvFormat,
+    upload: &mut impl FnMut(Pointee<'_>) -> Result<u64, E>,
+) -> Result<Vec<u8>, E> {
+    args(&format.desc().into(), format, upload)
+}
+
+fn args<E>(
+    declared: &Declared,
+    params: &dyn ErasedParams,
+    upload: &mut impl FnMut(Pointee<'_>) -> Result<u64, E>,
+) -> Result<Vec<u8>, E> {
+    let (members, size, _) = members(declared);
+    let fields = declared.fields;
+    let mut writer = PartArgsWriter { fields, members, bytes: vec![0; size], field: 0, upload, error: None };
+    params.visit_args(&mut writer);
     writer.error.map_or(Ok(writer.bytes), Err)
 }
 
 struct PartArgsWriter<'a, U, E> {
-    desc: &'a VariantDesc,
+    fields: &'static [FieldDesc],
     members: Vec<DataMember>,
     bytes: Vec<u8>,
     /// The number of the next field.
@@ -96,7 +127,7 @@ impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> PartArgsWriter<'_, U, E> {
 impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> ArgVisitor for PartArgsWriter<'_, U, E> {
     fn scalar(&mut self, bits: u32) {
         self.put(MemberKind::Field, &bits.to_ne_bytes());
-        let bytes = match self.desc.fields.get(self.field).map(|field| field.ty) {
+        let bytes = match self.fields.get(self.field).map(|field| field.ty) {
             Some(FieldType::Scalar(Elem::I32)) => bytes_of(&signed::Divisor::new(bits.cast_signed())).to_vec(),
             Some(FieldType::Scalar(Elem::U32)) => bytes_of(&unsigned::Divisor::new(bits)).to_vec(),
             _ => bits.to_ne_bytes().to_vec(),

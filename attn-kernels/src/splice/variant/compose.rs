@@ -1,12 +1,12 @@
 //! The structs of a variant: one for each part, one for each combinator with its operands as members, and `struct
 //! Variant`.
 
-use attn_core::lang::{ConstValue, Hook, Normalizer, VariantDesc};
+use attn_core::lang::{ConstValue, Hook, Normalizer, VariantDesc, kv_format::KvFormats};
 
 use super::{
     VariantError, branches, combine,
     hooks::{self, MemberFunction},
-    layout::shape_size,
+    layout::variant_size,
     names, part,
     shape::Shape,
     size::LongHooks,
@@ -16,14 +16,20 @@ use super::{
 pub(in crate::splice) const LONG_HOOKS: &str = "HAS_LONG_HOOKS";
 
 /// All structs, `struct Variant` last.
-pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
+pub(super) fn text(root: &Shape<'_>, formats: Option<&KvFormats>) -> Result<String, VariantError> {
     let parts = root.parts();
     let names = names::of_parts(&parts);
     let mut writer = StructWriter { text: String::new(), written: Vec::new(), parts, names };
     let members = writer.members(root)?;
     let mut text = writer.text;
+    if let Some(formats) = formats {
+        text += &format_structs(formats)?;
+    }
     text += "struct Variant {\n";
     text += &member_lines(root, &members);
+    if let Some(formats) = formats {
+        text += if formats.shares_keys() { FORMAT_OF_KEYS } else { FORMATS };
+    }
     let long = LongHooks::of(root);
     for (flag, value) in flags(root, &long) {
         text += &format!("  static constexpr bool {flag} = {value};\n");
@@ -39,8 +45,31 @@ pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
         text += &format!("\n{}", if called { hooks::called(*hook, &body) } else { hooks::function(*hook, &body) });
     }
     text += "};\n";
-    text += &format!("static_assert(sizeof(Variant) == {}, \"host and device agree\");\n", shape_size(root));
+    text += &format!("static_assert(sizeof(Variant) == {}, \"host and device agree\");\n", variant_size(root, formats));
     Ok(text)
+}
+
+/// The formats of keys and of values as members of `Variant`.
+const FORMATS: &str = "  KeyFormat key_format;
+  ValueFormat value_format;
+  ATTN_FN const ValueFormat& format_of_values() const { return value_format; }
+
+";
+/// The same where values are the first elements of keys.
+const FORMAT_OF_KEYS: &str = "  KeyFormat key_format;
+  ATTN_FN const ValueFormat& format_of_values() const { return key_format; }
+
+";
+
+/// The structs of the formats of keys and of values.
+fn format_structs(formats: &KvFormats) -> Result<String, VariantError> {
+    let [keys, values] = [formats.keys().desc(), formats.values().desc()];
+    let of_keys = part::kv_format_text(keys, "KeyFormat")?;
+    let of_values = match std::ptr::eq(keys, values) {
+        true => "using ValueFormat = KeyFormat;\n\n".to_owned(),
+        false => part::kv_format_text(values, "ValueFormat")?,
+    };
+    Ok(of_keys + &of_values)
 }
 
 struct StructWriter<'d> {

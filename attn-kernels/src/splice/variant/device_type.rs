@@ -1,11 +1,8 @@
 //! The structs and enums of a part: their definitions, each after those of its fields.
 
-use attn_core::lang::{
-    VariantDesc,
-    device_type::{TypeDesc, TypeLink},
-};
+use attn_core::lang::device_type::{TypeDesc, TypeLink};
 
-use super::error::VariantError;
+use super::{declared::Declared, error::VariantError};
 
 /// Types by the names that the text of the part uses.
 #[derive(Default)]
@@ -15,7 +12,7 @@ pub(super) struct Types {
 
 impl Types {
     /// Adds types under the names that the text of the part uses.
-    pub(super) fn add_all(&mut self, desc: &VariantDesc, links: &[TypeLink]) -> Result<(), VariantError> {
+    pub(super) fn add_all(&mut self, desc: &Declared, links: &[TypeLink]) -> Result<(), VariantError> {
         for link in links {
             self.add(desc, link.ty)?;
             self.name(desc, link.name, link.ty)?;
@@ -24,13 +21,13 @@ impl Types {
     }
 
     /// Adds a type under its own name, after the types of its fields.
-    pub(super) fn add(&mut self, desc: &VariantDesc, ty: &'static TypeDesc) -> Result<(), VariantError> {
+    pub(super) fn add(&mut self, desc: &Declared, ty: &'static TypeDesc) -> Result<(), VariantError> {
         self.add_all(desc, ty.types)?;
         self.name(desc, ty.name, ty)
     }
 
     /// Types are compared by value, because there may be several copies of a descriptor.
-    fn name(&mut self, desc: &VariantDesc, name: &'static str, ty: &'static TypeDesc) -> Result<(), VariantError> {
+    fn name(&mut self, desc: &Declared, name: &'static str, ty: &'static TypeDesc) -> Result<(), VariantError> {
         match self.named.iter().find(|(there, _)| *there == name) {
             Some((_, there)) if *there != ty => Err(VariantError::clash(desc, name)),
             Some(_) => Ok(()),

@@ -1,7 +1,6 @@
 //! Compositions that have no text.
 
-use attn_core::lang::VariantDesc;
-
+use super::declared::Declared;
 use crate::splice::NoTemplate;
 
 /// A composition that has no text as a CUDA struct.
@@ -42,7 +41,7 @@ pub enum VariantError {
 
 impl VariantError {
     /// The clash of two definitions called `name` in a part.
-    pub(super) fn clash(part: &VariantDesc, name: &str) -> Self {
+    pub(super) fn clash(part: &Declared, name: &str) -> Self {
         VariantError::Clash { variant: part.name.to_owned(), name: name.to_owned() }
     }
 }

@@ -2,10 +2,13 @@
 
 use attn_core::{
     expr::{Node, PerHeadNode, Variant},
-    lang::{ErasedVariant, VariantDesc},
+    lang::{
+        ErasedVariant, VariantDesc,
+        kv_format::{ErasedKvFormat, KvFormats},
+    },
 };
 
-use super::args::{Pointee, part_args, part_layout};
+use super::args::{Pointee, kv_format_args, kv_format_layout, part_args, part_layout};
 use super::member::tensor_bytes;
 use super::shape::Shape;
 
@@ -41,6 +44,11 @@ fn layout(shape: &Shape<'_>) -> (usize, usize) {
     if let Shape::Part(part) = shape {
         return part_layout(part);
     }
+    members(shape).layout()
+}
+
+/// The members of the struct of a shape that is no part.
+fn members(shape: &Shape<'_>) -> StructLayout {
     let mut all = StructLayout::default();
     if let Shape::PerHead(_) = shape {
         all.push(table_layout());
@@ -52,18 +60,29 @@ fn layout(shape: &Shape<'_>) -> (usize, usize) {
     part.into_iter().map(part_layout).chain(inner.iter().map(layout)).for_each(|member| {
         all.push(member);
     });
-    all.layout()
+    all
 }
 
-/// `sizeof(Variant)` of a shape.
-pub(super) fn shape_size(shape: &Shape<'_>) -> usize {
-    layout(shape).0
+/// `sizeof(Variant)` of a shape over tensors, or over rows of KV formats.
+pub(super) fn variant_size(shape: &Shape<'_>, formats: Option<&KvFormats>) -> usize {
+    let Some(formats) = formats else { return layout(shape).0 };
+    let mut all = members(shape);
+    owners(formats).for_each(|format| {
+        all.push(kv_format_layout(format.desc()));
+    });
+    all.layout().0
+}
+
+/// The formats that are members of `Variant`, in order.
+fn owners(formats: &KvFormats) -> impl Iterator<Item = &dyn ErasedKvFormat> {
+    let values = (!formats.shares_keys()).then(|| formats.values());
+    std::iter::once(formats.keys()).chain(values)
 }
 
 /// `sizeof(Variant)` of a list of parts.
 #[must_use]
 pub fn struct_size(parts: &[&VariantDesc]) -> usize {
-    shape_size(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect()))
+    layout(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect())).0
 }
 
 /// The bytes of `struct Variant`. `upload` copies the target of a pointer to device memory and returns its address,
@@ -72,8 +91,16 @@ pub fn struct_size(parts: &[&VariantDesc]) -> usize {
 /// # Errors
 /// The first error of `upload`.
 pub fn variant_args<E>(variant: &Variant, mut upload: impl FnMut(Pointee<'_>) -> Result<u64, E>) -> Result<Vec<u8>, E> {
-    let mut bytes = vec![0; shape_size(&Shape::of(variant))];
+    let (shape, formats) = (Shape::of(variant), variant.kv_formats());
+    let mut bytes = vec![0; variant_size(&shape, formats)];
     VariantArgsWriter { bytes: &mut bytes, upload: &mut upload }.all(variant, 0)?;
+    let Some(formats) = formats else { return Ok(bytes) };
+    let mut all = members(&shape);
+    for format in owners(formats) {
+        let at = all.push(kv_format_layout(format.desc()));
+        let of_format = kv_format_args(format, &mut upload)?;
+        bytes[at..at + of_format.len()].copy_from_slice(&of_format);
+    }
     Ok(bytes)
 }
 

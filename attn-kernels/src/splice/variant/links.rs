@@ -1,8 +1,8 @@
 //! What the text of a part refers to: types, constants and helpers.
 
-use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, desc::ConstDesc};
+use attn_core::lang::{ConstValue, DeviceFn, desc::ConstDesc};
 
-use super::{device_type::Types, error::VariantError};
+use super::{declared::Declared, device_type::Types, error::VariantError};
 
 /// The types, constants and helpers that a part and its helpers use, each once.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn of(desc: &VariantDesc) -> Result<Links, VariantError> {
+    pub(super) fn of(desc: &Declared) -> Result<Links, VariantError> {
         let mut links = Links::default();
         links.types.add_all(desc, desc.types)?;
         links.add_consts(desc, desc.consts)?;
@@ -23,7 +23,7 @@ impl Links {
         Ok(links)
     }
 
-    fn add_consts(&mut self, desc: &VariantDesc, consts: &[ConstDesc]) -> Result<(), VariantError> {
+    fn add_consts(&mut self, desc: &Declared, consts: &[ConstDesc]) -> Result<(), VariantError> {
         for link in consts {
             let value = link.value.get();
             if let ConstValue::Enum(ty, _) = value {
@@ -41,7 +41,7 @@ impl Links {
     /// Adds a helper after those that it calls; `callers` are the helpers around.
     fn add_helper(
         &mut self,
-        desc: &VariantDesc,
+        desc: &Declared,
         helper: &'static DeviceFn,
         callers: &mut Vec<&'static DeviceFn>,
     ) -> Result<(), VariantError> {

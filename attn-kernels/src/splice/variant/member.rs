@@ -1,6 +1,8 @@
 //! The members of a part's struct in the layout of C: parameters, ranges of parameter tensors, and divisors.
 
-use attn_core::lang::{FieldDesc, FieldType, VariantDesc, desc::Elem};
+use attn_core::lang::{FieldDesc, FieldType, desc::Elem};
+
+use super::declared::Declared;
 
 /// A data member.
 pub(super) struct DataMember {
@@ -25,7 +27,7 @@ pub(super) enum MemberKind {
 }
 
 /// The members of a part, and the size and alignment of its struct; an empty struct takes a byte.
-pub(super) fn members(desc: &VariantDesc) -> (Vec<DataMember>, usize, usize) {
+pub(super) fn members(desc: &Declared) -> (Vec<DataMember>, usize, usize) {
     let (mut members, mut size, mut align) = (Vec::new(), 0usize, 1);
     let mut push = |kind, field: usize, ty: String, name, (bytes, to): (usize, usize)| {
         let offset = size.next_multiple_of(to);
@@ -52,8 +54,8 @@ pub(super) fn members(desc: &VariantDesc) -> (Vec<DataMember>, usize, usize) {
 }
 
 /// Whether the tile class reads the ranges of a parameter tensor.
-fn has_ranges(desc: &VariantDesc, field: &FieldDesc) -> bool {
-    matches!(field.ty, FieldType::Tensor { .. }) && desc.mask.tables.contains(&field.name)
+fn has_ranges(desc: &Declared, field: &FieldDesc) -> bool {
+    matches!(field.ty, FieldType::Tensor { .. }) && desc.tables.contains(&field.name)
 }
 
 /// The member name of a parameter in hooks. A name in capitals gets a suffix, so that it differs from constants.

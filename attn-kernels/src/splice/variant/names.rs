@@ -43,6 +43,8 @@ fn reads_well(name: &str) -> bool {
 /// Types of lang/lang.cuh, and of the text around a variant.
 const LANG_TYPES: &[&str] = &[
     "Variant",
+    "KeyFormat",
+    "ValueFormat",
     "RowIndex",
     "LogitIndex",
     "KvIndex",

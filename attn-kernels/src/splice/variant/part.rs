@@ -1,25 +1,12 @@
 //! The CUDA struct of one part: its parameters, constants, helpers and hooks.
 
-use attn_core::lang::{ConstValue, VariantDesc};
+use attn_core::lang::{ConstValue, VariantDesc, kv_format::KvFormatDesc};
 
-use super::{error::VariantError, links::Links, member::members, size};
+use super::{declared::Declared, error::VariantError, links::Links, member::members, size};
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
-    let mut text = String::new();
-    for line in desc.doc.lines() {
-        text += &comment(line);
-        text.push('\n');
-    }
-    text += &format!("struct {name} {{\n");
-    for member in members(desc).0 {
-        text += &format!("  {} {};\n", member.ty, member.name);
-    }
-    let links = Links::of(desc)?;
-    text += &indented(&links.types.text());
-    for (name, value) in &links.consts {
-        text += &format!("  static constexpr {} {name} = {};\n", const_type(*value), const_text(*value));
-    }
+    let (mut text, links) = begin(&desc.into(), name)?;
     let (of_helpers, of_hooks) = size::texts(desc, &links.helpers);
     for (helper, cuda) in links.helpers.iter().zip(of_helpers) {
         text += "\n";
@@ -46,6 +33,39 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     }
     text += "#line 1 \"variant\"\n};\n\n";
     Ok(text)
+}
+
+/// `struct KeyFormat { .. };` of a KV format.
+///
+/// # Errors
+/// As [`struct_text`].
+pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, VariantError> {
+    let (mut text, links) = begin(&desc.into(), name)?;
+    for cuda in links.helpers.iter().map(|helper| helper.cuda).chain([desc.encode, desc.decode]) {
+        text += "\n";
+        text += &indented(cuda);
+    }
+    text += "#line 1 \"variant\"\n};\n\n";
+    Ok(text)
+}
+
+/// The struct as far as its functions: doc comment, parameters, types and constants.
+fn begin(declared: &Declared, name: &str) -> Result<(String, Links), VariantError> {
+    let mut text = String::new();
+    for line in declared.doc.lines() {
+        text += &comment(line);
+        text.push('\n');
+    }
+    text += &format!("struct {name} {{\n");
+    for member in members(declared).0 {
+        text += &format!("  {} {};\n", member.ty, member.name);
+    }
+    let links = Links::of(declared)?;
+    text += &indented(&links.types.text());
+    for (name, value) in &links.consts {
+        text += &format!("  static constexpr {} {name} = {};\n", const_type(*value), const_text(*value));
+    }
+    Ok((text, links))
 }
 
 /// A line of a C++ comment: without control characters, trigraphs, and a backslash that would join it with the next

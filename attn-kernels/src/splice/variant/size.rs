@@ -107,7 +107,7 @@ fn part_sizes(part: &VariantDesc) -> Vec<(Hook, Size)> {
 /// The names and sizes of a part's helpers, each after those that it calls.
 fn helper_sizes(part: &VariantDesc, rolled: bool) -> Vec<(&'static str, u32)> {
     let mut sizes = Vec::new();
-    for helper in Links::of(part).map(|links| links.helpers).unwrap_or_default() {
+    for helper in Links::of(&part.into()).map(|links| links.helpers).unwrap_or_default() {
         let size =
             if rolled { size(&with_rolled_loops(helper.cuda, &sizes), &sizes) } else { size(helper.cuda, &sizes) };
         sizes.push((helper.name, size));

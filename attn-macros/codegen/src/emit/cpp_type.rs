@@ -1,6 +1,6 @@
 //! C++ types.
 
-use crate::types::{Ty, Types};
+use crate::types::{Plane, Ty, Types};
 
 /// The C++ type, or `auto`.
 pub(crate) fn spelled_or_auto(ty: &Ty, types: &Types) -> String {
@@ -25,6 +25,11 @@ pub(crate) fn spelled(ty: &Ty, types: &Types) -> Option<String> {
         Ty::RowState => "RowState".into(),
         Ty::QueryTile => "QueryTile".into(),
         Ty::Row => "R&".into(),
+        Ty::Packed(Plane::Codes) => "C".into(),
+        Ty::Packed(Plane::Side) => "S".into(),
+        Ty::PackedMut(Plane::Codes) => "C&".into(),
+        Ty::PackedMut(Plane::Side) => "S&".into(),
+        Ty::EncodeRow => "const R&".into(),
         Ty::Device(name) | Ty::Param(name) => name,
         Ty::Struct(name, args) if args.is_empty() => name,
         Ty::Struct(name, args) => {

@@ -25,6 +25,7 @@ pub(super) struct Output<'a> {
     pub(super) used: &'a mut Used,
     pub(super) report: &'a mut Report,
     pub(super) prefix: &'a str,
+    pub(super) exact: bool,
 }
 
 /// The function itself, without its doc comment.
@@ -35,7 +36,7 @@ pub(super) fn whole(f: &Function, head: [&str; 2], output: Output<'_>) -> String
 /// The value of a function without arguments and statements: of a constant of a `#[device_mod]`.
 pub(crate) fn value(f: &Function, prefix: &str, types: &Types, report: &mut Report) -> String {
     let used = &mut Used::default();
-    let mut writer = writer(f, Output { types, file: "", used, report, prefix });
+    let mut writer = writer(f, Output { types, file: "", used, report, prefix, exact: false });
     f.body.tail.as_deref().map(|value| writer.value(value)).unwrap_or_default()
 }
 
@@ -50,10 +51,10 @@ pub(super) fn derived(
 ) -> String {
     let (used, report) = (&mut Used::default(), &mut Report::default());
     let head = [&format!("ATTN_FN {head}"), " const"];
-    with_body(f, head, arguments, Output { types, file, used, report, prefix: "" }, body)
+    with_body(f, head, arguments, Output { types, file, used, report, prefix: "", exact: false }, body)
 }
 
-fn with_body(
+pub(super) fn with_body(
     f: &Function,
     [head, tail]: [&str; 2],
     arguments: Arguments,
@@ -90,7 +91,7 @@ fn with_body(
 
 /// A writer that has written nothing.
 fn writer<'a>(f: &'a Function, output: Output<'a>) -> CudaWriter<'a> {
-    let Output { types, used, report, prefix, .. } = output;
+    let Output { types, used, report, prefix, exact, .. } = output;
     CudaWriter {
         types,
         function: f,
@@ -102,6 +103,7 @@ fn writer<'a>(f: &'a Function, output: Output<'a>) -> CudaWriter<'a> {
         params: HashMap::new(),
         logit: None,
         prefix,
+        exact,
         used,
     }
 }

@@ -32,7 +32,7 @@ impl CudaWriter<'_> {
         match &e.kind {
             Kind::Int(n) => fixed(i64::try_from(*n).ok()?),
             Kind::Coordinate(..) if self.settled(&e.ty) == Ty::I32 => Some((-MAX_COORDINATE, MAX_COORDINATE)),
-            Kind::Row(_, "dim", _) => Some((0, 1 << 16)),
+            Kind::Row(_, "dim", _) | Kind::Packed(_, "dim", _) => Some((0, 1 << 16)),
             Kind::Local(local) => self.intervals.get(local).copied(),
             Kind::Neg(inner) => {
                 self.interval(inner).and_then(|(low, high)| Some((high.checked_neg()?, low.checked_neg()?)))

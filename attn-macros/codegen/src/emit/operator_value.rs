@@ -70,6 +70,17 @@ impl CudaWriter<'_> {
         CppExpr::atom(if plain { format!("{name}({value})") } else { format!("{}cast_{short}({value})", self.prefix) })
     }
 
+    /// The function in place of `*` or `/` of floats, in a text that gives the same bits on every device: a compiler may
+    /// fuse an operator with a sum. A type that the macro cannot see may be f32.
+    pub(super) fn rounded(&self, op: Op, ty: &Ty) -> Option<&'static str> {
+        let function = match op {
+            Op::Mul => "mul_rn",
+            Op::Div => "div_rn",
+            _ => return None,
+        };
+        (self.exact && matches!(self.settled(ty), Ty::F32 | Ty::Var(_))).then_some(function)
+    }
+
     /// `place op value`, for a place whose text is an atom.
     pub(super) fn combined(&mut self, op: Op, target: &Expr, text: &str, value: &Expr) -> String {
         if let Some((function, by)) = self.by_parameter(op, target, value) {
@@ -77,6 +88,9 @@ impl CudaWriter<'_> {
         }
         let plain = self.is_plain(op, target, value);
         let value = self.text(value);
+        if let Some(function) = self.rounded(op, &target.ty) {
+            return format!("{}{function}({text}, {})", self.prefix, value.text);
+        }
         if !plain {
             return format!("{}{}({text}, {})", self.prefix, op.function(), value.text);
         }
@@ -105,6 +119,10 @@ impl CudaWriter<'_> {
         if op.is_comparison() {
             self.record_compared(a);
             self.record_compared(b);
+        }
+        if let Some(function) = self.rounded(op, &a.ty) {
+            let (a, b) = (self.value(a), self.value(b));
+            return CppExpr::atom(format!("{}{function}({a}, {b})", self.prefix));
         }
         let plain = self.is_plain(op, a, b);
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;

@@ -90,7 +90,9 @@ impl CudaWriter<'_> {
                 let name = self.name(*local);
                 self.line(&format!("{name} = {value};"));
             }
-            Dest::Nowhere if matches!(e.kind, Kind::Row(..) | Kind::Store { .. }) => self.line(&format!("{value};")),
+            Dest::Nowhere if matches!(e.kind, Kind::Row(..) | Kind::Packed(..) | Kind::Store { .. }) => {
+                self.line(&format!("{value};"));
+            }
             Dest::Nowhere => self.line(&format!("(void)({value});")),
         }
     }
@@ -203,6 +205,9 @@ impl CudaWriter<'_> {
         self.check_index_arithmetic(op, &target, value, span);
         let plain = self.is_plain(op, &target, value);
         let value = self.value(value);
+        if let Some(function) = self.rounded(op, &target.ty) {
+            return self.line(&format!("{name} = {}{function}({name}, {value});", self.prefix));
+        }
         self.line(&if plain && !is_bool {
             format!("{name} {}= {value};", op.symbol())
         } else if plain {
@@ -212,9 +217,12 @@ impl CudaWriter<'_> {
         });
     }
 
-    fn pragma(&mut self, unroll: Option<NonZeroU8>) {
-        if let Some(count) = unroll {
-            self.line(&format!("#pragma unroll {count}"));
+    fn pragma(&mut self, unroll: Option<NonZeroU8>, rounds: Option<i64>) {
+        match unroll {
+            Some(count) => self.line(&format!("#pragma unroll {count}")),
+            // arrays stay in registers
+            None if self.exact && rounds.is_some_and(|rounds| rounds <= 16) => self.line("ATTN_UNROLL"),
+            None => {}
         }
     }
 
@@ -230,6 +238,10 @@ impl CudaWriter<'_> {
         let (i, end) = (self.name(var), self.name(end));
         let ty = self.declared(var);
         let (from_text, to_text) = (self.value(from), self.value(to));
+        let rounds = match (&from.kind, &to.kind) {
+            (Kind::Int(from), Kind::Int(to)) => i64::try_from(to.saturating_sub(*from)).ok(),
+            _ => None,
+        };
         let compare = if inclusive { "<=" } else { "<" };
         if let (Some((low, _)), Some((_, high))) = (self.interval(from), self.interval(to)) {
             let last = if inclusive { high } else { high - 1 };
@@ -248,7 +260,7 @@ impl CudaWriter<'_> {
             && fixed
             && !may_wrap
         {
-            self.pragma(unroll);
+            self.pragma(unroll, rounds);
             self.line(&format!("for ({ty} {i} = {from_text}; {i} {compare} {to_text}; ++{i}) {{"));
         } else {
             let auto = ty.clone().unwrap_or_else(|| "auto".into());
@@ -258,7 +270,7 @@ impl CudaWriter<'_> {
                 true => format!("Plain<decltype({from_text})>"),
                 false => format!("Plain<decltype({end})>"),
             });
-            self.pragma(unroll);
+            self.pragma(unroll, rounds);
             if may_wrap {
                 let step = self.name(step);
                 self.line(&format!(

@@ -92,7 +92,7 @@ impl CudaWriter<'_> {
                 let (consts, args) = (self.list(consts), self.list(args));
                 CppExpr::atom(format!("{name}<{consts}>({args})"))
             }
-            Kind::Row(row, method, args) => {
+            Kind::Row(row, method, args) | Kind::Packed(row, method, args) => {
                 let args = self.list(args);
                 CppExpr::atom(format!("{}.{method}({args})", self.name(*row)))
             }

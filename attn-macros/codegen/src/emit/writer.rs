@@ -30,6 +30,9 @@ pub(crate) struct CudaWriter<'a> {
     /// What stands before the language's functions: `lang::` in other namespaces, which may have functions of the same
     /// names.
     pub(super) prefix: &'a str,
+    /// Whether the result has the same bits on every device: products of floats are calls that no compiler fuses with a
+    /// sum.
+    pub(super) exact: bool,
     pub(super) used: &'a mut Used,
 }
 

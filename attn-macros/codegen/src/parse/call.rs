@@ -25,7 +25,7 @@ impl IrBuilder<'_> {
             return done;
         }
         if let Some((ty, name)) = &two {
-            if ty == "approx" || ty == "random" || ty == "math" {
+            if matches!(ty.as_str(), "approx" | "bits" | "random" | "math") {
                 return self.of_language(e, f, ty, name);
             }
             if ty == "space" && name == "plain" && e.args.len() == 1 {
@@ -51,8 +51,15 @@ impl IrBuilder<'_> {
         self.helper(e, f)
     }
 
-    /// `approx::tanh(x)`, `math::erf(x)`, `random::uniform(seed, stream, i, j)`.
+    /// `approx::tanh(x)`, `bits::f16_round(x)`, `math::erf(x)`, `random::uniform(seed, stream, i, j)`.
     fn of_language(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, module: &str, name: &str) -> Expr {
+        if module == "bits" {
+            let Some((text, want, ty)) = bits_function(name).filter(|_| e.args.len() == 1) else {
+                return self.refused(f, messages::BITS);
+            };
+            let args = e.args.iter().map(|a| self.expr_as(a, &want)).collect();
+            return Expr { kind: Kind::Call(text, args), ty, span: SpanRange::of(e) };
+        }
         let (text, ty) = match (module, name) {
             ("approx", "tanh") => ("approx_tanh", Ty::F32),
             ("approx", "exp") => ("approx_exp", Ty::F32),
@@ -165,4 +172,25 @@ impl IrBuilder<'_> {
             _ => self.refused(arg, messages::CONST_ARGUMENT),
         }
     }
+}
+
+/// A function of `bits`: its name in the text, its argument and its result.
+fn bits_function(name: &str) -> Option<(&'static str, Ty, Ty)> {
+    Some(match name {
+        "f16_bits" => ("bits::f16_bits", Ty::F32, Ty::U32),
+        "f16_value" => ("bits::f16_value", Ty::U32, Ty::F32),
+        "f16_round" => ("bits::f16_round", Ty::F32, Ty::F32),
+        "bf16_bits" => ("bits::bf16_bits", Ty::F32, Ty::U32),
+        "bf16_value" => ("bits::bf16_value", Ty::U32, Ty::F32),
+        "bf16_round" => ("bits::bf16_round", Ty::F32, Ty::F32),
+        "e4m3_bits" => ("bits::e4m3_bits", Ty::F32, Ty::U32),
+        "e4m3_value" => ("bits::e4m3_value", Ty::U32, Ty::F32),
+        "e4m3_round" => ("bits::e4m3_round", Ty::F32, Ty::F32),
+        "e2m1_bits" => ("bits::e2m1_bits", Ty::F32, Ty::U32),
+        "e2m1_value" => ("bits::e2m1_value", Ty::U32, Ty::F32),
+        "e8m0_value" => ("bits::e8m0_value", Ty::U32, Ty::F32),
+        "exponent" => ("bits::exponent", Ty::F32, Ty::I32),
+        "pow2_ceil" => ("bits::pow2_ceil", Ty::F32, Ty::F32),
+        _ => return None,
+    })
 }

@@ -35,6 +35,9 @@ impl IrBuilder<'_> {
         if self.resolve(&receiver.ty) == Ty::Row {
             return self.row_method(e, &receiver);
         }
+        if self.resolve(&receiver.ty).is_stored_row() {
+            return self.packed_method(e, &receiver);
+        }
         if matches!(self.resolve(&receiver.ty), Ty::Device(_)) && e.method != "clone" {
             return self.refused(&e.method, messages::METHOD_OF_TYPE);
         }

@@ -55,7 +55,7 @@ impl IrBuilder<'_> {
         Expr { kind: Kind::Row(row, method, args), ty: result, span }
     }
 
-    fn closure(&mut self, expr: &syn::Expr, params: &[Ty], ret: Ty) -> Expr {
+    pub(super) fn closure(&mut self, expr: &syn::Expr, params: &[Ty], ret: Ty) -> Expr {
         let syn::Expr::Closure(closure) = strip(expr) else {
             return self.refused(expr, messages::CLOSURE_WANTED);
         };

@@ -1,4 +1,4 @@
-//! Arguments of `#[attention_variant(name = "windowed", instances(4, 8))]`.
+//! Arguments of `#[attention_variant(name = "windowed", instances(4, 8))]` and of `#[kv_format(..)]`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
@@ -6,29 +6,38 @@ use syn::{Token, parse::Parser as _, punctuated::Punctuated};
 
 use crate::{messages, report::Report};
 
+/// Gives a message on variants the words of an attribute.
+pub(crate) type Worded = fn(&str) -> String;
+
+/// The words of a KV format.
+pub(crate) fn of_format(message: &str) -> String {
+    message.replace("#[attention_variant", "#[kv_format").replace("variant", "format").replace("soft_cap", "int4")
+}
+
 /// The arguments.
-#[derive(Default)]
-pub(super) struct Attribute {
+pub(crate) struct Attribute {
+    /// Gives a message the words of the attribute.
+    worded: Worded,
     /// The variant's name in expressions.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// The constants of each instance of a generic variant.
-    pub(super) instances: Vec<Instance>,
+    pub(crate) instances: Vec<Instance>,
 }
 
 /// One instance: a value for each constant.
-pub(super) struct Instance {
-    pub(super) values: Vec<syn::Expr>,
+pub(crate) struct Instance {
+    pub(crate) values: Vec<syn::Expr>,
     /// The source tokens.
     tokens: TokenStream,
 }
 
 /// Reads the arguments.
-pub(super) fn read(attr: &TokenStream, report: &mut Report) -> Attribute {
-    let mut read = Attribute::default();
+pub(crate) fn read(attr: &TokenStream, worded: Worded, report: &mut Report) -> Attribute {
+    let mut read = Attribute { worded, name: None, instances: Vec::new() };
     let metas = match Punctuated::<syn::Meta, Token![,]>::parse_terminated.parse2(attr.clone()) {
         Ok(metas) => metas,
         Err(_) => {
-            report.on(attr, messages::ATTR);
+            report.on(attr, worded(messages::ATTR));
             return read;
         }
     };
@@ -40,9 +49,9 @@ pub(super) fn read(attr: &TokenStream, report: &mut Report) -> Attribute {
                 ..
             }) if path.is_ident("name") => {
                 if !is_legal(&name.value()) {
-                    report.on(name, messages::ATTR_NAME);
+                    report.on(name, worded(messages::ATTR_NAME));
                 } else if is_reserved(&name.value()) {
-                    report.on(name, messages::RESERVED_NAME);
+                    report.on(name, worded(messages::RESERVED_NAME));
                 }
                 read.name = Some(name.value());
             }
@@ -50,10 +59,10 @@ pub(super) fn read(attr: &TokenStream, report: &mut Report) -> Attribute {
                 let values = Punctuated::<syn::Expr, Token![,]>::parse_terminated.parse2(list.tokens.clone());
                 match values {
                     Ok(values) => read.instances.extend(values.into_iter().map(Instance::of)),
-                    Err(_) => report.on(list, messages::ATTR),
+                    Err(_) => report.on(list, worded(messages::ATTR)),
                 }
             }
-            other => report.on(other, messages::ATTR),
+            other => report.on(other, worded(messages::ATTR)),
         }
     }
     read
@@ -69,8 +78,17 @@ impl Instance {
         Instance { values, tokens }
     }
 
+    /// The constants of an impl as items.
+    pub(crate) fn constants(&self, generics: &syn::Generics) -> TokenStream {
+        let consts = generics.const_params().zip(&self.values).map(|(param, value)| {
+            let (ident, ty) = (&param.ident, &param.ty);
+            quote::quote!(#[allow(dead_code)] const #ident: #ty = #value;)
+        });
+        consts.collect()
+    }
+
     /// The suffix of the instance's name: `4`, `m1_true`. `None` when a value is not a number or bool.
-    pub(super) fn suffix(&self) -> Option<String> {
+    pub(crate) fn suffix(&self) -> Option<String> {
         let texts: Option<Vec<String>> = self.values.iter().map(text).collect();
         texts.map(|texts| texts.join("_"))
     }
@@ -86,39 +104,43 @@ fn text(value: &syn::Expr) -> Option<String> {
 }
 
 /// Checks the instances against the constants of the impl.
-pub(super) fn check(attribute: &Attribute, generics: &syn::Generics, report: &mut Report) {
+pub(crate) fn check(attribute: &Attribute, generics: &syn::Generics, report: &mut Report) {
+    let worded = attribute.worded;
     let mut consts = 0;
     for param in &generics.params {
         match param {
             syn::GenericParam::Const(_) => consts += 1,
-            other => report.on(other, messages::GENERIC_VARIANT),
+            other => report.on(other, worded(messages::GENERIC_VARIANT)),
         }
     }
     if consts > 0 && attribute.instances.is_empty() {
-        report.on(&generics.params, messages::NEEDS_INSTANCES);
+        report.on(&generics.params, worded(messages::NEEDS_INSTANCES));
     }
     for instance in &attribute.instances {
         if consts == 0 {
-            report.on(&instance.tokens, messages::INSTANCES_OF_ONE);
+            report.on(&instance.tokens, worded(messages::INSTANCES_OF_ONE));
         } else if instance.values.len() != consts {
             let want = match consts {
                 1 => "one number".to_owned(),
                 n => format!("{n} values in parentheses"),
             };
-            report.on(&instance.tokens, format!("this variant is generic over {consts} constant(s): write {want}"));
+            report.on(
+                &instance.tokens,
+                worded(&format!("this variant is generic over {consts} constant(s): write {want}")),
+            );
         } else if instance.suffix().is_none() {
-            report.on(&instance.tokens, messages::INSTANCE_VALUE);
+            report.on(&instance.tokens, worded(messages::INSTANCE_VALUE));
         }
     }
 }
 
 /// Whether expressions can use this name for a variant.
-pub(super) fn is_legal(name: &str) -> bool {
+pub(crate) fn is_legal(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 /// Whether the grammar of expressions has another meaning for the name (`attn_core::lang::keywords`).
-pub(super) fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     matches!(name, "true" | "false" | "inf" | "nan" | "or" | "not" | "remap" | "per_head" | "union")
 }

@@ -1,0 +1,32 @@
+// Stored rows of a KV format in shared memory.
+#pragma once
+#include "arch/ptx.cuh"
+#include "lang/packed.cuh"
+#include "memory/row_tile.cuh"
+
+// A row of codes in a swizzled tile, whose chunks of 16 bytes stay whole.
+template <class Tile>
+struct SharedCodes : PackedBytes<SharedCodes<Tile>> {
+  Tile tile;
+  int row;
+
+  SharedCodes(Tile tile, int row) : tile(tile), row(row) {}
+  unsigned load_1(int i) const { return load_2(i & ~1) >> 8 * (i & 1) & 0xff; }
+  unsigned load_2(int i) const { return load_shared_2(tile.at(row, i)); }
+  unsigned load_4(int i) const { return load_shared_4(tile.at(row, i)); }
+  Array<unsigned, 2> load_8(int i) const {
+    uint2 words = load_shared_8(tile.at(row, i));
+    return {{words.x, words.y}};
+  }
+};
+
+// A row of side data, at a multiple of 4 bytes.
+struct SharedSide : PackedBytes<SharedSide> {
+  unsigned base;
+
+  explicit SharedSide(unsigned base) : base(base) {}
+  unsigned load_1(int i) const { return load_2(i & ~1) >> 8 * (i & 1) & 0xff; }
+  unsigned load_2(int i) const { return load_shared_2(base + i); }
+  unsigned load_4(int i) const { return load_shared_4(base + i); }
+  Array<unsigned, 2> load_8(int i) const { return {{load_4(i), load_4(i + 4)}}; }
+};
