@@ -192,14 +192,19 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// A dtype that is not known.
+    /// A dtype or a KV format that is not known.
     pub fn dtypes(&self) -> Result<Dtypes, TestError> {
         let qo: Dtype = self.dtype.parse()?;
-        let kv = match &self.kv_dtype {
-            Some(text) => text.parse()?,
-            None => qo,
-        };
-        Ok(Dtypes::new(qo, kv))
+        let types = Dtypes::new(qo, qo);
+        match &self.kv_dtype {
+            Some(text) => match text.parse() {
+                Ok(kv) => Ok(types.with_kv(kv)),
+                Err(dtype) => {
+                    types.with_kv_format(text).map_err(|format| TestError::KvDtype { dtype, format: Box::new(format) })
+                }
+            },
+            None => Ok(types),
+        }
     }
 
     /// Keys of each request over all levels.
