@@ -22,7 +22,9 @@ pub use planner::PlannerSource;
 pub use support::SpliceError;
 use templates::Inliner;
 pub use templates::{NoTemplate, inlined};
-pub use variant::{VariantError, kv_format_args, kv_format_text, parts_source, struct_size, variant_args, variant_source};
+pub use variant::{
+    VariantError, kv_format_args, kv_format_text, parts_source, struct_size, variant_args, variant_source,
+};
 
 /// A translation unit that becomes a cubin.
 pub trait Unit {

@@ -9,7 +9,7 @@ use attn::{
         KvFormat, Packed, PackedMut,
         kv_format::{DescribedKvFormat, EncodeRow, KvFormatDesc, KvFormats, desc},
     },
-    spec::{HeadDimVo, KernelKind, PrefillBackend, DecodeBackend},
+    spec::{DecodeBackend, HeadDimVo, KernelKind, PrefillBackend},
 };
 use attn_kernels::{
     compile::Compiler,

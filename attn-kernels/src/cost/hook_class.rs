@@ -18,8 +18,7 @@ impl HookClass {
     #[must_use]
     pub fn of(variant: &Variant) -> Self {
         // rows of KV formats are decoded as hooks rewrite rows
-        if variant.kv_formats().is_some()
-            || variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform) {
+        if variant.kv_formats().is_some() || variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform) {
             HookClass::Rewrites
         } else if variant.has(Hook::LogitsTransform) {
             HookClass::Logits

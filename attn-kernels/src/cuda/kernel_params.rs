@@ -20,7 +20,8 @@ impl CudaPlan {
         let queries = self.capacity().map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());
         let rows = queries * u64::from(attention.heads.group());
         let traits = self.kernel().traits();
-        let key_bytes = u64::from(traits.key_bytes() + if attention.head_dim_vo.shares_keys() { 0 } else { traits.value_bytes() });
+        let key_bytes =
+            u64::from(traits.key_bytes() + if attention.head_dim_vo.shares_keys() { 0 } else { traits.value_bytes() });
         let keys = self.capacity().map_or(self.keys_read, |capacity| capacity.kv_tokens.into());
         let bytes = keys.saturating_mul(u64::from(attention.heads.kv) * key_bytes);
         // in the decode part of a mixed launch, requests may share keys

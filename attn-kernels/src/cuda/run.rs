@@ -6,9 +6,7 @@ use attn_core::{
     tensor::{Kv, Out, TensorError, TensorRef, check_run},
 };
 
-use super::{
-    CudaAttention, CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel, order::order_run,
-};
+use super::{CudaAttention, CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel, order::order_run};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::{KernelParams, KvSides, PackedParams},

@@ -267,7 +267,8 @@ impl KernelTraitsRequest {
         }
         let rows = self.packed().into_iter().flatten().zip(["keys", "values"]);
         for (PackedRow { codes, side }, of) in rows {
-            let copied = codes.is_multiple_of(8) && side.is_multiple_of(4) && codes <= MAX_ROW_BYTES && side <= MAX_ROW_BYTES;
+            let copied =
+                codes.is_multiple_of(8) && side.is_multiple_of(4) && codes <= MAX_ROW_BYTES && side <= MAX_ROW_BYTES;
             if !copied {
                 return Err(KernelTraitsError::Row { of, codes, side });
             }

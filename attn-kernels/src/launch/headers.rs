@@ -10,8 +10,9 @@ use attn_core::{
 
 use super::{
     BitsParams, CopyParams, CopyPart, FastDiv, KernelParams, KvSides, MergeParams, MergeStates, MixedParams,
-    PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams, RowsPart, SampleParams, ScaleLseParams, Sm90Params, Strided, TensorMap,
-    TensorRowsParams, VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
+    PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams, RowsPart,
+    SampleParams, ScaleLseParams, Sm90Params, Strided, TensorMap, TensorRowsParams, VerifyChainParams,
+    VerifyTreeParams, XPackedParams, XPackedPart,
 };
 
 /// A struct, and what kernels and host must agree on.

@@ -126,12 +126,7 @@ impl Inliner {
         Self::of_unit_with(name, accurate, &LANGUAGE, traits.packed.is_some())
     }
 
-    fn of_unit_with(
-        name: &str,
-        definitions: &str,
-        templates: &[&str],
-        formats: bool,
-    ) -> Result<Self, NoTemplate> {
+    fn of_unit_with(name: &str, definitions: &str, templates: &[&str], formats: bool) -> Result<Self, NoTemplate> {
         let text = format!("// attn-rs, {name}\n{definitions}");
         let mut unit = Inliner { text, formats, ..Inliner::default() };
         let of_formats = if formats { &PACKED[..] } else { &[] };

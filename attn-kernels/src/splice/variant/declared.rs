@@ -1,10 +1,7 @@
 //! What the struct of a part is made of, whether the part is one of a variant or a KV format.
 
 use attn_core::lang::{
-    DeviceFn, FieldDesc, VariantDesc,
-    desc::ConstDesc,
-    device_type::TypeLink,
-    kv_format::KvFormatDesc,
+    DeviceFn, FieldDesc, VariantDesc, desc::ConstDesc, device_type::TypeLink, kv_format::KvFormatDesc,
 };
 
 /// The declarations of a part of a variant, or of a KV format.
