@@ -3,7 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use attn::{
+    dtype::{Dtype, Dtypes},
     expr::Variant,
+    lang::kv_format::KvFormats,
     spec::{KernelKind, PrefillBackend},
 };
 use attn_kernels::{
@@ -27,10 +29,25 @@ pub(super) struct HostCase {
 }
 
 impl HostCase {
-    pub(super) fn new(case: Case) -> HostCase {
-        let variant = case_variant(&case).expect("stock variants").bind(&case.dims()).expect("a case has all lengths");
+    /// A case whose keys and values are stored in KV formats, or else have the types of the case. With formats these
+    /// are f32: the rows before they are encoded.
+    pub(super) fn new(case: Case, formats: Option<KvFormats>) -> HostCase {
+        let variant = case_variant(&case).expect("stock variants");
+        let dtypes = case.dtypes().expect("known types");
+        let (variant, dtypes) = match formats {
+            Some(formats) => {
+                let over = Dtypes::new(dtypes.qo, Dtype::U8).with_format(formats.id());
+                variant.with_kv_formats(formats).over(over, case.head_dim_vo).expect("formats of the attention")
+            }
+            None => (variant, dtypes),
+        };
+        let case = match dtypes.format {
+            Some(_) => Case { kv_dtype: Some("f32".to_owned()), ..case },
+            None => case,
+        };
+        let variant = variant.bind(&case.dims()).expect("a case has all lengths");
         let unit = |branch: Variant| {
-            let traits = traits(&case, &variant, &branch);
+            let traits = traits(&case, dtypes, &variant, &branch);
             (branch, traits)
         };
         let units: Vec<_> = variant.branches().into_iter().map(unit).collect();
@@ -65,16 +82,23 @@ pub(super) fn libraries(texts: &[String], folder: &Path) -> Vec<Arc<Library>> {
 
 /// Functions that launch the kernels of a unit.
 fn launches(traits: &KernelTraits) -> String {
+    // kernels over rows of KV formats have parameters of their own, apart from prefill that reads what was preprocessed
+    let params = match (traits.kind == KernelKind::Mixed, traits.packed.is_some()) {
+        (false, false) => "KernelParams",
+        (false, true) => "PackedParams",
+        (true, false) => "MixedParams",
+        (true, true) => "PackedMixedParams",
+    };
+    let of_main = if traits.has_workers() || traits.kind == KernelKind::Mixed { params } else { "KernelParams" };
     let (main, part) = match traits.kind {
-        KernelKind::Prefill => ("attn_prefill, KernelParams, THREADS", ""),
-        KernelKind::Decode => ("attn_decode, KernelParams, THREADS", ""),
-        KernelKind::Mixed => ("attn_mixed, MixedParams, prefill::THREADS", "prefill::"),
+        KernelKind::Prefill => (format!("attn_prefill, {of_main}, THREADS"), ""),
+        KernelKind::Decode => (format!("attn_decode, {of_main}, THREADS"), ""),
+        KernelKind::Mixed => (format!("attn_mixed, {of_main}, prefill::THREADS"), "prefill::"),
     };
     let mut text = match traits.is_sm90_prefill() {
         true => "LAUNCH_SM90(launch_main, attn_prefill, CTA_THREADS, SMEM_BYTES)\n".to_owned(),
         false => format!("LAUNCH(launch_main, {main}, SMEM_BYTES)\n"),
     };
-    let params = if traits.kind == KernelKind::Mixed { "MixedParams" } else { "KernelParams" };
     if traits.has_kv_preprocess() {
         let threads = format!("{part}KV_PREPROCESS_THREADS");
         text += &format!("LAUNCH(launch_kv_preprocess, {part}attn_kv_preprocess, {params}, {threads}, 0)\n");
@@ -85,14 +109,13 @@ fn launches(traits: &KernelTraits) -> String {
     text
 }
 
-fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
+fn traits(case: &Case, dtypes: Dtypes, variant: &Variant, branch: &Variant) -> KernelTraits {
     let kind = match case.kernel.as_str() {
         "prefill" => KernelKind::Prefill,
         "mixed" => KernelKind::Mixed,
         _ => KernelKind::Decode,
     };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);
-    let dtypes = case.dtypes().expect("known types");
     let arch = match case.prefill {
         PrefillBackend::CudaCores => "75",
         // there are more mixed kernels for it

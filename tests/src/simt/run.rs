@@ -7,6 +7,7 @@ use attn::{
     cpu::RowRounding,
     dtype::Dtype,
     expr::Variant,
+    lang::Hook,
     plan::{
         ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanRule, PlanScratch,
         Schedule, WorkItem, WorkList, WorkPart, WorkerStart,
@@ -14,11 +15,13 @@ use attn::{
 };
 use attn_kernels::{
     cost::HookClass,
-    launch::{FastDiv, KernelParams, MixedParams, Sm90Params, Strided, Waves},
+    launch::{
+        FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
+    },
 };
 use attn_testing::{Case, Host, HostScale, Inputs};
 
-use super::{judge::Judged, kernel::HostKernel, sm90};
+use super::{judge::Judged, kernel::HostKernel, packed::PackedKv, sm90};
 use crate::host::{HostArgs, words};
 
 /// A device of two CTAs per SM.
@@ -28,7 +31,7 @@ const CTAS_PER_SM: u32 = 2;
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
     let (inputs, o, lse) = ran(case, variant, kernels, ctas, seed);
     let rows = if kernels[0].traits.cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
-    Judged::of(case, variant, &inputs, rows, (&o, &lse))
+    Judged::of(case, &variant.without_kv_formats(), &inputs, rows, (&o, &lse))
 }
 
 /// Runs the kernels of a case's branches, and returns the bits of outputs, as f32, and of log-sum-exps.
@@ -46,7 +49,12 @@ pub(super) fn bits(
 
 /// Runs the kernels, and returns the inputs, the output and the log-sum-exps.
 fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Inputs, Vec<f32>, Vec<f32>) {
-    let inputs = Inputs::new(case, false).expect("a valid case");
+    let mut inputs = Inputs::new(case, false).expect("a valid case");
+    let in_f32 = kernels[0].traits.dtypes.qo == Dtype::F32;
+    let packed = variant.kv_formats().map(|formats| {
+        let rounds = [Hook::KeyTransform, Hook::ValueTransform].map(|hook| !in_f32 && !variant.has(hook));
+        PackedKv::of(formats, &mut inputs, rounds)
+    });
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
     let mut work = WorkList::default();
@@ -61,6 +69,7 @@ fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: 
     let run = Run {
         case,
         inputs: &inputs,
+        packed: packed.as_ref(),
         layout: &layout,
         lists: words(&blob.bytes),
         offsets: blob.offsets,
@@ -185,6 +194,8 @@ struct Written {
 struct Run<'a> {
     case: &'a Case,
     inputs: &'a Inputs,
+    /// Keys and values in rows of KV formats.
+    packed: Option<&'a PackedKv>,
     layout: &'a Layout,
     lists: Vec<u64>,
     offsets: PlanOffsets,
@@ -205,12 +216,17 @@ impl Run<'_> {
             let items = params.items + (part.items.start * size_of::<WorkItem>()) as u64;
             (KernelParams { items, ..params }, [part.items.len() as u32, kv_heads])
         };
-        self.preprocess(kernel, &params);
+        self.preprocess(kernel, &self.with_sides(params));
         if traits.is_sm90_prefill() {
             self.launch_sm90(kernel, &params, part.items.len() as u32);
         } else {
-            self.launch(kernel, "launch_main", &params, grid);
+            self.launch(kernel, "launch_main", &self.with_sides(params), grid);
         }
+    }
+
+    /// The parameters of kernels over rows of KV formats; others take the first part.
+    fn with_sides(&self, base: KernelParams) -> PackedParams {
+        PackedParams { base, sides: self.packed.map_or(KvSides::default(), PackedKv::sides) }
     }
 
     /// Runs the persistent kernel of sm_90 prefill.
@@ -237,7 +253,12 @@ impl Run<'_> {
     /// Merges the partial states of all branches, where the main kernel does not.
     fn merge(&self, kernel: &HostKernel, merges: usize) {
         if !kernel.traits.merges_in_kernel() {
-            self.launch(kernel, "launch_merge", &self.params(&kernel.variant), [merges as u32, self.case.kv_heads]);
+            self.launch(
+                kernel,
+                "launch_merge",
+                &self.with_sides(self.params(&kernel.variant)),
+                [merges as u32, self.case.kv_heads],
+            );
         }
     }
 
@@ -263,7 +284,8 @@ impl Run<'_> {
             wave_decodes: waves.decode_ctas_per_wave() as i32,
             pad: 0,
         };
-        if params.prefill_items > 0 {
+        let params = PackedMixedParams { base: params, sides: self.with_sides(base).sides };
+        if items > 0 {
             self.preprocess(kernel, &params);
         }
         self.launch(kernel, "launch_main", &params, [ctas, 1]);
@@ -290,10 +312,12 @@ impl Run<'_> {
         let (heads, offsets) = (case.heads(), &self.offsets);
         let [_, qo_heads, value_dim] = inputs.o_shape();
         let scales = |scale: &HostScale| scale.heads.as_ref().map_or(0, |heads| heads.as_ptr() as u64);
+        let tensors = || [strided(&inputs.k, &inputs.kv_strides), strided(&inputs.v, &inputs.v_strides)];
+        let [k, v] = self.packed.map_or_else(tensors, PackedKv::strided);
         KernelParams {
             q: packed(inputs.q.bytes().as_ptr() as u64, qo_heads, case.head_dim as usize),
-            k: strided(&inputs.k, &inputs.kv_strides),
-            v: strided(&inputs.v, &inputs.v_strides),
+            k,
+            v,
             o: packed(written.o, qo_heads, value_dim),
             k_pre: packed(written.k_pre, heads.kv as usize, case.head_dim as usize),
             v_pre: packed(written.v_pre, heads.kv as usize, value_dim),

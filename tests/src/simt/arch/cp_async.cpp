@@ -53,3 +53,4 @@ void cp_async_wait() {
   ThreadCopies& copies = thread_copies();
   copies.finish(copies.committed - pending);
 }
+inline void cp_async_4(unsigned shared, const void* global) { copy_async(shared, global, 4); }
