@@ -1,6 +1,6 @@
 //! The CUDA struct of one part: its parameters, constants, helpers and hooks.
 
-use attn_core::lang::{ConstValue, VariantDesc, kv_format::KvFormatDesc};
+use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, kv_format::KvFormatDesc};
 
 use super::{declared::Declared, error::VariantError, links::Links, member::members, size};
 
@@ -41,7 +41,9 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
 /// As [`struct_text`].
 pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, VariantError> {
     let (mut text, links) = begin(&desc.into(), name)?;
-    for cuda in links.helpers.iter().map(|helper| helper.cuda).chain([desc.encode, desc.decode]) {
+    // products of formats are not fused with sums, in helpers too
+    let exact = |helper: &&DeviceFn| if helper.exact.is_empty() { helper.cuda } else { helper.exact };
+    for cuda in links.helpers.iter().map(exact).chain([desc.encode, desc.decode]) {
         text += "\n";
         text += &indented(cuda);
     }
