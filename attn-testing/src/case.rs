@@ -207,6 +207,17 @@ impl Case {
         }
     }
 
+    /// The case over keys and values in a KV format, in pools that rows of its bytes fit; `None` if it counts keys,
+    /// whose values no format need hold.
+    #[must_use]
+    pub fn over_format(&self, format: &str) -> Option<Case> {
+        // in one pool, rows of keys and of values have the same bytes; queries are of no format
+        let one_pool = self.pool != Pool::Packed && !format.contains('/');
+        let pool = if one_pool { self.pool } else { Pool::Split };
+        let name = self.name.as_ref().map(|name| format!("{name} over {format}"));
+        (!self.counting).then(|| Case { name, kv_dtype: Some(format.to_owned()), pool, ..self.clone() })
+    }
+
     /// Keys of each request over all levels.
     #[must_use]
     pub fn all_kv_lens(&self) -> Vec<u32> {
