@@ -124,15 +124,15 @@ pub use workspace::Workspace;
 pub use attn_core::compose;
 pub use attn_core::{
     ErrorKind, ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, bits,
-    cpu, device_fn, device_type, dtype, expr, kv_format, lang, plan as planner, random, registry, spec, state, tensor,
-    variants,
+    cpu, device_fn, device_type, dtype, expr, kv_format, kv_formats, lang, plan as planner, random, registry, spec,
+    state, tensor, variants,
 };
 pub use batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable};
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
 pub use lang::{F8E4M3, F8E5M2};
 pub use spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
-pub use tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
+pub use tensor::{Kv, KvScales, KvSides, Out, PageOrder, Scale, TensorMut, TensorRef};
 
 /// What CUDA alone has: devices, events, the driver, the kernels of plans, kernels of the caller, and errors.
 #[cfg(feature = "cuda")]

@@ -73,15 +73,15 @@ mod merge;
 mod pages;
 
 pub use attn_core::ops::{
-    Append, Array, ArrayMut, BitOrder, Gather, KvMut, KvRef, Number, OpError, PageTableRows, SlotMapping, StateMut,
-    StateRef, TensorRows,
+    Append, Array, ArrayMut, BitOrder, Gather, KvMut, KvRef, KvSidesMut, Number, OpError, PageTableRows, SlotMapping,
+    StateMut, StateRef, TensorRows,
     bits::{pack, pack_segments},
     lse::{from_base_2, to_base_2},
     slots_of_new_keys,
 };
 pub use attn_kernels::splice::Op;
 
-pub use append::{KvTransform, append_paged, gather};
+pub use append::{KvTransform, append_paged, gather, gather_with};
 pub use bits::{packbits, segment_packbits};
 pub use buffers::{HostBuffer, Numbers};
 pub use host::{HostNumbers, Staging};

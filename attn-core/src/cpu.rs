@@ -14,6 +14,8 @@ mod finalize;
 mod key_run;
 mod math;
 mod oracle;
+#[cfg(test)]
+mod packed_tests;
 mod problem;
 mod read;
 mod run;

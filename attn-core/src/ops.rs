@@ -30,6 +30,8 @@ pub mod gather;
 mod kv;
 pub mod lse;
 pub mod merge;
+#[cfg(test)]
+mod packed_tests;
 mod slot_mapping;
 pub mod tensor_rows;
 pub mod x_packed;
@@ -39,7 +41,7 @@ pub use array::{Array, ArrayMut, Number};
 pub use bits::BitOrder;
 pub use error::OpError;
 pub use gather::Gather;
-pub use kv::{KvMut, KvRef};
+pub use kv::{KvMut, KvRef, KvSidesMut};
 pub use merge::{StateMut, StateRef};
 pub use slot_mapping::{PageTableRows, SlotMapping, slots_of_new_keys};
 pub use tensor_rows::TensorRows;

@@ -14,6 +14,7 @@ mod out;
 mod raw;
 mod scale;
 mod shape;
+pub(crate) mod sides;
 
 pub use check::{check_inputs, check_run};
 pub use descriptor::{TensorMut, TensorRef};
@@ -24,6 +25,7 @@ pub use memory::DeviceMemory;
 pub use out::Out;
 pub use scale::{KvScales, Scale};
 pub use shape::MAX_RANK;
+pub use sides::KvSides;
 
 #[cfg(test)]
 mod tests;

@@ -66,9 +66,6 @@ impl Problem {
         options.head_dim_vo.check(heads)?;
         let (variant, dtypes) = variant.over(dtypes, options.head_dim_vo)?;
         let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
-        if let Some(format) = dtypes.format {
-            return Err(Unsupported::KvFormat { format });
-        }
         let branches = variant.branches();
         let hooks = HookClass::of(&variant);
         let (kind, arch) = (options.kernel.unwrap_or(KernelKind::Prefill), Arch::for_device(major, minor));

@@ -60,6 +60,7 @@ mod keys;
 mod metrics;
 mod other_batch;
 mod outputs;
+mod packed;
 mod peer;
 pub mod properties;
 mod random;

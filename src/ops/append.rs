@@ -8,13 +8,14 @@ use attn_kernels::cuda;
 
 use super::{Append, Gather, KvMut, KvRef};
 use crate::{
-    Dtype, Engine, Error, Heads, Stream, Variant,
+    Dtype, Engine, Error, HeadDimVo, Heads, Stream, Variant,
     backend::{Backend, CudaKvTransform, map_backend, on_backend, try_backend},
     expr::TensorContent,
 };
 
 /// The `key_transform` and `value_transform` of a variant, applied when keys and values are appended, for a cache of
-/// [`KvStored::Transformed`](crate::KvStored) keys. One serves all layers with the same parameters.
+/// [`KvStored::Transformed`](crate::KvStored) keys, and then its KV formats
+/// ([`Variant::with_kv_formats`](crate::Variant::with_kv_formats)). One serves all layers with the same parameters.
 ///
 /// In an append, a hook may read the coordinates `kv_pos`, `kv_head`, and `kv_token`, which is the row among the new
 /// keys. A hook that reads another coordinate is refused by name. In shapes, `qo_tokens` and `kv_tokens` are the number
@@ -31,9 +32,18 @@ impl KvTransform {
     ///
     /// Invalid heads, a parameter that does not fit them, a union, or a hook that reads `kv_len` or `batch`.
     pub fn new(engine: &Engine, variant: &Variant, heads: Heads) -> Result<Self, Error> {
+        Self::with_values(engine, variant, heads, HeadDimVo::Same)
+    }
+
+    /// As [`KvTransform::new`], for values of another head dimension than keys, which KV formats depend on.
+    ///
+    /// # Errors
+    ///
+    /// As [`KvTransform::new`].
+    pub fn with_values(engine: &Engine, variant: &Variant, heads: Heads, values: HeadDimVo) -> Result<Self, Error> {
         let backend = map_backend!(&engine.backend, {
-            Cpu(()) => append::Transform::new(variant, heads)?,
-            Cuda(device) => Arc::new(CudaKvTransform::new(device, variant, heads)?),
+            Cpu(()) => append::Transform::with_values(variant, heads, values)?,
+            Cuda(device) => Arc::new(CudaKvTransform::new(device, variant, heads, values)?),
         });
         Ok(KvTransform { backend })
     }
@@ -78,7 +88,7 @@ impl KvTransform {
 /// padding, for which nothing is written. Of two tokens with the same place, either is stored.
 ///
 /// A row goes through the transform, if given, is multiplied by `1 / scale`, and rounded to the type of the pool,
-/// saturating for fp8 ([`Element::from_f32`](crate::tensor::Element::from_f32)). New rows are f16, bf16 or f32, or of
+/// saturating for fp8 ([`Element::from_f32`](crate::tensor::Element::from_f32)), or encoded in its KV format. New rows are f16, bf16 or f32, or of
 /// the pool's type. A latent cache has keys alone ([`KvRef::latent`]).
 ///
 /// # Errors
@@ -108,8 +118,26 @@ pub fn append_paged(
 ///
 /// As [`append_paged`].
 pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Result<(), Error> {
+    gather_with(stream, pools, kv, gather, None)
+}
+
+/// As [`gather`], of rows in the KV formats of a transform, whose hooks do not run.
+///
+/// # Errors
+///
+/// As [`append_paged`].
+pub fn gather_with(
+    stream: &Stream,
+    pools: &KvRef<'_>,
+    kv: &mut KvMut<'_>,
+    gather: &Gather<'_>,
+    transform: Option<&KvTransform>,
+) -> Result<(), Error> {
     try_backend!(&stream.backend, {
-        Cpu(()) => gathering::gather(pools, kv, gather),
-        Cuda(stream) => cuda::ops::gather(stream, pools, kv, gather),
+        Cpu(()) => gathering::gather_with(pools, kv, gather, transform.map(KvTransform::cpu).transpose()?),
+        Cuda(stream) => {
+            let transform = transform.map(KvTransform::cuda).transpose()?;
+            cuda::ops::gather(stream, pools, kv, gather, transform.map(Arc::as_ref))
+        },
     })
 }

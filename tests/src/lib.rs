@@ -13,6 +13,8 @@ pub mod device_plan;
 pub mod filters;
 pub mod gpu;
 pub mod host;
+pub mod kv_format_host;
+pub mod kv_format_reference;
 pub mod language_stress;
 pub mod long_hooks;
 pub mod mutant;

@@ -4,7 +4,7 @@ use super::{
     CpuError, Problem,
     key_run::KeyRun,
     problem::check_variant,
-    read::{KvRows, TensorRows},
+    read::{KvRows, Stored, TensorRows},
 };
 use crate::{
     batch::{Layout, logit_index, row_index},
@@ -69,9 +69,23 @@ impl<'a> Problem<'a> {
             sm_scale: self.sm_scale,
             layout: self.layout,
             q: TensorRows::new(&self.q).ok_or_else(|| device("q"))?,
-            k: KvRows::new(["k", "k_scales"], &self.kv.k, &self.kv.scales.k, self.layout)?,
-            v: KvRows::new(["v", "v_scales"], &self.kv.v, &self.kv.scales.v, self.layout)?,
+            k: KvRows::new(&self.stored(0), self.layout)?,
+            v: KvRows::new(&self.stored(1), self.layout)?,
         })
+    }
+
+    /// The keys (0) or the values, and how they are stored.
+    fn stored<'s>(&'s self, part: usize) -> Stored<'a, 's> {
+        let (kv, keys) = (&self.kv, part == 0);
+        // values within keys have their format and side data
+        let of = if self.head_dim_vo.shares_keys() { 0 } else { part };
+        let dim = if of == 0 { self.heads.head_dim } else { self.head_dim_vo.dim(self.heads) };
+        Stored {
+            names: if keys { ["k", "k_scales"] } else { ["v", "v_scales"] },
+            tensor: if keys { kv.k } else { kv.v },
+            format: self.variant.kv_formats().map(|formats| (formats.part(of), dim, kv.sides.part(of))),
+            scale: if keys { &kv.scales.k } else { &kv.scales.v },
+        }
     }
 }
 

@@ -3,13 +3,13 @@
 //! It shares with the fast path only how rows are read and how coordinates are computed. It has no tiles, no KV splits
 //! and no running maximum, and it never uses tile classes, `kv_range` or the branches that a plan makes of a union.
 
-use half::{bf16, f16};
 use rayon::prelude::*;
 
 use super::{
     CpuError, Problem,
     checked_problem::CheckedProblem,
     math::{Simd, axpy64, dot64},
+    read::round_row,
 };
 use crate::{
     dtype::Dtype,
@@ -39,7 +39,8 @@ pub enum RowRounding {
     None,
     /// As in tensor-core kernels: transformed values are rounded to the element type of v; queries and keys to f16
     /// (saturating) if the variant transforms keys; transformed queries alone to the element type of q. All of these
-    /// are rounded to f16 if k and v have 8 bits. Nothing is rounded if q is f32, for which there is no such kernel.
+    /// are rounded to f16 if k and v have 8 bits or a KV format, and what a format decodes is, hook or not. Nothing is
+    /// rounded if q is f32, for which there is no such kernel.
     ///
     /// Rounding to f16 changes each element of a row (past 2^-14) by a relative error of at most 2^-11. A logit changes
     /// by at most about `2^-10 * sm_scale * sum(abs(q_d * k_d))`, which is noticeable for long rows. A reference with
@@ -68,17 +69,26 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     let dtypes = problem.dtypes();
     let sets = key_sets(problem.variant);
     let sets = sets.iter().map(|(variant, branch_mask)| {
+        let packed = dtypes.format.is_some() && rounding != RowRounding::None;
         let rounds = |hook| rounding != RowRounding::None && variant.has(hook);
         // queries are rounded to f16 together with the keys
         let half = if dtypes.qo == Dtype::F32 { Dtype::F32 } else { Dtype::F16 };
-        let as_stored = |dtype| if dtypes.kv.is_fp8() { half } else { dtype };
-        let round_k = rounds(Hook::KeyTransform).then_some(half);
+        let as_stored = |dtype| if dtypes.kv.size() == 1 { half } else { dtype };
+        let round_k = (packed || rounds(Hook::KeyTransform)).then_some(half);
         let alone = rounds(Hook::QueryTransform).then_some(as_stored(dtypes.qo));
+        let mut problem = Problem { variant, ..*problem }.checked()?;
+        // where a hook runs, it sees what a format decodes before it is rounded
+        if packed && !variant.has(Hook::KeyTransform) {
+            problem.k.round_decoded(half);
+        }
+        if packed && !variant.has(Hook::ValueTransform) {
+            problem.v.round_decoded(half);
+        }
         Ok(KeySet {
-            problem: Problem { variant, ..*problem }.checked()?,
+            problem,
             branch_mask,
             round_q: round_k.or(alone).filter(|_| rounding == RowRounding::Elements),
-            round_k,
+            round_k: round_k.filter(|_| rounds(Hook::KeyTransform)),
             round_v: rounds(Hook::ValueTransform).then_some(as_stored(dtypes.kv)),
         })
     });
@@ -351,17 +361,5 @@ fn transform_output(problem: &CheckedProblem<'_>, o: &mut [f64], at: RowIndex, [
         let state = RowState { row_max: row_max as f32, denominator: denominator as f32, lse: lse as f32 };
         problem.variant.output_row(&mut rounded, state, at);
         o.iter_mut().zip(rounded).for_each(|(x, y)| *x = f64::from(y));
-    }
-}
-
-fn round_row(row: &mut [f32], to: Option<Dtype>) {
-    match to {
-        // saturates, as the kernels do; NaN stays NaN
-        Some(Dtype::F16) => {
-            let most = f16::MAX.to_f32();
-            row.iter_mut().for_each(|x| *x = f16::from_f32(x.clamp(-most, most)).to_f32());
-        }
-        Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
-        Some(Dtype::F32 | Dtype::E4m3 | Dtype::E5m2 | Dtype::U8) | None => {}
     }
 }

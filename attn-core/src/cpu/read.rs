@@ -7,7 +7,10 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use crate::{
     batch::{Layout, Pages},
     dtype::Dtype,
-    lang::{F8E4M3, F8E5M2},
+    lang::{
+        F8E4M3, F8E5M2,
+        kv_format::{ErasedKvFormat, RowBytes},
+    },
     tensor::{Scale, TensorError, TensorRef},
 };
 
@@ -77,58 +80,125 @@ impl<'a> TensorRows<'a> {
 
 /// Keys or values: ragged or in pages, with or without levels.
 pub(super) struct KvRows<'a> {
-    rows: TensorRows<'a>,
+    rows: StoredRows<'a>,
+    /// Strides of pages, tokens or slots, and heads.
+    strides: [usize; 3],
     kv_indptr: &'a [i32],
-    pages: Option<(&'a Pages, usize)>,
+    pages: Option<&'a Pages>,
     /// The layout, if it has levels.
     levels: Option<&'a Layout>,
     /// One scale for each KV head; empty if all are 1.
     scales: Vec<f32>,
 }
 
+/// How rows are stored.
+enum StoredRows<'a> {
+    /// As numbers.
+    Elements(HostElements<'a>),
+    /// In a format.
+    Packed(PackedRows<'a>),
+}
+
+struct PackedRows<'a> {
+    format: &'a dyn ErasedKvFormat,
+    bytes: RowBytes,
+    codes: &'a [u8],
+    side: &'a [u8],
+    /// Strides of the side data, in bytes.
+    side_strides: [usize; 3],
+    /// The type to which elements are rounded before they are scaled.
+    rounding: Option<Dtype>,
+}
+
+/// A tensor of keys or of values, how its rows are stored, and their scale; the names are for errors.
+pub(super) struct Stored<'a, 's> {
+    pub(super) names: [&'static str; 2],
+    pub(super) tensor: TensorRef<'a>,
+    /// The format of its rows, their elements, and their side data.
+    pub(super) format: Option<(&'a dyn ErasedKvFormat, u32, Option<TensorRef<'a>>)>,
+    pub(super) scale: &'s Scale<'s>,
+}
+
 impl<'a> KvRows<'a> {
-    /// A tensor and its scales; the names are for errors. Shapes have been checked; device memory is an error.
-    pub(super) fn new(
-        [name, scales]: [&'static str; 2],
-        tensor: &TensorRef<'a>,
-        scale: &Scale<'_>,
-        layout: &'a Layout,
-    ) -> Result<Self, TensorError> {
+    /// Rows of a tensor. Shapes have been checked; device memory is an error.
+    pub(super) fn new(stored: &Stored<'a, '_>, layout: &'a Layout) -> Result<Self, TensorError> {
         let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
-        let (shape, strides) = (tensor.shape(), tensor.strides());
-        let data = HostElements::new(tensor).ok_or_else(|| device(name))?;
-        let [token, head] = [2, 1].map(|back| strides[strides.len() - 1 - back] as usize);
+        let Stored { names: [name, scales], tensor, format, scale } = stored;
+        let shape = tensor.shape();
+        let rows = match *format {
+            None => StoredRows::Elements(HostElements::new(tensor).ok_or_else(|| device(name))?),
+            Some((format, dim, side)) => StoredRows::Packed(PackedRows {
+                format,
+                bytes: RowBytes::of(format, dim),
+                codes: tensor.host_bytes().ok_or_else(|| device(name))?,
+                side: side.map_or(Some(&[][..]), |side| side.host_bytes()).ok_or_else(|| device("side data"))?,
+                side_strides: side.map_or([0; 3], |side| outer_strides(&side)),
+                rounding: None,
+            }),
+        };
         let scales = match scale.is_one() {
             true => Vec::new(),
             false => scale.on_host(shape[shape.len() - 2]).ok_or_else(|| device(scales))?,
         };
         Ok(KvRows {
-            rows: TensorRows { data, token, head },
+            rows,
+            strides: outer_strides(tensor),
             kv_indptr: layout.kv_indptr(),
-            pages: layout.pages().map(|pages| (pages, strides[0] as usize)),
+            pages: layout.pages(),
             levels: layout.has_levels().then_some(layout),
             scales,
         })
+    }
+
+    /// Rounds what a format decodes to a type, before it is scaled, as kernels do that read it without hooks.
+    pub(super) fn round_decoded(&mut self, to: Dtype) {
+        if let StoredRows::Packed(rows) = &mut self.rows {
+            rows.rounding = Some(to);
+        }
     }
 
     /// Reads the scaled row of a key; the key is below the request's `kv_len`.
     pub(super) fn read(&self, request: usize, key: usize, head: usize, row: &mut [f32]) {
         let segment = self.levels.and_then(|layout| layout.segment_at(request, key));
         let of_segment = segment.map(|segment| (segment.memory as usize, key - segment.kv_begin as usize));
-        let at = match (self.pages, of_segment) {
-            (None, None) => (self.kv_indptr[request] as usize + key) * self.rows.token,
-            (None, Some((first, key))) => (first + key) * self.rows.token,
-            (Some((pages, stride)), of_segment) => {
-                let (page, slot) = match of_segment {
-                    None => pages.locate(request, key),
-                    Some((entry, key)) => pages.locate_from(entry, key),
-                };
-                page * stride + slot * self.rows.token
-            }
+        let (page, slot) = match (self.pages, of_segment) {
+            (None, None) => (0, self.kv_indptr[request] as usize + key),
+            (None, Some((first, key))) => (0, first + key),
+            (Some(pages), None) => pages.locate(request, key),
+            (Some(pages), Some((entry, key))) => pages.locate_from(entry, key),
         };
-        self.rows.data.read(at + head * self.rows.head, row);
+        let at = |strides: [usize; 3]| page * strides[0] + slot * strides[1] + head * strides[2];
+        match &self.rows {
+            StoredRows::Elements(data) => data.read(at(self.strides), row),
+            StoredRows::Packed(rows) => {
+                let codes = &rows.codes[at(self.strides)..][..rows.bytes.codes];
+                let side = &rows.side[at(rows.side_strides)..][..rows.bytes.side];
+                rows.format.decode_row(codes, side, head as i32, row);
+                round_row(row, rows.rounding);
+            }
+        }
         if let Some(&scale) = self.scales.get(head) {
             row.iter_mut().for_each(|x| *x *= scale);
         }
+    }
+}
+
+/// Strides of pages (0 without pages), tokens or slots, and heads.
+fn outer_strides(tensor: &TensorRef<'_>) -> [usize; 3] {
+    let strides = tensor.strides();
+    let back = |back: usize| strides.len().checked_sub(1 + back).map_or(0, |at| strides[at] as usize);
+    [back(3), back(2), back(1)]
+}
+
+/// Rounds a row as kernels do.
+pub(super) fn round_row(row: &mut [f32], to: Option<Dtype>) {
+    match to {
+        // saturates, as the kernels do; NaN stays NaN
+        Some(Dtype::F16) => {
+            let most = f16::MAX.to_f32();
+            row.iter_mut().for_each(|x| *x = f16::from_f32(x.clamp(-most, most)).to_f32());
+        }
+        Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
+        Some(Dtype::F32 | Dtype::E4m3 | Dtype::E5m2 | Dtype::U8) | None => {}
     }
 }

@@ -1,19 +1,20 @@
 //! Appends new keys and values to pools.
 //!
 //! A row is transformed if a variant is given. It is then multiplied by `1 / scale` of its head in f32, and rounded to
-//! the type of the pool as [`Element::from_f32`](crate::tensor::Element::from_f32) does. Elements that none of these
-//! steps changes are copied bit by bit.
+//! the type of the pool as [`Element::from_f32`](crate::tensor::Element::from_f32) does, or encoded in the KV format of
+//! the variant. Elements that none of these steps changes are copied bit by bit, as are rows that are stored in a format
+//! already, with their side data.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{ArrayMut, KvMut, KvRef, OpError, SlotMapping, check, elements, slot_mapping::PoolShape};
 use crate::{
     Variant,
-    dtype::Dtype,
+    dtype::{Dtype, Dtypes},
     expr::{ContentError, TensorContent},
-    lang::{BindError, Dims, ErasedVariant, Hook, KvIndex},
-    spec::Heads,
-    tensor::{KvScales, Scale},
+    lang::{BindError, Dims, ErasedVariant, Hook, KvFormats, KvIndex},
+    spec::{HeadDimVo, Heads},
+    tensor::{KvScales, Scale, TensorError, TensorMut, TensorRef, sides},
 };
 
 /// The arguments of an append.
@@ -36,12 +37,13 @@ impl<'a> Append<'a> {
     }
 }
 
-/// The transforms of keys and values that a cache holds ([`KvStored::Transformed`](crate::spec::KvStored)): those of a
-/// variant, bound to heads.
+/// How keys and values become those that a cache holds: the transforms of a variant
+/// ([`KvStored::Transformed`](crate::spec::KvStored)), and its KV formats, bound to heads.
 #[derive(Clone, Debug)]
 pub struct Transform {
     variant: Variant,
     heads: Heads,
+    head_dim_vo: HeadDimVo,
     /// Whether a shape or a condition is over tokens, so that each append checks it.
     over_tokens: bool,
     /// The variant with replaced parameter tensors; `None` if none was replaced. Shared by all clones.
@@ -56,7 +58,19 @@ impl Transform {
     /// Invalid heads, a parameter that does not fit, a union, or a transform that reads coordinates that an append does
     /// not know (`kv_len`, `batch`); a tensor with a default over the tokens of an append, which must be given.
     pub fn new(variant: &Variant, heads: Heads) -> Result<Self, OpError> {
-        heads.check().map_err(crate::tensor::TensorError::from)?;
+        Self::with_values(variant, heads, HeadDimVo::Same)
+    }
+
+    /// As [`Transform::new`], for values of another head dimension than keys, which KV formats depend on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transform::new`].
+    pub fn with_values(variant: &Variant, heads: Heads, head_dim_vo: HeadDimVo) -> Result<Self, OpError> {
+        heads.check().and_then(|()| head_dim_vo.check(heads)).map_err(TensorError::from)?;
+        let types = variant.kv_formats().map(|formats| Dtypes::f32().with_format(formats.id()));
+        let over = types.map(|types| variant.over(types, head_dim_vo)).transpose().map_err(TensorError::from)?;
+        let variant = over.as_ref().map_or(variant, |(variant, _)| variant);
         if variant.has_union() {
             return Err(OpError::Union { variant: variant.to_string() });
         }
@@ -70,7 +84,7 @@ impl Transform {
                 return Err(OpError::Word { variant: variant.to_string(), word });
             }
         }
-        let variant = variant.bind(&heads.dims())?;
+        let variant = variant.bind(&head_dim_vo.dims(heads, heads.dims()))?;
         let fields =
             || moving_parts(&variant).flat_map(|part| part.desc().fields.iter().map(move |field| (part, field)));
         let unset =
@@ -80,7 +94,7 @@ impl Transform {
         }
         let tokens = ["qo_tokens", "kv_tokens"];
         let over_tokens = fields().any(|(_, field)| field.shape_names(&tokens) || field.require_names(&tokens));
-        Ok(Transform { variant, heads, over_tokens, replaced: Arc::default() })
+        Ok(Transform { variant, heads, head_dim_vo, over_tokens, replaced: Arc::default() })
     }
 
     /// Replaces the content of a parameter tensor, for appends on the CPU.
@@ -97,7 +111,7 @@ impl Transform {
     }
 
     /// The variant with what was replaced.
-    fn current(&self) -> Variant {
+    pub(super) fn current(&self) -> Variant {
         let replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         replaced.as_ref().unwrap_or(&self.variant).clone()
     }
@@ -108,10 +122,40 @@ impl Transform {
         &self.variant
     }
 
-    /// Whether keys (0) or values (1) are transformed.
+    /// The KV formats that rows are stored in; `None` for numbers.
+    #[must_use]
+    pub fn formats(&self) -> Option<&KvFormats> {
+        self.variant.kv_formats()
+    }
+
+    /// The heads.
+    #[must_use]
+    pub fn heads(&self) -> Heads {
+        self.heads
+    }
+
+    /// Elements of keys, and of values.
+    #[must_use]
+    pub fn head_dims(&self) -> [u32; 2] {
+        [self.heads.head_dim, self.head_dim_vo.dim(self.heads)]
+    }
+
+    /// Whether keys (0) or values (1) are transformed by hooks.
     #[must_use]
     pub fn applies_to(&self, part: usize) -> bool {
         self.variant.has(if part == 0 { Hook::KeyTransform } else { Hook::ValueTransform })
+    }
+
+    /// Checks that rows of numbers have the heads that KV formats are bound to.
+    pub(super) fn check_formats(&self, names: [&'static str; 2], kv: &KvRef<'_>) -> Result<(), OpError> {
+        for (part, (name, tensor)) in names.into_iter().zip(kv.parts()).enumerate() {
+            if self.formats().is_some() {
+                check::extent(name, &tensor, 1, "heads", self.heads.kv as usize)?;
+                check::extent(name, &tensor, 2, "values per head", self.head_dims()[part] as usize)?;
+                check::dtype(name, tensor.dtype(), &[Dtype::F16, Dtype::Bf16, Dtype::F32])?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks that rows have the heads that the transform is bound to, and that its tensors have a row for each.
@@ -153,13 +197,17 @@ pub fn check(
 ) -> Result<(), OpError> {
     let from = check::Side { name: "the new rows", k: "k", v: "v", paged: false };
     let to = check::Side { name: "the pool", k: "k pool", v: "v pool", paged: true };
-    check::both_sides(from, kv, to, pools)?;
+    let formats = transform.and_then(Transform::formats);
+    check::both_sides(from, kv, to, pools, formats)?;
     let [source, target] = [*kv, pools.as_ref()].map(|kv| kv.parts().next());
     let (Some(source), Some(target)) = (source, target) else { return Ok(()) };
     append.slot_mapping.check(source.shape()[0])?;
     check_scales(&append.scales, source.shape()[1])?;
     let changed = transform.is_some() || !append.scales.is_one();
-    check_conversion(["k", "k pool"], source.dtype(), target.dtype(), changed)?;
+    match transform.filter(|_| formats.is_some()) {
+        Some(transform) => transform.check_formats(["k", "v"], kv)?,
+        None => check_conversion(["k", "k pool"], source.dtype(), target.dtype(), changed)?,
+    }
     check::status(append.status.as_ref())?;
     let Some(transform) = transform else { return Ok(()) };
     transform.check(kv, source.shape()[0])?;
@@ -170,8 +218,11 @@ pub fn check(
 
 /// 8-bit rows can only be copied unchanged.
 fn check_conversion(names: [&'static str; 2], from: Dtype, to: Dtype, changed: bool) -> Result<(), OpError> {
-    if from == to && !(changed && from.is_fp8()) {
+    if from == to && !(changed && from.size() == 1) {
         return Ok(());
+    }
+    if to == Dtype::U8 && from != to {
+        return Err(OpError::NoFormat { tensor: names[1] });
     }
     check::dtype(names[0], from, &[Dtype::F16, Dtype::Bf16, Dtype::F32])
 }
@@ -212,14 +263,25 @@ pub fn append(
     let all_scales =
         [scales_of_heads(&append.scales.k, "k_scales", heads)?, scales_of_heads(&append.scales.v, "v_scales", heads)?];
     let variant = transform.map(Transform::current);
+    let formats = variant.as_ref().and_then(Variant::kv_formats);
     let (sources, pool_names) = (["k", "v"], ["k pool", "v pool"]);
     for (part, name) in pool_names.into_iter().enumerate().take(kv.parts().count()) {
-        pools.part(part)?.host_bytes_mut().ok_or_else(|| elements::on_device(name))?;
+        let (mut pool, side) = pools.planes(part)?;
+        pool.host_bytes_mut().ok_or_else(|| elements::on_device(name))?;
+        let on_host = side.is_none_or(|mut side| side.host_bytes_mut().is_some());
+        if !on_host {
+            return Err(elements::on_device(sides::NAMES[part]).into());
+        }
     }
     for (part, source) in kv.parts().enumerate() {
         let bytes = source.host_bytes().ok_or_else(|| elements::on_device(sources[part]))?;
-        let mut pool = pools.part(part)?;
+        let (mut pool, mut side) = pools.planes(part)?;
+        let format = formats.map(|formats| formats.part(part));
+        let mut side = side.as_mut().map(|side| PoolRows::of(side, sides::NAMES[part])).transpose()?;
+        let from_side = kv.sides().part(part);
+        let from_side = from_side.as_ref().map(|side| side_rows(side, part)).transpose()?;
         let (strides, dtype, dim) = (pool.strides().to_vec(), pool.dtype(), source.shape()[2]);
+        let code_bytes = pool.shape()[3];
         let to = pool.host_bytes_mut().ok_or_else(|| elements::on_device(pool_names[part]))?;
         if dim == 0 {
             continue; // rows of no elements have no memory
@@ -237,6 +299,10 @@ pub fn append(
                 if raw {
                     let length = dim * dtype.size();
                     to[at..at + length].copy_from_slice(&bytes[from..from + length]);
+                    if let Some((side, (from, strides))) = side.as_mut().zip(from_side) {
+                        let to = side.row(page, slot, head);
+                        to.copy_from_slice(&from[elements::offset(&strides[..2], &[token, head], 1)..][..to.len()]);
+                    }
                     continue;
                 }
                 elements::read(source.dtype(), &bytes[from..], &mut row);
@@ -250,11 +316,42 @@ pub fn append(
                 }
                 let inverse = 1.0 / scale;
                 row.iter_mut().for_each(|x| *x *= inverse);
-                elements::write(dtype, &mut to[at..], &row);
+                match format {
+                    None => elements::write(dtype, &mut to[at..], &row),
+                    Some(format) => {
+                        let side = side.as_mut().map_or(&mut [][..], |side| side.row(page, slot, head));
+                        format.encode_row(&row, &mut to[at..at + code_bytes], side, head as i32);
+                    }
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Rows of a pool of bytes.
+struct PoolRows<'a> {
+    bytes: &'a mut [u8],
+    strides: [i64; 3],
+    row: usize,
+}
+
+impl<'a> PoolRows<'a> {
+    fn of(pool: &'a mut TensorMut<'_>, name: &'static str) -> Result<Self, OpError> {
+        let (shape, strides) = (pool.shape(), pool.strides());
+        let (row, strides) = (shape[3], [strides[0], strides[1], strides[2]]);
+        Ok(PoolRows { bytes: pool.host_bytes_mut().ok_or_else(|| elements::on_device(name))?, strides, row })
+    }
+
+    fn row(&mut self, page: usize, slot: usize, head: usize) -> &mut [u8] {
+        let at = elements::offset(&self.strides, &[page, slot, head], 1);
+        &mut self.bytes[at..at + self.row]
+    }
+}
+
+/// The bytes of side data, and its strides.
+pub(super) fn side_rows<'a>(side: &'a TensorRef<'_>, part: usize) -> Result<(&'a [u8], &'a [i64]), OpError> {
+    Ok((side.host_bytes().ok_or_else(|| elements::on_device(sides::NAMES[part]))?, side.strides()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::{ArrayMut, KvMut, KvRef, OpError};
 use crate::{
     dtype::Dtype,
-    tensor::{TensorError, TensorMut, TensorRef},
+    lang::kv_format::{KvFormats, RowBytes},
+    tensor::{TensorError, TensorMut, TensorRef, sides},
 };
 
 pub(crate) fn rank(name: &'static str, tensor: &TensorRef<'_>, rank: usize, want: &'static str) -> Result<(), OpError> {
@@ -75,44 +76,119 @@ impl Side {
 }
 
 /// Checks keys (and values, if any) of two sides: both have the same heads and head_dim, and the tensors of one side
-/// agree in the outer dimensions.
-pub(super) fn both_sides(from: Side, source: &KvRef<'_>, to: Side, target: &KvMut<'_>) -> Result<(), OpError> {
+/// agree in the outer dimensions. With formats, rows in pages are stored in them, and rows of the other side are
+/// numbers.
+pub(super) fn both_sides(
+    from: Side,
+    source: &KvRef<'_>,
+    to: Side,
+    target: &KvMut<'_>,
+    formats: Option<&KvFormats>,
+) -> Result<(), OpError> {
     match (source.has_values(), target.has_values()) {
         (true, false) => return Err(OpError::Values { there: from.name, missing: to.name }),
         (false, true) => return Err(OpError::Values { there: to.name, missing: from.name }),
         _ => {}
     }
-    for (side, kv) in [(from, *source), (to, target.as_ref())] {
+    let targets = target.as_ref();
+    for (side, kv) in [(from, source), (to, &targets)] {
         for (name, tensor) in [side.k, side.v].into_iter().zip(kv.parts()) {
             side.check(name, &tensor)?;
         }
         if let [k, v] = kv.parts().collect::<Vec<_>>()[..] {
-            let outer = if side.paged { &["pages", "slots", "heads"][..] } else { &["tokens", "heads"] };
-            for (dim, &what) in outer.iter().enumerate() {
-                extent(side.v, &v, dim, what, k.shape()[dim])?;
-            }
+            side.check_outer(side.v, &v, &k)?;
             if v.dtype() != k.dtype() {
                 return Err(OpError::Dtype { tensor: side.v, got: v.dtype(), want: k.dtype().to_string() });
             }
         }
     }
-    let targets = target.as_ref();
-    for ((from_name, x), (to_name, y)) in
-        [from.k, from.v].into_iter().zip(source.parts()).zip([to.k, to.v].into_iter().zip(targets.parts()))
+    let names = [[from.k, to.k], [from.v, to.v]];
+    for (part, ([from_name, to_name], (x, y))) in names.into_iter().zip(source.parts().zip(targets.parts())).enumerate()
     {
-        for (back, dim) in [(2, "heads"), (1, "values per head")] {
-            let (got, want) = (x.shape()[x.shape().len() - back], y.shape()[y.shape().len() - back]);
-            if got != want {
-                return Err(OpError::Differs { tensor: from_name, dim, got, other: to_name, want });
+        let extent = |tensor: &TensorRef<'_>, back: usize| tensor.shape()[tensor.shape().len() - back];
+        let differs = |dim, got, want| OpError::Differs { tensor: from_name, dim, got, other: to_name, want };
+        if extent(&x, 2) != extent(&y, 2) {
+            return Err(differs("heads", extent(&x, 2), extent(&y, 2)));
+        }
+        match formats {
+            None if extent(&x, 1) != extent(&y, 1) => {
+                return Err(differs("values per head", extent(&x, 1), extent(&y, 1)));
+            }
+            None => same_sides(part, [(from, source), (to, &targets)])?,
+            Some(formats) => {
+                let (stored, kv, elements) = if to.paged { (to, &targets, &x) } else { (from, source, &y) };
+                let unpacked = if to.paged { source } else { &targets };
+                if unpacked.sides().part(part).is_some() {
+                    return Err(sides::superfluous(part).into());
+                }
+                let dim = u32::try_from(extent(elements, 1)).unwrap_or(u32::MAX);
+                stored.check_format(part, kv, RowBytes::of(formats.part(part), dim))?;
             }
         }
-        let overlap = || {
-            let (shape, strides) = (y.shape().to_vec(), y.strides().to_vec());
-            TensorError::Overlap { tensor: to_name, shape, strides }
-        };
         if !y.is_disjoint() {
-            return Err(overlap().into());
+            return Err(overlap(to_name, &y).into());
+        }
+        if let Some(side) = targets.sides().part(part).filter(|side| !side.is_disjoint()) {
+            return Err(overlap(sides::NAMES[part], &side).into());
         }
     }
     Ok(())
+}
+
+fn overlap(tensor: &'static str, of: &TensorRef<'_>) -> TensorError {
+    TensorError::Overlap { tensor, shape: of.shape().to_vec(), strides: of.strides().to_vec() }
+}
+
+/// Checks side data that is moved as it is: both sides have it, or neither.
+fn same_sides(part: usize, of_both: [(Side, &KvRef<'_>); 2]) -> Result<(), OpError> {
+    let [x, y] = of_both.map(|(_, kv)| kv.sides().part(part));
+    match (x, y) {
+        (None, None) => Ok(()),
+        (Some(_), None) | (None, Some(_)) => Err(sides::absent(part).into()),
+        (Some(x), Some(y)) => {
+            for ((side, kv), tensor) in of_both.into_iter().zip([&x, &y]) {
+                side.check_side(part, kv, tensor)?;
+            }
+            let [got, want] = [&x, &y].map(|side| side.shape()[side.shape().len() - 1]);
+            let name = sides::NAMES[part];
+            let dim = "bytes of side data per head";
+            if got == want { Ok(()) } else { Err(OpError::Differs { tensor: name, dim, got, other: name, want }) }
+        }
+    }
+}
+
+impl Side {
+    /// Checks the outer dimensions of a tensor of this side against another one of it.
+    fn check_outer(&self, name: &'static str, tensor: &TensorRef<'_>, other: &TensorRef<'_>) -> Result<(), OpError> {
+        let outer = if self.paged { &["pages", "slots", "heads"][..] } else { &["tokens", "heads"] };
+        (outer.iter().enumerate()).try_for_each(|(dim, &what)| extent(name, tensor, dim, what, other.shape()[dim]))
+    }
+
+    /// Checks side data against the codes that it belongs to.
+    fn check_side(&self, part: usize, kv: &KvRef<'_>, side: &TensorRef<'_>) -> Result<(), OpError> {
+        let name = sides::NAMES[part];
+        let Some(codes) = kv.part(part) else { return Err(sides::superfluous(part).into()) };
+        dtype(name, side.dtype(), &[Dtype::U8])?;
+        dtype(if part == 0 { self.k } else { self.v }, codes.dtype(), &[Dtype::U8])?;
+        self.check(name, side)?;
+        self.check_outer(name, side, &codes)
+    }
+
+    /// Checks rows that are stored in a format.
+    fn check_format(&self, part: usize, kv: &KvRef<'_>, row: RowBytes) -> Result<(), OpError> {
+        let name = if part == 0 { self.k } else { self.v };
+        let Some(codes) = kv.part(part) else { return Ok(()) };
+        dtype(name, codes.dtype(), &[Dtype::U8])?;
+        let last = codes.shape().len() - 1;
+        extent(name, &codes, last, "bytes of codes per head", row.codes)?;
+        match (kv.sides().part(part), row.side) {
+            (None, 0) => Ok(()),
+            (None, _) => Err(sides::absent(part).into()),
+            (Some(_), 0) => Err(sides::superfluous(part).into()),
+            (Some(side), bytes) => {
+                self.check_side(part, kv, &side)?;
+                extent(sides::NAMES[part], &side, last, "bytes of side data per head", bytes)
+            }
+        }
+    }
 }

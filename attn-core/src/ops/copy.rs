@@ -1,4 +1,5 @@
-//! Copies pages: within a pool (copy on write, beam search), or between two pools (swap out and in).
+//! Copies pages: within a pool (copy on write, beam search), or between two pools (swap out and in). Side data of rows
+//! is copied with them.
 
 use super::{Array, ArrayMut, KvMut, KvRef, OpError, check, elements, slot_mapping::check_entry};
 
@@ -9,7 +10,7 @@ use super::{Array, ArrayMut, KvMut, KvRef, OpError, check, elements, slot_mappin
 /// A tensor that has not the shape of a pool, or a page outside of it.
 pub fn check_within(pools: &KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), OpError> {
     let side = check::Side { name: "the pool", k: "k pool", v: "v pool", paged: true };
-    check::both_sides(side, &pools.as_ref(), side, pools)?;
+    check::both_sides(side, &pools.as_ref(), side, pools, None)?;
     let pages = pools.as_ref().parts().next().map_or(0, |pool| pool.shape()[0]);
     in_pools(pairs, [pages; 2])
 }
@@ -22,7 +23,7 @@ pub fn check_within(pools: &KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<()
 pub fn check_between(from: &KvRef<'_>, to: &KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), OpError> {
     let source = check::Side { name: "the source", k: "from.k", v: "from.v", paged: true };
     let target = check::Side { name: "the target", k: "to.k", v: "to.v", paged: true };
-    check::both_sides(source, from, target, to)?;
+    check::both_sides(source, from, target, to, None)?;
     let mut sizes = [0; 2];
     for (names, (x, y)) in
         [["from.k", "to.k"], ["from.v", "to.v"]].into_iter().zip(from.parts().zip(to.as_ref().parts()))
@@ -66,15 +67,17 @@ pub fn within(pools: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), 
     check_within(pools, pairs)?;
     let pairs = pairs.on_host("pairs")?;
     for part in 0..pools.as_ref().parts().count() {
-        let mut pool = pools.part(part)?;
-        let (shape, strides, size) = (pool.shape().to_vec(), pool.strides().to_vec(), pool.dtype().size());
-        let bytes = pool.host_bytes_mut().ok_or_else(|| elements::on_device("the pool"))?;
-        // pages of no elements have no memory
-        for &[from, to] in pairs.iter().filter(|_| shape[3] > 0) {
-            for (slot, head) in rows(&shape) {
-                let [from, to] =
-                    [from, to].map(|page| elements::offset(&strides[..3], &[page as usize, slot, head], size));
-                bytes.copy_within(from..from + shape[3] * size, to);
+        let (codes, side) = pools.planes(part)?;
+        for mut pool in [Some(codes), side].into_iter().flatten() {
+            let (shape, strides, size) = (pool.shape().to_vec(), pool.strides().to_vec(), pool.dtype().size());
+            let bytes = pool.host_bytes_mut().ok_or_else(|| elements::on_device("the pool"))?;
+            // pages of no elements have no memory
+            for &[from, to] in pairs.iter().filter(|_| shape[3] > 0) {
+                for (slot, head) in rows(&shape) {
+                    let [from, to] =
+                        [from, to].map(|page| elements::offset(&strides[..3], &[page as usize, slot, head], size));
+                    bytes.copy_within(from..from + shape[3] * size, to);
+                }
             }
         }
     }
@@ -90,16 +93,19 @@ pub fn between(from: &KvRef<'_>, to: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>
     check_between(from, to, pairs)?;
     let pairs = pairs.on_host("pairs")?;
     for (part, source) in from.parts().enumerate() {
-        let bytes = source.host_bytes().ok_or_else(|| elements::on_device("the source"))?;
-        let mut target = to.part(part)?;
-        let (strides, size) = (target.strides().to_vec(), target.dtype().size());
-        let written = target.host_bytes_mut().ok_or_else(|| elements::on_device("the target"))?;
-        let length = source.shape()[3] * size;
-        for &[from, to] in pairs.iter().filter(|_| length > 0) {
-            for (slot, head) in rows(source.shape()) {
-                let from = elements::offset(&source.strides()[..3], &[from as usize, slot, head], size);
-                let to = elements::offset(&strides[..3], &[to as usize, slot, head], size);
-                written[to..to + length].copy_from_slice(&bytes[from..from + length]);
+        let (codes, side) = to.planes(part)?;
+        let planes = [(Some(source), Some(codes)), (from.sides().part(part), side)];
+        for (source, mut target) in planes.into_iter().filter_map(|(source, target)| source.zip(target)) {
+            let bytes = source.host_bytes().ok_or_else(|| elements::on_device("the source"))?;
+            let (strides, size) = (target.strides().to_vec(), target.dtype().size());
+            let written = target.host_bytes_mut().ok_or_else(|| elements::on_device("the target"))?;
+            let length = source.shape()[3] * size;
+            for &[from, to] in pairs.iter().filter(|_| length > 0) {
+                for (slot, head) in rows(source.shape()) {
+                    let from = elements::offset(&source.strides()[..3], &[from as usize, slot, head], size);
+                    let to = elements::offset(&strides[..3], &[to as usize, slot, head], size);
+                    written[to..to + length].copy_from_slice(&bytes[from..from + length]);
+                }
             }
         }
     }

@@ -19,6 +19,15 @@ pub enum OpError {
         /// What is allowed.
         want: String,
     },
+    /// Bytes without a format.
+    #[error(
+        "{tensor} is u8, rows of a KV format; give the op a transform of a variant with formats \
+         (`Variant::with_kv_formats`), or rows of u8 that are stored so already"
+    )]
+    NoFormat {
+        /// The tensor.
+        tensor: &'static str,
+    },
     /// An array of a wrong length.
     #[error(
         "`{array}` has {len} entries; {at_least}{want} are needed",

@@ -1,10 +1,15 @@
 //! Gathers pages of requests into packed tensors, request by request.
 //!
-//! An element is multiplied by its scale in f32 and rounded to the type of the packed tensor. Elements that neither
-//! step changes are copied bit by bit.
+//! An element is multiplied by its scale in f32 and rounded to the type of the packed tensor. A row in a KV format is
+//! decoded before. Elements that no step changes are copied bit by bit, and so are rows of a format, with their side
+//! data, to tensors of bytes.
 
-use super::{Array, ArrayMut, KvMut, KvRef, OpError, PageTableRows, append, check, elements, slot_mapping};
-use crate::{dtype::Dtype, tensor::KvScales};
+use super::{
+    Array, ArrayMut, KvMut, KvRef, OpError, PageTableRows,
+    append::{self, Transform},
+    check, elements, slot_mapping,
+};
+use crate::{Variant, dtype::Dtype, tensor::KvScales};
 
 /// The arguments of a gather.
 #[derive(Debug)]
@@ -34,14 +39,23 @@ impl<'a> Gather<'a> {
 /// # Errors
 ///
 /// Tensors of different shapes, arrays of a wrong length, types without conversion, or an invalid scale.
-pub fn check(pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(), OpError> {
+pub fn check(
+    pools: &KvRef<'_>,
+    kv: &KvMut<'_>,
+    gather: &Gather<'_>,
+    transform: Option<&Transform>,
+) -> Result<(), OpError> {
     let from = check::Side { name: "the pool", k: "k pool", v: "v pool", paged: true };
     let to = check::Side { name: "the contiguous rows", k: "k", v: "v", paged: false };
-    check::both_sides(from, pools, to, kv)?;
+    check::both_sides(from, pools, to, kv, transform.and_then(Transform::formats))?;
     gather.kv_indptr.expect_len("kv_indptr", gather.rows.requests()? + 1)?;
     let (Some(source), Some(target)) = (pools.parts().next(), kv.as_ref().parts().next()) else { return Ok(()) };
     append::check_scales(&gather.scales, source.shape()[2])?;
-    if source.dtype() != target.dtype() || !gather.scales.is_one() {
+    if let Some(transform) = transform.filter(|transform| transform.formats().is_some()) {
+        transform.check_formats(["k", "v"], &kv.as_ref())?;
+    } else if source.dtype() == Dtype::U8 && (target.dtype() != Dtype::U8 || !gather.scales.is_one()) {
+        return Err(OpError::NoFormat { tensor: "k pool" });
+    } else if source.dtype() != target.dtype() || !gather.scales.is_one() {
         check::dtype("k", target.dtype(), &[Dtype::F16, Dtype::Bf16, Dtype::F32])?;
     }
     check::status(gather.status.as_ref())
@@ -53,7 +67,23 @@ pub fn check(pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(
 ///
 /// As [`check()`]; also device memory, and an entry outside of the pool or the page table. Nothing is written then.
 pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Result<(), OpError> {
-    check(pools, kv, gather)?;
+    gather_with(pools, kv, gather, None)
+}
+
+/// As [`gather()`], of rows in the KV formats of a transform. Its hooks do not run: rows come as they are stored.
+///
+/// # Errors
+///
+/// As [`gather()`].
+pub fn gather_with(
+    pools: &KvRef<'_>,
+    kv: &mut KvMut<'_>,
+    gather: &Gather<'_>,
+    transform: Option<&Transform>,
+) -> Result<(), OpError> {
+    check(pools, kv, gather, transform)?;
+    let variant = transform.map(Transform::current);
+    let formats = variant.as_ref().and_then(Variant::kv_formats);
     let (Some(pool), Some(token_capacity)) = (pools.parts().next(), kv.as_ref().parts().next().map(|k| k.shape()[0]))
     else {
         return Ok(());
@@ -77,8 +107,17 @@ pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Res
     let names = [["k pool", "k"], ["v pool", "v"]];
     for (part, source) in pools.parts().enumerate() {
         let bytes = source.host_bytes().ok_or_else(|| elements::on_device(names[part][0]))?;
-        let mut packed = kv.part(part)?;
-        let (strides, dtype, dim) = (packed.strides().to_vec(), packed.dtype(), source.shape()[3]);
+        let side = pools.sides().part(part);
+        let side = side.as_ref().map(|side| append::side_rows(side, part)).transpose()?;
+        let side_bytes = pools.sides().part(part).map_or(0, |side| side.shape()[3]);
+        let format = formats.map(|formats| formats.part(part));
+        let (mut packed, mut to_side) = kv.planes(part)?;
+        let side_strides = to_side.as_ref().map_or_else(Vec::new, |side| side.strides().to_vec());
+        let mut to_side = to_side
+            .as_mut()
+            .map(|side| side.host_bytes_mut().ok_or_else(|| elements::on_device("side data")))
+            .transpose()?;
+        let (strides, dtype, dim) = (packed.strides().to_vec(), packed.dtype(), packed.shape()[2]);
         let to = packed.host_bytes_mut().ok_or_else(|| elements::on_device(names[part][1]))?;
         if dim == 0 {
             continue; // rows of no elements have no memory
@@ -90,11 +129,23 @@ pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Res
             for (head, scale) in scales[part].iter().enumerate() {
                 let start = elements::offset(&source.strides()[..3], &[page, slot, head], source.dtype().size());
                 let at = elements::offset(&strides[..2], &[token, head], dtype.size());
+                let side = side.map_or(&[][..], |(bytes, strides)| {
+                    &bytes[elements::offset(&strides[..3], &[page, slot, head], 1)..][..side_bytes]
+                });
                 if raw {
                     let length = dim * dtype.size();
                     to[at..at + length].copy_from_slice(&bytes[start..start + length]);
+                    if let Some(to) = &mut to_side {
+                        to[elements::offset(&side_strides[..2], &[token, head], 1)..][..side.len()]
+                            .copy_from_slice(side);
+                    }
                 } else {
-                    elements::read(source.dtype(), &bytes[start..], &mut row);
+                    match format {
+                        None => elements::read(source.dtype(), &bytes[start..], &mut row),
+                        Some(format) => {
+                            format.decode_row(&bytes[start..][..source.shape()[3]], side, head as i32, &mut row);
+                        }
+                    }
                     row.iter_mut().for_each(|x| *x *= scale);
                     elements::write(dtype, &mut to[at..], &row);
                 }

@@ -4,7 +4,7 @@
 //! `x` elements have 16 bytes. Block `i` is page `i`.
 
 use super::{KvMut, KvRef, OpError, check, elements};
-use crate::tensor::{TensorMut, TensorRef};
+use crate::tensor::{TensorMut, TensorRef, sides};
 
 /// Sizes of a packed cache and of its pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub struct Sizes {
 pub fn check(k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &KvRef<'_>) -> Result<Sizes, OpError> {
     check::rank("packed k", k, 5, "5: (blocks, kv_heads, head_dim / x, slots, x)")?;
     check::rank("packed v", v, 4, "4: (blocks, kv_heads, head_dim, slots)")?;
+    if let Some(part) = [0, 1].into_iter().find(|&part| pools.sides().part(part).is_some()) {
+        return Err(sides::superfluous(part).into());
+    }
     let mut parts = pools.parts();
     let (Some(k_pool), Some(v_pool)) = (parts.next(), parts.next()) else {
         return Err(OpError::Values { there: "the packed cache", missing: "the pool" });

@@ -1,9 +1,10 @@
 //! Checks the tensors of a run; the backends share it.
 
-use super::{Kv, Out, Scale, TensorError, TensorMut, TensorRef, shape::Shape};
+use super::{Kv, Out, Scale, TensorError, TensorMut, TensorRef, shape::Shape, sides};
 use crate::{
     batch::Layout,
     dtype::{Dtype, Dtypes},
+    lang::kv_format::RowBytes,
     spec::{HeadDimVo, Heads},
 };
 
@@ -11,7 +12,8 @@ use crate::{
 ///
 /// Tensors may have more tokens or pages than the batch uses; the rest is neither read nor written. Strides of q, k and
 /// v are free, except that head_dim is contiguous. Elements of `o` and `lse` must not overlap. Scales by head are
-/// checked if they are in host memory.
+/// checked if they are in host memory. In a KV format, rows of k and v and their side data are bytes, as many as the
+/// format says.
 ///
 /// # Errors
 ///
@@ -27,7 +29,7 @@ pub fn check_run(
 ) -> Result<(), TensorError> {
     check_inputs(layout, heads, head_dim_vo, dtypes, q, kv)?;
     let tokens = layout.qo_tokens();
-    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, head_dim_vo.dim(heads))?;
+    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, elements(head_dim_vo.dim(heads)))?;
     disjoint("o", &out.o)?;
     if let Some(lse) = &out.lse {
         let named = Named("lse", lse.dtype, &lse.shape);
@@ -61,25 +63,41 @@ pub fn check_inputs(
         return Err(TensorError::TooManyRows { qo_len, group });
     }
     let tokens = layout.qo_tokens();
-    rows(&Named("q", q.dtype, &q.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
+    rows(&Named("q", q.dtype, &q.shape), dtypes.qo, tokens, heads.qo, elements(heads.head_dim))?;
     if head_dim_vo.shares_keys() && !kv.v.is_rows_of(&kv.k) {
         return Err(TensorError::NotTheKeys);
     }
     // values that share memory with keys are within rows that the first iteration has checked
-    let of_both = [("k", &kv.k, heads.head_dim), ("v", &kv.v, head_dim_vo.dim(heads))];
-    for (name, tensor, dim) in of_both.into_iter().take(if head_dim_vo.shares_keys() { 1 } else { 2 }) {
+    let memory = |name, tensor: &TensorRef<'_>, row| {
         let named = Named(name, tensor.dtype, &tensor.shape);
         match layout.pages() {
-            None => rows(&named, dtypes.kv, layout.kv_memory_tokens(), heads.kv, dim)?,
+            None => rows(&named, dtypes.kv, layout.kv_memory_tokens(), heads.kv, row),
             Some(pages) => {
                 named.rank(4, "4 for a paged batch: (pages, slots, kv_heads, head_dim)")?;
                 named.dtype(dtypes.kv)?;
                 named.extent(0, "pages", pages.min_pool() as usize, false)?;
                 named.extent(1, "slots", pages.page_size() as usize, true)?;
                 named.extent(2, "heads", heads.kv as usize, true)?;
-                named.contiguous(3, dim)?;
+                named.contiguous(3, row)
             }
         }
+    };
+    let parts = if head_dim_vo.shares_keys() { 1 } else { 2 };
+    let of_both = [("k", &kv.k, heads.head_dim), ("v", &kv.v, head_dim_vo.dim(heads))];
+    for (part, (name, tensor, dim)) in of_both.into_iter().enumerate().take(parts) {
+        let stored = dtypes.format.map(|format| format.row_bytes(part, dim));
+        memory(name, tensor, stored.map_or(elements(dim), |stored| ("bytes of codes per head", stored.codes)))?;
+        match (kv.sides.part(part), stored) {
+            (Some(side), Some(RowBytes { side: 1.., .. })) => {
+                memory(sides::NAMES[part], &side, ("bytes of side data per head", stored.map_or(0, |row| row.side)))?;
+            }
+            (Some(_), _) => return Err(sides::superfluous(part)),
+            (None, Some(RowBytes { side: 1.., .. })) => return Err(sides::absent(part)),
+            (None, _) => {}
+        }
+    }
+    if parts == 1 && kv.sides.v.is_some() {
+        return Err(sides::superfluous(1));
     }
     scale(["k_scale", "k_scales"], &kv.scales.k, heads.kv)?;
     scale(["v_scale", "v_scales"], &kv.scales.v, heads.kv)
@@ -97,13 +115,21 @@ fn scale(names: [&'static str; 2], scale: &Scale<'_>, kv_heads: u32) -> Result<(
     scale.check(names)
 }
 
+/// The innermost dimension of rows: what it counts, and its extent.
+type Row = (&'static str, usize);
+
+/// Rows of numbers.
+fn elements(head_dim: u32) -> Row {
+    ("values per head", head_dim as usize)
+}
+
 /// Checks a tensor of (tokens, heads, head_dim).
-fn rows(t: &Named<'_>, dtype: Dtype, tokens: usize, heads: u32, head_dim: u32) -> Result<(), TensorError> {
+fn rows(t: &Named<'_>, dtype: Dtype, tokens: usize, heads: u32, row: Row) -> Result<(), TensorError> {
     t.rank(3, "3: (tokens, heads, head_dim)")?;
     t.dtype(dtype)?;
     t.extent(0, "tokens", tokens, false)?;
     t.extent(1, "heads", heads as usize, true)?;
-    t.contiguous(2, head_dim)
+    t.contiguous(2, row)
 }
 
 fn disjoint(tensor: &'static str, t: &TensorMut<'_>) -> Result<(), TensorError> {
@@ -131,8 +157,8 @@ impl Named<'_> {
         if fits { Ok(()) } else { Err(TensorError::Shape { tensor: self.0, dim, got, want, exact }) }
     }
 
-    fn contiguous(&self, dim: usize, head_dim: u32) -> Result<(), TensorError> {
-        self.extent(dim, "values per head", head_dim as usize, true)?;
+    fn contiguous(&self, dim: usize, (counts, extent): Row) -> Result<(), TensorError> {
+        self.extent(dim, counts, extent, true)?;
         self.step(dim)
     }
 

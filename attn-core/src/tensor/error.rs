@@ -164,6 +164,12 @@ pub enum TensorError {
         /// Where it must be.
         want: &'static str,
     },
+    /// Side data that no row has.
+    #[error("{tensor} is given, and rows as they are stored here have no side data; leave it out")]
+    NoSide {
+        /// `k side` or `v side`.
+        tensor: &'static str,
+    },
     /// The values are in another tensor than the keys that they should share memory with.
     #[error("values are the first elements of the keys, so v must be the tensor k; make both with `Kv::latent`")]
     NotTheKeys,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{KvScales, TensorError, TensorRef};
+use super::{KvScales, KvSides, TensorError, TensorRef};
 
 /// Keys and values of all requests: packed tensors of (tokens, kv_heads, head_dim), or pools of (pages, slots,
 /// kv_heads, head_dim). The shape always has this logical order; a pool stored as (pages, kv_heads, slots, head_dim)
@@ -15,6 +15,8 @@ pub struct Kv<'a> {
     pub v: TensorRef<'a>,
     /// Scales of stored elements; 1 unless [`Kv::with_scales`] sets them.
     pub scales: KvScales<'a>,
+    /// Side data of stored rows; none unless [`Kv::with_sides`] sets it.
+    pub sides: KvSides<'a>,
 }
 
 /// The order of slots and heads within a page.
@@ -31,7 +33,7 @@ impl<'a> Kv<'a> {
     /// Packed tensors of (tokens, kv_heads, head_dim).
     #[must_use]
     pub fn ragged(k: TensorRef<'a>, v: TensorRef<'a>) -> Self {
-        Kv { k, v, scales: KvScales::default() }
+        Kv { k, v, scales: KvScales::default(), sides: KvSides::default() }
     }
 
     /// Pools of (pages, slots, kv_heads, head_dim).
@@ -98,6 +100,14 @@ impl<'a> Kv<'a> {
     #[must_use]
     pub fn with_scales(self, scales: KvScales<'a>) -> Self {
         Kv { scales, ..self }
+    }
+
+    /// The same rows of codes with their side data, for a [`KvFormat`](crate::lang::KvFormat) that has any. `k` and `v`
+    /// are tensors of bytes then, whose last dimension is bytes of codes. In [`Kv::latent`] the side data of keys
+    /// serves the values too.
+    #[must_use]
+    pub fn with_sides(self, sides: KvSides<'a>) -> Self {
+        Kv { sides, ..self }
     }
 }
 

@@ -454,9 +454,9 @@ class SwapAbMma {
 #pragma unroll
         for (int group = 0; group < V_SCALES; ++group) {
           SharedSide side = pipeline.value_side(stage, key_of_lane(m, 2 * half));
-          factors[half][group][0] = variant_.value_format.scale(side, q_tile_.kv_head, group);
+          factors[half][group][0] = variant_.format_of_values().scale(side, q_tile_.kv_head, group);
           if constexpr (!V_CODES_SIGNED)
-            factors[half][group][1] = variant_.value_format.zero(side, q_tile_.kv_head, group);
+            factors[half][group][1] = variant_.format_of_values().zero(side, q_tile_.kv_head, group);
 #pragma unroll
           for (int i = 0; i < FACTORS; ++i) largest = fmaxf(largest, fabsf(factors[half][group][i]));
         }

@@ -9,7 +9,7 @@ use attn_core::{
 };
 
 use super::{CudaError, CudaPlan};
-use crate::launch::{FastDiv, KernelParams, Strided};
+use crate::launch::{FastDiv, KernelParams, KvSides, Strided};
 
 impl CudaPlan {
     /// Whether K/V loads use the L2 policy `evict_first`. It needs keys that one CTA alone reads (all rows of a request
@@ -118,9 +118,16 @@ fn scales_of_heads(name: &'static str, scale: &Scale<'_>) -> Result<u64, CudaErr
     scale.heads.as_ref().map_or(Ok(0), |heads| pointer(name, heads))
 }
 
+/// The side data of keys and of values. Values that are the first elements of keys have that of the keys.
+pub(super) fn kv_sides(kv: &Kv<'_>, of_keys: bool) -> Result<KvSides, CudaError> {
+    let side = |name, side: Option<&TensorRef<'_>>| side.map_or(Ok(Strided::default()), |side| strided(name, side));
+    let (keys, values) = (kv.sides.k.as_ref(), kv.sides.v.as_ref());
+    Ok(KvSides { k: side("k side", keys)?, v: side("v side", if of_keys { keys } else { values })? })
+}
+
 /// Checks that a tensor of (tokens, heads, dim) or (pages, slots, heads, dim) suits loads of 16 bytes, or of 8 or 4 if
 /// its rows are no multiples of 16 bytes.
-fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
+pub(super) fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
     let data = pointer(name, tensor)?;
     let rank = tensor.shape().len();
     let row_bytes = tensor.shape()[rank - 1] * tensor.dtype().size();

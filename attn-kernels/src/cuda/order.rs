@@ -4,7 +4,7 @@ use std::any::Any;
 
 use attn_core::{
     ops::KvRef,
-    tensor::{DeviceMemory, Kv, Out, Scale, TensorMut, TensorRef},
+    tensor::{DeviceMemory, Kv, KvSides, Out, Scale, TensorMut, TensorRef},
 };
 
 use super::{CudaError, CudaStream, use_tracker::BufferUses, uses::Access};
@@ -39,7 +39,7 @@ pub(super) fn order<'a>(
 pub(super) fn order_run(stream: &CudaStream, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<(), CudaError> {
     let scales = scales([&kv.scales.k, &kv.scales.v]);
     let inputs = [("q", q.owner()), ("k", kv.k.owner()), ("v", kv.v.owner())];
-    order(stream, Access::Read, inputs.into_iter().chain(scales))?;
+    order(stream, Access::Read, inputs.into_iter().chain(sides(&kv.sides)).chain(scales))?;
     order(stream, Access::Write, outputs(out))
 }
 
@@ -48,12 +48,17 @@ pub(super) fn scales<'a>([k, v]: [&Scale<'a>; 2]) -> [Used<'a>; 2] {
     [("k_scales", k), ("v_scales", v)].map(|(name, scale)| (name, scale.heads.as_ref().and_then(TensorRef::owner)))
 }
 
-/// The memory of keys and of values, if there are any.
+/// The memory of the side data of keys and values, if there are any.
+fn sides<'a>(of: &KvSides<'a>) -> [Used<'a>; 2] {
+    [("k side", of.k), ("v side", of.v)].map(|(name, side)| (name, side.and_then(|side| side.owner())))
+}
+
+/// The memory of keys and of values, if there are any, with their side data.
 pub(super) fn keys_and_values<'a>(
     names: [&'static str; 2],
     of: &KvRef<'a>,
 ) -> impl Iterator<Item = Used<'a>> + use<'a> {
-    names.into_iter().zip(of.parts().map(|part| part.owner()))
+    names.into_iter().zip(of.parts().map(|part| part.owner())).chain(sides(&of.sides()))
 }
 
 /// The memory of O and LSE.

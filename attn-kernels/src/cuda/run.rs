@@ -6,10 +6,13 @@ use attn_core::{
     tensor::{Kv, Out, TensorError, TensorRef, check_run},
 };
 
-use super::{CudaAttention, CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel, order::order_run};
+use super::{
+    CudaAttention, CudaError, CudaPlan, CudaStream, kernel_params::kv_sides, launch_kernel::launch_kernel,
+    order::order_run,
+};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
-    launch::{KernelParams, KvSides, PackedParams},
+    launch::{KernelParams, PackedParams},
 };
 
 impl CudaPlan {
@@ -76,7 +79,7 @@ impl CudaPlan {
         check_run(largest, attention.heads, attention.head_dim_vo, attention.dtypes, &q, &kv, &out)?;
         let sm_scale = layer.unwrap_or(attention).sm_scale;
         let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, partial)? };
-        let sides = KvSides::default();
+        let sides = kv_sides(&kv, attention.head_dim_vo.shares_keys())?;
         let _current = device.make_current()?;
         let qo_tokens = [q.shape()[0], out.o.shape()[0]];
         order_run(stream, &q, &kv, &out)?;

@@ -181,7 +181,15 @@ impl KernelTraits {
             let bytes = traits.smem_bytes() + STATIC_BYTES;
             traits.holds_partials() && bytes <= most && traits.ctas_per_sm * (bytes + 1024) <= an_sm
         };
-        tries.find(fits).unwrap_or(traits)
+        // stages of few bytes may not hold the partial states; decoded rows do
+        let decoded = || self.decodes_rows().map_or(traits, |decoded| decoded.for_decode(tile_rows, rewrites));
+        tries.find(fits).unwrap_or_else(decoded)
+    }
+
+    /// The same kernel with all rows of KV formats decoded; `None` if they are.
+    fn decodes_rows(self) -> Option<Self> {
+        let decoded = KernelTraits { widened_keys: true, widened_values: !self.values_share_keys, ..self };
+        (self.packed.is_some() && decoded != self).then_some(decoded)
     }
 
     /// Mixed: sm80 prefill with four warps, or prefill on CUDA cores, and a decode part with as many warps, whose
@@ -202,14 +210,15 @@ impl KernelTraits {
             }
         };
         let decode = request.decode_tiles();
-        let of = |tiles: KernelTraits, warp_keys, stages| {
+        let on_cuda_cores = decode.backend == DecodeBackend::CudaCores;
+        let of = |tiles: KernelTraits, (warp_keys, stages), decoded: bool| {
             let part = DecodePart {
                 tile_rows: decode.rows_for(request.group),
-                cuda_cores: decode.backend == DecodeBackend::CudaCores,
+                cuda_cores: on_cuda_cores,
                 stages,
                 warp_keys,
-                widened_keys: request.widens_keys(decode.backend == DecodeBackend::CudaCores),
-                widened_values: request.widens_values(decode.backend == DecodeBackend::CudaCores),
+                widened_keys: decoded || request.widens_keys(on_cuda_cores),
+                widened_values: decoded && !self.values_share_keys || request.widens_values(on_cuda_cores),
             };
             KernelTraits { kind: self.kind, mixed: Some(part), ..tiles }
         };
@@ -218,8 +227,14 @@ impl KernelTraits {
             DecodeBackend::TensorCores => &[(wide, 3), (wide, 2), (16, 3), (16, 2)],
             DecodeBackend::CudaCores => &[(wide, 3), (wide, 2), (8, 3), (8, 2), (32, 2), (4, 2)],
         };
-        let tries = tiles.iter().flat_map(|&tiles| tries.iter().map(move |&(keys, stages)| of(tiles, keys, stages)));
-        let tries: Vec<_> = tries.collect();
+        let tries = |decoded| {
+            tiles.iter().flat_map(move |&tiles| tries.iter().map(move |&of_step| of(tiles, of_step, decoded)))
+        };
+        // as in decode, decoded rows hold partial states that stages do not
+        let tries: Vec<_> = match self.packed {
+            Some(_) => tries(false).chain(tries(true)).collect(),
+            None => tries(false).collect(),
+        };
         let (an_sm, most) = (arch.max_smem() + 1024, arch.min_smem());
         let fits = |ctas: u32| {
             move |traits: &KernelTraits| {

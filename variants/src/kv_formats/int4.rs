@@ -1,6 +1,6 @@
 use attn::lang::kv_format::LinearCodes;
 use attn::lang::{EncodeRow, KvFormat, Packed, PackedMut};
-use attn::{VariantParams, bits, kv_format};
+use attn::{VariantParams, bits, device_fn, kv_format};
 
 /// Four bits an element, in groups with an f16 scale and, if asked for, an f16 smallest value.
 ///
@@ -8,8 +8,8 @@ use attn::{VariantParams, bits, kv_format};
 /// `x = code * scale + zero`, `zero = f16(min(x))`, `scale = f16((max(x) - zero) / 15)`, codes from 0 to 15. Both over
 /// groups of `group` consecutive elements, as values are quantised in KIVI (arXiv 2402.02750). Rounding is to nearest
 /// even; the scale that an element is divided by is the stored one. A row is `dim / 2` bytes of codes, the even element
-/// in the lower half of a byte; side data of `dim / group` scales of 2 bytes, or of as many pairs (scale, zero). A scale
-/// beyond the range of f16 is its largest number. A group with a NaN or an infinity is read as NaN.
+/// in the lower half of a byte; side data of `dim / group` scales of 2 bytes, or of as many pairs (scale, zero). Scales
+/// and zeros saturate at the largest number of f16. A group with a NaN or an infinity is read as NaN.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Int4 {
     /// Elements of a group.
@@ -23,6 +23,12 @@ pub struct Int4 {
 
 /// The largest number of f16.
 const F16_MAX: f32 = 65504.0;
+
+/// The nearest f16; a finite number saturates.
+#[device_fn]
+fn saturated(x: f32) -> f32 {
+    bits::f16_round(if x.abs() > F16_MAX && x.is_finite() { F16_MAX.copysign(x) } else { x })
+}
 
 #[kv_format(name = "int4")]
 impl KvFormat for Int4 {
@@ -38,19 +44,15 @@ impl KvFormat for Int4 {
         for g in 0..x.dim() / self.group {
             let first = g * self.group;
             if self.zero {
-                let least = x.min(first, self.group);
-                let zero =
-                    bits::f16_round(if least < -F16_MAX && least > f32::NEG_INFINITY { -F16_MAX } else { least });
-                let step = (x.max(first, self.group) - zero) / 15.0;
-                let scale = bits::f16_round(if step > F16_MAX && step < f32::INFINITY { F16_MAX } else { step });
+                let zero: f32 = saturated(x.min(first, self.group));
+                let scale: f32 = saturated((x.max(first, self.group) - zero) / 15.0);
                 side.set_f16(4 * g, scale);
                 side.set_f16(4 * g + 2, zero);
                 codes.pack4(first / 2, x, first, self.group, |_, v| {
                     if scale == 0.0 { 0 } else { ((v - zero) / scale).round_ties_even().clamp(0.0, 15.0) as u32 }
                 });
             } else {
-                let step = x.max_abs(first, self.group) / 7.0;
-                let scale = bits::f16_round(if step > F16_MAX && step < f32::INFINITY { F16_MAX } else { step });
+                let scale: f32 = saturated(x.max_abs(first, self.group) / 7.0);
                 side.set_f16(2 * g, scale);
                 codes.pack4(first / 2, x, first, self.group, |_, v| {
                     if scale == 0.0 { 0 } else { (v / scale).round_ties_even().clamp(-8.0, 7.0) as i32 as u32 }
@@ -127,6 +129,8 @@ mod tests {
         assert_eq!((codes[0], &side[..]), (0x87, &[0xff, 0x7b][..]), "-8 is allowed beyond the range");
         let (_, side) = encoded(&int4(true), &row);
         assert_eq!(side, [0xff, 0x7b, 0xff, 0xfb]);
+        assert_eq!(encoded(&int4(true), &[-1e9; 8]).1, [0xff, 0xfb, 0xff, 0xfb]);
+        assert_eq!(encoded(&int4(true), &[1e9; 8]).1, [0xff, 0x7b, 0xff, 0x7b]);
         assert_eq!(encoded(&int4(false), &[0.0; 8]), (vec![0; 4], vec![0; 2]));
         assert_eq!(encoded(&int4(true), &[0.5; 8]), (vec![0; 4], vec![0, 0, 0, 0x38]));
         for (zero, bad) in [(false, f32::NAN), (true, f32::NAN), (false, f32::INFINITY), (true, f32::NEG_INFINITY)] {

@@ -47,7 +47,7 @@ pub fn copy_pages(
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), CudaError> {
     copy::check_within(pools, pairs)?;
-    run(stream, &pools.as_ref(), &pools.as_ref(), pairs, status, Speed::Device)
+    planes(stream, &pools.as_ref(), &pools.as_ref(), pairs, status, Speed::Device)
 }
 
 /// As [`attn_core::ops::copy::between`], except that pairs are copied in no particular order. One of the pools may be
@@ -65,7 +65,22 @@ pub fn copy_pages_between(
     speed: Speed,
 ) -> Result<(), CudaError> {
     copy::check_between(from, to, pairs)?;
-    run(stream, from, &to.as_ref(), pairs, status, speed)
+    planes(stream, from, &to.as_ref(), pairs, status, speed)
+}
+
+/// Copies rows, and then their side data.
+fn planes(
+    stream: &CudaStream,
+    from: &KvRef<'_>,
+    to: &KvRef<'_>,
+    pairs: &Array<'_, [i32; 2]>,
+    status: Option<&ArrayMut<'_, u32>>,
+    speed: Speed,
+) -> Result<(), CudaError> {
+    run(stream, from, to, pairs, status, speed)?;
+    // the first launch has counted what is skipped
+    let sides = from.side_planes().zip(to.side_planes());
+    sides.map_or(Ok(()), |(from, to)| run(stream, &from, &to, pairs, None, speed))
 }
 
 fn run(

@@ -6,7 +6,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use attn_core::{dtype::Dtype, expr::Variant, ops::append::Transform, spec::Heads};
+use attn_core::{
+    dtype::Dtype,
+    expr::Variant,
+    ops::append::Transform,
+    spec::{HeadDimVo, Heads},
+};
 use cudarc::driver::sys::CUfunction;
 
 use super::module;
@@ -19,11 +24,11 @@ use crate::{
         release::Released,
     },
     jit,
-    splice::{OpSource, TRANSFORM_KERNELS},
+    splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, OpSource, TRANSFORM_KERNELS},
 };
 
-/// The key and value transforms of a variant on a device, which an append applies before it writes to a cache. The
-/// kernels are compiled and loaded at their first use.
+/// The key and value transforms of a variant on a device, which an append applies before it writes to a cache, and its
+/// KV formats. The kernels are compiled and loaded at their first use.
 pub struct CudaKvTransform {
     device: Device,
     transform: Transform,
@@ -37,8 +42,8 @@ impl CudaKvTransform {
     /// # Errors
     ///
     /// As [`Transform::new`], and a failure of the driver.
-    pub fn new(device: &Device, variant: &Variant, heads: Heads) -> Result<Self, CudaError> {
-        let transform = Transform::new(variant, heads)?;
+    pub fn new(device: &Device, variant: &Variant, heads: Heads, head_dim_vo: HeadDimVo) -> Result<Self, CudaError> {
+        let transform = Transform::with_values(variant, heads, head_dim_vo)?;
         let args = Args::upload(device, transform.variant())?;
         Ok(CudaKvTransform { device: device.clone(), transform, args, modules: Mutex::default() })
     }
@@ -47,6 +52,11 @@ impl CudaKvTransform {
     #[must_use]
     pub fn transform(&self) -> &Transform {
         &self.transform
+    }
+
+    /// Whether rows are stored in KV formats.
+    pub(super) fn has_formats(&self) -> bool {
+        self.transform.formats().is_some()
     }
 
     /// The device.
@@ -59,7 +69,8 @@ impl CudaKvTransform {
         &self.args
     }
 
-    /// Compiles and loads the kernel for a pair of element types, so that an append may be captured.
+    /// Compiles and loads the kernel for a pair of element types, so that an append may be captured; with KV formats
+    /// from [`Dtype::U8`] that of a gather.
     ///
     /// # Errors
     ///
@@ -69,7 +80,12 @@ impl CudaKvTransform {
             return Ok(());
         }
         let ready = jit::obtain_for_device(self.device.capability(), |arch| self.source(from, to, arch))?;
-        let loaded = module::load(&self.device, &ready, &TRANSFORM_KERNELS)?;
+        let kernels = match (self.transform.formats(), from) {
+            (None, _) => &TRANSFORM_KERNELS,
+            (Some(_), Dtype::U8) => &GATHER_PACKED_KERNELS,
+            (Some(_), _) => &ENCODE_KERNELS,
+        };
+        let loaded = module::load(&self.device, &ready, kernels)?;
         let _current = self.device.make_current()?;
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         match modules.entry((from, to)) {
@@ -81,9 +97,14 @@ impl CudaKvTransform {
         Ok(())
     }
 
-    /// The source for a pair of element types.
+    /// The source for a pair of element types; with KV formats one of both is [`Dtype::U8`].
     pub(in crate::cuda) fn source(&self, from: Dtype, to: Dtype, arch: Arch) -> Result<OpSource, CudaError> {
-        Ok(OpSource::transform(self.transform.variant(), from, to, arch)?)
+        let variant = self.transform.variant();
+        Ok(match (self.transform.formats(), from) {
+            (None, _) => OpSource::transform(variant, from, to, arch)?,
+            (Some(_), Dtype::U8) => OpSource::gather_packed(variant, to, arch)?,
+            (Some(_), _) => OpSource::encode(variant, from, arch)?,
+        })
     }
 
     /// The kernel for a pair of element types, by its number.

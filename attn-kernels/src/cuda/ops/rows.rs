@@ -13,11 +13,12 @@ use super::{
 use crate::{
     cuda::{
         CudaError, CudaStream,
+        kernel_params::strided as stored_rows,
         launch_kernel::launch_kernel,
         order::{Used, keys_and_values, order, scales},
         uses::Access::{Read, Write},
     },
-    launch::{FastDiv, OP_THREADS, RowsParams, RowsPart, Strided},
+    launch::{FastDiv, KvSides, OP_THREADS, PackedRowsParams, RowsParams, RowsPart, Strided},
 };
 
 /// Rows that a warp transforms one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of
@@ -38,9 +39,25 @@ pub fn append(
 ) -> Result<(), CudaError> {
     check(kv, pools, append, transform.map(CudaKvTransform::transform))?;
     let pools = pools.as_ref();
+    append_rows(stream, [kv, &pools], append, transform, append.status.as_ref())?;
+    // rows of a KV format that are copied as they are have side data beside them; the first launch has counted what is
+    // skipped
+    let encodes = transform.is_some_and(CudaKvTransform::has_formats);
+    let sides = kv.side_planes().zip(pools.side_planes()).filter(|_| !encodes);
+    sides.map_or(Ok(()), |(from, to)| append_rows(stream, [&from, &to], append, None, None))
+}
+
+fn append_rows(
+    stream: &CudaStream,
+    [kv, pools]: [&KvRef<'_>; 2],
+    append: &Append<'_>,
+    transform: Option<&CudaKvTransform>,
+    status: Option<&ArrayMut<'_, u32>>,
+) -> Result<(), CudaError> {
     let scales = [&append.scales.k, &append.scales.v];
-    let moves = |part| transform.is_some_and(|transform| transform.transform().applies_to(part));
-    let (mut rows, sides) = RowMove::new(kv, &pools, scales, true, moves)?;
+    let encodes = transform.is_some_and(CudaKvTransform::has_formats);
+    let moves = |part| encodes || transform.is_some_and(|transform| transform.transform().applies_to(part));
+    let (mut rows, sides) = RowMove::new(kv, pools, scales, (true, encodes), moves)?;
     let params = &mut rows.params;
     match &append.slot_mapping {
         SlotMapping::Slots { slots, positions } => {
@@ -53,12 +70,13 @@ pub fn append(
             page_rows(params, rows)?;
         }
     }
-    params.status = append.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
+    params.status = status.map_or(Ok(0), |status| numbers_mut("status", status))?;
     let Sides { from, to, parts } = sides;
     let transform = transform.filter(|_| moves(0) || moves(1));
+    let number = usize::from(!rows.wide);
     let function = match transform {
-        Some(transform) => transform.kernel(stream, from, to, usize::from(!rows.wide))?,
-        None => module::kernel(stream, Op::Append { from, to }, usize::from(!rows.wide))?,
+        Some(transform) => transform.kernel(stream, from, to, number)?,
+        None => module::kernel(stream, Op::Append { from: as_number(from), to: as_number(to) }, number)?,
     };
     let _submission = stream.submission();
     let arrays = match &append.slot_mapping {
@@ -71,7 +89,7 @@ pub fn append(
         }
     };
     order(stream, Read, arrays)?;
-    order_rows(stream, [kv, &pools], scales, append.status.as_ref())?;
+    order_rows(stream, [kv, pools], scales, status)?;
     let _content = transform.map(|transform| transform.args().keep_content());
     transform.map_or(Ok(()), |transform| transform.args().order(stream))?;
     // the kernel takes a parameter even if the variant has none
@@ -80,23 +98,55 @@ pub fn append(
     rows.launch(stream, function, from, to, parts, (transform.is_some(), args))
 }
 
-/// As [`attn_core::ops::gather::gather`].
+/// As [`attn_core::ops::gather::gather_with`].
 ///
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn gather(stream: &CudaStream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(), CudaError> {
-    gather::check(pools, kv, gather)?;
+pub fn gather(
+    stream: &CudaStream,
+    pools: &KvRef<'_>,
+    kv: &KvMut<'_>,
+    gather: &Gather<'_>,
+    transform: Option<&CudaKvTransform>,
+) -> Result<(), CudaError> {
+    gather::check(pools, kv, gather, transform.map(CudaKvTransform::transform))?;
+    let (kv, transform) = (kv.as_ref(), transform.filter(|transform| transform.has_formats()));
+    gather_rows(stream, [pools, &kv], gather, transform, gather.status.as_ref())?;
+    let sides = pools.side_planes().zip(kv.side_planes()).filter(|_| transform.is_none());
+    sides.map_or(Ok(()), |(from, to)| gather_rows(stream, [&from, &to], gather, None, None))
+}
+
+fn gather_rows(
+    stream: &CudaStream,
+    [pools, kv]: [&KvRef<'_>; 2],
+    gather: &Gather<'_>,
+    transform: Option<&CudaKvTransform>,
+    status: Option<&ArrayMut<'_, u32>>,
+) -> Result<(), CudaError> {
     let scales = [&gather.scales.k, &gather.scales.v];
-    let (mut rows, Sides { from, to, parts }) = RowMove::new(&kv.as_ref(), pools, scales, false, |_| false)?;
+    let (mut rows, Sides { from, to, parts }) =
+        RowMove::new(kv, pools, scales, (false, transform.is_some()), |_| false)?;
     rows.params.indptr = numbers("kv_indptr", &gather.kv_indptr)?;
     page_rows(&mut rows.params, &gather.rows)?;
-    rows.params.status = gather.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
-    let function = module::kernel(stream, Op::Gather { from, to }, usize::from(!rows.wide))?;
+    rows.params.status = status.map_or(Ok(0), |status| numbers_mut("status", status))?;
+    let number = usize::from(!rows.wide);
+    let function = match transform {
+        Some(transform) => transform.kernel(stream, from, to, number)?,
+        None => module::kernel(stream, Op::Gather { from: as_number(from), to: as_number(to) }, number)?,
+    };
     let _submission = stream.submission();
     order(stream, Read, page_uses(&gather.rows).into_iter().chain([("kv_indptr", gather.kv_indptr.owner())]))?;
-    order_rows(stream, [pools, &kv.as_ref()], scales, gather.status.as_ref())?;
-    rows.launch(stream, function, from, to, parts, (false, &NOTHING))
+    order_rows(stream, [pools, kv], scales, status)?;
+    let _content = transform.map(|transform| transform.args().keep_content());
+    transform.map_or(Ok(()), |transform| transform.args().order(stream))?;
+    let args = transform.map_or(&NOTHING[..], |transform| transform.args().bytes());
+    rows.launch(stream, function, from, to, parts, (false, args))
+}
+
+/// Rows of a KV format that are copied as they are, are bytes of any type.
+fn as_number(dtype: Dtype) -> Dtype {
+    if dtype == Dtype::U8 { Dtype::E4m3 } else { dtype }
 }
 
 /// Orders the launch with other work on the tensors that it reads and those that it writes.
@@ -145,24 +195,31 @@ struct Sides {
 
 struct RowMove {
     params: RowsParams,
+    /// The side data of pools of KV formats.
+    sides: KvSides,
     wide: bool,
     moved: [bool; 2],
 }
 
 impl RowMove {
-    /// The parameters without the addresses of row indices. The tensors have been checked.
+    /// The parameters without the addresses of row indices. The tensors have been checked. `formats`: whether rows of
+    /// the pool are encoded or decoded.
     fn new(
         packed: &KvRef<'_>,
         pools: &KvRef<'_>,
         scales: [&Scale<'_>; 2],
-        to_pool: bool,
+        (to_pool, formats): (bool, bool),
         moves: impl Fn(usize) -> bool,
     ) -> Result<(Self, Sides), CudaError> {
         let both: Vec<_> = packed.parts().zip(pools.parts()).collect();
         let missing = OpError::Values { there: "the pool", missing: "the PackGQA rows" };
         let (first, pool) = both.first().ok_or(missing)?;
         let (from, to) = if to_pool { (first.dtype(), pool.dtype()) } else { (pool.dtype(), first.dtype()) };
-        let chunk = 16 / from.size().min(to.size());
+        let chunk = match (formats, to_pool) {
+            (false, _) => 16 / from.size().min(to.size()),
+            (true, true) => 16 / from.size(),
+            (true, false) => 8,
+        };
         let mut params = RowsParams {
             tokens: first.shape()[0] as i64,
             num_pages: pool.shape()[0] as i64,
@@ -177,9 +234,11 @@ impl RowMove {
         let mut wide = true;
         for (part, (packed, pool)) in both.iter().enumerate() {
             let names = names[part];
-            let (rows, paged) = (strided(names[0], packed)?, strided(names[1], pool)?);
+            let rows = strided(names[0], packed)?;
+            let paged = if formats { stored_rows(names[1], pool)? } else { strided(names[1], pool)? };
             let dim = if heads == 0 { 0 } else { packed.shape()[2] };
-            for (strided, dtype) in [(&rows, packed.dtype()), (&paged, pool.dtype())] {
+            let copied = [(&rows, packed.dtype()), (&paged, pool.dtype())];
+            for (strided, dtype) in copied.into_iter().take(if formats { 1 } else { 2 }) {
                 let aligned = in_sixteens(strided.data, dtype.size(), &[strided.token, strided.head, strided.page]);
                 wide &= dim == 0 || (aligned && dim.is_multiple_of(chunk));
             }
@@ -195,13 +254,18 @@ impl RowMove {
         }
         for part in &mut params.part[..both.len()] {
             let dim = part.dim as usize;
-            part.share = share(heads, if wide { dim / chunk } else { dim });
+            part.share = share(heads, if wide || formats && !to_pool { dim / chunk } else { dim });
         }
         let moved = [moves(0), moves(1)];
         // keys with head dimension 0 still count as a tensor; values with head dimension 0 do not
         let last = params.part.iter().rposition(|part| part.dim > 0);
         let parts = last.map_or(1, |last| last as u32 + 1);
-        Ok((RowMove { params, wide, moved }, Sides { from, to, parts }))
+        let side = |name, side: Option<TensorRef<'_>>| match side.filter(|_| formats) {
+            Some(side) => stored_rows(name, &side),
+            None => Ok(Strided::default()),
+        };
+        let sides = KvSides { k: side("k side", pools.sides().k)?, v: side("v side", pools.sides().v)? };
+        Ok((RowMove { params, sides, wide, moved }, Sides { from, to, parts }))
     }
 
     fn launch(
@@ -219,9 +283,11 @@ impl RowMove {
             return Err(CudaError::SharedMemory { kernel, need: smem, have: 48 * 1024 });
         }
         let _current = stream.device().make_current()?;
+        // kernels over numbers take the first part of it
+        let params = PackedRowsParams { base: self.params, sides: self.sides };
         // SAFETY: the caller promised the memory of the tensors and arrays when it made them, and their extents are
         // checked; the kernel checks what arrays say.
-        unsafe { launch_kernel(function, (grid, parts), OP_THREADS, smem, stream, &self.params, args) }
+        unsafe { launch_kernel(function, (grid, parts), OP_THREADS, smem, stream, &params, args) }
     }
 
     /// CTAs per tensor, and bytes of shared memory.
@@ -278,7 +344,8 @@ mod tests {
             let [k, v] = dims.map(|dim| if packed { tensor(&[40, 1, dim], dim) } else { tensor(&[9, 4, 1, dim], dim) });
             KvRef::new(k, v)
         });
-        let (mut rows, sides) = RowMove::new(&packed, &pools, [&one, &one], true, |_| false).expect("on the device");
+        let (mut rows, sides) =
+            RowMove::new(&packed, &pools, [&one, &one], (true, false), |_| false).expect("on the device");
         rows.params.status = status;
         let (grid, _) = rows.size(sides.from, sides.to, sides.parts, false).expect("few");
         (rows.wide, sides.parts, grid)
@@ -298,7 +365,14 @@ mod tests {
     fn a_gather_into_an_empty_output_counts_skipped_keys() {
         let part = RowsPart { dim: 64, share: share(1, 8), ..RowsPart::default() };
         let params = RowsParams { part: [part; 2], status: 0x100, indptr: 0x200, ..RowsParams::default() };
-        let size = |params| RowMove { params, wide: true, moved: [false; 2] }.size(Dtype::Bf16, Dtype::Bf16, 2, false);
+        let size = |params| {
+            RowMove { params, sides: KvSides::default(), wide: true, moved: [false; 2] }.size(
+                Dtype::Bf16,
+                Dtype::Bf16,
+                2,
+                false,
+            )
+        };
         assert!(matches!(size(params), Ok((1, 0))));
         assert!(matches!(size(RowsParams { status: 0, ..params }), Ok((0, 0))));
         assert!(matches!(size(RowsParams { indptr: 0, ..params }), Ok((0, 0))));

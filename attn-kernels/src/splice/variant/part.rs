@@ -1,6 +1,6 @@
 //! The CUDA struct of one part: its parameters, constants, helpers and hooks.
 
-use attn_core::lang::{ConstValue, VariantDesc, kv_format::KvFormatDesc};
+use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, kv_format::KvFormatDesc};
 
 use super::{declared::Declared, error::VariantError, links::Links, member::members, size};
 
@@ -41,10 +41,11 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
 /// As [`struct_text`].
 pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, VariantError> {
     let (mut text, links) = begin(&desc.into(), name)?;
+    // products of formats are not fused with sums, in helpers too
+    let exact = |helper: &&DeviceFn| if helper.exact.is_empty() { helper.cuda } else { helper.exact };
     let or = |written: &'static str, default| if written.is_empty() { default } else { written };
     let (scale, zero) = (or(desc.scale, NO_SCALE), or(desc.zero, NO_ZERO));
-    for cuda in links.helpers.iter().map(|helper| helper.cuda).chain([desc.encode, desc.decode, scale, zero])
-    {
+    for cuda in links.helpers.iter().map(exact).chain([desc.encode, desc.decode, scale, zero]) {
         text += "\n";
         text += &indented(cuda);
     }
