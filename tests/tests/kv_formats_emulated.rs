@@ -150,16 +150,31 @@ fn kv_lists() {
     simt::check(cases.zip(FEW.into_iter().cycle()).map(|(case, formats)| over(formats, case)));
 }
 
+/// Cases of the grid of formats, on tensor cores and on CUDA cores.
+fn of_the_grid(sampled: Option<usize>) -> Vec<Case> {
+    let known = |case: &Case| case.dtypes().is_ok_and(|dtypes| dtypes.format.is_some());
+    let of = |(prefill, decode): (PrefillBackend, DecodeBackend)| {
+        let on = move |case: &Case| case.prefill == prefill && case.decode.is_none_or(|of| of == decode);
+        let cases = grid::formats().into_iter().filter(|case| known(case) && on(case));
+        cases.map(|case| Case { decode: Some(decode), ..case }).collect::<Vec<_>>()
+    };
+    let all = [ON_TENSOR_CORES, ON_WGMMA, ON_CUDA_CORES].map(of).concat();
+    let kernels = ["decode", "prefill", "mixed"].into_iter();
+    let all = kernels.flat_map(|kernel| match sampled {
+        Some(every) => simt::sample(&all, kernel, every),
+        None => all.iter().filter(|case| case.kernel == kernel).cloned().collect(),
+    });
+    all.collect()
+}
+
 /// Every stock format in every kernel.
 #[test]
 fn samples_of_the_grid() {
-    let cases = ["decode", "prefill", "mixed"].map(|kernel| simt::sample(&grid::formats(), kernel, 16));
-    simt::check(cases.concat());
+    simt::check(of_the_grid(Some(24)));
 }
 
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn the_grid() {
-    let cases = grid::formats().into_iter().filter(|case| case.kernel != "auto");
-    simt::check(cases);
+    simt::check(of_the_grid(None));
 }
