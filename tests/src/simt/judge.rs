@@ -9,7 +9,7 @@ pub(super) struct Judged {
     /// The distance from the reference with the kernel's rounding of transformed rows.
     distance: Distance,
     /// The tolerance.
-    pub(super) tolerance: Tolerance,
+    tolerance: Tolerance,
 }
 
 impl Judged {
