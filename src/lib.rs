@@ -125,8 +125,7 @@ pub use attn_core::compose;
 pub use attn_core::{
     ErrorKind, ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, bits,
     cpu, device_fn, device_type, dtype, expr, kv_format, kv_formats, lang, plan as planner, random, registry, spec,
-    state, tensor,
-    variants,
+    state, tensor, variants,
 };
 pub use batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable};
 pub use dtype::{Dtype, Dtypes};
