@@ -141,7 +141,7 @@ mod tests {
         let mut y = x.clone();
         (&mut y[..]).hadamard();
         for (i, y) in y.iter().enumerate() {
-            let sign = |d: usize| if (i & d).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = |d: usize| [1.0, -1.0][((i & d).count_ones() % 2) as usize];
             let sum: f32 = x.iter().enumerate().map(|(d, x)| sign(d) * x).sum();
             assert_eq!(*y, sum / 4.0);
         }
