@@ -55,6 +55,19 @@ struct HostRow {
   }
 };
 
+// lang/hadamard.cuh has those of kernels
+inline void hadamard(HostRow& row, bool selected = true) {
+  if (!selected) return;
+  for (int stride = 1; stride < row.n; stride *= 2)
+    for (int d = 0; d < row.n; ++d) {
+      if (d & stride) continue;
+      const float a = row.x[d], b = row.x[d + stride];
+      row.x[d] = a + b, row.x[d + stride] = a - b;
+    }
+  const float scale = 1.f / lang::sqrt(float(row.n));
+  for (int d = 0; d < row.n; ++d) row.x[d] *= scale;
+}
+
 extern "C" {
 void query(const Variant* v, float* q, int n, const RowIndex* at) {
   HostRow row{q, n};

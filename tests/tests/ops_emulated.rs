@@ -289,18 +289,21 @@ fn appends_through_transforms() {
     let positions: Vec<_> = (0..TOKENS + 3).map(|row| row * 29 % 64).collect();
     let positions = format!("positions(of_query={positions:?}, of_key={positions:?})");
     let by_row = format!("remap({positions}, rope) + token_scales(k={scales:?}, v={scales:?})");
-    let variants = ["rope", "qk_norm + rope(interleaved=true)", "rope(rotary_dim=32) + value_norm", &by_row];
+    let variants =
+        ["rope", "qk_norm + rope(interleaved=true)", "rope(rotary_dim=32) + value_norm", &by_row, "hadamard"];
     for (at, variant) in variants.into_iter().enumerate() {
         let (from, to) = [
             (Dtype::Bf16, Dtype::Bf16),
             (Dtype::F16, Dtype::E4m3),
             (Dtype::F32, Dtype::F32),
             (Dtype::Bf16, Dtype::F16),
+            (Dtype::F32, Dtype::F32),
         ][at];
         let of = Variant::parse(variant).expect("stock");
         let folder = tempfile::tempdir().expect("a folder");
         let op = HostOp::transform(&of, from, to, folder.path());
-        for dim in [128usize, 34] {
+        // a Hadamard transform takes powers of two
+        for dim in [128usize, if variant == "hadamard" { 32 } else { 34 }] {
             let name = format!("{variant}: {from} to {to}, {dim}");
             let heads = Heads { qo: 6, kv: HEADS as u32, head_dim: dim as u32 };
             let through = Transform::new(&of, heads).expect("known");

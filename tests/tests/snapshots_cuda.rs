@@ -1,11 +1,11 @@
-//! The generated CUDA of every stock variant, as readable files: `snapshots/*.cu`.
+//! The generated CUDA of every stock variant and KV format, as readable files: `snapshots/*.cu`.
 //!
 //! Line numbers are left out, so that a comment in a variant changes no snapshot. A separate test checks them. After a
 //! change: `INSTA_UPDATE=always cargo test -p attn-tests --test snapshots_cuda`.
 
 extern crate attn_core as attn;
 
-use attn_kernels::splice::variant::parts_source;
+use attn_kernels::splice::{kv_format_text, variant::parts_source};
 
 /// The text without line numbers.
 fn readable(text: &str) -> String {
@@ -28,6 +28,15 @@ fn every_stock_variant_as_cuda() {
 }
 
 #[test]
+fn every_stock_kv_format_as_cuda() {
+    for desc in attn_variants::kv_formats::all() {
+        let text = kv_format_text(desc, "KeyFormat").expect("its parts go together");
+        let name = format!("kv_format_{}.cu", desc.name);
+        insta::assert_binary_snapshot!(&name, readable(&text).into_bytes());
+    }
+}
+
+#[test]
 fn a_composition_as_cuda() {
     let variant = attn::Variant::parse("causal + alibi + soft_cap(cap=30) + sink(logits=[1])").expect("stock");
     let parts: Vec<_> = variant.parts().map(|p| p.desc()).collect();
@@ -41,16 +50,21 @@ fn a_composition_as_cuda() {
 fn line_directives_name_the_hooks() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let mut checked = 0;
+    let mut check = |cuda: &str, method: &str, file_of_impl: &str| {
+        let rust = std::fs::read_to_string(format!("{root}/{file_of_impl}")).expect("the file of the impl");
+        let directive = cuda.lines().find_map(|l| l.strip_prefix("#line ")).expect("one for each hook");
+        let (number, file) = directive.split_once(' ').expect("number and file");
+        let line = rust.lines().nth(number.parse::<usize>().expect("a number") - 1).expect("in the file");
+        assert!(line.contains(&format!("fn {method}")), "{file}:{number}: {line}");
+        assert_eq!(file, format!("\"{file_of_impl}\""));
+        checked += 1;
+    };
     for desc in attn_variants::variants() {
-        let rust = std::fs::read_to_string(format!("{root}/{}", desc.file)).expect("the file of the variant");
-        for hook in desc.hooks {
-            let directive = hook.cuda.lines().find_map(|l| l.strip_prefix("#line ")).expect("one for each hook");
-            let (number, file) = directive.split_once(' ').expect("number and file");
-            let line = rust.lines().nth(number.parse::<usize>().expect("a number") - 1).expect("in the file");
-            assert!(line.contains(&format!("fn {}", hook.hook.method())), "{file}:{number}: {line}");
-            assert_eq!(file, format!("\"{}\"", desc.file));
-            checked += 1;
-        }
+        desc.hooks.iter().for_each(|hook| check(hook.cuda, hook.hook.method(), desc.file));
+    }
+    for desc in attn_variants::kv_formats::all() {
+        check(desc.encode, "encode", desc.file);
+        check(desc.decode, "decode", desc.file);
     }
     assert!(checked >= 10);
 }

@@ -110,6 +110,7 @@ stock_variants! {
 
     /// Quantisation: scales of stored elements, and what makes keys easier to quantise.
     mod quant {
+        hadamard: Hadamard,
         head_scales: HeadScales,
         k_smoothing: KSmoothing,
         token_scales: TokenScales,

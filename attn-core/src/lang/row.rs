@@ -18,6 +18,9 @@ pub trait Row {
     fn rotate_half(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32));
     /// Rotates the pairs `(2 i, 2 i + 1)`, `i < rot / 2`, by `f(i) = (cos, sin)`: interleaved rotary embedding.
     fn rotate_pairs(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32));
+    /// The Walsh-Hadamard transform, `x <- H x / sqrt(n)` with `n = dim()`, a power of two: a rotation that is its own
+    /// inverse, after which elements have similar sizes. The bits are the same on every device.
+    fn hadamard(&mut self);
     /// Sum of the values.
     fn sum(&self) -> f32;
     /// Sum of the squares.
@@ -63,6 +66,21 @@ impl Row for &mut [f32] {
             self[2 * i] = a * cos - b * sin;
             self[2 * i + 1] = b * cos + a * sin;
         }
+    }
+
+    fn hadamard(&mut self) {
+        let mut stride = 1;
+        while stride < self.len() {
+            for block in self.chunks_exact_mut(2 * stride) {
+                let (low, high) = block.split_at_mut(stride);
+                for (a, b) in low.iter_mut().zip(high) {
+                    (*a, *b) = (*a + *b, *a - *b);
+                }
+            }
+            stride *= 2;
+        }
+        let scale = 1.0 / (self.len() as f32).sqrt();
+        self.map(|_, x| x * scale);
     }
 
     fn sum(&self) -> f32 {
@@ -115,6 +133,20 @@ mod tests {
         (&mut x[..]).rotate_half(-2, quarter);
         (&mut x[..]).rotate_pairs(100, quarter);
         assert_eq!(x, [-2.0, 1.0], "never past the row");
+    }
+
+    #[test]
+    fn hadamard_is_the_matrix_of_signs() {
+        let x: Vec<f32> = (0..16u8).map(|d| f32::from(d * d % 11) - 4.0).collect();
+        let mut y = x.clone();
+        (&mut y[..]).hadamard();
+        for (i, y) in y.iter().enumerate() {
+            let sign = |d: usize| [1.0, -1.0][((i & d).count_ones() % 2) as usize];
+            let sum: f32 = x.iter().enumerate().map(|(d, x)| sign(d) * x).sum();
+            assert_eq!(*y, sum / 4.0);
+        }
+        (&mut y[..]).hadamard();
+        assert_eq!(y, x);
     }
 
     #[test]

@@ -73,8 +73,7 @@ pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "ab
 const PACKED: [&str; 2] = ["lang/packed.cuh", "abi/packed_params.cuh"];
 
 /// Headers that few variants need, and the functions of each that generated text calls.
-const ON_DEMAND: [(&str, &[&str]); 5] = [
-    ("lang/bits.cuh", &["bits::"]),
+const ON_DEMAND: [(&str, &[&str]); 6] = [
     ("lang/float_more.cuh", &["sinh(", "cosh(", "asin(", "acos(", "atan(", "atan2(", "hypot(", "cbrt(", "erf("]),
     (
         "lang/interval_wide.cuh",
@@ -87,19 +86,24 @@ const ON_DEMAND: [(&str, &[&str]); 5] = [
         ],
     ),
     ("lang/called_row.cuh", &["CalledRow<"]),
+    ("lang/hadamard.cuh", &["hadamard("]),
     ("lang/interval_parts.cuh", &["interval::part(", "interval::repeated("]),
+    (BITS, &["bits::"]),
 ];
 
-/// The text of the headers that the text of a variant needs beside [`LANGUAGE`]; `formats`: and beside [`PACKED`].
+/// A header that units over rows of KV formats have.
+const BITS: &str = "lang/bits.cuh";
+
+/// The text of the headers that the text of a variant needs beside [`LANGUAGE`], and with `formats` beside [`PACKED`].
 pub(super) fn headers_of(text: &str, formats: bool) -> Result<String, NoTemplate> {
     let mut inliner = Inliner::default();
     if formats {
-        inliner.seen.insert("lang/bits.cuh");
+        inliner.seen.insert(BITS);
     }
     let needed = ON_DEMAND.iter().filter(|(_, calls)| calls.iter().any(|call| text.contains(call)));
     for (header, _) in needed {
         // what the language includes is there already
-        inliner.seen.insert("lang/int_fn.cuh");
+        inliner.seen.extend(["lang/int_fn.cuh", "lang/types.cuh"]);
         inliner.include(header)?;
     }
     Ok(inliner.finish())

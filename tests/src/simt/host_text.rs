@@ -20,7 +20,8 @@ const EMULATED: [(&str, &[&str]); 9] = [
 ];
 
 /// Headers whose code for kernels runs on the host, too, where hooks alone take other code.
-const OF_KERNELS: [&str; 3] = ["cuda/lang/coordinates.cuh", "cuda/lang/factors.cuh", "cuda/ops/fp8.cuh"];
+const OF_KERNELS: [&str; 4] =
+    ["cuda/lang/coordinates.cuh", "cuda/lang/factors.cuh", "cuda/lang/hadamard.cuh", "cuda/ops/fp8.cuh"];
 
 /// The text of a kernel for a host compiler.
 #[derive(Debug)]

@@ -131,7 +131,7 @@ const FUNCTIONS: [(u32, &[&str]); 5] = [
     (8, &["div", "rem", "wrapping_div", "wrapping_rem", "div_euclid", "rem_euclid", "div_ceil", "next_multiple_of"]),
     (12, &["exp_m1", "ln_1p", "powi", "pow", "wrapping_pow", "saturating_mul", "isqrt", "log_add_exp"]),
     (30, &["sin", "cos", "sin_cos", "powf", "erf"]),
-    (60, &["tan", "sinh", "cosh", "asin", "acos", "atan", "atan2", "hypot", "cbrt"]),
+    (60, &["tan", "sinh", "cosh", "asin", "acos", "atan", "atan2", "hypot", "cbrt", "hadamard"]),
 ];
 
 /// About as many instructions as a compiler makes of one function of generated text. `helpers`: sizes by name.

@@ -92,6 +92,8 @@ impl CudaWriter<'_> {
                 let (consts, args) = (self.list(consts), self.list(args));
                 CppExpr::atom(format!("{name}<{consts}>({args})"))
             }
+            // a function of its own header, which other kernels do not have
+            Kind::Row(row, "hadamard", _) => CppExpr::atom(format!("hadamard({})", self.name(*row))),
             Kind::Row(row, method, args) | Kind::Packed(row, method, args) => {
                 let args = self.list(args);
                 CppExpr::atom(format!("{}.{method}({args})", self.name(*row)))

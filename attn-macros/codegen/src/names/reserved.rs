@@ -179,6 +179,7 @@ const LANG: &[&str] = &[
     "lang",
     "load",
     "clamp_index",
+    "hadamard",
     "log_add_exp",
     "Plain",
     "I32_MIN",

@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// The methods of a row.
-const METHODS: &[&str] = &["dim", "map", "rotate_half", "rotate_pairs", "sum", "sum_sq", "max_abs", "dot", "zip"];
+const METHODS: &[&str] =
+    &["dim", "map", "rotate_half", "rotate_pairs", "sum", "sum_sq", "max_abs", "dot", "zip", "hadamard"];
 
 /// An argument of a row's method.
 enum Arg {
@@ -40,6 +41,7 @@ impl IrBuilder<'_> {
                 (&[Arg::Closure(&[Ty::I32], Ty::F32), Arg::Closure(&[Ty::I32, Ty::F32, Ty::F32], Ty::F32)], Ty::Unit)
             }
             "dot" => (&[Arg::Closure(&[Ty::I32], Ty::F32)], Ty::F32),
+            "hadamard" => (&[], Ty::Unit),
             "rotate_half" | "rotate_pairs" => (&[Arg::Count, Arg::Turn], Ty::Unit),
             _ => (&[], Ty::F32),
         };
