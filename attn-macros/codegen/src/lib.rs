@@ -36,3 +36,4 @@ pub mod report;
 mod spaces;
 pub mod types;
 pub mod variant;
+mod visits;
