@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 // The version of this interface. It grows with each addition; what a version has stays in later ones.
-#define ATTN_ABI_VERSION 2
+#define ATTN_ABI_VERSION 3
 
 // The greatest rank of a tensor.
 #define ATTN_MAX_RANK 5
@@ -58,6 +58,26 @@ typedef enum {
   // 8 bits: 5 of exponent, 2 of mantissa (OCP `e5m2`); of keys and values alone.
   ATTN_DTYPE_E5M2 = 4,
 } AttnDtype;
+
+// The type of the elements of a parameter tensor.
+typedef enum {
+  // IEEE half precision.
+  ATTN_ELEMENT_F16 = 0,
+  // bfloat16.
+  ATTN_ELEMENT_BF16 = 1,
+  // IEEE single precision.
+  ATTN_ELEMENT_F32 = 2,
+  // 8 bits: 4 of exponent, 3 of mantissa (OCP `e4m3fn`).
+  ATTN_ELEMENT_E4M3 = 3,
+  // 8 bits: 5 of exponent, 2 of mantissa (OCP `e5m2`).
+  ATTN_ELEMENT_E5M2 = 4,
+  // `int32_t`.
+  ATTN_ELEMENT_I32 = 5,
+  // `uint32_t`.
+  ATTN_ELEMENT_U32 = 6,
+  // `uint8_t`.
+  ATTN_ELEMENT_U8 = 7,
+} AttnElement;
 
 // Which kernel runs.
 typedef enum {
@@ -173,6 +193,25 @@ typedef struct {
   uint32_t reserved;
 } AttnSpec;
 
+// Elements for a parameter tensor, in row-major order. Zero it, then set `size` and what differs from zero.
+typedef struct {
+  // `sizeof(AttnContent)`.
+  size_t size;
+  // The elements, in memory of the device.
+  const void *data;
+  // Their number.
+  size_t count;
+  // For `attn_set_tensor_rows` the index of each row, in memory of the device: counted in rows from the start of the
+  // tensor; below 0 for a row that is not written. Null for `attn_set_tensor`.
+  const int32_t *indices;
+  // Rows.
+  size_t rows;
+  // An `AttnElement`.
+  uint32_t element;
+  // 0.
+  uint32_t reserved;
+} AttnContent;
+
 // The state of rows over some of their keys: what a run writes that is `partial`.
 typedef struct {
   // The output, divided by its own sum of weights: (tokens, heads, value dim) in f16, bf16 or f32.
@@ -278,6 +317,20 @@ AttnStatus attn_attention_with_parameters(const AttnAttention *attention,
 
 // Frees an attention. Plans of it stay.
 void attn_attention_free(AttnAttention *attention);
+
+// Replaces the content of a parameter tensor in place, in the order of the stream, while plans of the attention live
+// on. `name` is that of a field (`logits`), or with its part before it (`sink.logits`). On a CUDA device it launches
+// and returns, and the content stays until then.
+AttnStatus attn_set_tensor(const AttnStream *stream,
+                           const AttnAttention *attention,
+                           const char *name,
+                           const AttnContent *content);
+
+// Writes rows of a parameter tensor, as `attn_set_tensor`: the new tokens of a table that grows with the sequences.
+AttnStatus attn_set_tensor_rows(const AttnStream *stream,
+                                const AttnAttention *attention,
+                                const char *name,
+                                const AttnContent *content);
 
 // CUDA device 0 if there is one, else the CPU.
 AttnStatus attn_engine_auto(AttnEngine **out);

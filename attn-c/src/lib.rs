@@ -23,6 +23,7 @@
 mod append;
 mod attention;
 mod batch;
+mod content;
 mod engine;
 mod input;
 mod memory;
@@ -38,6 +39,7 @@ pub use attention::{
     AttnAttention, AttnKernel, AttnSpec, attn_attention_free, attn_attention_new, attn_attention_with_parameters,
 };
 pub use batch::{AttnBatch, AttnBatchKind, AttnCapacity};
+pub use content::{AttnContent, AttnElement, attn_set_tensor, attn_set_tensor_rows};
 pub use engine::{
     AttnEngine, attn_engine_auto, attn_engine_cpu, attn_engine_cuda, attn_engine_free, attn_engine_is_cpu,
 };
@@ -49,7 +51,7 @@ pub use tensor::{ATTN_MAX_RANK, AttnDtype, AttnKvLayout, AttnTensor};
 pub use variants::{attn_variant_check, attn_variant_count, attn_variant_doc, attn_variant_name};
 
 /// The version of this interface. It grows with each addition; what a version has stays in later ones.
-pub const ATTN_ABI_VERSION: u32 = 2;
+pub const ATTN_ABI_VERSION: u32 = 3;
 
 /// The version of the interface of the library that was loaded, to compare with `ATTN_ABI_VERSION` of the header.
 #[unsafe(no_mangle)]

@@ -1,39 +1,15 @@
 //! New keys and values, into pools of pages.
 
-use attn::ops::{Append, Array, KvMut, KvRef, SlotMapping, append_paged};
+use attn::ops::{Append, KvMut, KvRef, SlotMapping, append_paged};
 use attn::{KvScales, PageOrder};
 use pyo3::prelude::*;
 
 use crate::{
     attention::Attention,
-    engine::{Location, address, stream},
+    engine::{address, stream},
     error::{Failure, call},
-    tensor::{self, Element, KvLayout, View, view},
+    tensor::{self, Element, KvLayout, view},
 };
-
-/// The entries of an array of a call.
-///
-/// # Safety
-///
-/// Nothing writes the entries while the result lives, or, on a device, until the work of the call is done.
-unsafe fn array<'a, T: attn::ops::Number>(view: &View, element: Element, name: &str) -> Result<Array<'a, T>, Failure> {
-    let (shape, strides) = (view.dims.shape(), view.dims.strides());
-    let (&[count], true) = (shape, view.dims.is_row_major()) else {
-        return Err(Failure::tensor(format!(
-            "{name} has the shape {shape:?} and the strides {strides:?}; it is a line"
-        )));
-    };
-    if view.element != element {
-        return Err(Failure::tensor(format!("{name} is not of {element:?}: slots are int64, positions int32")));
-    }
-    Ok(match view.location {
-        // SAFETY: the caller guarantees the entries
-        Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
-        Location::Cpu if count == 0 => Array::host(&[]),
-        // SAFETY: the caller guarantees the entries
-        Location::Cpu => Array::host(unsafe { std::slice::from_raw_parts(view.data as *const T, count) }),
-    })
-}
 
 /// Appends new keys and values, (tokens, KV heads, head dim), to pools of pages at `slots` (`page * page_size + slot`,
 /// int64; below 0 nothing is written).
@@ -89,9 +65,9 @@ pub(crate) fn append(
                 (KvLayout::Nhd, Some(pool)) => KvMut::paged_in(keys, pool.write("v_pool")?, PageOrder::Nhd)?,
                 (KvLayout::Hnd, Some(pool)) => KvMut::paged_in(keys, pool.write("v_pool")?, PageOrder::Hnd)?,
             };
-            let slots = array(&slots, Element::I64, "slots")?;
+            let slots = tensor::array(&slots, Element::I64, "slots")?;
             let positions =
-                positions.as_ref().map(|positions| array(positions, Element::I32, "positions")).transpose()?;
+                positions.as_ref().map(|positions| tensor::array(positions, Element::I32, "positions")).transpose()?;
             let scales = KvScales::of(k_scale, v_scale);
             let append = Append { scales, ..Append::at(SlotMapping::Slots { slots, positions }) };
             let transform = attention.and_then(|attention| attention.transform.as_ref());

@@ -1,14 +1,17 @@
 //! A variant bound to heads and element types.
 
 use attn::{
-    AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, expr::TensorContent, ops::KvTransform, stock,
+    AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored,
+    expr::TensorContent,
+    ops::{KvTransform, TensorRows},
+    stock,
 };
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     engine::{Location, address, engine, stream},
     error::{Failure, call},
-    tensor::{Element, view},
+    tensor::{self, Element, View, view},
     variants::parse,
 };
 
@@ -136,23 +139,34 @@ impl Attention {
     fn set_tensor(&self, py: Python<'_>, name: &str, values: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<()> {
         call(py, || {
             let stream = self::stream(py, &self.engine, self.location, stream)?;
-            let view = view(values, name, address(&stream))?.on(self.location, name)?;
-            let count: usize = view.dims.shape().iter().product();
-            if !view.dims.is_row_major() {
-                return Err(Failure::tensor(format!("{name} has gaps; pass {name}.contiguous()")));
-            }
-            // SAFETY: the caller's tensor has as many elements, and stays during the call; on a device the stream
-            // orders the copy before what its allocator does with the memory next
-            let content = unsafe {
-                match (view.element, view.location) {
-                    (Element::F32, Location::Cuda(_)) => TensorContent::device::<f32>(view.data as u64, count),
-                    (Element::I32, Location::Cuda(_)) => TensorContent::device::<i32>(view.data as u64, count),
-                    (Element::F32, Location::Cpu) => TensorContent::host(host::<f32>(view.data, count)),
-                    (Element::I32, Location::Cpu) => TensorContent::host(host::<i32>(view.data, count)),
-                    _ => return Err(Failure::tensor(format!("{name} is replaced by float32 or int32"))),
-                }
-            };
+            let values = view(values, name, address(&stream))?.on(self.location, name)?;
+            // SAFETY: the caller's tensor stays during the call; on a device the stream orders the copy before what its
+            // allocator does with the memory next
+            let content = unsafe { content(&values, name) }?;
             Ok(self.attention.set_tensor(&stream, name, &content)?)
+        })
+    }
+
+    /// Writes rows of a parameter tensor at indices, in the order of the stream: the new tokens of a table that grows.
+    /// A CUDA graph can capture it.
+    #[pyo3(signature = (name, indices, values, stream=None))]
+    fn set_tensor_rows(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        indices: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        stream: Option<usize>,
+    ) -> PyResult<()> {
+        call(py, || {
+            let stream = self::stream(py, &self.engine, self.location, stream)?;
+            let read =
+                |object: &Bound<'_, PyAny>, name: &str| view(object, name, address(&stream))?.on(self.location, name);
+            let (indices, values) = (read(indices, "indices")?, read(values, name)?);
+            // SAFETY: as in `set_tensor`
+            let rows =
+                unsafe { TensorRows::at(tensor::array(&indices, Element::I32, "indices")?, content(&values, name)?) };
+            Ok(self.attention.set_tensor_rows(&stream, name, &rows)?)
         })
     }
 
@@ -180,6 +194,28 @@ impl Attention {
         let (variant, dtype, location) = (self.variant(), self.dtypes.qo, self.location);
         format!("<attn_rs.Attention `{variant}`, {qo}/{kv} heads of {dim}, {dtype} on {location}>")
     }
+}
+
+/// The elements of the caller's tensor, as the content of a parameter tensor.
+///
+/// # Safety
+///
+/// Nothing writes the elements while the result lives, or, on a device, until the work of the call is done.
+unsafe fn content<'a>(values: &View, name: &str) -> Result<TensorContent<'a>, Failure> {
+    let count: usize = values.dims.shape().iter().product();
+    if !values.dims.is_row_major() {
+        return Err(Failure::tensor(format!("{name} has gaps; pass {name}.contiguous()")));
+    }
+    // SAFETY: the caller's tensor has as many elements
+    Ok(unsafe {
+        match (values.element, values.location) {
+            (Element::F32, Location::Cuda(_)) => TensorContent::device::<f32>(values.data as u64, count),
+            (Element::I32, Location::Cuda(_)) => TensorContent::device::<i32>(values.data as u64, count),
+            (Element::F32, Location::Cpu) => TensorContent::host(host::<f32>(values.data, count)),
+            (Element::I32, Location::Cpu) => TensorContent::host(host::<i32>(values.data, count)),
+            _ => return Err(Failure::tensor(format!("{name} is replaced by float32 or int32"))),
+        }
+    })
 }
 
 /// Elements in host memory; of none an address is not read.

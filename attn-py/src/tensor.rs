@@ -1,5 +1,6 @@
 //! Tensors of the caller.
 
+use attn::ops::{Array, Number};
 use attn::{Dtype, Kv, KvScales, PageOrder, TensorMut, TensorRef, tensor::MAX_RANK};
 use pyo3::{prelude::*, types::PyTuple};
 
@@ -127,6 +128,32 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, name: &str, stream: Option<usize>)
     }
     let class = object.get_type().name()?.to_string();
     Err(Failure::tensor(format!("{name} is a {class}; it must be a tensor of torch, or one that has `__dlpack__`")))
+}
+
+/// The entries of an array of a call.
+///
+/// # Safety
+///
+/// Nothing writes the entries while the result lives, or, on a device, until the work of the call is done.
+pub(crate) unsafe fn array<'a, T: Number>(view: &View, element: Element, name: &str) -> Result<Array<'a, T>, Failure> {
+    let (shape, strides) = (view.dims.shape(), view.dims.strides());
+    let (&[count], true) = (shape, view.dims.is_row_major()) else {
+        return Err(Failure::tensor(format!(
+            "{name} has the shape {shape:?} and the strides {strides:?}; it is a line"
+        )));
+    };
+    if view.element != element {
+        return Err(Failure::tensor(format!(
+            "{name} is not of {element:?}: slots are int64, positions and indices int32"
+        )));
+    }
+    Ok(match view.location {
+        // SAFETY: the caller guarantees the entries
+        Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
+        Location::Cpu if count == 0 => Array::host(&[]),
+        // SAFETY: the caller guarantees the entries
+        Location::Cpu => Array::host(unsafe { std::slice::from_raw_parts(view.data as *const T, count) }),
+    })
 }
 
 /// Where a tensor is.

@@ -297,5 +297,12 @@ def test_tensors_of_a_plan_are_replaced():
     for sinks in (normal(4), normal(4)):
         plan.attention.set_tensor("sink.logits", sinks)
         close(plan.run(q, k, v), reference.attention(q, k, v, reference.causal, sink=sinks)[0])
+    sinks = sinks.copy()
+    sinks[[2, 0]] = normal(2)
+    indices = np.array([2, -1, 0], dtype=np.int32)  # below 0 nothing is written
+    plan.attention.set_tensor_rows("sink.logits", indices, np.append(sinks[2], [9, sinks[0]]).astype(np.float32))
+    close(plan.run(q, k, v), reference.attention(q, k, v, reference.causal, sink=sinks)[0])
+    with pytest.raises(attn_rs.InvalidTensor, match="int32"):
+        plan.attention.set_tensor_rows("sink.logits", indices.astype(np.int64), normal(3))
     with pytest.raises(attn_rs.InvalidTensor, match="logits"):
         plan.attention.set_tensor("sink.logits", normal(5))

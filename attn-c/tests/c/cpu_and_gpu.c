@@ -214,6 +214,54 @@ static void run_merge(Side *side, const Memory *at, Outputs *to) {
   attn_attention_free(attention);
 }
 
+// Sinks that replace others, as a whole and by rows, give the result of an attention that was made with them.
+static void run_tensors(Side *side, const Memory *at) {
+  static const float first[QO_HEADS] = {4, 3, 2, 1, 0, -1, -2, -3}, second[2] = {5, 6};
+  static const int32_t heads[2] = {7, -1};
+  static const char *const want_of[2] = {"sink(logits=[4, 3, 2, 1, 0, -1, -2, -3])",
+                                         "sink(logits=[4, 3, 2, 1, 0, -1, -2, 5])"};
+  Requests requests;
+  requests_of(&requests, REQUESTS, ONE_EACH, DECODED, FIRST);
+  AttnAttention *attention = attention_of(side, "sink(logits=[0, 0, 0, 0, 0, 0, 0, 0])");
+  AttnPlan *plan = plan_of(attention, &requests, 0);
+  AttnRun run = run_of(at, at->o, REQUESTS);
+  AttnContent content;
+  memset(&content, 0, sizeof content);
+  content.size = sizeof content;
+  content.data = put(side, first, sizeof first);
+  content.count = QO_HEADS;
+  content.element = ATTN_ELEMENT_F32;
+  OK(attn_set_tensor(side->stream, attention, "logits", &content));
+  for (int i = 0; i < 2; ++i) {
+    uint16_t got[REQUESTS * ROW], want[REQUESTS * ROW];
+    OK(attn_plan_run(plan, side->stream, &run));
+    get(side, got, at->o, sizeof got);
+    AttnAttention *other = attention_of(side, want_of[i]);
+    AttnPlan *plan_of_other = plan_of(other, &requests, 0);
+    OK(attn_plan_run(plan_of_other, side->stream, &run));
+    get(side, want, at->o, sizeof want);
+    REQUIRE(memcmp(got, want, sizeof got) == 0);
+    attn_plan_free(plan_of_other);
+    attn_attention_free(other);
+    content.data = put(side, second, sizeof second);
+    content.count = content.rows = 2;
+    content.indices = (const int32_t *)put(side, heads, sizeof heads);
+    OK(attn_set_tensor_rows(side->stream, attention, "sink.logits", &content));
+  }
+  REFUSED(attn_set_tensor(side->stream, attention, "logits", &content), ATTN_STATUS_INVALID_TENSOR, "logits");
+  REFUSED(attn_set_tensor(side->stream, attention, "logit", &content), ATTN_STATUS_INVALID_TENSOR, "logits");
+  content.element = ATTN_ELEMENT_I32;
+  REFUSED(attn_set_tensor_rows(side->stream, attention, "logits", &content), ATTN_STATUS_INVALID_TENSOR, "f32");
+  content.element = 8;
+  REFUSED(attn_set_tensor(side->stream, attention, "logits", &content), ATTN_STATUS_INVALID_ARGUMENT, "element is 8");
+  content.element = ATTN_ELEMENT_F32;
+  content.data = NULL;
+  REFUSED(attn_set_tensor(side->stream, attention, "logits", &content), ATTN_STATUS_INVALID_ARGUMENT, "data is null");
+  REFUSED(attn_set_tensor(side->stream, attention, NULL, &content), ATTN_STATUS_INVALID_ARGUMENT, "the name is null");
+  attn_plan_free(plan);
+  attn_attention_free(attention);
+}
+
 static Memory memory_of(Side *side) {
   Memory at;
   at.q = put(side, queries, sizeof queries);
@@ -348,6 +396,7 @@ static void run_all(Side *side, const Memory *at, Outputs *to) {
   run_decode(side, at, to);
   run_prefill(side, at, to);
   run_merge(side, at, to);
+  run_tensors(side, at);
 }
 
 int main(void) {

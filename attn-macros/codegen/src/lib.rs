@@ -41,3 +41,4 @@ pub mod report;
 mod spaces;
 pub mod types;
 pub mod variant;
+mod visits;

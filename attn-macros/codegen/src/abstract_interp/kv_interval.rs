@@ -6,11 +6,11 @@
 
 use super::emit_cuda::uniform;
 use super::normal_form::{Id, Node, NormalForm, magnitude};
-use crate::{ir::Op, names};
+use crate::{ir::Op, names, visits::Visits};
 
 /// `Bounds kv_bounds(const RowIndex& at) const`, or nothing.
 pub(super) fn kv_bounds(form: &NormalForm) -> String {
-    match (KvIntervals { form }).span(form.result, true) {
+    match (KvIntervals { form, visits: Visits::most() }).span(form.result, true) {
         Some(span) if !(span.below && span.above) => {
             let text = span.text;
             format!("ATTN_FN Bounds kv_bounds(const RowIndex& at) const {{\n  return interval::bounds({text});\n}}\n")
@@ -29,6 +29,7 @@ struct KeyInterval {
 
 struct KvIntervals<'a> {
     form: &'a NormalForm,
+    visits: Visits,
 }
 
 impl KvIntervals<'_> {
@@ -38,6 +39,7 @@ impl KvIntervals<'_> {
 
     /// The keys for which a condition equals `wanted`.
     fn span(&self, id: Id, wanted: bool) -> Option<KeyInterval> {
+        self.visits.next()?;
         if let Some(text) = self.row(id) {
             let not = if wanted { "" } else { "!" };
             return Some(KeyInterval { text: format!("interval::keys_if({not}({text}))"), below: true, above: true });
@@ -140,6 +142,7 @@ impl KvIntervals<'_> {
 
     /// The C++ of a value that depends on the row alone.
     fn row(&self, id: Id) -> Option<String> {
+        self.visits.next()?;
         Some(match self.node(id) {
             Node::Coordinate(word) if word == "kv_pos" || word == "kv_token" => return None,
             Node::Coordinate(word) => format!("at.{word}"),

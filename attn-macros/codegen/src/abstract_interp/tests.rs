@@ -170,3 +170,15 @@ fn a_struct_with_an_unknown_branch_is_unknown() {
         "le(k, select(lt(q, of(4)), q, k))"
     );
 }
+
+#[test]
+fn values_that_are_used_twice_do_not_multiply_the_text() {
+    let hash: String = (0..40).map(|_| "h = (h ^ (h >> 3)).wrapping_mul(5);").collect();
+    let of_row = derived(&format!("let mut h = at.qo_pos; {hash} at.kv_pos <= h"));
+    let either: String = (0..40).map(|i| format!("c = (c && at.kv_pos < {i}) || (c && at.qo_pos > {i});")).collect();
+    let of_both = derived(&format!("let mut c = at.kv_pos <= at.qo_pos; {either} c"));
+    for derived in [of_row, of_both] {
+        let rust = derived.rust.map_or(0, |rust| rust.to_string().len());
+        assert!(rust.max(derived.over.len()).max(derived.bounds.len()) < 100_000);
+    }
+}

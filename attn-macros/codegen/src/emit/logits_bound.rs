@@ -14,12 +14,13 @@ use super::{
 use crate::{
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
     types::{Ty, Types},
+    visits::Visits,
 };
 
 /// Emits `logits_bound()` as a const member function; `None` where the transform has no bound.
 pub(crate) fn bound(f: &Function, types: &Types, file: &str) -> Option<String> {
     let tail = f.body.tail.as_deref().filter(|_| f.name == "logits_transform")?;
-    let mut known = BoundAnalysis { types, lets: HashMap::new() };
+    let mut known = BoundAnalysis { types, lets: HashMap::new(), visits: Visits::most() };
     for stmt in &f.body.stmts {
         // any other statement may change a variable, or end the function
         let Stmt::Let { local, init } = stmt else { return None };
@@ -137,10 +138,14 @@ struct BoundAnalysis<'f> {
     types: &'f Types,
     /// Initialisers of the immutable locals.
     lets: HashMap<LocalId, &'f Expr>,
+    visits: Visits,
 }
 
 impl<'f> BoundAnalysis<'f> {
     fn floats(&self, e: &'f Expr) -> FloatBound<'f> {
+        if self.visits.next().is_none() {
+            return FloatBound::any(false);
+        }
         if self.is_uniform(e) {
             return FloatBound { made: BoundExpr::One(e), ends: [true; 2], is_number: true };
         }

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     ir::{Block, Expr, Function, Kind, LocalId, Op, Part, Stmt},
     types::{Ty, Types},
+    visits::Visits,
 };
 
 /// Coordinates of a `LogitIndex` that differ between keys. The first two grow by 1 from a key to the next.
@@ -46,12 +47,13 @@ pub(super) struct KeyDependence<'f> {
     types: &'f Types,
     /// Initialisers of the locals that depend on the key.
     of_keys: HashMap<LocalId, &'f Expr>,
+    visits: Visits,
 }
 
 impl<'f> KeyDependence<'f> {
     /// `None` where a loop, or a mutable local, may depend on the key in a way that is not analysed.
     pub(super) fn of(f: &'f Function, types: &'f Types) -> Option<Self> {
-        let mut known = KeyDependence { types, of_keys: HashMap::new() };
+        let mut known = KeyDependence { types, of_keys: HashMap::new(), visits: Visits::most() };
         for stmt in &f.body.stmts {
             let Stmt::Let { local, init } = stmt else { return None };
             if known.needs_key(init) {
@@ -65,6 +67,7 @@ impl<'f> KeyDependence<'f> {
     }
 
     fn slope(&self, e: &'f Expr) -> Option<Slope<'f>> {
+        self.visits.next()?;
         if !self.needs_key(e) {
             return Some(Slope::None);
         }

@@ -6,6 +6,7 @@ mod expansion;
 mod logits;
 mod names;
 mod operators;
+mod shared_values;
 mod tensors;
 
 use quote::quote;
