@@ -156,7 +156,7 @@ pub struct PackedRow {
 impl PackedRow {
     /// Whether decode on tensor cores multiplies codes of rows of `dim` elements, of tiles of `tile_rows` query rows.
     /// Codes are loaded in pairs of 16 bytes; a group is whole 16 bytes, and sums of few groups fit registers.
-    fn multiplies_codes(self, dim: u32, tile_rows: u32) -> bool {
+    pub(crate) fn multiplies_codes(self, dim: u32, tile_rows: u32) -> bool {
         let Some(LinearCodes { bits, group, .. }) = self.linear else { return false };
         let group = if group == 0 { dim } else { group.unsigned_abs() };
         let chunk = 128 / bits;

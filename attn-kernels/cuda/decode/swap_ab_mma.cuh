@@ -46,6 +46,8 @@ class SwapAbMma {
   // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
   float v_offset_[LINEAR_VALUES ? ROW_BLOCKS : 1][4] = {};
   ValueUnit v_unit_;
+  const KvPipeline* pipeline_;  // of the step
+  int stage_;
 #endif  // ATTN_KV_FORMAT
 
   using Scores = float[KEY_BLOCKS][ROW_BLOCKS][4];
@@ -79,6 +81,7 @@ class SwapAbMma {
   // Attends to the keys of one pipeline step: S = QK^T, hooks, mask, online softmax, O += PV.
   void step(const KvPipeline& pipeline, int stage, KvStep step) {
 #ifdef ATTN_KV_FORMAT
+    pipeline_ = &pipeline, stage_ = stage;
     widen_stage(p_, variant_, pipeline, stage, q_tile_.kv_head, [&](int key) {
       return kv_index(q_tile_.request, q_tile_.kv_head, kv_range_.clamp(position(step, key)));
     });
@@ -95,7 +98,7 @@ class SwapAbMma {
     Scores s;
 #ifdef ATTN_KV_FORMAT
     if constexpr (LINEAR_KEYS)
-      gemm_qk_codes(s, pipeline, stage, step);
+      gemm_qk_codes(s, step);
     else
 #endif  // ATTN_KV_FORMAT
     gemm_qk(s, pipeline.keys(stage), step);
@@ -105,7 +108,7 @@ class SwapAbMma {
     compute_probabilities(s, step);
 #ifdef ATTN_KV_FORMAT
     if constexpr (LINEAR_VALUES)
-      gemm_pv_codes(s, pipeline, stage);
+      gemm_pv_codes(s);
     else
 #endif  // ATTN_KV_FORMAT
     gemm_pv(s, pipeline.values(stage));
@@ -227,6 +230,11 @@ class SwapAbMma {
 #pragma unroll
       for (int m = 0; m < KEY_BLOCKS; ++m) {
         unsigned a[2][4];
+#ifdef ATTN_KV_FORMAT
+        if constexpr (FRAGMENT_KEYS)
+          decode_k_fragments(a, variant_.key_format, *pipeline_, stage_, q_tile_.kv_head, 16 * m, k);
+        else
+#endif  // ATTN_KV_FORMAT
         load_k_fragments<KeyElem>(a, keys, 16 * m, k);
 #pragma unroll
         for (int n = 0; n < ROW_BLOCKS; ++n)
@@ -346,6 +354,20 @@ class SwapAbMma {
 #pragma unroll
         for (int high = 0; high < 2; ++high)
           p[n][high] = movmatrix_trans(pack2<PvElem>(s[m][n][2 * high], s[m][n][2 * high + 1]));
+#ifdef ATTN_KV_FORMAT
+      if constexpr (FRAGMENT_VALUES) {
+#pragma unroll
+        for (int block = 0; block < HEAD_DIM_VO / 64; ++block) {
+          unsigned a[4][4];
+          decode_v_fragments(a, variant_.format_of_values(), *pipeline_, stage_, q_tile_.kv_head, 16 * m, block);
+#pragma unroll
+          for (int n = 0; n < ROW_BLOCKS; ++n)
+#pragma unroll
+            for (int t = 0; t < 4; ++t) mma<PvElem>(o_[n][4 * block + t], a[t], p[n][0], p[n][1]);
+        }
+        continue;
+      }
+#endif  // ATTN_KV_FORMAT
 #pragma unroll
       for (int k = 0; k < (HEAD_DIM_VO + 16) / 32; ++k) {
         unsigned a[2][4];
@@ -390,7 +412,7 @@ class SwapAbMma {
   }
 
   // S^T = K Q^T over codes. Each group of dims has its own sums, to which its scale and zero are applied.
-  void gemm_qk_codes(Scores& s, const KvPipeline& pipeline, int stage, KvStep step) {
+  void gemm_qk_codes(Scores& s, KvStep step) {
     constexpr int CHUNKS = K_CODE_BYTES / 16, OF_GROUP = LINEAR_KEYS ? CHUNKS / K_SCALES : 1;
     float start = 1.f / qk_scale_;
     for_each_score(s, step, [&](float& x, const LogitIndex& at, int) {
@@ -405,7 +427,7 @@ class SwapAbMma {
       float part[ROW_BLOCKS][4];
 #pragma unroll
       for (int c = 0; c < CHUNKS; ++c) {
-        if (c % 2 == 0) load_codes<false>(words, pipeline.stored_keys(stage), 16 * m, c / 2);
+        if (c % 2 == 0) load_codes<false>(words, pipeline_->stored_keys(stage_), 16 * m, c / 2);
         int group = c / OF_GROUP;
         if (c % OF_GROUP == 0)
 #pragma unroll
@@ -425,7 +447,7 @@ class SwapAbMma {
         if (c % OF_GROUP != OF_GROUP - 1) continue;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          SharedSide side = pipeline.key_side(stage, key_of_lane(m, 2 * half));
+          SharedSide side = pipeline_->key_side(stage_, key_of_lane(m, 2 * half));
           float scale = variant_.key_format.scale(side, q_tile_.kv_head, group) * CODE_UNIT;
           float zero = 0.f;
           if constexpr (!K_CODES_SIGNED) zero = variant_.key_format.zero(side, q_tile_.kv_head, group);
@@ -443,7 +465,7 @@ class SwapAbMma {
   }
 
   // O^T += V^T P^T over codes. Each group of dims has its own P, to which its scales are applied.
-  void gemm_pv_codes(const Scores& s, const KvPipeline& pipeline, int stage) {
+  void gemm_pv_codes(const Scores& s) {
     constexpr int CHUNKS = V_CODE_BYTES / 16, OF_GROUP = LINEAR_VALUES ? CHUNKS / V_SCALES : 1;
     constexpr int FACTORS = V_CODES_SIGNED ? 1 : 2;  // the scale, and the zero
 #pragma unroll
@@ -453,7 +475,7 @@ class SwapAbMma {
       for (int half = 0; half < 2; ++half)
 #pragma unroll
         for (int group = 0; group < V_SCALES; ++group) {
-          SharedSide side = pipeline.value_side(stage, key_of_lane(m, 2 * half));
+          SharedSide side = pipeline_->value_side(stage_, key_of_lane(m, 2 * half));
           factors[half][group][0] = variant_.format_of_values().scale(side, q_tile_.kv_head, group);
           if constexpr (!V_CODES_SIGNED)
             factors[half][group][1] = variant_.format_of_values().zero(side, q_tile_.kv_head, group);
@@ -465,7 +487,7 @@ class SwapAbMma {
       unsigned words[4], p[ROW_BLOCKS][2];
 #pragma unroll
       for (int c = 0; c < CHUNKS; ++c) {
-        if (c % 2 == 0) load_codes<true>(words, pipeline.stored_values(stage), 16 * m, c / 2);
+        if (c % 2 == 0) load_codes<true>(words, pipeline_->stored_values(stage_), 16 * m, c / 2);
         if (c % OF_GROUP == 0) {
           int group = c / OF_GROUP;
           unsigned one = threadIdx.x % 32 / 4 == group ? pack2<f16>(1.f, 1.f) : 0;

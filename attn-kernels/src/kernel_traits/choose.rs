@@ -160,6 +160,9 @@ impl KernelTraits {
         // Three CTAs with two stages have as many bytes in flight as two CTAs with three, and overlap more prologues
         // and arithmetic. Transforms of rows whose length is no power of two need too many registers for three CTAs.
         let padded = rewrites && !(traits.head_dim.is_power_of_two() && traits.value_dim.is_power_of_two());
+        // So do operands that are decoded in registers beside a long row of O.
+        let in_registers = traits.packed.is_some() && !(traits.widened_keys && traits.widened_values);
+        let padded = padded || in_registers && traits.head_dim.max(traits.value_dim) > 128;
         let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
         let first = if three { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
@@ -264,28 +267,21 @@ const MAX_ROW_BYTES: u32 = 1 << 16;
 
 impl KernelTraitsRequest {
     /// Whether decode on CUDA cores, or on tensor cores, has a second buffer for keys: it transforms rows of fp8, and
-    /// decodes rows of KV formats whose codes it does not multiply.
+    /// decodes rows of KV formats. On tensor cores it does not decode rows that no hook changes: MMAs take linear codes,
+    /// and lanes decode other operands in registers, of whole blocks of dims.
     fn widens_keys(&self, cuda_cores: bool) -> bool {
-        let multiplies = |[keys, _]: [PackedRow; 2]| {
-            let tile_rows = self.decode_tiles().rows_for(self.group);
-            !cuda_cores && !self.shares_rows() && keys.multiplies_codes(self.head_dim, tile_rows)
-        };
-        match self.packed() {
-            Some(rows) => self.key_hooks || !multiplies(rows),
-            None => self.dtypes.kv.is_fp8() && self.key_hooks,
-        }
+        let Some([keys, _]) = self.packed() else { return self.dtypes.kv.is_fp8() && self.key_hooks };
+        let tile_rows = self.decode_tiles().rows_for(self.group);
+        let in_registers = keys.multiplies_codes(self.head_dim, tile_rows) || self.head_dim.is_multiple_of(32);
+        cuda_cores || self.key_hooks || self.shares_rows() || !in_registers
     }
 
     /// The same for values.
     fn widens_values(&self, cuda_cores: bool) -> bool {
-        let multiplies = |[_, values]: [PackedRow; 2]| {
-            let tile_rows = self.decode_tiles().rows_for(self.group);
-            !cuda_cores && values.multiplies_codes(self.value_dim(), tile_rows)
-        };
-        match self.packed() {
-            Some(rows) => !self.shares_rows() && (self.value_hooks || !multiplies(rows)),
-            None => self.dtypes.kv.is_fp8() && self.value_hooks,
-        }
+        let Some([_, values]) = self.packed() else { return self.dtypes.kv.is_fp8() && self.value_hooks };
+        let (dim, tile_rows) = (self.value_dim(), self.decode_tiles().rows_for(self.group));
+        let in_registers = values.multiplies_codes(dim, tile_rows) || dim.is_multiple_of(64);
+        !self.shares_rows() && (cuda_cores || self.value_hooks || !in_registers)
     }
 
     /// Whether values are the first elements of keys, and no hook rewrites either.

@@ -68,14 +68,17 @@ pub(super) fn family(traits: &KernelTraits) -> String {
         ctas_per_sm,
         ..
     } = traits;
-    let linear = match traits.packed {
-        Some(_) => format!(
-            "constexpr bool LINEAR_KEYS = {};\nconstexpr bool LINEAR_VALUES = {};\n",
-            !preprocess_keys && !traits.widened_keys && !traits.values_share_keys,
-            !preprocess_values && !traits.widened_values && !traits.values_share_keys,
-        ),
-        None => String::new(),
-    };
+    let rows = traits.packed.map_or(String::new(), |rows| {
+        let dims = [traits.head_dim, traits.value_dim];
+        let widened = [preprocess_keys || traits.widened_keys, preprocess_values || traits.widened_values];
+        let operands = |part: usize, of| {
+            let in_registers = !traits.cuda_cores && !traits.values_share_keys && !widened[part];
+            let linear = in_registers && rows[part].multiplies_codes(dims[part], tile_rows);
+            let fragment = in_registers && !linear;
+            format!("constexpr bool LINEAR_{of} = {linear};\nconstexpr bool FRAGMENT_{of} = {fragment};\n")
+        };
+        operands(0, "KEYS") + &operands(1, "VALUES")
+    });
     let (producer_warps, first_producer_thread) =
         if traits.is_sm90_prefill() { (producer_warps, 32 * warps) } else { (warps, 0) };
     let outputs = if traits.is_sm90_prefill() {
@@ -101,7 +104,7 @@ pub(super) fn family(traits: &KernelTraits) -> String {
         constexpr int STEP_KEYS = {};\n\
         constexpr bool K_PREPROCESSED = {preprocess_keys};\n\
         constexpr bool V_PREPROCESSED = {preprocess_values};\n\
-        {outputs}{linear}",
+        {outputs}{rows}",
         traits.step_keys(),
     )
 }
