@@ -41,7 +41,8 @@ class SwapAbMma {
   float row_max_[ROWS_PER_LANE];  // in the scale of S: before qk_scale_, unless SCALE_LOGITS
   float row_sum_[ROWS_PER_LANE];  // over this lane's keys only
 #ifdef ATTN_KV_FORMAT
-  // Sums of Q over the dims of each group of K. For signed codes times their offset: where sums of S begin.
+  // Sums of Q over the dims of each group of K, in the scale of S. For signed codes times their offset: where sums of S
+  // begin.
   float q_sum_[LINEAR_KEYS ? ROW_BLOCKS : 1][LINEAR_KEYS ? K_SCALES : 1][2];
   // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
   float v_offset_[LINEAR_VALUES ? ROW_BLOCKS : 1][4] = {};
@@ -60,9 +61,10 @@ class SwapAbMma {
       : p_(p), variant_(variant), q_tile_(q_tile), kv_range_(kv_range), smem_q_(smem_q) {
     qk_scale_ = qk_scale(p, q_tile.kv_head);
 #ifdef ATTN_KV_FORMAT
-    if constexpr (LINEAR_KEYS)
+    if constexpr (LINEAR_KEYS) {
+      qk_scale_ *= CODE_UNIT;
       load_q_of_codes();
-    else
+    } else
 #endif  // ATTN_KV_FORMAT
     if constexpr (Q_IN_REGISTERS)
 #pragma unroll
@@ -407,7 +409,7 @@ class SwapAbMma {
         }
 #pragma unroll
         for (int r = 0; r < 2; ++r)
-          q_sum_[n][group][r] = K_CODES_SIGNED ? sums[r] * (-KeyCodes::OFFSET / CODE_UNIT) : sums[r];
+          q_sum_[n][group][r] = sums[r] * ((K_CODES_SIGNED ? -KeyCodes::OFFSET : 1.f) / CODE_UNIT);
       }
   }
 
@@ -423,6 +425,8 @@ class SwapAbMma {
     });
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
+      SideOf<K_SIDE_BYTES> sides[2] = {SideOf<K_SIDE_BYTES>(pipeline_->key_side(stage_, key_of_lane(m, 0))),
+                                       SideOf<K_SIDE_BYTES>(pipeline_->key_side(stage_, key_of_lane(m, 2)))};
       unsigned words[4];
       float part[ROW_BLOCKS][4];
 #pragma unroll
@@ -447,10 +451,8 @@ class SwapAbMma {
         if (c % OF_GROUP != OF_GROUP - 1) continue;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          SharedSide side = pipeline_->key_side(stage_, key_of_lane(m, 2 * half));
-          float scale = variant_.key_format.scale(side, q_tile_.kv_head, group) * CODE_UNIT;
-          float zero = 0.f;
-          if constexpr (!K_CODES_SIGNED) zero = variant_.key_format.zero(side, q_tile_.kv_head, group);
+          float scale = variant_.key_format.scale(sides[half], q_tile_.kv_head, group), zero = 0.f;
+          if constexpr (!K_CODES_SIGNED) zero = variant_.key_format.zero(sides[half], q_tile_.kv_head, group);
 #pragma unroll
           for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
@@ -472,16 +474,17 @@ class SwapAbMma {
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       float factors[2][V_SCALES][FACTORS], largest = 0.f;
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
+      for (int half = 0; half < 2; ++half) {
+        SideOf<V_SIDE_BYTES> side(pipeline_->value_side(stage_, key_of_lane(m, 2 * half)));
 #pragma unroll
         for (int group = 0; group < V_SCALES; ++group) {
-          SharedSide side = pipeline_->value_side(stage_, key_of_lane(m, 2 * half));
           factors[half][group][0] = variant_.format_of_values().scale(side, q_tile_.kv_head, group);
           if constexpr (!V_CODES_SIGNED)
             factors[half][group][1] = variant_.format_of_values().zero(side, q_tile_.kv_head, group);
 #pragma unroll
           for (int i = 0; i < FACTORS; ++i) largest = fmaxf(largest, fabsf(factors[half][group][i]));
         }
+      }
       if (__any_sync(ALL_LANES, !v_unit_.holds(largest))) rescale_output(v_unit_.grow(largest));
       float inverse = v_unit_.inverse();
       unsigned words[4], p[ROW_BLOCKS][2];
