@@ -54,13 +54,13 @@ fn case(
     }
 }
 
-fn over(formats: &str, case: Case) -> Case {
+fn over(formats: &str, case: &Case) -> Case {
     case.over_format(formats).expect("it counts no keys")
 }
 
 fn check(kernel: &str, backends: (PrefillBackend, DecodeBackend), of: &[Of]) {
     let cases = of.iter().enumerate();
-    simt::check(cases.map(|(at, &(formats, expr, dim))| over(formats, case(kernel, (expr, dim), backends, at))));
+    simt::check(cases.map(|(at, &(formats, expr, dim))| over(formats, &case(kernel, (expr, dim), backends, at))));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn mixed() {
 fn over_f32_queries() {
     let cases = MANY.iter().enumerate().map(|(at, &(formats, expr, head_dim))| {
         let kernel = ["decode", "prefill"][at % 2];
-        over(formats, Case { dtype: "f32".to_owned(), ..case(kernel, (expr, head_dim), ON_CUDA_CORES, at) })
+        over(formats, &Case { dtype: "f32".to_owned(), ..case(kernel, (expr, head_dim), ON_CUDA_CORES, at) })
     });
     simt::check(cases);
 }
@@ -121,7 +121,7 @@ fn latent_records() {
         (latent("decode", "causal + rope", ON_TENSOR_CORES, 4), "ds_mla"),
         (latent("prefill", "causal + rope", ON_TENSOR_CORES, 5), "ds_mla"),
     ];
-    simt::check(cases.map(|(case, formats)| over(formats, case)));
+    simt::check(cases.map(|(case, formats)| over(formats, &case)));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn cascades() {
         kv_dtype: None,
         ..case
     });
-    simt::check(cases.zip(FEW.into_iter().cycle()).map(|(case, formats)| over(formats, case)));
+    simt::check(cases.zip(FEW.into_iter().cycle()).map(|(case, formats)| over(formats, &case)));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn kv_lists() {
     };
     let cases = lists("decode", ON_TENSOR_CORES).chain(lists("prefill", ON_TENSOR_CORES));
     let cases = cases.chain(lists("decode", ON_CUDA_CORES));
-    simt::check(cases.zip(FEW.into_iter().cycle()).map(|(case, formats)| over(formats, case)));
+    simt::check(cases.zip(FEW.into_iter().cycle()).map(|(case, formats)| over(formats, &case)));
 }
 
 /// Cases of the grid of formats, on tensor cores and on CUDA cores.

@@ -338,6 +338,12 @@ fn full_cache(of: &Of) -> Cache {
     cache
 }
 
+/// Whether a number is further away than a tolerance, or NaN.
+fn beyond(got: f32, want: f64, tolerance: f64) -> bool {
+    let distance = (f64::from(got) - want).abs();
+    distance.is_nan() || distance > tolerance
+}
+
 /// Compares the outputs and log-sum-exps of a batch with the f64 reference.
 fn near(
     what: &str,
@@ -365,10 +371,9 @@ fn near(
         kv: cache.read().expect("tensors").with_scales(KvScales::of(0.5, 2.0)),
     };
     let want = oracle_with(&problem, RowRounding::Elements).expect("a sound problem");
-    let bad =
-        o.iter().zip(&want.o).find(|(got, want)| !((f64::from(**got) - **want).abs() <= 0.02 * (1.0 + want.abs())));
+    let bad = o.iter().zip(&want.o).find(|(got, want)| beyond(**got, **want, 0.02 * (1.0 + want.abs())));
     assert!(bad.is_none() && o.len() == want.o.len(), "{what}: {bad:?}");
-    let far = |(got, want): &(&f32, &f64)| **got != **want as f32 && !((f64::from(**got) - **want).abs() <= 2e-3);
+    let far = |(got, want): &(&f32, &f64)| **got != **want as f32 && beyond(**got, **want, 2e-3);
     let bad = lse.iter().zip(&want.lse).find(far);
     assert!(bad.is_none() && lse.len() == want.lse.len(), "{what}: lse {bad:?}");
     assert!(want.o.iter().any(|x| x.abs() > 0.05), "{what}: an output");

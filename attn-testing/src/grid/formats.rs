@@ -259,7 +259,7 @@ mod tests {
         assert!(cases.iter().any(|case| case.pool == Pool::Fused));
         // every format holds rows of these dims
         for case in cases.iter().step_by(5) {
-            Inputs::new(case, true).expect(case.title());
+            Inputs::new(case, true).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
         }
     }
 }
