@@ -90,6 +90,7 @@ pub use fill::example_expression;
 pub use host::{Host, HostScale};
 pub use info::Info;
 pub use inputs::Inputs;
+pub use packed::HostTensor;
 pub use kept_pages::{KeptPages, ListsOf};
 #[cfg(feature = "cuda")]
 pub use kernels::add_kernels;

@@ -73,7 +73,8 @@ pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "ab
 const PACKED: [&str; 2] = ["lang/packed.cuh", "abi/packed_params.cuh"];
 
 /// Headers that few variants need, and the functions of each that generated text calls.
-const ON_DEMAND: [(&str, &[&str]); 4] = [
+const ON_DEMAND: [(&str, &[&str]); 5] = [
+    ("lang/bits.cuh", &["bits::"]),
     ("lang/float_more.cuh", &["sinh(", "cosh(", "asin(", "acos(", "atan(", "atan2(", "hypot(", "cbrt(", "erf("]),
     (
         "lang/interval_wide.cuh",
@@ -89,9 +90,12 @@ const ON_DEMAND: [(&str, &[&str]); 4] = [
     ("lang/interval_parts.cuh", &["interval::part(", "interval::repeated("]),
 ];
 
-/// The text of the headers that the text of a variant needs beside [`LANGUAGE`].
-pub(super) fn headers_of(text: &str) -> Result<String, NoTemplate> {
+/// The text of the headers that the text of a variant needs beside [`LANGUAGE`]; `formats`: and beside [`PACKED`].
+pub(super) fn headers_of(text: &str, formats: bool) -> Result<String, NoTemplate> {
     let mut inliner = Inliner::default();
+    if formats {
+        inliner.seen.insert("lang/bits.cuh");
+    }
     let needed = ON_DEMAND.iter().filter(|(_, calls)| calls.iter().any(|call| text.contains(call)));
     for (header, _) in needed {
         // what the language includes is there already

@@ -82,7 +82,7 @@ pub fn has_tile_class(variant: &Variant) -> bool {
 
 fn source(shape: &Shape<'_>, formats: Option<&KvFormats>) -> Result<String, VariantError> {
     let structs = compose::text(shape, formats)?;
-    let headers = templates::headers_of(&structs)?;
+    let headers = templates::headers_of(&structs, formats.is_some())?;
     let mut text = headers;
     text += "\n#line 1 \"variant\"\nnamespace lang {\n\n";
     text += &structs;
