@@ -85,8 +85,8 @@ impl AttnAppend {
 }
 
 /// Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
-/// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`. On
-/// a CUDA device it launches and returns, as a run does.
+/// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`.
+/// On a CUDA device it launches and returns, as a run does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_append(
     stream: *const AttnStream,

@@ -19,8 +19,8 @@ pub(crate) enum Element {
 }
 
 impl Element {
-    pub(crate) const POSSIBLE: &'static str = "queries and outputs are float16, bfloat16 or float32, keys and values also float8_e4m3fn, float8_e5m2, or uint8 \
-         with a `kv_format`";
+    pub(crate) const POSSIBLE: &'static str = "queries and outputs are float16, bfloat16 or float32, keys and values \
+        also float8_e4m3fn, float8_e5m2, or uint8 with a `kv_format`";
 
     pub(crate) fn dtype(self, name: &str) -> Result<Dtype, Failure> {
         match self {

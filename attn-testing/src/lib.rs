@@ -90,13 +90,13 @@ pub use fill::example_expression;
 pub use host::{Host, HostScale};
 pub use info::Info;
 pub use inputs::Inputs;
-pub use packed::HostTensor;
 pub use kept_pages::{KeptPages, ListsOf};
 #[cfg(feature = "cuda")]
 pub use kernels::add_kernels;
 pub use keys::{BlockTableBuf, Keys, LevelBuf};
 pub use metrics::{Distance, Tolerance};
 pub use outputs::StoredOutputs;
+pub use packed::HostTensor;
 pub use peer::SharedResult;
 pub use properties::check_variant;
 pub use random::Random;

@@ -117,8 +117,8 @@ impl Variant {
         Variant { nodes: self.nodes, stored: other.stored, formats: own.or_else(|| other.formats.clone()) }
     }
 
-    /// What an append to a cache of this variant does: its transforms, where keys and values are stored transformed, and
-    /// its formats. `None` where rows are stored as they are given.
+    /// What an append to a cache of this variant does: its transforms, where keys and values are stored transformed,
+    /// and its formats. `None` where rows are stored as they are given.
     #[must_use]
     pub fn of_appends(&self) -> Option<Variant> {
         match (self.stored, &self.formats) {
