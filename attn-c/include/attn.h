@@ -57,6 +57,8 @@ typedef enum {
   ATTN_DTYPE_E4M3 = 3,
   // 8 bits: 5 of exponent, 2 of mantissa (OCP `e5m2`); of keys and values alone.
   ATTN_DTYPE_E5M2 = 4,
+  // Bytes: keys and values in a KV format (`AttnSpec.kv_format`), and their side data.
+  ATTN_DTYPE_U8 = 5,
 } AttnDtype;
 
 // The type of the elements of a parameter tensor.
@@ -159,6 +161,10 @@ typedef struct {
   uint32_t kv_layout;
   // 0.
   uint32_t reserved;
+  // The pool of the side data of keys, as that of a run (`AttnRun.k_side`).
+  AttnTensor k_side;
+  // The pool of the side data of values.
+  AttnTensor v_side;
 } AttnAppend;
 
 // What an attention is made of. Zero it, then set `size` and what differs from zero.
@@ -191,6 +197,9 @@ typedef struct {
   uint32_t values_in_keys;
   // 0.
   uint32_t reserved;
+  // The KV format in which keys and values are stored, such as `int8` or `int8 / int4(group=32)`; null for numbers.
+  // `kv_dtype` is that of bytes then.
+  const char *kv_format;
 } AttnSpec;
 
 // Elements for a parameter tensor, in row-major order. Zero it, then set `size` and what differs from zero.
@@ -291,6 +300,11 @@ typedef struct {
   float k_scale;
   // What stored values are multiplied by; 0 for 1.
   float v_scale;
+  // Side data of keys in a KV format that has any, in the order of dimensions of `k`; zero otherwise. In a fused
+  // layout it is one pool for keys and values.
+  AttnTensor k_side;
+  // Side data of values, as that of keys; zero where values are in keys.
+  AttnTensor v_side;
 } AttnRun;
 
 #ifdef __cplusplus
@@ -301,8 +315,8 @@ extern "C" {
 uint32_t attn_abi_version(void);
 
 // Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
-// `stores_transformed`, its variant's key and value transforms are applied. On a CUDA device it launches and returns,
-// as a run does.
+// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`. On
+// a CUDA device it launches and returns, as a run does.
 AttnStatus attn_append(const AttnStream *stream, const AttnAttention *attention, const AttnAppend *append);
 
 // Binds a variant to heads and element types.

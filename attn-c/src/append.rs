@@ -1,5 +1,7 @@
 //! New keys and values, into pools of pages.
 
+use std::mem::offset_of;
+
 use attn::ops::{Append, KvMut, KvRef, SlotMapping, append_paged};
 
 use crate::{
@@ -8,7 +10,7 @@ use crate::{
     memory::numbers,
     status::{AttnStatus, Failure, call},
     stream::AttnStream,
-    tensor::{AttnKvLayout, AttnTensor, LAYOUTS, scales},
+    tensor::{AttnKvLayout, AttnTensor, LAYOUTS, scales, sides_to_write},
 };
 
 /// New keys and values, and where they go. Zero it, then set `size` and what differs from zero.
@@ -40,12 +42,16 @@ pub struct AttnAppend {
     pub kv_layout: u32,
     /// 0.
     pub reserved: u32,
+    /// The pool of the side data of keys, as that of a run (`AttnRun.k_side`).
+    pub k_side: AttnTensor,
+    /// The pool of the side data of values.
+    pub v_side: AttnTensor,
 }
 
 // SAFETY: its first field is its size, and all fields are numbers and pointers.
 unsafe impl Versioned for AttnAppend {
     const NAME: &'static str = "AttnAppend";
-    const FIRST_SIZE: usize = size_of::<AttnAppend>();
+    const FIRST_SIZE: usize = offset_of!(AttnAppend, k_side);
 }
 
 impl AttnAppend {
@@ -59,11 +65,12 @@ impl AttnAppend {
                 _ => KvRef::new(k, self.v.read(memory, "v")?),
             };
             let k_pool = self.k_pool.write(memory, "k_pool")?;
-            let mut pools = match (layout, layout.page_order()) {
+            let pools = match (layout, layout.page_order()) {
                 (AttnKvLayout::Latent, _) => KvMut::latent(k_pool),
                 (AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd, order) => KvMut::fused(k_pool, order)?,
                 (_, order) => KvMut::paged_in(k_pool, self.v_pool.write(memory, "v_pool")?, order)?,
             };
+            let mut pools = pools.with_sides(sides_to_write(&self.k_side, &self.v_side, layout, memory)?);
             let slots = numbers(self.slots, self.tokens, memory, "AttnAppend.slots")?;
             let positions = match self.positions.is_null() {
                 true => None,
@@ -78,8 +85,8 @@ impl AttnAppend {
 }
 
 /// Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
-/// `stores_transformed`, its variant's key and value transforms are applied. On a CUDA device it launches and returns,
-/// as a run does.
+/// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`.
+/// On a CUDA device it launches and returns, as a run does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_append(
     stream: *const AttnStream,

@@ -2,7 +2,10 @@
 
 use std::ffi::c_char;
 
-use attn::{Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant, ops::KvTransform};
+use attn::{
+    Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant, lang::KvFormats,
+    ops::KvTransform,
+};
 
 use crate::{
     engine::AttnEngine,
@@ -58,6 +61,9 @@ pub struct AttnSpec {
     pub values_in_keys: u32,
     /// 0.
     pub reserved: u32,
+    /// The KV format in which keys and values are stored, such as `int8` or `int8 / int4(group=32)`; null for numbers.
+    /// `kv_dtype` is that of bytes then.
+    pub kv_format: *const c_char,
 }
 
 // SAFETY: its first field is its size, and all fields are numbers and pointers.
@@ -70,8 +76,9 @@ unsafe impl Versioned for AttnSpec {
 #[derive(Debug)]
 pub struct AttnAttention {
     pub(crate) attention: Attention,
-    /// Where keys are stored transformed: what appends apply.
+    /// What appends apply, where they do not store rows as they are given.
     pub(crate) transform: Option<KvTransform>,
+    head_dim_vo: HeadDimVo,
     pub(crate) engine: attn::Engine,
 }
 
@@ -82,6 +89,14 @@ impl AttnSpec {
         let heads = Heads { qo: self.qo_heads, kv: self.kv_heads, head_dim: self.head_dim };
         let qo = dtype(self.qo_dtype, "AttnSpec.qo_dtype")?;
         let dtypes = Dtypes::new(qo, dtype(self.kv_dtype, "AttnSpec.kv_dtype")?);
+        let dtypes = match self.kv_format.is_null() {
+            true => dtypes,
+            false => {
+                // SAFETY: the caller's text.
+                let format = KvFormats::parse(unsafe { text(self.kv_format, "AttnSpec.kv_format") }?);
+                Dtypes { format: Some(format.map_err(attn::Error::from)?.id()), ..dtypes }
+            }
+        };
         let kernels = [None, Some(KernelKind::Decode), Some(KernelKind::Prefill), Some(KernelKind::Mixed)];
         let head_dim_vo = match (self.value_dim, self.values_in_keys != 0) {
             (0, false) => HeadDimVo::default(),
@@ -101,6 +116,17 @@ impl AttnSpec {
     }
 }
 
+/// What appends to a cache of an attention apply.
+fn transform(
+    engine: &attn::Engine,
+    attention: &Attention,
+    head_dim_vo: HeadDimVo,
+) -> Result<Option<KvTransform>, Failure> {
+    let variant = attention.variant().of_appends();
+    let bound = |variant: Variant| KvTransform::with_values(engine, &variant, attention.heads(), head_dim_vo);
+    Ok(variant.map(bound).transpose()?)
+}
+
 /// Binds a variant to heads and element types.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_attention_new(
@@ -115,11 +141,8 @@ pub unsafe extern "C" fn attn_attention_new(
                 let engine = handle(engine, "engine")?.0.clone();
                 let (variant, heads, dtypes, options) = versioned(spec)?.options()?;
                 let attention = engine.attention_with(&variant, heads, dtypes, options)?;
-                let transform = match options.stored {
-                    KvStored::Raw => None,
-                    KvStored::Transformed => Some(KvTransform::new(&engine, &variant, heads)?),
-                };
-                Ok(AttnAttention { attention, transform, engine })
+                let transform = transform(&engine, &attention, options.head_dim_vo)?;
+                Ok(AttnAttention { attention, transform, head_dim_vo: options.head_dim_vo, engine })
             })
         }
     })
@@ -138,14 +161,14 @@ pub unsafe extern "C" fn attn_attention_with_parameters(
         // SAFETY: the caller's pointers and text.
         unsafe {
             give(out, || {
-                let AttnAttention { attention, transform, engine } = handle(attention, "attention")?;
+                let AttnAttention { attention, head_dim_vo, engine, .. } = handle(attention, "attention")?;
                 let variant = parse(text(variant, "the variant")?)?;
                 let mut attention = attention.with_parameters(&variant)?;
                 if sm_scale != 0.0 {
                     attention = attention.with_sm_scale(sm_scale)?;
                 }
-                let transform = transform.as_ref().map(|_| KvTransform::new(engine, &variant, attention.heads()));
-                Ok(AttnAttention { attention, transform: transform.transpose()?, engine: engine.clone() })
+                let transform = transform(engine, &attention, *head_dim_vo)?;
+                Ok(AttnAttention { attention, transform, head_dim_vo: *head_dim_vo, engine: engine.clone() })
             })
         }
     })

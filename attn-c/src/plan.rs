@@ -1,5 +1,7 @@
 //! Plans and runs.
 
+use std::mem::offset_of;
+
 use attn::{Out, Plan, PlanOptions, RunOptions, Workspace};
 
 use crate::{
@@ -47,12 +49,17 @@ pub struct AttnRun {
     pub k_scale: f32,
     /// What stored values are multiplied by; 0 for 1.
     pub v_scale: f32,
+    /// Side data of keys in a KV format that has any, in the order of dimensions of `k`; zero otherwise. In a fused
+    /// layout it is one pool for keys and values.
+    pub k_side: AttnTensor,
+    /// Side data of values, as that of keys; zero where values are in keys.
+    pub v_side: AttnTensor,
 }
 
 // SAFETY: its first field is its size, and all fields are numbers and pointers.
 unsafe impl Versioned for AttnRun {
     const NAME: &'static str = "AttnRun";
-    const FIRST_SIZE: usize = size_of::<AttnRun>();
+    const FIRST_SIZE: usize = offset_of!(AttnRun, k_side);
 }
 
 /// Plans a batch. With a `capacity` the plan can be updated to other batches up to that one; without, it is null.
@@ -112,7 +119,8 @@ pub unsafe extern "C" fn attn_plan_run(
             let (plan, stream, run) = (handle(plan, "plan")?, handle(stream, "stream")?, versioned(run)?);
             let layout = member(run.kv_layout, &LAYOUTS, "AttnRun.kv_layout")?;
             let (q, memory) = (run.q.read(&plan.memory, "q")?, &plan.memory);
-            let kv = keys_and_values(&run.k, &run.v, layout, memory)?.with_scales(scales(run.k_scale, run.v_scale));
+            let kv = keys_and_values([&run.k, &run.v], [&run.k_side, &run.v_side], layout, memory)?;
+            let kv = kv.with_scales(scales(run.k_scale, run.v_scale));
             let o = run.o.write(memory, "o")?;
             let out = match run.lse.data.is_null() {
                 true => Out::new(o),

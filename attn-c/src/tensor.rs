@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, fmt::Display};
 
-use attn::{Dtype, Kv, KvScales, PageOrder, TensorMut, TensorRef, tensor::TensorError};
+use attn::{Dtype, Kv, KvScales, KvSides, PageOrder, TensorMut, TensorRef, ops::KvSidesMut, tensor::TensorError};
 
 use crate::{input::member, memory::Memory, status::Failure};
 
@@ -23,6 +23,8 @@ pub enum AttnDtype {
     E4m3 = 3,
     /// 8 bits: 5 of exponent, 2 of mantissa (OCP `e5m2`); of keys and values alone.
     E5m2 = 4,
+    /// Bytes: keys and values in a KV format (`AttnSpec.kv_format`), and their side data.
+    U8 = 5,
 }
 
 /// How keys and values lie in memory.
@@ -88,7 +90,7 @@ impl Checked {
 }
 
 pub(crate) fn dtype(number: u32, name: impl Display) -> Result<Dtype, Failure> {
-    member(number, &[Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2], name)
+    member(number, &[Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2, Dtype::U8], name)
 }
 
 // A run reads five tensors: nothing here allocates unless it fails.
@@ -167,24 +169,59 @@ pub(crate) fn scales(k: f32, v: f32) -> KvScales<'static> {
     KvScales::of(scale(k), scale(v))
 }
 
-/// Keys and values in a layout.
+/// Keys and values in a layout, and their side data where its address is not null.
 ///
 /// # Safety
 ///
-/// As [`AttnTensor::read`], for both tensors.
+/// As [`AttnTensor::read`], for all tensors.
 pub(crate) unsafe fn keys_and_values<'a>(
-    k: &AttnTensor,
-    v: &AttnTensor,
+    [k, v]: [&AttnTensor; 2],
+    [k_side, v_side]: [&AttnTensor; 2],
     layout: AttnKvLayout,
     memory: &Memory,
 ) -> Result<Kv<'a>, Failure> {
+    let side = |of: &AttnTensor, name| match of.data.is_null() {
+        true => Ok(None),
+        // SAFETY: the caller guarantees it.
+        false => unsafe { of.read(memory, name) }.map(Some),
+    };
+    let (k_side, v_side) = (side(k_side, "k_side")?, side(v_side, "v_side")?);
+    let sides = match (layout, k_side) {
+        (AttnKvLayout::Hnd, _) => KvSides::paged_in(k_side, v_side, layout.page_order())?,
+        (AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd, Some(pool)) => KvSides::fused(pool, layout.page_order())?,
+        _ => KvSides::new(k_side, v_side),
+    };
     let has_values = matches!(layout, AttnKvLayout::Nhd | AttnKvLayout::Hnd);
     // SAFETY: the caller guarantees it.
     let [k, v] = unsafe { [k.read(memory, "k")?, if has_values { v.read(memory, "v") } else { k.read(memory, "k") }?] };
-    Ok(match layout {
+    let kv = match layout {
         AttnKvLayout::Nhd => Kv::ragged(k, v),
         AttnKvLayout::Hnd => Kv::paged_in(k, v, layout.page_order())?,
         AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd => Kv::paged_fused(k, layout.page_order())?,
         AttnKvLayout::Latent => Kv::latent(k),
+    };
+    Ok(kv.with_sides(sides))
+}
+
+/// Side data to append to, where its address is not null.
+///
+/// # Safety
+///
+/// As [`AttnTensor::write`], for both tensors.
+pub(crate) unsafe fn sides_to_write<'a>(
+    k: &AttnTensor,
+    v: &AttnTensor,
+    layout: AttnKvLayout,
+    memory: &Memory,
+) -> Result<KvSidesMut<'a>, Failure> {
+    let side = |of: &AttnTensor, name| match of.data.is_null() {
+        true => Ok(None),
+        // SAFETY: the caller guarantees it.
+        false => unsafe { of.write(memory, name) }.map(Some),
+    };
+    let (k, v) = (side(k, "k_side")?, side(v, "v_side")?);
+    Ok(match (layout, k) {
+        (AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd, Some(pool)) => KvSidesMut::fused(pool, layout.page_order())?,
+        (_, k) => KvSidesMut::paged_in(k, v, layout.page_order())?,
     })
 }

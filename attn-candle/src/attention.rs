@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attn::{AttentionOptions, BatchCapacity, Dtypes, Heads, KvStored, Variant, ops::KvTransform};
+use attn::{AttentionOptions, BatchCapacity, Dtype, Dtypes, Heads, KvStored, Variant, ops::KvTransform};
 use candle_core::Result;
 
 use crate::{
@@ -76,6 +76,12 @@ impl Engine {
         options: AttentionOptions,
     ) -> Result<Attention> {
         let variant = variant.into_variant()?;
+        if dtypes.kv == Dtype::U8 || variant.kv_formats().is_some() {
+            return refuse(
+                "keys and values in a KV format are not read from candle's tensors; make the attention with `attn`, \
+                 over the memory of the tensors",
+            );
+        }
         let inner = self.inner().attention_with(&variant, heads, dtypes, options).candle()?;
         let transform = match options.stored {
             KvStored::Raw => None,

@@ -61,9 +61,12 @@ fn of_cases(cases: &[Case], arch: Arch) -> BTreeSet<String> {
         let mma_sync = Case { prefill: PrefillBackend::Sm80, ..case.clone() };
         [case.clone(), mma_sync, on_cuda_cores(case.clone()), on_cuda_cores(in_f32.clone()), in_f32]
     };
-    // text depends on the structure of a variant alone, so the tensors of one case do for all
-    let mut of_text: HashMap<&str, Vec<&Case>> = HashMap::new();
-    cases.iter().for_each(|case| of_text.entry(&case.variant).or_default().push(case));
+    // text depends on the structure of a variant and of its KV formats alone, so the tensors of one case do for all
+    let mut of_text: HashMap<_, Vec<&Case>> = HashMap::new();
+    for case in cases {
+        let format = case.dtypes().ok().and_then(|dtypes| dtypes.format);
+        of_text.entry((&case.variant, format, case.head_dim_vo.shares_keys())).or_default().push(case);
+    }
     let of_variant = |cases: Vec<&Case>| {
         let Ok(variant) = case_variant(cases[0]) else { return BTreeSet::new() };
         let branches = variant.branches();

@@ -164,8 +164,8 @@ impl Dtypes {
     pub const fn with_format(self, format: KvFormatId) -> Self {
         Dtypes { kv: Dtype::U8, format: Some(format), ..self }
     }
-    /// Checks that q and o do not have 8 bits, and that k and v are bytes where they have a format, and only there. Each
-    /// backend checks which of them it has a kernel for.
+    /// Checks that q and o do not have 8 bits, and that k and v are bytes where they have a format, and only there.
+    /// Each backend checks which of them it has a kernel for.
     ///
     /// # Errors
     ///

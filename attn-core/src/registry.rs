@@ -2,8 +2,8 @@
 //!
 //! Both are registered in three ways: by `inventory`, which finds all that are linked; by tables that
 //! [`variants!`](crate::variants) and [`kv_formats!`](crate::kv_formats) make, given to [`register`] and
-//! [`register_kv_formats`]; and by [`Registry::register`] and [`Registry::register_kv_format`] on a registry of your own.
-//! Static libraries lose `inventory` entries, so it is never the only way.
+//! [`register_kv_formats`]; and by [`Registry::register`] and [`Registry::register_kv_format`] on a registry of your
+//! own. Static libraries lose `inventory` entries, so it is never the only way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,8 +48,8 @@ pub enum RegistryError {
     },
     /// An expression cannot write the name.
     #[error(
-        "`{name}` at {location} cannot be the name of a variant or of a KV format: use letters, digits and `_`, not a digit first, and no \
-         word of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
+        "`{name}` at {location} cannot be the name of a variant or of a KV format: use letters, digits and `_`, not a \
+         digit first, and no word of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
     )]
     Name {
         /// The name.

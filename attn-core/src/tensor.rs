@@ -20,12 +20,11 @@ pub use check::{check_inputs, check_run};
 pub use descriptor::{TensorMut, TensorRef};
 pub use element::Element;
 pub use error::TensorError;
-pub use kv::{Kv, PageOrder};
+pub use kv::{Kv, KvSides, PageOrder};
 pub use memory::DeviceMemory;
 pub use out::Out;
 pub use scale::{KvScales, Scale};
 pub use shape::MAX_RANK;
-pub use sides::KvSides;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! New keys and values, into pools of pages.
 
-use attn::ops::{Append, KvMut, KvRef, SlotMapping, append_paged};
+use attn::ops::{Append, KvMut, KvRef, KvSidesMut, SlotMapping, append_paged};
 use attn::{KvScales, PageOrder};
 use pyo3::prelude::*;
 
@@ -16,7 +16,7 @@ use crate::{
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python's keywords
 #[pyo3(signature = (k, v, k_pool, v_pool, slots, *, kv_layout="NHD", positions=None, attention=None, k_scale=1.0,
-    v_scale=1.0, stream=None))]
+    v_scale=1.0, stream=None, k_side=None, v_side=None))]
 pub(crate) fn append(
     py: Python<'_>,
     k: &Bound<'_, PyAny>,
@@ -30,6 +30,8 @@ pub(crate) fn append(
     k_scale: f32,
     v_scale: f32,
     stream: Option<usize>,
+    k_side: Option<&Bound<'_, PyAny>>,
+    v_side: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     call(py, || {
         let layout = KvLayout::parse(kv_layout)?;
@@ -41,6 +43,9 @@ pub(crate) fn append(
         let (k, k_pool) = (read(k, "k")?, read(k_pool, "k_pool")?);
         let v = v.map(|v| read(v, "v")).transpose()?;
         let v_pool = v_pool.map(|pool| read(pool, "v_pool")).transpose()?;
+        let sides = [(k_side, "k_side"), (v_side, "v_side")];
+        let [k_side, v_side] = sides.map(|(side, name)| side.map(|side| read(side, name)).transpose());
+        let (k_side, v_side) = (k_side?, v_side?);
         let slots = read(slots, "slots")?;
         let positions = positions.map(|positions| read(positions, "positions")).transpose()?;
         let mut others = vec![("k", &k), ("slots", &slots)];
@@ -49,6 +54,10 @@ pub(crate) fn append(
         v_pool.as_ref().map_or(Ok(()), |pool| pool.check_apart("v_pool", &others))?;
         others.extend(v_pool.as_ref().map(|pool| ("v_pool", pool)));
         k_pool.check_apart("k_pool", &others)?;
+        others.push(("k_pool", &k_pool));
+        k_side.as_ref().map_or(Ok(()), |side| side.check_apart("k_side", &others))?;
+        others.extend(k_side.as_ref().map(|side| ("k_side", side)));
+        v_side.as_ref().map_or(Ok(()), |side| side.check_apart("v_side", &others))?;
         let absent = |name: &str| Failure::tensor(format!("{name} is None; in this layout it is given"));
         // SAFETY: the caller's tensors, which stay during the call and do not meet on the CPU
         unsafe {
@@ -58,13 +67,21 @@ pub(crate) fn append(
                 (_, None) => return Err(absent("v")),
             };
             let keys = k_pool.write("k_pool")?;
-            let mut pools = match (layout, &v_pool) {
+            let pools = match (layout, &v_pool) {
                 (KvLayout::Latent, _) => KvMut::latent(keys),
                 (KvLayout::Fused(order), _) => KvMut::fused(keys, order)?,
                 (_, None) => return Err(absent("v_pool")),
                 (KvLayout::Nhd, Some(pool)) => KvMut::paged_in(keys, pool.write("v_pool")?, PageOrder::Nhd)?,
                 (KvLayout::Hnd, Some(pool)) => KvMut::paged_in(keys, pool.write("v_pool")?, PageOrder::Hnd)?,
             };
+            let k_side = k_side.as_ref().map(|side| side.write("k_side")).transpose()?;
+            let v_side = v_side.as_ref().map(|side| side.write("v_side")).transpose()?;
+            let sides = match (layout, k_side) {
+                (KvLayout::Hnd, k) => KvSidesMut::paged_in(k, v_side, PageOrder::Hnd)?,
+                (KvLayout::Fused(order), Some(pool)) => KvSidesMut::fused(pool, order)?,
+                (_, k) => KvSidesMut::new(k, v_side),
+            };
+            let mut pools = pools.with_sides(sides);
             let slots = tensor::array(&slots, Element::I64, "slots")?;
             let positions =
                 positions.as_ref().map(|positions| tensor::array(positions, Element::I32, "positions")).transpose()?;

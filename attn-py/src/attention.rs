@@ -19,8 +19,9 @@ use crate::{
 #[pyclass(frozen, module = "attn_rs")]
 pub(crate) struct Attention {
     pub(crate) attention: attn::Attention,
-    /// Where keys are stored transformed: what appends apply.
+    /// What appends apply, where they do not store rows as they are given.
     pub(crate) transform: Option<KvTransform>,
+    head_dim_vo: HeadDimVo,
     pub(crate) engine: attn::Engine,
     pub(crate) location: Location,
     pub(crate) dtypes: Dtypes,
@@ -40,11 +41,23 @@ fn dtype(name: &str, what: &str) -> Result<attn::Dtype, Failure> {
     element.dtype(what)
 }
 
+/// What appends to a cache of an attention apply.
+fn transform(
+    engine: &attn::Engine,
+    attention: &attn::Attention,
+    head_dim_vo: HeadDimVo,
+) -> Result<Option<KvTransform>, Failure> {
+    let variant = attention.variant().of_appends();
+    let bound = |variant| KvTransform::with_values(engine, &variant, attention.heads(), head_dim_vo);
+    Ok(variant.map(bound).transpose()?)
+}
+
 #[pymethods]
 impl Attention {
     #[new]
     #[pyo3(signature = (variant, params, device, qo_heads, kv_heads, head_dim, value_dim, qo_dtype, kv_dtype, *,
-        scale=None, kernel=None, fixed_split_size=None, stores_transformed=false, values_in_keys=false, mask=None))]
+        scale=None, kernel=None, fixed_split_size=None, stores_transformed=false, values_in_keys=false, mask=None,
+        kv_format=None))]
     #[allow(clippy::too_many_arguments)] // Python's keywords
     fn new(
         py: Python<'_>,
@@ -63,6 +76,7 @@ impl Attention {
         stores_transformed: bool,
         values_in_keys: bool,
         mask: Option<(Vec<u8>, Vec<i32>)>,
+        kv_format: Option<&str>,
     ) -> PyResult<Self> {
         call(py, || {
             let mut variant = parse(variant, params)?;
@@ -72,7 +86,11 @@ impl Attention {
                 variant = variant.and(mask).map_err(attn::Error::from)?;
             }
             let heads = Heads { qo: qo_heads, kv: kv_heads, head_dim };
-            let dtypes = Dtypes::new(dtype(qo_dtype, "dtype")?, dtype(kv_dtype, "kv_dtype")?);
+            let qo = dtype(qo_dtype, "dtype")?;
+            let dtypes = match kv_format {
+                Some(format) => Dtypes::new(qo, qo).with_kv_format(format).map_err(attn::Error::from)?,
+                None => Dtypes::new(qo, dtype(kv_dtype, "kv_dtype")?),
+            };
             let kernel = match kernel {
                 None => None,
                 Some("decode") => Some(KernelKind::Decode),
@@ -106,8 +124,8 @@ impl Attention {
             py.detach(|| {
                 let engine = engine(location)?;
                 let attention = engine.attention_with(&variant, heads, dtypes, options)?;
-                let transform = stores_transformed.then(|| KvTransform::new(&engine, &variant, heads)).transpose()?;
-                Ok(Attention { attention, transform, engine, location, dtypes, value_dim })
+                let transform = transform(&engine, &attention, head_dim_vo)?;
+                Ok(Attention { attention, transform, head_dim_vo, engine, location, dtypes, value_dim })
             })
         })
     }
@@ -127,9 +145,8 @@ impl Attention {
             if let Some(scale) = scale {
                 attention = attention.with_sm_scale(scale)?;
             }
-            let heads = attention.heads();
-            let transform = self.transform.as_ref().map(|_| KvTransform::new(&self.engine, &variant, heads));
-            let (engine, transform) = (self.engine.clone(), transform.transpose()?);
+            let transform = transform(&self.engine, &attention, self.head_dim_vo)?;
+            let engine = self.engine.clone();
             Ok(Attention { attention, transform, engine, ..*self })
         })
     }

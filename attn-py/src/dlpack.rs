@@ -152,6 +152,7 @@ pub(crate) fn view<'py>(
         (4, 16, 1) => Element::Bf16,
         (10, 8, 1) => Element::E4m3,
         (12, 8, 1) => Element::E5m2,
+        (1, 8, 1) => Element::U8,
         (0, 32, 1) => Element::I32,
         (0, 64, 1) => Element::I64,
         (code, bits, lanes) => {

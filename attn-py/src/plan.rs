@@ -71,7 +71,8 @@ impl Plan {
 
     /// Runs the attention into `o` and, if it is given, `lse`.
     #[allow(clippy::too_many_arguments)] // Python's keywords
-    #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=false, k_scale=1.0, v_scale=1.0, stream=None))]
+    #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=false, k_scale=1.0, v_scale=1.0, stream=None,
+        k_side=None, v_side=None))]
     fn run(
         &self,
         py: Python<'_>,
@@ -85,10 +86,12 @@ impl Plan {
         k_scale: f32,
         v_scale: f32,
         stream: Option<usize>,
+        k_side: Option<&Bound<'_, PyAny>>,
+        v_side: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         call(py, || {
             let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
-            self.with_tensors(py, [q, k, o], [v, lse], [k_scale, v_scale], stream, |run| {
+            self.with_tensors(py, [q, k, o], [v, lse, k_side, v_side], [k_scale, v_scale], stream, |run| {
                 py.detach(|| run(options).map_err(Failure::from))
             })
         })
@@ -105,7 +108,7 @@ impl Plan {
         count: usize,
     ) -> PyResult<Vec<u64>> {
         call(py, || {
-            self.with_tensors(py, [q, k, o], [v, None], [1.0; 2], None, |run| {
+            self.with_tensors(py, [q, k, o], [v, None, None, None], [1.0; 2], None, |run| {
                 let timed = |_| {
                     let start = Instant::now();
                     run(RunOptions::default())?;
@@ -136,13 +139,13 @@ impl Plan {
 }
 
 impl Plan {
-    /// Calls `with` with a function that runs the plan on the caller's tensors: `q`, `k` and `o`, and maybe `v` and
-    /// `lse`.
+    /// Calls `with` with a function that runs the plan on the caller's tensors: `q`, `k` and `o`, and maybe `v`, `lse`
+    /// and side data.
     fn with_tensors<T>(
         &self,
         py: Python<'_>,
         [q, k, o]: [&Bound<'_, PyAny>; 3],
-        [v, lse]: [Option<&Bound<'_, PyAny>>; 2],
+        [v, lse, k_side, v_side]: [Option<&Bound<'_, PyAny>>; 4],
         [k_scale, v_scale]: [f32; 2],
         stream: Option<usize>,
         with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
@@ -153,9 +156,14 @@ impl Plan {
         let (q, k, o) = (read(q, "q")?, read(k, "k")?, read(o, "out")?);
         let v = v.map(|v| read(v, "v")).transpose()?;
         let lse = lse.map(|lse| read(lse, "lse")).transpose()?;
+        let sides = [(k_side, "k_side"), (v_side, "v_side")];
+        let [k_side, v_side] = sides.map(|(side, name)| side.map(|side| read(side, name)).transpose());
+        let (k_side, v_side) = (k_side?, v_side?);
         if self.location == Location::Cpu {
             let mut others = vec![("q", &q), ("k", &k)];
             others.extend(v.as_ref().map(|v| ("v", v)));
+            others.extend(k_side.as_ref().map(|side| ("k_side", side)));
+            others.extend(v_side.as_ref().map(|side| ("v_side", side)));
             lse.as_ref().map_or(Ok(()), |lse| lse.check_apart("lse", &others))?;
             others.extend(lse.as_ref().map(|lse| ("lse", lse)));
             o.check_apart("out", &others)?;
@@ -164,7 +172,10 @@ impl Plan {
         // others. On a device their allocator reuses memory in the order of the stream.
         let (q, kv, mut o, mut lse) = unsafe {
             let v = v.as_ref().map(|v| v.read("v")).transpose()?;
+            let k_side = k_side.as_ref().map(|side| side.read("k_side")).transpose()?;
+            let v_side = v_side.as_ref().map(|side| side.read("v_side")).transpose()?;
             let kv = self.layout.kv(k.read("k")?, v, KvScales::of(k_scale, v_scale))?;
+            let kv = kv.with_sides(self.layout.sides(k_side, v_side)?);
             (q.read("q")?, kv, o.write("out")?, lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()?)
         };
         with(&mut |options| {

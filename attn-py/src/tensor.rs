@@ -1,7 +1,7 @@
 //! Tensors of the caller.
 
 use attn::ops::{Array, Number};
-use attn::{Dtype, Kv, KvScales, PageOrder, TensorMut, TensorRef, tensor::MAX_RANK};
+use attn::{Dtype, Kv, KvScales, KvSides, PageOrder, TensorMut, TensorRef, tensor::MAX_RANK};
 use pyo3::{prelude::*, types::PyTuple};
 
 use crate::{dlpack, engine::Location, error::Failure, torch};
@@ -14,13 +14,14 @@ pub(crate) enum Element {
     F32,
     E4m3,
     E5m2,
+    U8,
     I32,
     I64,
 }
 
 impl Element {
-    pub(crate) const POSSIBLE: &'static str =
-        "queries and outputs are float16, bfloat16 or float32, keys and values also float8_e4m3fn or float8_e5m2";
+    pub(crate) const POSSIBLE: &'static str = "queries and outputs are float16, bfloat16 or float32, keys and values \
+        also float8_e4m3fn, float8_e5m2, or uint8 with a `kv_format`";
 
     pub(crate) fn dtype(self, name: &str) -> Result<Dtype, Failure> {
         match self {
@@ -29,6 +30,7 @@ impl Element {
             Element::F32 => Ok(Dtype::F32),
             Element::E4m3 => Ok(Dtype::E4m3),
             Element::E5m2 => Ok(Dtype::E5m2),
+            Element::U8 => Ok(Dtype::U8),
             Element::I32 | Element::I64 => {
                 Err(Failure::tensor(format!("{name} is of whole numbers; {}", Element::POSSIBLE)))
             }
@@ -278,6 +280,15 @@ impl KvLayout {
     /// Whether values have a tensor of their own.
     pub(crate) fn has_values(self) -> bool {
         matches!(self, KvLayout::Nhd | KvLayout::Hnd)
+    }
+
+    /// The side data of keys and of values, which a fused pool has in one.
+    pub(crate) fn sides<'a>(self, k: Option<TensorRef<'a>>, v: Option<TensorRef<'a>>) -> Result<KvSides<'a>, Failure> {
+        Ok(match (self, k) {
+            (KvLayout::Hnd, k) => KvSides::paged_in(k, v, PageOrder::Hnd)?,
+            (KvLayout::Fused(order), Some(pool)) => KvSides::fused(pool, order)?,
+            (_, k) => KvSides::new(k, v),
+        })
     }
 
     pub(crate) fn kv<'a>(

@@ -37,6 +37,7 @@ fn torch(py: Python<'_>) -> PyResult<Option<&Torch>> {
         ("float32", Element::F32),
         ("float8_e4m3fn", Element::E4m3),
         ("float8_e5m2", Element::E5m2),
+        ("uint8", Element::U8),
         ("int32", Element::I32),
         ("int64", Element::I64),
     ];

@@ -306,3 +306,29 @@ def test_tensors_of_a_plan_are_replaced():
         plan.attention.set_tensor_rows("sink.logits", indices.astype(np.int64), normal(3))
     with pytest.raises(attn_rs.InvalidTensor, match="logits"):
         plan.attention.set_tensor("sink.logits", normal(5))
+
+
+@pytest.mark.parametrize("order", ["NHD", "HND"])
+def test_keys_and_values_are_stored_in_a_format(order):
+    k, v, q = normal(9, 2, 32), normal(9, 2, 32), normal(1, 4, 32)
+    shape = lambda row: (4, 4, 2, row) if order == "NHD" else (4, 2, 4, row)
+    pool = lambda row: np.full(shape(row), 0xFF, dtype=np.uint8)
+    k_pool, k_side, v_pool, v_side = pool(32), pool(4), pool(16), pool(2)
+    table = attn_rs.Batch.paged([0, 1], [0, 3], [2, 0, 3], [1], page_size=4, num_pages=4)
+    heads = {"qo_heads": 4, "kv_heads": 2, "head_dim": 32, "dtype": "float32", "device": "cpu"}
+    plan = attn_rs.Plan(table, "full", kv_format="int8 / int4(group=32)", kv_layout=order, **heads)
+    slots = np.array([8, 9, 10, 11, 0, 1, 2, 3, 12], dtype=np.int64)
+    plan.append(k, v, k_pool, v_pool, slots, k_side=k_side, v_side=v_side)
+    o = plan.run(q, k_pool, v_pool, k_side=k_side, v_side=v_side)
+
+    def rounded(x, levels, side):
+        scale = np.abs(x).max(axis=-1, keepdims=True) / np.float32(levels)
+        scale = scale.astype(side).astype(np.float32)
+        return np.clip(np.rint(x / scale), -levels - 1, levels) * scale
+
+    want, _ = reference.attention(q, rounded(k, 127, np.float32), rounded(v, 7, np.float16))
+    close(o, want, 1e-5)
+    with pytest.raises(attn_rs.InvalidTensor, match="no k side"):
+        plan.run(q, k_pool, v_pool, v_side=v_side)
+    with pytest.raises(attn_rs.AttnError, match="did you mean"):
+        attn_rs.Plan(table, "full", kv_format="int9", **heads)

@@ -112,8 +112,8 @@ pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Va
     [Shift::Above, Shift::Between, Shift::Below].into_iter().find_map(allowed).map_or(first, Ok)
 }
 
-/// Values for a tensor of the format of keys (0) or of values: of floats, the steps of its codes where rows are N(0, 1),
-/// each somewhat different. They do not depend on the variant.
+/// Values for a tensor of the format of keys (0) or of values: of floats, the steps of its codes where rows are N(0,
+/// 1), each somewhat different. They do not depend on the variant.
 fn steps(variant: &Variant, format: usize, tensor: &MissingTensor, case: &Case) -> Result<ParamValue, TestError> {
     let mut random = Random::new(case.seed, 2000 + format as u64);
     let floats = matches!(tensor.field.ty, FieldType::Tensor { elem: Elem::F32 | Elem::F16 | Elem::Bf16, .. });

@@ -121,7 +121,11 @@ impl Host {
     /// The elements as f32.
     #[must_use]
     pub fn to_f32(&self) -> Vec<f32> {
-        on_host!(self, data => data.iter().map(|x| x.to_f32()).collect(), bytes => bytes.iter().map(|&x| x.into()).collect())
+        on_host!(
+            self,
+            data => data.iter().map(|x| x.to_f32()).collect(),
+            bytes => bytes.iter().map(|&x| x.into()).collect()
+        )
     }
 
     /// The elements as bytes.

@@ -18,14 +18,16 @@ fn with_changes(case: &Case, number: usize) -> Vec<Case> {
         change(&mut changed);
         changed
     };
-    let changed = match number % 8 {
+    let changed = match number % 10 {
         0 => of(&|case| (case.dtype, case.kv_dtype) = ("e4m3".to_owned(), None)),
         1 => of(&|case| case.qo_heads = case.kv_heads * 2 + 1),
         2 => of(&|case| case.head_dim = 100),
         3 => of(&|case| (case.dtype, case.kv_dtype) = ("bf16".to_owned(), Some("f16".to_owned()))),
         4 => of(&|case| case.variant = format!("{} + sigmoid + sink", case.variant)),
         5 => of(&|case| case.sm_scale = Some(-1.0)),
-        6 => of(&|case| (case.kernel, case.fixed_split_size) = ("mixed".to_owned(), Some(256))),
+        6 => of(&|case| case.kv_dtype = Some("int8".to_owned())),
+        7 => of(&|case| case.kv_dtype = Some("int4(group=48)".to_owned())),
+        8 => of(&|case| (case.kernel, case.fixed_split_size) = ("mixed".to_owned(), Some(256))),
         _ => of(&|case| (case.kernel, case.fixed_split_size) = ("auto".to_owned(), Some(256))),
     };
     vec![case.clone(), changed]

@@ -65,6 +65,7 @@ fn variants_batches_and_plans() -> Result<()> {
     refused(engine.attention("causal", Heads { qo: 3, ..HEADS }, Dtypes::f32()), &["qo_heads = 3", "kv_heads = 2"]);
     let eight = Dtypes::new(Dtype::E4m3, Dtype::E4m3);
     refused(engine.attention("causal", HEADS, eight), &["q and o are e4m3"]);
+    refused(engine.attention("causal", HEADS, Dtypes::f32().with_kv(Dtype::U8)), &["KV format", "with `attn`"]);
     let attention = engine.attention("causal", HEADS, Dtypes::f32())?;
     refused(attention.plan(&Batch::ragged(&[0, 3, 2], &[0, 1, 2])), &["qo_indptr"]);
     let mut plan = attention.plan(&Batch::ragged(&[0, 3], &[0, 5]))?;

@@ -38,8 +38,8 @@ impl AttentionVariant for Moved {
 /// Where the four planes lie in one memory: their first byte, and strides of pages, slots and heads.
 type Planes = [(usize, [usize; 3]); 4];
 
-/// Places the planes (codes of keys and of values, side data of both) of rows of these bytes.
-type Place = fn([usize; 4]) -> Planes;
+/// Arranges the planes (codes of keys and of values, side data of both) of rows of these bytes.
+type Arrange = fn([usize; 4]) -> Planes;
 
 fn separate(bytes: [usize; 4]) -> Planes {
     let mut at = 0;
@@ -69,13 +69,14 @@ fn page_tails(bytes: [usize; 4]) -> Planes {
     })
 }
 
-/// A row is its codes and then its side data, in a record of 96 bytes; keys and values take turns.
+/// A row is its codes and then its side data, in a record of 96 bytes; a record of a key is followed by that of its
+/// value.
 fn records(bytes: [usize; 4]) -> Planes {
     let strides = [SLOTS * 2 * 192, 2 * 192, 192];
     [(0, strides), (96, strides), (bytes[0], strides), (96 + bytes[1], strides)]
 }
 
-const PLACES: [Place; 4] = [separate, hnd, page_tails, records];
+const ARRANGEMENTS: [Arrange; 4] = [separate, hnd, page_tails, records];
 
 fn values(count: usize, seed: u32) -> Vec<f32> {
     (0..count as u32).map(|i| (crate::random::bits(seed, 0, i, 0) >> 8) as f32 / 4_194_304.0 - 2.0).collect()
@@ -92,12 +93,12 @@ struct Cache {
 }
 
 impl Cache {
-    fn new(formats: &KvFormats, place: Place, values_dim: usize, latent: bool) -> Self {
+    fn new(formats: &KvFormats, arrange: Arrange, values_dim: usize, latent: bool) -> Self {
         let dims = [HEADS.head_dim as usize, values_dim];
         let row = |part: usize| RowBytes::of(formats.part(part), dims[part] as u32);
         let [k, v] = if latent { [row(0), RowBytes { codes: 0, side: 0 }] } else { [row(0), row(1)] };
         let bytes = [k.codes, v.codes, k.side, v.side];
-        let planes = place(bytes);
+        let planes = arrange(bytes);
         let mut memory = vec![0xff; PAGES * SLOTS * 2 * (2 * 192)];
         let decoded = [0, 1].map(|part: usize| {
             let mut decoded = Vec::new();
@@ -197,10 +198,11 @@ fn same_bits(hooks: bool, formats: KvFormats, values_dim: HeadDimVo, paged: bool
     let latent = values_dim.shares_keys();
     let [packed, plain] = bound(hooks, formats, values_dim);
     let formats = packed.kv_formats().expect("formats");
-    for place in PLACES {
-        let cache = Cache::new(formats, place, values_dim.dim(HEADS) as usize, latent);
+    for arrange in ARRANGEMENTS {
+        let cache = Cache::new(formats, arrange, values_dim.dim(HEADS) as usize, latent);
         // tokens of a ragged cache are not in pages
-        let ragged = std::ptr::fn_addr_eq(place, separate as Place) || std::ptr::fn_addr_eq(place, records as Place);
+        let ragged =
+            std::ptr::fn_addr_eq(arrange, separate as Arrange) || std::ptr::fn_addr_eq(arrange, records as Arrange);
         if !paged && !ragged {
             continue;
         }

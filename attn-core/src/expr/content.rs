@@ -243,7 +243,8 @@ impl TensorSlot {
 
 impl Variant {
     /// The parameter tensor with this name (`page_list.pages`, or `pages` where only one part has it; of KV formats
-    /// `key_format.scales` and `value_format.scales`), if its content can be replaced while plans that were made with it live on.
+    /// `key_format.scales` and `value_format.scales`), if its content can be replaced while plans that were made with
+    /// it live on.
     ///
     /// The content cannot be replaced where the host has read the values: tensors that tile classes depend on, unless
     /// they are `#[mutable]`, tensors of a part with `kv_range`, `#[monotone]` tensors, and tensors of a union, whose

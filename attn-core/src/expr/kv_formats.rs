@@ -10,7 +10,7 @@ use crate::lang::{
     params::{Dims, ErasedParams},
 };
 use crate::registry::Registry;
-use crate::spec::HeadDimVo;
+use crate::spec::{HeadDimVo, KvStored};
 
 impl KvFormats {
     /// Reads formats of the program: one for keys and values (`int4(group=32)`), or one for each (`int8 /
@@ -115,6 +115,17 @@ impl Variant {
         let shared = other.formats.as_ref().is_some_and(KvFormats::shares_keys);
         let own = self.formats.map(|own| if shared { own.shared_with_keys() } else { own });
         Variant { nodes: self.nodes, stored: other.stored, formats: own.or_else(|| other.formats.clone()) }
+    }
+
+    /// What an append to a cache of this variant does: its transforms, where keys and values are stored transformed,
+    /// and its formats. `None` where rows are stored as they are given.
+    #[must_use]
+    pub fn of_appends(&self) -> Option<Variant> {
+        match (self.stored, &self.formats) {
+            (KvStored::Transformed, _) => Some(self.clone().with_stored(KvStored::Raw)),
+            (KvStored::Raw, Some(formats)) => Some(Variant::full().with_kv_formats(formats.clone())),
+            (KvStored::Raw, None) => None,
+        }
     }
 
     /// The parts, and then the formats of keys and values: what has parameters.

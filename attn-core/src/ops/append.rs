@@ -2,8 +2,8 @@
 //!
 //! A row is transformed if a variant is given. It is then multiplied by `1 / scale` of its head in f32, and rounded to
 //! the type of the pool as [`Element::from_f32`](crate::tensor::Element::from_f32) does, or encoded in the KV format of
-//! the variant. Elements that none of these steps changes are copied bit by bit, as are rows that are stored in a format
-//! already, with their side data.
+//! the variant. Elements that none of these steps changes are copied bit by bit, as are rows that are stored in a
+//! format already, with their side data.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -39,8 +39,8 @@ pub struct AotOptions<'a> {
     /// The element types of k and v; empty: that of q and o. An 8-bit type is combined with every type of q and o, a
     /// 16-bit type with itself.
     pub kv_dtypes: &'a [Dtype],
-    /// KV formats of k and v by name, beside their element types: `int8`, `int8 / int4(group=32)`. They are those of the
-    /// program of the build script ([`Registry::global`](attn_core::registry::Registry::global)); parameter values
+    /// KV formats of k and v by name, beside their element types: `int8`, `int8 / int4(group=32)`. They are those of
+    /// the program of the build script ([`Registry::global`](attn_core::registry::Registry::global)); parameter values
     /// matter. Each is combined with every type of q and o.
     pub kv_formats: &'a [&'a str],
     /// The kernel families.

@@ -55,6 +55,7 @@ class Attention:
         stores_transformed: bool = False,
         values_in_keys: bool = False,
         mask: tuple[bytes, Sequence[int]] | None = None,
+        kv_format: str | None = None,
     ) -> None: ...
     def with_parameters(
         self, variant: str, params: dict[str, Any] | None = None, scale: float | None = None
@@ -92,6 +93,8 @@ class Plan:
         k_scale: float = 1.0,
         v_scale: float = 1.0,
         stream: int | None = None,
+        k_side: Any = None,
+        v_side: Any = None,
     ) -> None: ...
     def time_runs(self, q: Any, k: Any, v: Any, o: Any, count: int) -> list[int]: ...
     @property
@@ -114,6 +117,8 @@ def append(
     k_scale: float = 1.0,
     v_scale: float = 1.0,
     stream: int | None = None,
+    k_side: Any = None,
+    v_side: Any = None,
 ) -> None: ...
 def check(expression: str, params: dict[str, Any] | None = None) -> str: ...
 def describe(device: str) -> str: ...

@@ -19,6 +19,8 @@ class Plan:
         head_dim: elements of a query or key of one head; `value_dim` of a value, by default as many.
         dtype: of queries and outputs: `"float16"`, `"bfloat16"`, `"float32"`, or a dtype of torch or numpy; `kv_dtype`
             of keys and values, by default the same, also `"float8_e4m3fn"` and `"float8_e5m2"`.
+        kv_format: the format in which keys and values are stored, such as `"int8"`, `"int4(group=32)"` or `"int8 /
+            int4"` for keys and values; they are then tensors of uint8, whose last dimension is the bytes of a row.
         device: `"cpu"`, `"cuda"`, `"cuda:1"`, or a device of torch.
         scale: what products of queries and keys are multiplied by; 1 / sqrt(head dim) by default.
         params: parameters of the variant by name: numbers, lists or arrays, of which the values are copied.
@@ -62,6 +64,7 @@ class Plan:
         layers=(),
         attention=None,
         stream=None,
+        kv_format=None,
     ):
         if attention is None:
             attention = _native.Attention(
@@ -79,6 +82,7 @@ class Plan:
                 fixed_split_size=fixed_split_size,
                 stores_transformed=stores_transformed,
                 values_in_keys=values_in_keys,
+                kv_format=kv_format,
             )
         self.attention = attention
         self.native = _native.Plan(attention, batch, kv_layout, capacity, list(layers), None, stream)
@@ -100,6 +104,8 @@ class Plan:
         k_scale=1.0,
         v_scale=1.0,
         stream=None,
+        k_side=None,
+        v_side=None,
     ):
         """Runs the attention. On a CUDA device it launches and returns, and a CUDA graph can capture it.
 
@@ -113,6 +119,8 @@ class Plan:
             partial: the state of each row over these keys alone, to be merged with that over others: no sink and no
                 output transform. It needs `lse` or `return_lse`.
             k_scale, v_scale: what stored keys and values are multiplied by.
+            k_side, v_side: side data of a `kv_format` that has any (scales), as uint8 in the order of dimensions of `k`
+                and `v`; a fused layout has one pool for both.
             stream: the address of a CUDA stream; by default the current one of torch, else the default stream. Memory
                 of torch that another stream uses is kept by `Tensor.record_stream`.
 
@@ -123,7 +131,8 @@ class Plan:
             InvalidTensor: a tensor that does not fit. Nothing is launched then.
         """
         if is_compiling(q):
-            return self._run_compiled(q, k, v, (out, lse, layer, stream), partial, return_lse, k_scale, v_scale)
+            given = (out, lse, layer, stream, k_side, v_side)
+            return self._run_compiled(q, k, v, given, partial, return_lse, k_scale, v_scale)
         if needs_grad(q, k, v):
             raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")
         if out is None or (lse is None and return_lse):
@@ -132,14 +141,16 @@ class Plan:
             out = empty(q, (*q.shape[:2], self.value_dim))
         if lse is None and return_lse:
             lse = empty(q, tuple(q.shape[:2]), "float32")
-        self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream)
+        self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream, k_side, v_side)
         return (out, lse) if return_lse else out
 
     def _run_compiled(self, q, k, v, given, partial, return_lse, k_scale, v_scale):
         from . import _torch
 
         if partial or any(x is not None for x in given):
-            raise InvalidArgument("`out`, `lse`, `layer`, `partial` and `stream` cannot be given under torch.compile")
+            raise InvalidArgument(
+                "`out`, `lse`, `layer`, `partial`, `stream` and side data cannot be given under torch.compile"
+            )
         if self._number is None:
             raise InvalidArgument("call `plan.compilable()` before torch.compile traces a run of the plan")
         o, lse = _torch.run_plan(q, k, v, self._number, self.value_dim, k_scale, v_scale)
@@ -166,9 +177,24 @@ class Plan:
         """The attention of another layer: the same parts with other parameters. It shares kernels and the plan."""
         return self.attention.with_parameters(variant, params, scale)
 
-    def append(self, k, v, k_pool, v_pool, slots, *, positions=None, k_scale=1.0, v_scale=1.0, stream=None):
+    def append(
+        self,
+        k,
+        v,
+        k_pool,
+        v_pool,
+        slots,
+        *,
+        positions=None,
+        k_scale=1.0,
+        v_scale=1.0,
+        stream=None,
+        k_side=None,
+        v_side=None,
+    ):
         """Appends new keys and values to the pools of the plan's layout, with the transforms of its variant where keys
-        are stored transformed. As `attn_rs.append`."""
+        are stored transformed, and encoded in its `kv_format` (`k_side`, `v_side`: pools of side data). As
+        `attn_rs.append`."""
         _native.append(
             k,
             v,
@@ -181,6 +207,8 @@ class Plan:
             k_scale=k_scale,
             v_scale=v_scale,
             stream=stream,
+            k_side=k_side,
+            v_side=v_side,
         )
 
     @property
