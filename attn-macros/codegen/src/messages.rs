@@ -25,7 +25,7 @@ pub const UNROLL: &str = "a loop is unrolled by a number: `#[unroll(2)]`";
 pub const LABEL: &str = "labels are not available in a hook: `break` and `continue` leave the innermost loop";
 pub const BREAK_VALUE: &str = "`break` has no value in a hook";
 pub const CLOSURE: &str = "closures are available only as arguments of a row's methods: `map`, `zip`, `dot`, \
-     `rotate_half` and `rotate_pairs`; in a KV format `pack4`, `pack8`, `pack16` and `sum`";
+     `rotate_half` and `rotate_pairs`";
 pub const CLOSURE_WANTED: &str = "write a closure here";
 pub const CLOSURE_PARAM: &str = "the parameters of this closure are plain names";
 pub const METHOD_ON_SELF: &str =
