@@ -1,6 +1,6 @@
 //! What stock KV formats lose of real keys and values: queries, keys and values of three layers of SmolLM2-135M
-//! (Apache-2.0), `data/smollm2_qkv.safetensors`. The page of the book, `reference/kv-formats.md`, has the table; this test
-//! writes it (`UPDATE_DOCS=1 cargo test -p attn-tests --test kv_format_accuracy`) and compares it.
+//! (Apache-2.0), `data/smollm2_qkv.safetensors`. The page of the book, `reference/kv-formats.md`, has the table; this
+//! test writes it (`UPDATE_DOCS=1 cargo test -p attn-tests --test kv_format_accuracy`) and compares it.
 //!
 //! Attention over the rows that are read back is in f64, so that the errors are those of the formats alone.
 
