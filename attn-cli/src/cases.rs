@@ -33,6 +33,9 @@ pub(crate) struct Cases {
     /// The element type of q, k, v and o for all cases: f16, bf16, f32. Those over fp8 keep it for k and v.
     #[arg(long)]
     dtype: Option<Dtype>,
+    /// The KV format for all cases: int8, "int4(group=32)", "int8 / int4". Cases that count keys are left out.
+    #[arg(long, value_name = "FORMAT", conflicts_with = "dtype")]
+    kv_format: Option<String>,
     /// Only cases whose name (or variant) matches.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -50,6 +53,8 @@ enum Grid {
     Small,
     /// Over 2000 cases: every stock variant in every kernel and layout.
     Serving,
+    /// Every KV format in every kernel.
+    Formats,
     /// The cases of the grids that can count keys: log-sum-exps are logarithms of counts.
     Counting,
 }
@@ -68,9 +73,10 @@ impl Cases {
             Some(Grid::Dims) => cases.extend(grid::dims()),
             Some(Grid::Small) => cases.extend(grid::small()),
             Some(Grid::Serving) => cases.extend(grid::serving()),
+            Some(Grid::Formats) => cases.extend(grid::formats()),
             Some(Grid::Counting) => cases.extend(grid::counting()),
             None if !self.named() => bail!(
-                "no cases: name a file of cases, a grid (--grid full, small, serving, dims, counting), \
+                "no cases: name a file of cases, a grid (--grid full, small, serving, dims, formats, counting), \
                  or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}
@@ -84,6 +90,10 @@ impl Cases {
         }
         if let Some(dtype) = self.dtype {
             cases.iter_mut().for_each(|case| case.dtype = dtype.to_string());
+        }
+        if let Some(format) = &self.kv_format {
+            attn::lang::KvFormats::parse(format)?;
+            cases = cases.iter().filter_map(|case| case.over_format(format)).collect();
         }
         let count = cases.len();
         if let Some(pattern) = &self.pattern {

@@ -35,6 +35,9 @@ pub(crate) struct KernelArgs {
     /// Element types of k and v, such as e4m3, e5m2. The default is those of q and o.
     #[arg(long, value_delimiter = ',')]
     pub(crate) kv_dtype: Vec<Dtype>,
+    /// KV formats of k and v, beside their element types: int8, "int8 / int4(group=32)". May be given several times.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) kv_format: Vec<String>,
     /// The storage of keys. The default is ragged for prefill and paged for decode.
     #[arg(long, value_delimiter = ',')]
     pub(crate) layout: Vec<Layout>,
@@ -80,12 +83,17 @@ impl KernelArgs {
     }
 
     /// The element types.
-    fn dtypes(&self) -> Vec<Dtypes> {
-        let of = |&qo: &Dtype| match &self.kv_dtype[..] {
-            [] => vec![Dtypes::new(qo, qo)],
-            kv => kv.iter().map(|&kv| Dtypes::new(qo, kv)).collect(),
+    fn dtypes(&self) -> Result<Vec<Dtypes>> {
+        let formats = self.kv_format.iter().map(|text| Ok(attn::lang::KvFormats::parse(text)?.id()));
+        let formats = formats.collect::<Result<Vec<_>>>()?;
+        let of = |&qo: &Dtype| {
+            let kv = match &self.kv_dtype[..] {
+                [] if formats.is_empty() => vec![Dtypes::new(qo, qo)],
+                kv => kv.iter().map(|&kv| Dtypes::new(qo, kv)).collect(),
+            };
+            kv.into_iter().chain(formats.iter().map(move |&id| Dtypes::new(qo, qo).with_format(id))).collect::<Vec<_>>()
         };
-        self.dtype.iter().flat_map(of).collect()
+        Ok(self.dtype.iter().flat_map(of).collect())
     }
 
     /// The kernels of a kind for a variant.
@@ -95,11 +103,12 @@ impl KernelArgs {
         let head_dim_vo = self.head_dim_vo;
         let stored = if self.stored == Stored::Raw { KvStored::Raw } else { KvStored::Transformed };
         let variant = variant.clone().with_stored(stored);
-        let (branches, hooks) = (variant.branches(), HookClass::of(&variant));
         let mut sources = Vec::new();
         for arch in self.archs()? {
             for &head_dim in &self.head_dim {
-                for dtypes in self.dtypes() {
+                for dtypes in self.dtypes()? {
+                    let (variant, dtypes) = variant.over(dtypes, head_dim_vo)?;
+                    let (branches, hooks) = (variant.branches(), HookClass::of(&variant));
                     for &layout in layouts {
                         let (paged, group) = (layout == Layout::Paged, self.group);
                         let request = KernelTraitsRequest {

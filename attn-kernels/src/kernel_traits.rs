@@ -196,6 +196,9 @@ pub struct KernelTraits {
     pub widened_keys: bool,
     /// Decode: the same for values.
     pub widened_values: bool,
+    /// Decode on tensor cores over rows of KV formats: whether each lane decodes its operands of the MMAs in registers.
+    /// Otherwise rows are decoded to the second buffer.
+    pub fragments: bool,
     /// CTAs of an SM that registers and shared memory have to suffice for (`__launch_bounds__`).
     pub ctas_per_sm: u32,
     /// Mixed: the decode part. All other fields describe the prefill part.
@@ -223,6 +226,8 @@ pub struct DecodePart {
     pub widened_keys: bool,
     /// As [`KernelTraits::widened_values`].
     pub widened_values: bool,
+    /// As [`KernelTraits::fragments`].
+    pub fragments: bool,
 }
 
 impl KernelTraits {
@@ -230,6 +235,12 @@ impl KernelTraits {
     #[must_use]
     pub fn with_shared_rows(self) -> Self {
         KernelTraits { shared_rows: self.kind == KernelKind::Mixed, ..self }
+    }
+
+    /// The same decode kernel with rows of KV formats decoded to operands in registers, or to the second buffer.
+    fn with_fragments(self, fragments: bool) -> Self {
+        let values = !fragments && !self.values_share_keys;
+        KernelTraits { fragments, widened_keys: !fragments, widened_values: values, ..self }
     }
 
     /// Whether this is the sm90 prefill kernel: warp-specialised (a producer and consumer warpgroups) and persistent
@@ -243,12 +254,12 @@ impl KernelTraits {
     #[must_use]
     pub fn decode_part(&self) -> Self {
         let Some(part) = self.mixed else { return *self };
-        let DecodePart { tile_rows, cuda_cores, stages, warp_keys, widened_keys, widened_values } = part;
+        let DecodePart { tile_rows, cuda_cores, stages, warp_keys, widened_keys, widened_values, fragments } = part;
         let decode =
             KernelTraits { kind: KernelKind::Decode, mixed: None, shared_rows: false, ctas_per_sm: 1, ..*self };
         let decode =
             KernelTraits { preprocess_keys: false, preprocess_values: false, widened_keys, widened_values, ..decode };
-        KernelTraits { tile_rows, cuda_cores, row_warps: 1, stages, warp_keys, ..decode }
+        KernelTraits { tile_rows, cuda_cores, row_warps: 1, stages, warp_keys, fragments, ..decode }
     }
 
     /// The traits of the prefill part of a mixed kernel; for other kernels the traits themselves.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use attn::batch::Layout;
-use attn::{Engine, Graph, HeadDimVo, Stream, Variant};
+use attn::{Engine, Graph, Stream, Variant};
 
 use super::engine_memory::{Clock, launch};
 use super::run_modes::RunMode;
@@ -80,8 +80,18 @@ pub fn bench_mode(case: &Case, mode: RunMode, engine: &Engine, reps: usize) -> R
     let (dim, values) = (f64::from(case.head_dim), f64::from(case.head_dim_vo.dim(case.heads())));
     let flops = 2.0 * pairs as f64 * (dim + values);
     // values that share the memory of the keys add no bytes
-    let row = if matches!(case.head_dim_vo, HeadDimVo::SharedWithKeys(_)) { dim } else { dim + values };
-    let bytes = rows as f64 * row * case.dtypes()?.kv.size() as f64;
+    let shared = case.head_dim_vo.shares_keys();
+    let dtypes = case.dtypes()?;
+    let row = match dtypes.format {
+        Some(format) => {
+            let bytes = |part, dim| format.row_bytes(part, dim).total();
+            let values = if shared { 0 } else { bytes(1, case.head_dim_vo.dim(case.heads())) };
+            (bytes(0, case.head_dim) + values) as f64
+        }
+        None if shared => dim * dtypes.kv.size() as f64,
+        None => (dim + values) * dtypes.kv.size() as f64,
+    };
+    let bytes = rows as f64 * row;
     Ok(BenchResult { ms, gbps: bytes / ms / 1e6, tflops: flops / ms / 1e9, info: prepared.info })
 }
 

@@ -192,14 +192,30 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// A dtype that is not known.
+    /// A dtype or a KV format that is not known.
     pub fn dtypes(&self) -> Result<Dtypes, TestError> {
         let qo: Dtype = self.dtype.parse()?;
-        let kv = match &self.kv_dtype {
-            Some(text) => text.parse()?,
-            None => qo,
-        };
-        Ok(Dtypes::new(qo, kv))
+        let types = Dtypes::new(qo, qo);
+        match &self.kv_dtype {
+            Some(text) => match text.parse() {
+                Ok(kv) => Ok(types.with_kv(kv)),
+                Err(dtype) => {
+                    types.with_kv_format(text).map_err(|format| TestError::KvDtype { dtype, format: Box::new(format) })
+                }
+            },
+            None => Ok(types),
+        }
+    }
+
+    /// The case over keys and values in a KV format, in pools that rows of its bytes fit; `None` if it counts keys,
+    /// whose values no format need hold.
+    #[must_use]
+    pub fn over_format(&self, format: &str) -> Option<Case> {
+        // in one pool, rows of keys and of values have the same bytes; queries are of no format
+        let one_pool = self.pool != Pool::Packed && !format.contains('/');
+        let pool = if one_pool { self.pool } else { Pool::Split };
+        let name = self.name.as_ref().map(|name| format!("{name} over {format}"));
+        (!self.counting).then(|| Case { name, kv_dtype: Some(format.to_owned()), pool, ..self.clone() })
     }
 
     /// Keys of each request over all levels.

@@ -17,6 +17,8 @@ pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
     if let Some(sparse) = &case.sparse {
         sparse.set_lists(&mut variant, case)?;
     }
+    let over = variant.over(case.dtypes()?, case.head_dim_vo).map_err(attn::tensor::TensorError::from);
+    let (variant, _) = over.map_err(Error::from)?;
     fill::complete(&variant, &case.dims(), case)
 }
 

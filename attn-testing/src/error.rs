@@ -44,6 +44,14 @@ pub enum TestError {
     /// An unknown dtype.
     #[error(transparent)]
     Dtype(#[from] attn::dtype::UnknownDtype),
+    /// What is neither a dtype of keys and values nor a KV format.
+    #[error("{dtype}; nor is it a KV format: {format}")]
+    KvDtype {
+        /// Why it is no dtype.
+        dtype: attn::dtype::UnknownDtype,
+        /// Why it is no format.
+        format: Box<attn::ExprError>,
+    },
     /// An unknown kernel.
     #[error(transparent)]
     Kernel(#[from] attn::spec::UnknownKernel),

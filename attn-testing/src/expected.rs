@@ -60,7 +60,8 @@ impl Expected {
         }
         let exact = reference(case, &variant, inputs, RowRounding::None)?;
         let rewrites_scores = [Hook::QueryTransform, Hook::KeyTransform].into_iter().any(|hook| variant.has(hook));
-        let rewrites = rewrites_scores || variant.has(Hook::ValueTransform);
+        // what a KV format decodes is rounded too
+        let rewrites = rewrites_scores || variant.has(Hook::ValueTransform) || variant.kv_formats().is_some();
         let rounded = match rounding.rows {
             RowRounding::None => None,
             _ if !rewrites => None,

@@ -2,6 +2,7 @@
 
 use attn::expr::MissingTensor;
 use attn::lang::desc::Elem;
+use attn::lang::kv_format::RowBytes;
 use attn::lang::{Dims, FieldDesc, FieldType, ParamValue, VariantDesc};
 use attn::registry::Registry;
 use attn::{Error, Variant};
@@ -84,8 +85,13 @@ pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Va
     let made = |shift: Shift| {
         let mut variant = variant.clone();
         for (stream, tensor) in missing.iter().enumerate() {
-            let table =
-                tables::of(case, names[tensor.part], tensor.field.name).filter(|_| matches!(shift, Shift::None));
+            let Some(name) = names.get(tensor.part) else {
+                let format = tensor.part - names.len();
+                let value = steps(&variant, format, tensor, case)?;
+                variant.set_in(tensor.part, tensor.field.name, value).map_err(Error::from)?;
+                continue;
+            };
+            let table = tables::of(case, name, tensor.field.name).filter(|_| matches!(shift, Shift::None));
             let mut random = Random::new(case.seed, 1000 + stream as u64);
             let value = match generators::of(tensor.field.name, dims, &mut random) {
                 Some(values) => generators::checked(tensor, values)?,
@@ -104,6 +110,21 @@ pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Va
     }
     let allowed = |shift| made(shift).ok().filter(|variant| variant.bind(dims).is_ok());
     [Shift::Above, Shift::Between, Shift::Below].into_iter().find_map(allowed).map_or(first, Ok)
+}
+
+/// Values for a tensor of the format of keys (0) or of values: of floats, the steps of its codes where rows are N(0, 1),
+/// each somewhat different. They do not depend on the variant.
+fn steps(variant: &Variant, format: usize, tensor: &MissingTensor, case: &Case) -> Result<ParamValue, TestError> {
+    let mut random = Random::new(case.seed, 2000 + format as u64);
+    let floats = matches!(tensor.field.ty, FieldType::Tensor { elem: Elem::F32 | Elem::F16 | Elem::Bf16, .. });
+    let (Some(shape), Some(formats), true) = (&tensor.shape, variant.kv_formats(), floats) else {
+        return values_for(tensor, &mut random, Shift::None);
+    };
+    let dim = if format == 0 { case.head_dim } else { case.head_dim_vo.dim(case.heads()) };
+    let bits = 8 * RowBytes::of(formats.part(format), dim).codes / dim.max(1) as usize;
+    let step = 4.0 / f64::from(1u32 << bits.clamp(2, 9).saturating_sub(1));
+    let mut values = std::iter::repeat_with(|| ParamValue::Float(step * (0.75 + random.below(513) as f64 / 1024.0)));
+    Ok(ParamValue::nested(shape, &mut values))
 }
 
 mod generators;

@@ -1,13 +1,14 @@
 //! The tensors of a case: random where kernels may read, NaN where they may not.
 
 use attn::batch::{CascadeLevel, Layout, indptr};
-use attn::tensor::{Element, Kv, KvScales, TensorError, TensorRef};
+use attn::tensor::{Element, Kv, KvScales, KvSides, TensorError, TensorRef};
 use attn::{Batch, Dtype, Error, HeadDimVo, Variant, cpu::Problem, planner::WorkList};
 
 use super::host::{Host, HostScale, on_host};
 use super::keys::Keys;
+use super::packed::{self, HostTensor, Outer};
 use super::random::{Normal, Random};
-use super::{Case, Order, TestError};
+use super::{Case, TestError};
 
 /// The number of NaNs behind the last element of k and v.
 pub(super) const TAIL: usize = 4096;
@@ -40,10 +41,14 @@ pub struct Inputs {
     pub v_shape: Vec<usize>,
     /// The strides of values.
     pub v_strides: Vec<i64>,
+    /// Side data of keys and of values in KV formats that have any; values within keys have none of their own.
+    pub sides: [Option<HostTensor>; 2],
     /// The scale of stored keys.
     pub k_scale: HostScale,
     /// The scale of stored values.
     pub v_scale: HostScale,
+    /// Slots of pages, or tokens, that nothing may read, and the slots of a page.
+    holes: (Vec<usize>, Option<usize>),
     heads: attn::Heads,
     pub(super) head_dim_vo: HeadDimVo,
 }
@@ -61,31 +66,42 @@ impl Inputs {
         let qo_tokens = qo_indptr.last().copied().unwrap_or(0) as usize;
         let keys = Keys::new(case, &qo_indptr)?;
         let (outer, holes) = keys.memory(case);
-        let kv_shape = [&outer[..], &[heads, dim]].concat();
-        let kv_strides = strides(&kv_shape, case.page_order, outer.len() - 1);
-        let kv = |stream, shape: &[usize], strides: &[i64]| {
-            let (len, dim) = (shape.iter().product::<usize>(), shape[shape.len() - 1]);
-            let mut host = random(dtypes.kv, len, 1.0, &mut Random::new(case.seed, stream), tiled);
-            poison(&mut host, &holes, outer.get(1).copied(), strides, heads, dim);
-            host.pad(TAIL);
+        let (formats, page_size) = (packed::formats(case)?, outer.get(1).copied());
+        if case.counting && formats.is_some() {
+            let why = "a KV format may not hold the ones of a counting case".to_owned();
+            return Err(TestError::Field { field: "kv_dtype", why });
+        }
+        let outer = Outer { shape: &outer, heads, order: case.page_order };
+        let kv = |stream, part: usize, dim: usize| {
+            let mut random = Random::new(case.seed, stream);
+            let (mut rows, side) = match &formats {
+                Some(formats) => packed::rows(formats.part(part), dim, &outer, (&mut random, tiled)),
+                None => {
+                    let (shape, strides) = outer.of(dim);
+                    let host = self::random(dtypes.kv, shape.iter().product(), 1.0, &mut random, tiled);
+                    (HostTensor { host, shape, strides }, None)
+                }
+            };
+            fill_rows(&mut rows, &holes, page_size, 0xff);
+            rows.host.pad(TAIL);
             if case.counting && stream == VALUES {
-                on_host!(&mut host, data => ones(data), _bytes => {});
+                on_host!(&mut rows.host, data => ones(data), _bytes => {});
             }
-            host
+            let side = side.map(|mut side| {
+                fill_rows(&mut side, &holes, page_size, 0xff);
+                side.host.pad(TAIL);
+                side
+            });
+            (rows, side)
         };
         let q_len = qo_tokens * case.qo_heads as usize * dim;
         let q_std = if case.counting { 0.0 } else { case.q_std.unwrap_or(1.0) };
         let q = random(dtypes.qo, q_len, q_std, &mut Random::new(case.seed, 1), tiled);
         // values in the memory of the keys are keys too
-        let k = kv(if case.head_dim_vo.shares_keys() { VALUES } else { 2 }, &kv_shape, &kv_strides);
-        let (v, v_shape, v_strides) = match case.head_dim_vo {
-            HeadDimVo::SharedWithKeys(_) => (k.clone(), kv_shape.clone(), kv_strides.clone()),
-            values => {
-                let mut shape = kv_shape.clone();
-                shape[kv_shape.len() - 1] = values.dim(case.heads()) as usize;
-                let strides = strides(&shape, case.page_order, kv_shape.len() - 3);
-                (kv(VALUES, &shape, &strides), shape, strides)
-            }
+        let (k, k_side) = kv(if case.head_dim_vo.shares_keys() { VALUES } else { 2 }, 0, dim);
+        let (v, v_side) = match case.head_dim_vo {
+            HeadDimVo::SharedWithKeys(_) => (k.clone(), None),
+            values => kv(VALUES, 1, values.dim(case.heads()) as usize),
         };
         let scale = |all, stream| {
             let heads = case.kv_scale_per_head.then_some(case.kv_heads);
@@ -98,14 +114,16 @@ impl Inputs {
             qo_indptr,
             keys,
             q,
-            k,
-            v,
-            kv_shape,
-            kv_strides,
-            v_shape,
-            v_strides,
+            k: k.host,
+            v: v.host,
+            kv_shape: k.shape,
+            kv_strides: k.strides,
+            v_shape: v.shape,
+            v_strides: v.strides,
+            sides: [k_side, v_side],
             k_scale,
             v_scale,
+            holes: (holes, page_size),
             heads,
             head_dim_vo: values,
         })
@@ -137,6 +155,12 @@ impl Inputs {
                     let [to_v, v] =
                         [offsets(&to_layout, to, &self.v_strides), offsets(&layout, request, &from.v_strides)];
                     self.v.copy_row(to_v, &from.v, v, self.v_shape[self.v_shape.len() - 1]);
+                    for (to_side, side) in self.sides.iter_mut().flatten().zip(from.sides.iter().flatten()) {
+                        let [at_to, at] =
+                            [offsets(&to_layout, to, &to_side.strides), offsets(&layout, request, &side.strides)];
+                        let bytes = side.shape[side.shape.len() - 1];
+                        to_side.host.copy_row(at_to, &side.host, at, bytes);
+                    }
                 }
             }
         }
@@ -166,15 +190,18 @@ impl Inputs {
         })
     }
 
-    /// Replaces NaN with zeros.
+    /// Replaces NaN with zeros; in KV formats, whatever nothing may read.
     pub(super) fn replace_nan(&mut self) {
-        for host in [&mut self.k, &mut self.v] {
+        let (holes, page_size) = &self.holes;
+        let shapes = [(&mut self.k, &self.kv_shape, &self.kv_strides), (&mut self.v, &self.v_shape, &self.v_strides)];
+        for (host, shape, strides) in shapes {
             on_host!(
                 host,
                 data => data.iter_mut().filter(|x| x.to_f32().is_nan()).for_each(|x| *x = Element::from_f32(0.0)),
-                _bytes => {}
+                _bytes => fill(host, (shape, strides), holes, *page_size, 0)
             );
         }
+        self.sides.iter_mut().flatten().for_each(|side| fill_rows(side, holes, *page_size, 0));
     }
 
     /// The levels of a cascade, for [`batch`](Self::batch); empty for other layouts.
@@ -225,23 +252,10 @@ impl Inputs {
             false => Kv::ragged(k, v),
             true => Kv::paged(k, v),
         };
-        Ok(kv.with_scales(KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? }))
+        let [k_side, v_side] = self.sides.each_ref().map(|side| side.as_ref().map(HostTensor::tensor).transpose());
+        let scales = KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? };
+        Ok(kv.with_scales(scales).with_sides(KvSides::new(k_side?, v_side?)))
     }
-}
-
-/// Strides of a tensor whose dimensions `at` (slots or tokens) and `at + 1` (heads) are in the given order.
-fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
-    let mut dims: Vec<usize> = (0..shape.len()).collect();
-    if order == Order::Hnd {
-        dims.swap(at, at + 1);
-    }
-    let mut strides = vec![1i64; shape.len()];
-    let mut step = 1i64;
-    for &dim in dims.iter().rev() {
-        strides[dim] = step;
-        step *= shape[dim] as i64;
-    }
-    strides
 }
 
 fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, tiled: bool) -> Host {
@@ -268,16 +282,22 @@ fn ones<T: Element>(data: &mut [T]) {
     data.iter_mut().filter(|x| !x.to_f32().is_nan()).for_each(|x| *x = T::from_f32(1.0));
 }
 
-/// Writes 0xff, which is NaN, to slots of pages, or to tokens of ragged keys.
-fn poison(host: &mut Host, holes: &[usize], page_size: Option<usize>, strides: &[i64], heads: usize, dim: usize) {
-    let (per_head, size) = (strides[strides.len() - 2] as usize, host.dtype().size());
+/// [`fill`] of a tensor.
+fn fill_rows(tensor: &mut HostTensor, holes: &[usize], page_size: Option<usize>, byte: u8) {
+    fill(&mut tensor.host, (&tensor.shape, &tensor.strides), holes, page_size, byte);
+}
+
+/// Fills slots of pages, or tokens of ragged keys, with a byte; 0xff is NaN in every type.
+fn fill(host: &mut Host, (shape, strides): (&[usize], &[i64]), holes: &[usize], page_size: Option<usize>, byte: u8) {
+    let (heads, dim, size) = (shape[shape.len() - 2], shape[shape.len() - 1], host.dtype().size());
+    let per_head = strides[strides.len() - 2] as usize;
     for &hole in holes {
         let at = match page_size {
             Some(size) => hole / size * strides[0] as usize + hole % size * strides[1] as usize,
             None => hole * strides[0] as usize,
         };
         for head in 0..heads {
-            host.bytes_mut()[(at + head * per_head) * size..][..dim * size].fill(0xff);
+            host.bytes_mut()[(at + head * per_head) * size..][..dim * size].fill(byte);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The tensors of a case in memory of its engine.
 
-use attn::tensor::{Kv, KvScales, Out, Scale, TensorRef};
+use attn::tensor::{Kv, KvScales, KvSides, Out, Scale, TensorRef};
 use attn::{Dtype, Engine, Error, HeadDimVo, Plan, Stream};
 
 use super::engine_memory::{PlacedTensor, put};
 use super::host::{Host, HostScale};
 use super::inputs::Inputs;
 use super::interleave::{self, Interleaved};
-use super::{Case, TestError};
+use super::packed::HostTensor;
+use super::{Case, Pool, TestError};
 
 /// Guard elements behind the end of an output.
 const GUARD: usize = 256;
@@ -18,6 +19,8 @@ const POISON: u8 = 0xff;
 pub(super) struct Tensors {
     q: Interleaved<PlacedTensor>,
     kv: Interleaved<PlacedTensor>,
+    /// Side data of keys and of values in KV formats.
+    sides: [Option<PlacedSide>; 2],
     k_scale: PlacedScale,
     v_scale: PlacedScale,
     o: PlacedTensor,
@@ -31,6 +34,9 @@ pub(super) struct Tensors {
     head_dim_vo: HeadDimVo,
     paged: bool,
 }
+
+/// Side data, its shape and its strides.
+struct PlacedSide(PlacedTensor, Vec<usize>, Vec<i64>);
 
 /// A scale, and its tensor over the KV heads.
 struct PlacedScale {
@@ -53,12 +59,18 @@ impl Tensors {
     pub(super) fn put(engine: &Engine, case: &Case, inputs: &Inputs) -> Result<Self, TestError> {
         let (qo_shape, o_shape) = (inputs.qo_shape(), inputs.o_shape());
         let rows = qo_shape[0] * qo_shape[1];
+        if case.pool != Pool::Split && inputs.kv_shape != inputs.v_shape {
+            let why = "keys and values whose rows have different bytes are in pools of their own".to_owned();
+            return Err(TestError::Field { field: "pool", why });
+        }
         let kv = interleave::keys_and_values(inputs, case.page_order, case.pool);
-        let strides = if case.head_dim_vo == HeadDimVo::Same { &kv.strides } else { &inputs.v_strides };
+        let strides = if case.pool == Pool::Split { &inputs.v_strides } else { &kv.strides };
+        let [k_side, v_side] = inputs.sides.each_ref().map(|side| PlacedSide::put(engine, side.as_ref()));
         Ok(Tensors {
             v_strides: strides.clone(),
             q: Interleaved::put(engine, interleave::queries(inputs, case.pool))?,
             kv: Interleaved::put(engine, kv)?,
+            sides: [k_side?, v_side?],
             k_scale: PlacedScale::put(engine, &inputs.k_scale)?,
             v_scale: PlacedScale::put(engine, &inputs.v_scale)?,
             o: put(engine, &Host::nan(case.dtypes()?.qo, rows * o_shape[2] + GUARD))?,
@@ -95,7 +107,9 @@ impl Tensors {
         let scales = KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? };
         let o = self.o.tensor_mut(&self.o_shape, &contiguous(self.o_shape))?;
         let lse = self.lse.tensor_mut(&qo_shape[..2], &[qo_shape[1] as i64, 1])?;
-        plan.run(stream, q, kv.with_scales(scales), Out::with_lse(o, lse))
+        let [k_side, v_side] = self.sides.each_ref().map(PlacedSide::tensor);
+        let kv = kv.with_scales(scales).with_sides(KvSides::new(k_side?, v_side?));
+        plan.run(stream, q, kv, Out::with_lse(o, lse))
     }
 
     /// Fills the outputs with NaN.
@@ -133,6 +147,18 @@ impl Interleaved<PlacedTensor> {
     fn tensor(&self, which: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, Error> {
         let (memory, begin) = self.begins[which];
         Ok(self.memory[memory].tensor(begin, shape, strides)?)
+    }
+}
+
+impl PlacedSide {
+    fn put(engine: &Engine, side: Option<&HostTensor>) -> Result<Option<Self>, TestError> {
+        let put =
+            |side: &HostTensor| Ok(PlacedSide(put(engine, &side.host)?, side.shape.clone(), side.strides.clone()));
+        side.map(put).transpose()
+    }
+
+    fn tensor(side: &Option<Self>) -> Result<Option<TensorRef<'_>>, Error> {
+        Ok(side.as_ref().map(|PlacedSide(held, shape, strides)| held.tensor(0, shape, strides)).transpose()?)
     }
 }
 

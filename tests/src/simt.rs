@@ -17,13 +17,12 @@ mod judge;
 mod kernel;
 mod lists;
 mod ops;
-mod packed;
 mod run;
 mod sampler;
 mod sm90;
 mod verifier;
 
-pub use check::{bits, check, check_formats, on_tensor_cores, sample};
+pub use check::{bits, check, on_tensor_cores, sample};
 pub use host_text::replaced;
 pub use kernel::FIBERS;
 pub use lists::key_lists;

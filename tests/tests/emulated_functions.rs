@@ -9,7 +9,7 @@ use attn::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
     sampling::Source,
-    spec::{KernelKind, PrefillBackend},
+    spec::{HeadDimVo, KernelKind, PrefillBackend},
 };
 use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
@@ -28,6 +28,12 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         let traits = KernelTraits::choose(&request).expect("supported");
         KernelSource::build(&Variant::full(), &traits).expect("supported").text
     };
+    let packed = {
+        let dtypes = Dtypes::f16().with_kv_format("int8").expect("a stock format");
+        let variant = Variant::full().over(dtypes, HeadDimVo::Same).expect("bytes").0;
+        let request = KernelTraitsRequest::new(KernelKind::Decode, 128, dtypes, arch);
+        KernelSource::build(&variant, &KernelTraits::choose(&request).expect("supported")).expect("supported").text
+    };
     let op = |op| OpSource::build(op, arch).expect("a template").text;
     let (from, to) = (Dtype::F16, Dtype::E4m3);
     let texts = [
@@ -36,6 +42,7 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         kernel(KernelKind::Prefill, PrefillBackend::CudaCores),
         kernel(KernelKind::Decode, PrefillBackend::Sm80),
         kernel(KernelKind::Mixed, PrefillBackend::Sm80),
+        packed,
         op(Op::Append { from, to }),
         op(Op::Gather { from: to, to: from }),
         op(Op::Merge(from)),

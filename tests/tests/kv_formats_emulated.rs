@@ -27,6 +27,8 @@ const MANY: [Of; 11] = [
     ("turbo4 / int4(group=32)", "causal + rope + hadamard", 128),
 ];
 
+const FEW: [&str; 3] = ["int8", "int4(group=32)", "int4(group=32, zero=true)"];
+
 /// A case of a few requests: ragged or paged, heads before slots or behind, one to twelve query heads of a KV head.
 fn case(
     kernel: &str,
@@ -52,11 +54,13 @@ fn case(
     }
 }
 
+fn over(formats: &str, case: &Case) -> Case {
+    case.over_format(formats).expect("it counts no keys")
+}
+
 fn check(kernel: &str, backends: (PrefillBackend, DecodeBackend), of: &[Of]) {
     let cases = of.iter().enumerate();
-    simt::check_formats(
-        cases.map(|(at, &(formats, expr, head_dim))| (case(kernel, (expr, head_dim), backends, at), formats)),
-    );
+    simt::check(cases.map(|(at, &(formats, expr, dim))| over(formats, &case(kernel, (expr, dim), backends, at))));
 }
 
 #[test]
@@ -94,9 +98,9 @@ fn mixed() {
 fn over_f32_queries() {
     let cases = MANY.iter().enumerate().map(|(at, &(formats, expr, head_dim))| {
         let kernel = ["decode", "prefill"][at % 2];
-        (Case { dtype: "f32".to_owned(), ..case(kernel, (expr, head_dim), ON_CUDA_CORES, at) }, formats)
+        over(formats, &Case { dtype: "f32".to_owned(), ..case(kernel, (expr, head_dim), ON_CUDA_CORES, at) })
     });
-    simt::check_formats(cases);
+    simt::check(cases);
 }
 
 /// Values are the first elements of keys, in the same rows; with a hook on keys they are read by themselves.
@@ -117,7 +121,7 @@ fn latent_records() {
         (latent("decode", "causal + rope", ON_TENSOR_CORES, 4), "ds_mla"),
         (latent("prefill", "causal + rope", ON_TENSOR_CORES, 5), "ds_mla"),
     ];
-    simt::check_formats(cases);
+    simt::check(cases.map(|(case, formats)| over(formats, &case)));
 }
 
 #[test]
@@ -133,7 +137,7 @@ fn cascades() {
         kv_dtype: None,
         ..case
     });
-    simt::check_formats(cases.zip(["int8", "int4(group=32)", "int4(group=32, zero=true)"].into_iter().cycle()));
+    simt::check(cases.zip(FEW.into_iter().cycle()).map(|(case, formats)| over(formats, &case)));
 }
 
 #[test]
@@ -144,5 +148,34 @@ fn kv_lists() {
     };
     let cases = lists("decode", ON_TENSOR_CORES).chain(lists("prefill", ON_TENSOR_CORES));
     let cases = cases.chain(lists("decode", ON_CUDA_CORES));
-    simt::check_formats(cases.zip(["int8", "int4(group=32)", "int4(group=32, zero=true)"].into_iter().cycle()));
+    simt::check(cases.zip(FEW.into_iter().cycle()).map(|(case, formats)| over(formats, &case)));
+}
+
+/// Cases of the grid of formats, on tensor cores and on CUDA cores.
+fn of_the_grid(sampled: Option<usize>) -> Vec<Case> {
+    let known = |case: &Case| case.dtypes().is_ok_and(|dtypes| dtypes.format.is_some());
+    let of = |(prefill, decode): (PrefillBackend, DecodeBackend)| {
+        let on = move |case: &Case| case.prefill == prefill && case.decode.is_none_or(|of| of == decode);
+        let cases = grid::formats().into_iter().filter(|case| known(case) && on(case));
+        cases.map(|case| Case { decode: Some(decode), ..case }).collect::<Vec<_>>()
+    };
+    let all = [ON_TENSOR_CORES, ON_WGMMA, ON_CUDA_CORES].map(of).concat();
+    let kernels = ["decode", "prefill", "mixed"].into_iter();
+    let all = kernels.flat_map(|kernel| match sampled {
+        Some(every) => simt::sample(&all, kernel, every),
+        None => all.iter().filter(|case| case.kernel == kernel).cloned().collect(),
+    });
+    all.collect()
+}
+
+/// Every stock format in every kernel.
+#[test]
+fn samples_of_the_grid() {
+    simt::check(of_the_grid(Some(24)));
+}
+
+#[test]
+#[ignore = "minutes: `cargo xtask test --all`"]
+fn the_grid() {
+    simt::check(of_the_grid(None));
 }

@@ -21,9 +21,9 @@ static_assert(ROW_WARPS == 1 || KEY_WARPS == 1, "warps that share a pipeline syn
 
 #ifdef ATTN_KV_FORMAT
 // Rows of a KV format are decoded to f16 in a separate buffer, or to f32 if Q is f32. Values that share the rows of K
-// are decoded with them.
-constexpr bool WIDEN_KEYS = true;
-constexpr bool WIDEN_VALUES = !V_SHARES_K;
+// are decoded with them. With KV_FRAGMENTS each lane decodes its operands of the MMAs, and there is no such buffer.
+constexpr bool WIDEN_KEYS = !KV_FRAGMENTS;
+constexpr bool WIDEN_VALUES = !KV_FRAGMENTS && !V_SHARES_K;
 using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;
 using KeyElem = WideElem;
 using ValueElem = WideElem;

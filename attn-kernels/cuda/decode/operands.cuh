@@ -13,6 +13,9 @@
 template <class E>
 inline int query_dim(int k, int u, int high) {
   int lane = threadIdx.x % 4;
+#ifdef ATTN_KV_FORMAT
+  if (KV_FRAGMENTS) return 32 * k + 8 * lane + 4 * u + 2 * high;
+#endif  // ATTN_KV_FORMAT
   if (IS_FP8<E> && 32 * k + 16 >= HEAD_DIM_QK) return 32 * k + 4 * lane + 2 * high;
   return IS_FP8<E> ? 32 * k + 16 * high + 4 * lane + 2 * u : 32 * k + 16 * u + 8 * high + 2 * lane;
 }
@@ -21,6 +24,9 @@ inline int query_dim(int k, int u, int high) {
 template <class E>
 inline int output_dim(int t, int high) {
   int row = threadIdx.x % 32 / 4;
+#ifdef ATTN_KV_FORMAT
+  if (KV_FRAGMENTS) return 64 * (t / 4) + 8 * row + 2 * (t % 4) + high;
+#endif  // ATTN_KV_FORMAT
   return 16 * t + (IS_FP8<E> ? 2 * row + high : row + 8 * high);
 }
 
@@ -78,3 +84,37 @@ inline void load_v_fragments(unsigned (&a)[2][4], WarpSmemV<E> tile, int first, 
     if (both) ldmatrix_x4_trans(a[1], tile.advance(lane_offset, first, 64 * k + 32));
   }
 }
+#ifdef ATTN_KV_FORMAT
+
+// Decodes K fragments of 16 keys from `first` on and the k-th 32 dims, of which a lane has eight of two keys.
+template <class Format>
+inline void decode_k_fragments(unsigned (&a)[2][4], const Format& format, const KvPipeline& pipeline, int stage,
+                               int kv_head, int first, int k) {
+  int key = first + threadIdx.x % 32 / 4, dim = 32 * k + threadIdx.x % 4 * 8;
+#pragma unroll
+  for (int high = 0; high < 2; ++high) {
+    Array<float, 8> x = format.decode(pipeline.key_codes(stage, key + 8 * high), pipeline.key_side(stage, key + 8 * high),
+                                      kv_head, dim);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i / 2][high + i % 2 * 2] = pack2_f16_satfinite(x.x[2 * i], x.x[2 * i + 1]);
+  }
+}
+
+// Decodes V fragments of 16 keys from `first` on and the `block`-th 64 dims, of which a lane has eight of four keys:
+// four tiles of 16 dims.
+template <class Format>
+inline void decode_v_fragments(unsigned (&a)[4][4], const Format& format, const KvPipeline& pipeline, int stage,
+                               int kv_head, int first, int block) {
+  int dim = 64 * block + threadIdx.x % 32 / 4 * 8;
+#pragma unroll
+  for (int high = 0; high < 2; ++high) {
+    int key = first + 8 * high + threadIdx.x % 4 * 2;
+    Array<float, 8> even =
+        format.decode(pipeline.value_codes(stage, key), pipeline.value_side(stage, key), kv_head, dim);
+    Array<float, 8> odd =
+        format.decode(pipeline.value_codes(stage, key + 1), pipeline.value_side(stage, key + 1), kv_head, dim);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) a[i / 2][i % 2 + 2 * high] = pack2_f16_satfinite(even.x[i], odd.x[i]);
+  }
+}
+#endif  // ATTN_KV_FORMAT

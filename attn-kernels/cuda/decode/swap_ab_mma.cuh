@@ -39,6 +39,10 @@ class SwapAbMma {
   Bounds bounds_[ROWS_PER_LANE];  // the row's visible keys, where they are an interval
   float row_max_[ROWS_PER_LANE];  // in the scale of S: before qk_scale_, unless SCALE_LOGITS
   float row_sum_[ROWS_PER_LANE];  // over this lane's keys only
+#ifdef ATTN_KV_FORMAT
+  const KvPipeline* pipeline_;  // of the step, for KV_FRAGMENTS
+  int stage_;
+#endif  // ATTN_KV_FORMAT
 
   using Scores = float[KEY_BLOCKS][ROW_BLOCKS][4];
 
@@ -66,9 +70,11 @@ class SwapAbMma {
   // Attends to the keys of one pipeline step: S = QK^T, hooks, mask, online softmax, O += PV.
   void step(const KvPipeline& pipeline, int stage, KvStep step) {
 #ifdef ATTN_KV_FORMAT
-    widen_stage(p_, variant_, pipeline, stage, q_tile_.kv_head, [&](int key) {
-      return kv_index(q_tile_.request, q_tile_.kv_head, kv_range_.clamp(position(step, key)));
-    });
+    pipeline_ = &pipeline, stage_ = stage;
+    if constexpr (!KV_FRAGMENTS)
+      widen_stage(p_, variant_, pipeline, stage, q_tile_.kv_head, [&](int key) {
+        return kv_index(q_tile_.request, q_tile_.kv_head, kv_range_.clamp(position(step, key)));
+      });
 #else  // ATTN_KV_FORMAT
     if constexpr (Variant::HAS_KEY_TRANSFORM)
       apply_row_hook<HookRow<HEAD_DIM_QK>>(
@@ -199,6 +205,11 @@ class SwapAbMma {
 #pragma unroll
       for (int m = 0; m < KEY_BLOCKS; ++m) {
         unsigned a[2][4];
+#ifdef ATTN_KV_FORMAT
+        if constexpr (KV_FRAGMENTS)
+          decode_k_fragments(a, variant_.key_format, *pipeline_, stage_, q_tile_.kv_head, 16 * m, k);
+        else
+#endif  // ATTN_KV_FORMAT
         load_k_fragments<KeyElem>(a, keys, 16 * m, k);
 #pragma unroll
         for (int n = 0; n < ROW_BLOCKS; ++n)
@@ -315,6 +326,20 @@ class SwapAbMma {
 #pragma unroll
         for (int high = 0; high < 2; ++high)
           p[n][high] = movmatrix_trans(pack2<PvElem>(s[m][n][2 * high], s[m][n][2 * high + 1]));
+#ifdef ATTN_KV_FORMAT
+      if constexpr (KV_FRAGMENTS) {
+#pragma unroll
+        for (int block = 0; block < HEAD_DIM_VO / 64; ++block) {
+          unsigned a[4][4];
+          decode_v_fragments(a, variant_.format_of_values(), *pipeline_, stage_, q_tile_.kv_head, 16 * m, block);
+#pragma unroll
+          for (int n = 0; n < ROW_BLOCKS; ++n)
+#pragma unroll
+            for (int t = 0; t < 4; ++t) mma<PvElem>(o_[n][4 * block + t], a[t], p[n][0], p[n][1]);
+        }
+        continue;
+      }
+#endif  // ATTN_KV_FORMAT
 #pragma unroll
       for (int k = 0; k < (HEAD_DIM_VO + 16) / 32; ++k) {
         unsigned a[2][4];

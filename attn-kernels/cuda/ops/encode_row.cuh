@@ -27,15 +27,16 @@ struct EncodeRow {
   float min(int first, int len) const {
     return fold(first, len, lang::F32_INFINITY, [](float least, float y) { return y < least || y != y ? y : least; });
   }
-  // A tree over the elements, padded with zeros to a power of two: the upper half is added to the lower one until one
-  // is left. A lane has elements i, i + 32, ..., so that halves below 32 lie in other lanes.
-  float sum_sq(int first, int len) const {
+  // The sum of of(d, x) as a tree, padded with zeros to a power of two: the upper half is added to the lower one until
+  // one is left. A lane has elements i, i + 32, ..., so that halves below 32 lie in other lanes.
+  template <class F>
+  float sum(int first, int len, const F& of) const {
     constexpr int MOST = 32;
     float sums[MOST];
 #pragma unroll
     for (int j = 0; j < MOST; ++j) {
       int i = lane() + 32 * j;
-      sums[j] = i < len ? lang::mul_rn(x[first + i], x[first + i]) : 0.f;
+      sums[j] = i < len ? of(first + i, x[first + i]) : 0.f;
     }
 #pragma unroll
     for (int half = MOST / 2; half > 0; half /= 2)
@@ -44,6 +45,9 @@ struct EncodeRow {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) sums[0] += __shfl_xor_sync(ALL_LANES, sums[0], step);
     return sums[0];
+  }
+  float sum_sq(int first, int len) const {
+    return sum(first, len, [](int, float x) { return lang::mul_rn(x, x); });
   }
 
  private:

@@ -160,7 +160,11 @@ inline void preprocess_rows(const Strided& from, KvLocation location, const Stri
 }
 #endif  // ATTN_KV_FORMAT
 
+#ifdef ATTN_KV_FORMAT
+extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, 4)
+#else  // ATTN_KV_FORMAT
 extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, HEAD_DIM_QK > 256 || HEAD_DIM_VO > 256 ? 4 : 7)
+#endif  // ATTN_KV_FORMAT
     attn_kv_preprocess(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
   int first_head = blockIdx.y * KV_PREPROCESS_HEADS, end_head = min(first_head + KV_PREPROCESS_HEADS, p.kv_heads);
   int tokens = preprocessed_tokens(p);

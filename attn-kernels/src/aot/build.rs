@@ -39,6 +39,10 @@ pub struct AotOptions<'a> {
     /// The element types of k and v; empty: that of q and o. An 8-bit type is combined with every type of q and o, a
     /// 16-bit type with itself.
     pub kv_dtypes: &'a [Dtype],
+    /// KV formats of k and v by name, beside their element types: `int8`, `int8 / int4(group=32)`. They are those of the
+    /// program of the build script ([`Registry::global`](attn_core::registry::Registry::global)); parameter values
+    /// matter. Each is combined with every type of q and o.
+    pub kv_formats: &'a [&'a str],
     /// The kernel families.
     pub kinds: &'a [KernelKind],
     /// Whether keys are in pages (`true`), ragged (`false`), or both.
@@ -60,12 +64,12 @@ pub struct AotOptions<'a> {
     /// Ops to add.
     pub ops: &'a [Op],
     /// Whether to add appends through the transforms of the expressions, from each type of q and o to each type of k
-    /// and v.
+    /// and v; to KV formats also where nothing transforms, with gathers back.
     pub appends: bool,
     /// The architectures; `None`: those of `ATTN_CUDA_ARCHS`.
     pub archs: Option<&'a [Arch]>,
-    /// Whether `ATTN_AOT_EXPRS`, `ATTN_AOT_HEAD_DIMS`, `ATTN_AOT_DTYPES` and `ATTN_AOT_KV_DTYPES` (lists separated by
-    /// `;`) take precedence over the fields, where they are set.
+    /// Whether `ATTN_AOT_EXPRS`, `ATTN_AOT_HEAD_DIMS`, `ATTN_AOT_DTYPES`, `ATTN_AOT_KV_DTYPES` and
+    /// `ATTN_AOT_KV_FORMATS` (lists separated by `;`) take precedence over the fields, where they are set.
     pub env: bool,
 }
 
@@ -78,6 +82,7 @@ impl Default for AotOptions<'_> {
             head_dim_vo: &[HeadDimVo::Same],
             dtypes: &[Dtype::Bf16],
             kv_dtypes: &[],
+            kv_formats: &[],
             kinds: &[KernelKind::Prefill, KernelKind::Decode],
             paged: &[false, true],
             groups: &[8, 16],
@@ -94,12 +99,13 @@ impl Default for AotOptions<'_> {
 }
 
 /// Environment variables that influence the build.
-const KNOBS: [&str; 12] = [
+const KNOBS: [&str; 13] = [
     "ATTN_CUDA_ARCHS",
     "ATTN_AOT_EXPRS",
     "ATTN_AOT_HEAD_DIMS",
     "ATTN_AOT_DTYPES",
     "ATTN_AOT_KV_DTYPES",
+    "ATTN_AOT_KV_FORMATS",
     "ATTN_COMPILER",
     "ATTN_NVRTC",
     "ATTN_NVCC",

@@ -1,6 +1,6 @@
 //! The result of a build ahead of time.
 
-use attn_core::{expr::ExprError, registry::RegistryError};
+use attn_core::{dtype::DtypesError, expr::ExprError, registry::RegistryError};
 
 use crate::{compile::UnknownArch, jit::JitError, kernel_traits::KernelTraitsError, splice::SpliceError};
 
@@ -24,7 +24,7 @@ pub enum AotError {
     /// An unknown architecture in `ATTN_CUDA_ARCHS`.
     #[error("ATTN_CUDA_ARCHS: {0}; separate several by `;`, or write `native`")]
     Arch(#[from] UnknownArch),
-    /// A wrong value in `ATTN_AOT_HEAD_DIMS`, `ATTN_AOT_DTYPES` or `ATTN_AOT_KV_DTYPES`.
+    /// A wrong value in `ATTN_AOT_HEAD_DIMS`, `ATTN_AOT_DTYPES`, `ATTN_AOT_KV_DTYPES` or `ATTN_AOT_KV_FORMATS`.
     #[error("{name}: `{value}` is none of the {allowed}")]
     Variable {
         /// The variable.
@@ -45,6 +45,9 @@ pub enum AotError {
     /// Two variants of one name.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// Element types and KV formats that do not go together.
+    #[error(transparent)]
+    Dtypes(#[from] DtypesError),
     /// A head dimension or element type without a kernel.
     #[error(transparent)]
     KernelTraits(#[from] KernelTraitsError),

@@ -33,7 +33,8 @@ impl AotOptions<'_> {
             list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut qo_dtypes)?;
             list_from_env("ATTN_AOT_KV_DTYPES", "element types such as bf16;e4m3", &mut kv_dtypes)?;
         }
-        let dtypes = pairs(&qo_dtypes, &kv_dtypes);
+        let mut dtypes = pairs(&qo_dtypes, &kv_dtypes);
+        dtypes.extend(self.over_formats(&qo_dtypes)?);
         let mut sources: Vec<AnySource> = Vec::new();
         for (&op, &arch) in pairs_of(self.ops, archs) {
             let source = OpSource::build(op, arch).map_err(|source| AotError::Splice { expr: op.name(), source })?;
@@ -59,12 +60,32 @@ impl AotOptions<'_> {
             }
             let rewrites = variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform);
             if self.appends && rewrites && !variant.has_union() {
-                for (&arch, of) in pairs_of(archs, &dtypes) {
+                for (&arch, of) in pairs_of(archs, &dtypes).filter(|(_, of)| of.format.is_none()) {
                     sources.push(Box::new(OpSource::transform(&variant, of.qo, of.kv, arch).map_err(refused)?));
                 }
             }
+            for (&arch, of) in pairs_of(archs, &dtypes).filter(|_| self.appends && !variant.has_union()) {
+                let Some(format) = of.format else { continue };
+                let packed = variant.clone().with_kv_formats(format.formats());
+                sources.push(Box::new(OpSource::encode(&packed, of.qo, arch).map_err(refused)?));
+                sources.push(Box::new(OpSource::gather_packed(&packed, of.qo, arch).map_err(refused)?));
+            }
         }
         Ok(sources)
+    }
+
+    /// The types of q and o with each KV format.
+    fn over_formats(&self, qo: &[Dtype]) -> Result<Vec<Dtypes>, AotError> {
+        let mut formats: Vec<String> = self.kv_formats.iter().map(|&text| text.to_owned()).collect();
+        if self.env {
+            list_from_env("ATTN_AOT_KV_FORMATS", "KV formats such as int8;int4(group=32)", &mut formats)?;
+        }
+        let all = formats.iter().flat_map(|text| qo.iter().map(move |&qo| (text, qo)));
+        all.map(|(text, qo)| {
+            let refused = |source| AotError::Expr { expr: text.clone(), source: Box::new(source) };
+            Dtypes::new(qo, qo).with_kv_format(text).map_err(refused)
+        })
+        .collect()
     }
 
     /// The kernels of a variant: its branches with their traits, each once.
@@ -75,11 +96,12 @@ impl AotOptions<'_> {
         head_dims: &[u32],
         dtypes: &[Dtypes],
     ) -> Result<Vec<(Variant, KernelTraits)>, AotError> {
-        let (branches, hooks) = (variant.branches(), HookClass::of(variant));
         let mut all = Vec::new();
         for ((&arch, &head_dim), (&head_dim_vo, &dtypes)) in
             product(pairs_of(archs, head_dims), pairs_of(self.head_dim_vo, dtypes))
         {
+            let (variant, dtypes) = variant.over(dtypes, head_dim_vo)?;
+            let (branches, hooks) = (variant.branches(), HookClass::of(&variant));
             let kinds = pairs_of(self.kinds, self.row_invariant);
             for ((&kind, &row_invariant), (&paged, &group)) in product(kinds, pairs_of(self.paged, self.groups)) {
                 let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches);

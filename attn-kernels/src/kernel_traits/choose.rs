@@ -62,6 +62,7 @@ impl KernelTraits {
             widened_keys: !preprocesses && (fp8 && key_hooks || packed.is_some()),
             widened_values: !preprocesses && (fp8 && value_hooks || packed.is_some() && !values_share_keys),
             packed,
+            fragments: false,
             ctas_per_sm: 2,
             mixed: None,
             shared_rows: false,
@@ -78,7 +79,12 @@ impl KernelTraits {
                 traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill())
             }
             KernelKind::Prefill => traits.for_sm80_prefill(),
-            KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), rewrites),
+            KernelKind::Decode => {
+                let of = |traits: Self| traits.for_decode(request.decode_tiles().rows_for(group), rewrites);
+                // a stage of few bits may be too small for the partial states of many rows
+                let in_registers = request.decodes_fragments().then(|| of(traits.with_fragments(true)));
+                in_registers.filter(Self::holds_partials).unwrap_or_else(|| of(traits))
+            }
             KernelKind::Mixed => traits.for_mixed(request, cuda_cores)?,
         };
         let (bytes, available) = (traits.smem_bytes() + STATIC_BYTES, arch.min_smem());
@@ -161,6 +167,8 @@ impl KernelTraits {
         // Three CTAs with two stages have as many bytes in flight as two CTAs with three, and overlap more prologues
         // and arithmetic. Transforms of rows whose length is no power of two need too many registers for three CTAs.
         let padded = rewrites && !(traits.head_dim.is_power_of_two() && traits.value_dim.is_power_of_two());
+        // So do operands that are decoded in registers beside a long row of O.
+        let padded = padded || traits.fragments && traits.head_dim.max(traits.value_dim) > 128;
         let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
         let first = if three { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
@@ -203,14 +211,16 @@ impl KernelTraits {
             }
         };
         let (decode, fp8) = (request.decode_tiles(), dtypes.kv.is_fp8());
-        let of = |tiles: KernelTraits, warp_keys, stages| {
+        let of = |tiles: KernelTraits, warp_keys, stages, fragments: bool| {
+            let packed = self.packed.is_some() && !fragments;
             let part = DecodePart {
                 tile_rows: decode.rows_for(request.group),
                 cuda_cores: decode.backend == DecodeBackend::CudaCores,
                 stages,
                 warp_keys,
-                widened_keys: fp8 && request.key_hooks || self.packed.is_some(),
-                widened_values: fp8 && request.value_hooks || self.packed.is_some() && !self.values_share_keys,
+                widened_keys: fp8 && request.key_hooks || packed,
+                widened_values: fp8 && request.value_hooks || packed && !self.values_share_keys,
+                fragments,
             };
             KernelTraits { kind: self.kind, mixed: Some(part), ..tiles }
         };
@@ -219,7 +229,13 @@ impl KernelTraits {
             DecodeBackend::TensorCores => &[(wide, 3), (wide, 2), (16, 3), (16, 2)],
             DecodeBackend::CudaCores => &[(wide, 3), (wide, 2), (8, 3), (8, 2), (32, 2), (4, 2)],
         };
-        let tries = tiles.iter().flat_map(|&tiles| tries.iter().map(move |&(keys, stages)| of(tiles, keys, stages)));
+        let in_registers = request.decodes_fragments() && decode.backend == DecodeBackend::TensorCores;
+        let fragments: &[_] = if in_registers { &[true, false] } else { &[false] };
+        let tries = tiles.iter().flat_map(|&tiles| {
+            let of_tiles =
+                move |&(keys, stages): &_| fragments.iter().map(move |&in_them| of(tiles, keys, stages, in_them));
+            tries.iter().flat_map(of_tiles)
+        });
         let tries: Vec<_> = tries.collect();
         let (an_sm, most) = (arch.max_smem() + 1024, arch.min_smem());
         let fits = |ctas: u32| {
@@ -249,6 +265,14 @@ impl KernelTraits {
 const MAX_ROW_BYTES: u32 = 1 << 16;
 
 impl KernelTraitsRequest {
+    /// Whether lanes can decode rows of KV formats to operands of MMAs: no hook runs on rows, and keys and values have
+    /// rows of their own, of whole blocks of dims.
+    fn decodes_fragments(&self) -> bool {
+        let blocks = self.head_dim.is_multiple_of(32) && self.value_dim().is_multiple_of(64);
+        let alone = !self.key_hooks && !self.value_hooks && !self.head_dim_vo.shares_keys();
+        self.packed().is_some() && blocks && alone
+    }
+
     /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.
     fn check(&self, cuda_cores: bool) -> Result<(), KernelTraitsError> {
         let &KernelTraitsRequest { kind, head_dim, dtypes, arch, .. } = self;

@@ -1,12 +1,6 @@
 //! Attentions that do not run.
 
-use attn_core::{
-    cpu::CpuError,
-    dtype::DtypesError,
-    lang::{BindError, kv_format::KvFormatId},
-    plan::PlanError,
-    spec::HeadsError,
-};
+use attn_core::{cpu::CpuError, dtype::DtypesError, lang::BindError, plan::PlanError, spec::HeadsError};
 
 use crate::{kernel_traits::KernelTraitsError, splice::SpliceError};
 
@@ -35,14 +29,6 @@ pub enum Unsupported {
     /// A variant that a kernel does not run.
     #[error(transparent)]
     Splice(#[from] SpliceError),
-    /// Keys and values in a format that kernels do not read.
-    #[error(
-        "kernels do not read k and v in the KV format {format} yet; run it on `Engine::cpu()`, or take k and v of numbers"
-    )]
-    KvFormat {
-        /// The formats.
-        format: KvFormatId,
-    },
     /// Plans that only the host can update.
     #[error("{}", not_on_device(.what))]
     NotOnDevice {

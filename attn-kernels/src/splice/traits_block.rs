@@ -72,6 +72,10 @@ pub(super) fn family(traits: &KernelTraits) -> String {
     } else {
         String::new()
     };
+    let fragments = match traits.packed {
+        Some(_) => format!("constexpr bool KV_FRAGMENTS = {};\n", traits.fragments),
+        None => String::new(),
+    };
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
@@ -86,7 +90,7 @@ pub(super) fn family(traits: &KernelTraits) -> String {
         constexpr int STEP_KEYS = {};\n\
         constexpr bool K_PREPROCESSED = {preprocess_keys};\n\
         constexpr bool V_PREPROCESSED = {preprocess_values};\n\
-        {outputs}",
+        {outputs}{fragments}",
         traits.step_keys(),
     )
 }

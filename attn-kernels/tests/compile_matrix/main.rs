@@ -8,6 +8,7 @@
 //! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.
 
 mod budget;
+mod formats;
 mod hashes;
 mod ops;
 mod points;
@@ -55,6 +56,13 @@ fn sm90_prefill_compiles_within_its_budget() {
 fn kernels_on_cuda_cores_compile_within_their_budget() {
     let registry = registry();
     compile_each_once(cuda_cores(&registry).iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
+fn kernels_over_kv_formats_compile_within_their_budget() {
+    let registry = registry();
+    compile_each_once(formats::kernels(&registry));
+    compile_each_once(formats::ops(&registry));
 }
 
 #[test]

@@ -10,6 +10,9 @@ use attn_needs::{Need, needed};
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::empty();
     registry.register_all(attn_variants::variants()).expect("stock variants have distinct names");
+    for format in attn_variants::kv_formats::all() {
+        registry.register_kv_format(format).expect("stock formats have distinct names");
+    }
     registry
 }
 

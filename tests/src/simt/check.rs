@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attn::{
-    lang::kv_format::KvFormats,
-    spec::{DecodeBackend, PrefillBackend},
-};
+use attn::spec::{DecodeBackend, PrefillBackend};
 use attn_kernels::kernel_traits::{DTYPES, head_dims_are_supported};
 use attn_testing::Case;
 use rayon::prelude::*;
@@ -54,21 +51,9 @@ pub fn sample(grid: &[Case], kernel: &str, every: usize) -> Vec<Case> {
 /// # Panics
 /// A case fails, or there is none.
 pub fn check(cases: impl IntoIterator<Item = Case>) {
-    check_all(cases.into_iter().map(|case| (case, None)).collect());
-}
-
-/// Runs cases over rows of KV formats, as [`check`].
-///
-/// # Panics
-/// A case fails, there is none, or the text names no formats.
-pub fn check_formats<'a>(cases: impl IntoIterator<Item = (Case, &'a str)>) {
-    let formats = |text| KvFormats::parse(text).expect("stock formats");
-    check_all(cases.into_iter().map(|(case, text)| (case, Some(formats(text)))).collect());
-}
-
-fn check_all(cases: Vec<(Case, Option<KvFormats>)>) {
+    let cases: Vec<_> = cases.into_iter().collect();
     let count = cases.len();
-    let cases: Vec<_> = cases.into_par_iter().map(|(case, formats)| HostCase::new(case, formats)).collect();
+    let cases: Vec<_> = cases.into_par_iter().map(HostCase::new).collect();
     let mut groups: BTreeMap<&[String], Vec<&HostCase>> = BTreeMap::new();
     for case in &cases {
         groups.entry(&case.texts).or_default().push(case);
@@ -90,7 +75,7 @@ fn check_all(cases: Vec<(Case, Option<KvFormats>)>) {
 /// A case cannot be run.
 #[must_use]
 pub fn bits(cases: impl IntoIterator<Item = Case>) -> Vec<(Vec<u32>, Vec<u32>)> {
-    let cases: Vec<_> = cases.into_iter().map(|case| HostCase::new(case, None)).collect();
+    let cases: Vec<_> = cases.into_iter().map(HostCase::new).collect();
     let mut groups: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
     for (at, case) in cases.iter().enumerate() {
         groups.entry(&case.texts).or_default().push(at);

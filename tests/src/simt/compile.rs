@@ -3,9 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use attn::{
-    dtype::{Dtype, Dtypes},
     expr::Variant,
-    lang::kv_format::KvFormats,
     spec::{KernelKind, PrefillBackend},
 };
 use attn_kernels::{
@@ -29,25 +27,10 @@ pub(super) struct HostCase {
 }
 
 impl HostCase {
-    /// A case whose keys and values are stored in KV formats, or else have the types of the case. With formats these
-    /// are f32: the rows before they are encoded.
-    pub(super) fn new(case: Case, formats: Option<KvFormats>) -> HostCase {
-        let variant = case_variant(&case).expect("stock variants");
-        let dtypes = case.dtypes().expect("known types");
-        let (variant, dtypes) = match formats {
-            Some(formats) => {
-                let over = Dtypes::new(dtypes.qo, Dtype::U8).with_format(formats.id());
-                variant.with_kv_formats(formats).over(over, case.head_dim_vo).expect("formats of the attention")
-            }
-            None => (variant, dtypes),
-        };
-        let case = match dtypes.format {
-            Some(_) => Case { kv_dtype: Some("f32".to_owned()), ..case },
-            None => case,
-        };
-        let variant = variant.bind(&case.dims()).expect("a case has all lengths");
+    pub(super) fn new(case: Case) -> HostCase {
+        let variant = case_variant(&case).expect("stock variants").bind(&case.dims()).expect("a case has all lengths");
         let unit = |branch: Variant| {
-            let traits = traits(&case, dtypes, &variant, &branch);
+            let traits = traits(&case, &variant, &branch);
             (branch, traits)
         };
         let units: Vec<_> = variant.branches().into_iter().map(unit).collect();
@@ -109,13 +92,14 @@ fn launches(traits: &KernelTraits) -> String {
     text
 }
 
-fn traits(case: &Case, dtypes: Dtypes, variant: &Variant, branch: &Variant) -> KernelTraits {
+fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     let kind = match case.kernel.as_str() {
         "prefill" => KernelKind::Prefill,
         "mixed" => KernelKind::Mixed,
         _ => KernelKind::Decode,
     };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);
+    let dtypes = case.dtypes().expect("known types");
     let arch = match case.prefill {
         PrefillBackend::CudaCores => "75",
         // there are more mixed kernels for it

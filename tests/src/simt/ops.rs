@@ -3,7 +3,7 @@
 use std::{ffi::c_void, path::Path};
 
 use attn::{dtype::Dtype, expr::Variant};
-use attn_kernels::splice::{Op, OpSource, TRANSFORM_KERNELS};
+use attn_kernels::splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS};
 use libloading::Library;
 
 use super::host_text::HostText;
@@ -35,6 +35,27 @@ impl HostOp {
         let arch = "80".parse().expect("an architecture");
         let source = OpSource::transform(variant, from, to, arch).expect("a template").text;
         HostOp::of(&source, "LAUNCH_TRANSFORM", &TRANSFORM_KERNELS, "RowsParams", folder)
+    }
+
+    /// Compiles appends to pools of the KV formats of a variant, through its transforms, in `folder`.
+    ///
+    /// # Panics
+    /// The text does not compile.
+    #[must_use]
+    pub fn encode(variant: &Variant, from: Dtype, folder: &Path) -> HostOp {
+        let source = OpSource::encode(variant, from, "80".parse().expect("an architecture")).expect("a template").text;
+        HostOp::of(&source, "LAUNCH_TRANSFORM", &ENCODE_KERNELS, "PackedRowsParams", folder)
+    }
+
+    /// Compiles gathers from pools of the KV formats of a variant in `folder`.
+    ///
+    /// # Panics
+    /// The text does not compile.
+    #[must_use]
+    pub fn gather_packed(variant: &Variant, to: Dtype, folder: &Path) -> HostOp {
+        let arch = "80".parse().expect("an architecture");
+        let source = OpSource::gather_packed(variant, to, arch).expect("a template").text;
+        HostOp::of(&source, "LAUNCH_TRANSFORM", &GATHER_PACKED_KERNELS, "PackedRowsParams", folder)
     }
 
     fn of(source: &str, launch: &str, kernels: &[&str], params: &str, folder: &Path) -> HostOp {

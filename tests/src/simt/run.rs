@@ -7,7 +7,6 @@ use attn::{
     cpu::RowRounding,
     dtype::Dtype,
     expr::Variant,
-    lang::Hook,
     plan::{
         ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanRule, PlanScratch,
         Schedule, WorkItem, WorkList, WorkPart, WorkerStart,
@@ -19,9 +18,9 @@ use attn_kernels::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
     },
 };
-use attn_testing::{Case, Host, HostScale, Inputs};
+use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
 
-use super::{judge::Judged, kernel::HostKernel, packed::PackedKv, sm90};
+use super::{judge::Judged, kernel::HostKernel, sm90};
 use crate::host::{HostArgs, words};
 
 /// A device of two CTAs per SM.
@@ -31,7 +30,7 @@ const CTAS_PER_SM: u32 = 2;
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
     let (inputs, o, lse) = ran(case, variant, kernels, ctas, seed);
     let rows = if kernels[0].traits.cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
-    Judged::of(case, &variant.without_kv_formats(), &inputs, rows, (&o, &lse))
+    Judged::of(case, variant, &inputs, rows, (&o, &lse))
 }
 
 /// Runs the kernels of a case's branches, and returns the bits of outputs, as f32, and of log-sum-exps.
@@ -49,12 +48,7 @@ pub(super) fn bits(
 
 /// Runs the kernels, and returns the inputs, the output and the log-sum-exps.
 fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Inputs, Vec<f32>, Vec<f32>) {
-    let mut inputs = Inputs::new(case, false).expect("a valid case");
-    let in_f32 = kernels[0].traits.dtypes.qo == Dtype::F32;
-    let packed = variant.kv_formats().map(|formats| {
-        let rounds = [Hook::KeyTransform, Hook::ValueTransform].map(|hook| !in_f32 && !variant.has(hook));
-        PackedKv::of(formats, &mut inputs, rounds)
-    });
+    let inputs = Inputs::new(case, false).expect("a valid case");
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
     let mut work = WorkList::default();
@@ -69,7 +63,6 @@ fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: 
     let run = Run {
         case,
         inputs: &inputs,
-        packed: packed.as_ref(),
         layout: &layout,
         lists: words(&blob.bytes),
         offsets: blob.offsets,
@@ -194,8 +187,6 @@ struct Written {
 struct Run<'a> {
     case: &'a Case,
     inputs: &'a Inputs,
-    /// Keys and values in rows of KV formats.
-    packed: Option<&'a PackedKv>,
     layout: &'a Layout,
     lists: Vec<u64>,
     offsets: PlanOffsets,
@@ -226,7 +217,13 @@ impl Run<'_> {
 
     /// The parameters of kernels over rows of KV formats; others take the first part.
     fn with_sides(&self, base: KernelParams) -> PackedParams {
-        PackedParams { base, sides: self.packed.map_or(KvSides::default(), PackedKv::sides) }
+        let of = |side: &Option<HostTensor>| {
+            side.as_ref().map_or(Strided::default(), |side| strided(&side.host, &side.strides))
+        };
+        let [k, v] = self.inputs.sides.each_ref().map(of);
+        // values that are the first elements of keys have the side data of the keys
+        let v = if self.case.head_dim_vo.shares_keys() { k } else { v };
+        PackedParams { base, sides: KvSides { k, v } }
     }
 
     /// Runs the persistent kernel of sm_90 prefill.
@@ -312,12 +309,10 @@ impl Run<'_> {
         let (heads, offsets) = (case.heads(), &self.offsets);
         let [_, qo_heads, value_dim] = inputs.o_shape();
         let scales = |scale: &HostScale| scale.heads.as_ref().map_or(0, |heads| heads.as_ptr() as u64);
-        let tensors = || [strided(&inputs.k, &inputs.kv_strides), strided(&inputs.v, &inputs.v_strides)];
-        let [k, v] = self.packed.map_or_else(tensors, PackedKv::strided);
         KernelParams {
             q: packed(inputs.q.bytes().as_ptr() as u64, qo_heads, case.head_dim as usize),
-            k,
-            v,
+            k: strided(&inputs.k, &inputs.kv_strides),
+            v: strided(&inputs.v, &inputs.v_strides),
             o: packed(written.o, qo_heads, value_dim),
             k_pre: packed(written.k_pre, heads.kv as usize, case.head_dim as usize),
             v_pre: packed(written.v_pre, heads.kv as usize, value_dim),
