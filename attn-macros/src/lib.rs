@@ -16,8 +16,8 @@ pub fn attention_variant(attr: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes a KV format of an `impl KvFormat for X`: how rows of keys or values are stored. The impl is kept and runs on
 /// the CPU; the macro adds `encode` and `decode` as CUDA text, a descriptor, and a registration by name.
 ///
-/// The arguments are those of [`macro@attention_variant`]: `#[kv_format(name = "int4")]`, and `instances(..)` of an impl
-/// that is generic over a constant.
+/// The arguments are those of [`macro@attention_variant`]: `#[kv_format(name = "int4")]`, and `instances(..)` of an
+/// impl that is generic over a constant.
 #[proc_macro_attribute]
 pub fn kv_format(attr: TokenStream, item: TokenStream) -> TokenStream {
     attn_codegen::kv_format::expand(attr.into(), item.into()).into()

@@ -142,6 +142,10 @@ impl Module {
                     self.helpers.insert(item.sig.ident.to_string(), In { file, item: (arguments, item) });
                 }
             }
+            Item::Impl(item) if item.attrs.iter().any(|attr| attr.path().is_ident("kv_format")) => {
+                // how many bytes a row takes is compiled Rust
+                self.mistake(file, &item.self_ty, "a KV format is compiled into the program: Rust text has variants");
+            }
             Item::Impl(mut item) => {
                 if let Some(arguments) = take(&mut item.attrs, "attention_variant") {
                     self.impls.push(In { file, item: (arguments, item) });

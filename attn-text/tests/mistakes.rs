@@ -124,3 +124,10 @@ fn a_text_is_read_once() {
     assert!(std::ptr::eq(first[0], second[0]));
     assert!(first[0].hooks[0].cuda.contains("#line 6 \"once.rs\""), "{}", first[0].hooks[0].cuda);
 }
+
+#[test]
+fn a_kv_format_is_no_rust_text() {
+    let text = "struct Mine;\n#[kv_format]\nimpl KvFormat for Mine {}\n";
+    let error = load(&[("mine.rs", text)]).expect_err("a format").to_string();
+    assert!(error.contains("mine.rs:3:19") && error.contains("a KV format is compiled into the program"), "{error}");
+}

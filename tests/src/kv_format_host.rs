@@ -46,8 +46,8 @@ impl HostFormats {
                 all,
                 "extern \"C\" void encode_{name}(const void* f, const float* x, int dim, unsigned char* codes, \
                  unsigned char* side, int kv_head) {{ encode_row<{ty}>(f, x, dim, codes, side, kv_head); }}\n\
-                 extern \"C\" void decode_{name}(const void* f, unsigned char* codes, unsigned char* side, int kv_head, \
-                 float* x, int dim) {{ decode_row<{ty}>(f, codes, side, kv_head, x, dim); }}\n"
+                 extern \"C\" void decode_{name}(const void* f, unsigned char* codes, unsigned char* side, \
+                 int kv_head, float* x, int dim) {{ decode_row<{ty}>(f, codes, side, kv_head, x, dim); }}\n"
             );
         }
         HostFormats { library: host::library(folder, &all) }
@@ -112,8 +112,8 @@ impl HostFormat<'_> {
     pub fn decode(&self, codes: &[u8], side: &[u8], kv_head: i32, x: &mut [f32]) {
         type Decode = unsafe extern "C" fn(*const c_void, *const u8, *const u8, i32, *mut f32, i32);
         assert_eq!(x.len() % 8, 0);
-        // SAFETY: `compile` defines the name with this signature; the format reads within its bytes of a row, and writes
-        // eight elements at a time.
+        // SAFETY: `compile` defines the name with this signature; the format reads within its bytes of a row, and
+        // writes eight elements at a time.
         unsafe {
             let f = self.library.get::<Decode>(format!("decode_{}", self.name).as_bytes()).expect("compiled");
             f(self.args(), codes.as_ptr(), side.as_ptr(), kv_head, x.as_mut_ptr(), x.len() as i32);

@@ -1,5 +1,5 @@
-//! The stock KV formats: the Rust against a reference in f64 and integers, and the generated C++, compiled for the host,
-//! against the Rust; to the bit, on many rows and every code.
+//! The stock KV formats: the Rust against a reference in f64 and integers, and the generated C++, compiled for the
+//! host, against the Rust; to the bit, on many rows and every code.
 
 extern crate attn_core as attn;
 
@@ -248,7 +248,7 @@ fn errors_are_within_a_step() {
             for (d, (&v, &w)) in x.iter().zip(&read).enumerate() {
                 let most_of =
                     |group: usize| x[d / group * group..].iter().take(group).fold(0.0f32, |m, v| m.max(v.abs()));
-                let range_of = |group: usize| {
+                let spread_of = |group: usize| {
                     let part = x[d / group * group..].iter().take(group);
                     let (low, high) = part.fold((f32::MAX, f32::MIN), |(a, b), &v| (a.min(v), b.max(v)));
                     high - low
@@ -257,7 +257,7 @@ fn errors_are_within_a_step() {
                     Reference::Int8 => most / 127.0 * 0.5001,
                     // an f16 scale below 2^-14 has few bits
                     Reference::Int4 { group, zero: false } => most_of(*group) / 7.0 * 0.505 + 1e-6,
-                    Reference::Int4 { group, .. } => range_of(*group) / 15.0 * 0.51 + most_of(*group) * 2e-3 + 2e-6,
+                    Reference::Int4 { group, .. } => spread_of(*group) / 15.0 * 0.51 + most_of(*group) * 2e-3 + 2e-6,
                     Reference::Nvfp4 => (v.abs() / 4.0).max(most_of(16) / 6.0 * 0.27) + most_of(16) / 16.0 + 0.012,
                     Reference::MxFp8 => v.abs() / 8.0 + most_of(32) * 1e-3,
                     Reference::DsMla if d < 512 => v.abs() / 15.9 + most_of(128) * 1e-4 + 1e-6,

@@ -16,8 +16,8 @@ pub use device::{
     f16_bits, f16_round, f16_value, pow2_ceil,
 };
 
-/// Small floating-point formats as bits: f16, bf16, e4m3, e2m1, e8m0. Sums are of numbers without products, and products
-/// are with powers of two and exact, so that nothing changes if a compiler fuses them.
+/// Small floating-point formats as bits: f16, bf16, e4m3, e2m1, e8m0. Sums are of numbers without products, and
+/// products are with powers of two and exact, so that nothing changes if a compiler fuses them.
 #[attn_macros::device_mod(namespace = "lang::bits", include = "lang/types.cuh")]
 mod device {
     /// The f16 nearest to `x`, ties to even, as bits; beyond 65504 an infinity. A NaN is 0x7e00.
@@ -155,15 +155,15 @@ mod device {
         }
     }
 
-    /// The exponent of `x` as stored: `floor(log2(|x|)) + 127` of a normal number, 0 below 2^-126, 255 of an infinity or
-    /// a NaN.
+    /// The exponent of `x` as stored: `floor(log2(|x|)) + 127` of a normal number, 0 below 2^-126, 255 of an infinity
+    /// or a NaN.
     #[must_use]
     pub fn exponent(x: f32) -> i32 {
         (x.to_bits() >> 23 & 255) as i32
     }
 
-    /// The least power of two that is not less than `x`, and not less than 2^-126 but for 0. `x` is 0 or positive; above
-    /// 2^127 the result is an infinity. NaN stays NaN.
+    /// The least power of two that is not less than `x`, and not less than 2^-126 but for 0. `x` is 0 or positive;
+    /// above 2^127 the result is an infinity. NaN stays NaN.
     #[must_use]
     pub fn pow2_ceil(x: f32) -> f32 {
         let bits = x.to_bits();

@@ -1,5 +1,5 @@
-// Products and quotients of KV formats, which have the same bits on every device: a compiler may fuse an operator with a
-// sum, and these it may not.
+// Products and quotients of KV formats, which have the same bits on every device: a compiler may fuse an operator with
+// a sum, and these it may not.
 #pragma once
 
 #include "lang/number_fn.cuh"

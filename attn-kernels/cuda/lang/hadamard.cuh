@@ -1,7 +1,6 @@
-// The Walsh-Hadamard transform of a row, x <- H x / sqrt(n) with n a power of two: only variants that call it have it in
-// their text. The stages have the order of the CPU's (attn-core/src/lang/row.rs), and each sum has two operands, so the
-// bits are the same however a row is distributed.
-// The headers of the language come before.
+// The Walsh-Hadamard transform of a row, x <- H x / sqrt(n) with n a power of two: only variants that call it have it
+// in their text. The stages have the order of the CPU's (attn-core/src/lang/row.rs), and each sum has two operands, so
+// the bits are the same however a row is distributed. The headers of the language come before.
 #pragma once
 
 namespace lang {

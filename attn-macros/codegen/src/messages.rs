@@ -25,7 +25,7 @@ pub const UNROLL: &str = "a loop is unrolled by a number: `#[unroll(2)]`";
 pub const LABEL: &str = "labels are not available in a hook: `break` and `continue` leave the innermost loop";
 pub const BREAK_VALUE: &str = "`break` has no value in a hook";
 pub const CLOSURE: &str = "closures are available only as arguments of a row's methods: `map`, `zip`, `dot`, \
-     `rotate_half` and `rotate_pairs`; in a KV format `pack4`, `pack8`, `pack16` and `sum`";
+     `rotate_half` and `rotate_pairs`";
 pub const CLOSURE_WANTED: &str = "write a closure here";
 pub const CLOSURE_PARAM: &str = "the parameters of this closure are plain names";
 pub const METHOD_ON_SELF: &str =
@@ -163,7 +163,8 @@ pub const FORMAT_RESULT: &str = "`decode` gives eight elements: `[f32; 8]`";
 pub const INEXACT: &str = "has other last bits on a GPU than on a CPU, and a format stores and reads the same bits \
      everywhere: use `+ - * /`, `sqrt`, `mul_add`, roundings, integers and the functions of `bits`";
 pub const INEXACT_HELPER: &str = "this helper calls a function that has other last bits on a GPU than on a CPU, such \
-     as `exp`, `ln`, `sin`, `powf`, `recip` or those of `approx`, and a format stores and reads the same bits everywhere";
+     as `exp`, `ln`, `sin`, `powf`, `recip` or those of `approx`, and a format stores and reads the same bits \
+     everywhere";
 pub const COLLECTIVE_IN_CODE: &str = "a closure is for one element: write numbers and reduce the row in front of it";
 pub const DEVICE_FN_ATTR: &str = "`#[device_fn]` has no arguments";
 pub const DEVICE_MOD_ATTR: &str = "the arguments are strings: `#[device_mod(namespace = \"lang::random\", include = \

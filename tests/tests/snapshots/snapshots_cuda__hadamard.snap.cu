@@ -1,8 +1,7 @@
 #line _ "cuda/lang/hadamard.cuh"
-// The Walsh-Hadamard transform of a row, x <- H x / sqrt(n) with n a power of two: only variants that call it have it in
-// their text. The stages have the order of the CPU's (attn-core/src/lang/row.rs), and each sum has two operands, so the
-// bits are the same however a row is distributed.
-// The headers of the language come before.
+// The Walsh-Hadamard transform of a row, x <- H x / sqrt(n) with n a power of two: only variants that call it have it
+// in their text. The stages have the order of the CPU's (attn-core/src/lang/row.rs), and each sum has two operands, so
+// the bits are the same however a row is distributed. The headers of the language come before.
 
 #line _ "cuda/lang/hadamard.cuh"
 namespace lang {
@@ -81,9 +80,9 @@ namespace lang {
 /// Rotates queries and keys, and if asked for values and outputs, by the Walsh-Hadamard transform.
 ///
 /// `x <- H x / sqrt(head_dim)`, which leaves products of queries and keys and, since it is its own inverse, outputs as
-/// they are but for rounding; dimensions are powers of two. Afterwards the elements of a row have similar sizes, so that KV formats of four bits lose
-/// less: with rotated rows in the cache (`KvStored::Transformed`) appends rotate and encode, and kernels decode only. As
-/// in QuaRot (arXiv 2404.00456) and SpinQuant (arXiv 2405.16406).
+/// they are but for rounding; dimensions are powers of two. Afterwards the elements of a row have similar sizes, so
+/// that KV formats of four bits lose less: with rotated rows in the cache (`KvStored::Transformed`) appends rotate and
+/// encode, and kernels decode only. As in QuaRot (arXiv 2404.00456) and SpinQuant (arXiv 2405.16406).
 struct Hadamard {
   alignas(4) bool values_;
 

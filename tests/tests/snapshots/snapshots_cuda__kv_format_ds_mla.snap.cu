@@ -1,11 +1,11 @@
 /// DeepSeek's FP8 cache of latent attention (MLA): records of 656 bytes for rows of 576 elements.
 ///
 /// The first 512 elements, which are the values too, are e4m3 in four groups of 128 with f32 scales that are powers of
-/// two: `x = e4m3 * scale`, `scale = 2^ceil(log2(max(max(|x|) / 448, 1e-4)))`. The last 64, the part with RoPE, are bf16.
-/// A record is 512 bytes of e4m3, 16 of scales, 128 of bf16, without side data: the cache of FlashMLA
-/// (`V32_FP8Sparse` in its tests) and of vLLM (`fp8_ds_mla`) for DeepSeek V3.2 (the architecture: arXiv 2412.19437). The
-/// power is exact; theirs comes from `log2` in f32, which is half of it where a quotient is within 1e-6 above a power of
-/// two. A group with a NaN or an infinity is read as NaN.
+/// two: `x = e4m3 * scale`, `scale = 2^ceil(log2(max(max(|x|) / 448, 1e-4)))`. The last 64, the part with RoPE, are
+/// bf16. A record is 512 bytes of e4m3, 16 of scales, 128 of bf16, without side data: the cache of FlashMLA
+/// (`V32_FP8Sparse` in its tests) and of vLLM (`fp8_ds_mla`) for DeepSeek V3.2 (the architecture: arXiv 2412.19437).
+/// The power is exact; theirs comes from `log2` in f32, which is half of it where a quotient is within 1e-6 above a
+/// power of two. A group with a NaN or an infinity is read as NaN.
 struct KeyFormat {
 
 #line _ "variants/src/kv_formats/ds_mla.rs"

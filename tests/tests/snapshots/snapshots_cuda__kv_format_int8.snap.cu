@@ -1,7 +1,7 @@
 /// Eight bits an element, with one f32 scale for each token and head.
 ///
-/// `x = code * scale`, `scale = max(|x|) / 127`, codes from -127 to 127, rounded to nearest even. A row of `dim` elements
-/// is `dim` bytes of codes, and 4 bytes of side data that hold the scale. The granularity is that of vLLM's
+/// `x = code * scale`, `scale = max(|x|) / 127`, codes from -127 to 127, rounded to nearest even. A row of `dim`
+/// elements is `dim` bytes of codes, and 4 bytes of side data that hold the scale. The granularity is that of vLLM's
 /// `int8_per_token_head`, and finer than that of LLM.int8() (arXiv 2208.07339), which scales whole tokens. A row with a
 /// NaN or an infinity is read as NaN.
 struct KeyFormat {

@@ -1,10 +1,10 @@
 /// Eight or four bits an element, with a scale for each channel: a head's element `d` of every token.
 ///
-/// `x = code * scales[kv_head, d]`, rounded to nearest even. The scales are calibrated beforehand, as `max(|x|) / 127` or
-/// `max(|x|) / 7` over some text; what exceeds them is clamped. Outliers of keys lie in few channels, which is why KIVI
-/// (arXiv 2402.02750) and KVQuant (arXiv 2401.18079) quantise keys so. A row is `dim` bytes of codes from -127 to 127,
-/// or `dim / 2` of codes from -8 to 7 in two's complement, the even element in the lower half of a byte; it has no side
-/// data. A NaN is stored as 0.
+/// `x = code * scales[kv_head, d]`, rounded to nearest even. The scales are calibrated beforehand, as `max(|x|) / 127`
+/// or `max(|x|) / 7` over some text; what exceeds them is clamped. Outliers of keys lie in few channels, which is why
+/// KIVI (arXiv 2402.02750) and KVQuant (arXiv 2401.18079) quantise keys so. A row is `dim` bytes of codes from -127 to
+/// 127, or `dim / 2` of codes from -8 to 7 in two's complement, the even element in the lower half of a byte; it has no
+/// side data. A NaN is stored as 0.
 struct KeyFormat {
   int bits_;
   Tensor2<float> scales_;

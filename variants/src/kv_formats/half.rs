@@ -3,8 +3,8 @@ use attn::{VariantParams, bits, kv_format};
 
 /// Sixteen bits an element as bf16, for pairs such as `bf16 / int4`.
 ///
-/// `x = bf16`, rounded to nearest even. A row is `2 * dim` bytes of codes, without side data: the same bytes as a tensor
-/// of bf16. bf16 is the format of Google's TPUs (arXiv 1905.12322).
+/// `x = bf16`, rounded to nearest even. A row is `2 * dim` bytes of codes, without side data: the same bytes as a
+/// tensor of bf16. bf16 is the format of Google's TPUs (arXiv 1905.12322).
 #[derive(Clone, Debug, Default, PartialEq, VariantParams)]
 pub struct Bf16;
 

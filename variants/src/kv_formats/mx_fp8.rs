@@ -4,9 +4,9 @@ use attn::{VariantParams, bits, kv_format};
 /// MXFP8: eight-bit floats (e4m3) in groups of 32 elements with a power of two as their scale (e8m0).
 ///
 /// `x = e4m3 * 2^(E - 127)`, `E - 127 = floor(log2(max(|x|))) - 8`, as OCP Microscaling Formats 1.0 converts (section
-/// 6.3; arXiv 2310.10537); 8 is the largest exponent of e4m3. A row is `dim` bytes of codes, and side data of a byte `E`
-/// a group, padded to 4 bytes. Rounding is to nearest even, and magnitudes above 448 times the scale saturate. A group
-/// with a NaN or an infinity has `E = 255` and is read as NaN.
+/// 6.3; arXiv 2310.10537); 8 is the largest exponent of e4m3. A row is `dim` bytes of codes, and side data of a byte
+/// `E` a group, padded to 4 bytes. Rounding is to nearest even, and magnitudes above 448 times the scale saturate. A
+/// group with a NaN or an infinity has `E = 255` and is read as NaN.
 #[derive(Clone, Debug, Default, PartialEq, VariantParams)]
 pub struct MxFp8;
 

@@ -3,13 +3,13 @@ use attn::{VariantParams, kv_format};
 
 /// Four bits an element: the nearest of 16 levels for normally distributed numbers, times a norm in f32.
 ///
-/// `x = levels[code] * norm`. The code of an element is the number of midpoints between levels that lie below
-/// `x / (|x| / sqrt(dim))`, `|x|` the Euclidean norm of the row; `norm` is `|x|` divided by that of the levels, so that
-/// lengths are kept. The levels minimise the mean square error of a normal distribution of variance 1 (Lloyd-Max), which
+/// `x = levels[code] * norm`. The code of an element is the number of midpoints between levels that lie below `x / (|x|
+/// / sqrt(dim))`, `|x|` the Euclidean norm of the row; `norm` is `|x|` divided by that of the levels, so that lengths
+/// are kept. The levels minimise the mean square error of a normal distribution of variance 1 (Lloyd-Max), which
 /// elements have approximately after a rotation: use it with `hadamard`. This is TurboQuant (arXiv 2504.19874) at four
-/// bits without its second stage, and older work has the same scheme: DRIVE (arXiv 2105.08339), EDEN (arXiv 2108.08842),
-/// HIGGS (arXiv 2411.17525). A row is `dim / 2` bytes of codes, the even element in the lower half of a byte, and 4 bytes
-/// of side data. A row with a NaN is read as NaN, one with an infinity as infinities.
+/// bits without its second stage, and older work has the same scheme: DRIVE (arXiv 2105.08339), EDEN (arXiv
+/// 2108.08842), HIGGS (arXiv 2411.17525). A row is `dim / 2` bytes of codes, the even element in the lower half of a
+/// byte, and 4 bytes of side data. A row with a NaN is read as NaN, one with an infinity as infinities.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Turbo4 {
     /// The levels, ascending.

@@ -4,9 +4,9 @@ use attn::{VariantParams, attention_variant};
 /// Rotates queries and keys, and if asked for values and outputs, by the Walsh-Hadamard transform.
 ///
 /// `x <- H x / sqrt(head_dim)`, which leaves products of queries and keys and, since it is its own inverse, outputs as
-/// they are but for rounding; dimensions are powers of two. Afterwards the elements of a row have similar sizes, so that KV formats of four bits lose
-/// less: with rotated rows in the cache (`KvStored::Transformed`) appends rotate and encode, and kernels decode only. As
-/// in QuaRot (arXiv 2404.00456) and SpinQuant (arXiv 2405.16406).
+/// they are but for rounding; dimensions are powers of two. Afterwards the elements of a row have similar sizes, so
+/// that KV formats of four bits lose less: with rotated rows in the cache (`KvStored::Transformed`) appends rotate and
+/// encode, and kernels decode only. As in QuaRot (arXiv 2404.00456) and SpinQuant (arXiv 2405.16406).
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Hadamard {
     /// Whether values are rotated, and outputs back.

@@ -70,8 +70,8 @@ impl CudaWriter<'_> {
         CppExpr::atom(if plain { format!("{name}({value})") } else { format!("{}cast_{short}({value})", self.prefix) })
     }
 
-    /// The function in place of `*` or `/` of floats, in a text that gives the same bits on every device: a compiler may
-    /// fuse an operator with a sum. A type that the macro cannot see may be f32.
+    /// The function in place of `*` or `/` of floats, in a text that gives the same bits on every device: a compiler
+    /// may fuse an operator with a sum. A type that the macro cannot see may be f32.
     pub(super) fn rounded(&self, op: Op, ty: &Ty) -> Option<&'static str> {
         let function = match op {
             Op::Mul => "mul_rn",

@@ -76,9 +76,17 @@ fn both_functions_have_the_heads_that_kernels_call() {
     );
     assert_eq!(
         without_head(&functions.decode),
-        "  const Array<u32, 2> words = codes.words2(d);\n  const float scale = side.f32_at(0);\n  Array<float, 8> out = \
-         repeat<8>(0.0f);\n  ATTN_UNROLL\n  for (int i = 0; i < 8; ++i) {\n    out.set(i, mul_rn(float(int(shl(words[i \
-         / 4], u32(24 - 8 * (i % 4)))) >> 24), scale));\n  }\n  return out;"
+        [
+            "  const Array<u32, 2> words = codes.words2(d);",
+            "  const float scale = side.f32_at(0);",
+            "  Array<float, 8> out = repeat<8>(0.0f);",
+            "  ATTN_UNROLL",
+            "  for (int i = 0; i < 8; ++i) {",
+            "    out.set(i, mul_rn(float(int(shl(words[i / 4], u32(24 - 8 * (i % 4)))) >> 24), scale));",
+            "  }",
+            "  return out;",
+        ]
+        .join("\n")
     );
 }
 
