@@ -30,7 +30,7 @@ pub mod gather;
 mod kv;
 pub mod lse;
 pub mod merge;
-mod slot_mapping;
+pub(crate) mod slot_mapping;
 pub mod tensor_rows;
 pub mod x_packed;
 

@@ -13,6 +13,7 @@ pub mod device_plan;
 pub mod filters;
 pub mod gpu;
 pub mod host;
+pub mod indexer;
 pub mod language_stress;
 pub mod long_hooks;
 pub mod mutant;
