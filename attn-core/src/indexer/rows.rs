@@ -18,7 +18,7 @@ pub(super) struct Query {
     pub(super) visible: usize,
 }
 
-enum Place<'a> {
+enum KeyLayout<'a> {
     /// Where the keys of each request begin.
     Ragged(&'a [i32]),
     Paged(HostPageTable<'a>, PoolShape),
@@ -29,7 +29,7 @@ pub(super) struct HostKeys<'a> {
     bytes: &'a [u8],
     dtype: Dtype,
     strides: &'a [i64],
-    place: Place<'a>,
+    layout: KeyLayout<'a>,
     lens: Vec<usize>,
 }
 
@@ -50,10 +50,10 @@ fn lens(array: &'static str, sums: &[i32], most: usize) -> Result<Vec<usize>, Op
 impl<'a> HostKeys<'a> {
     pub(super) fn new(keys: &'a IndexKeys<'a>) -> Result<Self, OpError> {
         let of = keys.keys();
-        let (place, lens) = match keys {
+        let (layout, lens) = match keys {
             IndexKeys::Ragged { kv_indptr, .. } => {
                 let sums = kv_indptr.on_host("kv_indptr")?;
-                (Place::Ragged(sums), lens("kv_indptr", sums, of.shape()[0])?)
+                (KeyLayout::Ragged(sums), lens("kv_indptr", sums, of.shape()[0])?)
             }
             IndexKeys::Paged { rows, kv_lens, .. } => {
                 let lens = kv_lens.on_host("kv_lens")?;
@@ -61,19 +61,19 @@ impl<'a> HostKeys<'a> {
                     check_entry("kv_lens", index, len.into(), 0, 1 << 30)?;
                 }
                 let pool = PoolShape { pages: of.shape()[0], page_size: of.shape()[1] };
-                (Place::Paged(rows.on_host()?, pool), lens.iter().map(|&len| len as usize).collect())
+                (KeyLayout::Paged(rows.on_host()?, pool), lens.iter().map(|&len| len as usize).collect())
             }
         };
-        Ok(HostKeys { bytes: bytes("index keys", of)?, dtype: of.dtype(), strides: of.strides(), place, lens })
+        Ok(HostKeys { bytes: bytes("index keys", of)?, dtype: of.dtype(), strides: of.strides(), layout, lens })
     }
 
     /// Reads a key.
     pub(super) fn read(&self, query: Query, position: usize, row: &mut [f32]) -> Result<(), OpError> {
-        let at = match &self.place {
-            Place::Ragged(sums) => {
+        let at = match &self.layout {
+            KeyLayout::Ragged(sums) => {
                 elements::offset(&self.strides[..1], &[sums[query.request] as usize + position], self.dtype.size())
             }
-            Place::Paged(table, pool) => {
+            KeyLayout::Paged(table, pool) => {
                 let (page, slot) = table.locate(*pool, position, query.request, position)?;
                 elements::offset(&self.strides[..2], &[page, slot], self.dtype.size())
             }

@@ -40,7 +40,7 @@ struct Batch {
     kv_indptr: Vec<i32>,
 }
 
-/// Rows of queries: one more than there are queries.
+/// Tokens: one more than there are queries.
 const TOKENS: usize = 7;
 
 fn batch() -> Batch {

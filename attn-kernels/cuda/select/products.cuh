@@ -16,7 +16,7 @@ constexpr int Q_PITCH = INDEX_DIM + 32;
 constexpr int CHUNKS = INDEX_DIM / 32;
 static_assert(sizeof(IndexElem) == 2, "elements of 16 bits");
 
-struct QueryRows {
+struct SharedQueries {
   IndexElem heads[HEAD_GROUPS * 8 * Q_PITCH];
   float weights[HEAD_GROUPS * 8];
 };
@@ -29,7 +29,7 @@ inline uint4 load8(const IndexElem* from, bool wide) {
 }
 
 // Fills shared memory with the queries of a token; heads that are none are 0.
-inline void load_queries(const IndexScoresParams& p, int token, QueryRows& rows) {
+inline void load_queries(const IndexScoresParams& p, int token, SharedQueries& rows) {
   const IndexElem* q = static_cast<const IndexElem*>(p.q) + token * p.q_token;
   constexpr int OF_HEAD = INDEX_DIM / 8;
   for (int i = threadIdx.x; i < HEAD_GROUPS * 8 * OF_HEAD; i += OP_THREADS) {
@@ -67,7 +67,7 @@ struct Products {
   // Calls `take(head, key, product)`: the number of the head, which may be none, and of the key among the 32, and of
   // that key among the four of a lane.
   template <class Take>
-  void each(const QueryRows& rows, const Take& take) const {
+  void each(const SharedQueries& rows, const Take& take) const {
     int lane = threadIdx.x % 32;
 #pragma unroll 1
     for (int group = 0; group < HEAD_GROUPS; ++group) {
@@ -113,7 +113,7 @@ struct Products {
   }
 
   template <class Take>
-  void each(const QueryRows& rows, const Take& take) const {
+  void each(const SharedQueries& rows, const Take& take) const {
 #pragma unroll 1
     for (int head = 0; head < INDEX_HEADS; ++head) {
       float sum = 0.f;

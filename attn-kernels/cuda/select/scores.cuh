@@ -8,7 +8,7 @@ constexpr int SCORE_WARPS = OP_THREADS / 32;
 struct UnitScores {
   const IndexScoresParams& p;
   const IndexRow& row;
-  const QueryRows& rows;
+  const SharedQueries& rows;
   int token;
 
   // The keys from `first` on, which `end` ends. A lane's key is past the last, or has no place: its offset is -1.
@@ -28,7 +28,9 @@ struct UnitScores {
       Products products;
       long long offset = load(products, first, end);
       float sums[LANE_KEYS] = {};
-      products.each(rows, [&](int head, int key, float product) { sums[key] += rows.weights[head] * fmaxf(product, 0.f); });
+      products.each(rows, [&](int head, int key, float product) {
+        sums[key] += rows.weights[head] * fmaxf(product, 0.f);
+      });
       int lane = threadIdx.x % 32;
       float mine = sums[0];
 #pragma unroll
@@ -79,7 +81,7 @@ struct UnitScores {
 
 extern "C" __global__ void __launch_bounds__(OP_THREADS, INDEX_DIM > 128 ? 1 : 2)
     attn_index_scores(const __grid_constant__ IndexScoresParams p) {
-  __shared__ __align__(16) QueryRows rows;
+  __shared__ __align__(16) SharedQueries rows;
   __shared__ float greatest[INDEX_BLOCKS ? SCORE_WARPS : 1][INDEX_HEADS];
   int token = blockIdx.x / p.tiles, tile = blockIdx.x % p.tiles, warp = threadIdx.x / 32;
   IndexRow row = index_row(p, token);

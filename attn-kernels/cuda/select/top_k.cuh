@@ -44,7 +44,9 @@ struct TopK {
 
   // Writes the list. Returns its length.
   int write(Chosen chosen, int* list, int capacity) {
-    auto is_above = [&](int i, float x) { return row.always(row.first + i) ? row.first + i < row.count : x > chosen.above; };
+    auto is_above = [&](int i, float x) {
+      return row.always(row.first + i) ? row.first + i < row.count : x > chosen.above;
+    };
     auto ties = [&](float x) { return chosen.ties && x == chosen.above; };
     // the warp's numbers, then those of all warps and CTAs before it
     u64 mine[2] = {0, 0};
@@ -75,7 +77,8 @@ struct TopK {
       for (int j = 0; j < 4; ++j) four += static_cast<u64>(is_above(i + j, x[j])) << 32 | static_cast<u64>(ties(x[j]));
       u64 sum = warp_through(four, team.lane);
       u64 here = sum - four;
-      unsigned above = above_before + static_cast<unsigned>(here >> 32), equal = ties_before + static_cast<unsigned>(here);
+      unsigned above = above_before + static_cast<unsigned>(here >> 32);
+      unsigned equal = ties_before + static_cast<unsigned>(here);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         bool is = is_above(i + j, x[j]), ties_here = ties(x[j]);

@@ -4,9 +4,9 @@ use attn::{VariantParams, attention_variant};
 /// Differential attention, its second run: subtracts its output from that of the first, and normalises rows.
 ///
 /// Two runs over the two halves of queries and keys, and the same values, give
-/// `(softmax(q1 k1) - lambda softmax(q2 k2)) v`, then an RMS norm over the row of a head, times `1 - lambda_init` (arXiv
-/// 2410.05258): `y = first - lambda o`, `y * scale * weight[d] / sqrt(mean(y^2) + eps)`. The first run has the same
-/// variant without this part; its output is the parameter tensor `first`.
+/// `(softmax(q1 k1) - lambda softmax(q2 k2)) v`, then an RMS norm over the row of a head, times `1 - lambda_init`
+/// (arXiv 2410.05258): `y = first - lambda o`, `y * scale * weight[d] / sqrt(mean(y^2) + eps)`. The first run has the
+/// same variant without this part; its output is the parameter tensor `first`.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Differential {
     /// Factor of the second softmax.

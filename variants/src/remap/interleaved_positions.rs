@@ -44,7 +44,8 @@ mod tests {
     fn the_keys_of_all_ranks_are_the_sequence() {
         for interleave in [1, 2, 5] {
             let of = |rank| InterleavedPositions { ranks: 3, rank, interleave, of_query: [7].into() };
-            let keys = |rank| (0..10).map(move |kv_pos| of(rank).remap_kv_pos(KvIndex { kv_pos, ..KvIndex::default() }));
+            let key = |kv_pos| KvIndex { kv_pos, ..KvIndex::default() };
+            let keys = |rank| (0..10).map(move |kv_pos| of(rank).remap_kv_pos(key(kv_pos)));
             let mut all: Vec<i32> = (0..3).flat_map(keys).collect();
             all.sort_unstable();
             assert_eq!(all, (0..30).collect::<Vec<_>>(), "{interleave}");
