@@ -208,3 +208,6 @@ fn interleaved_ranks_are_causal_attention() {
         agree(&got.o, &want);
     }
 }
+
+// tile classes, weights, splits, padding and the f64 reference of the variants that these runs are made of
+attn_testing::variant_test!(silu: Variant::from(attn::stock::Silu { n: 96 }));
