@@ -76,6 +76,7 @@ mod cuda_source;
 mod engine;
 mod error;
 pub mod graph;
+pub mod indexer;
 mod memory;
 #[cfg(feature = "cuda")]
 mod module;

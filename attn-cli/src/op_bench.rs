@@ -5,6 +5,7 @@ use std::{process::ExitCode, time::Instant};
 use anyhow::Result;
 use attn::{
     DeviceBuffer, Dtype, Engine, Heads, Kv, KvScales, Out, PageOrder, Stream, Variant, cuda,
+    indexer::{self, IndexKeys, IndexQueries, Lists, ScoresMut, Visible},
     ops::{
         self, Append, Array, Gather, HostBuffer, KvMut, KvRef, KvTransform, Numbers, PageTableRows, SlotMapping,
         StateRef,
@@ -40,6 +41,7 @@ pub(crate) fn run(engine: &Engine, reps: usize, global: &Global) -> Result<ExitC
     bench.rows()?;
     bench.pages()?;
     bench.bits()?;
+    bench.indexers()?;
     bench.output.finish()?;
     eprintln!("ops timed on {engine}");
     Ok(ExitCode::SUCCESS)
@@ -196,5 +198,62 @@ impl Bench<'_> {
             let (out, bytes) = (&mut out.array_mut(), &mut bytes.array_mut());
             ops::segment_packbits(stream, &bools.array(), &ends.array(), ops::BitOrder::Little, out, bytes)
         })
+    }
+
+    /// The indexer of DeepSeek-V3.2 (64 heads) and that of MiniMax-M3 (4 heads, 128 keys a block), decoding. Bytes are
+    /// those of index keys; those of a choice are its scores.
+    fn indexers(&mut self) -> Result<()> {
+        const COPIES: usize = 8;
+        for (requests, keys) in [(64, 4096), (1, 65_536)] {
+            let sums = |each: usize| -> Vec<i32> { (0..=requests).map(|n| (n * each) as i32).collect() };
+            let (qo_indptr, kv_indptr) =
+                (Numbers::upload(self.engine, &sums(1))?, Numbers::upload(self.engine, &sums(keys))?);
+            // runs alternate between copies, so that no keys are in the L2
+            let of_keys = [requests * keys, DIM];
+            let copies = (0..COPIES).map(|_| self.alloc(Dtype::Bf16, &of_keys)).collect::<Result<Vec<_>>>()?;
+            let mut round = 0;
+            for heads in [64, 4] {
+                indexer::prepare(self.engine, Dtype::Bf16, heads, DIM)?;
+                let (blocks, columns) = if heads == 4 { (true, keys / 128) } else { (false, keys) };
+                let (q, weights) =
+                    (self.alloc(Dtype::Bf16, &[requests, heads, DIM])?, vec![0.125f32; requests * heads]);
+                let weights = self.engine.upload(&weights)?;
+                let lists = if blocks { requests * heads } else { requests };
+                let values: Vec<f32> = (0..lists * columns).map(|i| (i * 7919 % 65_537) as f32).collect();
+                let mut scores = self.engine.upload(&values)?;
+                let mut counts = Numbers::upload(self.engine, &vec![columns as i32; requests])?;
+                let name = format!("{requests} x {keys} keys, {heads} heads");
+                let shape = if blocks { vec![requests, heads, columns] } else { vec![requests, columns] };
+                let capacity = if blocks { 16 } else { 2048 };
+                let (mut to, mut lens) =
+                    (Numbers::zeroed(self.engine, lists * capacity)?, Numbers::zeroed(self.engine, lists)?);
+                self.time(&format!("select, {name}"), 4 * values.len(), |stream| {
+                    let (scores, mut out) = (scores.tensor(&shape)?, Lists::new(to.array_mut(), lens.array_mut()));
+                    match blocks {
+                        true => indexer::select_pages(stream, &scores, &counts.array(), 0, 1, &mut out),
+                        false => indexer::select_tokens(stream, &scores, &counts.array(), &mut out),
+                    }
+                })?;
+                self.time(&format!("scores, {name}"), requests * keys * DIM * 2, |stream| {
+                    let queries = IndexQueries {
+                        q: q.tensor(&[requests, heads, DIM])?,
+                        qo_indptr: qo_indptr.array(),
+                        visible: Visible::Causal,
+                    };
+                    round = (round + 1) % COPIES;
+                    let keys = copies[round].tensor(&of_keys)?;
+                    let keys = IndexKeys::Ragged { keys, kv_indptr: kv_indptr.array() };
+                    let mut out = ScoresMut::new(scores.tensor_mut(&shape)?, counts.array_mut());
+                    match blocks {
+                        true => indexer::block_scores(stream, &queries, &keys, 128, &mut out),
+                        false => {
+                            let weights = weights.tensor(&[requests, heads])?;
+                            indexer::index_scores(stream, &queries, &weights, &keys, &mut out)
+                        }
+                    }
+                })?;
+            }
+        }
+        Ok(())
     }
 }

@@ -14,6 +14,7 @@ mod error_kind;
 pub mod expr;
 #[doc(hidden)]
 pub mod headers;
+pub mod indexer;
 pub mod lang;
 pub mod nearest;
 pub mod ops;

@@ -32,7 +32,7 @@ pub mod lse;
 pub mod merge;
 #[cfg(test)]
 mod packed_tests;
-mod slot_mapping;
+pub(crate) mod slot_mapping;
 pub mod tensor_rows;
 pub mod x_packed;
 

@@ -3,6 +3,7 @@
 mod abi;
 mod fast_div;
 mod headers;
+mod indexer_abi;
 mod op_abi;
 mod plan_abi;
 mod sampling_abi;
@@ -12,6 +13,7 @@ mod waves;
 pub use abi::{KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, TensorMap};
 pub use fast_div::FastDiv;
 pub(crate) use headers::HEADERS;
+pub use indexer_abi::{IndexScoresParams, SCORE_UNIT, SELECT_THREADS, SelectParams};
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams, RowTiling,
     RowsParams, RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,

@@ -18,6 +18,7 @@ pages! {
     cascade: "book/src/guide/cascade.md";
     pages_and_prefixes: "book/src/guide/pages-and-prefixes.md";
     sampling: "book/src/guide/sampling.md";
+    indexers: "book/src/guide/indexers.md";
     cuda_graphs: "book/src/guide/cuda-graphs.md";
     serving: "book/src/guide/serving.md";
     engine: "book/src/guide/engine.md";

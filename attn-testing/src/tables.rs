@@ -13,7 +13,7 @@ use cuts::Cuts;
 use lengths::{Lengths, Token};
 
 /// The tables of stock variants: variant, parameter, table.
-const STOCK: [(&str, &str, Table); 26] = [
+const STOCK: [(&str, &str, Table); 27] = [
     ("documents", "of_query", Table::QueryDocuments),
     ("documents", "of_key", Table::KeyDocuments),
     ("causal_documents", "start", Table::QueryDocumentStarts),
@@ -40,6 +40,7 @@ const STOCK: [(&str, &str, Table); 26] = [
     ("custom_mask", "offset", Table::MaskOffsets),
     ("positions", "of_query", Table::QueryPositions),
     ("positions", "of_key", Table::KeyPositions),
+    ("interleaved_positions", "of_query", Table::QueryPositions),
 ];
 
 /// The table of a parameter: as the case says, or as is known of the stock variant.

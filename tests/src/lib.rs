@@ -13,6 +13,7 @@ pub mod device_plan;
 pub mod filters;
 pub mod gpu;
 pub mod host;
+pub mod indexer;
 pub mod kv_format_host;
 pub mod kv_format_reference;
 pub mod language_stress;

@@ -74,6 +74,7 @@ stock_variants! {
         batchify: Batchify,
         cache_positions: CachePositions,
         chunk_positions: ChunkPositions,
+        interleaved_positions: InterleavedPositions,
         packed_documents: PackedDocuments,
         positions: Positions,
     }
@@ -130,6 +131,7 @@ stock_variants! {
         relu: Relu,
         retention: Retention,
         sigmoid: Sigmoid,
+        silu: Silu,
         sink: Sink,
         softmax_n: SoftmaxN,
         softpick: Softpick,
@@ -137,6 +139,7 @@ stock_variants! {
 
     /// Outputs: transforms of finished rows, and what else is written out.
     mod output {
+        differential: Differential,
         head_gate: HeadGate,
         logits_dump: LogitsDump,
         max_logit: MaxLogit,

@@ -49,7 +49,7 @@ pub(crate) fn disjoint(name: &'static str, tensor: &TensorMut<'_>) -> Result<(),
 }
 
 /// Checks that the status array, if given, has an entry.
-pub(super) fn status(status: Option<&ArrayMut<'_, u32>>) -> Result<(), OpError> {
+pub(crate) fn status(status: Option<&ArrayMut<'_, u32>>) -> Result<(), OpError> {
     let none = status.is_some_and(ArrayMut::is_empty);
     if none { Err(OpError::Len { array: "status", len: 0, want: 1, exact: false }) } else { Ok(()) }
 }

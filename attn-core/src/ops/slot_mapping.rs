@@ -64,7 +64,7 @@ impl<'a> PageTableRows<'a> {
     }
 
     /// The table in host memory.
-    pub(super) fn on_host(&self) -> Result<HostPageTable<'a>, OpError> {
+    pub(crate) fn on_host(&self) -> Result<HostPageTable<'a>, OpError> {
         let requests = self.requests()?;
         match self {
             PageTableRows::Csr { indptr, pages } => {
@@ -86,26 +86,26 @@ impl<'a> PageTableRows<'a> {
 }
 
 /// A page table in host memory.
-pub(super) struct HostPageTable<'a> {
+pub(crate) struct HostPageTable<'a> {
     ends: Option<&'a [i32]>,
     pages: &'a [i32],
     max_pages: usize,
-    pub(super) requests: usize,
+    pub(crate) requests: usize,
 }
 
 /// Size of a pool.
 #[derive(Clone, Copy)]
-pub(super) struct PoolShape {
-    pub(super) pages: usize,
-    pub(super) page_size: usize,
+pub(crate) struct PoolShape {
+    pub(crate) pages: usize,
+    pub(crate) page_size: usize,
 }
 
 /// A page, and a slot within it.
-pub(super) type PageSlot = (usize, usize);
+pub(crate) type PageSlot = (usize, usize);
 
 impl HostPageTable<'_> {
     /// The page and slot of a position of a request; `index` is that of the token, for errors.
-    pub(super) fn locate(
+    pub(crate) fn locate(
         &self,
         pool: PoolShape,
         index: usize,
@@ -127,7 +127,7 @@ impl HostPageTable<'_> {
     }
 }
 
-pub(super) fn check_entry(array: &'static str, index: usize, value: i64, least: i64, most: i64) -> Result<(), OpError> {
+pub(crate) fn check_entry(array: &'static str, index: usize, value: i64, least: i64, most: i64) -> Result<(), OpError> {
     let inside = (least..=most).contains(&value);
     if inside { Ok(()) } else { Err(OpError::Entry { array, index, value, least, most }) }
 }

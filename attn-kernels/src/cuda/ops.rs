@@ -6,6 +6,7 @@
 
 mod bits;
 mod copy;
+mod indexer;
 mod kv_transform;
 mod merge;
 mod module;
@@ -27,6 +28,7 @@ use super::{CudaError, Device};
 pub use crate::splice::Op;
 pub use bits::{packbits, segment_packbits};
 pub use copy::{Speed, copy_pages, copy_pages_between};
+pub use indexer::{block_scores, index_scores, prepare_indexer, select_pages, select_tokens};
 pub use kv_transform::CudaKvTransform;
 pub use merge::{merge_state, merge_state_in_place, merge_states, scale_lse, sum};
 pub(super) use module::load;

@@ -9,10 +9,10 @@ use attn_core::{
 };
 
 use super::{
-    BitsParams, CopyParams, CopyPart, FastDiv, KernelParams, KvSides, MergeParams, MergeStates, MixedParams,
-    PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams, RowsPart,
-    SampleParams, ScaleLseParams, Sm90Params, Strided, TensorMap, TensorRowsParams, VerifyChainParams,
-    VerifyTreeParams, XPackedParams, XPackedPart,
+    BitsParams, CopyParams, CopyPart, FastDiv, IndexScoresParams, KernelParams, KvSides, MergeParams, MergeStates,
+    MixedParams, PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams,
+    RowsPart, SampleParams, ScaleLseParams, SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams,
+    VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
 };
 
 /// A struct, and what kernels and host must agree on.
@@ -62,6 +62,8 @@ const STRUCTS: &[(&str, &[Struct])] = &[
     ("ops/x_packed_params.cuh", &[of::<XPackedPart>(), of::<XPackedParams>()]),
     ("ops/bits_params.cuh", &[of::<BitsParams>()]),
     ("ops/tensor_rows_params.cuh", &[of::<TensorRowsParams>()]),
+    ("select/scores_params.cuh", &[of::<IndexScoresParams>()]),
+    ("select/params.cuh", &[of::<SelectParams>()]),
     ("sampling/params.cuh", &[of::<SampleParams>()]),
     ("sampling/verify_params.cuh", &[of::<VerifyChainParams>(), of::<VerifyTreeParams>()]),
 ];

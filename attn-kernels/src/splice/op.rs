@@ -16,8 +16,8 @@ use super::{
 use crate::{
     compile::Arch,
     launch::{
-        CHAIN_SHARED_BYTES, COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_THREADS, TREE_ARRAYS, VERIFY_CLUSTER,
-        VERIFY_THREADS, sample_shared_bytes, tree_shared_bytes,
+        CHAIN_SHARED_BYTES, COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_THREADS, SELECT_THREADS, TREE_ARRAYS,
+        VERIFY_CLUSTER, VERIFY_THREADS, sample_shared_bytes, tree_shared_bytes,
     },
 };
 
@@ -60,6 +60,22 @@ pub enum Op {
         /// Whether the CTAs of a cluster share a row; for GPUs with clusters.
         cluster: bool,
     },
+    /// Scores of keys, or of blocks of keys, for index queries.
+    IndexScores {
+        /// Type of queries and keys.
+        of: Dtype,
+        /// Index heads.
+        heads: u32,
+        /// Elements of a head.
+        dim: u32,
+        /// Whether blocks have scores, or keys.
+        blocks: bool,
+    },
+    /// Chooses the largest scores of rows.
+    Select {
+        /// Whether the CTAs of a cluster share a row; for GPUs with clusters.
+        cluster: bool,
+    },
     /// Verifies chains of drafts.
     VerifyChain {
         /// Whether the CTAs of a cluster share a request; for GPUs with clusters.
@@ -88,6 +104,10 @@ impl Op {
             Op::Sample { from, source, cluster } => {
                 format!("samples from {} of {from}{}", source.name(), in_clusters(cluster))
             }
+            Op::IndexScores { of, heads, dim, blocks } => {
+                format!("scores {} for {heads} index heads of {dim} {of}", if blocks { "blocks" } else { "keys" })
+            }
+            Op::Select { cluster } => format!("chooses the largest scores{}", in_clusters(cluster)),
             Op::VerifyChain { cluster } => format!("verifies chains of drafts{}", in_clusters(cluster)),
             Op::VerifyTree { cluster } => format!("verifies trees of drafts{}", in_clusters(cluster)),
         }
@@ -107,6 +127,8 @@ impl Op {
                 &["attn_tensor_rows_16", "attn_tensor_rows_4", "attn_tensor_rows_2", "attn_tensor_rows_1"]
             }
             Op::Sample { .. } => &["attn_sample_few", "attn_sample_many", "attn_sample_large"],
+            Op::IndexScores { .. } => &["attn_index_scores"],
+            Op::Select { .. } => &["attn_select"],
             Op::VerifyChain { .. } => &["attn_verify_chain"],
             Op::VerifyTree { .. } => &["attn_verify_tree"],
         }
@@ -149,6 +171,8 @@ impl OpSource {
             Op::Bits => (String::new(), "ops/bits.cuh"),
             Op::TensorRows => (String::new(), "ops/tensor_rows.cuh"),
             Op::Sample { from, source, cluster } => (sample_block(from, source, cluster), "sampling/sample.cuh"),
+            Op::IndexScores { .. } => (index_block(op, arch), "select/scores.cuh"),
+            Op::Select { cluster } => (select_block(cluster), "select/top_k.cuh"),
             Op::VerifyChain { cluster } => (verify_block(cluster, CHAIN_SHARED_BYTES), "sampling/verify_chain.cuh"),
             Op::VerifyTree { cluster } => (verify_block(cluster, tree_shared_bytes(0)), "sampling/verify_tree.cuh"),
         };
@@ -236,6 +260,29 @@ fn sample_block(from: Dtype, source: Source, cluster: bool) -> String {
         sample_shared_bytes(ctas),
         source == Source::Probs,
         elem(from)
+    )
+}
+
+/// Before sm_80 no instruction multiplies matrices of both types with 16 terms.
+fn index_block(op: Op, arch: Arch) -> String {
+    let Op::IndexScores { of, heads, dim, blocks } = op else { return String::new() };
+    format!(
+        "#define INDEX_MMA {}\nconstexpr int INDEX_HEADS = {heads};\nconstexpr int INDEX_DIM = {dim};\n\
+         constexpr bool INDEX_BLOCKS = {blocks};\nconstexpr bool ROWS_TO_POOL = false;\nusing IndexElem = {};\n",
+        i32::from(arch.major() >= 8),
+        elem(of)
+    )
+}
+
+/// Radix select is that of sampling, over logits.
+fn select_block(cluster: bool) -> String {
+    let ctas = if cluster { SAMPLE_CLUSTER } else { 1 };
+    format!(
+        "#define CLUSTER_SIZE {ctas}\nconstexpr int CLUSTER_CTAS = CLUSTER_SIZE;\n\
+         constexpr int SELECT_THREADS = {SELECT_THREADS};\nconstexpr int SAMPLE_SHARED_BYTES = {};\n\
+         constexpr int BLOCK_TOKENS = {BLOCK_TOKENS};\nconstexpr int CANDIDATES = {CANDIDATES};\n\
+         constexpr bool FROM_PROBS = false;\nusing SampleElem = float;\n",
+        sample_shared_bytes(ctas),
     )
 }
 

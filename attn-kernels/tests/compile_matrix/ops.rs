@@ -92,9 +92,25 @@ fn verification_sources() -> Vec<(usize, OpSource)> {
     GENERATIONS.into_iter().flat_map(of).collect()
 }
 
+/// Indexers of models, of every type, and the choice, on a GPU of every generation.
+fn indexer_sources() -> Vec<(usize, OpSource)> {
+    let of = |arch: &str| {
+        let arch: Arch = arch.parse().expect("an architecture");
+        // DeepSeek-V3.2; MiniMax-M3; few heads, and the largest
+        let shapes = [(64, 128, false), (4, 128, true), (1, 32, false), (64, 256, false), (128, 128, true)];
+        let scores = shapes.into_iter().flat_map(|(heads, dim, blocks)| {
+            [Dtype::Bf16, Dtype::F16].map(|of| Op::IndexScores { of, heads, dim, blocks })
+        });
+        let clusters = [false, true].into_iter().filter(move |cluster| !cluster || arch.major() >= 9);
+        let ops = scores.chain(clusters.map(|cluster| Op::Select { cluster }));
+        ops.map(move |op| (op.kernels().len(), OpSource::build(op, arch).expect("a template"))).collect::<Vec<_>>()
+    };
+    GENERATIONS.into_iter().flat_map(of).collect()
+}
+
 /// All op kernels, in one fixed order.
 pub(crate) fn sources(registry: &Registry) -> Vec<OpSource> {
-    let sampling = sampling_sources().into_iter().chain(verification_sources());
+    let sampling = sampling_sources().into_iter().chain(verification_sources()).chain(indexer_sources());
     let all = op_sources().into_iter().chain(sampling).chain(transform_sources(registry));
     all.map(|(_, source)| source).collect()
 }
@@ -131,6 +147,11 @@ fn sampling_compiles_within_a_spill_budget() {
 #[test]
 fn verification_compiles_and_spills_nothing() {
     compile(verification_sources(), 0);
+}
+
+#[test]
+fn indexers_compile_and_spill_nothing() {
+    compile(indexer_sources(), 0);
 }
 
 #[test]

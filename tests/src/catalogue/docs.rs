@@ -10,7 +10,7 @@ use super::mask_file::{Counts, masks};
 use super::{Entry, Shape, cpu_cases, entries, register};
 
 /// The rows without an entry, with the reason.
-const WITHOUT: [(u32, &str, &str); 8] = [
+const WITHOUT: [(u32, &str, &str); 10] = [
     (49, "entmax, sparsemax", "not yet: the threshold of a row takes several passes over its keys"),
     (50, "stick-breaking", "not yet: an ordered scan along the keys"),
     (51, "CoPE", "not yet: an ordered scan along the keys"),
@@ -19,6 +19,8 @@ const WITHOUT: [(u32, &str, &str); 8] = [
     (70, "MQA, GQA, MHA", "in the kernels: every entry runs with groups of query heads"),
     (71, "paged, ragged", "in the kernels: every entry runs in both"),
     (75, "linear attention", "no: not a softmax over keys, another kernel"),
+    (76, "skip-softmax", "no: what is skipped depends on the size and the order of tiles ([why](formulas.md))"),
+    (77, "DeepSeek-V4: window and compressed keys", "two runs, merged, beside this table ([how](formulas.md))"),
 ];
 
 /// The text of the page.
@@ -73,7 +75,8 @@ keys are split and merged.
 *Tiles* counts, for masks, the empty and the full tiles that the derived classes find: 2048 queries and keys, tiles of
 128 x 128, over the masks in `tests/catalogue/masks.jsonl`, compared element by element. Kernels classify a tile once;
 plans and the CPU backend classify its quarters too. *By* is stock where all parts are stock variants, or names the
-parts that are written beside the test.
+parts that are written beside the test. [Formulas of recent models](formulas.md) says where the newest come from, and
+what of them is left out.
 
 `UPDATE_DOCS=1 cargo test -p attn-tests --test catalogue_docs` writes this page.
 

@@ -13,7 +13,7 @@ mod weights;
 pub use bias::{GridBias, KeyBias, LatentRope, WidePairBias};
 pub use lists::BlockLists;
 pub use norm::GroupDequant;
-pub use output::{Correction, Differential};
+pub use output::Correction;
 pub use scale::BlockScales;
 pub use table::Table;
 pub use unions::{ChunkKeys, ChunkQueries, FirstKeys, GroupedRope};
@@ -48,7 +48,6 @@ pub fn variants() -> &'static [&'static VariantDesc] {
         ChunkKeys,
         ChunkQueries,
         Correction,
-        Differential,
         FirstKeys,
         Gelu,
         GridBias,

@@ -53,6 +53,13 @@ inline void run_grid(const char* kernel, int threads, unsigned bytes, int ctas_x
     run_grid(#KERNEL, OP_THREADS, bytes, x, y, seed, thread, p);                                       \
   }
 
+// The same of the op that chooses scores.
+#define LAUNCH_SELECT(KERNEL, PARAMS)                                                                  \
+  EXPORT void launch_##KERNEL(PARAMS* p, const void*, int x, int y, unsigned bytes, unsigned seed) {   \
+    auto thread = [](void* argument) { KERNEL(*static_cast<const PARAMS*>(argument)); };               \
+    run_grid(#KERNEL, SELECT_THREADS, bytes, x, y, seed, thread, p);                                   \
+  }
+
 // The same of an op of a variant.
 #define LAUNCH_TRANSFORM(KERNEL, PARAMS)                                                                       \
   EXPORT void launch_##KERNEL(PARAMS* p, const Variant* variant, int x, int y, unsigned bytes, unsigned seed) { \

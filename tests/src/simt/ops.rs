@@ -3,7 +3,10 @@
 use std::{ffi::c_void, path::Path};
 
 use attn::{dtype::Dtype, expr::Variant};
-use attn_kernels::splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS};
+use attn_kernels::{
+    launch::SELECT_THREADS,
+    splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS},
+};
 use libloading::Library;
 
 use super::host_text::HostText;
@@ -22,8 +25,24 @@ impl HostOp {
     /// Its text does not compile.
     #[must_use]
     pub fn compile(op: Op, params: &str, folder: &Path) -> HostOp {
-        let source = OpSource::build(op, "80".parse().expect("an architecture")).expect("a template").text;
-        HostOp::of(&source, "LAUNCH_OP", op.kernels(), params, folder)
+        HostOp::compile_for("80", op, params, folder)
+    }
+
+    /// As [`HostOp::compile`], for an architecture by its number.
+    ///
+    /// # Panics
+    /// As [`HostOp::compile`]; no such architecture.
+    #[must_use]
+    pub fn compile_for(arch: &str, op: Op, params: &str, folder: &Path) -> HostOp {
+        let source = OpSource::build(op, arch.parse().expect("an architecture")).expect("a template").text;
+        if !matches!(op, Op::Select { .. }) {
+            return HostOp::of(&source, "LAUNCH_OP", op.kernels(), params, folder);
+        }
+        // few threads, so that each has many scores
+        let threads = format!("SELECT_THREADS = {SELECT_THREADS};");
+        assert!(source.contains(&threads));
+        let source = source.replace(&threads, "SELECT_THREADS = 96;");
+        HostOp::of(&source, "LAUNCH_SELECT", op.kernels(), params, folder)
     }
 
     /// Compiles appends through the transforms of a variant in `folder`.

@@ -25,10 +25,11 @@ const ATTENTION: [&str; 7] = [
     "sanitized_emulated",
 ];
 /// Tests of the other kernels.
-const OTHERS: [&str; 5] = ["ops_emulated", "bits_emulated", "sampling_emulated", "verify_emulated", "device_plan"];
+const OTHERS: [&str; 6] =
+    ["ops_emulated", "bits_emulated", "sampling_emulated", "verify_emulated", "indexer_emulated", "device_plan"];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
-const FIRST: [(&str, &[&str], bool); 14] = [
+const FIRST: [(&str, &[&str], bool); 15] = [
     ("cuda_cores/", &["cuda_cores"], true),
     ("decode/", &["decode_emulated"], false),
     ("merge/partial", &["decode_emulated"], false),
@@ -42,6 +43,7 @@ const FIRST: [(&str, &[&str], bool); 14] = [
     ("preprocess/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
     ("sampling/verify", &["verify_emulated"], true),
     ("sampling/", &["sampling_emulated", "verify_emulated"], true),
+    ("select/", &["indexer_emulated"], true),
     ("softmax/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
 ];
 

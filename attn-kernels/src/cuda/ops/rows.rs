@@ -162,14 +162,14 @@ fn order_rows(
 }
 
 /// The memory of a page table.
-fn page_uses<'a>(rows: &PageTableRows<'a>) -> [Used<'a>; 2] {
+pub(super) fn page_uses<'a>(rows: &PageTableRows<'a>) -> [Used<'a>; 2] {
     match rows {
         PageTableRows::Csr { indptr, pages } => [("page_indptr", indptr.owner()), ("pages", pages.owner())],
         PageTableRows::Padded { pages, .. } => [("pages", pages.owner()), ("pages", None)],
     }
 }
 
-fn page_rows(params: &mut RowsParams, rows: &PageTableRows<'_>) -> Result<(), CudaError> {
+pub(super) fn page_rows(params: &mut RowsParams, rows: &PageTableRows<'_>) -> Result<(), CudaError> {
     params.num_requests = i32::try_from(rows.requests()?).unwrap_or(i32::MAX);
     match rows {
         PageTableRows::Csr { indptr, pages } => {

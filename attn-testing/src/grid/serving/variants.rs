@@ -150,4 +150,8 @@ pub(super) const ROWS: &[Row] = &[
     lists("rope + page_list"),
     lists("causal + token_list"),
     lists("causal + rope + block_sparse"),
+    // added later, so that the cases of the rows above stay as they were recorded
+    any("silu"),
+    any("differential(lambda=0.5, scale=0.75)"),
+    flat("remap(interleaved_positions(ranks=4, rank=1, interleave=16), causal + alibi)"),
 ];

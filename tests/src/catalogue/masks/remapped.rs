@@ -36,5 +36,17 @@ pub(super) fn entries() -> Vec<Entry> {
             let formula = Formula::masked(mask).logit(move |z, at| z + slope(at.h) / 64.0 * distance(at));
             Instance::new(format!("remap({map}, causal + alibi(slopes={}))", list(&slopes)), formula)
         }),
+        Entry::new(28, "a rank's share of decode context parallelism", |shape| {
+            // rank 1 of 3, in runs of 4 tokens; queries are the last of the whole sequence, thrice as long
+            let position = |j: i64| (j / 4 * 3 + 1) * 4 + j % 4;
+            let lens = shape.lens.clone();
+            let q = shape.per_query(|b, i| i + 2 * lens[b as usize].1);
+            let map = format!("interleaved_positions(ranks=3, rank=1, interleave=4, of_query={})", list(&q));
+            let slopes: Vec<f64> = (0..shape.qo_heads).map(|h| slope(h) / 64.0).collect();
+            let distance = move |at: &At| (position(at.j) - at.i - 2 * at.kv_len) as f64;
+            let formula = Formula::masked(move |at| distance(at) <= 0.0)
+                .logit(move |z, at| z + slope(at.h) / 64.0 * distance(at));
+            Instance::new(format!("remap({map}, causal + alibi(slopes={}))", list(&slopes)), formula)
+        }),
     ]
 }

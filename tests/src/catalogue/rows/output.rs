@@ -1,6 +1,6 @@
 //! Rows 54 and 66 to 69: transforms of the output.
 
-use attn::lang::{AttentionVariant, Row, RowIndex, RowState, Tensor1, Tensor3};
+use attn::lang::{AttentionVariant, Row, RowIndex, RowState, Tensor3};
 use attn::{VariantParams, attention_variant};
 
 use super::table::Table;
@@ -17,35 +17,6 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry { cases: short, ..Entry::new(68, "additive correction", correction) },
         Entry::new(69, "scale of a quantised output", output_scale),
     ]
-}
-
-/// The second run of differential attention: `RMSNorm(first - lambda o) * weight * scale`.
-///
-/// `first` is the output of the first run. The two runs give
-/// `(softmax(q1 k1) - lambda softmax(q2 k2)) v`, normalised by head, with `scale = 1 - lambda_init` (arXiv 2410.05258).
-#[derive(Clone, Debug, PartialEq, VariantParams)]
-pub struct Differential {
-    /// Factor of the second softmax.
-    #[require(lambda.is_finite())]
-    pub lambda: f32,
-    /// Multiplies the result.
-    #[require(scale.is_finite())]
-    pub scale: f32,
-    /// Weights of the norm.
-    #[shape(head_dim)]
-    pub weight: Tensor1<f32>,
-    /// The output of the first run.
-    #[shape(qo_tokens, qo_heads, head_dim)]
-    pub first: Tensor3<f32>,
-}
-
-#[attention_variant(name = "differential")]
-impl AttentionVariant for Differential {
-    fn output_transform<R: Row>(&self, o: &mut R, _state: RowState, at: RowIndex) {
-        o.zip(|d| self.first[[at.qo_token, at.qo_head, d]], |_, x, first| first - self.lambda * x);
-        let inv = self.scale / (o.sum_sq() / o.dim() as f32 + 1e-5).sqrt();
-        o.map(|d, x| x * inv * self.weight[d]);
-    }
 }
 
 fn differential(shape: &Shape) -> Instance {

@@ -1,6 +1,7 @@
 //! Rows 56 to 61 and 63: rotary embeddings.
 
 use super::{norm::normed, table::Table};
+use crate::catalogue::cpu_cases::short;
 use crate::catalogue::entry::list;
 use crate::catalogue::{Entry, Instance};
 use crate::reference::{At, Formula, Shape, causal};
@@ -17,6 +18,7 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(61, "Llama 4, layer without", llama4_global),
         Entry::new(61, "rope in some heads, ALiBi in the others", rope_or_alibi),
         Entry::new(63, "Qwen3: norm, then rope", qwen3),
+        Entry { cases: short, ..Entry::new(66, "Qwen3-Next: norm, rope of a quarter, output gate", qwen3_next) },
     ]
 }
 
@@ -192,6 +194,33 @@ fn qwen3(shape: &Shape) -> Instance {
         .key(move |row, at| {
             normed(row, 1e-6, |d| k.at(&[d]));
             keys.apply(row, at.j);
+        });
+    Instance::new(expr, formula)
+}
+
+/// Norm weights count from 1, and rope turns the first quarter of a head.
+fn qwen3_next(shape: &Shape) -> Instance {
+    let [q, k] = [4, 5].map(|seed| Table::waves(seed, &[shape.head_dim]));
+    let gate = Table::waves(6, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
+    let dim = shape.head_dim / 4;
+    let expr = format!(
+        "causal + qk_norm(q_weight={q}, k_weight={k}, offset=1) + rope(theta=10000000, rotary_dim={dim}) + \
+         output_gate(gate={gate})"
+    );
+    let rotation = Rotation::new(dim, |x| 1e7f64.powf(-x));
+    let keys = rotation.clone();
+    let formula = Formula::masked(causal)
+        .query(move |row, at| {
+            normed(row, 1e-6, |d| 1.0 + q.at(&[d]));
+            rotation.apply(row, at.i);
+        })
+        .key(move |row, at| {
+            normed(row, 1e-6, |d| 1.0 + k.at(&[d]));
+            keys.apply(row, at.j);
+        })
+        .output(move |o, _, at| {
+            let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+            (0..).zip(o.iter_mut()).for_each(|(d, x)| *x *= sigmoid(gate.at(&[at.qo_token, at.h, d])));
         });
     Instance::new(expr, formula)
 }

@@ -22,6 +22,8 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(47, "ReLU", relu),
         Entry::new(47, "squared ReLU", squared_relu),
         Entry { tolerance: 1e-3, ..Entry::new(47, "GELU", gelu) },
+        Entry { tolerance: 1e-3, ..Entry::new(47, "HSTU: SiLU over the padded length", silu) },
+        Entry { tolerance: 1e-3, ..Entry::new(47, "HSTU: SiLU and a relative bias", silu_and_bias) },
     ]
 }
 
@@ -126,6 +128,19 @@ fn gelu(_: &Shape) -> Instance {
     let inner = |z: f64| (2.0 / std::f64::consts::PI).sqrt() * (z + 0.044_715 * z.powi(3));
     let weight = move |z: f64, at: &At| own_addend(0.5 * z * (1.0 + inner(z).tanh()) / at.kv_len as f64);
     Instance::new("causal + gelu", Formula::masked(causal).weight(false, weight))
+}
+
+fn silu(_: &Shape) -> Instance {
+    let weight = |z: f64, _: &At| own_addend(z / (1.0 + (-z).exp()) / 96.0);
+    Instance::new("causal + silu(n=96)", Formula::masked(causal).weight(false, weight))
+}
+
+fn silu_and_bias(shape: &Shape) -> Instance {
+    let table = Table::waves(2, &[shape.qo_heads, 41]);
+    let expr = format!("causal + relative_bias(max_distance=20, table={table}) + silu");
+    let weight = |z: f64, at: &At| own_addend(z / (1.0 + (-z).exp()) / at.kv_len as f64);
+    let bias = move |z: f64, at: &At| z + table.at(&[at.h, (at.j - at.i).clamp(-20, 20) + 20]);
+    Instance::new(expr, Formula::masked(causal).logit(bias).weight(false, weight))
 }
 
 #[cfg(test)]
