@@ -1,16 +1,16 @@
-//! Tests of the rows that are no masks, beyond their entries: formulas differ from plain attention, output tensors hold
-//! the stored logits, and differential attention takes two runs.
+//! Tests of the rows that are no masks, beyond their entries: formulas differ from plain attention, and output tensors
+//! hold the stored logits.
 
 extern crate attn_core as attn;
 
 use std::collections::BTreeSet;
 
 use attn::Variant;
-use attn::lang::{OutTensor1, OutTensor3, QueryTile, Tensor1, Tensor3, Tile, TileClass};
-use attn_testing::{Case, Inputs, LayoutKind, properties};
+use attn::lang::{OutTensor1, OutTensor3, QueryTile, Tensor1, Tile, TileClass};
+use attn_testing::{Case, Inputs, properties};
 use attn_tests::catalogue::cpu_cases;
 use attn_tests::catalogue::masks::AdaptiveSpan;
-use attn_tests::catalogue::rows::{self, Differential};
+use attn_tests::catalogue::rows;
 use attn_tests::catalogue::run::{run, tensors};
 use attn_tests::reference::{At, Formula, Shape, attend};
 use attn_variants::{Causal, LogitsDump, MaxLogit};
@@ -130,41 +130,5 @@ fn adaptive_spans_bound_the_kv_range() {
     // 100 - 34.5, 100 - 11.25
     for (head, begins) in [(0, 66), (2, 89)] {
         assert_eq!([class(head, begins - 1), class(head, begins)], [TileClass::Skip, TileClass::Partial], "{head}");
-    }
-}
-
-/// `RMSNorm((softmax(q1 k1) - lambda softmax(q2 k2)) v) (1 - lambda_init)`: the second run takes the output of the
-/// first.
-#[test]
-fn differential_attention_takes_two_runs() {
-    let (lambda, scale) = (0.25f32, 0.2f32);
-    // paged inputs of two seeds have different page tables
-    for case in cpu_cases::small().into_iter().filter(|case| case.kv_layout == LayoutKind::Ragged) {
-        let first = Inputs::new(&case, false).expect("a case of ours");
-        let other = Case { seed: case.seed + 1, ..case.clone() };
-        // other queries and keys, the same values
-        let mut second = Inputs::new(&other, false).expect("a case of ours");
-        second.v.clone_from(&first.v);
-        let shape = Shape::of(&case);
-        let extents = [shape.qo_tokens(), shape.qo_heads, shape.head_dim].map(|n| n as usize);
-
-        let one = run(&Causal.into(), &case, &first).expect("it runs");
-        let one = one.o.iter().map(|x| *x as f32).collect();
-        let weight = Tensor1::from(vec![1.0f32; extents[2]]);
-        let first_run = Tensor3::new(one, extents).expect("as many as there are");
-        let variant = attn::compose!(Causal, Differential { lambda, scale, weight, first: first_run });
-        let got = run(&variant, &case, &second).expect("it runs").o;
-
-        let sm_scale = f64::from(case.heads().default_sm_scale());
-        let exact = |inputs| attend(&Formula::masked(causal), &shape, &tensors(&shape, inputs), sm_scale).o;
-        let difference: Vec<f64> =
-            exact(&first).iter().zip(exact(&second)).map(|(a, b)| a - f64::from(lambda) * b).collect();
-        for (got, row) in got.chunks(extents[2]).zip(difference.chunks(extents[2])) {
-            let root = (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64 + 1e-5).sqrt();
-            for (got, x) in got.iter().zip(row) {
-                let want = x / root * f64::from(scale);
-                assert!((got - want).abs() < 1e-5, "{:?}: {got} is not {want}", shape.lens);
-            }
-        }
     }
 }
