@@ -117,7 +117,8 @@ fn the_grid_of_formats_is_near_the_reference() {
     let cheap = grid::formats().into_iter().filter(|case| case.check_cost() < 4_000_000);
     let mut checked = 0;
     for case in cheap {
-        let result = check(&Case { graph: false, ..case.clone() }, &engine).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+        let result = check(&Case { graph: false, ..case.clone() }, &engine)
+            .unwrap_or_else(|error| panic!("{}: {error}", case.title()));
         assert!(result.passed, "{}: {}", case.title(), result.why());
         checked += 1;
     }

@@ -425,6 +425,8 @@ class SwapAbMma {
     });
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
+      SideOf<K_SIDE_BYTES> sides[2] = {SideOf<K_SIDE_BYTES>(pipeline_->key_side(stage_, key_of_lane(m, 0))),
+                                       SideOf<K_SIDE_BYTES>(pipeline_->key_side(stage_, key_of_lane(m, 2)))};
       unsigned words[4];
       float part[ROW_BLOCKS][4];
 #pragma unroll
@@ -449,9 +451,8 @@ class SwapAbMma {
         if (c % OF_GROUP != OF_GROUP - 1) continue;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          SharedSide side = pipeline_->key_side(stage_, key_of_lane(m, 2 * half));
-          float scale = variant_.key_format.scale(side, q_tile_.kv_head, group), zero = 0.f;
-          if constexpr (!K_CODES_SIGNED) zero = variant_.key_format.zero(side, q_tile_.kv_head, group);
+          float scale = variant_.key_format.scale(sides[half], q_tile_.kv_head, group), zero = 0.f;
+          if constexpr (!K_CODES_SIGNED) zero = variant_.key_format.zero(sides[half], q_tile_.kv_head, group);
 #pragma unroll
           for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
@@ -474,7 +475,7 @@ class SwapAbMma {
       float factors[2][V_SCALES][FACTORS], largest = 0.f;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        SharedSide side = pipeline_->value_side(stage_, key_of_lane(m, 2 * half));
+        SideOf<V_SIDE_BYTES> side(pipeline_->value_side(stage_, key_of_lane(m, 2 * half)));
 #pragma unroll
         for (int group = 0; group < V_SCALES; ++group) {
           factors[half][group][0] = variant_.format_of_values().scale(side, q_tile_.kv_head, group);

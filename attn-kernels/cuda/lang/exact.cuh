@@ -31,4 +31,22 @@ ATTN_FN auto div_rn(A a, B b) {
   }
 }
 
+// Kernels are compiled for the scalars of a format, so a division by one needs no prepared divisor.
+template <class A, class B>
+ATTN_FN auto div_by(A a, B by) -> decltype(div(a, by)) {
+  return div(a, by);
+}
+template <class A, class B>
+ATTN_FN auto rem_by(A a, B by) -> decltype(rem(a, by)) {
+  return rem(a, by);
+}
+template <class A, class B>
+ATTN_FN auto div_euclid_by(A a, B by) -> decltype(div_euclid(a, by)) {
+  return div_euclid(a, by);
+}
+template <class A, class B>
+ATTN_FN auto rem_euclid_by(A a, B by) -> decltype(rem_euclid(a, by)) {
+  return rem_euclid(a, by);
+}
+
 }  // namespace lang

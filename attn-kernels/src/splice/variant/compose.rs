@@ -63,11 +63,11 @@ const FORMAT_OF_KEYS: &str = "  KeyFormat key_format;
 
 /// The structs of the formats of keys and of values.
 fn format_structs(formats: &KvFormats) -> Result<String, VariantError> {
-    let [keys, values] = [formats.keys().desc(), formats.values().desc()];
-    let of_keys = part::kv_format_text(keys, "KeyFormat")?;
-    let of_values = match std::ptr::eq(keys, values) {
+    let of_keys = part::kv_format_of_kernel(formats.keys(), "KeyFormat")?;
+    // a format of the same scalars has the same text
+    let of_values = match part::kv_format_of_kernel(formats.values(), "KeyFormat")? == of_keys {
         true => "using ValueFormat = KeyFormat;\n\n".to_owned(),
-        false => part::kv_format_text(values, "ValueFormat")?,
+        false => part::kv_format_of_kernel(formats.values(), "ValueFormat")?,
     };
     Ok(of_keys + &of_values)
 }

@@ -1,8 +1,20 @@
 //! The CUDA struct of one part: its parameters, constants, helpers and hooks.
 
-use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, kv_format::KvFormatDesc};
+use attn_core::lang::{
+    ConstValue, DeviceFn, FieldType, VariantDesc,
+    desc::Elem,
+    kv_format::{ErasedKvFormat, KvFormatDesc},
+    param_tensor::OutBuffer,
+    params::{ArgVisitor, TensorArg},
+};
 
-use super::{declared::Declared, error::VariantError, links::Links, member::members, size};
+use super::{
+    declared::Declared,
+    error::VariantError,
+    links::Links,
+    member::{DataMember, members},
+    size,
+};
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
@@ -35,12 +47,67 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     Ok(text)
 }
 
-/// `struct KeyFormat { .. };` of a KV format.
+/// `struct KeyFormat { .. };` of a KV format, with its parameters as members.
 ///
 /// # Errors
 /// As [`struct_text`].
 pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, VariantError> {
-    let (mut text, links) = begin(&desc.into(), name)?;
+    let (text, links) = begin(&desc.into(), name)?;
+    with_functions(desc, text, &links)
+}
+
+/// The same for kernels, which are compiled for the scalars of a format: these are constants, and their arguments are
+/// not read.
+///
+/// # Errors
+/// As [`struct_text`].
+pub(super) fn kv_format_of_kernel(format: &dyn ErasedKvFormat, name: &str) -> Result<String, VariantError> {
+    let declared = format.desc().into();
+    let (mut text, links) = begin(&declared, name)?;
+    for member in members(&declared).0 {
+        if let Some(value) = constant(&declared, &member, &scalars(format)) {
+            let (argument, ty) = (format!("  {} {};\n", member.ty, member.name), const_type(value));
+            let (name, value) = (&member.name, const_text(value));
+            let constant = format!("  {} {name}arg_;\n  static constexpr {ty} {name} = {value};\n", member.ty);
+            text = text.replacen(&argument, &constant, 1);
+        }
+    }
+    with_functions(format.desc(), text, &links)
+}
+
+/// The bits of the scalar parameters, by field.
+fn scalars(format: &dyn ErasedKvFormat) -> Vec<Option<u32>> {
+    struct Scalars(Vec<Option<u32>>);
+    impl ArgVisitor for Scalars {
+        fn scalar(&mut self, bits: u32) {
+            self.0.push(Some(bits));
+        }
+        fn tensor(&mut self, _tensor: TensorArg<'_>) {
+            self.0.push(None);
+        }
+        fn out(&mut self, _buffer: Option<&OutBuffer>, _shape: &[i64]) {
+            self.0.push(None);
+        }
+    }
+    let mut scalars = Scalars(Vec::new());
+    format.visit_args(&mut scalars);
+    scalars.0
+}
+
+/// The value of a member that is a scalar, or the divisor of one.
+fn constant(declared: &Declared, member: &DataMember, scalars: &[Option<u32>]) -> Option<ConstValue> {
+    let (field, bits) = (declared.fields.get(member.field)?, (*scalars.get(member.field)?)?);
+    match field.ty {
+        FieldType::Scalar(Elem::F32) => Some(ConstValue::F32(f32::from_bits(bits))),
+        FieldType::Scalar(Elem::I32) => Some(ConstValue::I32(bits.cast_signed())),
+        FieldType::Scalar(Elem::U32) => Some(ConstValue::U32(bits)),
+        FieldType::Scalar(Elem::Bool) => Some(ConstValue::Bool(bits != 0)),
+        _ => None,
+    }
+}
+
+/// A struct that was begun, with the functions of a format.
+fn with_functions(desc: &KvFormatDesc, mut text: String, links: &Links) -> Result<String, VariantError> {
     // products of formats are not fused with sums, in helpers too
     let exact = |helper: &&DeviceFn| if helper.exact.is_empty() { helper.cuda } else { helper.exact };
     let or = |written: &'static str, default| if written.is_empty() { default } else { written };
