@@ -26,7 +26,9 @@ impl Reference {
         let padded = |n: usize| n.div_ceil(4) * 4;
         match self {
             Reference::Int8 => (dim, 4),
-            Reference::Int4 { group, zero } => (dim / 2, dim / group * if *zero { 4 } else { 2 }),
+            Reference::Int4 { group, zero } => {
+                (dim / 2, if *zero { 4 * (dim / group) } else { (2 * (dim / group)).next_multiple_of(4) })
+            }
             Reference::PerChannel { bits: 8, .. } => (dim, 0),
             Reference::PerChannel { .. } => (dim / 2, 0),
             Reference::Nvfp4 => (dim / 2, padded(dim.div_ceil(16))),
@@ -51,6 +53,9 @@ impl Reference {
                 }
             }
             Reference::Int4 { group, zero } => {
+                if !zero && x.len() / group % 2 == 1 {
+                    put_u16(&mut side, 2 * (x.len() / group), 0);
+                }
                 for (g, part) in x.chunks(*group).enumerate() {
                     let at = g * group / 2;
                     let nibbles: Vec<i32> = if *zero {

@@ -5,7 +5,7 @@ extern crate attn_core as attn;
 
 use attn::lang::{
     Dims, Tensor2,
-    kv_format::{ErasedKvFormat, KvFormat, PackedMut},
+    kv_format::{EncodeRow, ErasedKvFormat, KvFormat, KvFormats, LinearCodes, Packed, PackedMut},
 };
 use attn_tests::{
     kv_format_host::{self, HostFormats},
@@ -289,4 +289,44 @@ fn numbers_are_stored_as_their_bits() {
         let want = [attn::bits::f16_bits(x), attn::bits::bf16_bits(x), attn::bits::e4m3_bits(x)];
         assert_eq!([two(0), two(2), u32::from(bytes[4])], want, "{x:e}");
     }
+}
+
+/// Codes without a scale.
+#[derive(Clone, attn::VariantParams)]
+struct Whole {
+    /// What `scale` says.
+    said: f32,
+}
+
+#[attn::kv_format(name = "whole")]
+impl KvFormat for Whole {
+    fn code_bytes(&self, dim: i32) -> i32 {
+        dim
+    }
+    fn encode<R: EncodeRow>(&self, x: &R, codes: &mut PackedMut<'_>, _side: &mut PackedMut<'_>, _kv_head: i32) {
+        codes.pack8(0, x, 0, x.dim(), |_, v| v as i32 as u32);
+    }
+    fn decode(&self, codes: Packed<'_>, _side: Packed<'_>, _kv_head: i32, d: i32) -> [f32; 8] {
+        let mut out = [0.0; 8];
+        for i in 0..8 {
+            out[i as usize] = ((codes.u8(d + i) << 24) as i32 >> 24) as f32;
+        }
+        out
+    }
+    fn linear(&self) -> Option<LinearCodes> {
+        Some(LinearCodes::signed(8, 0))
+    }
+    fn scale(&self, _side: Packed<'_>, _kv_head: i32, _group: i32) -> f32 {
+        self.said
+    }
+}
+
+/// Kernels may read codes either way, so binding compares both.
+#[test]
+fn linear_codes_that_decode_to_others_are_refused() {
+    let bind = |said| KvFormats::both(Whole { said }).bind(&Dims { head_dim: Some(32), ..Dims::default() });
+    bind(1.0).expect("both ways are the same");
+    let error = bind(2.0).expect_err("decode has no factor of 2");
+    let text = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
+    assert!(text.contains("by `decode`") && text.contains("by `linear`"), "{error}: {text}");
 }

@@ -1,12 +1,13 @@
 //! KV formats: how keys and values are stored, as Rust code.
 //!
 //! A user implements [`KvFormat`]; `#[kv_format]` turns it into CUDA. [`packed`] has the bytes of a stored row and the
-//! row that is encoded, [`LinearCodes`] are codes that kernels need not decode, [`desc`] the descriptor and the object-safe form that the CPU runs; [`KvFormats`] are those of
-//! keys and of values.
+//! row that is encoded, [`desc`] the descriptor and the object-safe form that the CPU runs. [`LinearCodes`] are codes
+//! that kernels need not decode; [`KvFormats`] are the formats of keys and of values.
 
 pub mod desc;
 mod formats;
 mod linear;
+mod linear_check;
 pub mod packed;
 #[cfg(test)]
 pub(crate) mod samples;
@@ -40,9 +41,9 @@ pub trait KvFormat: VariantParams + Clone + Send + Sync + 'static {
     /// subset of a row.
     fn decode(&self, codes: Packed<'_>, side: Packed<'_>, kv_head: i32, d: i32) -> [f32; 8];
 
-    /// The codes, where they are whole numbers that [`Self::scale`] and [`Self::zero`] turn into elements: decode then
-    /// multiplies codes on tensor cores, at a fraction of the instructions. Results differ from those of decoded rows by
-    /// rounding. Host only; binding checks it against [`Self::decode`].
+    /// The codes, where they are whole numbers that [`Self::scale`] and [`Self::zero`] turn into elements: decode
+    /// kernels then multiply codes on tensor cores, at a fraction of the instructions. Results differ from those of
+    /// decoded rows by rounding. Host only; binding checks it against [`Self::decode`].
     fn linear(&self) -> Option<LinearCodes> {
         None
     }

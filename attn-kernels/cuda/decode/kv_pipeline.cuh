@@ -20,8 +20,8 @@ static_assert(STEP_KEYS == KEY_WARPS * WARP_KEYS, "a step of the CTA is one of e
 static_assert(ROW_WARPS == 1 || KEY_WARPS == 1, "warps that share a pipeline synchronise as a CTA");
 
 #ifdef ATTN_KV_FORMAT
-// Rows of a KV format are decoded to f16 in a separate buffer, or to f32 if Q is f32, unless each lane decodes its operands
-// of the MMAs, or the MMAs take codes. Values that share the rows of K are decoded with them.
+// Rows of a KV format are decoded to f16 in a separate buffer, or to f32 if Q is f32, unless each lane decodes its
+// operands of the MMAs, or the MMAs take codes. Values that share the rows of K are decoded with them.
 constexpr bool WIDEN_KEYS = !LINEAR_KEYS && !FRAGMENT_KEYS;
 constexpr bool WIDEN_VALUES = !V_SHARES_K && !LINEAR_VALUES && !FRAGMENT_VALUES;
 using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;

@@ -18,7 +18,7 @@ struct LinearCodes {
   static constexpr int OF_WORD = BITS == 0 ? 4 : 32 / BITS;  // codes of a word
   static constexpr int REGISTERS = OF_WORD / 2;              // that a word becomes
   static constexpr int OF_CHUNK = 4 * OF_WORD;               // codes of 16 bytes
-  static constexpr int STEPS = OF_WORD / 4;                  // MMAs of 16 dims (K), or tiles of 16 dims (V), of 16 bytes
+  static constexpr int STEPS = OF_WORD / 4;                  // MMAs (K) or tiles (V) of 16 dims, of 16 bytes
   static constexpr float OFFSET = SIGNED ? 1 << (OF_WORD == 8 ? 3 : 7) : 0;
 
   // The factor of the codes in register i of a word.
@@ -39,8 +39,8 @@ constexpr int K_SCALES = HEAD_DIM_QK / K_SCALE_GROUP;  // of a row
 constexpr int V_SCALES = HEAD_DIM_VO / V_SCALE_GROUP;
 static_assert(!LINEAR_VALUES || V_SCALES <= 8, "offsets of all groups are rows of one MMA");
 
-// 16 rows of codes from `first` on, of the k-th pair of 16-byte chunks: words of rows 0 to 7 and of rows 8 to 15, of the
-// first chunk and of the second.
+// 16 rows of codes from `first` on, of the k-th pair of 16-byte chunks: words of rows 0 to 7 and of rows 8 to 15, of
+// the first chunk and of the second.
 template <bool TRANSPOSED, class Tile>
 inline void load_codes(unsigned (&words)[4], Tile tile, int first, int k) {
   int lane = threadIdx.x % 32;
@@ -62,8 +62,8 @@ inline int dim_of_value_code(int t, int high) {
   return ValueCodes::OF_CHUNK * c + ValueCodes::REGISTERS * (threadIdx.x % 32 / 4) + i;
 }
 
-// The operand A of step u of a chunk of keys, or of tile u of a chunk of values: `low` and `upper` are words of the rows
-// 0 to 7 and 8 to 15.
+// The operand A of step u of a chunk of keys, or of tile u of a chunk of values: `low` and `upper` are words of the
+// rows 0 to 7 and 8 to 15.
 inline void key_fragment(unsigned (&a)[4], unsigned low, unsigned upper, int u) {
   a[0] = KeyCodes::pair(low, 2 * u);
   a[1] = KeyCodes::pair(upper, 2 * u);
@@ -80,22 +80,23 @@ inline void value_fragment(unsigned (&a)[4], unsigned low, unsigned upper, int u
 // The range of the scales of V. P times a scale is rounded to f16, so it is measured in a unit that follows the largest
 // scale that the warp has seen: a power of two that is not below it.
 class ValueUnit {
-  float bound_ = 0x1p-100f;
-
  public:
   // P is at most 2^RESCALE_THRESHOLD, and without a softmax any f16.
   static constexpr float HEADROOM = Variant::PLAIN || CUSTOM_WEIGHT ? 1.f : 0x1p7f;
 
-  float inverse() const { return HEADROOM / bound_; }
-  float unit() const { return bound_ / HEADROOM; }
-  bool holds(float largest) const { return !(largest > bound_); }
+  float inverse() const { return inverse_; }
+  float unit() const { return 1.f / inverse_; }
+  bool holds(float largest) const { return !(largest * inverse_ > HEADROOM); }
   // Takes in the largest scale of all lanes. Returns the factor of all sums so far.
   float grow(float largest) {
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, step));
-    float before = bound_;
+    float before = inverse_;
     // the next power of two; an infinite scale leaves one that can be inverted
-    bound_ = __uint_as_float((__float_as_uint(fminf(largest, 0x1p119f)) & 0x7f800000) + 0x00800000);
-    return before / bound_;
+    inverse_ = HEADROOM / __uint_as_float((__float_as_uint(fminf(largest, 0x1p119f)) & 0x7f800000) + 0x00800000);
+    return inverse_ / before;
   }
+
+ private:
+  float inverse_ = 0x1p100f;  // of the unit, which leaves HEADROOM above the largest scale
 };

@@ -93,8 +93,8 @@ inline void decode_k_fragments(unsigned (&a)[2][4], const Format& format, const 
   int key = first + threadIdx.x % 32 / 4, dim = 32 * k + threadIdx.x % 4 * 8;
 #pragma unroll
   for (int high = 0; high < 2; ++high) {
-    Array<float, 8> x = format.decode(pipeline.key_codes(stage, key + 8 * high), pipeline.key_side(stage, key + 8 * high),
-                                      kv_head, dim);
+    Array<float, 8> x = format.decode(pipeline.key_codes(stage, key + 8 * high),
+                                      pipeline.key_side(stage, key + 8 * high), kv_head, dim);
 #pragma unroll
     for (int i = 0; i < 4; ++i) a[i / 2][high + i % 2 * 2] = pack2_f16_satfinite(x.x[2 * i], x.x[2 * i + 1]);
   }

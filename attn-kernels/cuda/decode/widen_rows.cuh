@@ -26,8 +26,9 @@ inline void widen_rows(To to, Load load, Hook hook) {
   }
 }
 
-// Decodes those keys and values of a stage whose codes the products do not take. Rows pass through the K and V transforms after their scales are applied; without
-// a transform the scales are folded as elsewhere. `index` gives the coordinates of a key; all lanes call it.
+// Decodes those keys and values of a stage that have a buffer. Rows pass through the K and V transforms after their
+// scales are applied; without a transform the scales are folded as elsewhere. `index` gives the coordinates of a key;
+// all lanes call it.
 template <class Index>
 inline void widen_stage(const KernelParams& p, const Variant& variant, const KvPipeline& pipeline, int stage,
                         int kv_head, Index index) {
@@ -49,8 +50,8 @@ inline void widen_stage(const KernelParams& p, const Variant& variant, const KvP
     widen_rows<WidenedRow<HEAD_DIM_VO, Variant::HAS_VALUE_TRANSFORM>>(
         pipeline.values(stage),
         [&](auto& row, int key) {
-          load_packed_row(row, variant.format_of_values(), pipeline.value_codes(stage, key), pipeline.value_side(stage, key),
-                          kv_head);
+          load_packed_row(row, variant.format_of_values(), pipeline.value_codes(stage, key),
+                          pipeline.value_side(stage, key), kv_head);
         },
         [&](auto& row, int key) {
           if constexpr (Variant::HAS_VALUE_TRANSFORM) {

@@ -267,8 +267,8 @@ const MAX_ROW_BYTES: u32 = 1 << 16;
 
 impl KernelTraitsRequest {
     /// Whether decode on CUDA cores, or on tensor cores, has a second buffer for keys: it transforms rows of fp8, and
-    /// decodes rows of KV formats. On tensor cores it does not decode rows that no hook changes: MMAs take linear codes,
-    /// and lanes decode other operands in registers, of whole blocks of dims.
+    /// decodes rows of KV formats. On tensor cores it does not decode rows that no hook changes: MMAs take linear
+    /// codes, and lanes decode other operands in registers, of whole blocks of dims.
     fn widens_keys(&self, cuda_cores: bool) -> bool {
         let Some([keys, _]) = self.packed() else { return self.dtypes.kv.is_fp8() && self.key_hooks };
         let tile_rows = self.decode_tiles().rows_for(self.group);

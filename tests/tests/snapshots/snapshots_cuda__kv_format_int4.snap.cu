@@ -4,8 +4,9 @@
 /// `x = code * scale + zero`, `zero = f16(min(x))`, `scale = f16((max(x) - zero) / 15)`, codes from 0 to 15. Both over
 /// groups of `group` consecutive elements, as values are quantised in KIVI (arXiv 2402.02750). Rounding is to nearest
 /// even; the scale that an element is divided by is the stored one. A row is `dim / 2` bytes of codes, the even element
-/// in the lower half of a byte; side data of `dim / group` scales of 2 bytes, or of as many pairs (scale, zero). Scales
-/// and zeros saturate at the largest number of f16. A group with a NaN or an infinity is read as NaN.
+/// in the lower half of a byte. Side data are `dim / group` scales of 2 bytes, padded with zeros to whole words, or as
+/// many pairs (scale, zero). A scale beyond the range of f16 is its largest number. A group with a NaN or an infinity
+/// is read as NaN.
 struct KeyFormat {
   int group_;
   alignas(4) bool zero_;
@@ -20,7 +21,11 @@ struct KeyFormat {
 
 #line _ "variants/src/kv_formats/int4.rs"
   template <class R, class C, class S> ATTN_FN void encode(const R& x, C& codes, S& side, int _kv_head) const {
-    const int end = div_by(x.dim(), group_div_);
+    const int groups = div_by(x.dim(), group_div_);
+    if (!zero_ && groups % 2 == 1) {
+      side.set_u16(2 * groups, 0u);
+    }
+    const int end = groups;
     for (int g = 0; g < end; ++g) {
       const int first = mul(g, group_);
       if (zero_) {
@@ -61,6 +66,16 @@ struct KeyFormat {
       }
     }
     return out;
+  }
+
+#line _ "variants/src/kv_formats/int4.rs"
+  template <class S> ATTN_FN float scale(S side, int _kv_head, int group) const {
+    return side.f16_at(zero_ ? 4 * group : 2 * group);
+  }
+
+#line _ "variants/src/kv_formats/int4.rs"
+  template <class S> ATTN_FN float zero(S side, int _kv_head, int group) const {
+    return side.f16_at(4 * group + 2);
   }
 #line _ "variant"
 };

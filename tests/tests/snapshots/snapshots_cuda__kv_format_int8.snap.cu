@@ -27,5 +27,12 @@ struct KeyFormat {
     }
     return out;
   }
+
+#line _ "variants/src/kv_formats/int8.rs"
+  template <class S> ATTN_FN float scale(S side, int _kv_head, int _group) const {
+    return side.f32_at(0);
+  }
+
+  template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }
 #line _ "variant"
 };

@@ -31,5 +31,9 @@ struct KeyFormat {
     }
     return out;
   }
+
+  template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }
+
+  template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }
 #line _ "variant"
 };

@@ -8,8 +8,9 @@ use attn::{VariantParams, bits, device_fn, kv_format};
 /// `x = code * scale + zero`, `zero = f16(min(x))`, `scale = f16((max(x) - zero) / 15)`, codes from 0 to 15. Both over
 /// groups of `group` consecutive elements, as values are quantised in KIVI (arXiv 2402.02750). Rounding is to nearest
 /// even; the scale that an element is divided by is the stored one. A row is `dim / 2` bytes of codes, the even element
-/// in the lower half of a byte; side data of `dim / group` scales of 2 bytes, or of as many pairs (scale, zero). Scales
-/// and zeros saturate at the largest number of f16. A group with a NaN or an infinity is read as NaN.
+/// in the lower half of a byte. Side data are `dim / group` scales of 2 bytes, padded with zeros to whole words, or as
+/// many pairs (scale, zero). A scale beyond the range of f16 is its largest number. A group with a NaN or an infinity
+/// is read as NaN.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Int4 {
     /// Elements of a group.
@@ -37,11 +38,16 @@ impl KvFormat for Int4 {
     }
 
     fn side_bytes(&self, dim: i32) -> i32 {
-        dim / self.group * if self.zero { 4 } else { 2 }
+        let groups = dim / self.group;
+        if self.zero { 4 * groups } else { 2 * (groups + groups % 2) }
     }
 
     fn encode<R: EncodeRow>(&self, x: &R, codes: &mut PackedMut<'_>, side: &mut PackedMut<'_>, _kv_head: i32) {
-        for g in 0..x.dim() / self.group {
+        let groups = x.dim() / self.group;
+        if !self.zero && groups % 2 == 1 {
+            side.set_u16(2 * groups, 0);
+        }
+        for g in 0..groups {
             let first = g * self.group;
             if self.zero {
                 let zero: f32 = saturated(x.min(first, self.group));
@@ -126,12 +132,12 @@ mod tests {
         let mut row = [0.0; 8];
         (row[0], row[1]) = (1e9, -1e9);
         let (codes, side) = encoded(&int4(false), &row);
-        assert_eq!((codes[0], &side[..]), (0x87, &[0xff, 0x7b][..]), "-8 is allowed beyond the range");
+        assert_eq!((codes[0], &side[..]), (0x87, &[0xff, 0x7b, 0, 0][..]), "-8 is allowed beyond the range");
         let (_, side) = encoded(&int4(true), &row);
         assert_eq!(side, [0xff, 0x7b, 0xff, 0xfb]);
         assert_eq!(encoded(&int4(true), &[-1e9; 8]).1, [0xff, 0xfb, 0xff, 0xfb]);
         assert_eq!(encoded(&int4(true), &[1e9; 8]).1, [0xff, 0x7b, 0xff, 0x7b]);
-        assert_eq!(encoded(&int4(false), &[0.0; 8]), (vec![0; 4], vec![0; 2]));
+        assert_eq!(encoded(&int4(false), &[0.0; 8]), (vec![0; 4], vec![0; 4]));
         assert_eq!(encoded(&int4(true), &[0.5; 8]), (vec![0; 4], vec![0, 0, 0, 0x38]));
         for (zero, bad) in [(false, f32::NAN), (true, f32::NAN), (false, f32::INFINITY), (true, f32::NEG_INFINITY)] {
             row[2] = bad;

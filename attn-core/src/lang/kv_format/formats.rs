@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{DescribedKvFormat, ErasedKvFormat};
+use super::{DescribedKvFormat, ErasedKvFormat, linear_check};
 use crate::lang::{
     FieldType,
     params::{BindError, Dims, ParamValues},
@@ -158,7 +158,7 @@ fn bind(format: &mut Box<dyn ErasedKvFormat>, prefix: &str, dims: &Dims) -> Resu
     if codes <= 0 || side < 0 {
         return row(format!("`code_bytes` is {codes} and `side_bytes` {side}; a row has at least one byte of codes"));
     }
-    if let Some(why) = format.linear().and_then(|codes| codes.mistake(&**format, dim)) {
+    if let Some(why) = format.linear().and_then(|codes| linear_check::mistake(codes, &**format, dim)) {
         return row(why);
     }
     Ok(())
