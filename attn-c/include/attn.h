@@ -315,8 +315,8 @@ extern "C" {
 uint32_t attn_abi_version(void);
 
 // Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
-// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`. On
-// a CUDA device it launches and returns, as a run does.
+// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`.
+// On a CUDA device it launches and returns, as a run does.
 AttnStatus attn_append(const AttnStream *stream, const AttnAttention *attention, const AttnAppend *append);
 
 // Binds a variant to heads and element types.

@@ -155,13 +155,15 @@ pub struct PackedRow {
 
 impl PackedRow {
     /// Whether decode on tensor cores multiplies codes of rows of `dim` elements, of tiles of `tile_rows` query rows.
-    /// Codes are loaded in pairs of 16 bytes; a group is whole 16 bytes, and sums of few groups fit registers.
+    /// Codes are loaded in pairs of 16 bytes; a group is whole 16 bytes, and scales and zeros of few groups fit
+    /// registers.
     pub(crate) fn multiplies_codes(self, dim: u32, tile_rows: u32) -> bool {
-        let Some(LinearCodes { bits, group, .. }) = self.linear else { return false };
+        let Some(LinearCodes { bits, signed, group }) = self.linear else { return false };
         let group = if group == 0 { dim } else { group.unsigned_abs() };
         let chunk = 128 / bits;
         let whole = dim.is_multiple_of(2 * chunk) && group.is_multiple_of(chunk) && dim.is_multiple_of(group);
-        whole && self.codes == dim * bits / 8 && dim <= 256 && dim / group <= 8 && tile_rows <= 16
+        let factors = dim / group * if signed { 1 } else { 2 };
+        whole && self.codes == dim * bits / 8 && dim <= 256 && factors <= 8 && tile_rows <= 16
     }
 }
 

@@ -313,7 +313,7 @@ def test_keys_and_values_are_stored_in_a_format(order):
     k, v, q = normal(9, 2, 32), normal(9, 2, 32), normal(1, 4, 32)
     shape = lambda row: (4, 4, 2, row) if order == "NHD" else (4, 2, 4, row)
     pool = lambda row: np.full(shape(row), 0xFF, dtype=np.uint8)
-    k_pool, k_side, v_pool, v_side = pool(32), pool(4), pool(16), pool(2)
+    k_pool, k_side, v_pool, v_side = pool(32), pool(4), pool(16), pool(4)
     table = attn_rs.Batch.paged([0, 1], [0, 3], [2, 0, 3], [1], page_size=4, num_pages=4)
     heads = {"qo_heads": 4, "kv_heads": 2, "head_dim": 32, "dtype": "float32", "device": "cpu"}
     plan = attn_rs.Plan(table, "full", kv_format="int8 / int4(group=32)", kv_layout=order, **heads)

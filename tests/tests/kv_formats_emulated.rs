@@ -13,7 +13,7 @@ const ON_CUDA_CORES: (PrefillBackend, DecodeBackend) = (PrefillBackend::CudaCore
 type Of = (&'static str, &'static str, u32);
 
 /// Every size of rows, and hooks before and after the products.
-const MANY: [Of; 11] = [
+const MANY: [Of; 12] = [
     ("int8", "causal", 128),
     ("int4(group=32)", "causal", 128),
     ("int8 / int4(group=32, zero=true)", "causal + rope + soft_cap(cap=30)", 64),
@@ -25,6 +25,8 @@ const MANY: [Of; 11] = [
     ("int4(group=8)", "sigmoid", 16),
     ("int4(group=64)", "causal + rope + value_norm", 256),
     ("turbo4 / int4(group=32)", "causal + rope + hadamard", 128),
+    // hooks and formats that divide by their parameters
+    ("int4(group=64) / int4(group=32)", "dilated_window(window=64, dilation=3)", 128),
 ];
 
 const FEW: [&str; 3] = ["int8", "int4(group=32)", "int4(group=32, zero=true)"];

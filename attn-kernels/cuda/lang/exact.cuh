@@ -32,21 +32,29 @@ ATTN_FN auto div_rn(A a, B b) {
 }
 
 // Kernels are compiled for the scalars of a format, so a division by one needs no prepared divisor.
-template <class A, class B>
-ATTN_FN auto div_by(A a, B by) -> decltype(div(a, by)) {
-  return div(a, by);
-}
-template <class A, class B>
-ATTN_FN auto rem_by(A a, B by) -> decltype(rem(a, by)) {
-  return rem(a, by);
-}
-template <class A, class B>
-ATTN_FN auto div_euclid_by(A a, B by) -> decltype(div_euclid(a, by)) {
-  return div_euclid(a, by);
-}
-template <class A, class B>
-ATTN_FN auto rem_euclid_by(A a, B by) -> decltype(rem_euclid(a, by)) {
-  return rem_euclid(a, by);
-}
+template <class A>
+ATTN_FN auto div_by(A a, int by) { return div(a, by); }
+template <class A>
+ATTN_FN auto div_by(A a, u32 by) { return div(a, by); }
+template <class A>
+ATTN_FN auto div_by(A a, float by) { return div(a, by); }
+template <class A>
+ATTN_FN auto rem_by(A a, int by) { return rem(a, by); }
+template <class A>
+ATTN_FN auto rem_by(A a, u32 by) { return rem(a, by); }
+template <class A>
+ATTN_FN auto rem_by(A a, float by) { return rem(a, by); }
+template <class A>
+ATTN_FN auto div_euclid_by(A a, int by) { return div_euclid(a, by); }
+template <class A>
+ATTN_FN auto div_euclid_by(A a, u32 by) { return div_euclid(a, by); }
+template <class A>
+ATTN_FN auto div_euclid_by(A a, float by) { return div_euclid(a, by); }
+template <class A>
+ATTN_FN auto rem_euclid_by(A a, int by) { return rem_euclid(a, by); }
+template <class A>
+ATTN_FN auto rem_euclid_by(A a, u32 by) { return rem_euclid(a, by); }
+template <class A>
+ATTN_FN auto rem_euclid_by(A a, float by) { return rem_euclid(a, by); }
 
 }  // namespace lang

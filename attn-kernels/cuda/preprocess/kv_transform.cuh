@@ -111,8 +111,8 @@ inline void preprocess_rows(const Format& format, const Strided& codes, const St
     load_packed_row(values, format, GlobalBytes<8>(of_codes + head * codes.head),
                     GlobalBytes<4>(of_side + head * side.head), head);
     if constexpr (HOOKED) {
-      float head_scale = scale(head);
-      values.map([&](int, float x) { return x * head_scale; });
+      float factor = scale(head);
+      values.map([&](int, float x) { return x * factor; });
       hook(values, head);
     }
 #pragma unroll

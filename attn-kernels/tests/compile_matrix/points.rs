@@ -132,12 +132,15 @@ impl Point {
 /// Every registered variant, with a value for each required parameter. The value is a kernel argument, so any will do.
 pub(crate) fn registered(registry: &Registry) -> Vec<String> {
     let given = |field: &&FieldDesc| field.default.is_none() && matches!(field.ty, FieldType::Scalar(_));
-    let expr = |desc: &VariantDesc, value: &str| {
-        let params: Vec<_> = desc.fields.iter().filter(given).map(|field| format!("{}={value}", field.name)).collect();
+    let expr = |desc: &VariantDesc, values: &[&str]| {
+        let params = desc.fields.iter().filter(given).zip(values.iter().cycle());
+        let params: Vec<_> = params.map(|(field, value)| format!("{}={value}", field.name)).collect();
         format!("{}({})", desc.name, params.join(", "))
     };
     let parses = |expr: &String| Variant::parse_with(expr, registry).is_ok();
-    let of = |desc| ["1", "0.5"].map(|value| expr(desc, value)).into_iter().find(parses).expect(desc.name);
+    // the last for a number and one below it
+    let values: [&[&str]; 3] = [&["1"], &["0.5"], &["2", "1"]];
+    let of = |desc| values.map(|values| expr(desc, values)).into_iter().find(parses).expect(desc.name);
     registry.iter().map(of).collect()
 }
 

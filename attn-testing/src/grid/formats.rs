@@ -22,7 +22,7 @@ const FORMATS: [&str; 12] = [
     "nvfp4",
     "mx_fp8",
     "turbo4",
-    "bf16",
+    "bf16 / f16",
     "int8 / int4(group=32, zero=true)",
     "turbo4 / f16",
 ];

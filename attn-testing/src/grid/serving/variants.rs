@@ -154,4 +154,5 @@ pub(super) const ROWS: &[Row] = &[
     any("silu"),
     any("differential(lambda=0.5, scale=0.75)"),
     flat("remap(interleaved_positions(ranks=4, rank=1, interleave=16), causal + alibi)"),
+    any("causal + hadamard"),
 ];
