@@ -1,7 +1,7 @@
 #line _ "variant"
 namespace lang {
 
-/// Differential attention, its second run: subtracts its output from that of the first, and normalises rows.
+/// Differential attention, its second run: the output of the first minus its own, normalised by rows.
 ///
 /// Two runs over the two halves of queries and keys, and the same values, give
 /// `(softmax(q1 k1) - lambda softmax(q2 k2)) v`, then an RMS norm over the row of a head, times `1 - lambda_init`
