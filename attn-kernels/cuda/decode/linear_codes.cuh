@@ -1,5 +1,4 @@
-// MMA operands of codes that are whole numbers (LinearCodes): S^T = K Q^T and O^T = V^T P^T over codes, with scales of
-// groups of dims applied to sums of S and to P.
+// MMA operands of codes that are whole numbers (LinearCodes).
 //
 // A code of 4 or 8 bits in the mantissa of an f16 is a subnormal number, code * 2^-24: masks alone make operands of
 // packed codes. Signed codes get an offset by flipping their highest bit, and the sums lose it again. A register holds
@@ -7,7 +6,6 @@
 // and the output (for V) undo.
 #pragma once
 
-#include "softmax/units.cuh"
 #include "decode/kv_pipeline.cuh"
 
 constexpr float CODE_UNIT = 0x1p24f;  // what sums of codes are multiplied by
@@ -76,27 +74,3 @@ inline void value_fragment(unsigned (&a)[4], unsigned low, unsigned upper, int u
   a[2] = ValueCodes::pair(upper, u);
   a[3] = ValueCodes::pair(upper, u + ValueCodes::STEPS);
 }
-
-// The range of the scales of V. P times a scale is rounded to f16, so it is measured in a unit that follows the largest
-// scale that the warp has seen: a power of two that is not below it.
-class ValueUnit {
- public:
-  // P is at most 2^RESCALE_THRESHOLD, and without a softmax any f16.
-  static constexpr float HEADROOM = Variant::PLAIN || CUSTOM_WEIGHT ? 1.f : 0x1p7f;
-
-  float inverse() const { return inverse_; }
-  float unit() const { return 1.f / inverse_; }
-  bool holds(float largest) const { return !(largest * inverse_ > HEADROOM); }
-  // Takes in the largest scale of all lanes. Returns the factor of all sums so far.
-  float grow(float largest) {
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, step));
-    float before = inverse_;
-    // the next power of two; an infinite scale leaves one that can be inverted
-    inverse_ = HEADROOM / __uint_as_float((__float_as_uint(fminf(largest, 0x1p119f)) & 0x7f800000) + 0x00800000);
-    return inverse_ / before;
-  }
-
- private:
-  float inverse_ = 0x1p100f;  // of the unit, which leaves HEADROOM above the largest scale
-};

@@ -10,7 +10,7 @@
 #include "decode/partials.cuh"
 #include "memory/kv_scales.cuh"
 #ifdef ATTN_KV_FORMAT
-#include "decode/linear_codes.cuh"
+#include "decode/code_products.cuh"
 #include "decode/widen_rows.cuh"
 #endif  // ATTN_KV_FORMAT
 
@@ -41,12 +41,7 @@ class SwapAbMma {
   float row_max_[ROWS_PER_LANE];  // in the scale of S: before qk_scale_, unless SCALE_LOGITS
   float row_sum_[ROWS_PER_LANE];  // over this lane's keys only
 #ifdef ATTN_KV_FORMAT
-  // Sums of Q over the dims of each group of K, in the scale of S. For signed codes times their offset: where sums of S
-  // begin.
-  float q_sum_[LINEAR_KEYS ? ROW_BLOCKS : 1][LINEAR_KEYS ? K_SCALES : 1][2];
-  // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
-  float v_offset_[LINEAR_VALUES ? ROW_BLOCKS : 1][4] = {};
-  ValueUnit v_unit_;
+  CodeProducts codes_;          // where products take codes
   const KvPipeline* pipeline_;  // of the step
   int stage_;
 #endif  // ATTN_KV_FORMAT
@@ -63,7 +58,7 @@ class SwapAbMma {
 #ifdef ATTN_KV_FORMAT
     if constexpr (LINEAR_KEYS) {
       qk_scale_ *= CODE_UNIT;
-      load_q_of_codes();
+      codes_.load_q(q_frag_, smem_q_);
     } else
 #endif  // ATTN_KV_FORMAT
     if constexpr (Q_IN_REGISTERS)
@@ -99,9 +94,10 @@ class SwapAbMma {
 #endif  // ATTN_KV_FORMAT
     Scores s;
 #ifdef ATTN_KV_FORMAT
-    if constexpr (LINEAR_KEYS)
-      gemm_qk_codes(s, step);
-    else
+    if constexpr (LINEAR_KEYS) {
+      start_scores(s, step);
+      codes_.gemm_qk(s, q_frag_, variant_, pipeline, stage, q_tile_.kv_head);
+    } else
 #endif  // ATTN_KV_FORMAT
     gemm_qk(s, pipeline.keys(stage), step);
     transform_scores(s, step);
@@ -110,7 +106,7 @@ class SwapAbMma {
     compute_probabilities(s, step);
 #ifdef ATTN_KV_FORMAT
     if constexpr (LINEAR_VALUES)
-      gemm_pv_codes(s);
+      codes_.gemm_pv(o_, s, variant_, pipeline, stage, q_tile_.kv_head);
     else
 #endif  // ATTN_KV_FORMAT
     gemm_pv(s, pipeline.values(stage));
@@ -132,7 +128,7 @@ class SwapAbMma {
         for (int high = 0; high < 2; ++high)
 #ifdef ATTN_KV_FORMAT
           if constexpr (LINEAR_VALUES)
-            *partials.partial_o(warp, row(r), dim_of_value_code(t, high)) = output_of_codes(r, t, high) * scale;
+            *partials.partial_o(warp, row(r), dim_of_value_code(t, high)) = codes_.output(o_, r, t, high) * scale;
           else
 #endif  // ATTN_KV_FORMAT
           *partials.partial_o(warp, row(r), output_dim<ValueElem>(t, high)) = o_[r / 2][t][r % 2 + 2 * high] * scale;
@@ -310,7 +306,7 @@ class SwapAbMma {
       row_max_[r] = new_max[r];
       row_sum_[r] *= factor;
 #ifdef ATTN_KV_FORMAT
-      if constexpr (LINEAR_VALUES) v_offset_[r / 2][r % 2] *= factor;
+      if constexpr (LINEAR_VALUES) codes_.rescale(r, factor);
 #endif  // ATTN_KV_FORMAT
 #pragma unroll
       for (int t = 0; t < HEAD_DIM_VO / 16; ++t) {
@@ -384,38 +380,8 @@ class SwapAbMma {
   }
 #ifdef ATTN_KV_FORMAT
 
-  // Loads the fragments of Q in the order of codes, and sums Q over the groups of K.
-  void load_q_of_codes() {
-    constexpr int OF_GROUP = K_SCALE_GROUP / 16;
-    unsigned one = pack2<f16>(1.f, 1.f), of_upper = pack2<f16>(KeyCodes::factor(1), KeyCodes::factor(1));
-    unsigned ones[4] = {one, one, of_upper, of_upper};
-#pragma unroll
-    for (int n = 0; n < ROW_BLOCKS; ++n)
-#pragma unroll
-      for (int group = 0; group < K_SCALES; ++group) {
-        float sums[4] = {};
-#pragma unroll
-        for (int k = group * OF_GROUP; k < (group + 1) * OF_GROUP; ++k) {
-#pragma unroll
-          for (int high = 0; high < 2; ++high) {
-            int i = k % KeyCodes::STEPS * 2 + high, row = 8 * n + threadIdx.x % 32 / 4;
-            unsigned at = smem_q_.at(row, 2 * dim_of_key_code(k / KeyCodes::STEPS, i));
-            unsigned other = smem_q_.at(row, 2 * dim_of_key_code(k / KeyCodes::STEPS, i + KeyCodes::REGISTERS));
-            float scale = 1.f / KeyCodes::factor(i);
-            q_frag_[n][k][high] = pack2<f16>(unpack2<f16>(load_shared_2(at)).x * scale,
-                                             unpack2<f16>(load_shared_2(other)).x * scale);
-          }
-          mma<f16>(sums, ones, q_frag_[n][k][0], q_frag_[n][k][1]);
-        }
-#pragma unroll
-        for (int r = 0; r < 2; ++r)
-          q_sum_[n][group][r] = sums[r] * ((K_CODES_SIGNED ? -KeyCodes::OFFSET : 1.f) / CODE_UNIT);
-      }
-  }
-
-  // S^T = K Q^T over codes. Each group of dims has its own sums, to which its scale and zero are applied.
-  void gemm_qk_codes(Scores& s, KvStep step) {
-    constexpr int CHUNKS = K_CODE_BYTES / 16, OF_GROUP = LINEAR_KEYS ? CHUNKS / K_SCALES : 1;
+  // S before products of codes are added: zero, or the bias.
+  void start_scores(Scores& s, KvStep step) {
     float start = 1.f / qk_scale_;
     for_each_score(s, step, [&](float& x, const LogitIndex& at, int) {
       if constexpr (BIAS_IN_ACCUMULATOR)
@@ -423,122 +389,6 @@ class SwapAbMma {
       else
         x = 0.f;
     });
-#pragma unroll
-    for (int m = 0; m < KEY_BLOCKS; ++m) {
-      SideOf<K_SIDE_BYTES> sides[2] = {SideOf<K_SIDE_BYTES>(pipeline_->key_side(stage_, key_of_lane(m, 0))),
-                                       SideOf<K_SIDE_BYTES>(pipeline_->key_side(stage_, key_of_lane(m, 2)))};
-      unsigned words[4];
-      float part[ROW_BLOCKS][4];
-#pragma unroll
-      for (int c = 0; c < CHUNKS; ++c) {
-        if (c % 2 == 0) load_codes<false>(words, pipeline_->stored_keys(stage_), 16 * m, c / 2);
-        int group = c / OF_GROUP;
-        if (c % OF_GROUP == 0)
-#pragma unroll
-          for (int n = 0; n < ROW_BLOCKS; ++n)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) part[n][e] = K_CODES_SIGNED ? q_sum_[n][group][e % 2] : 0.f;
-#pragma unroll
-        for (int u = 0; u < KeyCodes::STEPS; ++u) {
-          unsigned a[4];
-          key_fragment(a, words[c % 2 * 2], words[c % 2 * 2 + 1], u);
-#pragma unroll
-          for (int n = 0; n < ROW_BLOCKS; ++n) {
-            const unsigned(&q)[2] = q_frag_[n][c * KeyCodes::STEPS + u];
-            mma<f16>(part[n], a, q[0], q[1]);
-          }
-        }
-        if (c % OF_GROUP != OF_GROUP - 1) continue;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          float scale = variant_.key_format.scale(sides[half], q_tile_.kv_head, group), zero = 0.f;
-          if constexpr (!K_CODES_SIGNED) zero = variant_.key_format.zero(sides[half], q_tile_.kv_head, group);
-#pragma unroll
-          for (int n = 0; n < ROW_BLOCKS; ++n)
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-              float& x = s[m][n][2 * half + r];
-              x += part[n][2 * half + r] * scale;
-              if constexpr (!K_CODES_SIGNED) x += q_sum_[n][group][r] * zero;
-            }
-        }
-      }
-    }
-  }
-
-  // O^T += V^T P^T over codes. Each group of dims has its own P, to which its scales are applied.
-  void gemm_pv_codes(const Scores& s) {
-    constexpr int CHUNKS = V_CODE_BYTES / 16, OF_GROUP = LINEAR_VALUES ? CHUNKS / V_SCALES : 1;
-    constexpr int FACTORS = V_CODES_SIGNED ? 1 : 2;  // the scale, and the zero
-#pragma unroll
-    for (int m = 0; m < KEY_BLOCKS; ++m) {
-      float factors[2][V_SCALES][FACTORS], largest = 0.f;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        SideOf<V_SIDE_BYTES> side(pipeline_->value_side(stage_, key_of_lane(m, 2 * half)));
-#pragma unroll
-        for (int group = 0; group < V_SCALES; ++group) {
-          factors[half][group][0] = variant_.format_of_values().scale(side, q_tile_.kv_head, group);
-          if constexpr (!V_CODES_SIGNED)
-            factors[half][group][1] = variant_.format_of_values().zero(side, q_tile_.kv_head, group);
-#pragma unroll
-          for (int i = 0; i < FACTORS; ++i) largest = fmaxf(largest, fabsf(factors[half][group][i]));
-        }
-      }
-      if (__any_sync(ALL_LANES, !v_unit_.holds(largest))) rescale_output(v_unit_.grow(largest));
-      float inverse = v_unit_.inverse();
-      unsigned words[4], p[ROW_BLOCKS][2];
-#pragma unroll
-      for (int c = 0; c < CHUNKS; ++c) {
-        if (c % 2 == 0) load_codes<true>(words, pipeline_->stored_values(stage_), 16 * m, c / 2);
-        if (c % OF_GROUP == 0) {
-          int group = c / OF_GROUP;
-          unsigned one = threadIdx.x % 32 / 4 == group ? pack2<f16>(1.f, 1.f) : 0;
-          unsigned row_of_group[4] = {one, 0, one, 0};
-#pragma unroll
-          for (int n = 0; n < ROW_BLOCKS; ++n) {
-            unsigned summed[2];
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-              auto times = [&](float x) {
-                return movmatrix_trans(pack2<f16>(s[m][n][2 * half] * x, s[m][n][2 * half + 1] * x));
-              };
-              p[n][half] = times(factors[half][group][0] * inverse);
-              summed[half] = V_CODES_SIGNED ? p[n][half] : times(factors[half][group][FACTORS - 1] * inverse);
-            }
-            mma<f16>(v_offset_[n], row_of_group, summed[0], summed[1]);
-          }
-        }
-#pragma unroll
-        for (int u = 0; u < ValueCodes::STEPS; ++u) {
-          unsigned a[4];
-          value_fragment(a, words[c % 2 * 2], words[c % 2 * 2 + 1], u);
-#pragma unroll
-          for (int n = 0; n < ROW_BLOCKS; ++n) mma<f16>(o_[n][c * ValueCodes::STEPS + u], a, p[n][0], p[n][1]);
-        }
-      }
-    }
-  }
-
-  // Multiplies all sums over values.
-  void rescale_output(float factor) {
-#pragma unroll
-    for (int n = 0; n < ROW_BLOCKS; ++n) {
-#pragma unroll
-      for (float& x : v_offset_[n]) x *= factor;
-#pragma unroll
-      for (auto& tile : o_[n])
-#pragma unroll
-        for (float& x : tile) x *= factor;
-    }
-  }
-
-  // The element of O that a lane's accumulator of codes stands for. A warp-wide call.
-  float output_of_codes(int r, int t, int high) const {
-    int group = ValueCodes::OF_CHUNK * (t / ValueCodes::STEPS) / V_SCALE_GROUP;
-    float offset = __shfl_sync(ALL_LANES, v_offset_[r / 2][r % 2], 4 * group + threadIdx.x % 4);
-    float codes = o_[r / 2][t][r % 2 + 2 * high] * (CODE_UNIT / ValueCodes::factor(t % ValueCodes::STEPS));
-    return (codes + (V_CODES_SIGNED ? -ValueCodes::OFFSET * offset : offset)) * v_unit_.unit();
   }
 #endif  // ATTN_KV_FORMAT
 };

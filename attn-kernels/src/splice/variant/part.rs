@@ -18,7 +18,7 @@ use super::{
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
-    let (mut text, links) = begin(&desc.into(), name)?;
+    let (mut text, links) = begin(&desc.into(), name, &[])?;
     let (of_helpers, of_hooks) = size::texts(desc, &links.helpers);
     for (helper, cuda) in links.helpers.iter().zip(of_helpers) {
         text += "\n";
@@ -52,8 +52,8 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
 /// # Errors
 /// As [`struct_text`].
 pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, VariantError> {
-    let (text, links) = begin(&desc.into(), name)?;
-    with_functions(desc, text, &links)
+    let (text, links) = begin(&desc.into(), name, &[])?;
+    Ok(with_functions(desc, text, &links))
 }
 
 /// The same for kernels, which are compiled for the scalars of a format: these are constants, and their arguments are
@@ -62,17 +62,8 @@ pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, Variant
 /// # Errors
 /// As [`struct_text`].
 pub(super) fn kv_format_of_kernel(format: &dyn ErasedKvFormat, name: &str) -> Result<String, VariantError> {
-    let declared = format.desc().into();
-    let (mut text, links) = begin(&declared, name)?;
-    for member in members(&declared).0 {
-        if let Some(value) = constant(&declared, &member, &scalars(format)) {
-            let (argument, ty) = (format!("  {} {};\n", member.ty, member.name), const_type(value));
-            let (name, value) = (&member.name, const_text(value));
-            let constant = format!("  {} {name}arg_;\n  static constexpr {ty} {name} = {value};\n", member.ty);
-            text = text.replacen(&argument, &constant, 1);
-        }
-    }
-    with_functions(format.desc(), text, &links)
+    let (text, links) = begin(&format.desc().into(), name, &scalars(format))?;
+    Ok(with_functions(format.desc(), text, &links))
 }
 
 /// The bits of the scalar parameters, by field.
@@ -107,7 +98,7 @@ fn constant(declared: &Declared, member: &DataMember, scalars: &[Option<u32>]) -
 }
 
 /// A struct that was begun, with the functions of a format.
-fn with_functions(desc: &KvFormatDesc, mut text: String, links: &Links) -> Result<String, VariantError> {
+fn with_functions(desc: &KvFormatDesc, mut text: String, links: &Links) -> String {
     // products of formats are not fused with sums, in helpers too
     let exact = |helper: &&DeviceFn| if helper.exact.is_empty() { helper.cuda } else { helper.exact };
     let or = |written: &'static str, default| if written.is_empty() { default } else { written };
@@ -116,16 +107,16 @@ fn with_functions(desc: &KvFormatDesc, mut text: String, links: &Links) -> Resul
         text += "\n";
         text += &indented(cuda);
     }
-    text += "#line 1 \"variant\"\n};\n\n";
-    Ok(text)
+    text + "#line 1 \"variant\"\n};\n\n"
 }
 
 /// What the trait gives a format that has no linear codes, or none with zeros.
 const NO_SCALE: &str = "template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }\n";
 const NO_ZERO: &str = "template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }\n";
 
-/// The struct as far as its functions: doc comment, parameters, types and constants.
-fn begin(declared: &Declared, name: &str) -> Result<(String, Links), VariantError> {
+/// The struct as far as its functions: doc comment, parameters, types and constants. Scalars whose bits are given by
+/// field are constants; their arguments stay, so that the layout is the same.
+fn begin(declared: &Declared, name: &str, scalars: &[Option<u32>]) -> Result<(String, Links), VariantError> {
     let mut text = String::new();
     for line in declared.doc.lines() {
         text += &comment(line);
@@ -133,7 +124,14 @@ fn begin(declared: &Declared, name: &str) -> Result<(String, Links), VariantErro
     }
     text += &format!("struct {name} {{\n");
     for member in members(declared).0 {
-        text += &format!("  {} {};\n", member.ty, member.name);
+        let DataMember { ty, name, .. } = &member;
+        text += &match constant(declared, &member, scalars) {
+            Some(value) => {
+                let (of, value) = (const_type(value), const_text(value));
+                format!("  {ty} {name}arg_;\n  static constexpr {of} {name} = {value};\n")
+            }
+            None => format!("  {ty} {name};\n"),
+        };
     }
     let links = Links::of(declared)?;
     text += &indented(&links.types.text());
