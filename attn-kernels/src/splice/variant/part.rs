@@ -50,7 +50,7 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
 /// `struct KeyFormat { .. };` of a KV format, with its parameters as members.
 ///
 /// # Errors
-/// As [`struct_text`].
+/// Two constants, helpers or types of one name, or helpers that call each other in a circle.
 pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, VariantError> {
     let (text, links) = begin(&desc.into(), name, &[])?;
     Ok(with_functions(desc, text, &links))
@@ -60,7 +60,7 @@ pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, Variant
 /// not read.
 ///
 /// # Errors
-/// As [`struct_text`].
+/// As [`kv_format_text`].
 pub(super) fn kv_format_of_kernel(format: &dyn ErasedKvFormat, name: &str) -> Result<String, VariantError> {
     let (text, links) = begin(&format.desc().into(), name, &scalars(format))?;
     Ok(with_functions(format.desc(), text, &links))
