@@ -33,9 +33,10 @@ pub(crate) struct Cases {
     /// The element type of q, k, v and o for all cases: f16, bf16, f32. Those over fp8 keep it for k and v.
     #[arg(long)]
     dtype: Option<Dtype>,
-    /// The KV format for all cases: int8, "int4(group=32)", "int8 / int4". Cases that count keys are left out.
+    /// The KV format for all cases: int8, "int4(group=32)", "int8 / int4". Cases that count keys are left out. Given
+    /// several times, the cases take turns: the first format is that of the first case.
     #[arg(long, value_name = "FORMAT", conflicts_with = "dtype")]
-    kv_format: Option<String>,
+    kv_format: Vec<String>,
     /// Only cases whose name (or variant) matches.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -91,9 +92,12 @@ impl Cases {
         if let Some(dtype) = self.dtype {
             cases.iter_mut().for_each(|case| case.dtype = dtype.to_string());
         }
-        if let Some(format) = &self.kv_format {
+        for format in &self.kv_format {
             attn::lang::KvFormats::parse(format)?;
-            cases = cases.iter().filter_map(|case| case.over_format(format)).collect();
+        }
+        if !self.kv_format.is_empty() {
+            let turns = cases.iter().zip(self.kv_format.iter().cycle());
+            cases = turns.filter_map(|(case, format)| case.over_format(format)).collect();
         }
         let count = cases.len();
         if let Some(pattern) = &self.pattern {
