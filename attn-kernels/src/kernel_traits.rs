@@ -9,7 +9,10 @@ mod smem;
 use attn_core::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    lang::{Hook, kv_format::LinearCodes},
+    lang::{
+        Hook,
+        kv_format::{CodeValues, LinearCodes},
+    },
     spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend},
 };
 
@@ -155,15 +158,18 @@ pub struct PackedRow {
 
 impl PackedRow {
     /// Whether decode on tensor cores multiplies codes of rows of `dim` elements, of tiles of `tile_rows` query rows.
-    /// Codes are loaded in pairs of 16 bytes; a group is whole 16 bytes, and scales and zeros of few groups fit
-    /// registers.
+    /// Codes are loaded in pairs of 16 bytes. A group is whole 16 bytes, and scales and zeros of few groups fit
+    /// registers; or it is whole words and has no zero and no offset, and the scale multiplies codes.
     pub(crate) fn multiplies_codes(self, dim: u32, tile_rows: u32) -> bool {
-        let Some(LinearCodes { bits, signed, group }) = self.linear else { return false };
+        let Some(linear @ LinearCodes { bits, values, group }) = self.linear else { return false };
         let group = if group == 0 { dim } else { group.unsigned_abs() };
-        let chunk = 128 / bits;
-        let whole = dim.is_multiple_of(2 * chunk) && group.is_multiple_of(chunk) && dim.is_multiple_of(group);
-        let factors = dim / group * if signed { 1 } else { 2 };
-        whole && self.codes == dim * bits / 8 && dim <= 256 && factors <= 8 && tile_rows <= 16
+        let (chunk, word) = (128 / bits, 32 / bits);
+        let factors = dim / group * if linear.has_zero() { 2 } else { 1 };
+        let of_sums = group.is_multiple_of(chunk) && factors <= 8;
+        let plain = !matches!(values, CodeValues::Unsigned | CodeValues::Signed);
+        let of_codes = plain && group.is_multiple_of(word) && chunk.is_multiple_of(group);
+        let whole = dim.is_multiple_of(2 * chunk) && dim.is_multiple_of(group) && (of_sums || of_codes);
+        whole && self.codes == dim * bits / 8 && dim <= 256 && tile_rows <= 16
     }
 }
 

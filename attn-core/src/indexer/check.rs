@@ -7,7 +7,7 @@ use crate::{
     tensor::TensorRef,
 };
 
-/// Bytes of shared memory that a kernel has for the queries of a token.
+/// Bytes of static shared memory that a kernel has.
 const SHARED: usize = 48 * 1024;
 
 /// Extents of scores.
@@ -38,11 +38,11 @@ pub struct SelectSizes {
     pub capacity: usize,
 }
 
-/// Bytes of shared memory for the queries of a token: rows are 64 bytes apart beyond their length, so that lanes read
-/// different banks.
+/// Bytes of shared memory of the kernels of a shape: the queries of a token, whose rows are 64 bytes apart beyond their
+/// length so that lanes read different banks, their weights, and for scores of blocks the largest of each of 8 warps.
 #[must_use]
 pub fn shared_bytes(heads: usize, dim: usize) -> usize {
-    heads.next_multiple_of(8) * (2 * dim + 64)
+    heads.next_multiple_of(8) * (2 * dim + 64 + 4) + 4 * 8 * heads
 }
 
 /// Checks the arguments of [`index_scores`](super::index_scores).
@@ -101,9 +101,9 @@ fn inputs(queries: &IndexQueries<'_>, keys: &IndexKeys<'_>, out: &ScoresMut<'_>)
     }
     if shared_bytes(heads, dim) > SHARED {
         let want =
-            "at most 48 KiB (heads, rounded up to 8, times 2 dim + 64 bytes); score groups of heads and add them";
+            "at most 48 KiB (heads, rounded up to 8, times 2 dim + 100 bytes); score groups of heads and add them";
         return Err(OpError::Parameter {
-            name: "bytes of a token's index queries",
+            name: "bytes of shared memory for a token's index queries",
             got: shared_bytes(heads, dim) as f32,
             want,
         });

@@ -53,11 +53,15 @@ class SwapAbMma {
 
   // `smem_q`: after the query transform.
   SwapAbMma(const KernelParams& p, const Variant& variant, const QTile& q_tile, const KvRange& kv_range, SmemQ smem_q)
-      : p_(p), variant_(variant), q_tile_(q_tile), kv_range_(kv_range), smem_q_(smem_q) {
+      : p_(p), variant_(variant), q_tile_(q_tile), kv_range_(kv_range), smem_q_(smem_q)
+#ifdef ATTN_KV_FORMAT
+      , codes_(variant)
+#endif  // ATTN_KV_FORMAT
+  {
     qk_scale_ = qk_scale(p, q_tile.kv_head);
 #ifdef ATTN_KV_FORMAT
     if constexpr (LINEAR_KEYS) {
-      qk_scale_ *= CODE_UNIT;
+      qk_scale_ *= KeyCodes::UNIT;
       codes_.load_q(q_frag_, smem_q_);
     } else
 #endif  // ATTN_KV_FORMAT

@@ -3,8 +3,9 @@
 use super::kernel::FIBERS;
 
 /// What emulates the functions with inline assembly of a header.
-const EMULATED: [(&str, &[&str]); 9] = [
+const EMULATED: [(&str, &[&str]); 10] = [
     ("cuda/arch/element.cuh", &[include_str!("arch/element.cpp")]),
+    ("cuda/arch/f16x2.cuh", &[include_str!("arch/f16x2.cpp")]),
     (
         "cuda/arch/ptx.cuh",
         &[include_str!("arch/ptx.cpp"), include_str!("arch/cp_async.cpp"), include_str!("arch/matrix.cpp")],

@@ -15,8 +15,9 @@ use super::list::{KERNELS, Killer, Mutant, failed_test};
 use crate::paths::target_dir;
 
 /// Tests of attention kernels.
-const ATTENTION: [&str; 7] = [
+const ATTENTION: [&str; 8] = [
     "decode_emulated",
+    "kv_formats_emulated",
     "prefill_sm80_emulated",
     "prefill_sm90_emulated",
     "mixed_emulated",
@@ -25,8 +26,15 @@ const ATTENTION: [&str; 7] = [
     "sanitized_emulated",
 ];
 /// Tests of the other kernels.
-const OTHERS: [&str; 6] =
-    ["ops_emulated", "bits_emulated", "sampling_emulated", "verify_emulated", "indexer_emulated", "device_plan"];
+const OTHERS: [&str; 7] = [
+    "ops_emulated",
+    "kv_formats_ops_emulated",
+    "bits_emulated",
+    "sampling_emulated",
+    "verify_emulated",
+    "indexer_emulated",
+    "device_plan",
+];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
 const FIRST: [(&str, &[&str], bool); 15] = [
