@@ -8,7 +8,7 @@ use crate::bits;
 /// Element `d` is `value(code) * scale + zero`, with the scale and the zero of group `d / group`
 /// ([`KvFormat::scale`](super::KvFormat::scale), [`KvFormat::zero`](super::KvFormat::zero)). Tensor cores multiply the
 /// values of codes, which few instructions make, and scales are applied to sums. In groups of less than 16 bytes of
-/// codes the scale multiplies values in f16 instead.
+/// codes the scale multiplies values in f16 instead, those of e2m1 times 2^-14.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinearCodes {
     /// 4, the even element in the lower half of a byte, or 8.

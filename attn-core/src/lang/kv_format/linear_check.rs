@@ -27,7 +27,7 @@ pub(super) fn mistake(
     }
     let bytes = |count: usize, seed: usize| (0..count).map(|i| ((i + seed) * 97 % 251) as u8).collect::<Vec<u8>>();
     let mut row = vec![0.0; dim as usize];
-    let mut differs = |head: i32| {
+    let differs = |head: i32| {
         let (codes, side) = (bytes(code_bytes, 3 + head as usize), bytes(side_bytes, 40 + head as usize));
         format.decode_row(&codes, &side, head, &mut row);
         row.iter().enumerate().find_map(|(d, &x)| {
@@ -44,5 +44,5 @@ pub(super) fn mistake(
             (!(near || neither)).then(why)
         })
     };
-    (0..kv_heads.map_or(1, |heads| heads.clamp(1, 1 << 16) as i32)).find_map(|head| differs(head))
+    (0..kv_heads.map_or(1, |heads| heads.clamp(1, 1 << 16) as i32)).find_map(differs)
 }
