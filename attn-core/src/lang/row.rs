@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn hadamard_of_other_dims_is_that_of_blocks() {
-        let x: Vec<f32> = (0..24u8).map(|d| f32::from(d * d % 11) - 4.0).collect();
+        let x: Vec<f32> = (0..24u16).map(|d| f32::from(d * d % 11) - 4.0).collect();
         let (mut y, mut blocks) = (x.clone(), x);
         (&mut y[..]).hadamard();
         blocks.chunks_mut(8).for_each(|mut block| block.hadamard());

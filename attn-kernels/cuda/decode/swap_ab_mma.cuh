@@ -41,8 +41,8 @@ class SwapAbMma {
   float row_max_[ROWS_PER_LANE];  // in the scale of S: before qk_scale_, unless SCALE_LOGITS
   float row_sum_[ROWS_PER_LANE];  // over this lane's keys only
 #ifdef ATTN_KV_FORMAT
-  CodeProducts codes_;          // where products take codes
-  const KvPipeline* pipeline_;  // of the step
+  CodeProducts codes_{variant_};  // where products take codes
+  const KvPipeline* pipeline_;    // of the step
   int stage_;
 #endif  // ATTN_KV_FORMAT
 
@@ -53,11 +53,7 @@ class SwapAbMma {
 
   // `smem_q`: after the query transform.
   SwapAbMma(const KernelParams& p, const Variant& variant, const QTile& q_tile, const KvRange& kv_range, SmemQ smem_q)
-      : p_(p), variant_(variant), q_tile_(q_tile), kv_range_(kv_range), smem_q_(smem_q)
-#ifdef ATTN_KV_FORMAT
-      , codes_(variant)
-#endif  // ATTN_KV_FORMAT
-  {
+      : p_(p), variant_(variant), q_tile_(q_tile), kv_range_(kv_range), smem_q_(smem_q) {
     qk_scale_ = qk_scale(p, q_tile.kv_head);
 #ifdef ATTN_KV_FORMAT
     if constexpr (LINEAR_KEYS) {
