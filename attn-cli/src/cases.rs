@@ -34,7 +34,7 @@ pub(crate) struct Cases {
     #[arg(long)]
     dtype: Option<Dtype>,
     /// The KV format for all cases: int8, "int4(group=32)", "int8 / int4". Cases that count keys are left out. Given
-    /// several times, the cases take turns: the first format is that of the first case.
+    /// several times, the formats alternate: the first is that of the first case.
     #[arg(long, value_name = "FORMAT", conflicts_with = "dtype")]
     kv_format: Vec<String>,
     /// Only cases whose name (or variant) matches.

@@ -1,6 +1,5 @@
 //! Codes that stand for numbers of their own: products with them need no decoded rows.
 
-use super::ErasedKvFormat;
 use crate::bits;
 
 /// Codes that stand for numbers, one after the other from the first byte of a row's codes.
@@ -78,7 +77,7 @@ impl LinearCodes {
     }
 
     /// The number that the code of an element stands for.
-    pub(super) fn value(self, format: &dyn ErasedKvFormat, codes: &[u8], d: usize) -> f32 {
+    pub(super) fn value(self, codes: &[u8], d: usize, level: impl Fn(i32) -> f32) -> f32 {
         let code = match self.bits {
             4 => u32::from(codes[d / 2]) >> (d % 2 * 4) & 15,
             _ => u32::from(codes[d]),
@@ -89,7 +88,7 @@ impl LinearCodes {
             CodeValues::Signed => ((code << high) as i32 >> high) as f32,
             CodeValues::E2m1 => bits::e2m1_value(code),
             CodeValues::E4m3 => bits::e4m3_value(code),
-            CodeValues::Levels => format.level_of(code.cast_signed()),
+            CodeValues::Levels => level(code.cast_signed()),
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::{CodeValues, ErasedKvFormat, LinearCodes};
 use crate::bits;
 
-/// Why a format of rows of `dim` elements does not have these codes; `None` if it does. A row of arbitrary bytes of each
-/// KV head is decoded both ways.
+/// Why a format of rows of `dim` elements does not have these codes; `None` if it does. For each KV head a row of
+/// arbitrary bytes is decoded both ways.
 pub(super) fn mistake(
     linear: LinearCodes,
     format: &dyn ErasedKvFormat,
@@ -32,7 +32,7 @@ pub(super) fn mistake(
         format.decode_row(&codes, &side, head, &mut row);
         row.iter().enumerate().find_map(|(d, &x)| {
             let g = d as i32 / group;
-            let product = linear.value(format, &codes, d) * format.scale_of(&side, head, g);
+            let product = linear.value(&codes, d, level) * format.scale_of(&side, head, g);
             let zero = if linear.has_zero() { format.zero_of(&side, head, g) } else { 0.0 };
             // one of the two may be fused
             let near = (x - (product + zero)).abs() <= 1e-5 * (product.abs() + zero.abs());
