@@ -159,7 +159,7 @@ pub struct PackedRow {
 impl PackedRow {
     /// Whether decode on tensor cores multiplies codes of rows of `dim` elements, of tiles of `tile_rows` query rows.
     /// Codes are loaded in pairs of 16 bytes. A group is whole 16 bytes, and scales and zeros of few groups fit
-    /// registers; or it is whole words and has no zero and no offset, and the scale multiplies codes.
+    /// registers; or it is less, of whole words, without a zero and an offset, and the scale multiplies codes.
     pub(crate) fn multiplies_codes(self, dim: u32, tile_rows: u32) -> bool {
         let Some(linear @ LinearCodes { bits, values, group }) = self.linear else { return false };
         let group = if group == 0 { dim } else { group.unsigned_abs() };
@@ -167,7 +167,7 @@ impl PackedRow {
         let factors = dim / group * if linear.has_zero() { 2 } else { 1 };
         let of_sums = group.is_multiple_of(chunk) && factors <= 8;
         let plain = !matches!(values, CodeValues::Unsigned | CodeValues::Signed);
-        let of_codes = plain && group.is_multiple_of(word) && chunk.is_multiple_of(group);
+        let of_codes = plain && group < chunk && group.is_multiple_of(word) && chunk.is_multiple_of(group);
         let whole = dim.is_multiple_of(2 * chunk) && dim.is_multiple_of(group) && (of_sums || of_codes);
         whole && self.codes == dim * bits / 8 && dim <= 256 && tile_rows <= 16
     }

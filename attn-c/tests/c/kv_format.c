@@ -98,17 +98,8 @@ int main(void) {
   append.v_side = bytes(v_side, SCALE);
   OK(attn_append(stream, attention, &append));
 
-  AttnBatch batch;
-  memset(&batch, 0, sizeof batch);
-  batch.size = sizeof batch;
-  batch.requests = 1;
-  batch.qo_indptr = qo_indptr;
-  batch.kind = ATTN_BATCH_KIND_PAGED;
-  batch.page_size = PAGE;
-  batch.num_pages = PAGES;
-  batch.page_indptr = page_indptr;
-  batch.page_indices = page_indices;
-  batch.last_page_len = last_page_len;
+  AttnBatch batch =
+      paged_batch(1, qo_indptr, PAGE, PAGES, page_indptr, page_indices, last_page_len);
   AttnPlan *plan = NULL;
   OK(attn_plan_new(attention, &batch, NULL, &plan));
   AttnRun run;

@@ -38,7 +38,7 @@ class CodeProducts {
   // Where codes are whole numbers: sums of Q over the dims of each group of K, in the scale of S. For signed codes
   // times their offset: where sums of S begin.
   static constexpr bool SUMS_Q = LINEAR_KEYS && KeyCodes::WHOLE;
-  float q_sum_[SUMS_Q ? ROW_BLOCKS : 1][SUMS_Q ? K_SCALES : 1][2];
+  float q_sum_[SUMS_Q ? ROW_BLOCKS : 1][K_SCALES][2];
   // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
   float v_offset_[LINEAR_VALUES && ValueCodes::WHOLE ? ROW_BLOCKS : 1][4] = {};
   ValueUnit v_unit_;

@@ -83,9 +83,9 @@ using ValueCodes = LinearCodes<V_CODE_BITS, V_CODE_VALUES>;
 // Scales of groups smaller than 16 bytes of codes multiply operands, others multiply sums of S, and P.
 constexpr bool SCALE_KEY_CODES = LINEAR_KEYS && K_SCALE_GROUP < KeyCodes::OF_CHUNK;
 constexpr bool SCALE_VALUE_CODES = LINEAR_VALUES && V_SCALE_GROUP < ValueCodes::OF_CHUNK;
-constexpr int K_SCALES = SCALE_KEY_CODES ? 1 : HEAD_DIM_QK / K_SCALE_GROUP;  // of sums over a row
-constexpr int V_SCALES = SCALE_VALUE_CODES ? 1 : HEAD_DIM_VO / V_SCALE_GROUP;
-static_assert(!LINEAR_VALUES || V_SCALES <= 8, "offsets of all groups are rows of one MMA");
+constexpr int K_SCALES = LINEAR_KEYS && !SCALE_KEY_CODES ? HEAD_DIM_QK / K_SCALE_GROUP : 1;  // of sums over a row
+constexpr int V_SCALES = LINEAR_VALUES && !SCALE_VALUE_CODES ? HEAD_DIM_VO / V_SCALE_GROUP : 1;
+static_assert(V_SCALES <= 8, "offsets of all groups are rows of one MMA");
 
 // 16 rows of codes from `first` on, of the k-th pair of 16-byte chunks: words of rows 0 to 7 and of rows 8 to 15, of
 // the first chunk and of the second.

@@ -47,7 +47,7 @@ pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, rep
         + &function::whole(f, [&head, " const"], Output { types, file, used, report, prefix: "", exact: false })
 }
 
-/// Emits `encode` or `decode` of a KV format as a const member function.
+/// Emits a function of a KV format as a const member function.
 pub(crate) fn kv_function(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
     let template = match f.name.as_str() {
         "encode" => "template <class R, class C, class S> ",

@@ -94,56 +94,74 @@ fn tile(first_row: i32, first_key: i32) -> Tile {
     }
 }
 
+/// Tiles of all masks.
+#[derive(Debug, Default)]
+struct Tally {
+    empty: Found,
+    full: Found,
+    /// Masks with the most tiles that are not found: how many these are, and the text.
+    worst: Vec<(usize, String)>,
+}
+
+impl Tally {
+    /// Compares the classes of a mask with the true ones.
+    fn add(&mut self, mask: &UserMask, variant: &Variant, truth: &[u8]) {
+        let (mut missed, mut known) = (0, 0);
+        for (at, &class) in (0..).zip(truth) {
+            let truth = [TileClass::Skip, TileClass::Partial, TileClass::Full][usize::from(class)];
+            let (row, key) = (at / TILES * TILE, at % TILES * TILE);
+            let tile = tile(row, key);
+            let (at_once, refined) = (variant.tile_class(tile), variant.refined_tile_class(tile));
+            for class in [at_once, refined] {
+                let sound = class == truth || class == TileClass::Partial;
+                assert!(sound, "queries from {row}, keys from {key}: {truth:?}, not {class:?}\n{}", mask.text);
+            }
+            let found = match truth {
+                TileClass::Skip => &mut self.empty,
+                TileClass::Full => &mut self.full,
+                TileClass::Partial => continue,
+            };
+            found.add(truth, refined, at_once);
+            known += 1;
+            missed += usize::from(refined != truth);
+        }
+        self.worst.push((missed, format!("{missed} of {known}:\n{}", mask.text)));
+        self.worst.sort_by_key(|&(missed, _)| std::cmp::Reverse(missed));
+        self.worst.truncate(WORST);
+    }
+}
+
+/// Reads a mask and registers it.
+fn read(mask: &UserMask) -> &'static VariantDesc {
+    let read = attn_text::load(&[("mask.rs", &mask.text)]).unwrap_or_else(|error| panic!("{error}\n{}", mask.text));
+    registry::register(&read).expect("no two share a name");
+    read[0]
+}
+
 /// Makes masks, and checks that most tiles are found and that none is wrong.
 #[allow(clippy::print_stdout)] // the figures of a test
 fn check(masks: usize) {
     let seed = std::env::var("ATTN_FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(5);
     let mut rng = SmallRng::seed_from_u64(seed);
-    let (mut empty, mut full, mut worst) = (Found::default(), Found::default(), Vec::new());
+    let mut tally = Tally::default();
     for first in (0..masks).step_by(TOGETHER) {
         let numbers = first..masks.min(first + TOGETHER);
         let made: Vec<UserMask> = numbers.map(|k| UserMask::random(&mut rng, k)).collect();
-        let parts: Vec<&VariantDesc> = made
-            .iter()
-            .map(|mask| {
-                let read = attn_text::load(&[("mask.rs", &mask.text)]);
-                let read = read.unwrap_or_else(|error| panic!("{error}\n{}", mask.text));
-                registry::register(&read).expect("no two share a name");
-                read[0]
-            })
-            .collect();
+        let parts: Vec<&VariantDesc> = made.iter().map(read).collect();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let library = host::library(folder.path(), &text(&parts));
         type Truth = unsafe extern "C" fn(i32, *const c_void, *mut u8);
         // SAFETY: `text` defines this signature.
         let truth = unsafe { library.get::<Truth>(b"truth") }.expect("it is there");
         for (number, mask) in made.iter().enumerate() {
-            let variant: Variant = mask.variant();
+            let variant = mask.variant();
             let mut classes = vec![0; (TILES * TILES) as usize];
             // SAFETY: the parameters are those of the part, and there is room for each tile.
             unsafe { truth(number as i32, HostArgs::of(&variant).as_ptr(), classes.as_mut_ptr()) };
-            let (before, mut missed) = (empty.all + full.all, 0);
-            for (at, class) in (0..).zip(classes) {
-                let truth = [TileClass::Skip, TileClass::Partial, TileClass::Full][usize::from(class)];
-                let (row, key) = (at / TILES * TILE, at % TILES * TILE);
-                let tile = tile(row, key);
-                let (at_once, refined) = (variant.tile_class(tile), variant.refined_tile_class(tile));
-                for class in [at_once, refined] {
-                    let sound = class == truth || class == TileClass::Partial;
-                    assert!(sound, "queries from {row}, keys from {key}: {truth:?}, not {class:?}\n{}", mask.text);
-                }
-                match truth {
-                    TileClass::Skip => empty.add(truth, refined, at_once),
-                    TileClass::Full => full.add(truth, refined, at_once),
-                    TileClass::Partial => {}
-                }
-                missed += usize::from(truth != TileClass::Partial && refined != truth);
-            }
-            worst.push((missed, format!("{missed} of {}:\n{}", empty.all + full.all - before, mask.text)));
+            tally.add(mask, &variant, &classes);
         }
-        worst.sort_by_key(|&(missed, _)| std::cmp::Reverse(missed));
-        worst.truncate(WORST);
     }
+    let Tally { empty, full, worst } = tally;
     let figures = format!("seed {seed}: {}; {}", empty.says("empty"), full.says("full"));
     println!("{figures}");
     let most = |found: usize, of: usize, percent: usize| found * 100 >= of * percent;

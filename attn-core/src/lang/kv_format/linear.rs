@@ -64,6 +64,15 @@ impl LinearCodes {
         LinearCodes { bits: 4, values: CodeValues::Levels, group }
     }
 
+    /// Whether codes of so many bits can stand for these numbers.
+    pub(super) fn has_bits(self) -> bool {
+        match self.values {
+            CodeValues::Unsigned | CodeValues::Signed => matches!(self.bits, 4 | 8),
+            CodeValues::E2m1 | CodeValues::Levels => self.bits == 4,
+            CodeValues::E4m3 => self.bits == 8,
+        }
+    }
+
     /// Whether groups have a zero.
     #[must_use]
     pub fn has_zero(self) -> bool {

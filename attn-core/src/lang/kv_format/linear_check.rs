@@ -11,17 +11,17 @@ pub(super) fn mistake(
     dim: i32,
     kv_heads: Option<i64>,
 ) -> Option<String> {
-    let (LinearCodes { bits, .. }, group) = (linear, linear.group_of(dim));
+    let (LinearCodes { bits, values, .. }, group) = (linear, linear.group_of(dim));
     let [code_bytes, side_bytes] = [format.code_bytes(dim), format.side_bytes(dim)].map(|n| n.max(0) as usize);
-    if !matches!(bits, 4 | 8) || group <= 0 || code_bytes * 8 < dim as usize * bits as usize {
+    if !linear.has_bits() || group <= 0 || code_bytes * 8 < dim as usize * bits as usize {
         return Some(format!(
-            "`linear` says codes of {bits} bits in groups of {group}, and a row has {code_bytes} bytes of codes; \
-            there are codes of 4 and of 8 bits, and groups of at least one element"
+            "`linear` says {values:?} codes of {bits} bits in groups of {group}, and a row has {code_bytes} bytes of \
+            codes; whole numbers have 4 or 8 bits, e2m1 and levels 4, e4m3 8, and a group at least one element"
         ));
     }
     let level = |code| format.level_of(code);
-    if let Some(code) = (0..16).find(|&code| !bits::f16_round(level(code)).is_finite())
-        && linear.values == CodeValues::Levels
+    if values == CodeValues::Levels
+        && let Some(code) = (0..16).find(|&code| !bits::f16_round(level(code)).is_finite())
     {
         return Some(format!("`level({code})` is {}; levels are finite numbers of f16", level(code)));
     }

@@ -112,8 +112,8 @@ fn with_functions(desc: &KvFormatDesc, mut text: String, links: &Links) -> Strin
 
 /// What the trait gives a format that has no linear codes, or none with zeros or levels.
 const NO_SCALE: &str = "template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }\n";
-const NO_LEVEL: &str = "ATTN_FN float level(int) const { return 0.f; }\n";
 const NO_ZERO: &str = "template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }\n";
+const NO_LEVEL: &str = "ATTN_FN float level(int) const { return 0.f; }\n";
 
 /// The struct as far as its functions: doc comment, parameters, types and constants. Scalars whose bits are given by
 /// field are constants; their arguments stay, so that the layout is the same.
