@@ -117,10 +117,11 @@ impl Problem {
             prefill: self.prefill,
             decode: self.decode,
             row_invariant: self.fixed_split_size.is_some(),
+            shared_rows,
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
         };
         let traits = KernelTraits::choose(&request.with_hooks(&self.branches).for_branch(branch))?;
-        Ok(KernelSource::build(branch, &if shared_rows { traits.with_shared_rows() } else { traits })?)
+        Ok(KernelSource::build(branch, &traits)?)
     }
 
     /// Builds the sources of the kernels that batches may run, so that an unsupported problem is refused before the

@@ -1,6 +1,6 @@
-// A CTA of sm_90 prefill (FlashAttention-3): persistent and warp-specialised. One producer warpgroup loads with TMA, two
-// or three consumer warpgroups compute with WGMMA; CTA_THREADS threads, SMEM_BYTES of dynamic shared memory, one CTA per
-// SM. It takes work tiles from the tile scheduler until there are none.
+// A CTA of sm_90 prefill (FlashAttention-3): persistent and warp-specialised. One producer warpgroup loads with TMA,
+// two or three consumer warpgroups compute with WGMMA; CTA_THREADS threads, SMEM_BYTES of dynamic shared memory, one
+// CTA per SM. It takes work tiles from the tile scheduler until there are none.
 #pragma once
 // Named barriers; the last two: one per consumer warpgroup.
 constexpr int CONSUMER_BARRIER = 1, PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3, WARPGROUP_BARRIER = 6;

@@ -1,4 +1,5 @@
-// attn_prefill for sm_90. Grid (CTAs, 1): no more than the device holds, since each takes work tiles until there are none.
+// attn_prefill for sm_90. Grid (CTAs, 1): no more CTAs than the device holds, since each takes work tiles until there
+// are none.
 #pragma once
 #include "prefill/sm90/cta.cuh"
 
