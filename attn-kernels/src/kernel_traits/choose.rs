@@ -256,8 +256,8 @@ impl KernelTraits {
     }
 
     /// Mixed with sm90 prefill, if it supports the problem: one CTA an SM, and a decode part of all its warps, whose
-    /// pipeline is as deep as their stages fit shared memory. Stages of rows longer than 128 elements do not fit it, and
-    /// prefill has no rows of several requests.
+    /// pipeline is as deep as their stages fit shared memory. Stages of rows longer than 128 elements do not fit it,
+    /// and prefill has no rows of several requests.
     fn for_sm90_mixed(self, request: &KernelTraitsRequest) -> Option<Self> {
         let (decode, rows) = (request.decode_tiles(), request.decode_tiles().rows_for(request.group));
         let supported = request.prefill == PrefillBackend::Sm90

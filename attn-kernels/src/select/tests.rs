@@ -295,7 +295,7 @@ fn a_mixed_launch_on_own_sms_takes_what_both_parts_take_on_all() {
     let selector = on_own_sms();
     let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
     let CoRun { time, prefill, rows } = selector.mixed(&layout(&qo, &kv)).expect("both kinds of requests");
-    // per KV head, in CTAs of which two share an SM: 64 decode tiles, of two thirds, and 128 prefill tiles, of 64 blocks
+    // per KV head, in CTAs of which two share an SM: 64 decode tiles (two thirds), and 128 prefill tiles, of 64 blocks
     let (decode, tile) = (64 * (1000 + 64 * 2000) / 2 / 3 * 2, 1000 + 64 * 3000);
     let both = (decode + 128 * tile / 2) * 8 / 132;
     assert_eq!((time, rows), (8000 + both + tile / 2 + 4000, 8));

@@ -105,7 +105,10 @@ mod tests {
         {
             let text = KernelSource::build(&Variant::full(), &traits(prefill, shared_rows)).expect("supported").text;
             let count = |what: &str| text.matches(what).count();
-            assert_eq!((count("struct KernelParams {"), count("struct Variant {"), count("struct Request ")), (1, 1, 1));
+            assert_eq!(
+                (count("struct KernelParams {"), count("struct Variant {"), count("struct Request ")),
+                (1, 1, 1)
+            );
             assert_eq!((count("class KvRange {"), count("constexpr int TILE_ROWS = ")), (2, 2));
             assert_eq!((count("class KvLoadIter {"), count("class KvTileIter {")), (1, 1));
             let at = |what: &str| text.find(what).expect(what);
@@ -113,7 +116,11 @@ mod tests {
             assert!(parts.is_sorted() && parts[2] < at("class KvTileIter {"));
             assert!(at("class KvTileIter {") < at("    attn_mixed("));
             assert!(text.contains(&format!("SHARED_ROWS = {shared_rows}")));
-            assert_eq!((count("    attn_mixed("), count("    attn_merge(")), (1, 1), "the merge is a launch of its own");
+            assert_eq!(
+                (count("    attn_mixed("), count("    attn_merge(")),
+                (1, 1),
+                "the merge is a launch of its own"
+            );
         }
     }
 
@@ -122,7 +129,10 @@ mod tests {
         let of = |prefill, shared_rows| {
             let traits = traits(prefill, shared_rows);
             let text = KernelSource::build(&Variant::full(), &traits).expect("supported").text;
-            (traits.is_sm90_prefill(), ["true", "false"].map(|is| text.matches(&format!("SM90_PREFILL = {is}")).count()))
+            (
+                traits.is_sm90_prefill(),
+                ["true", "false"].map(|is| text.matches(&format!("SM90_PREFILL = {is}")).count()),
+            )
         };
         assert_eq!(of(PrefillBackend::Sm90, false), (true, [1, 1]));
         assert_eq!(of(PrefillBackend::Sm80, false), (false, [0, 1]));

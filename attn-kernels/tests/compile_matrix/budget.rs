@@ -31,7 +31,8 @@ pub(crate) fn over_budget<S>(name: &str, ready: &jit::Ready<S>, budget: &[Allowa
     if kernels.is_empty() {
         return vec![format!("{name}: the log names no kernel:\n{}", ready.compiled.log)];
     }
-    let decode = spills_of(&ready.compiled.log, DECODE_PART).filter(|&bytes| bytes > allowed(budget, DECODE_PART, name));
+    let decode =
+        spills_of(&ready.compiled.log, DECODE_PART).filter(|&bytes| bytes > allowed(budget, DECODE_PART, name));
     let decode = decode.map(|bytes| format!("{DECODE_PART}, {name} = {bytes}"));
     let serialised = wgmma_serialised(&ready.compiled.log).map(|line| format!("{name}: {line}"));
     let over = kernels.iter().filter_map(|kernel| {
