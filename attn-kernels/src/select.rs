@@ -59,6 +59,8 @@ const OVERLAP_PENALTY: [u64; 2] = [9, 16];
 struct OwnSms {
     multiprocessors: u64,
     kv_heads: u64,
+    /// Whether keys are preprocessed for the prefill part: then those of all requests are.
+    preprocesses: bool,
 }
 
 /// The prefill backend of mixed kernels for a number of KV heads. With sm90 prefill a decode CTA has an SM of its own,
@@ -128,7 +130,8 @@ impl KernelSelector {
         let own_sm = |traits: KernelTraits| traits.is_sm90_prefill();
         // with one CTA per SM and a role for each CTA the parts do not overlap, and two launches are as good
         let overlaps = |rows: &u32| mixed(*rows).is_some_and(|traits| traits.ctas_per_sm > 1 || own_sm(traits));
-        let own_sms = OwnSms { multiprocessors: multiprocessors.into(), kv_heads: heads.kv.into() };
+        let preprocesses = mixed(least).is_some_and(|traits| traits.has_kv_preprocess());
+        let own_sms = OwnSms { multiprocessors: multiprocessors.into(), kv_heads: heads.kv.into(), preprocesses };
         Ok(KernelSelector {
             group: heads.group().into(),
             tiles,
@@ -327,9 +330,11 @@ impl KernelSelector {
                 longer.saturating_add(shorter / OVERLAP_PENALTY[1] * OVERLAP_PENALTY[0])
             }
             // all SMs are busy until the last prefill tiles, but decode takes no less than what memory allows
-            Some(OwnSms { multiprocessors, kv_heads }) => {
+            Some(OwnSms { multiprocessors, kv_heads, preprocesses }) => {
                 let [time, of_all] = OWN_SM_TIME.map(u64::from);
+                let of_decode = if preprocesses { prefill.first(few.keys) } else { 0 };
                 let of_head = (decode.busy(&few) / of_all * time).saturating_add(prefill.busy(&many));
+                let of_head = of_head.saturating_add(of_decode);
                 let shared = (u128::from(of_head) * u128::from(kv_heads) / u128::from(multiprocessors.max(1))) as u64;
                 let last = prefill.tile(many.longest) / 2;
                 shared.saturating_add(last).max(alone[0]).saturating_add(prefill.costs.merge_launch.into())

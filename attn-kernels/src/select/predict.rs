@@ -65,6 +65,11 @@ impl Candidate {
         self.total(size) / u64::from(self.costs.ctas_per_sm.max(1))
     }
 
+    /// Nanoseconds of SM time until this many keys of one KV head are read, and preprocessed if the kernel needs it.
+    pub(super) fn first(&self, keys: u64) -> u64 {
+        cost_of_keys(keys.into(), self.costs.first) / u64::from(self.costs.ctas_per_sm.max(1))
+    }
+
     /// Nanoseconds of a whole tile that sees this many keys.
     pub(super) fn tile(&self, keys: u64) -> u64 {
         let Costs { item, block, first, .. } = self.costs;

@@ -286,7 +286,7 @@ fn time_of(selector: &KernelSelector, candidate: usize, qo: &[u32], kv: &[u32]) 
 
 /// The same costs, with decode CTAs on SMs of their own: those of 132 SMs and 8 KV heads.
 fn on_own_sms() -> KernelSelector {
-    let own_sms = Some(OwnSms { multiprocessors: 132, kv_heads: 8 });
+    let own_sms = Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: false });
     KernelSelector { mixed_rows: vec![8, 16], own_sms, ..selector() }
 }
 
@@ -301,6 +301,14 @@ fn a_mixed_launch_on_own_sms_takes_what_both_parts_take_on_all() {
     assert_eq!((time, rows), (8000 + both + tile / 2 + 4000, 8));
     assert_eq!(prefill, time_of(&selector, 2, &[512; 8], &[4096; 8]) - 8000);
     assert_eq!(selector.fastest(&layout(&qo, &kv)), SelectedKernel { kind: KernelKind::Mixed, rows: 8 });
+    // where keys are preprocessed, those of decode are too
+    let mut preprocessing = on_own_sms();
+    preprocessing.own_sms = preprocessing.own_sms.map(|own| OwnSms { preprocesses: true, ..own });
+    preprocessing.candidates[2].costs.first = 640;
+    let first = |requests: u64| requests * 4096 / 64 * 640 / 2;
+    let more = first(8) + first(64);
+    let with = preprocessing.mixed(&layout(&qo, &kv)).expect("both kinds of requests").time;
+    assert_eq!(with, 8000 + (decode + 128 * tile / 2 + more) * 8 / 132 + (tile + 64 * 640) / 2 + 4000);
     // where memory is the bound, decode takes as long as it does alone
     let (qo, kv) = ([vec![32], vec![1; 512]].concat(), vec![4096; 513]);
     let time = selector.mixed(&layout(&qo, &kv)).expect("both kinds of requests").time;
