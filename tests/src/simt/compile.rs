@@ -53,6 +53,16 @@ impl HostCase {
     }
 }
 
+/// Whether the kernels of a case have sm_90 prefill.
+///
+/// # Panics
+/// The case has a variant that does not exist.
+#[must_use]
+pub fn has_sm90_prefill(case: &Case) -> bool {
+    let variant = case_variant(case).expect("stock variants").bind(&case.dims()).expect("a case has all lengths");
+    variant.branches().iter().all(|branch| traits(case, &variant, branch).is_sm90_prefill())
+}
+
 /// Compiles the texts of kernels in folders of `folder`.
 pub(super) fn libraries(texts: &[String], folder: &Path) -> Vec<Arc<Library>> {
     let compiled = texts.iter().enumerate().map(|(number, text)| {
