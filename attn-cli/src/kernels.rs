@@ -115,6 +115,7 @@ impl KernelArgs {
                             head_dim_vo,
                             paged,
                             group,
+                            shared_rows: self.shared_rows,
                             prefill: self.prefill,
                             decode: self.decode,
                             ..KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches)
@@ -122,7 +123,6 @@ impl KernelArgs {
                         let request = request.with_decode_backend(hooks);
                         for branch in &branches {
                             let traits = KernelTraits::choose(&request.for_branch(branch))?;
-                            let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
                             sources.push(KernelSource::build(branch, &traits)?);
                         }
                     }
@@ -208,8 +208,8 @@ pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Ve
     let mut all = Vec::new();
     for (kernel, shared) in kernels {
         for (number, branch) in branches.iter().enumerate() {
-            let traits = KernelTraits::choose(&request(kernel).for_branch(branch))?;
-            all.push((number, if shared { traits.with_shared_rows() } else { traits }));
+            let request = KernelTraitsRequest { shared_rows: shared, ..request(kernel) };
+            all.push((number, KernelTraits::choose(&request.for_branch(branch))?));
         }
     }
     Ok(all)

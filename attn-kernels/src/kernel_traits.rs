@@ -65,6 +65,8 @@ pub struct KernelTraitsRequest {
     pub value_hooks: bool,
     /// Whether the variant reads keys through a KV list.
     pub key_lists: bool,
+    /// Mixed: as [`KernelTraits::shared_rows`].
+    pub shared_rows: bool,
     /// The prefill backend, if it supports the problem; otherwise the next one that does: [`PrefillBackend::Sm80`], and
     /// [`PrefillBackend::CudaCores`].
     pub prefill: PrefillBackend,
@@ -92,6 +94,7 @@ impl KernelTraitsRequest {
             key_hooks: false,
             value_hooks: false,
             key_lists: false,
+            shared_rows: false,
             prefill: PrefillBackend::default(),
             decode: None,
             row_invariant: false,
@@ -201,7 +204,8 @@ pub struct KernelTraits {
     pub tile_keys: u32,
     /// MMA warps of a CTA.
     pub warps: u32,
-    /// Sm90 prefill: warps of the producer warpgroup. 0 for other kernels, whose MMA warps also load.
+    /// Sm90 prefill: warps of the producer warpgroup. 0 for other kernels, whose MMA warps also load. In a mixed kernel
+    /// they decode, too.
     pub producer_warps: u32,
     /// Sm80 prefill: warps that share their rows, each of which computes other columns of the output.
     pub column_warps: u32,
@@ -248,14 +252,9 @@ pub struct DecodePart {
 }
 
 impl KernelTraits {
-    /// The same mixed kernel for work items with rows of several requests.
-    #[must_use]
-    pub fn with_shared_rows(self) -> Self {
-        KernelTraits { shared_rows: self.kind == KernelKind::Mixed, ..self }
-    }
-
-    /// Whether this is the sm90 prefill kernel: warp-specialised (a producer and consumer warpgroups) and persistent
-    /// (no more CTAs than the device holds, each of which takes work tiles from a dynamic tile scheduler).
+    /// Whether this is the sm90 prefill kernel, or a mixed kernel with it: warp-specialised (a producer and consumer
+    /// warpgroups) and persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic
+    /// tile scheduler). In such a mixed kernel the CTAs of the decode part decode with all warps, and prefill then.
     #[must_use]
     pub fn is_sm90_prefill(&self) -> bool {
         self.producer_warps > 0
@@ -270,7 +269,8 @@ impl KernelTraits {
             KernelTraits { kind: KernelKind::Decode, mixed: None, shared_rows: false, ctas_per_sm: 1, ..*self };
         let decode =
             KernelTraits { preprocess_keys: false, preprocess_values: false, widened_keys, widened_values, ..decode };
-        KernelTraits { tile_rows, cuda_cores, row_warps: 1, stages, warp_keys, ..decode }
+        let warps = self.warps + self.producer_warps;
+        KernelTraits { tile_rows, cuda_cores, warps, producer_warps: 0, row_warps: 1, stages, warp_keys, ..decode }
     }
 
     /// The traits of the prefill part of a mixed kernel; for other kernels the traits themselves.
@@ -363,13 +363,14 @@ impl KernelTraits {
         let rows = match self.mixed {
             Some(decode) => {
                 let shared = if self.shared_rows { " shared" } else { "" };
+                let wgmma = if self.is_sm90_prefill() { " wgmma" } else { "" };
                 let cuda_cores = match (self.cuda_cores, decode.cuda_cores) {
                     (false, false) => "",
                     (false, true) => " cuda-cores decode",
                     (true, false) => " cuda-cores prefill",
                     (true, true) => " cuda-cores",
                 };
-                format!(" rows {}{shared}{cuda_cores}", decode.tile_rows)
+                format!(" rows {}{shared}{cuda_cores}{wgmma}", decode.tile_rows)
             }
             None if self.has_workers() => {
                 format!(" rows {tile_rows}{}", if self.cuda_cores { " cuda-cores" } else { "" })

@@ -16,6 +16,10 @@ const MERGE_LAUNCH_NS: u32 = 4500;
 /// How much more decode keys cost in a mixed launch, in units of 1/1024: it has fewer CTAs per SM
 /// (`book/src/performance/notes/mixed.md`).
 const MIXED_DECODE_PENALTY: u32 = 128;
+/// The time that an SM takes for decode keys while the others compute prefill, relative to its time while all SMs
+/// decode. With all 132 SMs of an H200 each reads 33 GB/s, since the memory is saturated; with fewer 48 are expected
+/// (`book/src/performance/notes/mixed.md`).
+pub(crate) const OWN_SM_TIME: [u32; 2] = [2, 3];
 
 impl KernelTraits {
     /// How the planner cuts a batch into work for kernels of these traits, of which the device holds `resident_ctas` at
@@ -38,7 +42,8 @@ impl KernelTraits {
     /// and the prefill part share these CTAs in proportion to their predicted costs.
     ///
     /// A decode worker that runs beside a prefill tile does not share the memory bandwidth of its SM. It reads as fast
-    /// as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM.
+    /// as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM. With
+    /// sm90 prefill it has the SM for itself, and costs less still ([`OWN_SM_TIME`]).
     #[must_use]
     pub fn mixed_rule(&self, resident_ctas: u32, multiprocessors: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
         let (decode, prefill) = (self.decode_part(), self.prefill_part());
@@ -46,7 +51,9 @@ impl KernelTraits {
         let prefill_rule = prefill.plan_rule(prefill.step_keys(), resident_ctas, kv_heads, hooks);
         let measured = Costs::of(&decode, hooks).ctas_per_sm.max(1);
         let cost = decode_rule.cost;
-        let block = (cost.block / measured).max(1);
+        let own_sms = self.is_sm90_prefill();
+        let [time, of_all] = if own_sms { OWN_SM_TIME } else { [1, 1] };
+        let block = (cost.block.saturating_mul(time) / (measured * of_all)).max(1);
         // keys of a shared prefix are re-read from L2, at half the cost; the decode launch that reads them fills the
         // device
         let cached_block = (cost.block.saturating_mul(self.ctas_per_sm) / measured).div_ceil(2).min(block);
@@ -55,6 +62,7 @@ impl KernelTraits {
             // each CTA runs one item
             prefill: PlanRule { min_span: MIXED_MIN_SPAN, schedule: Schedule::LongestFirst, ..prefill_rule },
             co_run_workers: (multiprocessors / kv_heads.max(1)).max(1),
+            own_sms,
             // one CTA writes the partial state, and another reads it
             cascade: CascadeCosts {
                 policy: CascadePolicy::Auto,

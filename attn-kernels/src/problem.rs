@@ -16,7 +16,7 @@ use crate::{
     compile::Arch,
     cost::HookClass,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    select::KernelSelector,
+    select::{KernelSelector, mixed_backend},
     splice::KernelSource,
 };
 
@@ -41,6 +41,8 @@ pub(crate) struct Problem {
     /// The kernel family that options name.
     pub(crate) kernel: Option<KernelKind>,
     prefill: PrefillBackend,
+    /// The prefill backend of mixed kernels.
+    mixed_prefill: PrefillBackend,
     /// The decode backend that was chosen.
     decode: Option<DecodeBackend>,
     pub(crate) fixed_split_size: Option<u32>,
@@ -99,6 +101,7 @@ impl Problem {
             sm_scale,
             kernel: options.kernel,
             prefill: options.prefill,
+            mixed_prefill: mixed_backend(options.prefill, heads.kv, multiprocessors),
             decode: request.decode,
             fixed_split_size: options.fixed_split_size,
             arch,
@@ -114,13 +117,14 @@ impl Problem {
             head_dim_vo: self.head_dim_vo,
             paged,
             group: selected.rows,
-            prefill: self.prefill,
+            prefill: if selected.kind == KernelKind::Mixed { self.mixed_prefill } else { self.prefill },
             decode: self.decode,
             row_invariant: self.fixed_split_size.is_some(),
+            shared_rows,
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
         };
         let traits = KernelTraits::choose(&request.with_hooks(&self.branches).for_branch(branch))?;
-        Ok(KernelSource::build(branch, &if shared_rows { traits.with_shared_rows() } else { traits })?)
+        Ok(KernelSource::build(branch, &traits)?)
     }
 
     /// Builds the sources of the kernels that batches may run, so that an unsupported problem is refused before the

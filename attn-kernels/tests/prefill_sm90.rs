@@ -1,4 +1,5 @@
-//! The SASS of sm90 prefill: the exponentials of the softmax overlap with the PV GEMM.
+//! The SASS of sm90 prefill: the exponentials of the softmax overlap with the PV GEMM, in a kernel of its own and in a
+//! mixed kernel.
 //!
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
 
@@ -45,26 +46,27 @@ fn decode(bytes: &[u8]) -> Instruction {
     }
 }
 
-fn instructions(cache: &CubinCache, expr: &str) -> Vec<Instruction> {
+fn instructions(cache: &CubinCache, expr: &str, kind: KernelKind) -> Vec<Instruction> {
     let variant = stock::variant(expr);
     let request = KernelTraitsRequest {
         group: 4,
         prefill: PrefillBackend::Sm90,
-        ..KernelTraitsRequest::new(KernelKind::Prefill, 128, Dtypes::bf16(), "sm_90a".parse().expect("an architecture"))
+        ..KernelTraitsRequest::new(kind, 128, Dtypes::bf16(), "sm_90a".parse().expect("an architecture"))
     };
     let traits = KernelTraits::choose(&request.with_hooks([&variant])).expect("a traits");
     assert!(traits.is_sm90_prefill());
     let source = KernelSource::build(&variant, &traits).expect("supported");
     let ready = jit::obtain_from(cache, source).expect("compiles");
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
-    let code = file.section_by_name(".text.attn_prefill").expect("the kernel").data().expect("code").to_vec();
+    let section = if kind == KernelKind::Mixed { ".text.attn_mixed" } else { ".text.attn_prefill" };
+    let code = file.section_by_name(section).expect("the kernel").data().expect("code").to_vec();
     code.chunks_exact(16).map(decode).collect()
 }
 
 #[test]
 fn exponentials_overlap_with_the_pv_gemm() {
     let Some(cache) = stock::cache() else { return };
-    for expr in [
+    let exprs = [
         "full",
         "causal",
         "causal + soft_cap(cap=30)",
@@ -72,8 +74,9 @@ fn exponentials_overlap_with_the_pv_gemm() {
         "causal + rope",
         "sliding_window(window=1024)",
         "causal + sink",
-    ] {
-        let code = instructions(&cache, expr);
+    ];
+    for (expr, kind) in exprs.into_iter().flat_map(|expr| [(expr, KernelKind::Prefill), (expr, KernelKind::Mixed)]) {
+        let code = instructions(&cache, expr, kind);
         let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
         // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
         // up
@@ -83,7 +86,7 @@ fn exponentials_overlap_with_the_pv_gemm() {
         let exponentials = beside.iter().filter(|instruction| **instruction == Instruction::Exponential).count();
         // values that only masked tiles need may spill; accumulators and P do not
         let spilled = beside.iter().filter(|instruction| **instruction == Instruction::Spilled).count();
-        assert!(spilled <= 2, "{expr}: {spilled} registers of the mainloop spill");
-        assert!(exponentials >= EXPONENTIALS, "{expr}: {exponentials} exponentials before the second wait of the loop");
+        assert!(spilled <= 2, "{kind} {expr}: {spilled} registers of the mainloop spill");
+        assert!(exponentials >= EXPONENTIALS, "{kind} {expr}: {exponentials} exponentials before the second wait");
     }
 }

@@ -209,7 +209,7 @@ mod tests {
         };
         let work = |r: &BenchResult| [r.tflops, r.gbps * 1e-3].map(|per_s| (per_s * r.ms * 1e9).round());
         let as_is = timed(&mixed, RunMode::AsIs);
-        for mode in [RunMode::Auto, RunMode::Sequential, RunMode::Ragged] {
+        for mode in [RunMode::Auto, RunMode::Mixed, RunMode::Sm80Mixed, RunMode::Sequential, RunMode::Ragged] {
             let other = timed(&mixed, mode);
             assert_eq!(work(&other), work(&as_is), "{mode}");
             assert_eq!(other.ran.contains(", then "), mode == RunMode::Sequential, "{}", other.ran);

@@ -15,6 +15,10 @@ pub enum RunMode {
     Auto,
     /// A cascade as a batch without levels: each request has all of its pages, which stay shared in memory.
     Flat,
+    /// The mixed kernel with the default prefill backend, whatever kernel and backend the case names.
+    Mixed,
+    /// The mixed kernel with prefill on `mma.sync`.
+    Sm80Mixed,
     /// Prefill for the requests with many rows, then decode for the others: two plans, one graph.
     Sequential,
     /// The same lengths with ragged keys.
@@ -35,6 +39,8 @@ impl RunMode {
             RunMode::AsIs => "attn",
             RunMode::Auto => "auto",
             RunMode::Flat => "flat",
+            RunMode::Mixed => "mixed",
+            RunMode::Sm80Mixed => "sm80_mixed",
             RunMode::Sequential => "sequential",
             RunMode::Ragged => "ragged",
             RunMode::Pages => "pages",

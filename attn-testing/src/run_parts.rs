@@ -1,7 +1,7 @@
 //! The launches of a run mode.
 
 use attn::batch::PageTableBuf;
-use attn::{DecodeBackend, Variant};
+use attn::{DecodeBackend, PrefillBackend, Variant};
 
 use super::inputs::Inputs;
 use super::keys::Keys;
@@ -22,9 +22,12 @@ impl RunMode {
     pub(super) fn cases(self, case: &Case) -> Result<Vec<Case>, TestError> {
         let auto = || "auto".to_owned();
         let on = |backend| vec![Case { decode: Some(backend), ..case.clone() }];
+        let mixed = |prefill| vec![Case { kernel: "mixed".to_owned(), prefill, ..case.clone() }];
         Ok(match self {
             RunMode::AsIs => vec![case.clone()],
             RunMode::Auto => vec![Case { kernel: auto(), ..case.clone() }],
+            RunMode::Mixed => mixed(PrefillBackend::default()),
+            RunMode::Sm80Mixed => mixed(PrefillBackend::Sm80),
             RunMode::Ragged => vec![Case { kv_layout: LayoutKind::Ragged, ..case.clone() }],
             RunMode::Flat if case.kernel == "mixed" => vec![Case { kernel: auto(), ..case.clone() }],
             RunMode::Flat => vec![case.clone()],

@@ -225,9 +225,13 @@ fn keys_read(work: &WorkList) -> u64 {
     items.map(|item| (item.kv_end - item.kv_begin).max(0) as u64).sum()
 }
 
-/// Whether work items have about the same length: the longest is at most a quarter longer than the average.
+/// Whether work items have about the same length: the longest is at most a quarter longer than the average. Of a mixed
+/// launch those of the prefill part.
 fn is_even(work: &WorkList) -> bool {
-    let longest = work.items.iter().map(|item| (item.kv_end - item.kv_begin).max(0)).max().unwrap_or(0);
-    let all = work.items.len() as u64 * u64::try_from(longest).unwrap_or(0);
-    all / 5 * 4 <= keys_read(work)
+    let items = match &work.parts[..] {
+        [_, prefill] if work.is_mixed() => &work.items[prefill.items.clone()],
+        _ => &work.items,
+    };
+    let keys = || items.iter().map(|item| (item.kv_end - item.kv_begin).max(0) as u64);
+    items.len() as u64 * keys().max().unwrap_or(0) / 5 * 4 <= keys().sum()
 }

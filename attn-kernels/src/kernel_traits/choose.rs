@@ -9,7 +9,7 @@ use attn_core::{
 use super::{
     DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, PackedRow, cuda_cores_support,
     head_dims_are_supported, reads_kv_of,
-    smem::{STATIC_BYTES, panels},
+    smem::{PIPELINE_STATE_BYTES, STATIC_BYTES, panels},
 };
 
 impl KernelTraits {
@@ -27,6 +27,7 @@ impl KernelTraits {
             group,
             key_hooks,
             value_hooks,
+            shared_rows,
             row_invariant,
             arch,
             ..
@@ -63,7 +64,7 @@ impl KernelTraits {
             packed,
             ctas_per_sm: 2,
             mixed: None,
-            shared_rows: false,
+            shared_rows: shared_rows && kind == KernelKind::Mixed,
             row_invariant,
             arch,
         };
@@ -78,7 +79,10 @@ impl KernelTraits {
             }
             KernelKind::Prefill => traits.for_sm80_prefill(),
             KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), rewrites),
-            KernelKind::Mixed => traits.for_mixed(request, cuda_cores)?,
+            KernelKind::Mixed => match traits.for_sm90_mixed(request).filter(|_| !cuda_cores) {
+                Some(traits) => traits,
+                None => traits.for_mixed(request, cuda_cores)?,
+            },
         };
         let (bytes, available) = (traits.smem_bytes() + STATIC_BYTES, arch.min_smem());
         if bytes > available {
@@ -249,6 +253,35 @@ impl KernelTraits {
         let one =
             || tries.iter().find(|traits| fits(1)(traits)).map(|&traits| KernelTraits { ctas_per_sm: 1, ..traits });
         two.or_else(one).ok_or(unsupported)
+    }
+
+    /// Mixed with sm90 prefill, if it supports the problem: one CTA an SM, and a decode part of all its warps, whose
+    /// pipeline is as deep as their stages fit shared memory. Stages of rows longer than 128 elements do not fit it,
+    /// and prefill has no rows of several requests.
+    fn for_sm90_mixed(self, request: &KernelTraitsRequest) -> Option<Self> {
+        let (decode, rows) = (request.decode_tiles(), request.decode_tiles().rows_for(request.group));
+        let supported = request.prefill == PrefillBackend::Sm90
+            && decode.backend == DecodeBackend::TensorCores
+            && self.packed.is_none()
+            && !(request.key_lists || self.shared_rows)
+            && self.head_dim.max(self.value_dim) <= 128;
+        let prefill = KernelTraits { kind: KernelKind::Prefill, ..self }.for_sm90_prefill().filter(|_| supported)?;
+        let of = |(warp_keys, stages)| {
+            let part = DecodePart {
+                tile_rows: rows,
+                cuda_cores: false,
+                stages,
+                warp_keys,
+                widened_keys: request.widens_keys(false),
+                widened_values: request.widens_values(false),
+            };
+            KernelTraits { kind: self.kind, mixed: Some(part), ..prefill }
+        };
+        let wide = if self.key_bytes() < 256 { 32 } else { 16 };
+        let fits = |traits: &KernelTraits| {
+            traits.decode_part().holds_partials() && traits.smem_bytes() + PIPELINE_STATE_BYTES <= self.arch.min_smem()
+        };
+        [(wide, 3), (wide, 2), (16, 3), (16, 2)].map(of).into_iter().find(fits)
     }
 
     /// Rows of the largest decode Q tile of a mixed kernel for a problem, whatever its kind and group; those of the

@@ -38,6 +38,8 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         };
         CODE_VALUES.to_owned() + &row('K', keys, head_dim) + &row('V', values, value_dim)
     });
+    // in a mixed kernel with sm90 prefill each part has its own
+    let sm90 = if traits.mixed.is_some() && traits.is_sm90_prefill() { String::new() } else { sm90_prefill(traits) };
     format!(
         "using QoElem = {};\n\
         using KvElem = {};\n\
@@ -45,12 +47,11 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         constexpr int HEAD_DIM_VO = {value_dim};\n\
         constexpr bool V_SHARES_K = {values_share_keys};\n\
         constexpr bool KV_PAGED = {paged};\n\
-        constexpr bool SM90_PREFILL = {};\n\
+        {sm90}\
         constexpr bool ROW_INVARIANT = {row_invariant};\n\
         {launch}{rows}",
         elem(dtypes.qo),
         elem(dtypes.kv),
-        traits.is_sm90_prefill(),
     )
 }
 
@@ -65,6 +66,11 @@ fn code_values(values: CodeValues) -> &'static str {
         CodeValues::E4m3 => "E4M3",
         CodeValues::Levels => "LEVELS",
     }
+}
+
+/// Whether the kernel, or the part of a mixed kernel, is sm90 prefill.
+pub(super) fn sm90_prefill(traits: &KernelTraits) -> String {
+    format!("constexpr bool SM90_PREFILL = {};\n", traits.is_sm90_prefill())
 }
 
 /// The constants of every kernel that is not mixed.

@@ -30,12 +30,12 @@ inline void run_grid(const char* kernel, int threads, unsigned bytes, int ctas_x
     run_grid(#KERNEL, COUNT, SMEM, ctas_x, ctas_y, seed, thread, &arguments);                         \
   }
 
-// Defines a function that runs the main kernel of sm_90 prefill on a grid.
-#define LAUNCH_SM90(NAME, KERNEL, COUNT, SMEM)                                                        \
-  EXPORT void NAME(const KernelParams* p, const Variant* variant, const Sm90Params* w, int x, int y,  \
+// Defines a function that runs a main kernel with sm_90 prefill on a grid.
+#define LAUNCH_SM90(NAME, KERNEL, PARAMS, COUNT, SMEM)                                                \
+  EXPORT void NAME(const PARAMS* p, const Variant* variant, const Sm90Params* w, int x, int y,        \
                    unsigned seed) {                                                                   \
     struct Arguments {                                                                                \
-      const KernelParams* p;                                                                          \
+      const PARAMS* p;                                                                                \
       const Variant* variant;                                                                         \
       const Sm90Params* w;                                                                            \
     } arguments = {p, variant, w};                                                                    \

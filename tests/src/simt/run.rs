@@ -23,9 +23,6 @@ use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
 use super::{judge::Judged, kernel::HostKernel, sm90};
 use crate::host::{HostArgs, words};
 
-/// A device of two CTAs per SM.
-const CTAS_PER_SM: u32 = 2;
-
 /// Runs the kernels of a case's branches, and compares the result with the reference.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
     let (inputs, o, lse) = ran(case, variant, kernels, ctas, seed);
@@ -107,7 +104,7 @@ fn with_room(layout: &Layout, work: &WorkList, packed: &PlanOffsets) -> PlanCapa
 fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> ListRule {
     let (traits, kv_heads, hooks) = (&kernels[0].traits, case.kv_heads, HookClass::of(variant));
     if kernels[0].is_mixed() {
-        return ListRule::Mixed(traits.mixed_rule(ctas, ctas / CTAS_PER_SM, kv_heads, hooks));
+        return ListRule::Mixed(traits.mixed_rule(ctas, ctas / traits.ctas_per_sm, kv_heads, hooks));
     }
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
     let rule = traits.plan_rule(step_keys, ctas, kv_heads, hooks);
@@ -209,7 +206,8 @@ impl Run<'_> {
         };
         self.preprocess(kernel, &self.with_sides(params));
         if traits.is_sm90_prefill() {
-            self.launch_sm90(kernel, &params, part.items.len() as u32);
+            let items = part.items.len() as u32;
+            self.launch_sm90(kernel, (&params, &params), items, (items * kv_heads).min(self.ctas));
         } else {
             self.launch(kernel, "launch_main", &self.with_sides(params), grid);
         }
@@ -226,16 +224,17 @@ impl Run<'_> {
         PackedParams { base, sides: KvSides { k, v } }
     }
 
-    /// Runs the persistent kernel of sm_90 prefill.
-    fn launch_sm90(&self, kernel: &HostKernel, params: &KernelParams, items: u32) {
-        type Launch = unsafe extern "C" fn(*const KernelParams, *const c_void, *const Sm90Params, i32, i32, u32);
+    /// Runs a persistent kernel with sm_90 prefill of a number of items. Its parameters are `params`, which begin with
+    /// `base`.
+    fn launch_sm90<P>(&self, kernel: &HostKernel, (params, base): (&P, &KernelParams), items: u32, ctas: u32) {
+        type Launch = unsafe extern "C" fn(*const c_void, *const c_void, *const Sm90Params, i32, i32, u32);
         let arguments = HostArgs::of(&kernel.variant);
-        let sm90 = sm90::params(self.case, self.inputs, self.layout, &kernel.traits, params, items);
+        let sm90 = sm90::params(self.case, self.inputs, self.layout, &kernel.traits, base, items);
         // SAFETY: simt/launch.cpp defines it with this type.
         let function = unsafe { kernel.library.get::<Launch>(b"launch_main") }.expect("the text defines it");
-        let ctas = (items * self.case.kv_heads).min(self.ctas) as i32;
+        let params = std::ptr::from_ref(params).cast();
         // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
-        unsafe { function(params, arguments.as_ptr(), &raw const sm90, ctas, 1, self.seed) }
+        unsafe { function(params, arguments.as_ptr(), &raw const sm90, ctas as i32, 1, self.seed) }
     }
 
     fn preprocess<P>(&self, kernel: &HostKernel, params: &P) {
@@ -266,7 +265,8 @@ impl Run<'_> {
         let [decode, prefill] = &offsets.parts[..] else { panic!("a mixed list has two parts") };
         let (decodes, items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
         let ctas = decodes + items * kv_heads;
-        let waves = Waves { decodes, ctas, wave: self.ctas, multiprocessors: self.ctas / CTAS_PER_SM };
+        let multiprocessors = self.ctas / kernel.traits.ctas_per_sm;
+        let waves = Waves { decodes, ctas, wave: self.ctas, multiprocessors };
         let params = MixedParams {
             base,
             prefill: base.items + (prefill.items.start * size_of::<WorkItem>()) as u64,
@@ -285,7 +285,11 @@ impl Run<'_> {
         if items > 0 {
             self.preprocess(kernel, &params);
         }
-        self.launch(kernel, "launch_main", &params, [ctas, 1]);
+        if kernel.traits.is_sm90_prefill() {
+            self.launch_sm90(kernel, (&params, &base), items, ctas.min(self.ctas).max(decodes));
+        } else {
+            self.launch(kernel, "launch_main", &params, [ctas, 1]);
+        }
         self.launch(kernel, "launch_merge", &params, [merges as u32, kv_heads]);
     }
 

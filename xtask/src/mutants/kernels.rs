@@ -37,7 +37,7 @@ const OTHERS: [&str; 7] = [
 ];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
-const FIRST: [(&str, &[&str], bool); 15] = [
+const FIRST: [(&str, &[&str], bool); 16] = [
     ("cuda_cores/", &["cuda_cores"], true),
     ("decode/", &["decode_emulated"], false),
     ("merge/partial", &["decode_emulated"], false),
@@ -51,6 +51,7 @@ const FIRST: [(&str, &[&str], bool); 15] = [
     ("preprocess/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
     ("sampling/verify", &["verify_emulated"], true),
     ("sampling/", &["sampling_emulated", "verify_emulated"], true),
+    ("schedule/tile_scheduler", &["mixed_emulated", "prefill_sm90_emulated"], true),
     ("select/", &["indexer_emulated"], true),
     ("softmax/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
 ];
