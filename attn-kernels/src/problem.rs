@@ -89,8 +89,8 @@ impl Problem {
         let problem = Problem {
             branches,
             depends_on_lengths: lengths::names_lengths(&variant),
-            // a mixed launch does not run unions
-            selector: if variant.has_union() { selector.without_mixed() } else { selector },
+            // a mixed launch does not run unions, whose branches share partial states
+            selector: if variant.has_union() { selector.without_mixed().without_resident() } else { selector },
             hooks,
             variant,
             heads,
@@ -114,7 +114,7 @@ impl Problem {
             head_dim_vo: self.head_dim_vo,
             paged,
             group: selected.rows,
-            prefill: self.prefill,
+            prefill: selected.prefill_backend(self.prefill),
             decode: self.decode,
             row_invariant: self.fixed_split_size.is_some(),
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)

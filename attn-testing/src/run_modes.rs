@@ -15,6 +15,12 @@ pub enum RunMode {
     Auto,
     /// A cascade as a batch without levels: each request has all of its pages, which stay shared in memory.
     Flat,
+    /// The decode kernel.
+    Decode,
+    /// The prefill kernel whose keys pass through shared memory.
+    Prefill,
+    /// The prefill kernel whose keys stay in shared memory, where requests are short enough.
+    Resident,
     /// Prefill for the requests with many rows, then decode for the others: two plans, one graph.
     Sequential,
     /// The same lengths with ragged keys.
@@ -35,6 +41,9 @@ impl RunMode {
             RunMode::AsIs => "attn",
             RunMode::Auto => "auto",
             RunMode::Flat => "flat",
+            RunMode::Decode => "decode",
+            RunMode::Prefill => "prefill",
+            RunMode::Resident => "resident",
             RunMode::Sequential => "sequential",
             RunMode::Ragged => "ragged",
             RunMode::Pages => "pages",

@@ -1,7 +1,7 @@
 //! The launches of a run mode.
 
 use attn::batch::PageTableBuf;
-use attn::{DecodeBackend, Variant};
+use attn::{DecodeBackend, PrefillBackend, Variant};
 
 use super::inputs::Inputs;
 use super::keys::Keys;
@@ -21,6 +21,7 @@ impl RunMode {
     /// The case of each launch, in order. `Flat` and `Pages` replace the keys of its inputs too.
     pub(super) fn cases(self, case: &Case) -> Result<Vec<Case>, TestError> {
         let auto = || "auto".to_owned();
+        let in_kernel = |kernel: &str, prefill| vec![Case { kernel: kernel.to_owned(), prefill, ..case.clone() }];
         let on = |backend| vec![Case { decode: Some(backend), ..case.clone() }];
         Ok(match self {
             RunMode::AsIs => vec![case.clone()],
@@ -31,6 +32,9 @@ impl RunMode {
             RunMode::Pages => vec![Case { variant: "full".to_owned(), sparse: None, ..case.clone() }],
             RunMode::TensorCores => on(DecodeBackend::TensorCores),
             RunMode::CudaCores => on(DecodeBackend::CudaCores),
+            RunMode::Decode => in_kernel("decode", case.prefill),
+            RunMode::Prefill => in_kernel("prefill", PrefillBackend::Sm90),
+            RunMode::Resident => in_kernel("prefill", PrefillBackend::Sm90Resident),
             RunMode::Sequential => {
                 let group = case.heads().group().max(1);
                 let lens = case.qo_lens.to_vec();

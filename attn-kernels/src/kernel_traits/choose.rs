@@ -53,6 +53,7 @@ impl KernelTraits {
             tile_keys: 64,
             warps: 4,
             producer_warps: 0,
+            resident: false,
             column_warps: 1,
             cuda_cores: false,
             row_warps: 1,
@@ -73,8 +74,12 @@ impl KernelTraits {
                 traits.for_cuda_core_decode(request.decode_tiles().rows_for(group), rewrites)
             }
             KernelKind::Prefill if cuda_cores => traits.for_cuda_core_prefill(),
-            KernelKind::Prefill if request.prefill == PrefillBackend::Sm90 && !request.key_lists => {
-                traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill())
+            KernelKind::Prefill if request.wants_sm90_prefill() => {
+                let sm90 = traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill());
+                KernelTraits {
+                    resident: request.prefill == PrefillBackend::Sm90Resident && sm90.can_be_resident(),
+                    ..sm90
+                }
             }
             KernelKind::Prefill => traits.for_sm80_prefill(),
             KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), rewrites),
@@ -148,6 +153,12 @@ impl KernelTraits {
             ctas_per_sm: 1,
             ..self
         })
+    }
+
+    /// Whether sm90 prefill has a form whose keys stay in shared memory: warpgroups then store O while others read Q.
+    fn can_be_resident(&self) -> bool {
+        let short_rows = self.head_dim <= 128 && self.value_dim <= 128;
+        self.is_sm90_prefill() && short_rows && self.output_bytes() > 0 && self.query_stages() == 2
     }
 
     /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs
@@ -266,6 +277,11 @@ impl KernelTraits {
 const MAX_ROW_BYTES: u32 = 1 << 16;
 
 impl KernelTraitsRequest {
+    /// Whether it asks for sm90 prefill of a problem that has it on some GPU.
+    fn wants_sm90_prefill(&self) -> bool {
+        matches!(self.prefill, PrefillBackend::Sm90 | PrefillBackend::Sm90Resident) && !self.key_lists
+    }
+
     /// Whether decode on CUDA cores, or on tensor cores, has a second buffer for keys: it transforms rows of fp8, and
     /// decodes rows of KV formats. On tensor cores it does not decode rows that no hook changes: MMAs take linear
     /// codes, and lanes decode other operands in registers, of whole blocks of dims.

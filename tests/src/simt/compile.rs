@@ -105,7 +105,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
         // there are more mixed kernels for it
         PrefillBackend::Sm80 if kind == KernelKind::Mixed => "90a",
         PrefillBackend::Sm80 => "80",
-        PrefillBackend::Sm90 => "90a",
+        PrefillBackend::Sm90 | PrefillBackend::Sm90Resident => "90a",
     };
     let request = KernelTraitsRequest {
         head_dim_vo: case.head_dim_vo,
@@ -119,6 +119,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     };
     let request = KernelTraitsRequest { key_lists: variant.has_kv_list(), ..request };
     let traits = KernelTraits::choose(&request).expect("supported");
+    assert_eq!(traits.resident, case.prefill == PrefillBackend::Sm90Resident, "{}", traits.describe());
     let cores = case.prefill == PrefillBackend::CudaCores;
     assert!(traits.cuda_cores == cores && traits.decode_part().cuda_cores == cores, "{}", traits.describe());
     if case.kv_layout.levels() { traits.with_shared_rows() } else { traits }

@@ -14,6 +14,7 @@ use attn::{
 };
 use attn_kernels::{
     cost::HookClass,
+    kernel_traits::RESIDENT_Q_TILES,
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
     },
@@ -112,7 +113,13 @@ fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> Li
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
     let rule = traits.plan_rule(step_keys, ctas, kv_heads, hooks);
     let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
-    ListRule::Flat(PlanRule { schedule, ..rule })
+    let rule = PlanRule { schedule, ..rule };
+    if !traits.resident {
+        return ListRule::Flat(rule);
+    }
+    // any number of Q tiles gives the same result
+    let q_tiles = case.seed as u32 % RESIDENT_Q_TILES + 1;
+    ListRule::Flat(PlanRule { tile_rows: q_tiles * traits.tile_rows, workers: 1, ..rule })
 }
 
 /// What kernels write. Everything is NaN at first.
