@@ -27,6 +27,8 @@ pub enum RunMode {
     Ragged,
     /// The kept pages as a shorter page table, without a list. Heads must share them.
     Pages,
+    /// The case planned with a capacity for its own batch: its kernels read their work from memory.
+    Capacity,
     /// Decode on tensor cores.
     TensorCores,
     /// Decode on CUDA cores.
@@ -47,6 +49,7 @@ impl RunMode {
             RunMode::Sequential => "sequential",
             RunMode::Ragged => "ragged",
             RunMode::Pages => "pages",
+            RunMode::Capacity => "capacity",
             RunMode::TensorCores => "tensor_cores",
             RunMode::CudaCores => "cuda_cores",
         }

@@ -24,7 +24,7 @@ impl RunMode {
         let in_kernel = |kernel: &str, prefill| vec![Case { kernel: kernel.to_owned(), prefill, ..case.clone() }];
         let on = |backend| vec![Case { decode: Some(backend), ..case.clone() }];
         Ok(match self {
-            RunMode::AsIs => vec![case.clone()],
+            RunMode::AsIs | RunMode::Capacity => vec![case.clone()],
             RunMode::Auto => vec![Case { kernel: auto(), ..case.clone() }],
             RunMode::Ragged => vec![Case { kv_layout: LayoutKind::Ragged, ..case.clone() }],
             RunMode::Flat if case.kernel == "mixed" => vec![Case { kernel: auto(), ..case.clone() }],
