@@ -7,8 +7,8 @@
 //! memory; writes past the end of dynamic shared memory; work that is left when a CTA ends.
 //!
 //! What runs on a GPU alone: the order of memory among threads and proxies (`fence.proxy.async`, volatile, acquire and
-//! release), CTAs at the same time (here one ends before the next begins), clusters of several CTAs, the number of
-//! registers, and the accuracy of approximate instructions.
+//! release), CTAs at the same time (here one ends before the next begins, also in a cluster, whose first CTA comes
+//! last), the number of registers, and the accuracy of approximate instructions.
 
 mod check;
 mod compile;
@@ -22,10 +22,11 @@ mod sampler;
 mod sm90;
 mod verifier;
 
-pub use check::{bits, check, on_tensor_cores, sample};
+pub use check::{bits, bits_merged, check, on_tensor_cores, sample};
 pub use host_text::replaced;
 pub use kernel::FIBERS;
 pub use lists::key_lists;
 pub use ops::HostOp;
+pub use run::Merges;
 pub use sampler::HostSampler;
 pub use verifier::HostVerifier;

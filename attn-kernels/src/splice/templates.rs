@@ -49,6 +49,8 @@ struct Conditions {
     formats: bool,
     /// `ATTN_LONG_ROWS`: sm90 prefill of rows of more than 128 elements.
     long_rows: bool,
+    /// `ATTN_CLUSTERS`: decode whose CTAs may be in clusters.
+    clusters: bool,
 }
 
 /// A line of templates that the text does not have. `Begin` has whether the condition holds.
@@ -60,16 +62,18 @@ enum Conditional {
 
 impl Conditional {
     fn of(line: &str, conditions: Conditions) -> Option<Self> {
-        let Conditions { formats, long_rows } = conditions;
-        [("ATTN_KV_FORMAT", formats), ("ATTN_LONG_ROWS", long_rows)].into_iter().find_map(|(name, holds)| {
-            let before = line.strip_suffix(name)?;
-            match before {
-                "#ifdef " => Some(Conditional::Begin(holds)),
-                "#else  // " => Some(Conditional::Else),
-                "#endif  // " => Some(Conditional::End),
-                _ => None,
-            }
-        })
+        let Conditions { formats, long_rows, clusters } = conditions;
+        [("ATTN_KV_FORMAT", formats), ("ATTN_LONG_ROWS", long_rows), ("ATTN_CLUSTERS", clusters)].into_iter().find_map(
+            |(name, holds)| {
+                let before = line.strip_suffix(name)?;
+                match before {
+                    "#ifdef " => Some(Conditional::Begin(holds)),
+                    "#else  // " => Some(Conditional::Else),
+                    "#endif  // " => Some(Conditional::End),
+                    _ => None,
+                }
+            },
+        )
     }
 }
 
@@ -147,7 +151,8 @@ impl Inliner {
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
         let long_rows = traits.is_sm90_prefill() && traits.head_dim.max(traits.value_dim) > 128;
-        let conditions = Conditions { formats: traits.packed.is_some(), long_rows };
+        let (formats, clusters) = (traits.packed.is_some(), traits.takes_one_tile());
+        let conditions = Conditions { formats, long_rows, clusters };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
@@ -273,8 +278,8 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for (formats, long_rows) in [(false, false), (true, false), (false, true)] {
-                let conditions = Conditions { formats, long_rows };
+            for on in 0..4 {
+                let conditions = Conditions { formats: on == 1, long_rows: on == 2, clusters: on == 3 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
                 let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };

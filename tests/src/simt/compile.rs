@@ -79,6 +79,7 @@ fn launches(traits: &KernelTraits) -> String {
         KernelKind::Mixed => (format!("attn_mixed, {of_main}, prefill::THREADS"), "prefill::"),
     };
     let mut text = match traits.is_sm90_prefill() {
+        _ if traits.takes_one_tile() => "LAUNCH_ONE_TILE(launch_main, SMEM_BYTES)\n".to_owned(),
         true => "LAUNCH_SM90(launch_main, attn_prefill, CTA_THREADS, SMEM_BYTES)\n".to_owned(),
         false => format!("LAUNCH(launch_main, {main}, SMEM_BYTES)\n"),
     };
