@@ -24,7 +24,7 @@ pub(crate) struct Cases {
     /// Runs the expressions of a file like --expr, one a line. Empty lines and lines that begin with `#` are left out.
     #[arg(long, value_name = "FILE")]
     exprs: Vec<PathBuf>,
-    /// The prefill backend for all cases: sm80, sm90, cuda-cores.
+    /// The prefill backend for all cases: sm80, sm90, sm90-resident, cuda-cores.
     #[arg(long, value_name = "BACKEND")]
     prefill: Option<PrefillBackend>,
     /// The decode backend for all cases: tensor-cores, cuda-cores.

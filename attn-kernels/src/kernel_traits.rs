@@ -39,6 +39,9 @@ fn reads_kv_of(dtypes: Dtypes) -> bool {
     dtypes.kv == dtypes.qo || dtypes.kv.is_fp8() || dtypes.format.is_some()
 }
 
+/// The most Q tiles of a work item of [`KernelTraits::resident`].
+pub const RESIDENT_Q_TILES: u32 = 4;
+
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
 /// Threads of a CTA of the K/V preprocessing kernel.
@@ -207,6 +210,9 @@ pub struct KernelTraits {
     /// Sm90 prefill: warps of the producer warpgroup. 0 for other kernels, whose MMA warps also load. In a mixed kernel
     /// they decode, too.
     pub producer_warps: u32,
+    /// Sm90 prefill: whether a work item is up to [`RESIDENT_Q_TILES`] Q tiles of a request whose keys fit one KV tile,
+    /// which stays in shared memory.
+    pub resident: bool,
     /// Sm80 prefill: warps that share their rows, each of which computes other columns of the output.
     pub column_warps: u32,
     /// Whether the products run on CUDA cores, in f32. Otherwise they run on tensor cores.
@@ -285,6 +291,15 @@ impl KernelTraits {
     #[must_use]
     pub fn has_workers(&self) -> bool {
         self.kind == KernelKind::Decode || self.kind == KernelKind::Prefill && self.cuda_cores
+    }
+
+    /// Whether the kernel takes the work of a single Q tile as its third parameter ([`OneTileParams`]), and merges it
+    /// in clusters. Rows of KV formats leave it no registers.
+    ///
+    /// [`OneTileParams`]: crate::launch::OneTileParams
+    #[must_use]
+    pub fn takes_one_tile(&self) -> bool {
+        self.kind == KernelKind::Decode && self.arch.major() >= 9 && self.packed.is_none()
     }
 
     /// Threads of a CTA.
@@ -375,7 +390,7 @@ impl KernelTraits {
             None if self.has_workers() => {
                 format!(" rows {tile_rows}{}", if self.cuda_cores { " cuda-cores" } else { "" })
             }
-            None if self.is_sm90_prefill() => " wgmma".to_owned(),
+            None if self.is_sm90_prefill() => if self.resident { " wgmma resident" } else { " wgmma" }.to_owned(),
             None => String::new(),
         };
         let kv = match self.packed {

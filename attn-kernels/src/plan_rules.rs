@@ -1,10 +1,14 @@
 //! The planner's rules for a kernel: how its tile sizes and measured costs cut a batch into work.
 
-use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule};
+use attn_core::{
+    batch::Layout,
+    plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule},
+    spec::Heads,
+};
 
 use crate::{
     cost::{Costs, HookClass},
-    kernel_traits::KernelTraits,
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES},
 };
 
 /// The least keys of a KV split of a prefill tile in a mixed launch. A mixed launch always includes the merge kernel,
@@ -36,6 +40,19 @@ impl KernelTraits {
         let workers = (resident_ctas / kv_heads.max(1)).max(1);
         let cost = Costs::of(self, hooks).rule(self, kv_align);
         PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost, schedule }
+    }
+
+    /// The rule of a kernel whose keys stay in shared memory ([`KernelTraits::resident`]) for a batch: an item has as
+    /// many Q tiles as leave each of `resident_ctas` CTAs about four items, and its keys are not split.
+    #[must_use]
+    pub fn resident_rule(&self, rule: PlanRule, layout: &Layout, heads: Heads, resident_ctas: u32) -> PlanRule {
+        const ITEMS_OF_CTA: u64 = 4;
+        let rows =
+            layout.qo_indptr().windows(2).map(|ends| u64::from(ends[1].abs_diff(ends[0])) * u64::from(heads.group()));
+        let tiles = rows.map(|rows| rows.div_ceil(self.tile_rows.into())).sum::<u64>() * u64::from(heads.kv);
+        let ctas = ITEMS_OF_CTA * u64::from(resident_ctas.max(1));
+        let q_tiles = ((tiles + ctas / 2) / ctas).clamp(1, RESIDENT_Q_TILES.into()) as u32;
+        PlanRule { tile_rows: q_tiles * self.tile_rows, workers: 1, ..rule }
     }
 
     /// How the planner cuts a mixed batch on a device that holds `resident_ctas` of the kernel at a time. The decode
@@ -72,5 +89,37 @@ impl KernelTraits {
                 decode_penalty: MIXED_DECODE_PENALTY,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attn_core::{
+        batch::{Batch, indptr},
+        dtype::Dtypes,
+        spec::{KernelKind, PrefillBackend},
+    };
+
+    use super::*;
+    use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};
+
+    #[test]
+    fn items_of_resident_keys_leave_each_cta_about_four() {
+        let hopper = Arch::for_device(9, 0);
+        let request = KernelTraitsRequest::new(KernelKind::Prefill, 128, Dtypes::bf16(), hopper);
+        let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
+        let traits = KernelTraits::choose(&request).expect("supported");
+        let rule = traits.plan_rule(traits.step_keys(), 132, 8, HookClass::None);
+        let rows = |requests: usize, tokens: u32| {
+            let lens = indptr(&vec![tokens; requests]).expect("short");
+            let layout = Batch::ragged(&lens, &lens).validate().expect("sound");
+            let heads = Heads { qo: 32, kv: 8, head_dim: 128 };
+            let rule = traits.resident_rule(rule, &layout, heads, 132);
+            assert_eq!(rule.workers, 1, "keys are not split");
+            rule.tile_rows
+        };
+        // 2048 Q tiles on 132 SMs
+        assert_eq!([rows(1, 128), rows(16, 128), rows(32, 128), rows(64, 128)], [128, 128, 256, 512]);
+        assert_eq!(rows(1000, 128), 512);
     }
 }

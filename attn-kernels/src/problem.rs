@@ -91,8 +91,8 @@ impl Problem {
         let problem = Problem {
             branches,
             depends_on_lengths: lengths::names_lengths(&variant),
-            // a mixed launch does not run unions
-            selector: if variant.has_union() { selector.without_mixed() } else { selector },
+            // a mixed launch does not run unions, whose branches share partial states
+            selector: if variant.has_union() { selector.without_mixed().without_resident() } else { selector },
             hooks,
             variant,
             heads,
@@ -101,7 +101,11 @@ impl Problem {
             sm_scale,
             kernel: options.kernel,
             prefill: options.prefill,
-            mixed_prefill: mixed_backend(options.prefill, heads.kv, multiprocessors),
+            mixed_prefill: mixed_backend(
+                SelectedKernel::PREFILL.prefill_backend(options.prefill),
+                heads.kv,
+                multiprocessors,
+            ),
             decode: request.decode,
             fixed_split_size: options.fixed_split_size,
             arch,
@@ -117,7 +121,10 @@ impl Problem {
             head_dim_vo: self.head_dim_vo,
             paged,
             group: selected.rows,
-            prefill: if selected.kind == KernelKind::Mixed { self.mixed_prefill } else { self.prefill },
+            prefill: match selected.kind {
+                KernelKind::Mixed => self.mixed_prefill,
+                _ => selected.prefill_backend(self.prefill),
+            },
             decode: self.decode,
             row_invariant: self.fixed_split_size.is_some(),
             shared_rows,

@@ -2,6 +2,7 @@
 //! to finish first.
 
 mod predict;
+mod resident;
 mod selected;
 
 use attn_core::{
@@ -15,6 +16,7 @@ use crate::{
     plan_rules::OWN_SM_TIME,
 };
 use predict::{BatchSize, Candidate};
+use resident::Resident;
 
 pub use selected::SelectedKernel;
 
@@ -48,6 +50,8 @@ pub struct KernelSelector {
     mixed_rows: Vec<u64>,
     /// PackGQA rows of the largest decode tile of mixed kernels.
     max_mixed_rows: u64,
+    /// The prefill kernel whose keys stay in shared memory, if there is one.
+    resident: Option<Resident>,
 }
 
 /// The share of the shorter part of a mixed launch that does not overlap with the longer part: SMs issue for both, and
@@ -102,7 +106,8 @@ impl KernelSelector {
         let tiles = request.decode_tiles();
         let (least, most) = (tiles.rows_for(1), tiles.max_rows());
         let decode_rows = || [least, most].into_iter().take(if most > least { 2 } else { 1 });
-        let prefill = request.prefill;
+        // which batches keep their keys in shared memory is decided last
+        let prefill = SelectedKernel::PREFILL.prefill_backend(request.prefill);
         let decode = decode_rows().map(|rows| (KernelKind::Decode, rows, prefill));
         let kernels = decode.chain([(KernelKind::Prefill, 1, prefill)]);
         let candidate = |(kind, group, prefill)| {
@@ -143,7 +148,14 @@ impl KernelSelector {
             own_sms: decode_rows().all(|rows| mixed(rows).is_some_and(own_sm)).then_some(own_sms),
             mixed_rows: decode_rows().filter(overlaps).map(u64::from).collect(),
             max_mixed_rows: KernelTraits::max_mixed_rows(request).into(),
+            resident: Resident::of(request, heads),
         })
+    }
+
+    /// Without the prefill kernel whose keys stay in shared memory, for variants that it does not support.
+    #[must_use]
+    pub fn without_resident(self) -> Self {
+        KernelSelector { resident: None, ..self }
     }
 
     /// Without mixed launches, for variants that they do not support.
@@ -170,17 +182,21 @@ impl KernelSelector {
         KernelSelector { list_queries, ..self }
     }
 
-    /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or
+    /// The kernel for a batch. A cascade needs the mixed kernel. Prefill of short requests keeps their keys in shared
+    /// memory, unless options name the kernel. Under options or a variant that fix the kernel, or
     /// under batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
     #[must_use]
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {
             return SelectedKernel::mixed(self.max_decode_request_rows(layout), self.tiles);
         }
-        if self.forced.is_some() || self.fixed_split || self.list_queries.is_some() {
-            return self.select_for_length(layout.max_qo_len());
+        let by_length = self.forced.is_some() || self.fixed_split || self.list_queries.is_some();
+        let selected = if by_length { self.select_for_length(layout.max_qo_len()) } else { self.fastest(layout) };
+        let resident = self.resident.as_ref().filter(|_| selected == SelectedKernel::PREFILL && !self.fixed_split);
+        match resident {
+            Some(resident) if resident.runs(layout, self.forced) => SelectedKernel::RESIDENT_PREFILL,
+            _ => selected,
         }
-        self.fastest(layout)
     }
 
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
@@ -284,7 +300,7 @@ impl KernelSelector {
             let same_backend = self.own_sms.is_some() || self.mixed_prefill.is_none();
             let same = if kind == KernelKind::Prefill && same_backend { prefill } else { 0 };
             if time.saturating_add(time.saturating_sub(same) / MARGIN) < fastest {
-                return SelectedKernel { kind: KernelKind::Mixed, rows };
+                return SelectedKernel { kind: KernelKind::Mixed, rows, resident: false };
             }
         }
         let about_as_fast = all().filter(|(time, ..)| *time <= fastest.saturating_add(fastest / MARGIN));

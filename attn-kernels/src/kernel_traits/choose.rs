@@ -54,6 +54,7 @@ impl KernelTraits {
             tile_keys: 64,
             warps: 4,
             producer_warps: 0,
+            resident: false,
             column_warps: 1,
             cuda_cores: false,
             row_warps: 1,
@@ -74,8 +75,12 @@ impl KernelTraits {
                 traits.for_cuda_core_decode(request.decode_tiles().rows_for(group), rewrites)
             }
             KernelKind::Prefill if cuda_cores => traits.for_cuda_core_prefill(),
-            KernelKind::Prefill if request.prefill == PrefillBackend::Sm90 && !request.key_lists => {
-                traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill())
+            KernelKind::Prefill if request.wants_sm90_prefill() => {
+                let sm90 = traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill());
+                KernelTraits {
+                    resident: request.prefill == PrefillBackend::Sm90Resident && sm90.can_be_resident(),
+                    ..sm90
+                }
             }
             KernelKind::Prefill => traits.for_sm80_prefill(),
             KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), rewrites),
@@ -154,6 +159,12 @@ impl KernelTraits {
         })
     }
 
+    /// Whether sm90 prefill has a form whose keys stay in shared memory: warpgroups then store O while others read Q.
+    fn can_be_resident(&self) -> bool {
+        let short_rows = self.head_dim <= 128 && self.value_dim <= 128;
+        self.is_sm90_prefill() && short_rows && self.output_bytes() > 0 && self.query_stages() == 2
+    }
+
     /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs
     /// on GPUs of the architecture with less shared memory, which must hold one CTA.
     fn for_decode(self, tile_rows: u32, rewrites: bool) -> Self {
@@ -162,12 +173,14 @@ impl KernelTraits {
         let traits = KernelTraits { tile_rows, warp_keys: if row_bytes < 256 { 32 } else { 16 }, ..self };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
         // Three CTAs with two stages have as many bytes in flight as two CTAs with three, and overlap more prologues
-        // and arithmetic. Transforms of rows whose length is no power of two need too many registers for three CTAs.
+        // and arithmetic. Transforms need too many registers for three CTAs beside 16 query rows, and so do those of
+        // rows whose length is no power of two.
         let padded = rewrites && !(traits.head_dim.is_power_of_two() && traits.value_dim.is_power_of_two());
         // So do operands that are decoded in registers beside a long row of O.
         let in_registers = traits.packed.is_some() && !(traits.widened_keys && traits.widened_values);
         let padded = padded || in_registers && traits.head_dim.max(traits.value_dim) > 128;
-        let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
+        let few_registers = traits.tile_rows == 8 || traits.tile_rows == 16 && !rewrites;
+        let three = few_registers && (!fp8 || rewrites) && !padded;
         let first = if three { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| {
@@ -299,6 +312,11 @@ impl KernelTraits {
 const MAX_ROW_BYTES: u32 = 1 << 16;
 
 impl KernelTraitsRequest {
+    /// Whether it asks for sm90 prefill of a problem that has it on some GPU.
+    fn wants_sm90_prefill(&self) -> bool {
+        matches!(self.prefill, PrefillBackend::Sm90 | PrefillBackend::Sm90Resident) && !self.key_lists
+    }
+
     /// Whether decode on CUDA cores, or on tensor cores, has a second buffer for keys: it transforms rows of fp8, and
     /// decodes rows of KV formats. On tensor cores it does not decode rows that no hook changes: MMAs take linear
     /// codes, and lanes decode other operands in registers, of whole blocks of dims.

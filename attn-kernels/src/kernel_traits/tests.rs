@@ -263,6 +263,26 @@ fn sm90_prefill_runs_on_hopper_alone() {
 }
 
 #[test]
+fn keys_stay_in_shared_memory_for_short_rows_alone() {
+    let hopper = Arch::for_device(9, 0);
+    let ask = |head_dim, arch, prefill| {
+        let of = KernelTraitsRequest { arch, prefill, ..request(KernelKind::Prefill, head_dim) };
+        KernelTraits::choose(&of).expect("a traits")
+    };
+    for head_dim in [16, 64, 80, 128] {
+        let [usual, resident] =
+            [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(head_dim, hopper, prefill));
+        assert_eq!(KernelTraits { resident: false, ..resident }, usual);
+        assert!(resident.resident && resident.describe().contains("wgmma resident"), "{}", resident.describe());
+    }
+    for (head_dim, arch) in [(144, hopper), (256, hopper), (128, Arch::new(8, 0)), (128, Arch::new(10, 0))] {
+        let [usual, other] =
+            [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(head_dim, arch, prefill));
+        assert_eq!(other, usual);
+    }
+}
+
+#[test]
 fn invariance_of_rows_changes_no_size_and_is_named() {
     for kind in [KernelKind::Prefill, KernelKind::Decode] {
         let of = |row_invariant| {

@@ -29,7 +29,7 @@ fn selector() -> KernelSelector {
         ctas_per_sm: 2,
     };
     let candidate = |kind, rows, tile_rows, costs| Candidate {
-        kernel: SelectedKernel { kind, rows },
+        kernel: SelectedKernel { kind, rows, resident: false },
         tile_rows,
         workers: WORKERS,
         waves: 1,
@@ -50,12 +50,13 @@ fn selector() -> KernelSelector {
         mixed_prefill: None,
         own_sms: None,
         mixed_rows: Vec::new(),
+        resident: None,
         max_mixed_rows: 16,
     }
 }
 
-const D8: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 8 };
-const D16: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 16 };
+const D8: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 8, resident: false };
+const D16: SelectedKernel = SelectedKernel { rows: 16, ..D8 };
 
 /// The kernel for `common` requests of one query and `keys` keys, and one other request.
 fn with(common: usize, keys: u32, (qo, kv): (u32, u32)) -> SelectedKernel {
@@ -227,7 +228,7 @@ fn with_mixed(qo: &[u32], kv: &[u32]) -> SelectedKernel {
 
 #[test]
 fn a_mixed_launch_is_selected_where_both_parts_are_long() {
-    let mixed = |rows| SelectedKernel { kind: KernelKind::Mixed, rows };
+    let mixed = |rows| SelectedKernel { kind: KernelKind::Mixed, rows, resident: false };
     let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
     assert_eq!(with_mixed(&qo, &kv), mixed(8));
     let (drafts, kv) = ([vec![512; 8], vec![4; 64]].concat(), vec![4096; 72]);

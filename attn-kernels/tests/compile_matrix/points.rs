@@ -58,6 +58,7 @@ pub(crate) const SPREAD: [&str; 6] = [
 ];
 
 /// One kernel of the matrix.
+#[derive(Clone)]
 pub(crate) struct Point {
     expr: String,
     kind: KernelKind,
@@ -106,6 +107,7 @@ impl Point {
         let backend = match self.prefill {
             PrefillBackend::Sm80 => " sm80",
             PrefillBackend::Sm90 => "",
+            PrefillBackend::Sm90Resident => " resident",
             PrefillBackend::CudaCores => " cuda-cores",
         };
         let decode = if self.decode == Some(DecodeBackend::CudaCores) { " cuda-cores-decode" } else { "" };
@@ -262,6 +264,9 @@ pub(crate) fn sm90_prefill(registry: &Registry) -> Vec<Point> {
         points.push(Point { head_dim_vo: HeadDimVo::Dim(64), ..on(expr) });
     }
     points.retain(|point| point.source(registry).traits.is_sm90_prefill());
+    let short = points.iter().map(|point| Point { prefill: PrefillBackend::Sm90Resident, ..point.clone() });
+    let short: Vec<_> = short.filter(|point| point.source(registry).traits.resident).collect();
+    points.extend(short);
     points.extend(SPREAD.iter().map(|expr| Point { prefill: PrefillBackend::Sm80, ..on(expr) }));
     points
 }

@@ -90,7 +90,10 @@ fn launches(traits: &KernelTraits) -> String {
     };
     let (launch, threads) =
         if traits.is_sm90_prefill() { ("LAUNCH_SM90", "CTA_THREADS") } else { ("LAUNCH", "THREADS") };
-    let mut text = format!("{launch}(launch_main, {main}, {of_main}, {part}{threads}, SMEM_BYTES)\n");
+    let mut text = match traits.takes_one_tile() {
+        true => "LAUNCH_ONE_TILE(launch_main, SMEM_BYTES)\n".to_owned(),
+        false => format!("{launch}(launch_main, {main}, {of_main}, {part}{threads}, SMEM_BYTES)\n"),
+    };
     if traits.has_kv_preprocess() {
         let threads = format!("{part}KV_PREPROCESS_THREADS");
         text += &format!("LAUNCH(launch_kv_preprocess, {part}attn_kv_preprocess, {params}, {threads}, 0)\n");
@@ -114,7 +117,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
         // there are more mixed kernels for it
         PrefillBackend::Sm80 if kind == KernelKind::Mixed => "90a",
         PrefillBackend::Sm80 => "80",
-        PrefillBackend::Sm90 => "90a",
+        PrefillBackend::Sm90 | PrefillBackend::Sm90Resident => "90a",
     };
     let request = KernelTraitsRequest {
         head_dim_vo: case.head_dim_vo,
@@ -129,6 +132,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     let (key_lists, shared_rows) = (variant.has_kv_list(), case.kv_layout.levels());
     let request = KernelTraitsRequest { key_lists, shared_rows, ..request };
     let traits = KernelTraits::choose(&request).expect("supported");
+    assert_eq!(traits.resident, case.prefill == PrefillBackend::Sm90Resident, "{}", traits.describe());
     let cores = case.prefill == PrefillBackend::CudaCores;
     assert!(traits.cuda_cores == cores && traits.decode_part().cuda_cores == cores, "{}", traits.describe());
     traits

@@ -11,6 +11,7 @@ const EMULATED: [(&str, &[&str]); 10] = [
         &[include_str!("arch/ptx.cpp"), include_str!("arch/cp_async.cpp"), include_str!("arch/matrix.cpp")],
     ),
     ("cuda/arch/cluster.cuh", &[include_str!("arch/cluster.cpp")]),
+    ("cuda/merge/cluster_partials.cuh", &[include_str!("arch/cluster_size.cpp")]),
     ("cuda/arch/mbarrier.cuh", &[include_str!("arch/mbarrier.cpp")]),
     // arch/wgmma.cpp defines them
     ("wgmma", &[]),

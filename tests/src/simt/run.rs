@@ -14,8 +14,10 @@ use attn::{
 };
 use attn_kernels::{
     cost::HookClass,
+    kernel_traits::RESIDENT_Q_TILES,
     launch::{
-        FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
+        FastDiv, KernelParams, KvSides, MixedParams, OneTileParams, PackedMixedParams, PackedParams, Sm90Params,
+        Strided, Waves,
     },
 };
 use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
@@ -23,9 +25,27 @@ use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
 use super::{judge::Judged, kernel::HostKernel, sm90};
 use crate::host::{HostArgs, words};
 
+/// How workers of a single Q tile get their work in decode from sm_90 on, and merge. Results do not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merges {
+    /// The list in memory, and a semaphore.
+    List,
+    /// The parameter, and a semaphore.
+    Semaphore,
+    /// The parameter, and a cluster of up to eight workers.
+    Cluster,
+}
+
+impl Merges {
+    /// One of them, by the seed of a case.
+    pub(super) fn of(case: &Case) -> Self {
+        [Merges::List, Merges::Semaphore, Merges::Cluster][case.seed as usize % 3]
+    }
+}
+
 /// Runs the kernels of a case's branches, and compares the result with the reference.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
-    let (inputs, o, lse) = ran(case, variant, kernels, ctas, seed);
+    let (inputs, o, lse) = ran(case, variant, kernels, ctas, seed, Merges::of(case));
     let rows = if kernels[0].traits.cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
     Judged::of(case, variant, &inputs, rows, (&o, &lse))
 }
@@ -37,14 +57,22 @@ pub(super) fn bits(
     kernels: &[HostKernel],
     ctas: u32,
     seed: u32,
+    merges: Merges,
 ) -> (Vec<u32>, Vec<u32>) {
-    let (_, o, lse) = ran(case, variant, kernels, ctas, seed);
+    let (_, o, lse) = ran(case, variant, kernels, ctas, seed, merges);
     let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect();
     (bits(o), bits(lse))
 }
 
 /// Runs the kernels, and returns the inputs, the output and the log-sum-exps.
-fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Inputs, Vec<f32>, Vec<f32>) {
+fn ran(
+    case: &Case,
+    variant: &Variant,
+    kernels: &[HostKernel],
+    ctas: u32,
+    seed: u32,
+    merged_by: Merges,
+) -> (Inputs, Vec<f32>, Vec<f32>) {
     let inputs = Inputs::new(case, false).expect("a valid case");
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
@@ -62,7 +90,13 @@ fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: 
         inputs: &inputs,
         layout: &layout,
         lists: words(&blob.bytes),
+        // with a capacity the launch has workers for more work
+        one_tile: match case.graph {
+            true => OneTileParams::default(),
+            false => OneTileParams::of(&work, kernels[0].traits.tile_rows),
+        },
         offsets: blob.offsets,
+        merged_by,
         written: memory.addresses(),
         seed,
         ctas,
@@ -109,7 +143,13 @@ fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> Li
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
     let rule = traits.plan_rule(step_keys, ctas, kv_heads, hooks);
     let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
-    ListRule::Flat(PlanRule { schedule, ..rule })
+    let rule = PlanRule { schedule, ..rule };
+    if !traits.resident {
+        return ListRule::Flat(rule);
+    }
+    // any number of Q tiles gives the same result
+    let q_tiles = case.seed as u32 % RESIDENT_Q_TILES + 1;
+    ListRule::Flat(PlanRule { tile_rows: q_tiles * traits.tile_rows, workers: 1, ..rule })
 }
 
 /// What kernels write. Everything is NaN at first.
@@ -186,6 +226,9 @@ struct Run<'a> {
     inputs: &'a Inputs,
     layout: &'a Layout,
     lists: Vec<u64>,
+    /// The work of a list of a single Q tile.
+    one_tile: OneTileParams,
+    merged_by: Merges,
     offsets: PlanOffsets,
     written: Written,
     seed: u32,
@@ -208,6 +251,8 @@ impl Run<'_> {
         if traits.is_sm90_prefill() {
             let items = part.items.len() as u32;
             self.launch_sm90(kernel, (&params, &params), items, (items * kv_heads).min(self.ctas));
+        } else if traits.takes_one_tile() {
+            self.launch_one_tile(kernel, &params, grid[0]);
         } else {
             self.launch(kernel, "launch_main", &self.with_sides(params), grid);
         }
@@ -235,6 +280,21 @@ impl Run<'_> {
         let params = std::ptr::from_ref(params).cast();
         // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
         unsafe { function(params, arguments.as_ptr(), &raw const sm90, ctas as i32, 1, self.seed) }
+    }
+
+    /// Runs decode with its third parameter.
+    fn launch_one_tile(&self, kernel: &HostKernel, params: &KernelParams, ctas: u32) {
+        type Launch = unsafe extern "C" fn(*const KernelParams, *const c_void, *const OneTileParams, i32, i32, u32);
+        let arguments = HostArgs::of(&kernel.variant);
+        let one_tile = if self.merged_by == Merges::List { OneTileParams::default() } else { self.one_tile };
+        let of_cluster = match one_tile.workers {
+            workers @ 2..=8 if self.merged_by == Merges::Cluster => workers,
+            _ => 1,
+        };
+        // SAFETY: simt/launch.cpp defines it with this type.
+        let function = unsafe { kernel.library.get::<Launch>(b"launch_main") }.expect("the text defines it");
+        // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
+        unsafe { function(params, arguments.as_ptr(), &raw const one_tile, ctas as i32, of_cluster, self.seed) }
     }
 
     fn preprocess<P>(&self, kernel: &HostKernel, params: &P) {
