@@ -16,7 +16,7 @@ use crate::{
     compile::Arch,
     cost::HookClass,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    select::{KernelSelector, mixed_backend},
+    select::{KernelSelector, SelectedKernel, mixed_backend},
     splice::KernelSource,
 };
 
