@@ -3,7 +3,7 @@
 use super::kernel::FIBERS;
 
 /// What emulates the functions with inline assembly of a header.
-const EMULATED: [(&str, &[&str]); 10] = [
+const EMULATED: [(&str, &[&str]); 11] = [
     ("cuda/arch/element.cuh", &[include_str!("arch/element.cpp")]),
     ("cuda/arch/f16x2.cuh", &[include_str!("arch/f16x2.cpp")]),
     (
