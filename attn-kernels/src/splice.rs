@@ -99,7 +99,6 @@ impl KernelSource {
             KernelKind::Prefill if traits.cuda_cores => "cuda_cores/prefill_kernel.cuh",
             KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",
             KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
-            KernelKind::Decode if traits.takes_one_tile() => "decode/one_tile_kernel.cuh",
             KernelKind::Decode => "decode/kernel.cuh",
         })?;
         if traits.has_kv_preprocess() {

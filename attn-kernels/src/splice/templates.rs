@@ -38,42 +38,25 @@ pub(super) struct Inliner {
     text: String,
     /// A template, and the one that is included in its place.
     replaced: Option<[&'static str; 2]>,
-    /// Which lines of a [`Conditional`] the text has.
-    conditions: Conditions,
-}
-
-/// What lines of templates depend on, so that the text of other units, and with it their keys, does not change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Conditions {
-    /// `ATTN_KV_FORMAT`: keys and values are rows of a KV format.
+    /// Whether keys and values are rows of a KV format: which lines of a [`Conditional`] the text has.
     formats: bool,
-    /// `ATTN_LONG_ROWS`: sm90 prefill of rows of more than 128 elements.
-    long_rows: bool,
-    /// `ATTN_CLUSTERS`: decode whose CTAs may be in clusters.
-    clusters: bool,
 }
 
-/// A line of templates that the text does not have. `Begin` has whether the condition holds.
+/// A line of templates that the text does not have. Kernels over tensors have none of the lines for KV formats.
 enum Conditional {
-    Begin(bool),
+    Begin,
     Else,
     End,
 }
 
 impl Conditional {
-    fn of(line: &str, conditions: Conditions) -> Option<Self> {
-        let Conditions { formats, long_rows, clusters } = conditions;
-        [("ATTN_KV_FORMAT", formats), ("ATTN_LONG_ROWS", long_rows), ("ATTN_CLUSTERS", clusters)].into_iter().find_map(
-            |(name, holds)| {
-                let before = line.strip_suffix(name)?;
-                match before {
-                    "#ifdef " => Some(Conditional::Begin(holds)),
-                    "#else  // " => Some(Conditional::Else),
-                    "#endif  // " => Some(Conditional::End),
-                    _ => None,
-                }
-            },
-        )
+    fn of(line: &str) -> Option<Self> {
+        match line {
+            "#ifdef ATTN_KV_FORMAT" => Some(Conditional::Begin),
+            "#else  // ATTN_KV_FORMAT" => Some(Conditional::Else),
+            "#endif  // ATTN_KV_FORMAT" => Some(Conditional::End),
+            _ => None,
+        }
     }
 }
 
@@ -139,32 +122,24 @@ pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", templates, Conditions::default())
+        Self::of_unit_with(name, "", templates, false)
     }
 
     /// The text of an op's unit over rows of KV formats.
     pub(super) fn of_packed_unit(name: &str) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", &LANGUAGE, Conditions { formats: true, ..Conditions::default() })
+        Self::of_unit_with(name, "", &LANGUAGE, true)
     }
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let long_rows = traits.is_sm90_prefill() && traits.head_dim.max(traits.value_dim) > 128;
-        let (formats, clusters) = (traits.packed.is_some(), traits.takes_one_tile());
-        let conditions = Conditions { formats, long_rows, clusters };
-        Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
+        Self::of_unit_with(name, accurate, &LANGUAGE, traits.packed.is_some())
     }
 
-    fn of_unit_with(
-        name: &str,
-        definitions: &str,
-        templates: &[&str],
-        conditions: Conditions,
-    ) -> Result<Self, NoTemplate> {
+    fn of_unit_with(name: &str, definitions: &str, templates: &[&str], formats: bool) -> Result<Self, NoTemplate> {
         let text = format!("// attn-rs, {name}\n{definitions}");
-        let mut unit = Inliner { text, conditions, ..Inliner::default() };
-        let of_formats = if conditions.formats { &PACKED[..] } else { &[] };
+        let mut unit = Inliner { text, formats, ..Inliner::default() };
+        let of_formats = if formats { &PACKED[..] } else { &[] };
         templates.iter().chain(of_formats).try_for_each(|template| unit.include(template))?;
         Ok(unit)
     }
@@ -195,9 +170,9 @@ impl Inliner {
         // whether the text has the next line, and whether lines before it are missing
         let (mut kept, mut cut) = (true, false);
         for (number, line) in (1..).zip(text.lines()) {
-            if let Some(conditional) = Conditional::of(line, self.conditions) {
+            if let Some(conditional) = Conditional::of(line) {
                 kept = match conditional {
-                    Conditional::Begin(holds) => holds,
+                    Conditional::Begin => self.formats,
                     Conditional::Else => !kept,
                     Conditional::End => true,
                 };
@@ -251,26 +226,19 @@ fn included_file(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// The lines of a template that belong to units under some conditions.
-    fn lines_for(text: &str, conditions: Conditions) -> Vec<&str> {
-        // whether the condition of a block holds, and whether its lines so far are those of `#else`
-        let (mut block, mut lines) = (None, Vec::new());
+    /// The lines of a template that belong to units over tensors, or over rows of a KV format.
+    fn lines_for(text: &str, formats: bool) -> Vec<&str> {
+        let (mut of_formats, mut lines) = (None, Vec::new());
         for line in text.lines() {
-            match Conditional::of(line, conditions) {
-                Some(Conditional::Begin(holds)) => {
-                    assert_eq!(block.replace((holds, false)), None, "blocks are not nested")
-                }
-                Some(Conditional::Else) => {
-                    let (holds, is_else) = block.expect("a block has begun");
-                    assert!(!is_else, "one `#else` a block");
-                    block = Some((holds, true));
-                }
-                Some(Conditional::End) => assert!(block.take().is_some(), "a block has begun"),
-                None if block.is_none_or(|(holds, is_else)| holds != is_else) => lines.push(line),
+            match Conditional::of(line) {
+                Some(Conditional::Begin) => assert_eq!(of_formats.replace(true), None, "blocks are not nested"),
+                Some(Conditional::Else) => assert_eq!(of_formats.replace(false), Some(true), "one `#else` a block"),
+                Some(Conditional::End) => assert!(of_formats.take().is_some(), "a block has begun"),
+                None if of_formats.is_none_or(|of| of == formats) => lines.push(line),
                 None => {}
             }
         }
-        assert_eq!(block, None, "each block ends");
+        assert_eq!(of_formats, None, "each block ends");
         lines
     }
 
@@ -278,15 +246,14 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for on in 0..4 {
-                let conditions = Conditions { formats: on == 1, long_rows: on == 2, clusters: on == 3 };
+            for formats in [false, true] {
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
-                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };
+                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), formats, ..Inliner::default() };
                 alone.include(name).expect("a template");
                 let has = alone.finish();
                 let has = has.lines().filter(|line| !line.is_empty() && !line.starts_with("#line"));
-                let lines = lines_for(text, conditions);
+                let lines = lines_for(text, formats);
                 conditional += text.lines().count() - lines.len();
                 let directive = |line: &str| line.starts_with("#include") || line == "#pragma once";
                 let want = lines.into_iter().filter(|line| !line.trim().is_empty() && !directive(line));
