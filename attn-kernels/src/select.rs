@@ -6,7 +6,7 @@ mod selected;
 
 use attn_core::{
     batch::Layout,
-    spec::{Heads, KernelKind, PrefillBackend},
+    spec::{Heads, KernelKind, PrefillBackend, Products},
 };
 
 use crate::{
@@ -87,7 +87,8 @@ impl KernelSelector {
         let decode = decode_rows().map(|rows| (KernelKind::Decode, rows, prefill));
         let kernels = decode.chain([(KernelKind::Prefill, 1, prefill)]);
         let candidate = |(kind, group, prefill)| {
-            let traits = KernelTraits::choose(&KernelTraitsRequest { kind, group, prefill, ..*request })?;
+            let products = if prefill == request.prefill { request.products } else { Products::Exact };
+            let traits = KernelTraits::choose(&KernelTraitsRequest { kind, group, prefill, products, ..*request })?;
             let costs = Costs::of(&traits, hooks);
             let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
             Ok(Candidate {

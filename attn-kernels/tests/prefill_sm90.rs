@@ -6,8 +6,8 @@
 mod stock;
 
 use attn_core::{
-    dtype::Dtypes,
-    spec::{KernelKind, PrefillBackend},
+    dtype::{Dtype, Dtypes},
+    spec::{KernelKind, PrefillBackend, Products},
 };
 use attn_kernels::{
     cache::CubinCache,
@@ -45,12 +45,15 @@ fn decode(bytes: &[u8]) -> Instruction {
     }
 }
 
-fn instructions(cache: &CubinCache, expr: &str) -> Vec<Instruction> {
+fn instructions(cache: &CubinCache, expr: &str, products: Products, paged: bool) -> Vec<Instruction> {
     let variant = stock::variant(expr);
+    let dtypes = if products == Products::E4m3 { Dtypes::new(Dtype::Bf16, Dtype::E4m3) } else { Dtypes::bf16() };
     let request = KernelTraitsRequest {
         group: 4,
         prefill: PrefillBackend::Sm90,
-        ..KernelTraitsRequest::new(KernelKind::Prefill, 128, Dtypes::bf16(), "sm_90a".parse().expect("an architecture"))
+        products,
+        paged,
+        ..KernelTraitsRequest::new(KernelKind::Prefill, 128, dtypes, "sm_90a".parse().expect("an architecture"))
     };
     let traits = KernelTraits::choose(&request.with_hooks([&variant])).expect("a traits");
     assert!(traits.is_sm90_prefill());
@@ -73,7 +76,7 @@ fn exponentials_overlap_with_the_pv_gemm() {
         "sliding_window(window=1024)",
         "causal + sink",
     ] {
-        let code = instructions(&cache, expr);
+        let code = instructions(&cache, expr, Products::Exact, true);
         let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
         // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
         // up
@@ -85,5 +88,31 @@ fn exponentials_overlap_with_the_pv_gemm() {
         let spilled = beside.iter().filter(|instruction| **instruction == Instruction::Spilled).count();
         assert!(spilled <= 2, "{expr}: {spilled} registers of the mainloop spill");
         assert!(exponentials >= EXPONENTIALS, "{expr}: {exponentials} exponentials before the second wait of the loop");
+    }
+}
+
+/// Exponentials of a thread before the wait for the PV GEMM with products of e4m3, of 64: those of two chunks of 32 keys
+/// (`PV_WAIT_CHUNK`).
+const E4M3_EXPONENTIALS: usize = 32;
+
+#[test]
+fn products_of_e4m3_overlap_with_the_softmax() {
+    let Some(cache) = stock::cache() else { return };
+    for expr in ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"] {
+        for paged in [false, true] {
+            let code = instructions(&cache, expr, Products::E4m3, paged);
+            let waits = |pending| {
+                let is = move |(_, of): &(usize, &Instruction)| **of == Instruction::WaitWgmma(pending);
+                code.iter().enumerate().filter(is).map(|(at, _)| at).collect::<Vec<_>>()
+            };
+            // ptxas waits for each WGMMA of a kernel that it serialises: C7513 if P is written too early
+            let (logits, all) = (waits(1), waits(0));
+            assert_eq!((logits.len(), all.len()), (1, 3), "{expr}: the first tile, the loop, and the last P V");
+            let beside = &code[logits[0]..all[1]];
+            let count = |what: Instruction| beside.iter().filter(|instruction| **instruction == what).count();
+            let (exponentials, spilled) = (count(Instruction::Exponential), count(Instruction::Spilled));
+            assert!(exponentials >= E4M3_EXPONENTIALS, "{expr}: {exponentials} exponentials before the second wait");
+            assert!(spilled <= SPILLED, "{expr} paged {paged}: {spilled} registers of the mainloop spill");
+        }
     }
 }

@@ -29,8 +29,8 @@ impl CudaPlan {
         if let Some(kv_preprocess) = kernel.kv_preprocess
             && params.prefill_items > 0
         {
-            let ctas = self.preprocess_tokens.div_ceil(traits.kv_preprocess_keys());
-            launch(kv_preprocess, (ctas, kv_heads.div_ceil(traits.kv_preprocess_heads())), KV_PREPROCESS_THREADS, 0)?;
+            let [x, y] = traits.kv_preprocess_grid(self.preprocess_tokens, self.requests(), kv_heads);
+            launch(kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
         }
         let ctas = params.decode_ctas as u32 + params.prefill_items as u32 * kv_heads;
         launch(kernel.main, (ctas, 1), traits.threads(), traits.smem_bytes())?;

@@ -28,21 +28,31 @@ impl CudaPlan {
         let (branch, attention) = (&self.branches[number], &self.attention);
         let (traits, kv_heads) = (branch.kernel.traits(), attention.heads.kv);
         let params = self.branch_params(number, *of_all);
+        let params = KernelParams { k: traits.in_pairs(params.k), ..params };
         let page_size = self.layout.pages().map_or(0, |pages| pages.page_size());
         let paged_rows =
             if traits.paged { tensor_maps::page_box_rows(traits, page_size, [&params.k, &params.v]) } else { 0 };
         let (tokens, items) = (self.preprocess_tokens, self.sections.lists.parts[number].items.len() as u32);
-        let map = |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<Strided>, dim: u32| {
-            let preprocessed_extents = Extents { dim, tokens: tokens.into(), heads: kv_heads, pages: 1 };
-            match preprocessed {
-                Some(preprocessed) => tensor_maps::kv_map(&preprocessed, preprocessed_extents, traits.tile_keys),
+        // rows of preprocessed keys or values, and elements of 16 bits of a row
+        let (key_elements, value_rows, value_elements) = match traits.e4m3_products {
+            true => {
+                let rows = traits.transposed_rows(tokens.into(), self.requests().into());
+                (traits.head_dim / 2, rows, traits.tile_keys / 2)
+            }
+            false => (traits.head_dim, tokens.into(), traits.value_dim),
+        };
+        let map =
+            |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<(Strided, u64)>, dim: u32| match preprocessed {
+                Some((preprocessed, rows)) => {
+                    let extents = Extents { dim, tokens: rows, heads: kv_heads, pages: 1 };
+                    tensor_maps::kv_map(&preprocessed, extents, traits.tile_keys)
+                }
                 None if traits.paged && paged_rows == 0 => Ok(TensorMap::default()),
                 None => {
                     let rows = if traits.paged { paged_rows } else { traits.tile_keys };
                     tensor_maps::kv_map(&at, Extents::of(stored, dim, kv_heads), rows)
                 }
-            }
-        };
+            };
         let group = attention.heads.qo / kv_heads;
         let packed = |dim: u32, tokens: usize| PackedRows {
             group,
@@ -51,8 +61,8 @@ impl CudaPlan {
         let q = packed(traits.head_dim, qo_tokens[0]).queries(traits, &params.q)?;
         let o = packed(traits.value_dim, qo_tokens[1]).outputs(&params.o)?;
         let sm90 = Sm90Params {
-            k: map(&kv.k, params.k, traits.preprocess_keys.then_some(params.k_pre), traits.head_dim)?,
-            v: map(&kv.v, params.v, traits.preprocess_values.then_some(params.v_pre), traits.value_dim)?,
+            k: map(&kv.k, params.k, traits.preprocess_keys.then_some((params.k_pre, tokens.into())), key_elements)?,
+            v: map(&kv.v, params.v, traits.preprocess_values.then_some((params.v_pre, value_rows)), value_elements)?,
             q: q.unwrap_or_default(),
             o: o.unwrap_or_default(),
             box_rows: paged_rows as i32,
@@ -77,7 +87,8 @@ impl CudaPlan {
 fn interleaved_heads(traits: &KernelTraits, tokens: u32, even: bool) -> u32 {
     const L2_BUDGET: u64 = 8 << 20;
     const MIN_UNEVEN_HEADS: u32 = 4;
-    let each = u64::from(tokens) * u64::from(traits.head_dim + traits.value_dim) * 2;
+    let bytes = if traits.e4m3_products { 1 } else { 2 };
+    let each = u64::from(tokens) * u64::from(traits.head_dim + traits.value_dim) * bytes;
     let fit = u32::try_from(L2_BUDGET / each.max(1)).unwrap_or(u32::MAX).max(1);
     if even { fit } else { fit.max(MIN_UNEVEN_HEADS) }
 }

@@ -36,25 +36,44 @@ pub fn inlined(names: &[&str]) -> Result<String, NoTemplate> {
 pub(super) struct Inliner {
     seen: HashSet<&'static str>,
     text: String,
-    /// Whether keys and values are rows of a KV format: which lines of a [`Conditional`] the text has.
-    formats: bool,
+    /// Which lines of a [`Conditional`] the text has.
+    of: Lines,
 }
 
-/// A line of templates that the text does not have. Kernels over tensors have none of the lines for KV formats.
+/// Lines of templates that few units have.
+#[derive(Clone, Copy, Default)]
+struct Lines {
+    /// For keys and values that are rows of a KV format.
+    formats: bool,
+    /// For products of e4m3.
+    e4m3_products: bool,
+}
+
+impl Lines {
+    fn has(self, name: &str) -> Option<bool> {
+        match name {
+            "ATTN_KV_FORMAT" => Some(self.formats),
+            "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_products),
+            _ => None,
+        }
+    }
+}
+
+/// A line of templates that the text does not have: around lines for KV formats or for products of e4m3, of which other
+/// kernels have none. The lines from `Begin` on are in the text if it holds `true`.
 enum Conditional {
-    Begin,
+    Begin(bool),
     Else,
     End,
 }
 
 impl Conditional {
-    fn of(line: &str) -> Option<Self> {
-        match line {
-            "#ifdef ATTN_KV_FORMAT" => Some(Conditional::Begin),
-            "#else  // ATTN_KV_FORMAT" => Some(Conditional::Else),
-            "#endif  // ATTN_KV_FORMAT" => Some(Conditional::End),
-            _ => None,
+    fn of(line: &str, of: Lines) -> Option<Self> {
+        let named = |prefix| line.strip_prefix(prefix).and_then(|name| of.has(name));
+        if let Some(kept) = named("#ifdef ") {
+            return Some(Conditional::Begin(kept));
         }
+        named("#else  // ").map(|_| Conditional::Else).or_else(|| named("#endif  // ").map(|_| Conditional::End))
     }
 }
 
@@ -120,24 +139,25 @@ pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", templates, false)
+        Self::of_unit_with(name, "", templates, Lines::default())
     }
 
     /// The text of an op's unit over rows of KV formats.
     pub(super) fn of_packed_unit(name: &str) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", &LANGUAGE, true)
+        Self::of_unit_with(name, "", &LANGUAGE, Lines { formats: true, ..Lines::default() })
     }
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        Self::of_unit_with(name, accurate, &LANGUAGE, traits.packed.is_some())
+        let of = Lines { formats: traits.packed.is_some(), e4m3_products: traits.e4m3_products };
+        Self::of_unit_with(name, accurate, &LANGUAGE, of)
     }
 
-    fn of_unit_with(name: &str, definitions: &str, templates: &[&str], formats: bool) -> Result<Self, NoTemplate> {
+    fn of_unit_with(name: &str, definitions: &str, templates: &[&str], of: Lines) -> Result<Self, NoTemplate> {
         let text = format!("// attn-rs, {name}\n{definitions}");
-        let mut unit = Inliner { text, formats, ..Inliner::default() };
-        let of_formats = if formats { &PACKED[..] } else { &[] };
+        let mut unit = Inliner { text, of, ..Inliner::default() };
+        let of_formats = if of.formats { &PACKED[..] } else { &[] };
         templates.iter().chain(of_formats).try_for_each(|template| unit.include(template))?;
         Ok(unit)
     }
@@ -162,9 +182,9 @@ impl Inliner {
         // whether the text has the next line, and whether lines before it are missing
         let (mut kept, mut cut) = (true, false);
         for (number, line) in (1..).zip(text.lines()) {
-            if let Some(conditional) = Conditional::of(line) {
+            if let Some(conditional) = Conditional::of(line, self.of) {
                 kept = match conditional {
-                    Conditional::Begin => self.formats,
+                    Conditional::Begin(kept) => kept,
                     Conditional::Else => !kept,
                     Conditional::End => true,
                 };
@@ -218,19 +238,21 @@ fn included_file(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// The lines of a template that belong to units over tensors, or over rows of a KV format.
-    fn lines_for(text: &str, formats: bool) -> Vec<&str> {
-        let (mut of_formats, mut lines) = (None, Vec::new());
+    /// The lines of a template that belong to units of one side.
+    fn lines_for(text: &str, of: Lines) -> Vec<&str> {
+        // whether the block's lines are kept, and whether they follow its `#else`
+        let (mut block, mut lines) = (None::<(bool, bool)>, Vec::new());
         for line in text.lines() {
-            match Conditional::of(line) {
-                Some(Conditional::Begin) => assert_eq!(of_formats.replace(true), None, "blocks are not nested"),
-                Some(Conditional::Else) => assert_eq!(of_formats.replace(false), Some(true), "one `#else` a block"),
-                Some(Conditional::End) => assert!(of_formats.take().is_some(), "a block has begun"),
-                None if of_formats.is_none_or(|of| of == formats) => lines.push(line),
-                None => {}
+            match (Conditional::of(line, of), block) {
+                (Some(Conditional::Begin(kept)), None) => block = Some((kept, false)),
+                (Some(Conditional::Else), Some((kept, false))) => block = Some((!kept, true)),
+                (Some(Conditional::End), Some(_)) => block = None,
+                (Some(_), _) => panic!("blocks are not nested, begin, and have one `#else`: {line}"),
+                (None, None | Some((true, _))) => lines.push(line),
+                (None, Some((false, _))) => {}
             }
         }
-        assert_eq!(of_formats, None, "each block ends");
+        assert_eq!(block, None, "each block ends");
         lines
     }
 
@@ -238,14 +260,16 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for formats in [false, true] {
+            let plain = Lines::default();
+            let sides = [plain, Lines { formats: true, ..plain }, Lines { e4m3_products: true, ..plain }];
+            for of in sides {
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
-                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), formats, ..Inliner::default() };
+                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), of, ..Inliner::default() };
                 alone.include(name).expect("a template");
                 let has = alone.finish();
                 let has = has.lines().filter(|line| !line.is_empty() && !line.starts_with("#line"));
-                let lines = lines_for(text, formats);
+                let lines = lines_for(text, of);
                 conditional += text.lines().count() - lines.len();
                 let directive = |line: &str| line.starts_with("#include") || line == "#pragma once";
                 let want = lines.into_iter().filter(|line| !line.trim().is_empty() && !directive(line));
