@@ -7,7 +7,7 @@ use attn_core::{
     spec::{
         DecodeBackend, HeadDimVo,
         KernelKind::{self, Decode, Mixed, Prefill},
-        PrefillBackend,
+        PrefillBackend, Products,
     },
 };
 use attn_kernels::{
@@ -70,6 +70,7 @@ pub(crate) struct Point {
     shared_rows: bool,
     prefill: PrefillBackend,
     decode: Option<DecodeBackend>,
+    products: Products,
 }
 
 impl Point {
@@ -88,6 +89,7 @@ impl Point {
             shared_rows,
             prefill,
             decode: None,
+            products: Products::Exact,
         }
     }
 
@@ -113,7 +115,10 @@ impl Point {
         let layout = if self.paged { "paged" } else { "ragged" };
         let dtypes = format!("{}/{}", self.dtypes.qo, self.dtypes.kv);
         let rows = if self.shared_rows { " cascade" } else { "" };
-        format!("{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}{decode}: {expr}")
+        let products = if self.products == Products::E4m3 { " e4m3-products" } else { "" };
+        format!(
+            "{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}{decode}{products}: {expr}"
+        )
     }
 
     pub(crate) fn source(&self, registry: &Registry) -> KernelSource {
@@ -123,6 +128,7 @@ impl Point {
         let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([&variant]);
         let request =
             KernelTraitsRequest { head_dim_vo, paged, group, prefill: self.prefill, decode: self.decode, ..request };
+        let request = KernelTraitsRequest { products: self.products, ..request };
         let traits = KernelTraits::choose(&request).expect("kernel traits");
         let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
         KernelSource::build(&variant, &traits).expect("supported")
@@ -180,6 +186,7 @@ pub(crate) fn points(registry: &Registry) -> Vec<Point> {
         points.push(Point { paged: false, ..Point::new("causal", kind, "sm_90a") });
         points.push(Point { paged: false, ..Point::new("rope", kind, "sm_90a") });
         points.extend(fp8(kind));
+        points.extend(e4m3_products(kind));
     }
     for expr in SPREAD.iter().chain(&COMPOSITIONS[2..]) {
         for (arch, head_dim) in [("sm_80", 128), ("sm_90a", 64), ("sm_90a", 128), ("sm_120", 128)] {
@@ -187,6 +194,32 @@ pub(crate) fn points(registry: &Registry) -> Vec<Point> {
         }
     }
     points
+}
+
+/// Variants that products of e4m3 support: masks, logits, biases in each form, sinks, stores and queries' hooks.
+const E4M3_PRODUCTS: [&str; 7] = [
+    "full",
+    "causal + sliding_window(window=1) + soft_cap(cap=1)",
+    "causal + alibi + sink",
+    "relative_bias(max_distance=1)",
+    "pair_bias(rows=1, columns=1)",
+    "causal + logits_dump(columns=8)",
+    "causal + max_logit",
+];
+
+/// Prefill with products of e4m3, ragged and paged, of both types of queries.
+fn e4m3_products(kind: KernelKind) -> Vec<Point> {
+    if kind != Prefill {
+        return Vec::new();
+    }
+    let layouts = [(false, Dtype::Bf16), (true, Dtype::F16)];
+    let of = |expr: &&str| {
+        layouts.map(|(paged, qo)| {
+            let (dtypes, products) = (Dtypes::new(qo, Dtype::E4m3), Products::E4m3);
+            Point { dtypes, paged, products, ..Point::new(expr, kind, "sm_90a") }
+        })
+    };
+    E4M3_PRODUCTS.iter().flat_map(of).collect()
 }
 
 /// Every variant where a test run compiles a few.

@@ -17,7 +17,7 @@ constexpr bool UNSCALE_ROWS = SCALE_LOGITS || BIAS_IN_ACCUMULATOR || BIAS_AFFINE
 // Whether every tile's row max is searched for: where hooks are shown it, or where a row's bits depend on no other row.
 constexpr bool SEARCH_EVERY_TILE = RESCALE_THRESHOLD == 0.f;
 // The chunk of P after which gemm_pv of the previous tile is waited for. Later chunks take the registers of its operand.
-constexpr int PV_WAIT_CHUNK = 1;
+constexpr int PV_WAIT_CHUNK = 3;
 static_assert(!Variant::HAS_WEIGHT && !STATIC_MAX && ROW_BLOCKS == 1, "a softmax with a running max");
 
 // What a tile's logits need to become probabilities.
@@ -48,11 +48,12 @@ struct SoftmaxTileE4m3 {
 
 // Softmax state of this thread's rows.
 class SoftmaxE4m3 {
-  // m: the row max in powers of two, rounded up; stale. NEG_INF while a row has seen no key.
-  float exponent_[ROWS_PER_THREAD];
+  // m - 4, of the row max in powers of two, rounded up; stale. UNSEEN while a row has seen no key: then P of masked
+  // logits is 0, and that of others is infinite, so that the tile is repeated.
+  float subtrahend_[ROWS_PER_THREAD];
   float row_sum_[ROWS_PER_THREAD];  // of P
   float scale_[ROWS_PER_THREAD];    // from units of S to powers of two
-  bool unseen_ = true;              // some row of the warp has seen no key
+  static constexpr float UNSEEN = -1e30f;
   // The row max itself, where a hook is shown it.
   static constexpr bool KEEPS_MAX = Variant::HAS_OUTPUT_TRANSFORM;
   float row_max_[KEEPS_MAX ? ROWS_PER_THREAD : 1];
@@ -70,19 +71,18 @@ class SoftmaxE4m3 {
       x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
       x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
       if constexpr (KEEPS_MAX) row_max_[r] = fmaxf(row_max_[r], x);
-      float exponent = fmaxf(exponent_[r], ceilf(x * scale_[r]));
-      factor[r] = exponent_[r] == NEG_INF ? 1.f : exp2_approx(exponent_[r] - exponent);
-      grown |= exponent != exponent_[r];
-      exponent_[r] = exponent;
+      float subtrahend = fmaxf(subtrahend_[r], ceilf(x * scale_[r]) - PROB_EXPONENT);
+      factor[r] = exp2_approx(subtrahend_[r] - subtrahend);  // 0 for a row's first keys: O and row_sum are 0
+      grown |= subtrahend != subtrahend_[r];
+      subtrahend_[r] = subtrahend;
       row_sum_[r] *= factor[r];
     }
-    unseen_ = __any_sync(ALL_LANES, exponent_[0] == NEG_INF || exponent_[1] == NEG_INF);
     return __any_sync(ALL_LANES, grown);
   }
 
   // P of a chunk of S, as an A operand; adds it to `sums`.
-  void exponentiate(const ScoreFragment& s, int chunk, const float (&subtrahend)[ROWS_PER_THREAD],
-                    unsigned (&operand)[4], float (&sums)[ROWS_PER_THREAD]) const {
+  void exponentiate(const ScoreFragment& s, const Bias& bias, int chunk, unsigned (&operand)[4],
+                    float (&sums)[ROWS_PER_THREAD]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -91,17 +91,13 @@ class SoftmaxE4m3 {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           float x = s[0][4 * chunk + 2 * half + i / 2][2 * r + i % 2];
-          p[i] = exp2_approx(x * scale_[r] - subtrahend[r]);
+          // As a call of fmaf: of a product and a difference, NVVM keeps the products for the repetition, which spill.
+          p[i] = exp2_approx(fmaf(x, scale_[r], bias.row_term(r) * scale_[r] - subtrahend_[r]));
           sums[r] += p[i];
         }
         // the keys of positions 4 t .. 4 t + 3 are 2 t and 2 t + 1 of both blocks of eight
         operand[2 * half + r] = pack4_e4m3(p[0], p[1], p[2], p[3]);
       }
-  }
-  // The subtrahend of the exponent.
-  float subtrahend(const Bias& bias, int r) const {
-    float exponent = exponent_[r] == NEG_INF ? 0.f : exponent_[r];  // a row without keys: P is 0, and not NaN
-    return exponent - PROB_EXPONENT - bias.row_term(r) * scale_[r];
   }
 
  public:
@@ -110,7 +106,7 @@ class SoftmaxE4m3 {
     for (float& x : row_max_) x = NEG_INF;
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      exponent_[r] = NEG_INF;
+      subtrahend_[r] = UNSEEN;
       row_sum_[r] = 0.f;
       scale_[r] = UNSCALE_ROWS ? scale : scale * inverse[r];
     }
@@ -124,10 +120,10 @@ class SoftmaxE4m3 {
   bool step(const ScoreFragment& s, const Bias& bias, ProbTile& probs, float (&factor)[ROWS_PER_THREAD], Wait wait) {
     bool grown = false;
     if constexpr (FIRST || SEARCH_EVERY_TILE) grown = grow(s, bias, factor);
-    float sums[ROWS_PER_THREAD] = {}, subtrahends[ROWS_PER_THREAD] = {subtrahend(bias, 0), subtrahend(bias, 1)};
+    float sums[ROWS_PER_THREAD] = {};
     unsigned early[PV_WAIT_CHUNK + 1][4];
 #pragma unroll
-    for (int chunk = 0; chunk <= PV_WAIT_CHUNK; ++chunk) exponentiate(s, chunk, subtrahends, early[chunk], sums);
+    for (int chunk = 0; chunk <= PV_WAIT_CHUNK; ++chunk) exponentiate(s, bias, chunk, early[chunk], sums);
     wait(sums[0] + sums[1]);
 #pragma unroll
     for (int chunk = 0; chunk <= PV_WAIT_CHUNK; ++chunk)
@@ -135,17 +131,13 @@ class SoftmaxE4m3 {
       for (int i = 0; i < 4; ++i) probs[chunk][i] = separate_register(early[chunk][i]);
 #pragma unroll
     for (int chunk = PV_WAIT_CHUNK + 1; chunk < PROB_CHUNKS; ++chunk)
-      exponentiate(s, chunk, subtrahends, probs[chunk], sums);
+      exponentiate(s, bias, chunk, probs[chunk], sums);
     if constexpr (!FIRST && !SEARCH_EVERY_TILE)
-      if (unseen_ || !__all_sync(ALL_LANES, sums[0] <= E4M3_MAX && sums[1] <= E4M3_MAX)) {  // also for NaN
+      if (!__all_sync(ALL_LANES, sums[0] <= E4M3_MAX && sums[1] <= E4M3_MAX)) {  // also for NaN
         grown = grow(s, bias, factor);
+        sums[0] = sums[1] = 0.f;
 #pragma unroll
-        for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-          sums[r] = 0.f;
-          subtrahends[r] = subtrahend(bias, r);
-        }
-#pragma unroll
-        for (int chunk = 0; chunk < PROB_CHUNKS; ++chunk) exponentiate(s, chunk, subtrahends, probs[chunk], sums);
+        for (int chunk = 0; chunk < PROB_CHUNKS; ++chunk) exponentiate(s, bias, chunk, probs[chunk], sums);
       }
     row_sum_[0] += sums[0];
     row_sum_[1] += sums[1];
@@ -160,9 +152,10 @@ class SoftmaxE4m3 {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
       factor[r] = 1.f / (1 << PROB_EXPONENT);
-      softmax.row_max[r] = exponent_[r] / scale;
+      bool seen = subtrahend_[r] > UNSEEN;
+      softmax.row_max[r] = seen ? (subtrahend_[r] + PROB_EXPONENT) / scale : NEG_INF;
       if constexpr (KEEPS_MAX) {
-        if (exponent_[r] != NEG_INF) factor[r] = exp2_approx(exponent_[r] - PROB_EXPONENT - row_max_[r] * scale_[r]);
+        if (seen) factor[r] = exp2_approx(subtrahend_[r] - row_max_[r] * scale_[r]);
         softmax.row_max[r] = row_max_[r] * (scale_[r] / scale);
       }
       softmax.row_sum[r] = row_sum_[r] * factor[r];
