@@ -53,7 +53,7 @@ pub enum RowRounding {
     /// log-sum-exp is of unrounded ones.
     ///
     /// Weights are rounded relative to the row's max, rounded up to a power of two; a kernel's max may be stale, which
-    /// shows in weights below `2^-12` of the largest one alone.
+    /// shows in weights below `2^-9` of the largest one alone.
     E4m3Products,
 }
 
