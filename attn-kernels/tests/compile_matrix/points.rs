@@ -186,7 +186,6 @@ pub(crate) fn points(registry: &Registry) -> Vec<Point> {
         points.push(Point { paged: false, ..Point::new("causal", kind, "sm_90a") });
         points.push(Point { paged: false, ..Point::new("rope", kind, "sm_90a") });
         points.extend(fp8(kind));
-        points.extend(e4m3_products(kind));
     }
     for expr in SPREAD.iter().chain(&COMPOSITIONS[2..]) {
         for (arch, head_dim) in [("sm_80", 128), ("sm_90a", 64), ("sm_90a", 128), ("sm_120", 128)] {
@@ -208,15 +207,12 @@ const E4M3_PRODUCTS: [&str; 7] = [
 ];
 
 /// Prefill with products of e4m3, ragged and paged, of both types of queries.
-fn e4m3_products(kind: KernelKind) -> Vec<Point> {
-    if kind != Prefill {
-        return Vec::new();
-    }
+pub(crate) fn e4m3_products() -> Vec<Point> {
     let layouts = [(false, Dtype::Bf16), (true, Dtype::F16)];
     let of = |expr: &&str| {
         layouts.map(|(paged, qo)| {
             let (dtypes, products) = (Dtypes::new(qo, Dtype::E4m3), Products::E4m3);
-            Point { dtypes, paged, products, ..Point::new(expr, kind, "sm_90a") }
+            Point { dtypes, paged, products, ..Point::new(expr, Prefill, "sm_90a") }
         })
     };
     E4M3_PRODUCTS.iter().flat_map(of).collect()

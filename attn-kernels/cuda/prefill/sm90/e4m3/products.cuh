@@ -4,8 +4,8 @@
 // is summed over. So V is transposed, and its keys are in another order within each 16 (`transpose_values.cuh`): the
 // accumulators of S are then the A operand of gemm_pv, without an exchange between lanes.
 //
-// Eight rows of ones follow the rows of V. So gemm_pv also sums P as it was rounded, and O is divided by that sum: a row
-// with one key is its value.
+// Eight rows of ones follow the rows of V. So gemm_pv also sums P as it was rounded, and O is divided by that sum: a
+// row with one key is its value.
 #pragma once
 #include "arch/wgmma.cuh"
 

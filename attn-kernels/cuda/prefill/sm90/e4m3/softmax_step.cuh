@@ -16,7 +16,8 @@ constexpr float E4M3_MAX = 448.f;
 constexpr bool UNSCALE_ROWS = SCALE_LOGITS || BIAS_IN_ACCUMULATOR || BIAS_AFFINE || BIAS_TENSOR_ROWS;
 // Whether every tile's row max is searched for: where hooks are shown it, or where a row's bits depend on no other row.
 constexpr bool SEARCH_EVERY_TILE = RESCALE_THRESHOLD == 0.f;
-// The chunk of P after which gemm_pv of the previous tile is waited for. Later chunks take the registers of its operand.
+// The chunk of P after which gemm_pv of the previous tile is waited for. Later chunks take the registers of its
+// operand.
 constexpr int PV_WAIT_CHUNK = 3;
 static_assert(!Variant::HAS_WEIGHT && !STATIC_MAX && ROW_BLOCKS == 1, "a softmax with a running max");
 
