@@ -24,14 +24,14 @@ const APPROXIMATE_TANH: f64 = 1e-3;
 /// all weights of a row with few keys. Emulated kernels, whose tanh is accurate, have no other.
 const POLYNOMIAL_EXP: f64 = 9e-5;
 
-/// The errors of an output and of a row with products of e4m3, where the reference rounds queries and probabilities alike.
-/// A probability near a tie is rounded to the other neighbour, which moves it by up to an eighth: of two keys of one
-/// weight, the row by 6e-2.
+/// The errors of an output and of a row with products of e4m3, where the reference rounds queries and probabilities
+/// alike. A probability near a tie is rounded to the other neighbour, which moves it by up to an eighth: of two keys of
+/// one weight, the row by 6e-2.
 const E4M3_TIES: [f64; 2] = [1e-2, 6e-2];
 
-/// The same on a GPU, and that of a log-sum-exp. Tensor cores of Hopper add 32 products of e4m3 and a sum at a time, each
-/// cut to about 14 bits below the largest: by up to `2^-13` of it, 4 times in a logit, whose partial sums are a few
-/// units. That is an estimate of up to 2e-2, and not measured.
+/// The same on a GPU, and that of a log-sum-exp. Tensor cores of Hopper add 32 products of e4m3 and a sum at a time,
+/// each cut to about 14 bits below the largest: by up to `2^-13` of it, 4 times in a logit, whose partial sums are a
+/// few units. That is an estimate of up to 2e-2, and not measured.
 const E4M3_SUMS: [f64; 3] = [3e-2, 1e-1, 2e-2];
 
 /// What a kernel rounds besides the f32 that it computes in.

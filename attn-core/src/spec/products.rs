@@ -39,8 +39,8 @@ pub enum Products {
 pub enum ProductsError {
     /// Head dimensions.
     #[error(
-        "there are products of e4m3 for a head_dim of 128 with values of their own as long; this one has {head_dim} and \
-         values of {values}. Take `products: exact`"
+        "there are products of e4m3 for a head_dim of 128 with values of their own as long; this one has {head_dim} \
+         and values of {values}. Take `products: exact`"
     )]
     HeadDim {
         /// Elements of a query and a key.

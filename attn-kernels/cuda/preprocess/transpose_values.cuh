@@ -18,7 +18,7 @@ constexpr int KV_PREPROCESS_HEADS = 1;
 
 // A tile of V in shared memory, a row for each key. The chunks of 16 bytes are swizzled by row / 16, so that lanes that
 // read rows 16 apart use different banks.
-struct ValueTile {
+struct SwizzledValues {
   unsigned base;
 
   unsigned at(int row, int chunk) const { return base + row * HEAD_DIM_VO + ((chunk ^ row / 16) % 8 << 4); }
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, 8)
     attn_kv_preprocess(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
   static_assert(TILE_KEYS == 128 && HEAD_DIM_VO == 128, "eight lanes load a row, and eight lanes store one");
   __shared__ uint4 memory[TILE_KEYS * HEAD_DIM_VO / 16];
-  ValueTile values = {shared_address(memory)};
+  SwizzledValues values = {shared_address(memory)};
   int tile = blockIdx.x, kv_head = blockIdx.y;
   if (p.batch == 0) return;
   Request request = load_request(p, request_of_tile(p, tile));
