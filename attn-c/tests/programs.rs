@@ -57,6 +57,14 @@ fn a_paged_decode_in_c_and_in_cpp() {
     }
 }
 
+#[test]
+fn keys_and_values_in_a_format() {
+    let Some(shared) = shared() else { return };
+    for compiler in [&C[..], &CPP] {
+        assert_eq!(runs(compiler, "tests/c/kv_format.c", &shared), "");
+    }
+}
+
 /// On the CPU; on a GPU too where there is one.
 #[test]
 fn steps_on_the_cpu_and_on_a_gpu() {

@@ -24,7 +24,7 @@ pub(crate) struct Cases {
     /// Runs the expressions of a file like --expr, one a line. Empty lines and lines that begin with `#` are left out.
     #[arg(long, value_name = "FILE")]
     exprs: Vec<PathBuf>,
-    /// The prefill backend for all cases: sm80, sm90, cuda-cores.
+    /// The prefill backend for all cases: sm80, sm90, sm90-resident, cuda-cores.
     #[arg(long, value_name = "BACKEND")]
     prefill: Option<PrefillBackend>,
     /// The decode backend for all cases: tensor-cores, cuda-cores.
@@ -33,9 +33,10 @@ pub(crate) struct Cases {
     /// The element type of q, k, v and o for all cases: f16, bf16, f32. Those over fp8 keep it for k and v.
     #[arg(long)]
     dtype: Option<Dtype>,
-    /// The KV format for all cases: int8, "int4(group=32)", "int8 / int4". Cases that count keys are left out.
+    /// The KV format for all cases: int8, "int4(group=32)", "int8 / int4". Cases that count keys are left out. Given
+    /// several times, the formats alternate: the first is that of the first case.
     #[arg(long, value_name = "FORMAT", conflicts_with = "dtype")]
-    kv_format: Option<String>,
+    kv_format: Vec<String>,
     /// What prefill multiplies, for all cases: exact, e4m3. Of others than prefill, and of variants without products of
     /// e4m3, there are none then.
     #[arg(long, conflicts_with = "kv_format")]
@@ -95,9 +96,12 @@ impl Cases {
         if let Some(dtype) = self.dtype {
             cases.iter_mut().for_each(|case| case.dtype = dtype.to_string());
         }
-        if let Some(format) = &self.kv_format {
+        for format in &self.kv_format {
             attn::lang::KvFormats::parse(format)?;
-            cases = cases.iter().filter_map(|case| case.over_format(format)).collect();
+        }
+        if !self.kv_format.is_empty() {
+            let turns = cases.iter().zip(self.kv_format.iter().cycle());
+            cases = turns.filter_map(|(case, format)| case.over_format(format)).collect();
         }
         if self.products == Some(Products::E4m3) {
             cases = cases.iter().filter_map(Case::with_e4m3_products).collect();

@@ -50,7 +50,7 @@ pub(crate) struct KernelArgs {
     /// The mixed kernel for requests that share keys.
     #[arg(long)]
     pub(crate) shared_rows: bool,
-    /// The prefill backend: sm80, sm90, cuda-cores.
+    /// The prefill backend: sm80, sm90, sm90-resident, cuda-cores.
     #[arg(long, default_value = "sm90")]
     pub(crate) prefill: PrefillBackend,
     /// The decode backend: tensor-cores, cuda-cores. The default is the one with less measured time.
@@ -118,6 +118,7 @@ impl KernelArgs {
                             head_dim_vo,
                             paged,
                             group,
+                            shared_rows: self.shared_rows,
                             prefill: self.prefill,
                             decode: self.decode,
                             products: self.products,
@@ -126,7 +127,6 @@ impl KernelArgs {
                         let request = request.with_decode_backend(hooks);
                         for branch in &branches {
                             let traits = KernelTraits::choose(&request.for_branch(branch))?;
-                            let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
                             sources.push(KernelSource::build(branch, &traits)?);
                         }
                     }
@@ -175,8 +175,12 @@ pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Ve
         ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
     };
     let of_attention = of_attention.with_decode_backend(hooks);
-    let request =
-        |kernel: SelectedKernel| KernelTraitsRequest { kind: kernel.kind, group: kernel.rows, ..of_attention };
+    let request = |kernel: SelectedKernel| KernelTraitsRequest {
+        kind: kernel.kind,
+        group: kernel.rows,
+        prefill: kernel.prefill_backend(case.prefill),
+        ..of_attention
+    };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
     let list_queries = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
     let rows = list_queries.map_or(queries, |list_queries| list_queries.min(queries)).saturating_mul(heads.group());
@@ -184,13 +188,17 @@ pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Ve
     let decode = SelectedKernel::decode(rows.into(), tiles);
     // the same selection as in an attention
     let kernels = match (case.kernel.as_str(), list_queries) {
-        ("auto", None) => {
+        ("auto" | "prefill", None) => {
             let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| indptr(&lens.to_vec()));
             let layout = Batch::ragged(&qo?, &kv?).validate()?;
-            let request = request(decode);
+            let request = KernelTraitsRequest { kind: decode.kind, group: decode.rows, ..of_attention };
+            let forced = (case.kernel == "prefill").then_some(KernelKind::Prefill);
             let mut kernels = Vec::new();
             for multiprocessors in MULTIPROCESSORS {
-                let kernel = KernelSelector::new(&request, hooks, heads, multiprocessors)?.fastest(&layout);
+                let selector = KernelSelector::new(&request, hooks, heads, multiprocessors)?.with_forced(forced);
+                let selector = selector.with_fixed_split(case.fixed_split_size.is_some());
+                let selector = if branches.len() > 1 { selector.without_mixed().without_resident() } else { selector };
+                let kernel = selector.select(&layout);
                 if !kernels.contains(&kernel) {
                     kernels.push(kernel);
                 }
@@ -213,8 +221,8 @@ pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Ve
     let mut all = Vec::new();
     for (kernel, shared) in kernels {
         for (number, branch) in branches.iter().enumerate() {
-            let traits = KernelTraits::choose(&request(kernel).for_branch(branch))?;
-            all.push((number, if shared { traits.with_shared_rows() } else { traits }));
+            let request = KernelTraitsRequest { shared_rows: shared, ..request(kernel) };
+            all.push((number, KernelTraits::choose(&request.for_branch(branch))?));
         }
     }
     Ok(all)

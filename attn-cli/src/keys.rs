@@ -61,7 +61,7 @@ fn of_cases(cases: &[Case], arch: Arch) -> BTreeSet<String> {
         let mma_sync = Case { prefill: PrefillBackend::Sm80, ..case.clone() };
         [case.clone(), mma_sync, on_cuda_cores(case.clone()), on_cuda_cores(in_f32.clone()), in_f32]
     };
-    // text depends on the structure of a variant and of its KV formats alone, so the tensors of one case do for all
+    // text depends on the structure of a variant and on KV formats with their scalars, so one case's tensors do for all
     let mut of_text: HashMap<_, Vec<&Case>> = HashMap::new();
     for case in cases {
         let format = case.dtypes().ok().and_then(|dtypes| dtypes.format);

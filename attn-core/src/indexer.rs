@@ -15,7 +15,7 @@ mod scores;
 mod select;
 
 pub use args::{IndexKeys, IndexQueries, Lists, ScoresMut, Visible};
-pub use check::{ScoreSizes, SelectSizes, check_block_scores, check_index_scores, check_select, shared_bytes};
+pub use check::{ScoreSizes, SelectSizes, check_block_scores, check_index_scores, check_select, check_shape};
 pub use scores::{block_scores, index_scores};
 pub use select::{select_pages, select_tokens};
 

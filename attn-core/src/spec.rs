@@ -43,8 +43,15 @@ pub enum PrefillBackend {
     ///
     /// It does not support head dimensions above 256, lists of keys, [`HeadDimVo::SharedWithKeys`] and mixed launches;
     /// [`PrefillBackend::Sm80`] runs those, and every problem on other GPUs.
+    ///
+    /// Without [`AttentionOptions::kernel`], a batch whose requests have at most 128 keys may run
+    /// [`PrefillBackend::Sm90Resident`].
     #[default]
     Sm90,
+    /// [`PrefillBackend::Sm90`] with the keys and values of a request in shared memory while its query tiles pass,
+    /// for batches whose requests have at most 128 keys, at head dimensions up to 128. Other batches, unions, plans
+    /// with a capacity and batch invariance run [`PrefillBackend::Sm90`]. Both give the same bits.
+    Sm90Resident,
     /// Products in f32 on CUDA cores, for f32 tensors, for GPUs before sm_80, and for head dimensions that tensor cores
     /// have no kernel for. The other backends fall back to it for these.
     CudaCores,
@@ -93,6 +100,7 @@ impl fmt::Display for PrefillBackend {
         f.write_str(match self {
             PrefillBackend::Sm80 => "sm80",
             PrefillBackend::Sm90 => "sm90",
+            PrefillBackend::Sm90Resident => "sm90-resident",
             PrefillBackend::CudaCores => "cuda-cores",
         })
     }
@@ -100,7 +108,7 @@ impl fmt::Display for PrefillBackend {
 
 /// A text that is not a [`PrefillBackend`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown prefill backend `{name}`; there are: sm80, sm90, cuda-cores")]
+#[error("unknown prefill backend `{name}`; there are: sm80, sm90, sm90-resident, cuda-cores")]
 pub struct UnknownPrefillBackend {
     /// The text.
     pub name: String,
@@ -110,7 +118,8 @@ impl FromStr for PrefillBackend {
     type Err = UnknownPrefillBackend;
 
     fn from_str(name: &str) -> Result<Self, UnknownPrefillBackend> {
-        [PrefillBackend::Sm80, PrefillBackend::Sm90, PrefillBackend::CudaCores]
+        use PrefillBackend::{CudaCores, Sm80, Sm90, Sm90Resident};
+        [Sm80, Sm90, Sm90Resident, CudaCores]
             .into_iter()
             .find(|backend| backend.to_string() == name)
             .ok_or_else(|| UnknownPrefillBackend { name: name.to_owned() })

@@ -9,7 +9,10 @@ mod smem;
 use attn_core::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    lang::{Hook, kv_format::LinearCodes},
+    lang::{
+        Hook,
+        kv_format::{CodeValues, LinearCodes},
+    },
     spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend, Products},
 };
 
@@ -35,6 +38,9 @@ pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 fn reads_kv_of(dtypes: Dtypes) -> bool {
     dtypes.kv == dtypes.qo || dtypes.kv.is_fp8() || dtypes.format.is_some()
 }
+
+/// The most Q tiles of a work item of [`KernelTraits::resident`].
+pub const RESIDENT_Q_TILES: u32 = 4;
 
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
@@ -62,6 +68,8 @@ pub struct KernelTraitsRequest {
     pub value_hooks: bool,
     /// Whether the variant reads keys through a KV list.
     pub key_lists: bool,
+    /// Mixed: as [`KernelTraits::shared_rows`].
+    pub shared_rows: bool,
     /// The prefill backend, if it supports the problem; otherwise the next one that does: [`PrefillBackend::Sm80`], and
     /// [`PrefillBackend::CudaCores`].
     pub prefill: PrefillBackend,
@@ -91,6 +99,7 @@ impl KernelTraitsRequest {
             key_hooks: false,
             value_hooks: false,
             key_lists: false,
+            shared_rows: false,
             prefill: PrefillBackend::default(),
             decode: None,
             products: Products::Exact,
@@ -158,15 +167,18 @@ pub struct PackedRow {
 
 impl PackedRow {
     /// Whether decode on tensor cores multiplies codes of rows of `dim` elements, of tiles of `tile_rows` query rows.
-    /// Codes are loaded in pairs of 16 bytes; a group is whole 16 bytes, and scales and zeros of few groups fit
-    /// registers.
+    /// Codes are loaded in pairs of 16 bytes. A group is whole 16 bytes, and scales and zeros of few groups fit
+    /// registers; or it is less, of whole words, without a zero and an offset, and the scale multiplies codes.
     pub(crate) fn multiplies_codes(self, dim: u32, tile_rows: u32) -> bool {
-        let Some(LinearCodes { bits, signed, group }) = self.linear else { return false };
+        let Some(linear @ LinearCodes { bits, values, group }) = self.linear else { return false };
         let group = if group == 0 { dim } else { group.unsigned_abs() };
-        let chunk = 128 / bits;
-        let whole = dim.is_multiple_of(2 * chunk) && group.is_multiple_of(chunk) && dim.is_multiple_of(group);
-        let factors = dim / group * if signed { 1 } else { 2 };
-        whole && self.codes == dim * bits / 8 && dim <= 256 && factors <= 8 && tile_rows <= 16
+        let (chunk, word) = (128 / bits, 32 / bits);
+        let factors = dim / group * if linear.has_zero() { 2 } else { 1 };
+        let of_sums = group.is_multiple_of(chunk) && factors <= 8;
+        let plain = !matches!(values, CodeValues::Unsigned | CodeValues::Signed);
+        let of_codes = plain && group < chunk && group.is_multiple_of(word) && chunk.is_multiple_of(group);
+        let whole = dim.is_multiple_of(2 * chunk) && dim.is_multiple_of(group) && (of_sums || of_codes);
+        whole && self.codes == dim * bits / 8 && dim <= 256 && tile_rows <= 16
     }
 }
 
@@ -198,8 +210,12 @@ pub struct KernelTraits {
     pub tile_keys: u32,
     /// MMA warps of a CTA.
     pub warps: u32,
-    /// Sm90 prefill: warps of the producer warpgroup. 0 for other kernels, whose MMA warps also load.
+    /// Sm90 prefill: warps of the producer warpgroup. 0 for other kernels, whose MMA warps also load. In a mixed kernel
+    /// they decode, too.
     pub producer_warps: u32,
+    /// Sm90 prefill: whether a work item is up to [`RESIDENT_Q_TILES`] Q tiles of a request whose keys fit one KV tile,
+    /// which stays in shared memory.
+    pub resident: bool,
     /// Sm80 prefill: warps that share their rows, each of which computes other columns of the output.
     pub column_warps: u32,
     /// Whether the products run on CUDA cores, in f32. Otherwise they run on tensor cores.
@@ -247,14 +263,9 @@ pub struct DecodePart {
 }
 
 impl KernelTraits {
-    /// The same mixed kernel for work items with rows of several requests.
-    #[must_use]
-    pub fn with_shared_rows(self) -> Self {
-        KernelTraits { shared_rows: self.kind == KernelKind::Mixed, ..self }
-    }
-
-    /// Whether this is the sm90 prefill kernel: warp-specialised (a producer and consumer warpgroups) and persistent
-    /// (no more CTAs than the device holds, each of which takes work tiles from a dynamic tile scheduler).
+    /// Whether this is the sm90 prefill kernel, or a mixed kernel with it: warp-specialised (a producer and consumer
+    /// warpgroups) and persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic
+    /// tile scheduler). In such a mixed kernel the CTAs of the decode part decode with all warps, and prefill then.
     #[must_use]
     pub fn is_sm90_prefill(&self) -> bool {
         self.producer_warps > 0
@@ -269,7 +280,8 @@ impl KernelTraits {
             KernelTraits { kind: KernelKind::Decode, mixed: None, shared_rows: false, ctas_per_sm: 1, ..*self };
         let decode =
             KernelTraits { preprocess_keys: false, preprocess_values: false, widened_keys, widened_values, ..decode };
-        KernelTraits { tile_rows, cuda_cores, row_warps: 1, stages, warp_keys, ..decode }
+        let warps = self.warps + self.producer_warps;
+        KernelTraits { tile_rows, cuda_cores, warps, producer_warps: 0, row_warps: 1, stages, warp_keys, ..decode }
     }
 
     /// The traits of the prefill part of a mixed kernel; for other kernels the traits themselves.
@@ -284,6 +296,15 @@ impl KernelTraits {
     #[must_use]
     pub fn has_workers(&self) -> bool {
         self.kind == KernelKind::Decode || self.kind == KernelKind::Prefill && self.cuda_cores
+    }
+
+    /// Whether the kernel takes the work of a single Q tile as its third parameter ([`OneTileParams`]), and merges it
+    /// in clusters. Rows of KV formats leave it no registers.
+    ///
+    /// [`OneTileParams`]: crate::launch::OneTileParams
+    #[must_use]
+    pub fn takes_one_tile(&self) -> bool {
+        self.kind == KernelKind::Decode && self.arch.major() >= 9 && self.packed.is_none()
     }
 
     /// Threads of a CTA.
@@ -421,19 +442,20 @@ impl KernelTraits {
         let rows = match self.mixed {
             Some(decode) => {
                 let shared = if self.shared_rows { " shared" } else { "" };
+                let wgmma = if self.is_sm90_prefill() { " wgmma" } else { "" };
                 let cuda_cores = match (self.cuda_cores, decode.cuda_cores) {
                     (false, false) => "",
                     (false, true) => " cuda-cores decode",
                     (true, false) => " cuda-cores prefill",
                     (true, true) => " cuda-cores",
                 };
-                format!(" rows {}{shared}{cuda_cores}", decode.tile_rows)
+                format!(" rows {}{shared}{cuda_cores}{wgmma}", decode.tile_rows)
             }
             None if self.has_workers() => {
                 format!(" rows {tile_rows}{}", if self.cuda_cores { " cuda-cores" } else { "" })
             }
             None if self.e4m3_products => " wgmma e4m3 products".to_owned(),
-            None if self.is_sm90_prefill() => " wgmma".to_owned(),
+            None if self.is_sm90_prefill() => if self.resident { " wgmma resident" } else { " wgmma" }.to_owned(),
             None => String::new(),
         };
         let kv = match self.packed {

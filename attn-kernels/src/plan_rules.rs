@@ -1,10 +1,14 @@
 //! The planner's rules for a kernel: how its tile sizes and measured costs cut a batch into work.
 
-use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule};
+use attn_core::{
+    batch::Layout,
+    plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule},
+    spec::Heads,
+};
 
 use crate::{
     cost::{Costs, HookClass},
-    kernel_traits::KernelTraits,
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES},
 };
 
 /// The least keys of a KV split of a prefill tile in a mixed launch. A mixed launch always includes the merge kernel,
@@ -16,6 +20,10 @@ const MERGE_LAUNCH_NS: u32 = 4500;
 /// How much more decode keys cost in a mixed launch, in units of 1/1024: it has fewer CTAs per SM
 /// (`book/src/performance/notes/mixed.md`).
 const MIXED_DECODE_PENALTY: u32 = 128;
+/// The time that an SM takes for decode keys while the others compute prefill, relative to its time while all SMs
+/// decode. With all 132 SMs of an H200 each reads 33 GB/s, since the memory is saturated; with fewer 48 are expected
+/// (`book/src/performance/notes/mixed.md`).
+pub(crate) const OWN_SM_TIME: [u32; 2] = [2, 3];
 
 impl KernelTraits {
     /// How the planner cuts a batch into work for kernels of these traits, of which the device holds `resident_ctas` at
@@ -34,11 +42,25 @@ impl KernelTraits {
         PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost, schedule }
     }
 
+    /// The rule of a kernel whose keys stay in shared memory ([`KernelTraits::resident`]) for a batch: an item has as
+    /// many Q tiles as leave each of `resident_ctas` CTAs about four items, and its keys are not split.
+    #[must_use]
+    pub fn resident_rule(&self, rule: PlanRule, layout: &Layout, heads: Heads, resident_ctas: u32) -> PlanRule {
+        const ITEMS_OF_CTA: u64 = 4;
+        let rows =
+            layout.qo_indptr().windows(2).map(|ends| u64::from(ends[1].abs_diff(ends[0])) * u64::from(heads.group()));
+        let tiles = rows.map(|rows| rows.div_ceil(self.tile_rows.into())).sum::<u64>() * u64::from(heads.kv);
+        let ctas = ITEMS_OF_CTA * u64::from(resident_ctas.max(1));
+        let q_tiles = ((tiles + ctas / 2) / ctas).clamp(1, RESIDENT_Q_TILES.into()) as u32;
+        PlanRule { tile_rows: q_tiles * self.tile_rows, workers: 1, ..rule }
+    }
+
     /// How the planner cuts a mixed batch on a device that holds `resident_ctas` of the kernel at a time. The decode
     /// and the prefill part share these CTAs in proportion to their predicted costs.
     ///
     /// A decode worker that runs beside a prefill tile does not share the memory bandwidth of its SM. It reads as fast
-    /// as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM.
+    /// as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM. With
+    /// sm90 prefill it has the SM for itself, and costs less still ([`OWN_SM_TIME`]).
     #[must_use]
     pub fn mixed_rule(&self, resident_ctas: u32, multiprocessors: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
         let (decode, prefill) = (self.decode_part(), self.prefill_part());
@@ -46,7 +68,9 @@ impl KernelTraits {
         let prefill_rule = prefill.plan_rule(prefill.step_keys(), resident_ctas, kv_heads, hooks);
         let measured = Costs::of(&decode, hooks).ctas_per_sm.max(1);
         let cost = decode_rule.cost;
-        let block = (cost.block / measured).max(1);
+        let own_sms = self.is_sm90_prefill();
+        let [time, of_all] = if own_sms { OWN_SM_TIME } else { [1, 1] };
+        let block = (cost.block.saturating_mul(time) / (measured * of_all)).max(1);
         // keys of a shared prefix are re-read from L2, at half the cost; the decode launch that reads them fills the
         // device
         let cached_block = (cost.block.saturating_mul(self.ctas_per_sm) / measured).div_ceil(2).min(block);
@@ -55,6 +79,7 @@ impl KernelTraits {
             // each CTA runs one item
             prefill: PlanRule { min_span: MIXED_MIN_SPAN, schedule: Schedule::LongestFirst, ..prefill_rule },
             co_run_workers: (multiprocessors / kv_heads.max(1)).max(1),
+            own_sms,
             // one CTA writes the partial state, and another reads it
             cascade: CascadeCosts {
                 policy: CascadePolicy::Auto,
@@ -64,5 +89,37 @@ impl KernelTraits {
                 decode_penalty: MIXED_DECODE_PENALTY,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attn_core::{
+        batch::{Batch, indptr},
+        dtype::Dtypes,
+        spec::{KernelKind, PrefillBackend},
+    };
+
+    use super::*;
+    use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};
+
+    #[test]
+    fn items_of_resident_keys_leave_each_cta_about_four() {
+        let hopper = Arch::for_device(9, 0);
+        let request = KernelTraitsRequest::new(KernelKind::Prefill, 128, Dtypes::bf16(), hopper);
+        let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
+        let traits = KernelTraits::choose(&request).expect("supported");
+        let rule = traits.plan_rule(traits.step_keys(), 132, 8, HookClass::None);
+        let rows = |requests: usize, tokens: u32| {
+            let lens = indptr(&vec![tokens; requests]).expect("short");
+            let layout = Batch::ragged(&lens, &lens).validate().expect("sound");
+            let heads = Heads { qo: 32, kv: 8, head_dim: 128 };
+            let rule = traits.resident_rule(rule, &layout, heads, 132);
+            assert_eq!(rule.workers, 1, "keys are not split");
+            rule.tile_rows
+        };
+        // 2048 Q tiles on 132 SMs
+        assert_eq!([rows(1, 128), rows(16, 128), rows(32, 128), rows(64, 128)], [128, 128, 256, 512]);
+        assert_eq!(rows(1000, 128), 512);
     }
 }

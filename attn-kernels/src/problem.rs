@@ -16,7 +16,7 @@ use crate::{
     compile::Arch,
     cost::HookClass,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    select::KernelSelector,
+    select::{KernelSelector, SelectedKernel, mixed_backend},
     splice::KernelSource,
 };
 
@@ -41,6 +41,8 @@ pub(crate) struct Problem {
     /// The kernel family that options name.
     pub(crate) kernel: Option<KernelKind>,
     prefill: PrefillBackend,
+    /// The prefill backend of mixed kernels.
+    mixed_prefill: PrefillBackend,
     products: Products,
     /// The decode backend that was chosen.
     decode: Option<DecodeBackend>,
@@ -92,8 +94,8 @@ impl Problem {
         let problem = Problem {
             branches,
             depends_on_lengths: lengths::names_lengths(&variant),
-            // a mixed launch does not run unions
-            selector: if variant.has_union() { selector.without_mixed() } else { selector },
+            // a mixed launch does not run unions, whose branches share partial states
+            selector: if variant.has_union() { selector.without_mixed().without_resident() } else { selector },
             hooks,
             variant,
             heads,
@@ -102,6 +104,11 @@ impl Problem {
             sm_scale,
             kernel: options.kernel,
             prefill: options.prefill,
+            mixed_prefill: mixed_backend(
+                SelectedKernel::PREFILL.prefill_backend(options.prefill),
+                heads.kv,
+                multiprocessors,
+            ),
             products: options.products,
             decode: request.decode,
             fixed_split_size: options.fixed_split_size,
@@ -118,14 +125,18 @@ impl Problem {
             head_dim_vo: self.head_dim_vo,
             paged,
             group: selected.rows,
-            prefill: self.prefill,
+            prefill: match selected.kind {
+                KernelKind::Mixed => self.mixed_prefill,
+                _ => selected.prefill_backend(self.prefill),
+            },
             decode: self.decode,
             products: self.products,
             row_invariant: self.fixed_split_size.is_some(),
+            shared_rows,
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
         };
         let traits = KernelTraits::choose(&request.with_hooks(&self.branches).for_branch(branch))?;
-        Ok(KernelSource::build(branch, &if shared_rows { traits.with_shared_rows() } else { traits })?)
+        Ok(KernelSource::build(branch, &traits)?)
     }
 
     /// Builds the sources of the kernels that batches may run, so that an unsupported problem is refused before the

@@ -2,6 +2,7 @@
 //! to finish first.
 
 mod predict;
+mod resident;
 mod selected;
 
 use attn_core::{
@@ -12,8 +13,10 @@ use attn_core::{
 use crate::{
     cost::{Costs, HookClass},
     kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest},
+    plan_rules::OWN_SM_TIME,
 };
 use predict::{BatchSize, Candidate};
+use resident::Resident;
 
 pub use selected::SelectedKernel;
 
@@ -24,7 +27,7 @@ pub use selected::SelectedKernel;
 /// are split only if there are fewer tiles than workers.) The mask is ignored, because it reduces the work of all
 /// kernels alike. Among kernels whose times differ by less than a sixteenth, the one that keeps the device least busy
 /// is selected. Where a batch has requests of few rows and of many, a mixed launch is a candidate too. Its predicted
-/// time is that of the longer part plus a share of the shorter.
+/// time is that of the longer part plus a share of the shorter; with sm90 prefill that of both parts on all SMs.
 #[derive(Clone, Debug)]
 pub struct KernelSelector {
     /// Query heads per KV head.
@@ -41,15 +44,35 @@ pub struct KernelSelector {
     candidates: Vec<Candidate>,
     /// The prefill part of a mixed launch, where it differs from the prefill kernel.
     mixed_prefill: Option<Candidate>,
+    /// The device and its heads, if each decode CTA of a mixed launch has an SM of its own.
+    own_sms: Option<OwnSms>,
     /// PackGQA rows of each decode tile that a mixed kernel may have; empty if mixed launches are no candidates.
     mixed_rows: Vec<u64>,
     /// PackGQA rows of the largest decode tile of mixed kernels.
     max_mixed_rows: u64,
+    /// The prefill kernel whose keys stay in shared memory, if there is one.
+    resident: Option<Resident>,
 }
 
 /// The share of the shorter part of a mixed launch that does not overlap with the longer part: SMs issue for both, and
 /// the parts do not end together. Measured on an H200: 0.50 to 0.62 (`book/src/performance/notes/mixed.md`).
 const OVERLAP_PENALTY: [u64; 2] = [9, 16];
+
+/// A device on which the decode CTAs of a mixed launch have SMs of their own.
+#[derive(Clone, Copy, Debug)]
+struct OwnSms {
+    multiprocessors: u64,
+    kv_heads: u64,
+    /// Whether keys are preprocessed for the prefill part: then those of all requests are.
+    preprocesses: bool,
+}
+
+/// The prefill backend of mixed kernels for a number of KV heads. With sm90 prefill a decode CTA has an SM of its own,
+/// and no more than two thirds of the SMs decode: heads beyond would run one after the other.
+pub(crate) fn mixed_backend(prefill: PrefillBackend, kv_heads: u32, multiprocessors: u32) -> PrefillBackend {
+    let many = u64::from(kv_heads) * 3 > u64::from(multiprocessors) * 2;
+    if prefill == PrefillBackend::Sm90 && many { PrefillBackend::Sm80 } else { prefill }
+}
 
 /// Predicted times that differ by less than one part in `MARGIN` count as equal.
 const MARGIN: u64 = 16;
@@ -83,12 +106,14 @@ impl KernelSelector {
         let tiles = request.decode_tiles();
         let (least, most) = (tiles.rows_for(1), tiles.max_rows());
         let decode_rows = || [least, most].into_iter().take(if most > least { 2 } else { 1 });
-        let prefill = request.prefill;
+        // which batches keep their keys in shared memory is decided last
+        let prefill = SelectedKernel::PREFILL.prefill_backend(request.prefill);
         let decode = decode_rows().map(|rows| (KernelKind::Decode, rows, prefill));
         let kernels = decode.chain([(KernelKind::Prefill, 1, prefill)]);
-        let candidate = |(kind, group, prefill)| {
-            let products = if prefill == request.prefill { request.products } else { Products::Exact };
-            let traits = KernelTraits::choose(&KernelTraitsRequest { kind, group, prefill, products, ..*request })?;
+        let candidate = |(kind, group, backend)| {
+            let products = if backend == prefill { request.products } else { Products::Exact };
+            let of = KernelTraitsRequest { kind, group, prefill: backend, products, ..*request };
+            let traits = KernelTraits::choose(&of)?;
             let costs = Costs::of(&traits, hooks);
             let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
             Ok(Candidate {
@@ -104,12 +129,16 @@ impl KernelSelector {
         let candidates: Vec<_> = kernels.map(candidate).collect::<Result<_, KernelTraitsError>>()?;
         let sm80 = candidate((KernelKind::Prefill, 1, PrefillBackend::Sm80))?;
         let mixed_prefill = candidates.last().filter(|prefill| prefill.costs != sm80.costs).map(|_| sm80);
-        // with one CTA per SM the parts do not overlap, and two launches are as good
-        let overlaps = |rows: &u32| {
-            let traits =
-                KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Mixed, group: *rows, ..*request });
-            traits.is_ok_and(|traits| traits.ctas_per_sm > 1)
+        let backend = mixed_backend(prefill, heads.kv, multiprocessors);
+        let mixed = |group| {
+            let of = KernelTraitsRequest { kind: KernelKind::Mixed, group, prefill: backend, ..*request };
+            KernelTraits::choose(&of).ok()
         };
+        let own_sm = |traits: KernelTraits| traits.is_sm90_prefill();
+        // with one CTA per SM and a role for each CTA the parts do not overlap, and two launches are as good
+        let overlaps = |rows: &u32| mixed(*rows).is_some_and(|traits| traits.ctas_per_sm > 1 || own_sm(traits));
+        let preprocesses = mixed(least).is_some_and(|traits| traits.has_kv_preprocess());
+        let own_sms = OwnSms { multiprocessors: multiprocessors.into(), kv_heads: heads.kv.into(), preprocesses };
         Ok(KernelSelector {
             group: heads.group().into(),
             tiles,
@@ -118,9 +147,17 @@ impl KernelSelector {
             list_queries: None,
             candidates,
             mixed_prefill,
+            own_sms: decode_rows().all(|rows| mixed(rows).is_some_and(own_sm)).then_some(own_sms),
             mixed_rows: decode_rows().filter(overlaps).map(u64::from).collect(),
             max_mixed_rows: KernelTraits::max_mixed_rows(request).into(),
+            resident: Resident::of(request, heads),
         })
+    }
+
+    /// Without the prefill kernel whose keys stay in shared memory, for variants that it does not support.
+    #[must_use]
+    pub fn without_resident(self) -> Self {
+        KernelSelector { resident: None, ..self }
     }
 
     /// Without mixed launches, for variants that they do not support.
@@ -147,17 +184,21 @@ impl KernelSelector {
         KernelSelector { list_queries, ..self }
     }
 
-    /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or
+    /// The kernel for a batch. A cascade needs the mixed kernel. Prefill of short requests keeps their keys in shared
+    /// memory, unless options name the kernel. Under options or a variant that fix the kernel, or
     /// under batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
     #[must_use]
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {
             return SelectedKernel::mixed(self.max_decode_request_rows(layout), self.tiles);
         }
-        if self.forced.is_some() || self.fixed_split || self.list_queries.is_some() {
-            return self.select_for_length(layout.max_qo_len());
+        let by_length = self.forced.is_some() || self.fixed_split || self.list_queries.is_some();
+        let selected = if by_length { self.select_for_length(layout.max_qo_len()) } else { self.fastest(layout) };
+        let resident = self.resident.as_ref().filter(|_| selected == SelectedKernel::PREFILL && !self.fixed_split);
+        match resident {
+            Some(resident) if resident.runs(layout, self.forced) => SelectedKernel::RESIDENT_PREFILL,
+            _ => selected,
         }
-        self.fastest(layout)
     }
 
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
@@ -258,9 +299,10 @@ impl KernelSelector {
         if let Some(CoRun { time, prefill, rows }) = self.mixed(layout) {
             // prefill tiles take the same time in both launches if the backend is the same, so the margin applies to
             // the rest
-            let same = if kind == KernelKind::Prefill && self.mixed_prefill.is_none() { prefill } else { 0 };
+            let same_backend = self.own_sms.is_some() || self.mixed_prefill.is_none();
+            let same = if kind == KernelKind::Prefill && same_backend { prefill } else { 0 };
             if time.saturating_add(time.saturating_sub(same) / MARGIN) < fastest {
-                return SelectedKernel { kind: KernelKind::Mixed, rows };
+                return SelectedKernel { kind: KernelKind::Mixed, rows, resident: false };
             }
         }
         let about_as_fast = all().filter(|(time, ..)| *time <= fastest.saturating_add(fastest / MARGIN));
@@ -275,7 +317,8 @@ impl KernelSelector {
                 |candidate: &&Candidate| candidate.kernel.kind == kind && (tile == 0 || candidate.tile_rows == tile);
             self.candidates.iter().find(is)
         };
-        let prefill = self.mixed_prefill.as_ref().or_else(|| of(KernelKind::Prefill, 0))?;
+        let other = self.mixed_prefill.as_ref().filter(|_| self.own_sms.is_none());
+        let prefill = other.or_else(|| of(KernelKind::Prefill, 0))?;
         // requests that fit the smallest decode tile, the largest decode tile, and neither
         let mut sizes = [BatchSize::default(); 3];
         let [small, large, many] = &mut sizes;
@@ -299,8 +342,23 @@ impl KernelSelector {
         let alone =
             [(decode, &few), (prefill, &many)].map(|(part, size)| part.time(size) - u64::from(part.costs.launch));
         let launch = u64::from(decode.costs.launch.max(prefill.costs.launch));
-        let (longer, shorter) = (alone[0].max(alone[1]), alone[0].min(alone[1]));
-        let time = launch.saturating_add(longer).saturating_add(shorter / OVERLAP_PENALTY[1] * OVERLAP_PENALTY[0]);
+        let both = match self.own_sms {
+            None => {
+                let (longer, shorter) = (alone[0].max(alone[1]), alone[0].min(alone[1]));
+                longer.saturating_add(shorter / OVERLAP_PENALTY[1] * OVERLAP_PENALTY[0])
+            }
+            // all SMs are busy until the last prefill tiles, but decode takes no less than what memory allows
+            Some(OwnSms { multiprocessors, kv_heads, preprocesses }) => {
+                let [time, of_all] = OWN_SM_TIME.map(u64::from);
+                let of_decode = if preprocesses { prefill.first(few.keys) } else { 0 };
+                let of_head = (decode.busy(&few) / of_all * time).saturating_add(prefill.busy(&many));
+                let of_head = of_head.saturating_add(of_decode);
+                let shared = (u128::from(of_head) * u128::from(kv_heads) / u128::from(multiprocessors.max(1))) as u64;
+                let last = prefill.tile(many.longest) / 2;
+                shared.saturating_add(last).max(alone[0]).saturating_add(prefill.costs.merge_launch.into())
+            }
+        };
+        let time = launch.saturating_add(both);
         Some(CoRun { time, prefill: alone[1], rows: u32::try_from(rows).unwrap_or(8) })
     }
 

@@ -12,7 +12,7 @@ use std::{
 
 use attn_core::{
     dtype::{Dtype, Dtypes},
-    spec::KernelKind,
+    spec::{HeadDimVo, KernelKind},
 };
 use attn_kernels::{
     aot::{AotError, AotOptions, build},
@@ -20,7 +20,7 @@ use attn_kernels::{
     cost::HookClass,
     jit::{self, JitError},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
+    splice::{KernelSource, OpSource, Unit as _},
 };
 
 use stock::{compiler, variant};
@@ -167,6 +167,40 @@ fn kv_dtypes_are_embedded() {
     for types in ["64 bf16 ragged", "64 f16 over e4m3", "64 bf16 over e4m3"] {
         assert!(names.iter().any(|name| name.contains(types)), "{types}: {names:?}");
     }
+}
+
+/// Kernels over a KV format, and the encode and the gather of its cache, are those that a run looks up.
+#[test]
+fn kernels_over_kv_formats_are_embedded() {
+    if compiler().is_none() {
+        return;
+    }
+    attn_core::registry::register_kv_formats(attn_variants::kv_formats::all()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let formats = "int8 / int4(group=32)";
+    let options =
+        AotOptions { expressions: &["causal"], kv_formats: &[formats], kv_dtypes: &[Dtype::E4m3], ..decode() };
+    let report = build(&AotOptions { appends: true, ..options }, dir.path()).unwrap();
+    let table = table(dir.path());
+    assert_eq!(report.cubins, 4, "{table}");
+
+    let bf16 = Dtypes::bf16();
+    let dtypes = Dtypes::new(bf16.qo, bf16.kv).with_kv_format(formats).unwrap();
+    let (over, dtypes) = variant("causal").over(dtypes, HeadDimVo::Same).unwrap();
+    let request = KernelTraitsRequest::new(KernelKind::Decode, 64, dtypes, SM_80[0]).with_hooks([&over]);
+    let traits = KernelTraits::choose(&KernelTraitsRequest { paged: false, group: 1, ..request }.for_branch(&over));
+    let appends = over.of_appends().unwrap();
+    let keys = [
+        KernelSource::build(&over, &traits.unwrap()).unwrap().key(),
+        OpSource::encode(&appends, Dtype::Bf16, SM_80[0]).unwrap().key(),
+        OpSource::gather_packed(&appends, Dtype::Bf16, SM_80[0]).unwrap().key(),
+    ];
+    for key in keys {
+        assert!(table.contains(&key.to_string()), "{key}: {table}");
+    }
+    let unknown = AotOptions { kv_formats: &["int9"], ..options };
+    let wrong = build(&unknown, dir.path()).unwrap_err();
+    assert!(matches!(wrong, AotError::Expr { .. }) && wrong.to_string().contains("int9"), "{wrong}");
 }
 
 #[test]

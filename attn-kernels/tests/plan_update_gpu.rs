@@ -41,9 +41,19 @@ fn replays_follow_updates() {
     ];
     let prefill: [Lens<'_>; 5] =
         [(&[3], &[9]), (&[100, 1, 99], &[1000, 1024, 99]), (&[], &[]), (&[0, 130], &[5, 600]), (&[200], &[1024])];
+    // both parts, one of them, and none
+    let mixed: [Lens<'_>; 6] = [
+        (&[1, 1, 60], &[40, 1000, 60]),
+        (&[100, 1, 1, 1, 97], &[900, 1000, 1, 64, 97]),
+        (&[], &[]),
+        (&[1; 5], &[1000, 3, 700, 64, 9]),
+        (&[200], &[1024]),
+        (&[0, 130, 2], &[5, 600, 1024]),
+    ];
     let cases = [
         (&decode[..], BatchCapacity::decode(5, 6000), KernelKind::Decode),
         (&prefill[..], BatchCapacity::new(3, 200, 4000), KernelKind::Prefill),
+        (&mixed[..], BatchCapacity::new(5, 200, 4000), KernelKind::Mixed),
     ];
     let cases = cases.into_iter().flat_map(|case| on_each_backend().map(|options| (case, options)));
     for ((batches, capacity, kind), options) in cases {

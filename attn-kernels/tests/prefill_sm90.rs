@@ -1,4 +1,5 @@
-//! The SASS of sm90 prefill: the exponentials of the softmax overlap with the PV GEMM.
+//! The SASS of sm90 prefill: the exponentials of the softmax overlap with the PV GEMM, in a kernel of its own and in a
+//! mixed kernel.
 //!
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
 
@@ -20,6 +21,8 @@ use object::{Object as _, ObjectSection as _};
 /// Exponentials of a thread before the wait for the PV GEMM, of 64 for a tile of 64 rows and 128 keys: those of three
 /// chunks of 16 keys (`PV_WAIT_CHUNK`).
 const EXPONENTIALS: usize = 24;
+/// The same of 40, for a tile of 80 keys of 256 elements: two chunks.
+const EXPONENTIALS_OF_LONG_ROWS: usize = 16;
 
 /// The instructions of sm_90 that this test distinguishes. An instruction has 16 bytes, with the operation in the
 /// lowest 12 bits.
@@ -45,7 +48,17 @@ fn decode(bytes: &[u8]) -> Instruction {
     }
 }
 
-fn instructions(cache: &CubinCache, expr: &str, products: Products, paged: bool) -> Vec<Instruction> {
+/// What a test compiles: a kernel of sm_90a for a group of 4.
+#[derive(Clone, Copy)]
+struct Asked {
+    kind: KernelKind,
+    head_dim: u32,
+    products: Products,
+    paged: bool,
+}
+
+fn instructions(cache: &CubinCache, expr: &str, asked: Asked) -> Vec<Instruction> {
+    let Asked { kind, head_dim, products, paged } = asked;
     let variant = stock::variant(expr);
     let dtypes = if products == Products::E4m3 { Dtypes::new(Dtype::Bf16, Dtype::E4m3) } else { Dtypes::bf16() };
     let request = KernelTraitsRequest {
@@ -53,21 +66,22 @@ fn instructions(cache: &CubinCache, expr: &str, products: Products, paged: bool)
         prefill: PrefillBackend::Sm90,
         products,
         paged,
-        ..KernelTraitsRequest::new(KernelKind::Prefill, 128, dtypes, "sm_90a".parse().expect("an architecture"))
+        ..KernelTraitsRequest::new(kind, head_dim, dtypes, "sm_90a".parse().expect("an architecture"))
     };
     let traits = KernelTraits::choose(&request.with_hooks([&variant])).expect("a traits");
     assert!(traits.is_sm90_prefill());
     let source = KernelSource::build(&variant, &traits).expect("supported");
     let ready = jit::obtain_from(cache, source).expect("compiles");
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
-    let code = file.section_by_name(".text.attn_prefill").expect("the kernel").data().expect("code").to_vec();
+    let section = if kind == KernelKind::Mixed { ".text.attn_mixed" } else { ".text.attn_prefill" };
+    let code = file.section_by_name(section).expect("the kernel").data().expect("code").to_vec();
     code.chunks_exact(16).map(decode).collect()
 }
 
 #[test]
 fn exponentials_overlap_with_the_pv_gemm() {
     let Some(cache) = stock::cache() else { return };
-    for expr in [
+    let exprs = [
         "full",
         "causal",
         "causal + soft_cap(cap=30)",
@@ -75,8 +89,15 @@ fn exponentials_overlap_with_the_pv_gemm() {
         "causal + rope",
         "sliding_window(window=1024)",
         "causal + sink",
-    ] {
-        let code = instructions(&cache, expr, Products::Exact, true);
+    ];
+    let cases = [
+        (KernelKind::Prefill, 128, EXPONENTIALS),
+        (KernelKind::Prefill, 256, EXPONENTIALS_OF_LONG_ROWS),
+        (KernelKind::Mixed, 128, EXPONENTIALS),
+    ];
+    for (expr, (kind, head_dim, least)) in exprs.into_iter().flat_map(|expr| cases.map(|case| (expr, case))) {
+        let paged = kind == KernelKind::Mixed || head_dim <= 128;
+        let code = instructions(&cache, expr, Asked { kind, head_dim, products: Products::Exact, paged });
         let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
         // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
         // up
@@ -86,8 +107,9 @@ fn exponentials_overlap_with_the_pv_gemm() {
         let exponentials = beside.iter().filter(|instruction| **instruction == Instruction::Exponential).count();
         // values that only masked tiles need may spill; accumulators and P do not
         let spilled = beside.iter().filter(|instruction| **instruction == Instruction::Spilled).count();
-        assert!(spilled <= 2, "{expr}: {spilled} registers of the mainloop spill");
-        assert!(exponentials >= EXPONENTIALS, "{expr}: {exponentials} exponentials before the second wait of the loop");
+        let case = format!("{kind} {expr}, {head_dim}");
+        assert!(spilled <= 2, "{case}: {spilled} registers of the mainloop spill");
+        assert!(exponentials >= least, "{case}: {exponentials} exponentials before the second wait");
     }
 }
 
@@ -99,7 +121,8 @@ fn products_of_e4m3_overlap_with_the_softmax() {
     let Some(cache) = stock::cache() else { return };
     for expr in ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"] {
         for paged in [false, true] {
-            let code = instructions(&cache, expr, Products::E4m3, paged);
+            let asked = Asked { kind: KernelKind::Prefill, head_dim: 128, products: Products::E4m3, paged };
+            let code = instructions(&cache, expr, asked);
             let waits = |pending| {
                 let is = move |(_, of): &(usize, &Instruction)| **of == Instruction::WaitWgmma(pending);
                 code.iter().enumerate().filter(is).map(|(at, _)| at).collect::<Vec<_>>()

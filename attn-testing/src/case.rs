@@ -29,7 +29,7 @@ pub struct Case {
     /// The kernel family: `auto`, `prefill`, `decode` or `mixed`.
     #[serde(default = "auto")]
     pub kernel: String,
-    /// The prefill backend: `sm80`, `sm90` or `cuda-cores`.
+    /// The prefill backend: `sm80`, `sm90`, `sm90-resident` or `cuda-cores`.
     #[serde(default, with = "by_name", skip_serializing_if = "is_default")]
     pub prefill: PrefillBackend,
     /// The decode backend: `tensor-cores` or `cuda-cores`. By default the attention chooses.

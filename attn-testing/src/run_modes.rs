@@ -15,12 +15,24 @@ pub enum RunMode {
     Auto,
     /// A cascade as a batch without levels: each request has all of its pages, which stay shared in memory.
     Flat,
+    /// The mixed kernel with the default prefill backend, whatever kernel and backend the case names.
+    Mixed,
+    /// The mixed kernel with prefill on `mma.sync`.
+    Sm80Mixed,
+    /// The decode kernel.
+    Decode,
+    /// The prefill kernel whose keys pass through shared memory.
+    Prefill,
+    /// The prefill kernel whose keys stay in shared memory, where requests are short enough.
+    Resident,
     /// Prefill for the requests with many rows, then decode for the others: two plans, one graph.
     Sequential,
     /// The same lengths with ragged keys.
     Ragged,
     /// The kept pages as a shorter page table, without a list. Heads must share them.
     Pages,
+    /// The case planned with a capacity for its own batch: its kernels read their work from memory.
+    Capacity,
     /// Decode on tensor cores.
     TensorCores,
     /// Decode on CUDA cores.
@@ -35,9 +47,15 @@ impl RunMode {
             RunMode::AsIs => "attn",
             RunMode::Auto => "auto",
             RunMode::Flat => "flat",
+            RunMode::Mixed => "mixed",
+            RunMode::Sm80Mixed => "sm80_mixed",
+            RunMode::Decode => "decode",
+            RunMode::Prefill => "prefill",
+            RunMode::Resident => "resident",
             RunMode::Sequential => "sequential",
             RunMode::Ragged => "ragged",
             RunMode::Pages => "pages",
+            RunMode::Capacity => "capacity",
             RunMode::TensorCores => "tensor_cores",
             RunMode::CudaCores => "cuda_cores",
         }

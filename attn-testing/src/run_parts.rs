@@ -1,7 +1,7 @@
 //! The launches of a run mode.
 
 use attn::batch::PageTableBuf;
-use attn::{DecodeBackend, Variant};
+use attn::{DecodeBackend, PrefillBackend, Variant};
 
 use super::inputs::Inputs;
 use super::keys::Keys;
@@ -21,16 +21,23 @@ impl RunMode {
     /// The case of each launch, in order. `Flat` and `Pages` replace the keys of its inputs too.
     pub(super) fn cases(self, case: &Case) -> Result<Vec<Case>, TestError> {
         let auto = || "auto".to_owned();
+        let in_kernel = |kernel: &str, prefill| vec![Case { kernel: kernel.to_owned(), prefill, ..case.clone() }];
         let on = |backend| vec![Case { decode: Some(backend), ..case.clone() }];
+        let mixed = |prefill| vec![Case { kernel: "mixed".to_owned(), prefill, ..case.clone() }];
         Ok(match self {
-            RunMode::AsIs => vec![case.clone()],
+            RunMode::AsIs | RunMode::Capacity => vec![case.clone()],
             RunMode::Auto => vec![Case { kernel: auto(), ..case.clone() }],
+            RunMode::Mixed => mixed(PrefillBackend::default()),
+            RunMode::Sm80Mixed => mixed(PrefillBackend::Sm80),
             RunMode::Ragged => vec![Case { kv_layout: LayoutKind::Ragged, ..case.clone() }],
             RunMode::Flat if case.kernel == "mixed" => vec![Case { kernel: auto(), ..case.clone() }],
             RunMode::Flat => vec![case.clone()],
             RunMode::Pages => vec![Case { variant: "full".to_owned(), sparse: None, ..case.clone() }],
             RunMode::TensorCores => on(DecodeBackend::TensorCores),
             RunMode::CudaCores => on(DecodeBackend::CudaCores),
+            RunMode::Decode => in_kernel("decode", case.prefill),
+            RunMode::Prefill => in_kernel("prefill", PrefillBackend::Sm90),
+            RunMode::Resident => in_kernel("prefill", PrefillBackend::Sm90Resident),
             RunMode::Sequential => {
                 let group = case.heads().group().max(1);
                 let lens = case.qo_lens.to_vec();

@@ -8,6 +8,8 @@ Fields beside those of `attn bench`:
         each request reads this share of its pages; with "heads": "own" each KV head reads pages of its own
     "ours_also": ["flat"]
         run modes of attn-rs to be timed beside the case as it is
+    "baselines_kv_dtype": "e4m3"
+        the element type of keys and values of baselines, where attn-rs stores them in a KV format
 """
 
 import re
@@ -22,6 +24,11 @@ def lens(x):
 
 def indptr(n):
     return torch.tensor([0] + torch.tensor(n).cumsum(0).tolist(), dtype=torch.int32)
+
+
+def kv_dtype(case):
+    """The element type that baselines store keys and values in."""
+    return DT[case.get("baselines_kv_dtype", case.get("kv_dtype", case["dtype"]))]
 
 
 def parse(expr):
@@ -87,7 +94,7 @@ def pairs(case):
 
 def figures(case, ms):
     """Bandwidth over K and V, and FLOP/s. Shared keys count once, pages that are not read do not count."""
-    esz = DT[case.get("kv_dtype", case["dtype"])].itemsize
+    esz = kv_dtype(case).itemsize
     keys = sum(kept_lens(case)) if "sparse" in case else sum(sum(kv) for _, kv in levels(case))
     kvb = keys * case["kv_heads"] * 2 * case["head_dim"] * esz
     return dict(ms=ms, gbps=kvb / ms / 1e6, tflops=4 * pairs(case) * case["qo_heads"] * case["head_dim"] / ms / 1e9)

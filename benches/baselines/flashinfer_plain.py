@@ -3,7 +3,7 @@
 import time
 import torch
 
-from cases import DT, indptr, lens, parse
+from cases import DT, indptr, kv_dtype, lens, parse
 import shared_tensors
 import timing
 from timing import DEV, Runner
@@ -48,7 +48,7 @@ def wrappers(case, suffix):
         return
     Q, K = lens(case["qo_lens"]), lens(case["kv_lens"])
     hq, hkv, d, ps = case["qo_heads"], case["kv_heads"], case["head_dim"], case.get("page_size", 16)
-    dt, kdt, order = DT[case["dtype"]], DT[case.get("kv_dtype", case["dtype"])], case.get("page_order", "NHD")
+    dt, kdt, order = DT[case["dtype"]], kv_dtype(case), case.get("page_order", "NHD")
     q, qi = shared_tensors.rows("q", (sum(Q), hq, d), dt), indptr(Q)
     kw = dict(q_data_type=dt, kv_data_type=kdt)
     if "soft_cap" in v:

@@ -2,7 +2,7 @@
 
 import torch
 
-from cases import DT, indptr, lens, levels
+from cases import DT, indptr, kv_dtype, lens, levels
 import shared_tensors
 from timing import DEV
 
@@ -13,7 +13,7 @@ class Pool:
     def __init__(self, case):
         self.hq, self.hkv, self.d = case["qo_heads"], case["kv_heads"], case["head_dim"]
         self.ps, self.order = case.get("page_size", 16), case.get("page_order", "NHD")
-        self.dt, self.kdt = DT[case["dtype"]], DT[case.get("kv_dtype", case["dtype"])]
+        self.dt, self.kdt = DT[case["dtype"]], kv_dtype(case)
         self.kw = dict(q_data_type=self.dt, kv_data_type=self.kdt)
         self.Q, self.levels = lens(case["qo_lens"]), levels(case)
         gen = torch.Generator().manual_seed(case.get("seed", 0))

@@ -79,6 +79,9 @@ def verify(ours, peers, cases, out):
     compared, wrong = 0, 0
     for case in cases:
         name = case.get("name", case["variant"])
+        if "baselines_kv_dtype" in case:
+            print(f"{name:44s} not compared: baselines store other numbers", flush=True)
+            continue
         with tempfile.TemporaryDirectory() as folder:
             shared = ours.ask({"share": case, "folder": folder})
             if "error" in shared:

@@ -296,6 +296,9 @@ fn numbers_are_stored_as_their_bits() {
 struct Whole {
     /// What `scale` says.
     said: f32,
+    /// What it says of other KV heads than the first.
+    #[default(1.0)]
+    said_of_others: f32,
 }
 
 #[attn::kv_format(name = "whole")]
@@ -316,17 +319,21 @@ impl KvFormat for Whole {
     fn linear(&self) -> Option<LinearCodes> {
         Some(LinearCodes::signed(8, 0))
     }
-    fn scale(&self, _side: Packed<'_>, _kv_head: i32, _group: i32) -> f32 {
-        self.said
+    fn scale(&self, _side: Packed<'_>, kv_head: i32, _group: i32) -> f32 {
+        if kv_head == 0 { self.said } else { self.said_of_others }
     }
 }
 
 /// Kernels may read codes either way, so binding compares both.
 #[test]
 fn linear_codes_that_decode_to_others_are_refused() {
-    let bind = |said| KvFormats::both(Whole { said }).bind(&Dims { head_dim: Some(32), ..Dims::default() });
-    bind(1.0).expect("both ways are the same");
-    let error = bind(2.0).expect_err("decode has no factor of 2");
-    let text = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
-    assert!(text.contains("by `decode`") && text.contains("by `linear`"), "{error}: {text}");
+    let dims = Dims { head_dim: Some(32), kv_heads: Some(3), ..Dims::default() };
+    let bind = |said, said_of_others| KvFormats::both(Whole { said, said_of_others }).bind(&dims);
+    bind(1.0, 1.0).expect("both ways are the same");
+    for (said, said_of_others, head) in [(2.0, 1.0, "KV head 0"), (1.0, 2.0, "KV head 1")] {
+        let error = bind(said, said_of_others).expect_err("decode has no factor of 2");
+        let text = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
+        let says = ["by `decode`", "by `linear`", head];
+        assert!(says.iter().all(|words| text.contains(words)), "{error}: {text}");
+    }
 }

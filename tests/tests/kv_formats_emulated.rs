@@ -70,6 +70,23 @@ fn decode_on_tensor_cores() {
     check("decode", ON_TENSOR_CORES, &MANY);
 }
 
+/// Codes that are floats and levels, of keys and of values: scales of large groups and of small ones.
+#[test]
+fn decode_over_codes_of_floats() {
+    let of = [
+        ("nvfp4", "causal", 128),
+        ("nvfp4", "alibi", 64),
+        ("turbo4 / nvfp4", "causal + soft_cap(cap=30)", 128),
+        ("nvfp4 / mx_fp8", "full", 128),
+        ("mx_fp8", "causal", 256),
+        ("turbo4", "causal", 64),
+        // rows that are shorter than a group are decoded
+        ("mx_fp8", "causal", 16),
+        ("turbo4(levels=[-9, -7, -5, -3, -2, -1, -0.5, 0, 0.25, 0.5, 1, 2, 3, 5, 6.5, 8])", "sigmoid", 128),
+    ];
+    check("decode", ON_TENSOR_CORES, &of);
+}
+
 #[test]
 fn decode_on_cuda_cores() {
     check("decode", ON_CUDA_CORES, &MANY);

@@ -17,7 +17,7 @@ fn cases() -> Vec<Case> {
         "signed64(n=400000000, u=7, x=9e11)",
         "signed64(n=-3, u=4000000000, x=-2.5)",
     ];
-    let families = [("prefill", "sm80"), ("prefill", "sm90"), ("mixed", "sm80"), ("decode", "sm80")];
+    let families = [("prefill", "sm80"), ("prefill", "sm90"), ("mixed", "sm80"), ("mixed", "sm90"), ("decode", "sm80")];
     let all = VARIANTS.into_iter().flat_map(|variant| families.map(|family| (variant, family)));
     let lens = |lens: &[u32]| Lens::List(lens.to_vec());
     let case = |variant, (kernel, prefill): (&str, &str), kv_layout| {

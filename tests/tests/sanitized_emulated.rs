@@ -34,6 +34,7 @@ fn kernels() {
     check("prefill", PrefillBackend::Sm80);
     check("decode", PrefillBackend::Sm80);
     check("mixed", PrefillBackend::Sm80);
+    check("mixed", PrefillBackend::Sm90);
     check("prefill", PrefillBackend::Sm90);
 }
 

@@ -50,4 +50,22 @@ static inline AttnTensor tensor(void *data, AttnDtype dtype, int rank, int64_t a
   return t;
 }
 
+// A batch of requests of one query or more in pages.
+static inline AttnBatch paged_batch(size_t requests, const int32_t *qo_indptr, uint32_t page_size, uint32_t num_pages,
+                                    const int32_t *page_indptr, const int32_t *page_indices,
+                                    const int32_t *last_page_len) {
+  AttnBatch batch;
+  memset(&batch, 0, sizeof batch);
+  batch.size = sizeof batch;
+  batch.requests = requests;
+  batch.qo_indptr = qo_indptr;
+  batch.kind = ATTN_BATCH_KIND_PAGED;
+  batch.page_size = page_size;
+  batch.num_pages = num_pages;
+  batch.page_indptr = page_indptr;
+  batch.page_indices = page_indices;
+  batch.last_page_len = last_page_len;
+  return batch;
+}
+
 #endif

@@ -93,17 +93,8 @@ int main(void) {
   AttnSpec spec = spec_of("causal + sliding_window(window=7)");
   REQUIRE(attn_attention_new(engine, &spec, &attention) == ATTN_STATUS_OK);
 
-  AttnBatch batch;
-  memset(&batch, 0, sizeof batch);
-  batch.size = sizeof batch;
-  batch.requests = REQUESTS;
-  batch.qo_indptr = qo_indptr;
-  batch.kind = ATTN_BATCH_KIND_PAGED;
-  batch.page_size = PAGE;
-  batch.num_pages = PAGES;
-  batch.page_indptr = page_indptr;
-  batch.page_indices = page_indices;
-  batch.last_page_len = last_page_len;
+  AttnBatch batch =
+      paged_batch(REQUESTS, qo_indptr, PAGE, PAGES, page_indptr, page_indices, last_page_len);
   AttnCapacity capacity;
   memset(&capacity, 0, sizeof capacity);
   capacity.size = sizeof capacity;

@@ -81,7 +81,7 @@ impl MeasuredKernel {
     pub(super) fn backend(&self) -> Option<&'static str> {
         match self.prefill {
             PrefillBackend::Sm80 => None,
-            PrefillBackend::Sm90 => Some("sm90"),
+            PrefillBackend::Sm90 | PrefillBackend::Sm90Resident => Some("sm90"),
             PrefillBackend::CudaCores => Some("cuda-cores"),
         }
     }

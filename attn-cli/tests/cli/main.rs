@@ -428,6 +428,19 @@ fn expressions_are_checked_over_a_grid() {
 }
 
 #[test]
+fn cases_take_turns_over_kv_formats() {
+    let dir = scratch();
+    let formats = ["int8", "turbo4 / f16", "int4(group=32)"];
+    let options = formats.iter().flat_map(|format| ["--kv-format", format]);
+    let args: Vec<&str> = ["check", "--expr", "full", "--list"].into_iter().chain(options).collect();
+    let cases = records(&attn_json(dir.path(), &args));
+    let of_cases: Vec<&str> = cases.iter().map(|case| case["kv_dtype"].as_str().expect("a format")).collect();
+    assert_eq!(of_cases, formats.repeat(2));
+    let error = failure(&attn(dir.path(), &["check", "--expr", "full", "--kv-format", "int8", "--kv-format", "int9"]));
+    assert!(error.contains("int9"), "{error}");
+}
+
+#[test]
 fn calibrate_prints_a_case_for_each_kernel_and_measures_on_gpus_alone() {
     let dir = scratch();
     let cases = records(&attn_json(dir.path(), &["calibrate", "--cases"]));

@@ -60,6 +60,7 @@ pub fn mixed_rule(heads: Heads) -> MixedRule {
         decode: PlanRule { tile_rows: 16, cost, schedule: Schedule::StreamK, ..prefill },
         prefill: PlanRule { cost: Cost { block: 5, ..cost }, ..prefill },
         co_run_workers: prefill.workers,
+        own_sms: false,
         cascade: CascadeCosts {
             policy: CascadePolicy::Auto,
             state: 1,

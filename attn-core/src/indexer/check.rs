@@ -7,7 +7,7 @@ use crate::{
     tensor::TensorRef,
 };
 
-/// Bytes of shared memory that a kernel has for the queries of a token.
+/// Bytes of static shared memory that a kernel has.
 const SHARED: usize = 48 * 1024;
 
 /// Extents of scores.
@@ -38,11 +38,10 @@ pub struct SelectSizes {
     pub capacity: usize,
 }
 
-/// Bytes of shared memory for the queries of a token: rows are 64 bytes apart beyond their length, so that lanes read
-/// different banks.
-#[must_use]
-pub fn shared_bytes(heads: usize, dim: usize) -> usize {
-    heads.next_multiple_of(8) * (2 * dim + 64)
+/// Bytes of shared memory of the kernels of a shape: the queries of a token, whose rows are 64 bytes apart beyond their
+/// length so that lanes read different banks, their weights, and for scores of blocks the largest of each of 8 warps.
+fn shared_bytes(heads: usize, dim: usize) -> usize {
+    heads.next_multiple_of(8) * (2 * dim + 64 + 4) + 4 * 8 * heads
 }
 
 /// Checks the arguments of [`index_scores`](super::index_scores).
@@ -86,12 +85,12 @@ pub fn check_block_scores(
     Ok(ScoreSizes { columns, ..sizes })
 }
 
-fn inputs(queries: &IndexQueries<'_>, keys: &IndexKeys<'_>, out: &ScoresMut<'_>) -> Result<ScoreSizes, OpError> {
-    let q = &queries.q;
-    check::rank("q", q, 3, "3: (qo tokens, index heads, dim)")?;
-    check::dtype("q", q.dtype(), &[Dtype::F16, Dtype::Bf16])?;
-    check::innermost("q", q)?;
-    let (tokens, heads, dim) = (q.shape()[0], q.shape()[1], q.shape()[2]);
+/// Checks the shape of index queries, for which kernels are compiled.
+///
+/// # Errors
+///
+/// Heads or a dimension that there is no kernel for.
+pub fn check_shape(heads: usize, dim: usize) -> Result<(), OpError> {
     if !(1..=MAX_HEADS).contains(&heads) {
         return Err(OpError::Parameter { name: "index heads", got: heads as f32, want: "1 to 128" });
     }
@@ -101,13 +100,23 @@ fn inputs(queries: &IndexQueries<'_>, keys: &IndexKeys<'_>, out: &ScoresMut<'_>)
     }
     if shared_bytes(heads, dim) > SHARED {
         let want =
-            "at most 48 KiB (heads, rounded up to 8, times 2 dim + 64 bytes); score groups of heads and add them";
+            "at most 48 KiB (heads, rounded up to 8, times 2 dim + 100 bytes); score groups of heads and add them";
         return Err(OpError::Parameter {
-            name: "bytes of a token's index queries",
+            name: "bytes of shared memory for a token's index queries",
             got: shared_bytes(heads, dim) as f32,
             want,
         });
     }
+    Ok(())
+}
+
+fn inputs(queries: &IndexQueries<'_>, keys: &IndexKeys<'_>, out: &ScoresMut<'_>) -> Result<ScoreSizes, OpError> {
+    let q = &queries.q;
+    check::rank("q", q, 3, "3: (qo tokens, index heads, dim)")?;
+    check::dtype("q", q.dtype(), &[Dtype::F16, Dtype::Bf16])?;
+    check::innermost("q", q)?;
+    let (tokens, heads, dim) = (q.shape()[0], q.shape()[1], q.shape()[2]);
+    check_shape(heads, dim)?;
     let of = keys.keys();
     check::dtype("index keys", of.dtype(), &[q.dtype()])?;
     let requests = match keys {

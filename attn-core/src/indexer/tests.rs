@@ -234,3 +234,14 @@ fn what_does_not_fit_says_what_would() {
     assert!(matches!(error, OpError::Entry { array: "counts", value: 9, most: 8, .. }), "{error}");
     assert_eq!((lists, lens), (vec![5; 3], vec![9]));
 }
+
+/// The kernels of a shape have 48 KiB of shared memory.
+#[test]
+fn shapes_that_no_kernel_holds_are_refused() {
+    for (heads, dim) in [(1, 32), (64, 128), (128, 128), (88, 224), (96, 192)] {
+        check_shape(heads, dim).unwrap_or_else(|error| panic!("{heads} of {dim}: {error}"));
+    }
+    for (heads, dim) in [(0, 32), (129, 32), (1, 48), (1, 288), (128, 160), (96, 224)] {
+        check_shape(heads, dim).expect_err("no kernel");
+    }
+}

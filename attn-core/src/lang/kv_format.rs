@@ -14,7 +14,7 @@ pub(crate) mod samples;
 
 pub use desc::{DescribedKvFormat, ErasedKvFormat, KvFormatDesc};
 pub use formats::{KvFormatId, KvFormats, RowBytes};
-pub use linear::LinearCodes;
+pub use linear::{CodeValues, LinearCodes};
 pub use packed::{EncodeRow, Packed, PackedMut};
 
 use super::VariantParams;
@@ -41,9 +41,9 @@ pub trait KvFormat: VariantParams + Clone + Send + Sync + 'static {
     /// subset of a row.
     fn decode(&self, codes: Packed<'_>, side: Packed<'_>, kv_head: i32, d: i32) -> [f32; 8];
 
-    /// The codes, where they are whole numbers that [`Self::scale`] and [`Self::zero`] turn into elements: decode
-    /// kernels then multiply codes on tensor cores, at a fraction of the instructions. Results differ from those of
-    /// decoded rows by rounding. Host only; binding checks it against [`Self::decode`].
+    /// The codes, where they stand for numbers that [`Self::scale`] and [`Self::zero`] turn into elements: decode
+    /// kernels then multiply these on tensor cores, at a fraction of the instructions. Results differ from those of
+    /// decoded rows by rounding. Host only, from scalar parameters alone; binding checks it against [`Self::decode`].
     fn linear(&self) -> Option<LinearCodes> {
         None
     }
@@ -52,9 +52,14 @@ pub trait KvFormat: VariantParams + Clone + Send + Sync + 'static {
         let _ = (side, kv_head, group);
         1.0
     }
-    /// The zero of a group of [`LinearCodes`] that are not signed.
+    /// The zero of a group of [`LinearCodes::unsigned`].
     fn zero(&self, side: Packed<'_>, kv_head: i32, group: i32) -> f32 {
         let _ = (side, kv_head, group);
+        0.0
+    }
+    /// The number that a code of [`LinearCodes::levels`] stands for, from 0 to 15. Finite in f16.
+    fn level(&self, code: i32) -> f32 {
+        let _ = code;
         0.0
     }
 }

@@ -18,8 +18,9 @@ pub trait Row {
     fn rotate_half(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32));
     /// Rotates the pairs `(2 i, 2 i + 1)`, `i < rot / 2`, by `f(i) = (cos, sin)`: interleaved rotary embedding.
     fn rotate_pairs(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32));
-    /// The Walsh-Hadamard transform, `x <- H x / sqrt(n)` with `n = dim()`, a power of two: a rotation that is its own
-    /// inverse, after which elements have similar sizes. The bits are the same on every device.
+    /// The Walsh-Hadamard transform, `x <- H x / sqrt(n)`, of each `n` elements: a rotation that is its own inverse,
+    /// after which elements have similar sizes. `n` is the largest power of two that divides `dim()`: all of a row, or
+    /// 32 of 96. The bits are the same on every device.
     fn hadamard(&mut self);
     /// Sum of the values.
     fn sum(&self) -> f32;
@@ -69,17 +70,18 @@ impl Row for &mut [f32] {
     }
 
     fn hadamard(&mut self) {
+        let block = self.len() & self.len().wrapping_neg();
         let mut stride = 1;
-        while stride < self.len() {
-            for block in self.chunks_exact_mut(2 * stride) {
-                let (low, high) = block.split_at_mut(stride);
+        while stride < block {
+            for pairs in self.chunks_exact_mut(2 * stride) {
+                let (low, high) = pairs.split_at_mut(stride);
                 for (a, b) in low.iter_mut().zip(high) {
                     (*a, *b) = (*a + *b, *a - *b);
                 }
             }
             stride *= 2;
         }
-        let scale = 1.0 / (self.len() as f32).sqrt();
+        let scale = 1.0 / (block as f32).sqrt();
         self.map(|_, x| x * scale);
     }
 
@@ -133,6 +135,15 @@ mod tests {
         (&mut x[..]).rotate_half(-2, quarter);
         (&mut x[..]).rotate_pairs(100, quarter);
         assert_eq!(x, [-2.0, 1.0], "never past the row");
+    }
+
+    #[test]
+    fn hadamard_of_other_dims_is_that_of_blocks() {
+        let x: Vec<f32> = (0..24u16).map(|d| f32::from(d * d % 11) - 4.0).collect();
+        let (mut y, mut blocks) = (x.clone(), x);
+        (&mut y[..]).hadamard();
+        blocks.chunks_mut(8).for_each(|mut block| block.hadamard());
+        assert_eq!(y, blocks);
     }
 
     #[test]

@@ -91,6 +91,10 @@ pub(super) fn both_sides(
         _ => {}
     }
     let targets = target.as_ref();
+    if !source.has_values() && (source.sides().v.is_some() || targets.sides().v.is_some()) {
+        // values that are in keys have the side data of keys
+        return Err(sides::superfluous(1).into());
+    }
     for (side, kv) in [(from, source), (to, &targets)] {
         for (name, tensor) in [side.k, side.v].into_iter().zip(kv.parts()) {
             side.check(name, &tensor)?;

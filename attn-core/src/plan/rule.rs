@@ -22,6 +22,9 @@ pub struct MixedRule {
     /// Workers of the decode part while prefill items fill the device: one on each of its multiprocessors; no more than
     /// all workers.
     pub co_run_workers: u32,
+    /// Whether a decode worker has a multiprocessor of its own, which joins the prefill part afterwards. The decode
+    /// part then gets as many as end before the prefill part does, and no more than saturate the memory.
+    pub own_sms: bool,
     /// Policy and costs of cascades.
     pub cascade: CascadeCosts,
 }

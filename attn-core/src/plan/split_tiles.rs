@@ -73,7 +73,8 @@ impl PlanScratch {
         if self.of_part(DECODE as usize).is_empty() {
             return Ok(());
         }
-        let workers = co_run_workers(rule, items, decode_cost, prefill_cost);
+        let workers_of = if rule.own_sms { own_sm_workers } else { co_run_workers };
+        let workers = workers_of(rule, items, decode_cost, prefill_cost);
         self.cut_into_workers(list, DECODE as usize, &PlanRule { workers, ..rule.decode })
     }
 
@@ -281,4 +282,26 @@ fn co_run_workers(rule: &MixedRule, items: u64, decode_cost: u64, prefill_cost: 
     let left = u64::from(workers).saturating_sub(items) as u32; // no more than `workers`
     let nearly_all = u64::from(share) * 4 > u64::from(workers) * 3;
     if left >= share || nearly_all { left.max(share) } else { left.max(rule.co_run_workers).clamp(1, workers) }
+}
+
+/// The share of all work that the time of the decode part is planned to be, on multiprocessors of its own. The rest of
+/// the launch is prefill alone, so an estimate that is wrong by a third does not make decode end last.
+const DECODE_TIME: [u128; 2] = [3, 4];
+/// The share of the multiprocessors that saturates the memory: more of them decode no faster.
+const MEMORY_SMS: [u32; 2] = [2, 3];
+
+/// The workers of the decode part as in [`co_run_workers`], where each has a multiprocessor of its own and joins the
+/// prefill part at its end ([`MixedRule::own_sms`]).
+///
+/// They are as many as decode within [`DECODE_TIME`] of the launch, up to [`MEMORY_SMS`] of the device. Without prefill
+/// items, and where these leave more workers free, the part gets all that are free.
+pub(super) fn own_sm_workers(rule: &MixedRule, items: u64, decode_cost: u64, prefill_cost: u64) -> u32 {
+    let workers = rule.decode.workers;
+    let left = u64::from(workers).saturating_sub(items) as u32; // no more than `workers`
+    let (decode, all) = (u128::from(decode_cost), u128::from(decode_cost) + u128::from(prefill_cost));
+    let [time, of_launch] = DECODE_TIME;
+    let share = (u128::from(workers) * decode * of_launch).div_ceil((all * time).max(1));
+    let [most, of_device] = MEMORY_SMS;
+    let most = (u64::from(workers) * u64::from(most)).div_ceil(of_device.into()) as u32; // no more than `workers`
+    u32::try_from(share).unwrap_or(most).min(most).max(left).clamp(1, workers)
 }

@@ -1,5 +1,6 @@
 mod capacity;
 mod decode;
+mod own_sms;
 mod search;
 mod stream_k;
 

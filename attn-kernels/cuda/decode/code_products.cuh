@@ -1,5 +1,5 @@
 // The products of decode over linear codes: S^T = K Q^T and O^T = V^T P^T. Scales of groups of dims are applied to sums
-// of S, and to P.
+// of S, and to P; those of small groups to codes.
 #pragma once
 
 #include "softmax/units.cuh"
@@ -35,18 +35,24 @@ class CodeProducts {
   static constexpr int ROW_BLOCKS = TILE_ROWS / 8;
   static constexpr int KEY_BLOCKS = WARP_KEYS / 16;
 
-  // Sums of Q over the dims of each group of K, in the scale of S. For signed codes times their offset: where sums of S
-  // begin.
-  float q_sum_[LINEAR_KEYS ? ROW_BLOCKS : 1][LINEAR_KEYS ? K_SCALES : 1][2];
+  // Where codes are whole numbers: sums of Q over the dims of each group of K, in the scale of S. For signed codes
+  // times their offset: where sums of S begin.
+  static constexpr bool SUMS_Q = LINEAR_KEYS && KeyCodes::WHOLE;
+  float q_sum_[SUMS_Q ? ROW_BLOCKS : 1][K_SCALES][2];
   // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
-  float v_offset_[LINEAR_VALUES ? ROW_BLOCKS : 1][4] = {};
+  float v_offset_[LINEAR_VALUES && ValueCodes::WHOLE ? ROW_BLOCKS : 1][4] = {};
   ValueUnit v_unit_;
+  KeyCodes::Levels key_levels_;
+  ValueCodes::Levels value_levels_;
 
  public:
-  // Loads the fragments of Q in the order of codes, and sums Q over the groups of K.
+  explicit CodeProducts(const Variant& variant)
+      : key_levels_(variant.key_format), value_levels_(variant.format_of_values()) {}
+
+  // Loads the fragments of Q in the order of codes, and sums Q over the groups of K where sums are needed.
   template <class QFragments, class SmemQ>
   void load_q(QFragments& q_frag, SmemQ smem_q) {
-    constexpr int OF_GROUP = K_SCALE_GROUP / 16;
+    constexpr int OF_GROUP = HEAD_DIM_QK / 16 / K_SCALES;
     unsigned one = pack2<f16>(1.f, 1.f), of_upper = pack2<f16>(KeyCodes::factor(1), KeyCodes::factor(1));
     unsigned ones[4] = {one, one, of_upper, of_upper};
 #pragma unroll
@@ -57,11 +63,12 @@ class CodeProducts {
 #pragma unroll
         for (int k = group * OF_GROUP; k < (group + 1) * OF_GROUP; ++k) {
           load_q_fragment(q_frag[n][k], smem_q, 8 * n + threadIdx.x % 32 / 4, k);
-          mma<f16>(sums, ones, q_frag[n][k][0], q_frag[n][k][1]);
+          if constexpr (SUMS_Q) mma<f16>(sums, ones, q_frag[n][k][0], q_frag[n][k][1]);
         }
+        if constexpr (SUMS_Q)
 #pragma unroll
-        for (int r = 0; r < 2; ++r)
-          q_sum_[n][group][r] = sums[r] * ((K_CODES_SIGNED ? -KeyCodes::OFFSET : 1.f) / CODE_UNIT);
+          for (int r = 0; r < 2; ++r)
+            q_sum_[n][group][r] = sums[r] * ((KeyCodes::SIGNED ? -KeyCodes::OFFSET : 1.f) / KeyCodes::UNIT);
       }
   }
 
@@ -72,8 +79,10 @@ class CodeProducts {
     constexpr int CHUNKS = K_CODE_BYTES / 16, OF_GROUP = LINEAR_KEYS ? CHUNKS / K_SCALES : 1;
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
-      SideOf<K_SIDE_BYTES> sides[2] = {SideOf<K_SIDE_BYTES>(pipeline.key_side(stage, key_of_lane(m, 0))),
-                                       SideOf<K_SIDE_BYTES>(pipeline.key_side(stage, key_of_lane(m, 1)))};
+      // scales of lanes that differ are read at offsets that differ, which registers cannot be
+      using Side = typename Choose<SCALE_KEY_CODES, SharedSide, SideOf<K_SIDE_BYTES>>::type;
+      Side sides[2] = {Side(pipeline.key_side(stage, key_of_lane(m, 0))),
+                       Side(pipeline.key_side(stage, key_of_lane(m, 1)))};
       unsigned words[4];
       float part[ROW_BLOCKS][4];
 #pragma unroll
@@ -84,11 +93,22 @@ class CodeProducts {
 #pragma unroll
           for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
-            for (int e = 0; e < 4; ++e) part[n][e] = K_CODES_SIGNED ? q_sum_[n][group][e % 2] : 0.f;
+            for (int e = 0; e < 4; ++e) {
+              part[n][e] = 0.f;
+              if constexpr (KeyCodes::SIGNED) part[n][e] = q_sum_[n][group][e % 2];
+            }
+        unsigned scales[2] = {};
+        if constexpr (SCALE_KEY_CODES)
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            float scale = variant.key_format.scale(sides[half], kv_head, dim_of_key_code(c, 0) / K_SCALE_GROUP);
+            scales[half] = pack2<f16>(scale, scale);
+          }
+        // of the keys 0 to 7, and 8 to 15
+        KeyWord low(words[c % 2 * 2], key_levels_, scales[0]), high(words[c % 2 * 2 + 1], key_levels_, scales[1]);
 #pragma unroll
         for (int u = 0; u < KeyCodes::STEPS; ++u) {
-          unsigned a[4];
-          key_fragment(a, words[c % 2 * 2], words[c % 2 * 2 + 1], u);
+          unsigned a[4] = {low[2 * u], high[2 * u], low[2 * u + 1], high[2 * u + 1]};
 #pragma unroll
           for (int n = 0; n < ROW_BLOCKS; ++n) {
             const unsigned(&q)[2] = q_frag[n][c * KeyCodes::STEPS + u];
@@ -98,15 +118,16 @@ class CodeProducts {
         if (c % OF_GROUP != OF_GROUP - 1) continue;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          float scale = variant.key_format.scale(sides[half], kv_head, group), zero = 0.f;
-          if constexpr (!K_CODES_SIGNED) zero = variant.key_format.zero(sides[half], kv_head, group);
+          float scale = 1.f, zero = 0.f;
+          if constexpr (!SCALE_KEY_CODES) scale = variant.key_format.scale(sides[half], kv_head, group);
+          if constexpr (KeyCodes::HAS_ZERO) zero = variant.key_format.zero(sides[half], kv_head, group);
 #pragma unroll
           for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
               float& x = s[m][n][2 * half + r];
               x += part[n][2 * half + r] * scale;
-              if constexpr (!K_CODES_SIGNED) x += q_sum_[n][group][r] * zero;
+              if constexpr (KeyCodes::HAS_ZERO) x += q_sum_[n][group][r] * zero;
             }
         }
       }
@@ -118,7 +139,7 @@ class CodeProducts {
   void gemm_pv(Output& o, const Scores& s, const Variant& variant, const KvPipeline& pipeline, int stage,
                int kv_head) {
     constexpr int CHUNKS = V_CODE_BYTES / 16, OF_GROUP = LINEAR_VALUES ? CHUNKS / V_SCALES : 1;
-    constexpr int FACTORS = V_CODES_SIGNED ? 1 : 2;  // the scale, and the zero
+    constexpr int FACTORS = ValueCodes::HAS_ZERO ? 2 : 1;  // the scale, and the zero
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       float factors[2][V_SCALES][FACTORS], largest = 0.f;
@@ -127,15 +148,20 @@ class CodeProducts {
         SideOf<V_SIDE_BYTES> side(pipeline.value_side(stage, key_of_lane(m, half)));
 #pragma unroll
         for (int group = 0; group < V_SCALES; ++group) {
-          factors[half][group][0] = variant.format_of_values().scale(side, kv_head, group);
-          if constexpr (!V_CODES_SIGNED)
+          factors[half][group][0] = 1.f;
+          if constexpr (!SCALE_VALUE_CODES)
+            factors[half][group][0] = variant.format_of_values().scale(side, kv_head, group);
+          if constexpr (ValueCodes::HAS_ZERO)
             factors[half][group][1] = variant.format_of_values().zero(side, kv_head, group);
 #pragma unroll
           for (int i = 0; i < FACTORS; ++i) largest = fmaxf(largest, fabsf(factors[half][group][i]));
         }
       }
-      if (__any_sync(ALL_LANES, !v_unit_.holds(largest))) change_unit(o, v_unit_.grow(largest));
-      float inverse = v_unit_.inverse();
+      float inverse = 1.f;
+      if constexpr (!SCALE_VALUE_CODES) {
+        if (__any_sync(ALL_LANES, !v_unit_.holds(largest))) change_unit(o, v_unit_.grow(largest));
+        inverse = v_unit_.inverse();
+      }
       unsigned words[4], p[ROW_BLOCKS][2];
 #pragma unroll
       for (int c = 0; c < CHUNKS; ++c) {
@@ -153,15 +179,23 @@ class CodeProducts {
                 return movmatrix_trans(pack2<f16>(s[m][n][2 * half] * x, s[m][n][2 * half + 1] * x));
               };
               p[n][half] = times(factors[half][group][0] * inverse);
-              summed[half] = V_CODES_SIGNED ? p[n][half] : times(factors[half][group][FACTORS - 1] * inverse);
+              if constexpr (ValueCodes::SIGNED) summed[half] = p[n][half];
+              if constexpr (ValueCodes::HAS_ZERO) summed[half] = times(factors[half][group][FACTORS - 1] * inverse);
             }
-            mma<f16>(v_offset_[n], row_of_group, summed[0], summed[1]);
+            if constexpr (ValueCodes::WHOLE) mma<f16>(v_offset_[n], row_of_group, summed[0], summed[1]);
           }
         }
+        unsigned scales[2] = {};
+        if constexpr (SCALE_VALUE_CODES)
+#pragma unroll
+          for (int half = 0; half < 2; ++half)
+            scales[half] = scales_of_values(variant, pipeline, stage, kv_head, m, half, c);
+        // of the keys 0 to 7, and 8 to 15
+        ValueWord low(words[c % 2 * 2], value_levels_, scales[0]), high(words[c % 2 * 2 + 1], value_levels_, scales[1]);
 #pragma unroll
         for (int u = 0; u < ValueCodes::STEPS; ++u) {
-          unsigned a[4];
-          value_fragment(a, words[c % 2 * 2], words[c % 2 * 2 + 1], u);
+          constexpr int STEPS = ValueCodes::STEPS;
+          unsigned a[4] = {low[u], low[u + STEPS], high[u], high[u + STEPS]};
 #pragma unroll
           for (int n = 0; n < ROW_BLOCKS; ++n) mma<f16>(o[n][c * ValueCodes::STEPS + u], a, p[n][0], p[n][1]);
         }
@@ -170,20 +204,36 @@ class CodeProducts {
   }
 
   // Multiplies what is kept for this lane's r-th row, as O is when its row max grows.
-  void rescale(int r, float factor) { v_offset_[r / 2][r % 2] *= factor; }
+  void rescale(int r, float factor) {
+    if constexpr (ValueCodes::WHOLE) v_offset_[r / 2][r % 2] *= factor;
+  }
 
   // The element of O that a lane's accumulator of codes stands for. A warp-wide call.
   template <class Output>
   float output(const Output& o, int r, int t, int high) const {
-    int group = ValueCodes::OF_CHUNK * (t / ValueCodes::STEPS) / V_SCALE_GROUP;
-    float offset = __shfl_sync(ALL_LANES, v_offset_[r / 2][r % 2], 4 * group + threadIdx.x % 4);
-    float codes = o[r / 2][t][r % 2 + 2 * high] * (CODE_UNIT / ValueCodes::factor(t % ValueCodes::STEPS));
-    return (codes + (V_CODES_SIGNED ? -ValueCodes::OFFSET * offset : offset)) * v_unit_.unit();
+    float sum = o[r / 2][t][r % 2 + 2 * high] * (ValueCodes::UNIT / ValueCodes::factor(t % ValueCodes::STEPS));
+    if constexpr (ValueCodes::WHOLE) {
+      int group = ValueCodes::OF_CHUNK * (t / ValueCodes::STEPS) / V_SCALE_GROUP;
+      float offset = __shfl_sync(ALL_LANES, v_offset_[r / 2][r % 2], 4 * group + threadIdx.x % 4);
+      sum += ValueCodes::SIGNED ? -ValueCodes::OFFSET * offset : offset;
+    }
+    return SCALE_VALUE_CODES ? sum : sum * v_unit_.unit();
   }
 
  private:
   // Index within the warp's step of this lane's key in the lower (`half`: upper) eight of the m-th block.
   static int key_of_lane(int m, int half) { return 16 * m + 8 * half + threadIdx.x % 32 / 4; }
+
+  // The scales of this lane's two keys in a half of the m-th block, of the group of its codes of the c-th chunk.
+  static unsigned scales_of_values(const Variant& variant, const KvPipeline& pipeline, int stage, int kv_head, int m,
+                                   int half, int c) {
+    auto scale = [&](int i) {
+      SharedSide side = pipeline.value_side(stage, 16 * m + 8 * half + 2 * (threadIdx.x % 4) + i);
+      int dim = dim_of_value_code(c * ValueCodes::STEPS, 0);
+      return variant.format_of_values().scale(side, kv_head, dim / V_SCALE_GROUP);
+    };
+    return pack2<f16>(scale(0), scale(1));
+  }
 
   // The operand B of the k-th 16 dims: of each code the element of Q that it meets.
   template <class SmemQ>
@@ -203,8 +253,9 @@ class CodeProducts {
   void change_unit(Output& o, float factor) {
 #pragma unroll
     for (int n = 0; n < ROW_BLOCKS; ++n) {
+      if constexpr (ValueCodes::WHOLE)
 #pragma unroll
-      for (float& x : v_offset_[n]) x *= factor;
+        for (float& x : v_offset_[n]) x *= factor;
 #pragma unroll
       for (auto& tile : o[n])
 #pragma unroll

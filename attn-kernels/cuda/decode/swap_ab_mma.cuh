@@ -41,8 +41,8 @@ class SwapAbMma {
   float row_max_[ROWS_PER_LANE];  // in the scale of S: before qk_scale_, unless SCALE_LOGITS
   float row_sum_[ROWS_PER_LANE];  // over this lane's keys only
 #ifdef ATTN_KV_FORMAT
-  CodeProducts codes_;          // where products take codes
-  const KvPipeline* pipeline_;  // of the step
+  CodeProducts codes_{variant_};  // where products take codes
+  const KvPipeline* pipeline_;    // of the step
   int stage_;
 #endif  // ATTN_KV_FORMAT
 
@@ -57,7 +57,7 @@ class SwapAbMma {
     qk_scale_ = qk_scale(p, q_tile.kv_head);
 #ifdef ATTN_KV_FORMAT
     if constexpr (LINEAR_KEYS) {
-      qk_scale_ *= CODE_UNIT;
+      qk_scale_ *= KeyCodes::UNIT;
       codes_.load_q(q_frag_, smem_q_);
     } else
 #endif  // ATTN_KV_FORMAT

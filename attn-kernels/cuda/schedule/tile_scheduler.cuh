@@ -1,6 +1,6 @@
 // Dynamic persistent tile scheduler of the sm_90 kernel (FlashAttention-3): a CTA's first work tile is its index, later
 // ones come from an atomic ticket counter. The next work item is prefetched into shared memory while the current one is
-// computed.
+// computed. In a mixed launch the CTAs that decode first join late: they take their first work tile by ticket, too.
 #pragma once
 #include "prefill/sm90/pipeline.cuh"
 
@@ -12,6 +12,16 @@ inline unsigned ticket_fetch_inc(unsigned* counter) {
   return before;
 }
 
+// CTAs that join late: those with the lowest indices.
+inline unsigned late_ctas(const KernelParams& p) {
+  if constexpr (MIXED) return mixed(p).decode_ctas;
+  return 0;
+}
+inline const WorkItem* prefill_items(const KernelParams& p) {
+  if constexpr (MIXED) return mixed(p).prefill;
+  return p.items;
+}
+
 // One thread of the producer warpgroup fetches work. The two counters (tickets, and CTAs that are done) are 0 between
 // launches.
 class TileScheduler {
@@ -19,13 +29,15 @@ class TileScheduler {
   const Sm90Params& w_;
   const Pipeline& pipeline_;
   unsigned work_tiles_ = w_.items * p_.kv_heads;
-  bool is_scheduler_ = is_leader_of(ProducerWarp::SCHEDULE), is_dynamic_ = gridDim.x < work_tiles_;
+  bool is_scheduler_ = is_leader_of(ProducerWarp::SCHEDULE), is_dynamic_ = MIXED || gridDim.x < work_tiles_;
   unsigned ticket_ = 0;  // of the scheduler thread; not read until it is needed, since the atomic has a long latency
   int next_ = 0;
 
  public:
   TileScheduler(const KernelParams& p, const Sm90Params& w, const Pipeline& pipeline)
-      : p_(p), w_(w), pipeline_(pipeline) {}
+      : p_(p), w_(w), pipeline_(pipeline) {
+    if (blockIdx.x < late_ctas(p_)) prefetch_next_work();
+  }
 
   // Issues the atomic; `fetch_work` reads its result.
   void prefetch_next_work() {
@@ -34,11 +46,13 @@ class TileScheduler {
   // Starts copying the next work item into slot `work_index`; `get_next_work` waits for it.
   void fetch_work(int work_index) {
     if (!is_scheduler_) return;
-    unsigned work = next_ == 0 ? blockIdx.x : is_dynamic_ ? gridDim.x + ticket_ : work_tiles_;
+    unsigned late = late_ctas(p_);
+    bool by_index = next_ == 0 && blockIdx.x >= late;
+    unsigned work = by_index ? blockIdx.x - late : is_dynamic_ ? gridDim.x - late + ticket_ : work_tiles_;
     pipeline_.next_work(next_) = work;
     if (work >= work_tiles_) return;
     WorkTileIndex index = work_tile_index(work, w_.items, p_.kv_heads, w_.heads);
-    pipeline_.store_work(work_index, p_.items[index.item], index.kv_head);
+    pipeline_.store_work(work_index, prefill_items(p_)[index.item], index.kv_head);
   }
   // Whether there is another work tile; its item has arrived then. All producer threads call it.
   bool get_next_work() {

@@ -53,7 +53,7 @@ impl AotOptions<'_> {
             let planned_here = variant.has_union() || variant.has_kv_list() || variant.has(Hook::KvRange);
             if self.device_plans && !planned_here {
                 for (variant, &arch) in
-                    all_stored.flat_map(|variant| archs.iter().map(move |arch| (variant.clone(), arch)))
+                    all_stored.clone().flat_map(|variant| archs.iter().map(move |arch| (variant.clone(), arch)))
                 {
                     sources.push(Box::new(PlannerSource::build(&variant, arch).map_err(refused)?));
                 }
@@ -64,14 +64,31 @@ impl AotOptions<'_> {
                     sources.push(Box::new(OpSource::transform(&variant, of.qo, of.kv, arch).map_err(refused)?));
                 }
             }
-            for (&arch, of) in pairs_of(archs, &dtypes).filter(|_| self.appends && !variant.has_union()) {
-                let Some(format) = of.format else { continue };
-                let packed = variant.clone().with_kv_formats(format.formats());
-                sources.push(Box::new(OpSource::encode(&packed, of.qo, arch).map_err(refused)?));
-                sources.push(Box::new(OpSource::gather_packed(&packed, of.qo, arch).map_err(refused)?));
+            for variant in all_stored.filter(|_| self.appends) {
+                self.add_formats_ops(&variant, archs, &dtypes, &mut sources)?;
             }
         }
         Ok(sources)
+    }
+
+    /// Adds appends to caches of a variant in KV formats, and gathers back.
+    fn add_formats_ops(
+        &self,
+        variant: &Variant,
+        archs: &[Arch],
+        dtypes: &[Dtypes],
+        sources: &mut Vec<AnySource>,
+    ) -> Result<(), AotError> {
+        let refused = |source| AotError::Splice { expr: variant.to_string(), source };
+        let formats = pairs_of(dtypes, self.head_dim_vo).filter(|(of, _)| of.format.is_some());
+        for (&arch, (&of, &head_dim_vo)) in product(archs.iter(), formats) {
+            // without the hooks that an append does not apply, as a run appends
+            let appends = variant.over(of, head_dim_vo)?.0.of_appends();
+            let Some(appends) = appends.filter(|appends| !appends.has_union()) else { continue };
+            sources.push(Box::new(OpSource::encode(&appends, of.qo, arch).map_err(refused)?));
+            sources.push(Box::new(OpSource::gather_packed(&appends, of.qo, arch).map_err(refused)?));
+        }
+        Ok(())
     }
 
     /// The types of q and o with each KV format.

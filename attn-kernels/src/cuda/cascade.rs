@@ -33,7 +33,11 @@ impl BoundAttention {
 
     /// The kernels for a batch without levels.
     fn flat_kernels(&self, layout: Layout) -> Result<(Layout, LoadedKernels), CudaError> {
-        let loaded = self.load(self.flat_key(&layout)?)?;
+        let mut loaded = self.load(self.flat_key(&layout)?)?;
+        let (traits, resident_ctas) = (*loaded.traits(), loaded.kernels[0].resident_ctas());
+        if let (true, ListRule::Flat(rule)) = (traits.resident, &mut loaded.rule) {
+            *rule = traits.resident_rule(*rule, &layout, self.heads, resident_ctas);
+        }
         Ok((layout, loaded))
     }
 

@@ -1,8 +1,11 @@
 //! The launch of a mixed kernel.
 
-use attn_core::{batch::KvSegment, plan::WorkItem};
+use attn_core::{batch::KvSegment, plan::WorkItem, tensor::Kv};
 
-use super::{CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel};
+use super::{
+    CudaError, CudaPlan, CudaStream,
+    launch_kernel::{argument, launch_kernel, launch_with},
+};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::{KernelParams, KvSides, MixedParams, PackedMixedParams, Waves},
@@ -15,6 +18,8 @@ impl CudaPlan {
         stream: &CudaStream,
         of_list: KernelParams,
         sides: KvSides,
+        kv: &Kv<'_>,
+        qo_tokens: [usize; 2],
         args: &[u8],
     ) -> Result<(), CudaError> {
         let (kernel, kv_heads) = (&self.branches[0].kernel, self.attention.heads.kv);
@@ -22,18 +27,32 @@ impl CudaPlan {
         let params = self.mixed_params(of_list);
         // a kernel over tensors takes the first part of it
         let packed = PackedMixedParams { base: params, sides };
+        let (decodes, items) = (params.decode_ctas as u32, params.prefill_items as u32);
+        let sm90 = match traits.is_sm90_prefill() {
+            true => Some(self.sm90_params(&params.base, kernel, kv, qo_tokens, items)?),
+            false => None,
+        };
         let launch = |function, grid, threads, smem| {
             // SAFETY: as for the other launches of `CudaPlan::run`.
             unsafe { launch_kernel(function, grid, threads, smem, stream, &packed, args) }
         };
         if let Some(kv_preprocess) = kernel.kv_preprocess
-            && params.prefill_items > 0
+            && items > 0
         {
             let [x, y] = traits.kv_preprocess_grid(self.preprocess_tokens, self.requests(), kv_heads);
             launch(kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
         }
-        let ctas = params.decode_ctas as u32 + params.prefill_items as u32 * kv_heads;
-        launch(kernel.main, (ctas, 1), traits.threads(), traits.smem_bytes())?;
+        let (ctas, threads, smem) = (decodes + items * kv_heads, traits.threads(), traits.smem_bytes());
+        match &sm90 {
+            None => launch(kernel.main, (ctas, 1), threads, smem)?,
+            Some(sm90) => {
+                // persistent CTAs, of which the first begin with decode
+                let grid = (ctas.min(kernel.resident_ctas()).max(decodes), 1);
+                let mut arguments = [argument(&packed), args.as_ptr().cast_mut().cast(), argument(sm90)];
+                // SAFETY: as above; with sm90 prefill the kernel takes the third argument.
+                unsafe { launch_with(kernel.main, grid, threads, smem, stream, &mut arguments) }?;
+            }
+        }
         kernel.merge.map_or(Ok(()), |merge| launch(merge, (self.merges, kv_heads), MERGE_THREADS, 0))
     }
 

@@ -18,6 +18,7 @@ use super::{
     sections::Sections,
     workspace::WorkspaceMemory,
 };
+use crate::launch::OneTileParams;
 
 /// A planned batch. It runs any number of times: for every layer, and every step with the same lengths. A plan that was
 /// made with a capacity can be given other batches ([`CudaPlan::update`]).
@@ -35,6 +36,8 @@ pub struct CudaPlan {
     pub(super) keys_read: u64,
     /// Whether work items have about the same length; with a capacity those of the first batch.
     pub(super) even: bool,
+    /// The work of a list of a single Q tile; empty for other lists, and with a capacity.
+    pub(super) one_tile: OneTileParams,
     pub(super) layout: Layout,
     pub(super) sections: Sections,
     pub(super) memory: Arc<WorkspaceMemory>,
@@ -80,6 +83,7 @@ impl CudaPlan {
             even: is_even(&work),
             branches: branches(&kernels, args),
             preprocess_tokens: layout.preprocessed_keys() as u32,
+            one_tile: OneTileParams::of(&work, kernels[0].traits().tile_rows),
             layout,
             sections,
             memory,
@@ -118,6 +122,7 @@ impl CudaPlan {
             even,
             branches: branches(&kernels, args),
             preprocess_tokens: capacity.kv_tokens,
+            one_tile: OneTileParams::default(),
             layout,
             sections,
             memory,
@@ -225,9 +230,13 @@ fn keys_read(work: &WorkList) -> u64 {
     items.map(|item| (item.kv_end - item.kv_begin).max(0) as u64).sum()
 }
 
-/// Whether work items have about the same length: the longest is at most a quarter longer than the average.
+/// Whether work items have about the same length: the longest is at most a quarter longer than the average. Of a mixed
+/// launch those of the prefill part.
 fn is_even(work: &WorkList) -> bool {
-    let longest = work.items.iter().map(|item| (item.kv_end - item.kv_begin).max(0)).max().unwrap_or(0);
-    let all = work.items.len() as u64 * u64::try_from(longest).unwrap_or(0);
-    all / 5 * 4 <= keys_read(work)
+    let items = match &work.parts[..] {
+        [_, prefill] if work.is_mixed() => &work.items[prefill.items.clone()],
+        _ => &work.items,
+    };
+    let keys = || items.iter().map(|item| (item.kv_end - item.kv_begin).max(0) as u64);
+    items.len() as u64 * keys().max().unwrap_or(0) / 5 * 4 <= keys().sum()
 }

@@ -89,7 +89,7 @@ impl CudaPlan {
 
         let kv_heads = attention.heads.kv;
         if self.kind() == KernelKind::Mixed {
-            return self.launch_mixed(stream, params, sides, self.args_of(0, layer).bytes());
+            return self.launch_mixed(stream, params, sides, &kv, qo_tokens, self.args_of(0, layer).bytes());
         }
         let launch_branch = |number: usize, function, grid, threads, smem| {
             // kernels over tensors take the first part of it
@@ -109,6 +109,10 @@ impl CudaPlan {
             }
             if traits.is_sm90_prefill() {
                 self.launch_sm90(stream, &params, number, layer, &kv, qo_tokens)?;
+                continue;
+            }
+            if traits.takes_one_tile() {
+                self.launch_one_tile(stream, &self.branch_params(number, params), number, layer)?;
                 continue;
             }
             let part = &self.sections.lists.parts[number];

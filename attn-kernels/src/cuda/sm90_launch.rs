@@ -1,9 +1,9 @@
-//! The launch of sm90 prefill: its tensor maps, and a grid of persistent CTAs.
+//! The launch of sm90 prefill: its tensor maps, and a grid of persistent CTAs. Mixed kernels with it take the maps too.
 
 use attn_core::tensor::{Kv, TensorRef};
 
 use super::{
-    CudaError, CudaPlan, CudaStream,
+    CudaError, CudaPlan, CudaStream, Kernel,
     bound::BoundAttention,
     launch_kernel::{argument, launch_with},
     tensor_maps::{self, Extents, PackedRows},
@@ -25,14 +25,36 @@ impl CudaPlan {
         kv: &Kv<'_>,
         qo_tokens: [usize; 2],
     ) -> Result<(), CudaError> {
-        let (branch, attention) = (&self.branches[number], &self.attention);
-        let (traits, kv_heads) = (branch.kernel.traits(), attention.heads.kv);
+        let (branch, kv_heads) = (&self.branches[number], self.attention.heads.kv);
         let params = self.branch_params(number, *of_all);
+        let traits = branch.kernel.traits();
         let params = KernelParams { k: traits.in_pairs(params.k), ..params };
+        let items = self.sections.lists.parts[number].items.len() as u32;
+        let sm90 = self.sm90_params(&params, &branch.kernel, kv, qo_tokens, items)?;
+        let ctas = (items * kv_heads).min(branch.kernel.resident_ctas());
+        let args = self.args_of(number, layer).bytes();
+        let (grid, threads, smem) = ((ctas, 1), traits.threads(), traits.smem_bytes());
+        let mut arguments = [argument(&params), args.as_ptr().cast_mut().cast(), argument(&sm90)];
+        // SAFETY: as for the other launches of `CudaPlan::run`; sm90 prefill takes the third argument.
+        unsafe { launch_with(branch.kernel.main, grid, threads, smem, stream, &mut arguments) }
+    }
+
+    /// The third parameter of a kernel with sm90 prefill, for a number of prefill items. Keys of `params` are as the
+    /// kernel reads them ([`KernelTraits::in_pairs`]).
+    pub(super) fn sm90_params(
+        &self,
+        params: &KernelParams,
+        kernel: &Kernel,
+        kv: &Kv<'_>,
+        qo_tokens: [usize; 2],
+        items: u32,
+    ) -> Result<Sm90Params, CudaError> {
+        let (attention, traits) = (&self.attention, kernel.traits());
+        let kv_heads = attention.heads.kv;
         let page_size = self.layout.pages().map_or(0, |pages| pages.page_size());
         let paged_rows =
             if traits.paged { tensor_maps::page_box_rows(traits, page_size, [&params.k, &params.v]) } else { 0 };
-        let (tokens, items) = (self.preprocess_tokens, self.sections.lists.parts[number].items.len() as u32);
+        let tokens = self.preprocess_tokens;
         // rows of preprocessed keys or values, and elements of 16 bits of a row
         let (key_elements, value_rows, value_elements) = match traits.e4m3_products {
             true => {
@@ -60,7 +82,7 @@ impl CudaPlan {
         };
         let q = packed(traits.head_dim, qo_tokens[0]).queries(traits, &params.q)?;
         let o = packed(traits.value_dim, qo_tokens[1]).outputs(&params.o)?;
-        let sm90 = Sm90Params {
+        Ok(Sm90Params {
             k: map(&kv.k, params.k, traits.preprocess_keys.then_some((params.k_pre, tokens.into())), key_elements)?,
             v: map(&kv.v, params.v, traits.preprocess_values.then_some((params.v_pre, value_rows)), value_elements)?,
             q: q.unwrap_or_default(),
@@ -71,13 +93,7 @@ impl CudaPlan {
             use_tma_q: q.is_some().into(),
             use_tma_o: o.is_some().into(),
             ..Sm90Params::default()
-        };
-        let ctas = (items * kv_heads).min(branch.kernel.resident_ctas());
-        let args = self.args_of(number, layer).bytes();
-        let (grid, threads, smem) = ((ctas, 1), traits.threads(), traits.smem_bytes());
-        let mut arguments = [argument(&params), args.as_ptr().cast_mut().cast(), argument(&sm90)];
-        // SAFETY: as for the other launches of `CudaPlan::run`; sm90 prefill takes the third argument.
-        unsafe { launch_with(branch.kernel.main, grid, threads, smem, stream, &mut arguments) }
+        })
     }
 }
 

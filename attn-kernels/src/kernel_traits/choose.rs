@@ -9,7 +9,7 @@ use attn_core::{
 use super::{
     DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, PackedRow, cuda_cores_support,
     head_dims_are_supported, reads_kv_of,
-    smem::{STATIC_BYTES, panels},
+    smem::{PIPELINE_STATE_BYTES, STATIC_BYTES, panels},
 };
 
 impl KernelTraits {
@@ -27,6 +27,7 @@ impl KernelTraits {
             group,
             key_hooks,
             value_hooks,
+            shared_rows,
             row_invariant,
             arch,
             ..
@@ -57,6 +58,7 @@ impl KernelTraits {
             tile_keys: 64,
             warps: 4,
             producer_warps: 0,
+            resident: false,
             column_warps: 1,
             cuda_cores: false,
             row_warps: 1,
@@ -67,7 +69,7 @@ impl KernelTraits {
             packed,
             ctas_per_sm: 2,
             mixed: None,
-            shared_rows: false,
+            shared_rows: shared_rows && kind == KernelKind::Mixed,
             e4m3_products,
             row_invariant,
             arch,
@@ -78,12 +80,19 @@ impl KernelTraits {
                 traits.for_cuda_core_decode(request.decode_tiles().rows_for(group), rewrites)
             }
             KernelKind::Prefill if cuda_cores => traits.for_cuda_core_prefill(),
-            KernelKind::Prefill if request.prefill == PrefillBackend::Sm90 && !request.key_lists => {
-                traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill())
+            KernelKind::Prefill if request.wants_sm90_prefill() => {
+                let sm90 = traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill());
+                KernelTraits {
+                    resident: request.prefill == PrefillBackend::Sm90Resident && sm90.can_be_resident(),
+                    ..sm90
+                }
             }
             KernelKind::Prefill => traits.for_sm80_prefill(),
             KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), rewrites),
-            KernelKind::Mixed => traits.for_mixed(request, cuda_cores)?,
+            KernelKind::Mixed => match traits.for_sm90_mixed(request).filter(|_| !cuda_cores) {
+                Some(traits) => traits,
+                None => traits.for_mixed(request, cuda_cores)?,
+            },
         };
         let (bytes, available) = (traits.smem_bytes() + STATIC_BYTES, arch.min_smem());
         if bytes > available {
@@ -156,6 +165,14 @@ impl KernelTraits {
         })
     }
 
+    /// Whether sm90 prefill has a form whose keys stay in shared memory: warpgroups then store O while others read Q.
+    /// Products of e4m3 have none.
+    fn can_be_resident(&self) -> bool {
+        let short_rows = self.head_dim <= 128 && self.value_dim <= 128;
+        let exact = !self.e4m3_products;
+        self.is_sm90_prefill() && exact && short_rows && self.output_bytes() > 0 && self.query_stages() == 2
+    }
+
     /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs
     /// on GPUs of the architecture with less shared memory, which must hold one CTA.
     fn for_decode(self, tile_rows: u32, rewrites: bool) -> Self {
@@ -164,12 +181,14 @@ impl KernelTraits {
         let traits = KernelTraits { tile_rows, warp_keys: if row_bytes < 256 { 32 } else { 16 }, ..self };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
         // Three CTAs with two stages have as many bytes in flight as two CTAs with three, and overlap more prologues
-        // and arithmetic. Transforms of rows whose length is no power of two need too many registers for three CTAs.
+        // and arithmetic. Transforms need too many registers for three CTAs beside 16 query rows, and so do those of
+        // rows whose length is no power of two.
         let padded = rewrites && !(traits.head_dim.is_power_of_two() && traits.value_dim.is_power_of_two());
         // So do operands that are decoded in registers beside a long row of O.
         let in_registers = traits.packed.is_some() && !(traits.widened_keys && traits.widened_values);
         let padded = padded || in_registers && traits.head_dim.max(traits.value_dim) > 128;
-        let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
+        let few_registers = traits.tile_rows == 8 || traits.tile_rows == 16 && !rewrites;
+        let three = few_registers && (!fp8 || rewrites) && !padded;
         let first = if three { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| {
@@ -257,6 +276,35 @@ impl KernelTraits {
         two.or_else(one).ok_or(unsupported)
     }
 
+    /// Mixed with sm90 prefill, if it supports the problem: one CTA an SM, and a decode part of all its warps, whose
+    /// pipeline is as deep as their stages fit shared memory. Stages of rows longer than 128 elements do not fit it,
+    /// and prefill has no rows of several requests.
+    fn for_sm90_mixed(self, request: &KernelTraitsRequest) -> Option<Self> {
+        let (decode, rows) = (request.decode_tiles(), request.decode_tiles().rows_for(request.group));
+        let supported = request.prefill == PrefillBackend::Sm90
+            && decode.backend == DecodeBackend::TensorCores
+            && self.packed.is_none()
+            && !(request.key_lists || self.shared_rows)
+            && self.head_dim.max(self.value_dim) <= 128;
+        let prefill = KernelTraits { kind: KernelKind::Prefill, ..self }.for_sm90_prefill().filter(|_| supported)?;
+        let of = |(warp_keys, stages)| {
+            let part = DecodePart {
+                tile_rows: rows,
+                cuda_cores: false,
+                stages,
+                warp_keys,
+                widened_keys: request.widens_keys(false),
+                widened_values: request.widens_values(false),
+            };
+            KernelTraits { kind: self.kind, mixed: Some(part), ..prefill }
+        };
+        let wide = if self.key_bytes() < 256 { 32 } else { 16 };
+        let fits = |traits: &KernelTraits| {
+            traits.decode_part().holds_partials() && traits.smem_bytes() + PIPELINE_STATE_BYTES <= self.arch.min_smem()
+        };
+        [(wide, 3), (wide, 2), (16, 3), (16, 2)].map(of).into_iter().find(fits)
+    }
+
     /// Rows of the largest decode Q tile of a mixed kernel for a problem, whatever its kind and group; those of the
     /// largest decode tile where there is no mixed kernel.
     #[must_use]
@@ -272,6 +320,11 @@ impl KernelTraits {
 const MAX_ROW_BYTES: u32 = 1 << 16;
 
 impl KernelTraitsRequest {
+    /// Whether it asks for sm90 prefill of a problem that has it on some GPU.
+    fn wants_sm90_prefill(&self) -> bool {
+        matches!(self.prefill, PrefillBackend::Sm90 | PrefillBackend::Sm90Resident) && !self.key_lists
+    }
+
     /// Whether decode on CUDA cores, or on tensor cores, has a second buffer for keys: it transforms rows of fp8, and
     /// decodes rows of KV formats. On tensor cores it does not decode rows that no hook changes: MMAs take linear
     /// codes, and lanes decode other operands in registers, of whole blocks of dims.
@@ -301,7 +354,7 @@ impl KernelTraitsRequest {
         let hooks = self.key_hooks || self.value_hooks || self.key_lists;
         let shapes = head_dim == 128 && self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim }) == 128;
         let types = DTYPES.contains(&dtypes.qo) && dtypes.kv == Dtype::E4m3 && dtypes.format.is_none();
-        let kernel = kind == KernelKind::Prefill && prefill == PrefillBackend::Sm90 && arch.has_wgmma();
+        let kernel = kind == KernelKind::Prefill && self.wants_sm90_prefill() && arch.has_wgmma();
         if kernel && shapes && types && !hooks && !self.head_dim_vo.shares_keys() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use super::{KernelTraits, PackedRow, row_lanes};
 pub(super) const STATIC_BYTES: u32 = 128;
 
 /// Upper bound of the shared memory that sm90 prefill takes beside its tiles, in bytes: mbarriers and work tiles.
-const PIPELINE_STATE_BYTES: u32 = 512;
+pub(super) const PIPELINE_STATE_BYTES: u32 = 512;
 
 /// Elements of a row of prefill's tiles, which consist of panels of 64 elements.
 pub(super) fn panels(dim: u32) -> u32 {

@@ -1,4 +1,7 @@
-use super::{smem::STATIC_BYTES, *};
+use super::{
+    smem::{PIPELINE_STATE_BYTES, STATIC_BYTES},
+    *,
+};
 
 fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
     let request = KernelTraitsRequest::new(kind, head_dim, Dtypes::bf16(), Arch::new(8, 0));
@@ -72,9 +75,10 @@ fn partial_states_fit_a_decode_stage_for_all_head_dims() {
 
 #[test]
 fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
-    let on = |head_dim, arch: Arch| {
-        KernelTraits::choose(&KernelTraitsRequest { arch, ..request(KernelKind::Mixed, head_dim) })
+    let of = |head_dim, arch: Arch, shared_rows| {
+        KernelTraits::choose(&KernelTraitsRequest { arch, shared_rows, ..request(KernelKind::Mixed, head_dim) })
     };
+    let on = |head_dim, arch| of(head_dim, arch, false);
     let hopper = Arch::new(9, 0);
     for head_dim in [64, 128] {
         let traits = on(head_dim, hopper).expect("supported");
@@ -84,13 +88,64 @@ fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
         assert_eq!(traits.smem_bytes(), decode.smem_bytes().max(prefill.smem_bytes()));
         assert!(2 * (traits.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && traits.ctas_per_sm == 2);
         assert!(traits.preprocess_keys && !decode.preprocess_keys, "decode transforms keys in shared memory");
-        assert!(traits.with_shared_rows().describe().contains("rows 8 shared"), "{}", traits.describe());
+        let shared = of(head_dim, hopper, true).expect("supported");
+        assert!(shared.describe().contains("rows 8 shared"), "{}", shared.describe());
+        assert!(!shared.prefill_part().shared_rows && !shared.decode_part().shared_rows);
     }
     let wide = on(256, hopper).expect("one CTA");
     assert_eq!(wide.ctas_per_sm, 1);
     let error = on(256, Arch::new(8, 6)).expect_err("a ring of 128 KB");
     assert!(matches!(error, KernelTraitsError::Mixed { head_dim: 256, .. }), "{error}");
-    assert!(!on(128, Arch::new(8, 6)).expect("fits").with_shared_rows().prefill_part().shared_rows);
+    assert!(on(128, Arch::new(8, 6)).is_ok());
+}
+
+#[test]
+fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
+    let hopper = Arch::for_device(9, 0);
+    let ask = |head_dim, kv| KernelTraitsRequest {
+        arch: hopper,
+        dtypes: Dtypes::bf16().with_kv(kv),
+        ..request(KernelKind::Mixed, head_dim)
+    };
+    for (head_dim, kv) in [16, 64, 80, 128].into_iter().flat_map(|dim| [(dim, Dtype::Bf16), (dim, Dtype::E4m3)]) {
+        for (group, hooks) in [(4, false), (16, false), (4, true), (16, true)] {
+            let of = KernelTraitsRequest { group, key_hooks: hooks, value_hooks: hooks, ..ask(head_dim, kv) };
+            let traits = KernelTraits::choose(&of).expect("supported");
+            if kv.is_fp8() && hooks && of.decode_tiles().rows_for(group) > 8 {
+                // a stage of 16 keys does not hold the partial states, and stages of 32 do not fit
+                assert!(!traits.is_sm90_prefill());
+                continue;
+            }
+            let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
+            let alone = KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Prefill, ..of });
+            assert_eq!((Ok(prefill), traits.ctas_per_sm), (alone, 1));
+            assert_eq!((decode.threads(), decode.key_warps()), (prefill.threads(), prefill.threads() / 32));
+            assert_eq!(decode.tile_rows, of.decode_tiles().rows_for(group));
+            assert!(decode.stages >= 2 && decode.holds_partials() && !decode.is_sm90_prefill());
+            assert!(traits.smem_bytes() + PIPELINE_STATE_BYTES <= hopper.max_smem());
+            assert!(traits.describe().contains("wgmma"), "{}", traits.describe());
+        }
+    }
+    let traits = KernelTraits::choose(&ask(128, Dtype::Bf16)).expect("supported").decode_part();
+    assert_eq!((traits.warps, traits.stages, traits.step_keys()), (12, 2, 192));
+    let traits = KernelTraits::choose(&ask(64, Dtype::Bf16)).expect("supported").decode_part();
+    assert_eq!((traits.warps, traits.stages, traits.step_keys()), (16, 3, 256));
+    // what its parts do not hold, cascades, lists, and who asks for the other backend
+    let plain = ask(128, Dtype::Bf16);
+    let others = [
+        ask(256, Dtype::Bf16),
+        KernelTraitsRequest { head_dim_vo: HeadDimVo::Dim(64), ..ask(192, Dtype::Bf16) },
+        KernelTraitsRequest { shared_rows: true, ..plain },
+        KernelTraitsRequest { key_lists: true, ..plain },
+        KernelTraitsRequest { prefill: PrefillBackend::Sm80, ..plain },
+        KernelTraitsRequest { decode: Some(DecodeBackend::CudaCores), ..plain },
+        KernelTraitsRequest { arch: Arch::new(9, 0), ..plain },
+        KernelTraitsRequest { dtypes: Dtypes::f32(), ..plain },
+    ];
+    for of in others {
+        let traits = KernelTraits::choose(&of).expect("supported");
+        assert!(!traits.is_sm90_prefill() && !traits.describe().contains("wgmma"), "{}", traits.describe());
+    }
 }
 
 #[test]
@@ -195,7 +250,7 @@ fn sm90_prefill_runs_on_hopper_alone() {
     }
     let others = [
         (KernelKind::Decode, 128, hopper, false),
-        (KernelKind::Mixed, 128, hopper, false),
+        (KernelKind::Mixed, 256, hopper, false),
         (KernelKind::Prefill, 512, hopper, false),
         (KernelKind::Prefill, 128, hopper, true),
         (KernelKind::Prefill, 128, Arch::new(9, 0), false),
@@ -204,6 +259,26 @@ fn sm90_prefill_runs_on_hopper_alone() {
     for (kind, head_dim, arch, lists) in others {
         let [other, traits] = ask(kind, head_dim, arch, lists);
         assert_eq!(other, traits, "{}", traits.describe());
+    }
+}
+
+#[test]
+fn keys_stay_in_shared_memory_for_short_rows_alone() {
+    let hopper = Arch::for_device(9, 0);
+    let ask = |head_dim, arch, prefill| {
+        let of = KernelTraitsRequest { arch, prefill, ..request(KernelKind::Prefill, head_dim) };
+        KernelTraits::choose(&of).expect("a traits")
+    };
+    for head_dim in [16, 64, 80, 128] {
+        let [usual, resident] =
+            [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(head_dim, hopper, prefill));
+        assert_eq!(KernelTraits { resident: false, ..resident }, usual);
+        assert!(resident.resident && resident.describe().contains("wgmma resident"), "{}", resident.describe());
+    }
+    for (head_dim, arch) in [(144, hopper), (256, hopper), (128, Arch::new(8, 0)), (128, Arch::new(10, 0))] {
+        let [usual, other] =
+            [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(head_dim, arch, prefill));
+        assert_eq!(other, usual);
     }
 }
 

@@ -65,19 +65,28 @@ impl Candidate {
         self.total(size) / u64::from(self.costs.ctas_per_sm.max(1))
     }
 
+    /// Nanoseconds of SM time until this many keys of one KV head are read, and preprocessed if the kernel needs it.
+    pub(super) fn first(&self, keys: u64) -> u64 {
+        cost_of_keys(keys.into(), self.costs.first) / u64::from(self.costs.ctas_per_sm.max(1))
+    }
+
+    /// Nanoseconds of a whole tile that sees this many keys.
+    pub(super) fn tile(&self, keys: u64) -> u64 {
+        let Costs { item, block, first, .. } = self.costs;
+        let keys = |cost| cost_of_keys(keys.into(), cost);
+        u64::from(item).saturating_add(keys(block)).saturating_add(keys(first))
+    }
+
     /// The predicted time of a run, in nanoseconds.
     pub(super) fn time(&self, size: &BatchSize) -> u64 {
-        let Costs { launch, item, block, first, merge_launch, merge, .. } = self.costs;
-        let [launch, item, merge_launch, merge] = [launch, item, merge_launch, merge].map(u64::from);
+        let Costs { launch, merge_launch, merge, .. } = self.costs;
+        let [launch, merge_launch, merge] = [launch, merge_launch, merge].map(u64::from);
         if size.tiles == 0 {
             return launch;
         }
-        let tile = |keys: u64| {
-            item.saturating_add(cost_of_keys(keys.into(), block)).saturating_add(cost_of_keys(keys.into(), first))
-        };
-        let (total, longest) = (self.total(size), tile(size.longest));
+        let (total, longest) = (self.total(size), self.tile(size.longest));
         // the time of a worker if tiles are split, down to `min_span` keys
-        let split = |min_keys: u64| (total / self.workers).max(longest.min(tile(min_keys)));
+        let split = |min_keys: u64| (total / self.workers).max(longest.min(self.tile(min_keys)));
         let [min_prefill, min_decode] = MIN_SPAN;
         let share = match self.kernel.kind {
             // with s splits the time is longest / s + s * merge, which is least at s = sqrt(longest / merge)

@@ -29,7 +29,7 @@ fn selector() -> KernelSelector {
         ctas_per_sm: 2,
     };
     let candidate = |kind, rows, tile_rows, costs| Candidate {
-        kernel: SelectedKernel { kind, rows },
+        kernel: SelectedKernel { kind, rows, resident: false },
         tile_rows,
         workers: WORKERS,
         waves: 1,
@@ -48,13 +48,15 @@ fn selector() -> KernelSelector {
         list_queries: None,
         candidates,
         mixed_prefill: None,
+        own_sms: None,
         mixed_rows: Vec::new(),
+        resident: None,
         max_mixed_rows: 16,
     }
 }
 
-const D8: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 8 };
-const D16: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 16 };
+const D8: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 8, resident: false };
+const D16: SelectedKernel = SelectedKernel { rows: 16, ..D8 };
 
 /// The kernel for `common` requests of one query and `keys` keys, and one other request.
 fn with(common: usize, keys: u32, (qo, kv): (u32, u32)) -> SelectedKernel {
@@ -226,7 +228,7 @@ fn with_mixed(qo: &[u32], kv: &[u32]) -> SelectedKernel {
 
 #[test]
 fn a_mixed_launch_is_selected_where_both_parts_are_long() {
-    let mixed = |rows| SelectedKernel { kind: KernelKind::Mixed, rows };
+    let mixed = |rows| SelectedKernel { kind: KernelKind::Mixed, rows, resident: false };
     let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
     assert_eq!(with_mixed(&qo, &kv), mixed(8));
     let (drafts, kv) = ([vec![512; 8], vec![4; 64]].concat(), vec![4096; 72]);
@@ -281,4 +283,57 @@ fn a_mixed_launch_takes_the_longer_part_and_a_share_of_the_shorter() {
 
 fn time_of(selector: &KernelSelector, candidate: usize, qo: &[u32], kv: &[u32]) -> u64 {
     selector.candidates[candidate].time(&selector.sizes(&layout(qo, kv))[candidate])
+}
+
+/// The same costs, with decode CTAs on SMs of their own: those of 132 SMs and 8 KV heads.
+fn on_own_sms() -> KernelSelector {
+    let own_sms = Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: false });
+    KernelSelector { mixed_rows: vec![8, 16], own_sms, ..selector() }
+}
+
+#[test]
+fn a_mixed_launch_on_own_sms_takes_what_both_parts_take_on_all() {
+    let selector = on_own_sms();
+    let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
+    let CoRun { time, prefill, rows } = selector.mixed(&layout(&qo, &kv)).expect("both kinds of requests");
+    // per KV head, in CTAs of which two share an SM: 64 decode tiles (two thirds), and 128 prefill tiles, of 64 blocks
+    let (decode, tile) = (64 * (1000 + 64 * 2000) / 2 / 3 * 2, 1000 + 64 * 3000);
+    let both = (decode + 128 * tile / 2) * 8 / 132;
+    assert_eq!((time, rows), (8000 + both + tile / 2 + 4000, 8));
+    assert_eq!(prefill, time_of(&selector, 2, &[512; 8], &[4096; 8]) - 8000);
+    assert_eq!(
+        selector.fastest(&layout(&qo, &kv)),
+        SelectedKernel { kind: KernelKind::Mixed, rows: 8, resident: false }
+    );
+    // where keys are preprocessed, those of decode are too
+    let mut preprocessing = on_own_sms();
+    preprocessing.own_sms = preprocessing.own_sms.map(|own| OwnSms { preprocesses: true, ..own });
+    preprocessing.candidates[2].costs.first = 640;
+    let first = |requests: u64| requests * 4096 / 64 * 640 / 2;
+    let more = first(8) + first(64);
+    let with = preprocessing.mixed(&layout(&qo, &kv)).expect("both kinds of requests").time;
+    assert_eq!(with, 8000 + (decode + 128 * tile / 2 + more) * 8 / 132 + (tile + 64 * 640) / 2 + 4000);
+    // where memory is the bound, decode takes as long as it does alone
+    let (qo, kv) = ([vec![32], vec![1; 512]].concat(), vec![4096; 513]);
+    let time = selector.mixed(&layout(&qo, &kv)).expect("both kinds of requests").time;
+    assert_eq!(time, time_of(&selector, 0, &[1; 512], &[4096; 512]) + 4000);
+    // a tiny decode part does not justify a mixed launch
+    assert_ne!(selector.fastest(&layout(&[2048, 1], &[2048, 8])).kind, KernelKind::Mixed);
+}
+
+#[test]
+fn decode_has_own_sms_beside_sm90_prefill_alone() {
+    let selector = |arch, head_dim, kv, prefill| {
+        let request = KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16(), arch);
+        let (heads, request) = (Heads { qo: 4 * kv, kv, head_dim }, KernelTraitsRequest { prefill, ..request });
+        let of = KernelSelector::new(&request, HookClass::None, heads, 132).expect("supported");
+        (of.own_sms.is_some(), of.mixed_rows.len())
+    };
+    let hopper = Arch::for_device(9, 0);
+    assert_eq!(selector(hopper, 128, 8, PrefillBackend::Sm90), (true, 2));
+    assert_eq!(selector(hopper, 64, 88, PrefillBackend::Sm90), (true, 2));
+    assert_eq!(selector(hopper, 128, 89, PrefillBackend::Sm90), (false, 2), "two thirds of the SMs decode");
+    assert_eq!(selector(hopper, 128, 8, PrefillBackend::Sm80), (false, 2));
+    assert_eq!(selector(hopper, 256, 8, PrefillBackend::Sm90), (false, 0));
+    assert_eq!(selector(Arch::for_device(10, 0), 128, 8, PrefillBackend::Sm90), (false, 2));
 }

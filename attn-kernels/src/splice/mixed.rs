@@ -6,7 +6,7 @@
 use super::{
     SpliceError,
     templates::{self, Inliner},
-    traits_block, variant,
+    traits_block, variant, wgmma,
 };
 use crate::kernel_traits::KernelTraits;
 
@@ -18,9 +18,12 @@ const COMMON: [&str; 8] = [
     "softmax/score_element.cuh",
     "memory/kv_scales.cuh",
     "softmax/finalize.cuh",
-    "softmax/units.cuh",
+    UNITS,
     "memory/half_row.cuh",
 ];
+
+/// A template that depends on whether a kernel family is sm90 prefill.
+const UNITS: &str = "softmax/units.cuh";
 
 /// The same, over rows of KV formats.
 const PACKED: [&str; 2] = ["memory/shared_bytes.cuh", "memory/packed_row.cuh"];
@@ -30,26 +33,40 @@ pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> R
     unit.push(&format!("\n#line 1 \"traits\"\n{}\n", traits_block::common(traits)));
     unit.push(variant_struct);
     let of_formats = if traits.packed.is_some() { &PACKED[..] } else { &[] };
-    COMMON.iter().chain(of_formats).try_for_each(|file| unit.include(file))?;
+    let sm90 = traits.is_sm90_prefill();
+    let common = COMMON.iter().filter(|&&file| !sm90 || file != UNITS);
+    common.chain(of_formats).try_for_each(|file| unit.include(file))?;
     let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
-    part(&mut unit, "decode", &decode, &[templates::worker_mainloop(&decode), "decode/worker.cuh"])?;
+    // the constants of a part, and for sm90 prefill its instructions
+    let own = |part: &KernelTraits| {
+        let wgmma = if part.is_sm90_prefill() { wgmma::text(part) } else { String::new() };
+        if sm90 { traits_block::sm90_prefill(part) + &wgmma } else { wgmma }
+    };
+    part(&mut unit, "decode", &decode, &own(&decode), &[templates::worker_mainloop(&decode), "decode/worker.cuh"])?;
+    let mainloop = if sm90 { "prefill/sm90/cta.cuh" } else { "prefill/sm80/mainloop.cuh" };
     let mut files = match prefill.cuda_cores {
         true => vec![templates::worker_mainloop(&prefill), "decode/worker.cuh"],
-        false if variant::has_long_hooks(variant_struct) => vec![templates::ROLLED_SCORES, "prefill/sm80/mainloop.cuh"],
-        false => vec!["prefill/sm80/mainloop.cuh"],
+        false if variant::has_long_hooks(variant_struct) => vec![templates::ROLLED_SCORES, mainloop],
+        false => vec![mainloop],
     };
     files.extend(traits.has_kv_preprocess().then_some("preprocess/kv_transform.cuh"));
     files.push("merge/kernel.cuh");
-    part(&mut unit, "prefill", &prefill, &files)?;
-    unit.include("mixed/kernel.cuh")?;
+    part(&mut unit, "prefill", &prefill, &own(&prefill), &files)?;
+    unit.include(if sm90 { "mixed/sm90_kernel.cuh" } else { "mixed/kernel.cuh" })?;
     unit.push(&traits_block::checks(traits));
     Ok(unit.finish())
 }
 
-/// Includes templates in a namespace, with what they include and the unit does not have yet. The next part includes its
-/// own.
-fn part(unit: &mut Inliner, namespace: &str, traits: &KernelTraits, files: &[&str]) -> Result<(), SpliceError> {
-    unit.push(&format!("\nnamespace {namespace} {{\n\n#line 1 \"traits\"\n{}", traits_block::family(traits)));
+/// Includes templates in a namespace, behind the constants of its part and the text `own`, with what they include and
+/// the unit does not have yet. The next part includes its own.
+fn part(
+    unit: &mut Inliner,
+    namespace: &str,
+    traits: &KernelTraits,
+    own: &str,
+    files: &[&str],
+) -> Result<(), SpliceError> {
+    unit.push(&format!("\nnamespace {namespace} {{\n\n#line 1 \"traits\"\n{}{own}", traits_block::family(traits)));
     unit.scoped(|unit| files.iter().try_for_each(|file| unit.include(file)))?;
     unit.push(&format!("\n}}  // namespace {namespace}\n"));
     Ok(())
@@ -57,7 +74,11 @@ fn part(unit: &mut Inliner, namespace: &str, traits: &KernelTraits, files: &[&st
 
 #[cfg(test)]
 mod tests {
-    use attn_core::{dtype::Dtypes, expr::Variant, spec::KernelKind};
+    use attn_core::{
+        dtype::Dtypes,
+        expr::Variant,
+        spec::{KernelKind, PrefillBackend},
+    };
 
     use crate::{
         compile::Arch,
@@ -65,25 +86,56 @@ mod tests {
         splice::KernelSource,
     };
 
+    /// The mixed kernel of a backend at head_dim 128, with a group of 4.
+    fn traits(prefill: PrefillBackend, shared_rows: bool) -> KernelTraits {
+        let request = KernelTraitsRequest {
+            group: 4,
+            prefill,
+            shared_rows,
+            ..KernelTraitsRequest::new(KernelKind::Mixed, 128, Dtypes::bf16(), Arch::for_device(9, 0))
+        };
+        KernelTraits::choose(&request).expect("supported")
+    }
+
     /// Shared templates are included once, and those of a family once in its namespace.
     #[test]
     fn each_family_has_its_own_templates_and_constants() {
-        let request = KernelTraitsRequest {
-            group: 4,
-            ..KernelTraitsRequest::new(KernelKind::Mixed, 128, Dtypes::bf16(), Arch::new(9, 0))
+        for (prefill, shared_rows) in
+            [(PrefillBackend::Sm80, false), (PrefillBackend::Sm80, true), (PrefillBackend::Sm90, false)]
+        {
+            let text = KernelSource::build(&Variant::full(), &traits(prefill, shared_rows)).expect("supported").text;
+            let count = |what: &str| text.matches(what).count();
+            assert_eq!(
+                (count("struct KernelParams {"), count("struct Variant {"), count("struct Request ")),
+                (1, 1, 1)
+            );
+            assert_eq!((count("class KvRange {"), count("constexpr int TILE_ROWS = ")), (2, 2));
+            assert_eq!((count("class KvLoadIter {"), count("class KvTileIter {")), (1, 1));
+            let at = |what: &str| text.find(what).expect(what);
+            let parts = [at("namespace decode {"), at("class KvLoadIter {"), at("namespace prefill {")];
+            assert!(parts.is_sorted() && parts[2] < at("class KvTileIter {"));
+            assert!(at("class KvTileIter {") < at("    attn_mixed("));
+            assert!(text.contains(&format!("SHARED_ROWS = {shared_rows}")));
+            assert_eq!(
+                (count("    attn_mixed("), count("    attn_merge(")),
+                (1, 1),
+                "the merge is a launch of its own"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_prefill_part_is_sm90_prefill() {
+        let of = |prefill, shared_rows| {
+            let traits = traits(prefill, shared_rows);
+            let text = KernelSource::build(&Variant::full(), &traits).expect("supported").text;
+            (
+                traits.is_sm90_prefill(),
+                ["true", "false"].map(|is| text.matches(&format!("SM90_PREFILL = {is}")).count()),
+            )
         };
-        let traits = KernelTraits::choose(&request).expect("supported").with_shared_rows();
-        let text = KernelSource::build(&Variant::full(), &traits).expect("supported").text;
-        let count = |what: &str| text.matches(what).count();
-        assert_eq!((count("struct KernelParams {"), count("struct Variant {"), count("struct Request ")), (1, 1, 1));
-        assert_eq!((count("class KvRange {"), count("constexpr int TILE_ROWS = ")), (2, 2));
-        assert_eq!((count("class KvLoadIter {"), count("class KvTileIter {")), (1, 1));
-        let at = |what: &str| text.find(what).expect(what);
-        assert!(
-            at("namespace decode {") < at("class KvLoadIter {") && at("class KvLoadIter {") < at("namespace prefill {")
-        );
-        assert!(at("namespace prefill {") < at("class KvTileIter {") && at("class KvTileIter {") < at("attn_mixed("));
-        assert!(text.contains("SHARED_ROWS = true"));
-        assert_eq!((count("    attn_mixed("), count("    attn_merge(")), (1, 1), "the merge is a launch of its own");
+        assert_eq!(of(PrefillBackend::Sm90, false), (true, [1, 1]));
+        assert_eq!(of(PrefillBackend::Sm80, false), (false, [0, 1]));
+        assert_eq!(of(PrefillBackend::Sm90, true), (false, [0, 1]), "cascades");
     }
 }

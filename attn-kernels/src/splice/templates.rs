@@ -36,31 +36,39 @@ pub fn inlined(names: &[&str]) -> Result<String, NoTemplate> {
 pub(super) struct Inliner {
     seen: HashSet<&'static str>,
     text: String,
+    /// A template, and the one that is included in its place.
+    replaced: Option<[&'static str; 2]>,
     /// Which lines of a [`Conditional`] the text has.
-    of: Lines,
+    conditions: Conditions,
 }
 
-/// Lines of templates that few units have.
-#[derive(Clone, Copy, Default)]
-struct Lines {
-    /// For keys and values that are rows of a KV format.
+/// What lines of templates depend on, so that the text of other units, and with it their keys, does not change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Conditions {
+    /// `ATTN_KV_FORMAT`: keys and values are rows of a KV format.
     formats: bool,
-    /// For products of e4m3.
+    /// `ATTN_LONG_ROWS`: sm90 prefill of rows of more than 128 elements.
+    long_rows: bool,
+    /// `ATTN_CLUSTERS`: decode whose CTAs may be in clusters.
+    clusters: bool,
+    /// `ATTN_E4M3_PRODUCTS`: sm90 prefill with products of e4m3.
     e4m3_products: bool,
 }
 
-impl Lines {
-    fn has(self, name: &str) -> Option<bool> {
+impl Conditions {
+    /// Whether a condition holds, by its name in templates.
+    fn holds(self, name: &str) -> Option<bool> {
         match name {
             "ATTN_KV_FORMAT" => Some(self.formats),
+            "ATTN_LONG_ROWS" => Some(self.long_rows),
+            "ATTN_CLUSTERS" => Some(self.clusters),
             "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_products),
             _ => None,
         }
     }
 }
 
-/// A line of templates that the text does not have: around lines for KV formats or for products of e4m3, of which other
-/// kernels have none. The lines from `Begin` on are in the text if it holds `true`.
+/// A line of templates that the text does not have. `Begin` has whether the condition holds.
 enum Conditional {
     Begin(bool),
     Else,
@@ -68,10 +76,10 @@ enum Conditional {
 }
 
 impl Conditional {
-    fn of(line: &str, of: Lines) -> Option<Self> {
-        let named = |prefix| line.strip_prefix(prefix).and_then(|name| of.has(name));
-        if let Some(kept) = named("#ifdef ") {
-            return Some(Conditional::Begin(kept));
+    fn of(line: &str, conditions: Conditions) -> Option<Self> {
+        let named = |prefix| line.strip_prefix(prefix).and_then(|name| conditions.holds(name));
+        if let Some(holds) = named("#ifdef ") {
+            return Some(Conditional::Begin(holds));
         }
         named("#else  // ").map(|_| Conditional::Else).or_else(|| named("#endif  // ").map(|_| Conditional::End))
     }
@@ -139,25 +147,32 @@ pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", templates, Lines::default())
+        Self::of_unit_with(name, "", templates, Conditions::default())
     }
 
     /// The text of an op's unit over rows of KV formats.
     pub(super) fn of_packed_unit(name: &str) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", &LANGUAGE, Lines { formats: true, ..Lines::default() })
+        Self::of_unit_with(name, "", &LANGUAGE, Conditions { formats: true, ..Conditions::default() })
     }
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let of = Lines { formats: traits.packed.is_some(), e4m3_products: traits.e4m3_products };
-        Self::of_unit_with(name, accurate, &LANGUAGE, of)
+        let long_rows = traits.is_sm90_prefill() && traits.head_dim.max(traits.value_dim) > 128;
+        let (formats, clusters) = (traits.packed.is_some(), traits.takes_one_tile());
+        let conditions = Conditions { formats, long_rows, clusters, e4m3_products: traits.e4m3_products };
+        Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
-    fn of_unit_with(name: &str, definitions: &str, templates: &[&str], of: Lines) -> Result<Self, NoTemplate> {
+    fn of_unit_with(
+        name: &str,
+        definitions: &str,
+        templates: &[&str],
+        conditions: Conditions,
+    ) -> Result<Self, NoTemplate> {
         let text = format!("// attn-rs, {name}\n{definitions}");
-        let mut unit = Inliner { text, of, ..Inliner::default() };
-        let of_formats = if of.formats { &PACKED[..] } else { &[] };
+        let mut unit = Inliner { text, conditions, ..Inliner::default() };
+        let of_formats = if conditions.formats { &PACKED[..] } else { &[] };
         templates.iter().chain(of_formats).try_for_each(|template| unit.include(template))?;
         Ok(unit)
     }
@@ -170,9 +185,15 @@ impl Inliner {
         }
     }
 
+    /// From here on includes a template in place of another one, which defines the same names.
+    pub(super) fn replace(&mut self, name: &'static str, by: &'static str) {
+        self.replaced = Some([name, by]);
+    }
+
     /// Appends a template and its includes, each unless the text already has it. `#line` directives make compilers name
     /// the template's file in messages.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
+        let name = self.replaced.filter(|[replaced, _]| *replaced == name).map_or(name, |[_, by]| by);
         let (name, text, of_rust) = find(name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
         if !self.seen.insert(name) {
             return Ok(());
@@ -182,9 +203,9 @@ impl Inliner {
         // whether the text has the next line, and whether lines before it are missing
         let (mut kept, mut cut) = (true, false);
         for (number, line) in (1..).zip(text.lines()) {
-            if let Some(conditional) = Conditional::of(line, self.of) {
+            if let Some(conditional) = Conditional::of(line, self.conditions) {
                 kept = match conditional {
-                    Conditional::Begin(kept) => kept,
+                    Conditional::Begin(holds) => holds,
                     Conditional::Else => !kept,
                     Conditional::End => true,
                 };
@@ -238,18 +259,23 @@ fn included_file(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// The lines of a template that belong to units of one side.
-    fn lines_for(text: &str, of: Lines) -> Vec<&str> {
-        // whether the block's lines are kept, and whether they follow its `#else`
-        let (mut block, mut lines) = (None::<(bool, bool)>, Vec::new());
+    /// The lines of a template that belong to units under some conditions.
+    fn lines_for(text: &str, conditions: Conditions) -> Vec<&str> {
+        // whether the condition of a block holds, and whether its lines so far are those of `#else`
+        let (mut block, mut lines) = (None, Vec::new());
         for line in text.lines() {
-            match (Conditional::of(line, of), block) {
-                (Some(Conditional::Begin(kept)), None) => block = Some((kept, false)),
-                (Some(Conditional::Else), Some((kept, false))) => block = Some((!kept, true)),
-                (Some(Conditional::End), Some(_)) => block = None,
-                (Some(_), _) => panic!("blocks are not nested, begin, and have one `#else`: {line}"),
-                (None, None | Some((true, _))) => lines.push(line),
-                (None, Some((false, _))) => {}
+            match Conditional::of(line, conditions) {
+                Some(Conditional::Begin(holds)) => {
+                    assert_eq!(block.replace((holds, false)), None, "blocks are not nested")
+                }
+                Some(Conditional::Else) => {
+                    let (holds, is_else) = block.expect("a block has begun");
+                    assert!(!is_else, "one `#else` a block");
+                    block = Some((holds, true));
+                }
+                Some(Conditional::End) => assert!(block.take().is_some(), "a block has begun"),
+                None if block.is_none_or(|(holds, is_else)| holds != is_else) => lines.push(line),
+                None => {}
             }
         }
         assert_eq!(block, None, "each block ends");
@@ -260,16 +286,16 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            let plain = Lines::default();
-            let sides = [plain, Lines { formats: true, ..plain }, Lines { e4m3_products: true, ..plain }];
-            for of in sides {
+            for on in 0..5 {
+                let (formats, long_rows, clusters, e4m3_products) = (on == 1, on == 2, on == 3, on == 4);
+                let conditions = Conditions { formats, long_rows, clusters, e4m3_products };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
-                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), of, ..Inliner::default() };
+                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };
                 alone.include(name).expect("a template");
                 let has = alone.finish();
                 let has = has.lines().filter(|line| !line.is_empty() && !line.starts_with("#line"));
-                let lines = lines_for(text, of);
+                let lines = lines_for(text, conditions);
                 conditional += text.lines().count() - lines.len();
                 let directive = |line: &str| line.starts_with("#include") || line == "#pragma once";
                 let want = lines.into_iter().filter(|line| !line.trim().is_empty() && !directive(line));

@@ -1,6 +1,9 @@
 //! Kernel traits as CUDA constants.
 
-use attn_core::{dtype::Dtype, lang::kv_format::LinearCodes};
+use attn_core::{
+    dtype::Dtype,
+    lang::kv_format::{CodeValues, LinearCodes},
+};
 
 use crate::kernel_traits::{KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow};
 
@@ -21,19 +24,22 @@ pub(super) fn common(traits: &KernelTraits) -> String {
     let rows = traits.packed.map_or(String::new(), |[keys, values]| {
         let row = |of: char, row: PackedRow, dim: u32| {
             let PackedRow { codes, side, linear } = row;
-            let LinearCodes { bits, signed, group } =
-                linear.unwrap_or(LinearCodes { bits: 0, signed: false, group: 0 });
+            let LinearCodes { bits, values, group } =
+                linear.unwrap_or(LinearCodes { bits: 0, values: CodeValues::Unsigned, group: 0 });
             let group = if group == 0 { dim } else { group.unsigned_abs() };
             format!(
                 "constexpr int {of}_CODE_BYTES = {codes};\n\
                 constexpr int {of}_SIDE_BYTES = {side};\n\
                 constexpr int {of}_CODE_BITS = {bits};\n\
-                constexpr bool {of}_CODES_SIGNED = {signed};\n\
+                constexpr CodeValues {of}_CODE_VALUES = CodeValues::{};\n\
                 constexpr int {of}_SCALE_GROUP = {group};\n",
+                code_values(values),
             )
         };
-        row('K', keys, head_dim) + &row('V', values, value_dim)
+        CODE_VALUES.to_owned() + &row('K', keys, head_dim) + &row('V', values, value_dim)
     });
+    // in a mixed kernel with sm90 prefill each part has its own
+    let sm90 = if traits.mixed.is_some() && traits.is_sm90_prefill() { String::new() } else { sm90_prefill(traits) };
     format!(
         "using QoElem = {};\n\
         using KvElem = {};\n\
@@ -41,13 +47,30 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         constexpr int HEAD_DIM_VO = {value_dim};\n\
         constexpr bool V_SHARES_K = {values_share_keys};\n\
         constexpr bool KV_PAGED = {paged};\n\
-        constexpr bool SM90_PREFILL = {};\n\
+        {sm90}\
         constexpr bool ROW_INVARIANT = {row_invariant};\n\
         {launch}{rows}",
         elem(dtypes.qo),
         elem(dtypes.kv),
-        traits.is_sm90_prefill(),
     )
+}
+
+/// What codes of KV formats may stand for.
+const CODE_VALUES: &str = "enum class CodeValues { UNSIGNED, SIGNED, E2M1, E4M3, LEVELS };\n";
+
+fn code_values(values: CodeValues) -> &'static str {
+    match values {
+        CodeValues::Unsigned => "UNSIGNED",
+        CodeValues::Signed => "SIGNED",
+        CodeValues::E2m1 => "E2M1",
+        CodeValues::E4m3 => "E4M3",
+        CodeValues::Levels => "LEVELS",
+    }
+}
+
+/// Whether the kernel, or the part of a mixed kernel, is sm90 prefill.
+pub(super) fn sm90_prefill(traits: &KernelTraits) -> String {
+    format!("constexpr bool SM90_PREFILL = {};\n", traits.is_sm90_prefill())
 }
 
 /// The constants of every kernel that is not mixed.

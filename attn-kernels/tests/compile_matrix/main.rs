@@ -24,7 +24,7 @@ use attn_kernels::{
 use budget::{budget, over_budget};
 use points::{
     ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, cuda_cores, e4m3_products, further, mixed, points, registered,
-    sm90_prefill, widths,
+    sm90_mixed, sm90_prefill, widths,
 };
 use stock::{cache, compiler, registry};
 
@@ -43,6 +43,12 @@ fn planner_sources(registry: &Registry, archs: &[&str]) -> Vec<(String, PlannerS
 fn mixed_kernels_compile_within_their_budget() {
     let registry = registry();
     compile_each_once(mixed().iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
+fn mixed_kernels_with_sm90_prefill_compile_within_their_budget() {
+    let registry = registry();
+    compile_each_once(sm90_mixed(&registry).iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]

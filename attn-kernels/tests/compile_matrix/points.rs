@@ -58,6 +58,7 @@ pub(crate) const SPREAD: [&str; 6] = [
 ];
 
 /// One kernel of the matrix.
+#[derive(Clone)]
 pub(crate) struct Point {
     expr: String,
     kind: KernelKind,
@@ -108,6 +109,7 @@ impl Point {
         let backend = match self.prefill {
             PrefillBackend::Sm80 => " sm80",
             PrefillBackend::Sm90 => "",
+            PrefillBackend::Sm90Resident => " resident",
             PrefillBackend::CudaCores => " cuda-cores",
         };
         let decode = if self.decode == Some(DecodeBackend::CudaCores) { " cuda-cores-decode" } else { "" };
@@ -126,11 +128,10 @@ impl Point {
         let variant = Variant::parse_with(&self.expr, registry).expect(&self.expr);
         let arch: Arch = self.arch.parse().expect(self.arch);
         let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([&variant]);
-        let request =
-            KernelTraitsRequest { head_dim_vo, paged, group, prefill: self.prefill, decode: self.decode, ..request };
+        let (shared_rows, prefill, decode) = (self.shared_rows, self.prefill, self.decode);
+        let request = KernelTraitsRequest { head_dim_vo, paged, group, shared_rows, prefill, decode, ..request };
         let request = KernelTraitsRequest { products: self.products, ..request };
         let traits = KernelTraits::choose(&request).expect("kernel traits");
-        let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
         KernelSource::build(&variant, &traits).expect("supported")
     }
 }
@@ -231,12 +232,12 @@ pub(crate) fn further(registry: &Registry) -> Vec<Point> {
     points
 }
 
-/// Mixed kernels hold prefill and decode, each in a namespace of its own, with and without cascade rows.
-/// The hooks' code paths are covered by the points of each kind.
+/// Mixed kernels hold prefill and decode, each in a namespace of its own, with and without cascade rows, and with
+/// prefill of either backend. The hooks' code paths are covered by the points of each kind.
 pub(crate) fn mixed() -> Vec<Point> {
-    let on = |expr: &str, arch| Point::new(expr, Mixed, arch);
+    let on = |expr: &str, arch| Point { prefill: PrefillBackend::Sm80, ..Point::new(expr, Mixed, arch) };
     let mut points = Vec::new();
-    for expr in SPREAD.iter().filter(|expr| !expr.contains("token_list")).chain(&COMPOSITIONS) {
+    for expr in spread_without_lists().chain(COMPOSITIONS) {
         for shared_rows in [false, true] {
             points.push(Point { shared_rows, ..on(expr, "sm_90a") });
         }
@@ -256,6 +257,31 @@ pub(crate) fn mixed() -> Vec<Point> {
     points
 }
 
+/// Mixed kernels whose prefill part is that of sm_90.
+pub(crate) fn sm90_mixed(registry: &Registry) -> Vec<Point> {
+    let on = |expr: &str| Point::new(expr, Mixed, "sm_90a");
+    let mut points = Vec::new();
+    for expr in spread_without_lists().chain(COMPOSITIONS) {
+        points.extend([4, 16].map(|group| Point { group, ..on(expr) }));
+        points.push(Point { head_dim: 64, ..on(expr) });
+    }
+    for expr in spread_without_lists() {
+        points.push(Point { paged: false, dtypes: Dtypes::f16(), ..on(expr) });
+        points.push(Point { dtypes: Dtypes::bf16().with_kv(Dtype::E4m3), ..on(expr) });
+        points.push(Point { head_dim: 64, group: 16, paged: false, ..on(expr) });
+    }
+    for head_dim in [16, 80] {
+        points.push(Point { head_dim, ..on("causal") });
+    }
+    points.push(Point { head_dim_vo: HeadDimVo::Dim(64), ..on("causal") });
+    assert!(points.iter().all(|point| point.source(registry).traits.is_sm90_prefill()));
+    points
+}
+
+fn spread_without_lists() -> impl Iterator<Item = &'static str> {
+    SPREAD.into_iter().filter(|expr| !expr.contains("token_list"))
+}
+
 /// Prefill for sm_90 beyond the common grid: widths, types and layouts of a few variants. The sm_80 backend on Hopper.
 pub(crate) fn sm90_prefill(registry: &Registry) -> Vec<Point> {
     let on = |expr: &str| Point::new(expr, Prefill, "sm_90a");
@@ -267,6 +293,9 @@ pub(crate) fn sm90_prefill(registry: &Registry) -> Vec<Point> {
         points.push(Point { head_dim_vo: HeadDimVo::Dim(64), ..on(expr) });
     }
     points.retain(|point| point.source(registry).traits.is_sm90_prefill());
+    let short = points.iter().map(|point| Point { prefill: PrefillBackend::Sm90Resident, ..point.clone() });
+    let short: Vec<_> = short.filter(|point| point.source(registry).traits.resident).collect();
+    points.extend(short);
     points.extend(SPREAD.iter().map(|expr| Point { prefill: PrefillBackend::Sm80, ..on(expr) }));
     points
 }

@@ -47,14 +47,15 @@ pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, rep
         + &function::whole(f, [&head, " const"], Output { types, file, used, report, prefix: "", exact: false })
 }
 
-/// Emits `encode` or `decode` of a KV format as a const member function.
+/// Emits a function of a KV format as a const member function.
 pub(crate) fn kv_function(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
     let template = match f.name.as_str() {
-        "encode" => "class R, class C, class S",
-        "decode" => "class C, class S",
-        _ => "class S",
+        "encode" => "template <class R, class C, class S> ",
+        "decode" => "template <class C, class S> ",
+        "level" => "",
+        _ => "template <class S> ",
     };
-    let head = format!("template <{template}> ATTN_FN {} {}", spelled_or_auto(&f.ret, types), f.name);
+    let head = format!("{template}ATTN_FN {} {}", spelled_or_auto(&f.ret, types), f.name);
     let output = Output { types, file, used, report, prefix: "", exact: true };
     let text = function::with_body(f, [&head, " const"], Arguments::All, output, |writer| {
         // the head, and the first of eight elements

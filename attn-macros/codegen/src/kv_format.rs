@@ -41,6 +41,8 @@ pub struct Functions {
     pub scale: String,
     /// The zero of a group of codes; empty where it is not written.
     pub zero: String,
+    /// The number of a code; empty where it is not written.
+    pub level: String,
 }
 
 /// Expands the attribute. The item is kept, with or without errors.
@@ -110,6 +112,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Format, Report> {
             "encode" => &mut functions.encode,
             "decode" => &mut functions.decode,
             "scale" => &mut functions.scale,
+            "level" => &mut functions.level,
             _ => &mut functions.zero,
         }) = cuda;
     }
@@ -150,6 +153,7 @@ fn read_function(f: &syn::ImplItemFn, shared: &mut ItemContext) -> Option<crate:
         "encode" => vec![Ty::EncodeRow, Ty::PackedMut(Plane::Codes), Ty::PackedMut(Plane::Side), Ty::I32],
         "decode" => vec![Ty::Packed(Plane::Codes), Ty::Packed(Plane::Side), Ty::I32, Ty::I32],
         "scale" | "zero" => vec![Ty::Packed(Plane::Side), Ty::I32, Ty::I32],
+        "level" => vec![Ty::I32],
         _ => return None,
     };
     if let Some(attr) = f.attrs.iter().find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr")) {
@@ -202,7 +206,7 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
     };
     let file = descriptor::file_of(item.impl_token.span());
     let line = u32::try_from(item.impl_token.span().start().line).unwrap_or(0);
-    let Functions { encode, decode, scale, zero } = &format.functions;
+    let Functions { encode, decode, scale, zero, level } = &format.functions;
     let consts = descriptor::consts(&format.links, |path| without_self(path, ty));
     let helpers = descriptor::helpers(&format.links, syn::Path::clone);
     let types = descriptor::types(&format.links, syn::Path::clone);
@@ -225,6 +229,7 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
                 decode: #decode,
                 scale: #scale,
                 zero: #zero,
+                level: #level,
                 divisors: &[#(#divisors),*],
                 device_fns: #helpers,
                 types: #types,

@@ -223,11 +223,14 @@ impl Types {
         match (self.resolve(a), self.resolve(b)) {
             (Ty::Var(a), Ty::Var(b)) if a == b => {}
             (Ty::Var(a), Ty::Var(b)) => {
-                let Var { int, external, any_width, .. } = self.vars[b];
+                let [of_a, of_b] = [a, b].map(|v| &self.vars[v]);
+                // what equals a parameter has its 32 bits
+                let narrow = [of_a, of_b].iter().any(|of| of.external && !of.any_width);
+                let int = of_a.int | of_b.int;
+                let external = of_a.external | of_b.external;
+                let any_width = !narrow && (of_a.any_width | of_b.any_width);
                 self.vars[b].parent = Some(a);
-                self.vars[a].int |= int;
-                self.vars[a].external |= external;
-                self.vars[a].any_width |= any_width;
+                self.vars[a] = Var { int, external, any_width, ..Var::default() };
             }
             // an infinite type: left to rustc
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) if holds(&ty, v) => {}

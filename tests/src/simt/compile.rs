@@ -53,6 +53,16 @@ impl HostCase {
     }
 }
 
+/// Whether the kernels of a case have sm_90 prefill.
+///
+/// # Panics
+/// The case has a variant that does not exist.
+#[must_use]
+pub fn has_sm90_prefill(case: &Case) -> bool {
+    let variant = case_variant(case).expect("stock variants").bind(&case.dims()).expect("a case has all lengths");
+    variant.branches().iter().all(|branch| traits(case, &variant, branch).is_sm90_prefill())
+}
+
 /// Compiles the texts of kernels in folders of `folder`.
 pub(super) fn libraries(texts: &[String], folder: &Path) -> Vec<Arc<Library>> {
     let compiled = texts.iter().enumerate().map(|(number, text)| {
@@ -74,13 +84,15 @@ fn launches(traits: &KernelTraits) -> String {
     };
     let of_main = if traits.has_workers() || traits.kind == KernelKind::Mixed { params } else { "KernelParams" };
     let (main, part) = match traits.kind {
-        KernelKind::Prefill => (format!("attn_prefill, {of_main}, THREADS"), ""),
-        KernelKind::Decode => (format!("attn_decode, {of_main}, THREADS"), ""),
-        KernelKind::Mixed => (format!("attn_mixed, {of_main}, prefill::THREADS"), "prefill::"),
+        KernelKind::Prefill => ("attn_prefill", ""),
+        KernelKind::Decode => ("attn_decode", ""),
+        KernelKind::Mixed => ("attn_mixed", "prefill::"),
     };
-    let mut text = match traits.is_sm90_prefill() {
-        true => "LAUNCH_SM90(launch_main, attn_prefill, CTA_THREADS, SMEM_BYTES)\n".to_owned(),
-        false => format!("LAUNCH(launch_main, {main}, SMEM_BYTES)\n"),
+    let (launch, threads) =
+        if traits.is_sm90_prefill() { ("LAUNCH_SM90", "CTA_THREADS") } else { ("LAUNCH", "THREADS") };
+    let mut text = match traits.takes_one_tile() {
+        true => "LAUNCH_ONE_TILE(launch_main, SMEM_BYTES)\n".to_owned(),
+        false => format!("{launch}(launch_main, {main}, {of_main}, {part}{threads}, SMEM_BYTES)\n"),
     };
     if traits.has_kv_preprocess() {
         let threads = format!("{part}KV_PREPROCESS_THREADS");
@@ -105,7 +117,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
         // there are more mixed kernels for it
         PrefillBackend::Sm80 if kind == KernelKind::Mixed => "90a",
         PrefillBackend::Sm80 => "80",
-        PrefillBackend::Sm90 => "90a",
+        PrefillBackend::Sm90 | PrefillBackend::Sm90Resident => "90a",
     };
     let request = KernelTraitsRequest {
         head_dim_vo: case.head_dim_vo,
@@ -118,9 +130,11 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
         ..KernelTraitsRequest::new(kind, case.head_dim, dtypes, arch.parse().expect("an architecture"))
             .with_hooks([branch])
     };
-    let request = KernelTraitsRequest { key_lists: variant.has_kv_list(), ..request };
+    let (key_lists, shared_rows) = (variant.has_kv_list(), case.kv_layout.levels());
+    let request = KernelTraitsRequest { key_lists, shared_rows, ..request };
     let traits = KernelTraits::choose(&request).expect("supported");
+    assert_eq!(traits.resident, case.prefill == PrefillBackend::Sm90Resident, "{}", traits.describe());
     let cores = case.prefill == PrefillBackend::CudaCores;
     assert!(traits.cuda_cores == cores && traits.decode_part().cuda_cores == cores, "{}", traits.describe());
-    if case.kv_layout.levels() { traits.with_shared_rows() } else { traits }
+    traits
 }

@@ -14,8 +14,10 @@ use attn::{
 };
 use attn_kernels::{
     cost::HookClass,
+    kernel_traits::RESIDENT_Q_TILES,
     launch::{
-        FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
+        FastDiv, KernelParams, KvSides, MixedParams, OneTileParams, PackedMixedParams, PackedParams, Sm90Params,
+        Strided, Waves,
     },
 };
 use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
@@ -23,12 +25,27 @@ use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
 use super::{judge::Judged, kernel::HostKernel, sm90};
 use crate::host::{HostArgs, words};
 
-/// A device of two CTAs per SM.
-const CTAS_PER_SM: u32 = 2;
+/// How workers of a single Q tile get their work in decode from sm_90 on, and merge. Results do not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merges {
+    /// The list in memory, and a semaphore.
+    List,
+    /// The parameter, and a semaphore.
+    Semaphore,
+    /// The parameter, and a cluster of up to eight workers.
+    Cluster,
+}
+
+impl Merges {
+    /// One of them, by the seed of a case.
+    pub(super) fn of(case: &Case) -> Self {
+        [Merges::List, Merges::Semaphore, Merges::Cluster][case.seed as usize % 3]
+    }
+}
 
 /// Runs the kernels of a case's branches, and compares the result with the reference.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
-    let Ran { inputs, o, lse, .. } = ran(case, variant, kernels, ctas, seed);
+    let Ran { inputs, o, lse, .. } = ran(case, variant, kernels, ctas, seed, Merges::of(case));
     let rows = match kernels[0].traits {
         traits if traits.e4m3_products => RowRounding::E4m3Products,
         traits if traits.cuda_cores => RowRounding::KeysAndValues,
@@ -44,8 +61,9 @@ pub(super) fn bits(
     kernels: &[HostKernel],
     ctas: u32,
     seed: u32,
+    merges: Merges,
 ) -> (Vec<u32>, Vec<u32>) {
-    let Ran { o, lse, .. } = ran(case, variant, kernels, ctas, seed);
+    let Ran { o, lse, .. } = ran(case, variant, kernels, ctas, seed, merges);
     let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect();
     (bits(o), bits(lse))
 }
@@ -60,7 +78,14 @@ pub(super) struct Ran {
 }
 
 /// Runs the kernels.
-pub(super) fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Ran {
+pub(super) fn ran(
+    case: &Case,
+    variant: &Variant,
+    kernels: &[HostKernel],
+    ctas: u32,
+    seed: u32,
+    merged_by: Merges,
+) -> Ran {
     let inputs = Inputs::new(case, false).expect("a valid case");
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
@@ -78,7 +103,13 @@ pub(super) fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: 
         inputs: &inputs,
         layout: &layout,
         lists: words(&blob.bytes),
+        // with a capacity the launch has workers for more work
+        one_tile: match case.graph {
+            true => OneTileParams::default(),
+            false => OneTileParams::of(&work, kernels[0].traits.tile_rows),
+        },
         offsets: blob.offsets,
+        merged_by,
         written: memory.addresses(),
         seed,
         ctas,
@@ -120,12 +151,18 @@ fn with_room(layout: &Layout, work: &WorkList, packed: &PlanOffsets) -> PlanCapa
 fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> ListRule {
     let (traits, kv_heads, hooks) = (&kernels[0].traits, case.kv_heads, HookClass::of(variant));
     if kernels[0].is_mixed() {
-        return ListRule::Mixed(traits.mixed_rule(ctas, ctas / CTAS_PER_SM, kv_heads, hooks));
+        return ListRule::Mixed(traits.mixed_rule(ctas, ctas / traits.ctas_per_sm, kv_heads, hooks));
     }
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
     let rule = traits.plan_rule(step_keys, ctas, kv_heads, hooks);
     let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
-    ListRule::Flat(PlanRule { schedule, ..rule })
+    let rule = PlanRule { schedule, ..rule };
+    if !traits.resident {
+        return ListRule::Flat(rule);
+    }
+    // any number of Q tiles gives the same result
+    let q_tiles = case.seed as u32 % RESIDENT_Q_TILES + 1;
+    ListRule::Flat(PlanRule { tile_rows: q_tiles * traits.tile_rows, workers: 1, ..rule })
 }
 
 /// What kernels write. Everything is NaN at first.
@@ -204,6 +241,9 @@ struct Run<'a> {
     inputs: &'a Inputs,
     layout: &'a Layout,
     lists: Vec<u64>,
+    /// The work of a list of a single Q tile.
+    one_tile: OneTileParams,
+    merged_by: Merges,
     offsets: PlanOffsets,
     written: Written,
     seed: u32,
@@ -224,7 +264,11 @@ impl Run<'_> {
         };
         self.preprocess(kernel, &self.with_sides(params));
         if traits.is_sm90_prefill() {
-            self.launch_sm90(kernel, &params, part.items.len() as u32);
+            let params = KernelParams { k: traits.in_pairs(params.k), ..params };
+            let items = part.items.len() as u32;
+            self.launch_sm90(kernel, (&params, &params), items, (items * kv_heads).min(self.ctas));
+        } else if traits.takes_one_tile() {
+            self.launch_one_tile(kernel, &params, grid[0]);
         } else {
             self.launch(kernel, "launch_main", &self.with_sides(params), grid);
         }
@@ -241,17 +285,32 @@ impl Run<'_> {
         PackedParams { base, sides: KvSides { k, v } }
     }
 
-    /// Runs the persistent kernel of sm_90 prefill.
-    fn launch_sm90(&self, kernel: &HostKernel, params: &KernelParams, items: u32) {
-        type Launch = unsafe extern "C" fn(*const KernelParams, *const c_void, *const Sm90Params, i32, i32, u32);
+    /// Runs a persistent kernel with sm_90 prefill of a number of items. Its parameters are `params`, which begin with
+    /// `base`.
+    fn launch_sm90<P>(&self, kernel: &HostKernel, (params, base): (&P, &KernelParams), items: u32, ctas: u32) {
+        type Launch = unsafe extern "C" fn(*const c_void, *const c_void, *const Sm90Params, i32, i32, u32);
         let arguments = HostArgs::of(&kernel.variant);
-        let params = &KernelParams { k: kernel.traits.in_pairs(params.k), ..*params };
-        let sm90 = sm90::params(self.case, self.inputs, self.layout, &kernel.traits, params, items);
+        let sm90 = sm90::params(self.case, self.inputs, self.layout, &kernel.traits, base, items);
         // SAFETY: simt/launch.cpp defines it with this type.
         let function = unsafe { kernel.library.get::<Launch>(b"launch_main") }.expect("the text defines it");
-        let ctas = (items * self.case.kv_heads).min(self.ctas) as i32;
+        let params = std::ptr::from_ref(params).cast();
         // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
-        unsafe { function(params, arguments.as_ptr(), &raw const sm90, ctas, 1, self.seed) }
+        unsafe { function(params, arguments.as_ptr(), &raw const sm90, ctas as i32, 1, self.seed) }
+    }
+
+    /// Runs decode with its third parameter.
+    fn launch_one_tile(&self, kernel: &HostKernel, params: &KernelParams, ctas: u32) {
+        type Launch = unsafe extern "C" fn(*const KernelParams, *const c_void, *const OneTileParams, i32, i32, u32);
+        let arguments = HostArgs::of(&kernel.variant);
+        let one_tile = if self.merged_by == Merges::List { OneTileParams::default() } else { self.one_tile };
+        let of_cluster = match one_tile.workers {
+            workers @ 2..=8 if self.merged_by == Merges::Cluster => workers,
+            _ => 1,
+        };
+        // SAFETY: simt/launch.cpp defines it with this type.
+        let function = unsafe { kernel.library.get::<Launch>(b"launch_main") }.expect("the text defines it");
+        // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
+        unsafe { function(params, arguments.as_ptr(), &raw const one_tile, ctas as i32, of_cluster, self.seed) }
     }
 
     fn preprocess<P>(&self, kernel: &HostKernel, params: &P) {
@@ -282,7 +341,8 @@ impl Run<'_> {
         let [decode, prefill] = &offsets.parts[..] else { panic!("a mixed list has two parts") };
         let (decodes, items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
         let ctas = decodes + items * kv_heads;
-        let waves = Waves { decodes, ctas, wave: self.ctas, multiprocessors: self.ctas / CTAS_PER_SM };
+        let multiprocessors = self.ctas / kernel.traits.ctas_per_sm;
+        let waves = Waves { decodes, ctas, wave: self.ctas, multiprocessors };
         let params = MixedParams {
             base,
             prefill: base.items + (prefill.items.start * size_of::<WorkItem>()) as u64,
@@ -301,7 +361,11 @@ impl Run<'_> {
         if items > 0 {
             self.preprocess(kernel, &params);
         }
-        self.launch(kernel, "launch_main", &params, [ctas, 1]);
+        if kernel.traits.is_sm90_prefill() {
+            self.launch_sm90(kernel, (&params, &base), items, ctas.min(self.ctas).max(decodes));
+        } else {
+            self.launch(kernel, "launch_main", &params, [ctas, 1]);
+        }
         self.launch(kernel, "launch_merge", &params, [merges as u32, kv_heads]);
     }
 

@@ -35,6 +35,7 @@ fn rules() -> impl Strategy<Value = MixedRule> {
             decode,
             prefill: PlanRule { schedule: Schedule::LongestFirst, ..prefill },
             co_run_workers: 1 + decode_penalty % 9,
+            own_sms: state % 2 == 1,
             cascade: CascadeCosts { policy, state, cached_block, merge_launch, decode_penalty },
         },
     )
@@ -420,6 +421,7 @@ const H200: MixedRule = MixedRule {
         schedule: Schedule::LongestFirst,
     },
     co_run_workers: 16,
+    own_sms: false,
     cascade: CascadeCosts {
         policy: CascadePolicy::Auto,
         state: 300,

@@ -3,11 +3,13 @@
 //! Every result is compared to the bit: contraction is off, and only exactly rounded functions are called.
 
 mod evaluate;
+mod found_tiles;
 mod generate;
 mod inputs;
 mod long;
 mod masks;
 mod methods;
+mod user_masks;
 mod value;
 
 use std::{fmt::Write as _, process::Command};

@@ -1,7 +1,8 @@
 #line _ "cuda/lang/hadamard.cuh"
-// The Walsh-Hadamard transform of a row, x <- H x / sqrt(n) with n a power of two: only variants that call it have it
-// in their text. The stages have the order of the CPU's (attn-core/src/lang/row.rs), and each sum has two operands, so
-// the bits are the same however a row is distributed. The headers of the language come before.
+// The Walsh-Hadamard transform of each n elements of a row, x <- H x / sqrt(n), n the largest power of two that divides
+// its length: only variants that call it have it in their text. The stages have the order of the CPU's
+// (attn-core/src/lang/row.rs), and each sum has two operands, so the bits are the same however a row is distributed.
+// The headers of the language come before.
 
 #line _ "cuda/lang/hadamard.cuh"
 namespace lang {
@@ -15,6 +16,7 @@ ATTN_FN float hadamard_scale(int n) { return 1.f / ATTN_MATH(sqrtf)(float(n)); }
 template <class Row>
 ATTN_FN auto hadamard(Row& row, bool selected = true) -> decltype(void(Row::LANES_OF_ROW)) {
   constexpr int LANES = Row::LANES_OF_ROW, VEC = Row::VALUES_OF_LANE, RUN = Row::IN_HALVES ? VEC / 2 : VEC;
+  constexpr int BLOCK = Row::DIMS & -Row::DIMS;
   const Row before = row;
   auto in_lane = [&](int stride) {
     ATTN_UNROLL
@@ -25,9 +27,9 @@ ATTN_FN auto hadamard(Row& row, bool selected = true) -> decltype(void(Row::LANE
     }
   };
   ATTN_UNROLL
-  for (int stride = 1; stride < RUN; stride *= 2) in_lane(stride);
+  for (int stride = 1; stride < RUN && stride < BLOCK; stride *= 2) in_lane(stride);
   ATTN_UNROLL
-  for (int lanes = 1; lanes < LANES; lanes *= 2) {
+  for (int lanes = 1; lanes < LANES && RUN * lanes < BLOCK; lanes *= 2) {
     bool upper = Row::lane() & lanes;
     ATTN_UNROLL
     for (int i = 0; i < VEC; ++i) {
@@ -35,8 +37,8 @@ ATTN_FN auto hadamard(Row& row, bool selected = true) -> decltype(void(Row::LANE
       row.x[i] = upper ? other - row.x[i] : row.x[i] + other;
     }
   }
-  if (Row::IN_HALVES) in_lane(RUN);
-  float scale = hadamard_scale(Row::DIMS);
+  if (Row::IN_HALVES && BLOCK == Row::DIMS) in_lane(RUN);
+  float scale = hadamard_scale(BLOCK);
   ATTN_UNROLL
   for (int i = 0; i < VEC; ++i) row.x[i] = selected ? row.x[i] * scale : before.x[i];
 }
@@ -45,8 +47,9 @@ ATTN_FN auto hadamard(Row& row, bool selected = true) -> decltype(void(Row::LANE
 template <class Row>
 ATTN_FN auto hadamard(Row& row, bool selected = true) -> decltype(void(row.values)) {
   if (!selected) return;
+  int block = row.values & -row.values;
   __syncwarp();
-  for (int stride = 1; stride < row.values; stride *= 2) {
+  for (int stride = 1; stride < block; stride *= 2) {
     for (int pair = Row::lane(); pair < row.values / 2; pair += 32) {
       float* x = row.x + 2 * stride * (pair / stride) + pair % stride;
       float a = x[0], b = x[stride];
@@ -54,7 +57,7 @@ ATTN_FN auto hadamard(Row& row, bool selected = true) -> decltype(void(row.value
     }
     __syncwarp();
   }
-  float scale = hadamard_scale(row.values);
+  float scale = hadamard_scale(block);
   for (int d = Row::lane(); d < row.values; d += 32) row.x[d] = row.x[d] * scale;
   __syncwarp();
 }

@@ -47,5 +47,7 @@ struct KeyFormat {
   template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }
 
   template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }
+
+  ATTN_FN float level(int) const { return 0.f; }
 #line _ "variant"
 };

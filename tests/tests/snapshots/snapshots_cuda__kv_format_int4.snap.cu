@@ -77,5 +77,7 @@ struct KeyFormat {
   template <class S> ATTN_FN float zero(S side, int _kv_head, int group) const {
     return side.f16_at(4 * group + 2);
   }
+
+  ATTN_FN float level(int) const { return 0.f; }
 #line _ "variant"
 };

@@ -34,5 +34,7 @@ struct KeyFormat {
   }
 
   template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }
+
+  ATTN_FN float level(int) const { return 0.f; }
 #line _ "variant"
 };

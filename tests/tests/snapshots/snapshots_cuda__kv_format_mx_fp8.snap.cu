@@ -32,8 +32,13 @@ struct KeyFormat {
     return out;
   }
 
-  template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }
+#line _ "variants/src/kv_formats/mx_fp8.rs"
+  template <class S> ATTN_FN float scale(S side, int _kv_head, int group) const {
+    return side.e8m0_at(group);
+  }
 
   template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }
+
+  ATTN_FN float level(int) const { return 0.f; }
 #line _ "variant"
 };

@@ -33,8 +33,13 @@ struct KeyFormat {
     return out;
   }
 
-  template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }
+#line _ "variants/src/kv_formats/nvfp4.rs"
+  template <class S> ATTN_FN float scale(S side, int _kv_head, int group) const {
+    return side.e4m3_at(group);
+  }
 
   template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }
+
+  ATTN_FN float level(int) const { return 0.f; }
 #line _ "variant"
 };

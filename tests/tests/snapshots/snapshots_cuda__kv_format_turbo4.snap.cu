@@ -45,8 +45,16 @@ struct KeyFormat {
     return out;
   }
 
-  template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }
+#line _ "variants/src/kv_formats/turbo4.rs"
+  template <class S> ATTN_FN float scale(S side, int _kv_head, int _group) const {
+    return side.f32_at(0);
+  }
 
   template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }
+
+#line _ "variants/src/kv_formats/turbo4.rs"
+  ATTN_FN float level(int code) const {
+    return levels_[code];
+  }
 #line _ "variant"
 };

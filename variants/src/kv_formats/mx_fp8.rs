@@ -1,3 +1,4 @@
+use attn::lang::kv_format::LinearCodes;
 use attn::lang::{EncodeRow, KvFormat, Packed, PackedMut};
 use attn::{VariantParams, bits, kv_format};
 
@@ -39,6 +40,14 @@ impl KvFormat for MxFp8 {
             out[i as usize] = bits::e4m3_value(words[(i / 4) as usize] >> (8 * (i % 4)) as u32) * scale;
         }
         out
+    }
+
+    fn linear(&self) -> Option<LinearCodes> {
+        Some(LinearCodes::e4m3(32))
+    }
+
+    fn scale(&self, side: Packed<'_>, _kv_head: i32, group: i32) -> f32 {
+        side.e8m0(group)
     }
 }
 

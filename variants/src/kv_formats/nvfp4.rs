@@ -1,3 +1,4 @@
+use attn::lang::kv_format::LinearCodes;
 use attn::lang::{EncodeRow, KvFormat, Packed, PackedMut};
 use attn::{VariantParams, bits, kv_format};
 
@@ -38,6 +39,14 @@ impl KvFormat for Nvfp4 {
             out[i as usize] = bits::e2m1_value(word >> (4 * i) as u32) * scale;
         }
         out
+    }
+
+    fn linear(&self) -> Option<LinearCodes> {
+        Some(LinearCodes::e2m1(16))
+    }
+
+    fn scale(&self, side: Packed<'_>, _kv_head: i32, group: i32) -> f32 {
+        side.e4m3(group)
     }
 }
 

@@ -1,3 +1,4 @@
+use attn::lang::kv_format::LinearCodes;
 use attn::lang::{Dims, EncodeRow, KvFormat, Packed, PackedMut, Tensor1};
 use attn::{VariantParams, kv_format};
 
@@ -57,6 +58,18 @@ impl KvFormat for Turbo4 {
             out[i as usize] = self.levels[(word >> (4 * i) as u32 & 15) as i32] * norm;
         }
         out
+    }
+
+    fn linear(&self) -> Option<LinearCodes> {
+        Some(LinearCodes::levels(0))
+    }
+
+    fn scale(&self, side: Packed<'_>, _kv_head: i32, _group: i32) -> f32 {
+        side.f32(0)
+    }
+
+    fn level(&self, code: i32) -> f32 {
+        self.levels[code]
     }
 }
 

@@ -15,8 +15,9 @@ use super::list::{KERNELS, Killer, Mutant, failed_test};
 use crate::paths::target_dir;
 
 /// Tests of attention kernels.
-const ATTENTION: [&str; 7] = [
+const ATTENTION: [&str; 8] = [
     "decode_emulated",
+    "kv_formats_emulated",
     "prefill_sm80_emulated",
     "prefill_sm90_emulated",
     "mixed_emulated",
@@ -25,11 +26,18 @@ const ATTENTION: [&str; 7] = [
     "sanitized_emulated",
 ];
 /// Tests of the other kernels.
-const OTHERS: [&str; 6] =
-    ["ops_emulated", "bits_emulated", "sampling_emulated", "verify_emulated", "indexer_emulated", "device_plan"];
+const OTHERS: [&str; 7] = [
+    "ops_emulated",
+    "kv_formats_ops_emulated",
+    "bits_emulated",
+    "sampling_emulated",
+    "verify_emulated",
+    "indexer_emulated",
+    "device_plan",
+];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
-const FIRST: [(&str, &[&str], bool); 15] = [
+const FIRST: [(&str, &[&str], bool); 16] = [
     ("cuda_cores/", &["cuda_cores"], true),
     ("decode/", &["decode_emulated"], false),
     ("merge/partial", &["decode_emulated"], false),
@@ -43,6 +51,7 @@ const FIRST: [(&str, &[&str], bool); 15] = [
     ("preprocess/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
     ("sampling/verify", &["verify_emulated"], true),
     ("sampling/", &["sampling_emulated", "verify_emulated"], true),
+    ("schedule/tile_scheduler", &["mixed_emulated", "prefill_sm90_emulated"], true),
     ("select/", &["indexer_emulated"], true),
     ("softmax/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
 ];
@@ -123,6 +132,6 @@ mod tests {
     fn tests_of_a_folder_come_first() {
         assert_eq!(asked("attn-kernels/cuda/planner/work_list.cuh"), ["device_plan"]);
         assert_eq!(asked("attn-kernels/cuda/prefill/sm80/mainloop.cuh")[0], "prefill_sm80_emulated");
-        assert_eq!(asked("attn-kernels/cuda/memory/row.cuh").len(), 13);
+        assert_eq!(asked("attn-kernels/cuda/memory/row.cuh").len(), 15);
     }
 }

@@ -33,6 +33,8 @@ pub struct KvFormatDesc {
     pub scale: &'static str,
     /// `template <class S> float zero(S side, int kv_head, int group) const`, or empty.
     pub zero: &'static str,
+    /// `float level(int code) const`, or empty.
+    pub level: &'static str,
     /// Scalars that the functions divide by; each has a member `Divisor<T> name_div_` beside it.
     pub divisors: &'static [&'static str],
     /// Helpers that the functions call directly.
@@ -72,6 +74,8 @@ pub trait ErasedKvFormat: ErasedParams {
     fn scale_of(&self, side: &[u8], kv_head: i32, group: i32) -> f32;
     /// See [`KvFormat::zero`].
     fn zero_of(&self, side: &[u8], kv_head: i32, group: i32) -> f32;
+    /// See [`KvFormat::level`].
+    fn level_of(&self, code: i32) -> f32;
     /// Stores a row of a head dimension.
     fn encode_row(&self, x: &[f32], codes: &mut [u8], side: &mut [u8], kv_head: i32);
     /// Reads the first elements of a stored row, as many as `x` has.
@@ -99,6 +103,9 @@ impl<F: DescribedKvFormat> ErasedKvFormat for F {
     }
     fn zero_of(&self, side: &[u8], kv_head: i32, group: i32) -> f32 {
         self.zero(Packed::new(side), kv_head, group)
+    }
+    fn level_of(&self, code: i32) -> f32 {
+        self.level(code)
     }
     fn encode_row(&self, x: &[f32], codes: &mut [u8], side: &mut [u8], kv_head: i32) {
         self.encode(&x, &mut PackedMut::new(codes), &mut PackedMut::new(side), kv_head);

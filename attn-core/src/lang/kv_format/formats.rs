@@ -158,7 +158,10 @@ fn bind(format: &mut Box<dyn ErasedKvFormat>, prefix: &str, dims: &Dims) -> Resu
     if codes <= 0 || side < 0 {
         return row(format!("`code_bytes` is {codes} and `side_bytes` {side}; a row has at least one byte of codes"));
     }
-    if let Some(why) = format.linear().and_then(|codes| linear_check::mistake(codes, &**format, dim)) {
+    if format.linear() != without_tensors(&**format).linear() {
+        return row("`linear` is another without the tensors of the format, and kernels serve all tensors".to_owned());
+    }
+    if let Some(why) = format.linear().and_then(|codes| linear_check::mistake(codes, &**format, dim, dims.kv_heads)) {
         return row(why);
     }
     Ok(())

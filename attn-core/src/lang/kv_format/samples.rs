@@ -73,6 +73,7 @@ const fn described<F: DescribedKvFormat>(name: &'static str, type_name: &'static
         decode: "",
         scale: "",
         zero: "",
+        level: "",
         divisors: &[],
         device_fns: &[],
         types: &[],

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     lang::{F8E4M3, F8E5M2},
-    ops::{Array, Gather, PageTableRows, gather},
+    ops::{Array, Gather, KvSidesMut, PageTableRows, gather},
     tensor::{Element, PageOrder, TensorMut, TensorRef},
 };
 
@@ -141,6 +141,11 @@ fn a_latent_cache_has_no_values() {
     append(&KvRef::latent(c), &mut pools, &Append::at(slot_mapping), None).expect("sound");
     let error = append(&KvRef::new(c, c), &mut pools, &Append::at(slot_mapping), None).expect_err("no values there");
     assert_eq!(error, OpError::Values { there: "the new rows", missing: "the pool" });
+    let mut side = [0; PAGES * PAGE * 4];
+    let v_side = TensorMut::bytes(&mut side, &[PAGES, PAGE, 1, 4]).expect("fits");
+    let mut pools = pools.with_sides(KvSidesMut::new(None, v_side));
+    let error = append(&KvRef::latent(c), &mut pools, &Append::at(slot_mapping), None).expect_err("no values there");
+    assert!(error.to_string().contains("v side"), "{error}");
     assert_eq!((&pool[19 * DIM..], pool[..19 * DIM].iter().all(|&x| x == 0.0)), (&rows[..DIM], true));
 }
 

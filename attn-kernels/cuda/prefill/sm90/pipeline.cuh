@@ -39,7 +39,8 @@ struct alignas(16) WorkItemWords {
   static constexpr int FOURS = sizeof(WorkItem) / 16;
   int words[4 * FOURS];
 };
-static_assert(sizeof(WorkItemWords) == sizeof(WorkItem) && !MIXED, "an item is whole 16 bytes, and of a flat list");
+static_assert(sizeof(WorkItemWords) == sizeof(WorkItem), "an item is whole 16 bytes");
+static_assert(!SHARED_ROWS, "load_work reads no segment of keys");
 
 // Shared memory of the pipeline besides the tiles. A work item's slot may be overwritten: when item i is stored, the
 // producer has committed all tiles of item i - 2, and at most STAGES tiles are not yet consumed. STAGES items of at
@@ -156,7 +157,7 @@ class Pipeline {
       }
       kv_head = static_cast<volatile int*>(storage_->kv_heads)[n];
     }
-    // The other fields are those of mixed lists and of decode. To read them would take registers of every warp.
+    // The other fields are those of decode and of cascades. To read them would take registers of every warp.
     constexpr int WorkItem::*FIELDS[] = {
         &WorkItem::request, &WorkItem::first_row, &WorkItem::rows,     &WorkItem::kv_begin, &WorkItem::kv_end,
         &WorkItem::memory,  &WorkItem::partial,   &WorkItem::qo_token, &WorkItem::qo_len,   &WorkItem::kv_token,
@@ -165,6 +166,7 @@ class Pipeline {
     WorkTile work = {};
 #pragma unroll
     for (auto field : FIELDS) work.item.*field = __shfl_sync(ALL_LANES, item.*field, 0);
+    if constexpr (MIXED) work.item.pass = __shfl_sync(ALL_LANES, item.pass, 0);
     work.kv_head = __shfl_sync(ALL_LANES, kv_head, 0);
     return work;
   }

@@ -6,18 +6,7 @@
 #include "prefill/sm90/tma_load.cuh"
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
-
-// Shared memory of Q, K, V and O tiles.
-struct SmemTiles {
-  SmemQ q;
-  SmemK k;
-  SmemV v;
-  unsigned o;
-
-  SmemQ q_stage(int stage) const { return {q.base + stage * SmemQ::BYTES}; }
-  SmemK k_stage(int stage) const { return {k.base + stage * SmemK::BYTES}; }
-  SmemV v_stage(int stage) const { return {v.base + stage * SmemV::BYTES}; }
-};
+#include "prefill/sm90/smem_tiles.cuh"
 
 // The producer's state. Tiles are counted over all work items; V of a tile is loaded after K of the next one, even if
 // that belongs to another item.

@@ -4,7 +4,7 @@ use attn_core::{
     dtype::Dtype,
     indexer::{
         IndexKeys, IndexQueries, Lists, ScoreSizes, ScoresMut, Visible, check_block_scores, check_index_scores,
-        check_select,
+        check_select, check_shape,
     },
     ops::{Array, ArrayMut},
     tensor::TensorRef,
@@ -247,6 +247,7 @@ fn shares_rows(columns: usize, rows: usize, multiprocessors: u32) -> bool {
 ///
 /// No cubin, or one that does not load.
 pub fn prepare_indexer(device: &Device, of: Dtype, heads: usize, dim: usize) -> Result<(), CudaError> {
+    check_shape(heads, dim)?;
     [false, true].into_iter().try_for_each(|blocks| module::prepare(device, of_shape(of, heads, dim, blocks)))?;
     let clusters = if has_clusters(device) { &[false, true][..] } else { &[false] };
     clusters.iter().try_for_each(|&cluster| module::prepare(device, Op::Select { cluster }))

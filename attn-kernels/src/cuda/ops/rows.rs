@@ -18,6 +18,7 @@ use crate::{
         order::{Used, keys_and_values, order, scales},
         uses::Access::{Read, Write},
     },
+    kernel_traits::KernelTraitsError,
     launch::{FastDiv, KvSides, OP_THREADS, PackedRowsParams, RowsParams, RowsPart, Strided},
 };
 
@@ -195,10 +196,34 @@ struct Sides {
 
 struct RowMove {
     params: RowsParams,
-    /// The side data of pools of KV formats.
+    /// Whether rows of the pool are in KV formats.
+    formats: bool,
+    /// Their side data.
     sides: KvSides,
     wide: bool,
     moved: [bool; 2],
+}
+
+/// Most elements of a row that a warp encodes: `MOST` of each lane in `ops/encode_row.cuh`.
+const MOST_ENCODED: usize = 1024;
+
+/// Refuses rows of a KV format that kernels do not copy, as attention does, and rows that are too long to be encoded.
+fn check_stored(
+    part: usize,
+    encoded: usize,
+    pool: &TensorRef<'_>,
+    side: Option<&TensorRef<'_>>,
+) -> Result<(), CudaError> {
+    let bytes = |tensor: &TensorRef<'_>| tensor.shape()[3] as u32;
+    let (codes, side) = (bytes(pool), side.map_or(0, bytes));
+    if !codes.is_multiple_of(8) || !side.is_multiple_of(4) {
+        return Err(KernelTraitsError::Row { of: ["keys", "values"][part], codes, side }.into());
+    }
+    if encoded > MOST_ENCODED {
+        let want = "at most 1024; append on the CPU";
+        return Err(OpError::Parameter { name: "elements of a row in a KV format", got: encoded as f32, want }.into());
+    }
+    Ok(())
 }
 
 impl RowMove {
@@ -212,7 +237,7 @@ impl RowMove {
         moves: impl Fn(usize) -> bool,
     ) -> Result<(Self, Sides), CudaError> {
         let both: Vec<_> = packed.parts().zip(pools.parts()).collect();
-        let missing = OpError::Values { there: "the pool", missing: "the PackGQA rows" };
+        let missing = OpError::Values { there: "the pool", missing: "the rows" };
         let (first, pool) = both.first().ok_or(missing)?;
         let (from, to) = if to_pool { (first.dtype(), pool.dtype()) } else { (pool.dtype(), first.dtype()) };
         let chunk = match (formats, to_pool) {
@@ -237,6 +262,9 @@ impl RowMove {
             let rows = strided(names[0], packed)?;
             let paged = if formats { stored_rows(names[1], pool)? } else { strided(names[1], pool)? };
             let dim = if heads == 0 { 0 } else { packed.shape()[2] };
+            if formats {
+                check_stored(part, if to_pool { dim } else { 0 }, pool, pools.sides().part(part).as_ref())?;
+            }
             let copied = [(&rows, packed.dtype()), (&paged, pool.dtype())];
             for (strided, dtype) in copied.into_iter().take(if formats { 1 } else { 2 }) {
                 let aligned = in_sixteens(strided.data, dtype.size(), &[strided.token, strided.head, strided.page]);
@@ -265,7 +293,7 @@ impl RowMove {
             None => Ok(Strided::default()),
         };
         let sides = KvSides { k: side("k side", pools.sides().k)?, v: side("v side", pools.sides().v)? };
-        Ok((RowMove { params, sides, wide, moved }, Sides { from, to, parts }))
+        Ok((RowMove { params, formats, sides, wide, moved }, Sides { from, to, parts }))
     }
 
     fn launch(
@@ -279,7 +307,7 @@ impl RowMove {
     ) -> Result<(), CudaError> {
         let (grid, smem) = self.size(from, to, parts, transforms)?;
         if smem > 48 * 1024 {
-            let kernel = "an append through hooks".to_owned();
+            let kernel = if self.formats { "an append to a KV format" } else { "an append through hooks" }.to_owned();
             return Err(CudaError::SharedMemory { kernel, need: smem, have: 48 * 1024 });
         }
         let _current = stream.device().make_current()?;
@@ -366,7 +394,7 @@ mod tests {
         let part = RowsPart { dim: 64, share: share(1, 8), ..RowsPart::default() };
         let params = RowsParams { part: [part; 2], status: 0x100, indptr: 0x200, ..RowsParams::default() };
         let size = |params| {
-            RowMove { params, sides: KvSides::default(), wide: true, moved: [false; 2] }.size(
+            RowMove { params, formats: false, sides: KvSides::default(), wide: true, moved: [false; 2] }.size(
                 Dtype::Bf16,
                 Dtype::Bf16,
                 2,

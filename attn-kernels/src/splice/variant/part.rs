@@ -50,7 +50,7 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
 /// `struct KeyFormat { .. };` of a KV format, with its parameters as members.
 ///
 /// # Errors
-/// As [`struct_text`].
+/// Two constants, helpers or types of one name, or helpers that call each other in a circle.
 pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, VariantError> {
     let (text, links) = begin(&desc.into(), name, &[])?;
     Ok(with_functions(desc, text, &links))
@@ -60,7 +60,7 @@ pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, Variant
 /// not read.
 ///
 /// # Errors
-/// As [`struct_text`].
+/// As [`kv_format_text`].
 pub(super) fn kv_format_of_kernel(format: &dyn ErasedKvFormat, name: &str) -> Result<String, VariantError> {
     let (text, links) = begin(&format.desc().into(), name, &scalars(format))?;
     Ok(with_functions(format.desc(), text, &links))
@@ -102,17 +102,18 @@ fn with_functions(desc: &KvFormatDesc, mut text: String, links: &Links) -> Strin
     // products of formats are not fused with sums, in helpers too
     let exact = |helper: &&DeviceFn| if helper.exact.is_empty() { helper.cuda } else { helper.exact };
     let or = |written: &'static str, default| if written.is_empty() { default } else { written };
-    let (scale, zero) = (or(desc.scale, NO_SCALE), or(desc.zero, NO_ZERO));
-    for cuda in links.helpers.iter().map(exact).chain([desc.encode, desc.decode, scale, zero]) {
+    let of_codes = [or(desc.scale, NO_SCALE), or(desc.zero, NO_ZERO), or(desc.level, NO_LEVEL)];
+    for cuda in links.helpers.iter().map(exact).chain([desc.encode, desc.decode]).chain(of_codes) {
         text += "\n";
         text += &indented(cuda);
     }
     text + "#line 1 \"variant\"\n};\n\n"
 }
 
-/// What the trait gives a format that has no linear codes, or none with zeros.
+/// What the trait gives a format that has no linear codes, or none with zeros or levels.
 const NO_SCALE: &str = "template <class S> ATTN_FN float scale(S, int, int) const { return 1.f; }\n";
 const NO_ZERO: &str = "template <class S> ATTN_FN float zero(S, int, int) const { return 0.f; }\n";
+const NO_LEVEL: &str = "ATTN_FN float level(int) const { return 0.f; }\n";
 
 /// The struct as far as its functions: doc comment, parameters, types and constants. Scalars whose bits are given by
 /// field are constants; their arguments stay, so that the layout is the same.

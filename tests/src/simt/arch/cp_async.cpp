@@ -30,6 +30,7 @@ inline ThreadCopies& thread_copies() {
 inline void copy_async(unsigned shared, const void* global, int bytes) {
   unsigned char* to = at_shared(shared, static_cast<unsigned>(bytes), "cp.async");
   aligned_global(global, static_cast<unsigned>(bytes), "cp.async");
+  generic_proxy_writes(shared);
   ThreadCopies& copies = thread_copies();
   if (Fibers::running->random() & 1) {
     std::memcpy(to, global, static_cast<size_t>(bytes));

@@ -55,7 +55,7 @@ inline void cp_async_mbarrier_arrive(unsigned barrier) {
     mbarrier_arrive(barrier);
   });
 }
-inline void fence_view_async_shared() {}
+inline void fence_view_async_shared() { fence_proxies(); }
 // The emulator does not count registers.
 template <int COUNT>
 inline void warpgroup_reg_dealloc() {

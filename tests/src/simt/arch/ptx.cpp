@@ -14,6 +14,34 @@ template <class T>
 void keep_in_register(T*&) {}
 inline void keep_in_register(unsigned&) {}
 
+// Which thread wrote each 16 bytes of dynamic shared memory last by the generic proxy (st.shared, cp.async), and when;
+// and when each thread fenced the proxies last. TMA may write only over what was fenced.
+struct ProxyOrder {
+  struct Written {
+    unsigned time, thread;
+  } written[sizeof shared_memory / 16];
+  unsigned fenced[1024];
+  unsigned now;
+};
+inline ProxyOrder& proxy_order() {
+  static ProxyOrder order;
+  static unsigned cta = 0;
+  if (cta != Fibers::ctas) order = {};
+  cta = Fibers::ctas;
+  return order;
+}
+inline void generic_proxy_writes(unsigned shared) {
+  ProxyOrder& order = proxy_order();
+  if (shared < sizeof shared_memory) order.written[shared / 16] = {++order.now, threadIdx.x};
+}
+inline void async_proxy_writes(unsigned shared, unsigned bytes, const char* instruction) {
+  ProxyOrder& order = proxy_order();
+  for (unsigned i = shared / 16; i < (shared + bytes) / 16; ++i)
+    if (order.written[i].time > order.fenced[order.written[i].thread])
+      fail("memory that another proxy wrote and did not fence:", instruction);
+}
+inline void fence_proxies() { proxy_order().fenced[threadIdx.x] = ++proxy_order().now; }
+
 template <class T>
 T load_shared(unsigned shared) {
   T value;
@@ -23,6 +51,7 @@ T load_shared(unsigned shared) {
 template <class T>
 void store_shared(unsigned shared, T value) {
   std::memcpy(at_shared(shared, sizeof value, "st.shared"), &value, sizeof value);
+  generic_proxy_writes(shared);
 }
 inline void store_shared_16(unsigned shared, uint4 v) { store_shared(shared, v); }
 inline void store_shared_8(unsigned shared, uint2 v) { store_shared(shared, v); }

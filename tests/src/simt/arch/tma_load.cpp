@@ -41,6 +41,7 @@ inline void tma_load(unsigned shared, const TensorMap& map, unsigned barrier, in
   EmulatedMap of = emulated(map);
   unsigned bytes = static_cast<unsigned>(128 * of.box[0] * of.box[1]);
   if (bytes == 0) fail("a tensor map that was not encoded:", "cp.async.bulk.tensor");
+  async_proxy_writes(shared, bytes, "cp.async.bulk.tensor");
   std::memset(at_shared(shared, 128, "cp.async.bulk.tensor"), 0xff, bytes);
   Fibers::running->later([=] {
     move_box(of, shared, {column, location.slot, head, location.page}, true);

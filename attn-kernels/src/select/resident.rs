@@ -1,0 +1,103 @@
+//! When prefill keeps the keys of a request in shared memory.
+
+use attn_core::{
+    batch::Layout,
+    spec::{Heads, KernelKind, PrefillBackend},
+};
+
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
+
+/// Rows of a warpgroup: TMA loads Q where a group of query heads divides them.
+const WARPGROUP_ROWS: u32 = 64;
+/// Keys after which the swizzle of shared memory repeats: TMA loads pages of a multiple of them.
+const PATTERN_KEYS: u32 = 8;
+
+/// The prefill kernel whose keys stay in shared memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resident {
+    /// The most keys of a request.
+    tile_keys: i32,
+    /// Whether options name it: it then runs every batch that it can.
+    named: bool,
+    /// Whether TMA loads Q. Other loads take as long as in the usual kernel, where more of them are in flight.
+    loads_q: bool,
+    /// Whether preprocessing writes the keys, or the values, to other memory than pages.
+    preprocessed: bool,
+}
+
+impl Resident {
+    /// The kernel for a problem, if there is one.
+    pub(super) fn of(request: &KernelTraitsRequest, heads: Heads) -> Option<Self> {
+        let named = request.prefill == PrefillBackend::Sm90Resident;
+        if !named && request.prefill != PrefillBackend::Sm90 {
+            return None;
+        }
+        let (kind, prefill) = (KernelKind::Prefill, PrefillBackend::Sm90Resident);
+        let traits = KernelTraits::choose(&KernelTraitsRequest { kind, group: 1, prefill, ..*request }).ok()?;
+        traits.resident.then(|| Resident {
+            tile_keys: traits.tile_keys as i32,
+            named,
+            loads_q: WARPGROUP_ROWS.is_multiple_of(heads.group().max(1)),
+            preprocessed: traits.preprocess_keys && traits.preprocess_values,
+        })
+    }
+
+    /// Whether it runs a batch for which prefill was selected.
+    pub(super) fn runs(&self, layout: &Layout, forced: Option<KernelKind>) -> bool {
+        let fits = layout.kv_indptr().windows(2).all(|ends| ends[1] - ends[0] <= self.tile_keys);
+        let by_tma = |size: u32| self.preprocessed || size.is_multiple_of(PATTERN_KEYS);
+        let loads_keys = layout.pages().is_none_or(|pages| by_tma(pages.page_size()));
+        fits && (self.named || forced.is_none() && self.loads_q && loads_keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attn_core::{
+        batch::{Batch, indptr},
+        dtype::Dtypes,
+    };
+
+    use super::*;
+    use crate::{
+        compile::Arch,
+        cost::HookClass,
+        select::{KernelSelector, SelectedKernel},
+    };
+
+    fn layout(lens: &[u32]) -> Layout {
+        let lens = indptr(lens).expect("short");
+        Batch::ragged(&lens, &lens).validate().expect("sound")
+    }
+
+    fn selector(qo: u32, head_dim: u32, prefill: PrefillBackend) -> KernelSelector {
+        let of = KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16(), Arch::for_device(9, 0));
+        let heads = Heads { qo, kv: 8, head_dim };
+        KernelSelector::new(&KernelTraitsRequest { prefill, ..of }, HookClass::None, heads, 132).expect("supported")
+    }
+
+    #[test]
+    fn prefill_of_short_requests_keeps_their_keys_in_shared_memory() {
+        let (short, long) = (layout(&[128; 64]), layout(&[128, 129]));
+        let sm90 = selector(32, 128, PrefillBackend::Sm90);
+        assert_eq!(sm90.select(&short), SelectedKernel::RESIDENT_PREFILL);
+        assert_eq!(sm90.select(&long), SelectedKernel::PREFILL);
+        let prefill = Some(KernelKind::Prefill);
+        for other in [
+            sm90.clone().without_resident(),
+            sm90.clone().with_forced(prefill),
+            sm90.with_fixed_split(true),
+            selector(32, 256, PrefillBackend::Sm90),
+            selector(32, 128, PrefillBackend::Sm80),
+            // TMA does not load tokens of 5 heads in boxes of 64 rows
+            selector(40, 128, PrefillBackend::Sm90),
+        ] {
+            assert_eq!(other.select(&short), SelectedKernel::PREFILL);
+        }
+        // options name it
+        let named = selector(40, 128, PrefillBackend::Sm90Resident).with_forced(prefill);
+        assert_eq!(named.select(&short), SelectedKernel::RESIDENT_PREFILL);
+        assert_eq!(named.select(&long), SelectedKernel::PREFILL);
+        assert_eq!(named.with_fixed_split(true).select(&short), SelectedKernel::PREFILL);
+    }
+}
