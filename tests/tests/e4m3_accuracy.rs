@@ -45,7 +45,7 @@ fn keys(kind: usize) -> Vec<f32> {
     for (at, x) in k.iter_mut().enumerate() {
         let (key, dim) = (at / DIM, at % DIM);
         match kind {
-            1 if random::bits(4, 0, at as u32, 0) % 1000 == 0 => *x += 10.0 * outliers[at],
+            1 if random::bits(4, 0, at as u32, 0).is_multiple_of(1000) => *x += 10.0 * outliers[at],
             2 if [3, 40].contains(&dim) => *x += 30.0,
             3 if [3, 40, 77, 100].contains(&dim) => *x *= 20.0,
             4 if key % 512 == 0 => *x *= 30.0,

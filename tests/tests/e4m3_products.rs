@@ -151,7 +151,10 @@ fn only_prefill_rounds() {
         ..KernelTraitsRequest::new(kind, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3), "90a".parse().expect("an arch"))
     };
     let traits = |kind| KernelTraits::choose(&request(kind));
-    assert!(traits(KernelKind::Prefill).expect("a kernel").e4m3_products);
+    let prefill = traits(KernelKind::Prefill).expect("a kernel");
+    assert!(prefill.e4m3_products && !prefill.resident);
+    let resident = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request(KernelKind::Prefill) };
+    assert_eq!(KernelTraits::choose(&resident), Ok(prefill), "their keys do not stay in shared memory");
     let decode = traits(KernelKind::Decode).expect("a kernel");
     let exact = KernelTraitsRequest { products: Products::Exact, ..request(KernelKind::Decode) };
     assert_eq!(decode, KernelTraits::choose(&exact).expect("a kernel"));

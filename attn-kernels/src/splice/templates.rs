@@ -266,7 +266,7 @@ mod tests {
         for line in text.lines() {
             match Conditional::of(line, conditions) {
                 Some(Conditional::Begin(holds)) => {
-                    assert_eq!(block.replace((holds, false)), None, "blocks are not nested")
+                    assert_eq!(block.replace((holds, false)), None, "blocks are not nested");
                 }
                 Some(Conditional::Else) => {
                     let (holds, is_else) = block.expect("a block has begun");
