@@ -48,32 +48,23 @@ fn decode(bytes: &[u8]) -> Instruction {
     }
 }
 
-/// What a test compiles: a kernel of sm_90a for a group of 4.
-#[derive(Clone, Copy)]
-struct Asked {
-    kind: KernelKind,
-    head_dim: u32,
-    products: Products,
-    paged: bool,
-}
-
-fn instructions(cache: &CubinCache, expr: &str, asked: Asked) -> Vec<Instruction> {
-    let Asked { kind, head_dim, products, paged } = asked;
-    let variant = stock::variant(expr);
-    let dtypes = if products == Products::E4m3 { Dtypes::new(Dtype::Bf16, Dtype::E4m3) } else { Dtypes::bf16() };
-    let request = KernelTraitsRequest {
+/// The request of a kernel with sm90 prefill.
+fn request(kind: KernelKind, head_dim: u32, dtypes: Dtypes) -> KernelTraitsRequest {
+    KernelTraitsRequest {
         group: 4,
         prefill: PrefillBackend::Sm90,
-        products,
-        paged,
         ..KernelTraitsRequest::new(kind, head_dim, dtypes, "sm_90a".parse().expect("an architecture"))
-    };
+    }
+}
+
+fn instructions(cache: &CubinCache, expr: &str, request: &KernelTraitsRequest) -> Vec<Instruction> {
+    let variant = stock::variant(expr);
     let traits = KernelTraits::choose(&request.with_hooks([&variant])).expect("a traits");
     assert!(traits.is_sm90_prefill());
     let source = KernelSource::build(&variant, &traits).expect("supported");
     let ready = jit::obtain_from(cache, source).expect("compiles");
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
-    let section = if kind == KernelKind::Mixed { ".text.attn_mixed" } else { ".text.attn_prefill" };
+    let section = if traits.kind == KernelKind::Mixed { ".text.attn_mixed" } else { ".text.attn_prefill" };
     let code = file.section_by_name(section).expect("the kernel").data().expect("code").to_vec();
     code.chunks_exact(16).map(decode).collect()
 }
@@ -97,7 +88,8 @@ fn exponentials_overlap_with_the_pv_gemm() {
     ];
     for (expr, (kind, head_dim, least)) in exprs.into_iter().flat_map(|expr| cases.map(|case| (expr, case))) {
         let paged = kind == KernelKind::Mixed || head_dim <= 128;
-        let code = instructions(&cache, expr, Asked { kind, head_dim, products: Products::Exact, paged });
+        let code =
+            instructions(&cache, expr, &KernelTraitsRequest { paged, ..request(kind, head_dim, Dtypes::bf16()) });
         let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
         // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
         // up
@@ -121,8 +113,8 @@ fn products_of_e4m3_overlap_with_the_softmax() {
     let Some(cache) = stock::cache() else { return };
     for expr in ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"] {
         for paged in [false, true] {
-            let asked = Asked { kind: KernelKind::Prefill, head_dim: 128, products: Products::E4m3, paged };
-            let code = instructions(&cache, expr, asked);
+            let of = request(KernelKind::Prefill, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3));
+            let code = instructions(&cache, expr, &KernelTraitsRequest { products: Products::E4m3, paged, ..of });
             let waits = |pending| {
                 let is = move |(_, of): &(usize, &Instruction)| **of == Instruction::WaitWgmma(pending);
                 code.iter().enumerate().filter(is).map(|(at, _)| at).collect::<Vec<_>>()
