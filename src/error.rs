@@ -9,7 +9,7 @@ use attn_core::{
     lang::{BindError, ComposeError, ParamError},
     ops::OpError,
     plan::PlanError,
-    spec::HeadsError,
+    spec::{HeadsError, ProductsError},
     tensor::TensorError,
 };
 
@@ -35,6 +35,9 @@ pub enum Error {
     /// Invalid heads.
     #[error(transparent)]
     Heads(#[from] HeadsError),
+    /// 8-bit products that no kernel has.
+    #[error(transparent)]
+    Products(#[from] ProductsError),
     /// Element types that are not supported.
     #[error(transparent)]
     Dtypes(#[from] DtypesError),
@@ -103,7 +106,7 @@ impl Error {
             Error::Batch(_) | Error::Plan(_) => ErrorKind::InvalidBatch,
             Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => ErrorKind::InvalidTensor,
             Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => ErrorKind::Unsupported,
-            Error::Unsupported(_) => ErrorKind::Unsupported,
+            Error::Products(_) | Error::Unsupported(_) => ErrorKind::Unsupported,
             Error::Backend { .. } => ErrorKind::InvalidArgument,
             Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
             Error::Cpu(CpuError::Text { .. } | CpuError::Sink { .. }) => ErrorKind::Unsupported,
@@ -120,6 +123,7 @@ impl From<attn_kernels::support::Unsupported> for Error {
         use attn_kernels::support::Unsupported;
         match error {
             Unsupported::Heads(e) => Error::Heads(e),
+            Unsupported::Products(e) => Error::Products(e),
             Unsupported::Dtypes(e) => Error::Dtypes(e),
             Unsupported::Bind(e) => Error::Bind(e),
             Unsupported::Cpu(e) => Error::Cpu(e),
@@ -142,6 +146,7 @@ impl From<attn_kernels::cuda::CudaError> for Error {
             CudaError::Layer(e) => Error::Layer(e),
             CudaError::Op(e) => Error::Op(e),
             CudaError::Content(e) => Error::Content(e),
+            CudaError::Unsupported(e) => e.into(),
             other => Error::Cuda(Box::new(other)),
         }
     }

@@ -132,7 +132,7 @@ pub use batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, 
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
 pub use lang::{F8E4M3, F8E5M2};
-pub use spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
+pub use spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products};
 pub use tensor::{Kv, KvScales, KvSides, Out, PageOrder, Scale, TensorMut, TensorRef};
 
 /// What CUDA alone has: devices, events, the driver, the kernels of plans, kernels of the caller, and errors.

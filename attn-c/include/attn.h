@@ -107,6 +107,14 @@ typedef enum {
   ATTN_KV_LAYOUT_LATENT = 4,
 } AttnKvLayout;
 
+// What prefill multiplies.
+typedef enum {
+  // The elements of the tensors.
+  ATTN_PRODUCTS_EXACT = 0,
+  // Queries and probabilities rounded to e4m3, over keys and values of e4m3.
+  ATTN_PRODUCTS_E4M3 = 1,
+} AttnProducts;
+
 // A variant bound to heads, element types and an engine. It makes plans.
 typedef struct AttnAttention AttnAttention;
 
@@ -195,8 +203,8 @@ typedef struct {
   uint32_t stores_transformed;
   // Not 0 where values are the first elements of keys, as in multi-head latent attention.
   uint32_t values_in_keys;
-  // 0.
-  uint32_t reserved;
+  // An `AttnProducts`.
+  uint32_t products;
   // The KV format in which keys and values are stored, such as `int8` or `int8 / int4(group=32)`; null for numbers.
   // `kv_dtype` is that of bytes then.
   const char *kv_format;

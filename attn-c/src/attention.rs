@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use attn::{
-    Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant, lang::KvFormats,
+    Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products, Variant, lang::KvFormats,
     ops::KvTransform,
 };
 
@@ -27,6 +27,16 @@ pub enum AttnKernel {
     Prefill = 2,
     /// Both in one launch.
     Mixed = 3,
+}
+
+/// What prefill multiplies.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttnProducts {
+    /// The elements of the tensors.
+    Exact = 0,
+    /// Queries and probabilities rounded to e4m3, over keys and values of e4m3.
+    E4m3 = 1,
 }
 
 /// What an attention is made of. Zero it, then set `size` and what differs from zero.
@@ -59,8 +69,8 @@ pub struct AttnSpec {
     pub stores_transformed: u32,
     /// Not 0 where values are the first elements of keys, as in multi-head latent attention.
     pub values_in_keys: u32,
-    /// 0.
-    pub reserved: u32,
+    /// An `AttnProducts`.
+    pub products: u32,
     /// The KV format in which keys and values are stored, such as `int8` or `int8 / int4(group=32)`; null for numbers.
     /// `kv_dtype` is that of bytes then.
     pub kv_format: *const c_char,
@@ -104,7 +114,9 @@ impl AttnSpec {
             (dim, false) => HeadDimVo::Dim(dim),
             (dim, true) => HeadDimVo::SharedWithKeys(dim),
         };
+        let products = member(self.products, &[Products::Exact, Products::E4m3], "AttnSpec.products")?;
         let options = AttentionOptions {
+            products,
             sm_scale: (self.sm_scale != 0.0).then_some(self.sm_scale),
             kernel: member(self.kernel, &kernels, "AttnSpec.kernel")?,
             stored: if self.stores_transformed == 0 { KvStored::Raw } else { KvStored::Transformed },

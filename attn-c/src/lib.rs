@@ -36,7 +36,8 @@ mod variants;
 
 pub use append::{AttnAppend, attn_append};
 pub use attention::{
-    AttnAttention, AttnKernel, AttnSpec, attn_attention_free, attn_attention_new, attn_attention_with_parameters,
+    AttnAttention, AttnKernel, AttnProducts, AttnSpec, attn_attention_free, attn_attention_new,
+    attn_attention_with_parameters,
 };
 pub use batch::{AttnBatch, AttnBatchKind, AttnCapacity};
 pub use content::{AttnContent, AttnElement, attn_set_tensor, attn_set_tensor_rows};

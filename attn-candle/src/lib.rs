@@ -66,7 +66,7 @@ pub use plan::{DeviceTable, Output, Plan, PlanOptions, RunOptions};
 pub use attn;
 pub use attn::{
     AttentionOptions, Batch, BatchCapacity, BlockTable, Dtype, Dtypes, HeadDimVo, Heads, KernelKind, KvStored,
-    PageOrder, PageTable, Variant,
+    PageOrder, PageTable, Products, Variant,
 };
 
 // A server shares all of them between threads.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use attn::{DecodeBackend, Dtype, PrefillBackend};
+use attn::{DecodeBackend, Dtype, PrefillBackend, Products};
 use attn_testing::{Case, grid};
 use clap::{Args, ValueEnum};
 use regex::Regex;
@@ -37,6 +37,10 @@ pub(crate) struct Cases {
     /// several times, the formats alternate: the first is that of the first case.
     #[arg(long, value_name = "FORMAT", conflicts_with = "dtype")]
     kv_format: Vec<String>,
+    /// What prefill multiplies, for all cases: exact, e4m3. Of others than prefill, and of variants without products of
+    /// e4m3, there are none then.
+    #[arg(long, conflicts_with = "kv_format")]
+    products: Option<Products>,
     /// Only cases whose name (or variant) matches.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -98,6 +102,9 @@ impl Cases {
         if !self.kv_format.is_empty() {
             let turns = cases.iter().zip(self.kv_format.iter().cycle());
             cases = turns.filter_map(|(case, format)| case.over_format(format)).collect();
+        }
+        if self.products == Some(Products::E4m3) {
+            cases = cases.iter().filter_map(Case::with_e4m3_products).collect();
         }
         let count = cases.len();
         if let Some(pattern) = &self.pattern {

@@ -5,7 +5,7 @@ use attn_core::{
     batch::{Batch, indptr},
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend},
+    spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products},
 };
 use attn_kernels::{
     compile::Arch,
@@ -56,6 +56,9 @@ pub(crate) struct KernelArgs {
     /// The decode backend: tensor-cores, cuda-cores. The default is the one with less measured time.
     #[arg(long)]
     pub(crate) decode: Option<DecodeBackend>,
+    /// What prefill multiplies: exact, e4m3.
+    #[arg(long, default_value = "exact")]
+    pub(crate) products: Products,
 }
 
 /// [`KvStored`] as an option.
@@ -118,6 +121,7 @@ impl KernelArgs {
                             shared_rows: self.shared_rows,
                             prefill: self.prefill,
                             decode: self.decode,
+                            products: self.products,
                             ..KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches)
                         };
                         let request = request.with_decode_backend(hooks);
@@ -166,6 +170,7 @@ pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Ve
         key_lists: variant.kv_list_sizes().is_some(),
         prefill: case.prefill,
         decode: case.decode,
+        products: case.products,
         row_invariant: case.fixed_split_size.is_some(),
         ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
     };

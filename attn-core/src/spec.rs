@@ -1,12 +1,14 @@
 //! The specification of an attention: head counts, head dimensions, backends, the kind of kernel.
 
 mod options;
+mod products;
 
 use std::{fmt, str::FromStr};
 
 use crate::lang::Dims;
 
 pub use options::AttentionOptions;
+pub use products::{Products, ProductsError, UnknownProducts};
 
 /// Head counts and head dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

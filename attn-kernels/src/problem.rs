@@ -9,7 +9,7 @@ use attn_core::{
     expr::Variant,
     lang::Hook,
     plan::{PlanError, WorkList},
-    spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend},
+    spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend, Products, ProductsError},
 };
 
 use crate::{
@@ -43,6 +43,7 @@ pub(crate) struct Problem {
     prefill: PrefillBackend,
     /// The prefill backend of mixed kernels.
     mixed_prefill: PrefillBackend,
+    products: Products,
     /// The decode backend that was chosen.
     decode: Option<DecodeBackend>,
     pub(crate) fixed_split_size: Option<u32>,
@@ -68,6 +69,7 @@ impl Problem {
         options.head_dim_vo.check(heads)?;
         let (variant, dtypes) = variant.over(dtypes, options.head_dim_vo)?;
         let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
+        options.products.check(heads, options.head_dim_vo, dtypes, options.kernel, &variant)?;
         let branches = variant.branches();
         let hooks = HookClass::of(&variant);
         let (kind, arch) = (options.kernel.unwrap_or(KernelKind::Prefill), Arch::for_device(major, minor));
@@ -76,6 +78,7 @@ impl Problem {
             group: heads.group(),
             prefill: options.prefill,
             decode: options.decode,
+            products: options.products,
             row_invariant: options.fixed_split_size.is_some(),
             ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
@@ -106,6 +109,7 @@ impl Problem {
                 heads.kv,
                 multiprocessors,
             ),
+            products: options.products,
             decode: request.decode,
             fixed_split_size: options.fixed_split_size,
             arch,
@@ -126,6 +130,7 @@ impl Problem {
                 _ => selected.prefill_backend(self.prefill),
             },
             decode: self.decode,
+            products: self.products,
             row_invariant: self.fixed_split_size.is_some(),
             shared_rows,
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
@@ -137,7 +142,8 @@ impl Problem {
     /// Builds the sources of the kernels that batches may run, so that an unsupported problem is refused before the
     /// first plan. Compiles nothing.
     fn check_sources(&self) -> Result<(), Unsupported> {
-        let arch = if self.kernel == Some(KernelKind::Mixed) { self.arch } else { Arch::new(8, 0) };
+        let of_device = self.kernel == Some(KernelKind::Mixed) || self.products != Products::Exact;
+        let arch = if of_device { self.arch } else { Arch::new(8, 0) };
         self.kinds().try_for_each(|kind| {
             let key = KernelKey::without_levels(self.selector.kernel_of(kind), false);
             self.branches.iter().try_for_each(|branch| self.source(branch, key, arch).map(drop))
@@ -164,6 +170,9 @@ impl Problem {
 
     /// Refuses a variant whose batches do not run level by level. They run flattened, where that can be.
     pub(crate) fn check_levels(&self) -> Result<(), Unsupported> {
+        if self.products != Products::Exact {
+            return Err(ProductsError::Mixed.into());
+        }
         Ok(WorkList::supports_levels(&self.variant, self.fixed_split_size.is_some())?)
     }
 

@@ -7,7 +7,7 @@ mod selected;
 
 use attn_core::{
     batch::Layout,
-    spec::{Heads, KernelKind, PrefillBackend},
+    spec::{Heads, KernelKind, PrefillBackend, Products},
 };
 
 use crate::{
@@ -110,8 +110,10 @@ impl KernelSelector {
         let prefill = SelectedKernel::PREFILL.prefill_backend(request.prefill);
         let decode = decode_rows().map(|rows| (KernelKind::Decode, rows, prefill));
         let kernels = decode.chain([(KernelKind::Prefill, 1, prefill)]);
-        let candidate = |(kind, group, prefill)| {
-            let traits = KernelTraits::choose(&KernelTraitsRequest { kind, group, prefill, ..*request })?;
+        let candidate = |(kind, group, backend)| {
+            let products = if backend == prefill { request.products } else { Products::Exact };
+            let of = KernelTraitsRequest { kind, group, prefill: backend, products, ..*request };
+            let traits = KernelTraits::choose(&of)?;
             let costs = Costs::of(&traits, hooks);
             let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
             Ok(Candidate {

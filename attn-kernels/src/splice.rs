@@ -97,12 +97,14 @@ impl KernelSource {
         }
         unit.include(match traits.kind {
             KernelKind::Prefill if traits.cuda_cores => "cuda_cores/prefill_kernel.cuh",
+            KernelKind::Prefill if traits.e4m3_products => "prefill/sm90/e4m3/kernel.cuh",
             KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",
             KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
             KernelKind::Decode => "decode/kernel.cuh",
         })?;
         if traits.has_kv_preprocess() {
-            unit.include("preprocess/kv_transform.cuh")?;
+            let transposes = traits.e4m3_products;
+            unit.include(if transposes { "preprocess/transpose_values.cuh" } else { "preprocess/kv_transform.cuh" })?;
         }
         if !traits.merges_in_kernel() {
             unit.include("merge/kernel.cuh")?;

@@ -7,8 +7,8 @@
 mod stock;
 
 use attn_core::{
-    dtype::Dtypes,
-    spec::{KernelKind, PrefillBackend},
+    dtype::{Dtype, Dtypes},
+    spec::{KernelKind, PrefillBackend, Products},
 };
 use attn_kernels::{
     cache::CubinCache,
@@ -46,19 +46,23 @@ fn decode(bytes: &[u8]) -> Instruction {
     }
 }
 
-fn instructions(cache: &CubinCache, expr: &str, kind: KernelKind) -> Vec<Instruction> {
-    let variant = stock::variant(expr);
-    let request = KernelTraitsRequest {
+/// The request of a kernel with sm90 prefill.
+fn request(kind: KernelKind, head_dim: u32, dtypes: Dtypes) -> KernelTraitsRequest {
+    KernelTraitsRequest {
         group: 4,
         prefill: PrefillBackend::Sm90,
-        ..KernelTraitsRequest::new(kind, 128, Dtypes::bf16(), "sm_90a".parse().expect("an architecture"))
-    };
+        ..KernelTraitsRequest::new(kind, head_dim, dtypes, "sm_90a".parse().expect("an architecture"))
+    }
+}
+
+fn instructions(cache: &CubinCache, expr: &str, request: &KernelTraitsRequest) -> Vec<Instruction> {
+    let variant = stock::variant(expr);
     let traits = KernelTraits::choose(&request.with_hooks([&variant])).expect("a traits");
     assert!(traits.is_sm90_prefill());
     let source = KernelSource::build(&variant, &traits).expect("supported");
     let ready = jit::obtain_from(cache, source).expect("compiles");
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
-    let section = if kind == KernelKind::Mixed { ".text.attn_mixed" } else { ".text.attn_prefill" };
+    let section = if traits.kind == KernelKind::Mixed { ".text.attn_mixed" } else { ".text.attn_prefill" };
     let code = file.section_by_name(section).expect("the kernel").data().expect("code").to_vec();
     code.chunks_exact(16).map(decode).collect()
 }
@@ -75,8 +79,9 @@ fn exponentials_overlap_with_the_pv_gemm() {
         "sliding_window(window=1024)",
         "causal + sink",
     ];
-    for (expr, kind) in exprs.into_iter().flat_map(|expr| [(expr, KernelKind::Prefill), (expr, KernelKind::Mixed)]) {
-        let code = instructions(&cache, expr, kind);
+    let kinds = [KernelKind::Prefill, KernelKind::Mixed];
+    for (expr, kind) in exprs.into_iter().flat_map(|expr| kinds.map(|kind| (expr, kind))) {
+        let code = instructions(&cache, expr, &request(kind, 128, Dtypes::bf16()));
         let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
         // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
         // up
@@ -88,5 +93,31 @@ fn exponentials_overlap_with_the_pv_gemm() {
         let spilled = beside.iter().filter(|instruction| **instruction == Instruction::Spilled).count();
         assert!(spilled <= 2, "{kind} {expr}: {spilled} registers of the mainloop spill");
         assert!(exponentials >= EXPONENTIALS, "{kind} {expr}: {exponentials} exponentials before the second wait");
+    }
+}
+
+/// Exponentials of a thread before the wait for the PV GEMM with products of e4m3, of 64.
+const E4M3_EXPONENTIALS: usize = 60;
+
+#[test]
+fn products_of_e4m3_overlap_with_the_softmax() {
+    let Some(cache) = stock::cache() else { return };
+    for expr in ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"] {
+        for paged in [false, true] {
+            let of = request(KernelKind::Prefill, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3));
+            let code = instructions(&cache, expr, &KernelTraitsRequest { products: Products::E4m3, paged, ..of });
+            let waits = |pending| {
+                let is = move |(_, of): &(usize, &Instruction)| **of == Instruction::WaitWgmma(pending);
+                code.iter().enumerate().filter(is).map(|(at, _)| at).collect::<Vec<_>>()
+            };
+            // ptxas waits for each WGMMA of a kernel that it serialises: C7513 if P is written too early
+            let (logits, all) = (waits(1), waits(0));
+            assert_eq!((logits.len(), all.len()), (1, 3), "{expr}: the first tile, the loop, and the last P V");
+            let beside = &code[logits[0]..all[1]];
+            let count = |what: Instruction| beside.iter().filter(|instruction| **instruction == what).count();
+            let (exponentials, spilled) = (count(Instruction::Exponential), count(Instruction::Spilled));
+            assert!(exponentials >= E4M3_EXPONENTIALS, "{expr}: {exponentials} exponentials before the second wait");
+            assert_eq!(spilled, 0, "{expr}, paged {paged}: registers of the mainloop spill");
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! A variant bound to heads and element types.
 
 use attn::{
-    AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored,
+    AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products,
     expr::TensorContent,
     ops::{KvTransform, TensorRows},
+    spec::UnknownProducts,
     stock,
 };
 use pyo3::{prelude::*, types::PyDict};
@@ -57,7 +58,7 @@ impl Attention {
     #[new]
     #[pyo3(signature = (variant, params, device, qo_heads, kv_heads, head_dim, value_dim, qo_dtype, kv_dtype, *,
         scale=None, kernel=None, fixed_split_size=None, stores_transformed=false, values_in_keys=false, mask=None,
-        kv_format=None))]
+        kv_format=None, products="exact"))]
     #[allow(clippy::too_many_arguments)] // Python's keywords
     fn new(
         py: Python<'_>,
@@ -77,6 +78,7 @@ impl Attention {
         values_in_keys: bool,
         mask: Option<(Vec<u8>, Vec<i32>)>,
         kv_format: Option<&str>,
+        products: &str,
     ) -> PyResult<Self> {
         call(py, || {
             let mut variant = parse(variant, params)?;
@@ -101,6 +103,8 @@ impl Attention {
                     return Err(Failure::argument(format!("kernel is `{name}`; {known}")));
                 }
             };
+            let products: Products =
+                products.parse().map_err(|error: UnknownProducts| Failure::argument(error.to_string()))?;
             let head_dim_vo = match (value_dim, values_in_keys) {
                 (None, false) => HeadDimVo::Same,
                 (Some(dim), false) if dim == head_dim => HeadDimVo::Same,
@@ -111,6 +115,7 @@ impl Attention {
             let options = AttentionOptions {
                 sm_scale: scale,
                 kernel,
+                products,
                 stored,
                 head_dim_vo,
                 fixed_split_size,

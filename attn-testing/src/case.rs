@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use attn::lang::Dims;
-use attn::{DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend};
+use attn::{DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend, Products};
 
 use super::case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
 use super::{KeptPages, RunMode, Table, TestError};
@@ -35,6 +35,9 @@ pub struct Case {
     /// The decode backend: `tensor-cores` or `cuda-cores`. By default the attention chooses.
     #[serde(default, with = "optional_name", skip_serializing_if = "Option::is_none")]
     pub decode: Option<DecodeBackend>,
+    /// What prefill multiplies: `exact` or `e4m3`.
+    #[serde(default, with = "by_name", skip_serializing_if = "is_default")]
+    pub products: Products,
     /// The type of q and o: `f16`, `bf16` or `f32`.
     pub dtype: String,
     /// The type of k and v: as `dtype`, or `e4m3` or `e5m2`. It defaults to `dtype`.
@@ -136,6 +139,7 @@ impl Case {
             kernel: auto(),
             prefill: PrefillBackend::default(),
             decode: None,
+            products: Products::default(),
             dtype: "bf16".to_owned(),
             kv_dtype: None,
             qo_heads: 4,

@@ -2,9 +2,9 @@
 
 use attn::registry::Registry;
 use attn::spec::KernelKind;
-use attn::{AttentionOptions, Error, Variant};
+use attn::{AttentionOptions, Dtype, Error, HeadDimVo, PrefillBackend, Products, Variant};
 
-use super::{Case, TestError, fill};
+use super::{Case, Pool, TestError, fill};
 
 /// The variant of a case. Required tensors are filled from its seed.
 ///
@@ -33,14 +33,41 @@ pub fn filled_variant(expr: &str) -> Result<Variant, TestError> {
 }
 
 impl Case {
+    /// The case with prefill's products of e4m3: over keys and values of e4m3, with the head dim that there is. `None`
+    /// if it is of another kernel, has shared levels, or a variant without such products.
+    #[must_use]
+    pub fn with_e4m3_products(&self) -> Option<Case> {
+        if !["auto", "prefill"].contains(&self.kernel.as_str()) || !self.levels.is_empty() {
+            return None;
+        }
+        let qo = self.dtype.parse().ok().filter(|&qo| qo != Dtype::F32).unwrap_or(Dtype::Bf16);
+        let case = Case {
+            name: Some(format!("{} e4m3 products", self.title())),
+            kernel: "prefill".to_owned(),
+            prefill: PrefillBackend::Sm90,
+            products: Products::E4m3,
+            dtype: qo.to_string(),
+            kv_dtype: Some(Dtype::E4m3.to_string()),
+            head_dim: 128,
+            head_dim_vo: HeadDimVo::Same,
+            pool: Pool::Split,
+            ours_also: Vec::new(),
+            ..self.clone()
+        };
+        let variant = Variant::parse(&case.variant).ok()?;
+        let (heads, dtypes) = (case.heads(), case.dtypes().ok()?);
+        case.products.check(heads, case.head_dim_vo, dtypes, Some(KernelKind::Prefill), &variant).ok()?;
+        Some(case)
+    }
+
     /// The options of its attention.
     pub(super) fn attention_options(&self) -> Result<AttentionOptions, TestError> {
         let kernel = match self.kernel.as_str() {
             "auto" => None,
             named => Some(named.parse::<KernelKind>()?),
         };
-        let &Case { sm_scale, prefill, decode, head_dim_vo, fixed_split_size, .. } = self;
-        let options = AttentionOptions { fixed_split_size, ..AttentionOptions::default() };
+        let &Case { sm_scale, prefill, decode, products, head_dim_vo, fixed_split_size, .. } = self;
+        let options = AttentionOptions { fixed_split_size, products, ..AttentionOptions::default() };
         Ok(AttentionOptions { sm_scale, kernel, prefill, decode, head_dim_vo, ..options })
     }
 }

@@ -24,6 +24,16 @@ const APPROXIMATE_TANH: f64 = 1e-3;
 /// all weights of a row with few keys. Emulated kernels, whose tanh is accurate, have no other.
 const POLYNOMIAL_EXP: f64 = 9e-5;
 
+/// The errors of an output and of a row with products of e4m3, where the reference rounds queries and probabilities
+/// alike. A probability near a tie is rounded to the other neighbour, which moves it by up to an eighth: of two keys of
+/// one weight, the row by 6e-2.
+const E4M3_TIES: [f64; 2] = [1e-2, 6e-2];
+
+/// The same on a GPU, and that of a log-sum-exp. Tensor cores of Hopper add 32 products of e4m3 and a sum at a time,
+/// each cut to about 14 bits below the largest: by up to `2^-13` of it, 4 times in a logit, whose partial sums are a
+/// few units. That is an estimate of up to 2e-2, and not measured.
+const E4M3_SUMS: [f64; 3] = [3e-2, 1e-1, 2e-2];
+
 /// What a kernel rounds besides the f32 that it computes in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rounding {
@@ -64,6 +74,7 @@ impl Expected {
         let rewrites = rewrites_scores || variant.has(Hook::ValueTransform) || variant.kv_formats().is_some();
         let rounded = match rounding.rows {
             RowRounding::None => None,
+            RowRounding::E4m3Products => Some(reference(case, &fresh()?, inputs, RowRounding::E4m3Products)?),
             _ if !rewrites => None,
             rows => Some(reference(case, &fresh()?, inputs, rows)?),
         };
@@ -72,6 +83,14 @@ impl Expected {
         let rewrites_scores = rewrites_scores || variant.kv_formats().is_some();
         if let Some(rounded) = rounded.as_ref().filter(|_| rewrites_scores) {
             tolerance.lse += TIES.max(moved(&rounded.lse, &exact.lse));
+        }
+        if rounding.rows == RowRounding::E4m3Products {
+            let [rel, row, lse] = match rounding.approximates {
+                true => E4M3_SUMS,
+                false => [E4M3_TIES[0], E4M3_TIES[1], 0.0],
+            };
+            (tolerance.rel, tolerance.row) = (tolerance.rel.max(rel), tolerance.row.max(row));
+            tolerance.lse += lse;
         }
         if calls_tanh(&variant) {
             tolerance.lse += match rounding {

@@ -94,8 +94,11 @@ impl Setup {
     pub(super) fn rounding(&self) -> Rounding {
         #[cfg(feature = "cuda")]
         if let Some(kernel) = self.plan.kernel() {
-            let cuda_cores = kernel.traits().cuda_cores;
-            let rows = if cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
+            let rows = match kernel.traits() {
+                traits if traits.e4m3_products => RowRounding::E4m3Products,
+                traits if traits.cuda_cores => RowRounding::KeysAndValues,
+                _ => RowRounding::Elements,
+            };
             return Rounding { rows, approximates: self.made_with.0.qo != Dtype::F32 };
         }
         Rounding::default()

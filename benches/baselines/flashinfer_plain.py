@@ -16,6 +16,28 @@ def plain(case):
         yield from wrappers({**case, "kv_layout": "ragged"}, "-ragged")
 
 
+def fp8_products(case, q, k, v, qi, ki):
+    """FlashInfer's fa3 with products of e4m3, of an equal number of heads: a scale for each head."""
+    import flashinfer as fi
+
+    heads, e4m3 = case["qo_heads"], torch.float8_e4m3fn
+    s_q = (q.float().abs().amax(dim=(0, 2)) / 448).contiguous()
+    one = torch.ones(case["kv_heads"], device=DEV, dtype=torch.float32)
+    q8 = (q.float() / s_q[None, :, None]).to(e4m3)
+    ws = torch.empty(512 << 20, dtype=torch.uint8, device=DEV)
+    w = fi.BatchPrefillWithRaggedKVCacheWrapper(ws, "NHD", backend="fa3")
+    types = dict(q_data_type=e4m3, kv_data_type=e4m3, o_data_type=q.dtype)
+    causal = "causal" in parse(case["variant"])
+    w.plan(qi.to(DEV), ki.to(DEV), heads, case["kv_heads"], case["head_dim"], causal=causal, **types)
+    run = lambda: w.run(q8, k, v, s_q, one, one)
+    run()
+    torch.cuda.synchronize()
+    g = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(g):
+        o = run()
+    return Runner(g.replay, False, (ws, w, q8, k, v, s_q, one), "flashinfer-fa3-e4m3", o)
+
+
 def wrappers(case, suffix):
     import flashinfer as fi
 
@@ -52,6 +74,11 @@ def wrappers(case, suffix):
     else:
         ki = indptr(K)
         k_, v_ = (shared_tensors.rows(name, (sum(K), hkv, d), kdt) for name in "kv")
+    if not paged and kdt == torch.float8_e4m3fn and "flashinfer-fa3-e4m3" not in timing.without:
+        try:
+            yield "flashinfer-fa3-e4m3", fp8_products(case, q, k_, v_, qi, ki), {}
+        except Exception as e:
+            yield "flashinfer-fa3-e4m3", None, f"{type(e).__name__}: {str(e)[:160]}"
     for baseline, m in (
         [("flashinfer-cc", False), ("flashinfer-tc", True)]
         if paged and set(Q) == {1}

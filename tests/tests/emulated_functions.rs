@@ -9,7 +9,7 @@ use attn::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
     sampling::Source,
-    spec::{HeadDimVo, KernelKind, PrefillBackend},
+    spec::{HeadDimVo, KernelKind, PrefillBackend, Products},
 };
 use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
@@ -28,6 +28,15 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         let traits = KernelTraits::choose(&request).expect("supported");
         KernelSource::build(&Variant::full(), &traits).expect("supported").text
     };
+    let e4m3_products = {
+        let dtypes = Dtypes::new(Dtype::F16, Dtype::E4m3);
+        let request = KernelTraitsRequest {
+            products: Products::E4m3,
+            ..KernelTraitsRequest::new(KernelKind::Prefill, 128, dtypes, arch)
+        };
+        let traits = KernelTraits::choose(&request).expect("supported");
+        KernelSource::build(&Variant::full(), &traits).expect("supported").text
+    };
     let packed = {
         let dtypes = Dtypes::f16().with_kv_format("int8").expect("a stock format");
         let variant = Variant::full().over(dtypes, HeadDimVo::Same).expect("bytes").0;
@@ -43,6 +52,7 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         kernel(KernelKind::Decode, PrefillBackend::Sm80),
         kernel(KernelKind::Mixed, PrefillBackend::Sm80),
         packed,
+        e4m3_products,
         op(Op::Append { from, to }),
         op(Op::Gather { from: to, to: from }),
         op(Op::Merge(from)),

@@ -1,7 +1,7 @@
 //! Prefill on WGMMA and TMA runs on the host, thread by thread, and agrees with the f64 reference.
 
 use attn_core::spec::PrefillBackend;
-use attn_testing::{Case, grid};
+use attn_testing::{Case, LayoutKind, Lens, grid};
 use attn_tests::simt;
 
 fn check(cases: Vec<Case>) {
@@ -39,4 +39,47 @@ fn fixed_splits() {
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn the_large_grids() {
     check([grid::serving(), grid::dims()].concat());
+}
+
+fn with_e4m3_products(cases: &[Case]) -> Vec<Case> {
+    cases.iter().filter_map(Case::with_e4m3_products).collect()
+}
+
+#[test]
+fn e4m3_products_over_the_small_grid() {
+    check(with_e4m3_products(&grid::small()));
+}
+
+#[test]
+fn e4m3_products_of_stock_variants() {
+    check(simt::sample(&with_e4m3_products(&grid::serving()), "prefill", 6));
+}
+
+/// Every tile's row max is searched for there, row by row.
+#[test]
+fn e4m3_products_in_fixed_splits() {
+    let cases = with_e4m3_products(&grid::serving()).into_iter();
+    let cases = cases.map(|case| Case { fixed_split_size: Some(128), ..case });
+    check(simt::sample(&cases.collect::<Vec<_>>(), "prefill", 12));
+}
+
+/// Logits that exceed the row max of the tiles before: late, at once, and in rows of few keys.
+#[test]
+fn e4m3_products_of_large_logits() {
+    let case = |(number, (variant, q_std)): (usize, (&str, f32))| Case {
+        name: Some(format!("{variant} of {q_std}")),
+        kernel: "prefill".to_owned(),
+        q_std: Some(q_std),
+        kv_layout: [LayoutKind::Ragged, LayoutKind::Paged][number % 2],
+        page_size: [8, 5, 16][number % 3],
+        kv_scale: Some(0.75),
+        kv_scale_per_head: number % 3 == 1,
+        qo_lens: Lens::List(vec![70, 0, 130, 1]),
+        kv_lens: Lens::List(vec![700, 9, 130, 1]),
+        seed: number as u64,
+        ..Case::new(variant)
+    };
+    let variants = ["full", "causal", "causal + sink", "sliding_window(window=100)", "causal + alibi"];
+    let cases: Vec<_> = variants.into_iter().flat_map(|variant| [6.0, 40.0].map(|std| (variant, std))).collect();
+    check(with_e4m3_products(&cases.into_iter().enumerate().map(case).collect::<Vec<_>>()));
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     dtype::Dtype,
     expr::{Node, Variant},
-    lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState},
+    lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState, bits},
 };
 
 /// The result of [`oracle`].
@@ -48,6 +48,13 @@ pub enum RowRounding {
     Elements,
     /// As in kernels on CUDA cores: as [`RowRounding::Elements`], but queries stay f32.
     KeysAndValues,
+    /// As in prefill with [`Products::E4m3`](crate::spec::Products::E4m3), of variants that it supports: query rows are
+    /// rounded to e4m3, each scaled by a power of two, and so are weights in the output and in its denominator; the
+    /// log-sum-exp is of unrounded ones.
+    ///
+    /// Weights are rounded relative to the row's max, rounded up to a power of two; a kernel's max may be stale, which
+    /// shows in weights below `2^-9` of the largest one alone.
+    E4m3Products,
 }
 
 /// Computes attention in f64. Hooks are in f32, so their inputs are rounded to f32 once, and only if the variant has
@@ -88,6 +95,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
             problem,
             branch_mask,
             round_q: round_k.or(alone).filter(|_| rounding == RowRounding::Elements),
+            e4m3_products: rounding == RowRounding::E4m3Products,
             round_k: round_k.filter(|_| rounds(Hook::KeyTransform)),
             round_v: rounds(Hook::ValueTransform).then_some(as_stored(dtypes.kv)),
         })
@@ -137,6 +145,8 @@ struct KeySet<'a> {
     /// The mask that defines the set.
     branch_mask: &'a Variant,
     round_q: Option<Dtype>,
+    /// Whether queries and weights are rounded to e4m3.
+    e4m3_products: bool,
     round_k: Option<Dtype>,
     round_v: Option<Dtype>,
 }
@@ -195,6 +205,9 @@ fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize
         runs.iter_mut().for_each(|run| keys.fill_weights(run, subtract));
     }
     let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { sink_denominator(problem, sink, subtract, at) };
+    if sets[0].set.e4m3_products {
+        round_weights(&mut attended, subtract);
+    }
     let (mut o, mut magnitudes) = (vec![0f64; problem.value_dim], denominator.abs());
     for key in attended.iter().flatten().flat_map(|run| &run.keys) {
         denominator += key.denominator;
@@ -217,6 +230,30 @@ fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize
     };
     transform_output(problem, &mut o, at, [row_max, denominator, lse]);
     Row { at, o, lse, condition }
+}
+
+/// Rounds a query row to e4m3, scaled by the largest power of two that keeps it within 448.
+fn round_query(q: &mut [f32]) {
+    let most = q.iter().fold(0f32, |most, x| most.max(x.abs()));
+    let scale = if most > 0.0 { f64::from(448.0 / most).log2().floor().clamp(-121.0, 60.0) as i32 } else { 0 };
+    let (scale, inverse) = (2f32.powi(scale), 2f32.powi(-scale));
+    q.iter_mut().for_each(|x| *x = bits::e4m3_round(*x * scale) * inverse);
+}
+
+/// Replaces the weights of a softmax by rounded ones, with the sum of the unrounded ones: a row's keys keep their share
+/// beside a sink.
+fn round_weights(attended: &mut [Vec<AttendedRun<'_>>], subtract: f64) {
+    let keys = || attended.iter().flatten().flat_map(|run| &run.keys);
+    let most = keys().map(|key| key.exact).fold(f64::NEG_INFINITY, f64::max);
+    // the largest weight becomes 8 to 16
+    let shift = 4.0 - (most * std::f64::consts::LOG2_E).ceil();
+    let rounded = |x: f64| f64::from(bits::e4m3_round((x * std::f64::consts::LOG2_E + shift).exp2() as f32));
+    let (sum, of_rounded) = keys().fold((0.0, 0.0), |(sum, of_rounded), key| {
+        (sum + (key.exact - subtract).exp(), of_rounded + rounded(key.exact))
+    });
+    for key in attended.iter_mut().flatten().flat_map(|run| &mut run.keys) {
+        key.weight = rounded(key.exact) * sum / of_rounded;
+    }
 }
 
 /// Consecutive attended keys.
@@ -271,6 +308,9 @@ impl<'a> LoadedKeys<'a> {
         let mut q = vec![0f32; head_dim];
         problem.query(at, &mut q);
         round_row(&mut q, self.set.round_q);
+        if self.set.e4m3_products {
+            round_query(&mut q);
+        }
         let q: Vec<f64> = q.into_iter().map(f64::from).collect();
         let logit =
             |key: usize| dot64(self.simd, &q, &self.k[key * head_dim..][..head_dim]) * f64::from(problem.sm_scale);

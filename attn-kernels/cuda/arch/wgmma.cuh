@@ -63,6 +63,10 @@ inline void scheduling_fence(float x, unsigned shared) {
       : "memory");
 }
 
+#ifdef ATTN_E4M3_PRODUCTS
+// P of a whole tile in registers, as A operands of 32 keys. `prefill/sm90/e4m3/products.cuh` has the GEMMs.
+using ProbTile = unsigned[TILE_KEYS / 32][4];
+#else  // ATTN_E4M3_PRODUCTS
 // S += Q K^T for the warpgroup's 64 rows, asynchronous. S starts from 0 unless the accumulator holds a bias already
 // (BIAS_IN_ACCUMULATOR).
 inline void gemm_qk(ScoreFragment& s, SmemDescriptor desc_q, unsigned smem_k) {
@@ -89,6 +93,7 @@ inline void gemm_pv(OutputFragment& o, ProbTile& probs, unsigned smem_v) {
   for (int n = 0; n < TILE_KEYS / 16; ++n) wgmma_pv<PvElem>(o[0], probs[n], advance_descriptor(desc_v, n * 2048));
   warpgroup_commit_batch();
 }
+#endif  // ATTN_E4M3_PRODUCTS
 
 // Ping-pong scheduling (FlashAttention-3): a warpgroup waits on its own named barrier before its GEMMs, and arrives at
 // that of the next warpgroup after them.

@@ -44,6 +44,11 @@ impl CudaPlan {
         }
     }
 
+    /// Requests of the batch, or those that its capacity has room for.
+    pub(super) fn requests(&self) -> u32 {
+        self.capacity().map_or(self.layout.batch() as u32, |capacity| capacity.requests)
+    }
+
     /// The address of a section; null if it is empty.
     pub(super) fn address(&self, section: &Range<usize>) -> u64 {
         if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 }
@@ -68,17 +73,21 @@ impl CudaPlan {
                 (pointer("lse", &lse.as_ref())?, strides[0], strides[1])
             }
         };
-        let preprocessed = |section, dim: u32| {
-            let (token, head) = (i64::from(heads.kv) * i64::from(dim), i64::from(dim));
-            Strided { data: at(section), token, head, page: 0 }
+        let k_pre = {
+            let (token, head) = (i64::from(heads.kv) * i64::from(heads.head_dim), i64::from(heads.head_dim));
+            Strided { data: at(&sections.k_pre), token, head, page: 0 }
+        };
+        let v_pre = {
+            let (tokens, requests) = (self.preprocess_tokens.into(), self.requests().into());
+            self.kernel().traits().preprocessed_values(at(&sections.v_pre), tokens, requests, heads.kv)
         };
         Ok(KernelParams {
             q: strided("q", q)?,
             k: strided("k", &kv.k)?,
             v: strided("v", &kv.v)?,
             o: strided("o", &o)?,
-            k_pre: preprocessed(&sections.k_pre, heads.head_dim),
-            v_pre: preprocessed(&sections.v_pre, self.attention.value_dim()),
+            k_pre,
+            v_pre,
             lse,
             lse_token,
             lse_head,
@@ -97,7 +106,7 @@ impl CudaPlan {
             group: FastDiv::new(heads.group()),
             page_size: FastDiv::new(self.layout.pages().map_or(1, |pages| pages.page_size())),
             list_block: FastDiv::new(attention.variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
-            batch: self.capacity().map_or(self.layout.batch(), |capacity| capacity.requests as usize) as i32,
+            batch: self.requests() as i32,
             kv_heads: heads.kv as i32,
             read_once: i32::from(self.read_once()),
             sm_scale: attention.sm_scale,

@@ -39,8 +39,8 @@ impl CudaPlan {
         if let Some(kv_preprocess) = kernel.kv_preprocess
             && items > 0
         {
-            let ctas = self.preprocess_tokens.div_ceil(traits.kv_preprocess_keys());
-            launch(kv_preprocess, (ctas, kv_heads.div_ceil(traits.kv_preprocess_heads())), KV_PREPROCESS_THREADS, 0)?;
+            let [x, y] = traits.kv_preprocess_grid(self.preprocess_tokens, self.requests(), kv_heads);
+            launch(kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
         }
         let (ctas, threads, smem) = (decodes + items * kv_heads, traits.threads(), traits.smem_bytes());
         match &sm90 {

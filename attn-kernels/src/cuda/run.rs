@@ -104,14 +104,8 @@ impl CudaPlan {
         for (number, branch) in self.branches.iter().enumerate() {
             let traits = branch.kernel.traits();
             if let Some(kv_preprocess) = branch.kernel.kv_preprocess {
-                let ctas = self.preprocess_tokens.div_ceil(traits.kv_preprocess_keys());
-                launch_branch(
-                    number,
-                    kv_preprocess,
-                    (ctas, kv_heads.div_ceil(traits.kv_preprocess_heads())),
-                    KV_PREPROCESS_THREADS,
-                    0,
-                )?;
+                let [x, y] = traits.kv_preprocess_grid(self.preprocess_tokens, self.requests(), kv_heads);
+                launch_branch(number, kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
             }
             if traits.is_sm90_prefill() {
                 self.launch_sm90(stream, &params, number, layer, &kv, qo_tokens)?;

@@ -38,6 +38,7 @@ struct Sizes {
     partial: PartialBytes,
     merges: usize,
     kv_tokens: usize,
+    requests: usize,
     planning: usize,
 }
 
@@ -55,9 +56,10 @@ impl Sections {
             partial: PartialBytes::of(work.partial_rows as usize, heads.kv, value_dim)?,
             merges: work.merges.len(),
             kv_tokens: layout.preprocessed_keys() as usize,
+            requests: layout.batch(),
             planning: 0,
         };
-        Self::sized(heads, value_dim, kernels, sizes)
+        Self::sized(heads, kernels, sizes)
     }
 
     /// The sections for every batch within a capacity.
@@ -78,22 +80,24 @@ impl Sections {
             partial: PartialBytes::of(counts.partial_rows, heads.kv, value_dim)?,
             merges: counts.merges,
             kv_tokens: capacity.kv_tokens as usize,
+            requests: capacity.requests as usize,
             planning,
         };
-        Self::sized(heads, value_dim, kernels, sizes)
+        Self::sized(heads, kernels, sizes)
     }
 
-    fn sized(heads: Heads, value_dim: u32, kernels: &[Arc<Kernel>], sizes: Sizes) -> Result<Self, CudaError> {
+    fn sized(heads: Heads, kernels: &[Arc<Kernel>], sizes: Sizes) -> Result<Self, CudaError> {
         let Heads { kv, head_dim, .. } = heads;
-        let Sizes { lists, partial, merges, kv_tokens, planning } = sizes;
-        let preprocessed = |dim: u32, by: fn(&KernelTraits) -> bool| {
-            let tokens = if kernels.iter().any(|kernel| by(kernel.traits())) { kv_tokens } else { 0 };
-            tokens as u64 * u64::from(kv) * u64::from(dim) * 2 // always of 16 bits
+        let Sizes { lists, partial, merges, kv_tokens, requests, planning } = sizes;
+        let largest = |bytes: &dyn Fn(&KernelTraits) -> u64| {
+            kernels.iter().map(|kernel| bytes(kernel.traits())).max().unwrap_or(0)
         };
-        let (k_pre, v_pre) = (
-            preprocessed(head_dim, |traits| traits.preprocess_keys),
-            preprocessed(value_dim, |traits| traits.preprocess_values),
-        );
+        let (tokens, requests) = (kv_tokens as u64, requests as u64);
+        let k_pre = largest(&|traits| {
+            let tokens = if traits.preprocess_keys { tokens } else { 0 };
+            tokens * u64::from(kv) * u64::from(head_dim) * 2 // always of 16 bits
+        });
+        let v_pre = largest(&|traits| traits.preprocessed_value_bytes(tokens, requests, kv));
         let mut end = lists.total as u64;
         let mut section = |bytes: u64| -> Result<Range<usize>, CudaError> {
             let start = end.next_multiple_of(WORKSPACE_ALIGNMENT);

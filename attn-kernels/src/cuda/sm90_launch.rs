@@ -27,17 +27,20 @@ impl CudaPlan {
     ) -> Result<(), CudaError> {
         let (branch, kv_heads) = (&self.branches[number], self.attention.heads.kv);
         let params = self.branch_params(number, *of_all);
+        let traits = branch.kernel.traits();
+        let params = KernelParams { k: traits.in_pairs(params.k), ..params };
         let items = self.sections.lists.parts[number].items.len() as u32;
         let sm90 = self.sm90_params(&params, &branch.kernel, kv, qo_tokens, items)?;
         let ctas = (items * kv_heads).min(branch.kernel.resident_ctas());
-        let (args, traits) = (self.args_of(number, layer).bytes(), branch.kernel.traits());
+        let args = self.args_of(number, layer).bytes();
         let (grid, threads, smem) = ((ctas, 1), traits.threads(), traits.smem_bytes());
         let mut arguments = [argument(&params), args.as_ptr().cast_mut().cast(), argument(&sm90)];
         // SAFETY: as for the other launches of `CudaPlan::run`; sm90 prefill takes the third argument.
         unsafe { launch_with(branch.kernel.main, grid, threads, smem, stream, &mut arguments) }
     }
 
-    /// The third parameter of a kernel with sm90 prefill, for a number of prefill items.
+    /// The third parameter of a kernel with sm90 prefill, for a number of prefill items. Keys of `params` are as the
+    /// kernel reads them ([`KernelTraits::in_pairs`]).
     pub(super) fn sm90_params(
         &self,
         params: &KernelParams,
@@ -52,17 +55,26 @@ impl CudaPlan {
         let paged_rows =
             if traits.paged { tensor_maps::page_box_rows(traits, page_size, [&params.k, &params.v]) } else { 0 };
         let tokens = self.preprocess_tokens;
-        let map = |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<Strided>, dim: u32| {
-            let preprocessed_extents = Extents { dim, tokens: tokens.into(), heads: kv_heads, pages: 1 };
-            match preprocessed {
-                Some(preprocessed) => tensor_maps::kv_map(&preprocessed, preprocessed_extents, traits.tile_keys),
+        // rows of preprocessed keys or values, and elements of 16 bits of a row
+        let (key_elements, value_rows, value_elements) = match traits.e4m3_products {
+            true => {
+                let rows = traits.transposed_rows(tokens.into(), self.requests().into());
+                (traits.head_dim / 2, rows, traits.tile_keys / 2)
+            }
+            false => (traits.head_dim, tokens.into(), traits.value_dim),
+        };
+        let map =
+            |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<(Strided, u64)>, dim: u32| match preprocessed {
+                Some((preprocessed, rows)) => {
+                    let extents = Extents { dim, tokens: rows, heads: kv_heads, pages: 1 };
+                    tensor_maps::kv_map(&preprocessed, extents, traits.tile_keys)
+                }
                 None if traits.paged && paged_rows == 0 => Ok(TensorMap::default()),
                 None => {
                     let rows = if traits.paged { paged_rows } else { traits.tile_keys };
                     tensor_maps::kv_map(&at, Extents::of(stored, dim, kv_heads), rows)
                 }
-            }
-        };
+            };
         let group = attention.heads.qo / kv_heads;
         let packed = |dim: u32, tokens: usize| PackedRows {
             group,
@@ -71,8 +83,8 @@ impl CudaPlan {
         let q = packed(traits.head_dim, qo_tokens[0]).queries(traits, &params.q)?;
         let o = packed(traits.value_dim, qo_tokens[1]).outputs(&params.o)?;
         Ok(Sm90Params {
-            k: map(&kv.k, params.k, traits.preprocess_keys.then_some(params.k_pre), traits.head_dim)?,
-            v: map(&kv.v, params.v, traits.preprocess_values.then_some(params.v_pre), traits.value_dim)?,
+            k: map(&kv.k, params.k, traits.preprocess_keys.then_some((params.k_pre, tokens.into())), key_elements)?,
+            v: map(&kv.v, params.v, traits.preprocess_values.then_some((params.v_pre, value_rows)), value_elements)?,
             q: q.unwrap_or_default(),
             o: o.unwrap_or_default(),
             box_rows: paged_rows as i32,
@@ -91,7 +103,8 @@ impl CudaPlan {
 fn interleaved_heads(traits: &KernelTraits, tokens: u32, even: bool) -> u32 {
     const L2_BUDGET: u64 = 8 << 20;
     const MIN_UNEVEN_HEADS: u32 = 4;
-    let each = u64::from(tokens) * u64::from(traits.head_dim + traits.value_dim) * 2;
+    let bytes = if traits.e4m3_products { 1 } else { 2 };
+    let each = u64::from(tokens) * u64::from(traits.head_dim + traits.value_dim) * bytes;
     let fit = u32::try_from(L2_BUDGET / each.max(1)).unwrap_or(u32::MAX).max(1);
     if even { fit } else { fit.max(MIN_UNEVEN_HEADS) }
 }

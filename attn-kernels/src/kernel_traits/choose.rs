@@ -2,8 +2,8 @@
 //! memory.
 
 use attn_core::{
-    dtype::Dtypes,
-    spec::{DecodeBackend, KernelKind, PrefillBackend},
+    dtype::{Dtype, Dtypes},
+    spec::{DecodeBackend, Heads, KernelKind, PrefillBackend, Products},
 };
 
 use super::{
@@ -35,6 +35,10 @@ impl KernelTraits {
         let value_dim = request.value_dim();
         let cuda_cores = request.runs_on_cuda_cores();
         request.check(cuda_cores)?;
+        let e4m3_products = request.products == Products::E4m3 && kind != KernelKind::Decode;
+        if e4m3_products {
+            request.check_e4m3_products()?;
+        }
         // rows of KV formats are widened to 16 bits, as those of fp8 are
         let (packed, fp8) = (request.packed(), dtypes.kv.is_fp8());
         let narrow = fp8 || packed.is_some();
@@ -48,7 +52,7 @@ impl KernelTraits {
             dtypes,
             paged,
             values_share_keys,
-            preprocess_keys: preprocesses && (key_hooks || narrow),
+            preprocess_keys: preprocesses && (key_hooks || narrow) && !e4m3_products,
             preprocess_values: preprocesses && (value_hooks || narrow && !values_share_keys),
             tile_rows: 128,
             tile_keys: 64,
@@ -66,6 +70,7 @@ impl KernelTraits {
             ctas_per_sm: 2,
             mixed: None,
             shared_rows: shared_rows && kind == KernelKind::Mixed,
+            e4m3_products,
             row_invariant,
             arch,
         };
@@ -143,6 +148,7 @@ impl KernelTraits {
             return None;
         }
         let (tile_rows, tile_keys, stages) = match (panels(self.head_dim), panels(self.value_dim)) {
+            _ if self.e4m3_products => (128, 128, 3),
             (..=64, ..=64) => (192, 128, 3),
             (..=192, ..=128) => (128, 128, 2),
             (..=256, ..=256) => (128, 80, 2),
@@ -160,9 +166,11 @@ impl KernelTraits {
     }
 
     /// Whether sm90 prefill has a form whose keys stay in shared memory: warpgroups then store O while others read Q.
+    /// Products of e4m3 have none.
     fn can_be_resident(&self) -> bool {
         let short_rows = self.head_dim <= 128 && self.value_dim <= 128;
-        self.is_sm90_prefill() && short_rows && self.output_bytes() > 0 && self.query_stages() == 2
+        let exact = !self.e4m3_products;
+        self.is_sm90_prefill() && exact && short_rows && self.output_bytes() > 0 && self.query_stages() == 2
     }
 
     /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs
@@ -336,6 +344,19 @@ impl KernelTraitsRequest {
     /// Whether values are the first elements of keys, and no hook rewrites either.
     fn shares_rows(&self) -> bool {
         self.head_dim_vo.shares_keys() && !self.key_hooks && !self.value_hooks
+    }
+
+    /// Refuses 8-bit products where no kernel has them.
+    fn check_e4m3_products(&self) -> Result<(), KernelTraitsError> {
+        let &KernelTraitsRequest { kind, head_dim, dtypes, prefill, arch, .. } = self;
+        let hooks = self.key_hooks || self.value_hooks || self.key_lists;
+        let shapes = head_dim == 128 && self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim }) == 128;
+        let types = DTYPES.contains(&dtypes.qo) && dtypes.kv == Dtype::E4m3 && dtypes.format.is_none();
+        let kernel = kind == KernelKind::Prefill && self.wants_sm90_prefill() && arch.has_wgmma();
+        if kernel && shapes && types && !hooks && !self.head_dim_vo.shares_keys() {
+            return Ok(());
+        }
+        Err(KernelTraitsError::Products { kind, prefill, head_dim, dtypes, arch })
     }
 
     /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.

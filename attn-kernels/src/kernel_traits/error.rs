@@ -2,7 +2,7 @@
 
 use attn_core::{
     dtype::{Dtype, Dtypes},
-    spec::KernelKind,
+    spec::{KernelKind, PrefillBackend},
 };
 
 use crate::compile::Arch;
@@ -81,6 +81,25 @@ pub enum KernelTraitsError {
     NoMma {
         /// Kernel family.
         kind: KernelKind,
+        /// The architecture.
+        arch: Arch,
+    },
+    /// 8-bit products that no kernel has.
+    #[error(
+        "no {kind} kernel of {prefill} for {arch} has products of e4m3 for head_dim = {head_dim} with q and o of {} \
+         and k and v of {}. There is the prefill kernel of sm90 for sm_90a: a head_dim of 128, q and o of bf16 or f16 \
+         over k and v of e4m3, without hooks of keys and values. Take `products: exact`",
+        .dtypes.qo, .dtypes.kv
+    )]
+    Products {
+        /// Kernel family.
+        kind: KernelKind,
+        /// The prefill backend.
+        prefill: PrefillBackend,
+        /// Elements of a query and a key.
+        head_dim: u32,
+        /// The element types asked for.
+        dtypes: Dtypes,
         /// The architecture.
         arch: Arch,
     },

@@ -42,9 +42,14 @@ impl KernelTraits {
     /// Bytes of prefill's K/V stages and of one Q tile.
     fn tile_bytes(&self) -> u32 {
         let (keys, values) = (panels(self.head_dim), if self.values_share_keys { 0 } else { panels(self.value_dim) });
+        // pairs of e4m3; values are transposed, with eight rows of ones
+        let stage = match self.e4m3_products {
+            true => self.tile_keys * panels(self.head_dim / 2) + (self.value_dim + 8) * panels(self.tile_keys / 2),
+            false => self.tile_keys * (keys + values),
+        };
         // WGMMA operands with a 128-byte swizzle are aligned to 1024 bytes
         let slack = if self.is_sm90_prefill() { 1024 } else { 0 };
-        slack + 2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
+        slack + 2 * (self.tile_rows * keys + self.stages * stage)
     }
 
     /// Decode and CUDA cores: bytes of the keys and values of a warp in one pipeline stage.

@@ -1,6 +1,12 @@
 //! Attentions that do not run.
 
-use attn_core::{cpu::CpuError, dtype::DtypesError, lang::BindError, plan::PlanError, spec::HeadsError};
+use attn_core::{
+    cpu::CpuError,
+    dtype::DtypesError,
+    lang::BindError,
+    plan::PlanError,
+    spec::{HeadsError, ProductsError},
+};
 
 use crate::{kernel_traits::KernelTraitsError, splice::SpliceError};
 
@@ -11,6 +17,9 @@ pub enum Unsupported {
     /// Head counts, head dimensions or a scale of logits that no attention has.
     #[error(transparent)]
     Heads(#[from] HeadsError),
+    /// 8-bit products that no kernel has.
+    #[error(transparent)]
+    Products(#[from] ProductsError),
     /// Element types that no attention has.
     #[error(transparent)]
     Dtypes(#[from] DtypesError),

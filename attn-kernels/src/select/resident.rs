@@ -55,7 +55,8 @@ impl Resident {
 mod tests {
     use attn_core::{
         batch::{Batch, indptr},
-        dtype::Dtypes,
+        dtype::{Dtype, Dtypes},
+        spec::Products,
     };
 
     use super::*;
@@ -99,5 +100,24 @@ mod tests {
         assert_eq!(named.select(&short), SelectedKernel::RESIDENT_PREFILL);
         assert_eq!(named.select(&long), SelectedKernel::PREFILL);
         assert_eq!(named.with_fixed_split(true).select(&short), SelectedKernel::PREFILL);
+    }
+
+    #[test]
+    fn products_of_e4m3_run_in_the_usual_prefill_kernel_alone() {
+        let dtypes = Dtypes::new(Dtype::Bf16, Dtype::E4m3);
+        let of = KernelTraitsRequest::new(KernelKind::Prefill, 128, dtypes, Arch::for_device(9, 0));
+        let heads = Heads { qo: 32, kv: 8, head_dim: 128 };
+        let kernel = |products, prefill, qo: &[u32]| {
+            let of = KernelTraitsRequest { products, prefill, ..of };
+            let selector = KernelSelector::new(&of, HookClass::None, heads, 132).expect("supported");
+            let (qo, kv) = (indptr(qo).expect("short"), indptr(&vec![128; qo.len()]).expect("short"));
+            (selector.select(&Batch::ragged(&qo, &kv).validate().expect("sound")), selector.mixed_rows)
+        };
+        for prefill in [PrefillBackend::Sm90, PrefillBackend::Sm90Resident] {
+            let (exact, mixed_rows) = kernel(Products::Exact, prefill, &[128; 64]);
+            assert!(exact == SelectedKernel::RESIDENT_PREFILL && !mixed_rows.is_empty());
+            let (e4m3, mixed_rows) = kernel(Products::E4m3, prefill, &[128; 64]);
+            assert!(e4m3 == SelectedKernel::PREFILL && mixed_rows.is_empty());
+        }
     }
 }

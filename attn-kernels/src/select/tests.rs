@@ -301,7 +301,10 @@ fn a_mixed_launch_on_own_sms_takes_what_both_parts_take_on_all() {
     let both = (decode + 128 * tile / 2) * 8 / 132;
     assert_eq!((time, rows), (8000 + both + tile / 2 + 4000, 8));
     assert_eq!(prefill, time_of(&selector, 2, &[512; 8], &[4096; 8]) - 8000);
-    assert_eq!(selector.fastest(&layout(&qo, &kv)), SelectedKernel { kind: KernelKind::Mixed, rows: 8 });
+    assert_eq!(
+        selector.fastest(&layout(&qo, &kv)),
+        SelectedKernel { kind: KernelKind::Mixed, rows: 8, resident: false }
+    );
     // where keys are preprocessed, those of decode are too
     let mut preprocessing = on_own_sms();
     preprocessing.own_sms = preprocessing.own_sms.map(|own| OwnSms { preprocesses: true, ..own });

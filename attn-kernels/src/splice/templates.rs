@@ -38,25 +38,44 @@ pub(super) struct Inliner {
     text: String,
     /// A template, and the one that is included in its place.
     replaced: Option<[&'static str; 2]>,
-    /// Whether keys and values are rows of a KV format: which lines of a [`Conditional`] the text has.
-    formats: bool,
+    /// Which lines of a [`Conditional`] the text has.
+    conditions: Conditions,
 }
 
-/// A line of templates that the text does not have. Kernels over tensors have none of the lines for KV formats.
+/// What lines of templates depend on, so that the text of other units, and with it their keys, does not change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Conditions {
+    /// `ATTN_KV_FORMAT`: keys and values are rows of a KV format.
+    formats: bool,
+    /// `ATTN_E4M3_PRODUCTS`: sm90 prefill with products of e4m3.
+    e4m3_products: bool,
+}
+
+impl Conditions {
+    /// Whether a condition holds, by its name in templates.
+    fn holds(self, name: &str) -> Option<bool> {
+        match name {
+            "ATTN_KV_FORMAT" => Some(self.formats),
+            "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_products),
+            _ => None,
+        }
+    }
+}
+
+/// A line of templates that the text does not have. `Begin` has whether the condition holds.
 enum Conditional {
-    Begin,
+    Begin(bool),
     Else,
     End,
 }
 
 impl Conditional {
-    fn of(line: &str) -> Option<Self> {
-        match line {
-            "#ifdef ATTN_KV_FORMAT" => Some(Conditional::Begin),
-            "#else  // ATTN_KV_FORMAT" => Some(Conditional::Else),
-            "#endif  // ATTN_KV_FORMAT" => Some(Conditional::End),
-            _ => None,
+    fn of(line: &str, conditions: Conditions) -> Option<Self> {
+        let named = |prefix| line.strip_prefix(prefix).and_then(|name| conditions.holds(name));
+        if let Some(holds) = named("#ifdef ") {
+            return Some(Conditional::Begin(holds));
         }
+        named("#else  // ").map(|_| Conditional::Else).or_else(|| named("#endif  // ").map(|_| Conditional::End))
     }
 }
 
@@ -122,24 +141,30 @@ pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", templates, false)
+        Self::of_unit_with(name, "", templates, Conditions::default())
     }
 
     /// The text of an op's unit over rows of KV formats.
     pub(super) fn of_packed_unit(name: &str) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", &LANGUAGE, true)
+        Self::of_unit_with(name, "", &LANGUAGE, Conditions { formats: true, ..Conditions::default() })
     }
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        Self::of_unit_with(name, accurate, &LANGUAGE, traits.packed.is_some())
+        let conditions = Conditions { formats: traits.packed.is_some(), e4m3_products: traits.e4m3_products };
+        Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
-    fn of_unit_with(name: &str, definitions: &str, templates: &[&str], formats: bool) -> Result<Self, NoTemplate> {
+    fn of_unit_with(
+        name: &str,
+        definitions: &str,
+        templates: &[&str],
+        conditions: Conditions,
+    ) -> Result<Self, NoTemplate> {
         let text = format!("// attn-rs, {name}\n{definitions}");
-        let mut unit = Inliner { text, formats, ..Inliner::default() };
-        let of_formats = if formats { &PACKED[..] } else { &[] };
+        let mut unit = Inliner { text, conditions, ..Inliner::default() };
+        let of_formats = if conditions.formats { &PACKED[..] } else { &[] };
         templates.iter().chain(of_formats).try_for_each(|template| unit.include(template))?;
         Ok(unit)
     }
@@ -170,9 +195,9 @@ impl Inliner {
         // whether the text has the next line, and whether lines before it are missing
         let (mut kept, mut cut) = (true, false);
         for (number, line) in (1..).zip(text.lines()) {
-            if let Some(conditional) = Conditional::of(line) {
+            if let Some(conditional) = Conditional::of(line, self.conditions) {
                 kept = match conditional {
-                    Conditional::Begin => self.formats,
+                    Conditional::Begin(holds) => holds,
                     Conditional::Else => !kept,
                     Conditional::End => true,
                 };
@@ -226,19 +251,26 @@ fn included_file(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// The lines of a template that belong to units over tensors, or over rows of a KV format.
-    fn lines_for(text: &str, formats: bool) -> Vec<&str> {
-        let (mut of_formats, mut lines) = (None, Vec::new());
+    /// The lines of a template that belong to units under some conditions.
+    fn lines_for(text: &str, conditions: Conditions) -> Vec<&str> {
+        // whether the condition of a block holds, and whether its lines so far are those of `#else`
+        let (mut block, mut lines) = (None, Vec::new());
         for line in text.lines() {
-            match Conditional::of(line) {
-                Some(Conditional::Begin) => assert_eq!(of_formats.replace(true), None, "blocks are not nested"),
-                Some(Conditional::Else) => assert_eq!(of_formats.replace(false), Some(true), "one `#else` a block"),
-                Some(Conditional::End) => assert!(of_formats.take().is_some(), "a block has begun"),
-                None if of_formats.is_none_or(|of| of == formats) => lines.push(line),
+            match Conditional::of(line, conditions) {
+                Some(Conditional::Begin(holds)) => {
+                    assert_eq!(block.replace((holds, false)), None, "blocks are not nested");
+                }
+                Some(Conditional::Else) => {
+                    let (holds, is_else) = block.expect("a block has begun");
+                    assert!(!is_else, "one `#else` a block");
+                    block = Some((holds, true));
+                }
+                Some(Conditional::End) => assert!(block.take().is_some(), "a block has begun"),
+                None if block.is_none_or(|(holds, is_else)| holds != is_else) => lines.push(line),
                 None => {}
             }
         }
-        assert_eq!(of_formats, None, "each block ends");
+        assert_eq!(block, None, "each block ends");
         lines
     }
 
@@ -246,14 +278,15 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for formats in [false, true] {
+            for on in 0..3 {
+                let conditions = Conditions { formats: on == 1, e4m3_products: on == 2 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
-                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), formats, ..Inliner::default() };
+                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };
                 alone.include(name).expect("a template");
                 let has = alone.finish();
                 let has = has.lines().filter(|line| !line.is_empty() && !line.starts_with("#line"));
-                let lines = lines_for(text, formats);
+                let lines = lines_for(text, conditions);
                 conditional += text.lines().count() - lines.len();
                 let directive = |line: &str| line.starts_with("#include") || line == "#pragma once";
                 let want = lines.into_iter().filter(|line| !line.trim().is_empty() && !directive(line));

@@ -5,20 +5,25 @@ use crate::kernel_traits::KernelTraits;
 /// `wgmma_qk` (S = Q K^T) and `wgmma_pv` (O += P V) for each element type.
 pub(super) fn text(traits: &KernelTraits) -> String {
     let mut text = String::from("\n#line 1 \"wgmma\"\n");
+    // with products of e4m3 a column of ones gives the sum of the rounded probabilities
+    let value_columns = traits.value_dim + if traits.e4m3_products { 8 } else { 0 };
     for (name, columns, a) in
-        [("wgmma_qk", traits.tile_keys, Operand::Shared), ("wgmma_pv", traits.value_dim, Operand::Registers)]
+        [("wgmma_qk", traits.tile_keys, Operand::Shared), ("wgmma_pv", value_columns, Operand::Registers)]
     {
+        let (depth, by) = if traits.e4m3_products { (32, "columns") } else { (16, "rows") };
         let what = match a {
             Operand::Shared => format!(
-                "c (64 x {columns}, f32) += a (64 x 16) * b (16 x {columns}), both in shared memory; = instead of += \
-                unless it accumulates."
+                "c (64 x {columns}, f32) += a (64 x {depth}) * b ({depth} x {columns}), both in shared memory; = \
+                instead of += unless it accumulates."
             ),
             Operand::Registers => format!(
-                "c (64 x {columns}, f32) += a (64 x 16, in registers) * b (16 x {columns}, by rows, in shared memory)."
+                "c (64 x {columns}, f32) += a (64 x {depth}, in registers) * b ({depth} x {columns}, by {by}, in \
+                shared memory)."
             ),
         };
         text += &format!("// {what}\ntemplate <class E>\ninline void {name}({});\n", parameters(a, columns));
-        for element in ["bf16", "f16"] {
+        let elements: &[_] = if traits.e4m3_products { &["e4m3"] } else { &["bf16", "f16"] };
+        for element in elements {
             text += &instruction(name, element, columns, a);
         }
     }
@@ -44,12 +49,18 @@ fn instruction(name: &str, element: &str, columns: u32, a: Operand) -> String {
     let count = columns / 2;
     let list = |range: std::ops::Range<u32>| range.map(|i| format!("%{i}")).collect::<Vec<_>>().join(", ");
     let outputs: Vec<_> = (0..count).map(|i| format!("\"+f\"(c[{}][{}])", i / 4, i % 4)).collect();
-    let shape = format!("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element}");
+    // operands of 8 bits have no transposed form, and no operand that says so
+    let (depth, transposes) = match (element, a) {
+        ("e4m3", _) => (32, ""),
+        (_, Operand::Shared) => (16, ", 0, 0"),
+        (_, Operand::Registers) => (16, ", 1"),
+    };
+    let shape = format!("wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{element}.{element}");
     let (body, inputs) = match a {
         Operand::Shared => (
             format!(
                 "\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n      \"{shape} {{{}}}, %{}, %{}, \
-                 p, 1, 1, 0, 0;\\n}}\"",
+                 p, 1, 1{transposes};\\n}}\"",
                 count + 2,
                 list(0..count),
                 count,
@@ -58,7 +69,12 @@ fn instruction(name: &str, element: &str, columns: u32, a: Operand) -> String {
             "\"l\"(a), \"l\"(b), \"r\"((int)accumulate)".to_owned(),
         ),
         Operand::Registers => (
-            format!("\"{shape} {{{}}}, {{{}}}, %{}, 1, 1, 1, 1;\"", list(0..count), list(count..count + 4), count + 4),
+            format!(
+                "\"{shape} {{{}}}, {{{}}}, %{}, 1, 1, 1{transposes};\"",
+                list(0..count),
+                list(count..count + 4),
+                count + 4
+            ),
             "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)".to_owned(),
         ),
     };

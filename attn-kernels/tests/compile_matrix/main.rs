@@ -23,8 +23,8 @@ use attn_kernels::{
 
 use budget::{budget, over_budget};
 use points::{
-    ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, cuda_cores, further, mixed, points, registered, sm90_mixed,
-    sm90_prefill, widths,
+    ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, cuda_cores, e4m3_products, further, mixed, points, registered,
+    sm90_mixed, sm90_prefill, widths,
 };
 use stock::{cache, compiler, registry};
 
@@ -57,6 +57,12 @@ fn sm90_prefill_compiles_within_its_budget() {
     let points = sm90_prefill(&registry);
     assert!(points.len() > SPREAD.len() * 6, "every composition but the one with a key list");
     compile_each_once(points.iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
+fn products_of_e4m3_compile_within_their_budget() {
+    let registry = registry();
+    compile_each_once(e4m3_products().iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use attn_core::{
     spec::{
         DecodeBackend, HeadDimVo,
         KernelKind::{self, Decode, Mixed, Prefill},
-        PrefillBackend,
+        PrefillBackend, Products,
     },
 };
 use attn_kernels::{
@@ -71,6 +71,7 @@ pub(crate) struct Point {
     shared_rows: bool,
     prefill: PrefillBackend,
     decode: Option<DecodeBackend>,
+    products: Products,
 }
 
 impl Point {
@@ -89,6 +90,7 @@ impl Point {
             shared_rows,
             prefill,
             decode: None,
+            products: Products::Exact,
         }
     }
 
@@ -115,7 +117,10 @@ impl Point {
         let layout = if self.paged { "paged" } else { "ragged" };
         let dtypes = format!("{}/{}", self.dtypes.qo, self.dtypes.kv);
         let rows = if self.shared_rows { " cascade" } else { "" };
-        format!("{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}{decode}: {expr}")
+        let products = if self.products == Products::E4m3 { " e4m3-products" } else { "" };
+        format!(
+            "{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}{decode}{products}: {expr}"
+        )
     }
 
     pub(crate) fn source(&self, registry: &Registry) -> KernelSource {
@@ -125,6 +130,7 @@ impl Point {
         let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([&variant]);
         let (shared_rows, prefill, decode) = (self.shared_rows, self.prefill, self.decode);
         let request = KernelTraitsRequest { head_dim_vo, paged, group, shared_rows, prefill, decode, ..request };
+        let request = KernelTraitsRequest { products: self.products, ..request };
         let traits = KernelTraits::choose(&request).expect("kernel traits");
         KernelSource::build(&variant, &traits).expect("supported")
     }
@@ -188,6 +194,29 @@ pub(crate) fn points(registry: &Registry) -> Vec<Point> {
         }
     }
     points
+}
+
+/// Variants that products of e4m3 support: masks, logits, biases in each form, sinks, stores and queries' hooks.
+const E4M3_PRODUCTS: [&str; 7] = [
+    "full",
+    "causal + sliding_window(window=1) + soft_cap(cap=1)",
+    "causal + alibi + sink",
+    "relative_bias(max_distance=1)",
+    "pair_bias(rows=1, columns=1)",
+    "causal + logits_dump(columns=8)",
+    "causal + max_logit",
+];
+
+/// Prefill with products of e4m3, ragged and paged, of both types of queries.
+pub(crate) fn e4m3_products() -> Vec<Point> {
+    let layouts = [(false, Dtype::Bf16), (true, Dtype::F16)];
+    let of = |expr: &&str| {
+        layouts.map(|(paged, qo)| {
+            let (dtypes, products) = (Dtypes::new(qo, Dtype::E4m3), Products::E4m3);
+            Point { dtypes, paged, products, ..Point::new(expr, Prefill, "sm_90a") }
+        })
+    };
+    E4M3_PRODUCTS.iter().flat_map(of).collect()
 }
 
 /// Every variant where a test run compiles a few.

@@ -32,6 +32,8 @@ class Plan:
         kernel: `"decode"`, `"prefill"`, `"mixed"`, or None for the fastest.
         fixed_split_size: keys are split at multiples of this number and nowhere else, so that the bits of a request do
             not depend on the batch.
+        products: what prefill multiplies: `"exact"`, the elements of the tensors, or `"e4m3"`, queries and
+            probabilities rounded to it, over keys and values of `"float8_e4m3fn"`.
         stores_transformed: whether keys and values are stored after the variant's transforms, which `append` applies.
         values_in_keys: whether values are the first `value_dim` elements of keys.
         layers: attentions of other layers (`layer`) that see other keys, which the plan then covers.
@@ -65,6 +67,7 @@ class Plan:
         attention=None,
         stream=None,
         kv_format=None,
+        products="exact",
     ):
         if attention is None:
             attention = _native.Attention(
@@ -83,6 +86,7 @@ class Plan:
                 stores_transformed=stores_transformed,
                 values_in_keys=values_in_keys,
                 kv_format=kv_format,
+                products=products,
             )
         self.attention = attention
         self.native = _native.Plan(attention, batch, kv_layout, capacity, list(layers), None, stream)

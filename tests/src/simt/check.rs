@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use attn::spec::{DecodeBackend, PrefillBackend};
 use attn_kernels::kernel_traits::{DTYPES, head_dims_are_supported};
-use attn_testing::Case;
+use attn_testing::{Case, Inputs};
 use rayon::prelude::*;
 
 use super::{
@@ -90,6 +90,19 @@ pub fn bits(cases: impl IntoIterator<Item = Case>) -> Vec<(Vec<u32>, Vec<u32>)> 
         }
     }
     all
+}
+
+/// The inputs of a case, and the bytes of its preprocessed values.
+///
+/// # Panics
+/// The case cannot be run.
+#[must_use]
+pub fn preprocessed_values(case: Case) -> (Inputs, Vec<u8>) {
+    let of = HostCase::new(case);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let kernels = of.kernels(&libraries(&of.texts, folder.path()));
+    let ran = run::ran(&of.case, &of.variant, &kernels, CTAS, of.case.seed as u32);
+    (ran.inputs, bytemuck::cast_slice(&ran.values).to_vec())
 }
 
 /// What is wrong with the results of cases that have these kernels.

@@ -3,7 +3,7 @@
 use super::kernel::FIBERS;
 
 /// What emulates the functions with inline assembly of a header.
-const EMULATED: [(&str, &[&str]); 10] = [
+const EMULATED: [(&str, &[&str]); 11] = [
     ("cuda/arch/element.cuh", &[include_str!("arch/element.cpp")]),
     ("cuda/arch/f16x2.cuh", &[include_str!("arch/f16x2.cpp")]),
     (
@@ -15,6 +15,7 @@ const EMULATED: [(&str, &[&str]); 10] = [
     // arch/wgmma.cpp defines them
     ("wgmma", &[]),
     ("cuda/arch/wgmma.cuh", &[include_str!("arch/wgmma.cpp")]),
+    ("cuda/prefill/sm90/e4m3/products.cuh", &[include_str!("arch/e4m3.cpp")]),
     ("cuda/prefill/sm90/tma_load.cuh", &[include_str!("arch/tma_load.cpp")]),
     ("cuda/prefill/sm90/store.cuh", &[include_str!("arch/tma_store.cpp")]),
     ("cuda/schedule/tile_scheduler.cuh", &[include_str!("arch/ticket.cpp")]),

@@ -26,8 +26,12 @@ use crate::host::{HostArgs, words};
 
 /// Runs the kernels of a case's branches, and compares the result with the reference.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
-    let (inputs, o, lse) = ran(case, variant, kernels, ctas, seed);
-    let rows = if kernels[0].traits.cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
+    let Ran { inputs, o, lse, .. } = ran(case, variant, kernels, ctas, seed);
+    let rows = match kernels[0].traits {
+        traits if traits.e4m3_products => RowRounding::E4m3Products,
+        traits if traits.cuda_cores => RowRounding::KeysAndValues,
+        _ => RowRounding::Elements,
+    };
     Judged::of(case, variant, &inputs, rows, (&o, &lse))
 }
 
@@ -39,13 +43,22 @@ pub(super) fn bits(
     ctas: u32,
     seed: u32,
 ) -> (Vec<u32>, Vec<u32>) {
-    let (_, o, lse) = ran(case, variant, kernels, ctas, seed);
+    let Ran { o, lse, .. } = ran(case, variant, kernels, ctas, seed);
     let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect();
     (bits(o), bits(lse))
 }
 
-/// Runs the kernels, and returns the inputs, the output and the log-sum-exps.
-fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Inputs, Vec<f32>, Vec<f32>) {
+/// The inputs and results of a run.
+pub(super) struct Ran {
+    pub(super) inputs: Inputs,
+    o: Vec<f32>,
+    lse: Vec<f32>,
+    /// What the preprocessing kernel wrote of values, behind which all bits are set.
+    pub(super) values: Vec<u64>,
+}
+
+/// Runs the kernels.
+pub(super) fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Ran {
     let inputs = Inputs::new(case, false).expect("a valid case");
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
@@ -79,7 +92,7 @@ fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: 
     let (o, lse) = memory.result(inputs.o_shape().iter().product());
     let lse = lse.to_vec();
     drop(levels);
-    (inputs, o, lse)
+    Ran { inputs, o, lse, values: memory.v_pre }
 }
 
 /// The capacity of a captured launch, which has CTAs for more items and merges than there are.
@@ -139,7 +152,9 @@ impl Memory {
         let dtype = case.dtypes().expect("known types").qo;
         let partial = PartialBytes::of(work.partial_rows as usize, case.kv_heads, value_dim as u32).expect("few");
         let nan = |bytes: u64| vec![f32::NAN; bytes as usize / 4];
-        let preprocessed = |dim: usize| vec![u64::MAX; (keys * case.kv_heads as usize * dim * 2).div_ceil(8)];
+        // transposed values begin a tile for each request
+        let most = keys + 128 * layout.batch();
+        let preprocessed = |dim: usize| vec![u64::MAX; (most * case.kv_heads as usize * dim * 2).div_ceil(8)];
         Memory {
             dtype,
             // all bits set are NaN in every type
@@ -202,7 +217,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Runs the kernels of a branch over its part of the work list.
     fn branch(&self, kernel: &HostKernel, number: usize) {
-        let (params, traits, kv_heads) = (self.params(&kernel.variant), &kernel.traits, self.case.kv_heads);
+        let (params, traits, kv_heads) = (self.params(kernel), &kernel.traits, self.case.kv_heads);
         let part = &self.offsets.parts[number];
         let (params, grid) = if traits.has_workers() {
             let workers = params.workers + (part.workers.start * size_of::<WorkerStart>()) as u64;
@@ -213,6 +228,7 @@ impl Run<'_> {
         };
         self.preprocess(kernel, &self.with_sides(params));
         if traits.is_sm90_prefill() {
+            let params = KernelParams { k: traits.in_pairs(params.k), ..params };
             let items = part.items.len() as u32;
             self.launch_sm90(kernel, (&params, &params), items, (items * kv_heads).min(self.ctas));
         } else {
@@ -247,9 +263,9 @@ impl Run<'_> {
     fn preprocess<P>(&self, kernel: &HostKernel, params: &P) {
         let traits = &kernel.traits;
         if traits.has_kv_preprocess() {
-            let ctas = (self.layout.preprocessed_keys() as u32).div_ceil(traits.kv_preprocess_keys());
-            let heads = self.case.kv_heads.div_ceil(traits.kv_preprocess_heads());
-            self.launch(kernel, "launch_kv_preprocess", params, [ctas, heads]);
+            let (keys, requests) = (self.layout.preprocessed_keys() as u32, self.layout.batch() as u32);
+            let grid = traits.kv_preprocess_grid(keys, requests, self.case.kv_heads);
+            self.launch(kernel, "launch_kv_preprocess", params, grid);
         }
     }
 
@@ -259,7 +275,7 @@ impl Run<'_> {
             self.launch(
                 kernel,
                 "launch_merge",
-                &self.with_sides(self.params(&kernel.variant)),
+                &self.with_sides(self.params(kernel)),
                 [merges as u32, self.case.kv_heads],
             );
         }
@@ -267,7 +283,7 @@ impl Run<'_> {
 
     /// Runs a mixed kernel and its merges.
     fn mixed(&self, kernel: &HostKernel, merges: usize) {
-        let base = self.params(&kernel.variant);
+        let base = self.params(kernel);
         let (offsets, kv_heads) = (&self.offsets, self.case.kv_heads);
         let [decode, prefill] = &offsets.parts[..] else { panic!("a mixed list has two parts") };
         let (decodes, items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
@@ -315,7 +331,8 @@ impl Run<'_> {
         if section.is_empty() { 0 } else { self.lists.as_ptr() as u64 + section.start as u64 }
     }
 
-    fn params(&self, variant: &Variant) -> KernelParams {
+    fn params(&self, kernel: &HostKernel) -> KernelParams {
+        let HostKernel { variant, traits, .. } = kernel;
         let Run { case, inputs, layout, written, .. } = self;
         let (heads, offsets) = (case.heads(), &self.offsets);
         let [_, qo_heads, value_dim] = inputs.o_shape();
@@ -326,7 +343,10 @@ impl Run<'_> {
             v: strided(&inputs.v, &inputs.v_strides),
             o: packed(written.o, qo_heads, value_dim),
             k_pre: packed(written.k_pre, heads.kv as usize, case.head_dim as usize),
-            v_pre: packed(written.v_pre, heads.kv as usize, value_dim),
+            v_pre: {
+                let (keys, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
+                traits.preprocessed_values(written.v_pre, keys, requests, heads.kv)
+            },
             lse: written.lse,
             lse_token: qo_heads as i64,
             lse_head: 1,

@@ -30,12 +30,18 @@ pub(super) fn params(
     };
     let page_size = layout.pages().map_or(0, |pages| pages.page_size());
     let box_rows = if traits.paged { divides_both(page_size) } else { 0 };
+    let (tokens, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
+    // pairs of elements of 8 bits; transposed values
+    let (key_dim, value_dim, pre_rows) = match traits.e4m3_products {
+        true => (traits.head_dim / 2, traits.tile_keys / 2, traits.transposed_rows(tokens, requests)),
+        false => (traits.head_dim, traits.value_dim, tokens),
+    };
     let kv = |shape: &[usize], at: Strided, pre: Option<Strided>, dim: u32| {
         let (pages, tokens) = if shape.len() == 4 { (shape[0], shape[1]) } else { (1, shape[0]) };
         let kv_heads = heads.kv.into();
         match pre {
             Some(pre) => {
-                let sizes = [dim.into(), layout.preprocessed_keys() as u64, kv_heads, 1];
+                let sizes = [dim.into(), pre_rows, kv_heads, 1];
                 encode(pre.data, sizes, [pre.token, pre.head, pre.page], [traits.tile_keys, 1])
             }
             None if traits.paged && box_rows == 0 => TensorMap::default(),
@@ -54,8 +60,8 @@ pub(super) fn params(
     let q = packed(params.q, traits.head_dim, WARPGROUP_ROWS, traits.tile_rows);
     let o = packed(params.o, traits.value_dim, OUTPUT_ROWS, OUTPUT_ROWS);
     Sm90Params {
-        k: kv(&inputs.kv_shape, params.k, traits.preprocess_keys.then_some(params.k_pre), traits.head_dim),
-        v: kv(&inputs.v_shape, params.v, traits.preprocess_values.then_some(params.v_pre), traits.value_dim),
+        k: kv(&inputs.kv_shape, params.k, traits.preprocess_keys.then_some(params.k_pre), key_dim),
+        v: kv(&inputs.v_shape, params.v, traits.preprocess_values.then_some(params.v_pre), value_dim),
         q: q.unwrap_or_default(),
         o: o.unwrap_or_default(),
         box_rows: box_rows as i32,

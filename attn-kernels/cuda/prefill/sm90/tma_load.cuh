@@ -118,7 +118,26 @@ class CpAsyncLoader {
 
 template <bool PAGED, bool USE_TMA, int DIM, bool VALUES>
 using TileLoader = typename Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALUES>, CpAsyncLoader<PAGED, DIM>>::type;
+#ifdef ATTN_E4M3_PRODUCTS
+// Rows of pairs of elements.
+template <bool USE_TMA>
+using KLoader = TileLoader<KV_PAGED, USE_TMA, HEAD_DIM_QK / 2, false>;
+
+// Loads transposed values, whose rows have the keys of a tile.
+struct TransposedLoader : TmaLoader<false, TILE_KEYS / 2, true> {
+  using Rows = TmaLoader<false, TILE_KEYS / 2, true>;
+  using Rows::Rows;
+  static_assert(HEAD_DIM_VO == TILE_KEYS, "as many rows as a tile of K has");
+
+  void load(SmemV to, unsigned barrier, int end, int key, KvRowLocation row) const {
+    Rows::load({to.base}, barrier, end, key, row);
+  }
+};
+template <bool USE_TMA>
+using VLoader = TransposedLoader;
+#else  // ATTN_E4M3_PRODUCTS
 template <bool USE_TMA>
 using KLoader = TileLoader<KV_PAGED && !K_PREPROCESSED, USE_TMA, HEAD_DIM_QK, false>;
 template <bool USE_TMA>
 using VLoader = TileLoader<KV_PAGED && !V_PREPROCESSED, USE_TMA, HEAD_DIM_VO, true>;
+#endif  // ATTN_E4M3_PRODUCTS

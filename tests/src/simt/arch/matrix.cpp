@@ -63,6 +63,10 @@ inline float float_of<f16>(unsigned bits) {
   return float_of_f16(bits);
 }
 template <>
+inline float float_of<e4m3>(unsigned bits) {
+  return float_of_f16(f16_of_e4m3(bits));
+}
+template <>
 inline float float_of<bf16>(unsigned bits) {
   return __uint_as_float(bits << 16);
 }

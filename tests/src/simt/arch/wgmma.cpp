@@ -14,7 +14,8 @@ struct WgmmaThread {
   float* c;
   const unsigned* a;
 };
-// c (64 x N) += a (64 x 16) * b (16 x N). Descriptors are of tiles with a 128-byte swizzle.
+// c (64 x N) += a (64 x K) * b (K x N), where K elements have 32 bytes. Descriptors are of tiles with a 128-byte
+// swizzle.
 struct Wgmma {
   WgmmaThread threads[128];
   unsigned long long a, b;
@@ -58,15 +59,15 @@ template <class E>
 float tile_element(unsigned long long descriptor, unsigned linear) {
   if (descriptor >> 62 != 1) fail("a descriptor without the 128-byte swizzle:", "wgmma");
   unsigned address = static_cast<unsigned>(descriptor & 0x3fff) * 16 + linear;
-  unsigned short bits;
-  std::memcpy(&bits, at_shared(address ^ (address >> 7 & 7) << 4, 2, "wgmma"), 2);
+  unsigned bits = 0;
+  std::memcpy(&bits, at_shared(address ^ (address >> 7 & 7) << 4, sizeof(E), "wgmma"), sizeof(E));
   return float_of<E>(bits);
 }
 // A tile whose rows are contiguous along the summed dimension (K-major), and one whose columns are (MN-major).
 template <class E>
 float k_major(unsigned long long tile, int row, int k) {
   unsigned eight_rows = static_cast<unsigned>(tile >> 32 & 0x3fff) * 16;
-  return tile_element<E>(tile, row / 8 * eight_rows + row % 8 * 128 + 2 * k);
+  return tile_element<E>(tile, row / 8 * eight_rows + row % 8 * 128 + static_cast<unsigned>(sizeof(E)) * k);
 }
 template <class E>
 float mn_major(unsigned long long tile, int k, int column) {
@@ -76,16 +77,19 @@ float mn_major(unsigned long long tile, int k, int column) {
 }
 template <class E, int N, bool B_IS_K_MAJOR>
 void execute_wgmma(const Wgmma& of) {
-  alignas(16) float b[16][N], c[N];
-  for (int k = 0; k < 16; ++k)
+  constexpr int BITS = 8 * sizeof(E), OF_REGISTER = 32 / BITS, K = 256 / BITS;
+  alignas(16) float b[K][N], c[N];
+  for (int k = 0; k < K; ++k)
     for (int n = 0; n < N; ++n) b[k][n] = B_IS_K_MAJOR ? k_major<E>(of.b, n, k) : mn_major<E>(of.b, k, n);
   for (int row = 0; row < 64; ++row) {
     const WgmmaThread* quad = of.threads + row / 16 * 32 + row % 8 * 4;
     int upper = row % 16 / 8;
     for (int n = 0; n < N; ++n) c[n] = of.accumulate ? quad[n % 8 / 2].c[n / 8 * 4 + 2 * upper + n % 2] : 0.f;
-    for (int k = 0; k < 16; ++k) {
-      const unsigned* registers = quad[k % 8 / 2].a;
-      auto in_register = [&] { return registers[upper + k / 8 * 2] >> 16 * (k % 2) & 0xffff; };
+    for (int k = 0; k < K; ++k) {
+      const unsigned* registers = quad[k % (K / 2) / OF_REGISTER].a;
+      auto in_register = [&] {
+        return registers[upper + k / (K / 2) * 2] >> BITS * (k % OF_REGISTER) & ((1u << BITS) - 1);
+      };
       float a = registers ? float_of<E>(in_register()) : k_major<E>(of.a, row, k);
       FourFloats four = {a, a, a, a};
       for (int n = 0; n < N; n += 4)
@@ -117,7 +121,15 @@ template <class E>
 inline void wgmma_qk(float (&c)[TILE_KEYS / 8][4], unsigned long long a, unsigned long long b, bool accumulate) {
   issue_wgmma<E, TILE_KEYS, true>(&c[0][0], nullptr, a, b, accumulate, "wgmma of Q K^T");
 }
+// The columns of P V, those of sums included, as the splicer declares them. Operands of 8 bits are K-major.
+template <int N>
+struct Blocks {
+  static constexpr int COUNT = N;
+};
+template <int N>
+Blocks<N> blocks(void (*)(float (&)[N][4], const unsigned (&)[4], unsigned long long));
+constexpr int VALUE_BLOCKS = decltype(blocks(&wgmma_pv<f16>))::COUNT;
 template <class E>
-inline void wgmma_pv(float (&c)[HEAD_DIM_VO / 8][4], const unsigned (&a)[4], unsigned long long b) {
-  issue_wgmma<E, HEAD_DIM_VO, false>(&c[0][0], a, 0, b, true, "wgmma of P V");
+inline void wgmma_pv(float (&c)[VALUE_BLOCKS][4], const unsigned (&a)[4], unsigned long long b) {
+  issue_wgmma<E, 8 * VALUE_BLOCKS, sizeof(E) == 1>(&c[0][0], a, 0, b, true, "wgmma of P V");
 }

@@ -1,0 +1,169 @@
+// Softmax step of 8-bit products: S of a tile becomes P in registers of its own, while gemm_pv of the previous tile
+// runs.
+//
+// P is 2^(x - m + 4) for a logit x in powers of two, with a whole number m: rescaling is then exact, and P is rounded
+// to the same values whatever m is, unless it is below the normal numbers of e4m3. Once all rows of a warp have seen a
+// key, m is stale: a logit may exceed it by 2^4.8. A partial row sum of at most 448 proves that no P was saturated. If
+// it is larger, the warp repeats the tile from S, which is still there, with the tile's row max.
+#pragma once
+#include "prefill/sm90/e4m3/products.cuh"
+#include "softmax/online_softmax.cuh"
+
+constexpr int PROB_EXPONENT = 4;
+constexpr float E4M3_MAX = 448.f;
+// Whether rows of S are brought to units of Q K^T first; otherwise the row's power of two is a factor of the exponent.
+// Biases and hooks take such units. A bias is never in the accumulator, whose sums of 8-bit products have few bits.
+constexpr bool UNSCALE_ROWS = SCALE_LOGITS || BIAS_IN_ACCUMULATOR || BIAS_AFFINE || BIAS_TENSOR_ROWS;
+// Whether every tile's row max is searched for: where hooks are shown it, or where a row's bits depend on no other row.
+constexpr bool SEARCH_EVERY_TILE = RESCALE_THRESHOLD == 0.f;
+// The chunk of P after which gemm_pv of the previous tile is waited for. Later chunks take the registers of its
+// operand.
+constexpr int PV_WAIT_CHUNK = 3;
+static_assert(!Variant::HAS_WEIGHT && !STATIC_MAX && ROW_BLOCKS == 1, "a softmax with a running max");
+
+// What a tile's logits need to become probabilities.
+struct SoftmaxTileE4m3 {
+  const ScoreTile& tile;
+  const ScoreMask* mask;
+  const Bias& bias;
+
+  // S in the units of row_max; `inverse` as round_q gives it.
+  void finish_scores(ScoreFragment& s, const float (&inverse)[ROWS_PER_THREAD]) const {
+    if constexpr (UNSCALE_ROWS)
+#pragma unroll
+      for (int n = 0; n < TILE_KEYS / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s[0][n][e] *= inverse[e / 2];
+    transform_scores(s, tile, 0, TILE_KEYS / 16);
+    if constexpr (BIAS_IN_ACCUMULATOR) {
+      float unit = 1.f / tile.unit;
+      for_each_score(s, tile, 0, TILE_KEYS / 8, [&](float& x, const LogitIndex& at, bool, int) {
+        x += scaled(tile.variant.logits_bias(at), unit);
+      });
+    }
+    bias.add(s);
+    bias.add_slopes(s);
+    if (mask) mask->apply(s, tile);
+  }
+};
+
+// Softmax state of this thread's rows.
+class SoftmaxE4m3 {
+  // m - 4, of the row max in powers of two, rounded up; stale. UNSEEN while a row has seen no key: then P of masked
+  // logits is 0, and that of others is infinite, so that the tile is repeated.
+  float subtrahend_[ROWS_PER_THREAD];
+  float row_sum_[ROWS_PER_THREAD];  // of P
+  float scale_[ROWS_PER_THREAD];    // from units of S to powers of two
+  static constexpr float UNSEEN = -1e30f;
+  // The row max itself, where a hook is shown it.
+  static constexpr bool KEEPS_MAX = Variant::HAS_OUTPUT_TRANSFORM;
+  float row_max_[KEEPS_MAX ? ROWS_PER_THREAD : 1];
+
+  // Searches for the row max of the tile. Returns whether the exponent of any row of the warp grows; then it rescales
+  // row_sum, and O must be rescaled by `factor`.
+  bool grow(const ScoreFragment& s, const Bias& bias, float (&factor)[ROWS_PER_THREAD]) {
+    bool grown = false;
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+      float x = NEG_INF;
+#pragma unroll
+      for (int n = 0; n < TILE_KEYS / 8; ++n) x = fmaxf(x, fmaxf(s[0][n][2 * r], s[0][n][2 * r + 1]));
+      x += bias.row_term(r);
+      x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+      x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+      if constexpr (KEEPS_MAX) row_max_[r] = fmaxf(row_max_[r], x);
+      float subtrahend = fmaxf(subtrahend_[r], ceilf(x * scale_[r]) - PROB_EXPONENT);
+      factor[r] = exp2_approx(subtrahend_[r] - subtrahend);  // 0 for a row's first keys: O and row_sum are 0
+      grown |= subtrahend != subtrahend_[r];
+      subtrahend_[r] = subtrahend;
+      row_sum_[r] *= factor[r];
+    }
+    return __any_sync(ALL_LANES, grown);
+  }
+
+  // P of a chunk of S, as an A operand; adds it to `sums`.
+  void exponentiate(const ScoreFragment& s, const Bias& bias, int chunk, unsigned (&operand)[4],
+                    float (&sums)[ROWS_PER_THREAD]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+        float p[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float x = s[0][4 * chunk + 2 * half + i / 2][2 * r + i % 2];
+          // As a call of fmaf: of a product and a difference, NVVM keeps the products for the repetition, which spill.
+          p[i] = exp2_approx(fmaf(x, scale_[r], bias.row_term(r) * scale_[r] - subtrahend_[r]));
+          sums[r] += p[i];
+        }
+        // the keys of positions 4 t .. 4 t + 3 are 2 t and 2 t + 1 of both blocks of eight
+        operand[2 * half + r] = pack4_e4m3(p[0], p[1], p[2], p[3]);
+      }
+  }
+
+ public:
+  // `scale`: from units of Q K^T, or of logits, to powers of two.
+  SoftmaxE4m3(float scale, const float (&inverse)[ROWS_PER_THREAD]) {
+    for (float& x : row_max_) x = NEG_INF;
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+      subtrahend_[r] = UNSEEN;
+      row_sum_[r] = 0.f;
+      scale_[r] = UNSCALE_ROWS ? scale : scale * inverse[r];
+    }
+  }
+
+  // S, which has arrived and is finished, becomes P, which replaces that of the previous tile in `probs`: behind chunk
+  // PV_WAIT_CHUNK this calls `wait(sum)`, which waits for gemm_pv of the previous tile, and depends on the sum. Returns
+  // whether O must be rescaled by `factor` before P V is added. A single warp can repeat the tile, so that no
+  // warpgroup-wide instruction is in that part.
+  template <bool FIRST, class Wait>
+  bool step(const ScoreFragment& s, const Bias& bias, ProbTile& probs, float (&factor)[ROWS_PER_THREAD], Wait wait) {
+    bool grown = false;
+    if constexpr (FIRST || SEARCH_EVERY_TILE) grown = grow(s, bias, factor);
+    float sums[ROWS_PER_THREAD] = {};
+    unsigned early[PV_WAIT_CHUNK + 1][4];
+#pragma unroll
+    for (int chunk = 0; chunk <= PV_WAIT_CHUNK; ++chunk) exponentiate(s, bias, chunk, early[chunk], sums);
+    wait(sums[0] + sums[1]);
+#pragma unroll
+    for (int chunk = 0; chunk <= PV_WAIT_CHUNK; ++chunk)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) probs[chunk][i] = separate_register(early[chunk][i]);
+#pragma unroll
+    for (int chunk = PV_WAIT_CHUNK + 1; chunk < PROB_CHUNKS; ++chunk)
+      exponentiate(s, bias, chunk, probs[chunk], sums);
+    if constexpr (!FIRST && !SEARCH_EVERY_TILE)
+      if (!__all_sync(ALL_LANES, sums[0] <= E4M3_MAX && sums[1] <= E4M3_MAX)) {  // also for NaN
+        grown = grow(s, bias, factor);
+        sums[0] = sums[1] = 0.f;
+#pragma unroll
+        for (int chunk = 0; chunk < PROB_CHUNKS; ++chunk) exponentiate(s, bias, chunk, probs[chunk], sums);
+      }
+    row_sum_[0] += sums[0];
+    row_sum_[1] += sums[1];
+    return grown;
+  }
+
+  // The state as the epilogue takes it: relative to row_max, in units of Q K^T or of logits, of which `scale` leads to
+  // powers of two. `sums`: of rounded P, by which O is divided. Log-sum-exps are of unrounded P, and so are the weights
+  // of partial states: `factor`, by which O must be rescaled, has the ratio of both.
+  SoftmaxState finish(float scale, const float (&sums)[4], float (&factor)[ROWS_PER_THREAD]) const {
+    SoftmaxState softmax;
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+      factor[r] = 1.f / (1 << PROB_EXPONENT);
+      bool seen = subtrahend_[r] > UNSEEN;
+      softmax.row_max[r] = seen ? (subtrahend_[r] + PROB_EXPONENT) / scale : NEG_INF;
+      if constexpr (KEEPS_MAX) {
+        if (seen) factor[r] = exp2_approx(subtrahend_[r] - row_max_[r] * scale_[r]);
+        softmax.row_max[r] = row_max_[r] * (scale_[r] / scale);
+      }
+      softmax.row_sum[r] = row_sum_[r] * factor[r];
+      float total = row_sum_[r] + __shfl_xor_sync(ALL_LANES, row_sum_[r], 1);
+      total += __shfl_xor_sync(ALL_LANES, total, 2);
+      if (sums[2 * r] != 0.f) factor[r] *= total / sums[2 * r];
+    }
+    return softmax;
+  }
+};
