@@ -57,7 +57,7 @@ pub trait KvFormat: VariantParams + Clone + Send + Sync + 'static {
         let _ = (side, kv_head, group);
         0.0
     }
-    /// The number that a code of [`LinearCodes::levels`] stands for, from 0 to 15. Finite in f16.
+    /// The number that a code of [`LinearCodes::levels`] stands for, from 0 to 15: a finite number of f16.
     fn level(&self, code: i32) -> f32 {
         let _ = code;
         0.0

@@ -58,7 +58,7 @@ impl LinearCodes {
         LinearCodes { bits: 8, values: CodeValues::E4m3, group }
     }
 
-    /// Codes of four bits that stand for the levels of the format, which are rounded to f16.
+    /// Codes of four bits that stand for the levels of the format, which are numbers of f16.
     #[must_use]
     pub fn levels(group: i32) -> Self {
         LinearCodes { bits: 4, values: CodeValues::Levels, group }

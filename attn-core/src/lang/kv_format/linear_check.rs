@@ -21,9 +21,13 @@ pub(super) fn mistake(
     }
     let level = |code| format.level_of(code);
     if values == CodeValues::Levels
-        && let Some(code) = (0..16).find(|&code| !bits::f16_round(level(code)).is_finite())
+        && let Some(code) =
+            (0..16).find(|&code| !level(code).is_finite() || bits::f16_round(level(code)) != level(code))
     {
-        return Some(format!("`level({code})` is {}; levels are finite numbers of f16", level(code)));
+        return Some(format!(
+            "`level({code})` is {}; levels are finite numbers of f16, as products take them",
+            level(code)
+        ));
     }
     let bytes = |count: usize, seed: usize| (0..count).map(|i| ((i + seed) * 97 % 251) as u8).collect::<Vec<u8>>();
     let mut row = vec![0.0; dim as usize];
