@@ -34,7 +34,6 @@ mod launch_kernel;
 mod layers;
 mod mixed_launch;
 mod module;
-mod one_tile_launch;
 mod op_module;
 pub mod ops;
 mod order;

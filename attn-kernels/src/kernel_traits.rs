@@ -298,15 +298,6 @@ impl KernelTraits {
         self.kind == KernelKind::Decode || self.kind == KernelKind::Prefill && self.cuda_cores
     }
 
-    /// Whether the kernel takes the work of a single Q tile as its third parameter ([`OneTileParams`]), and merges it
-    /// in clusters. Rows of KV formats leave it no registers.
-    ///
-    /// [`OneTileParams`]: crate::launch::OneTileParams
-    #[must_use]
-    pub fn takes_one_tile(&self) -> bool {
-        self.kind == KernelKind::Decode && self.arch.major() >= 9 && self.packed.is_none()
-    }
-
     /// Threads of a CTA.
     #[must_use]
     pub fn threads(&self) -> u32 {

@@ -4,7 +4,6 @@ mod abi;
 mod fast_div;
 mod headers;
 mod indexer_abi;
-mod one_tile;
 mod op_abi;
 mod plan_abi;
 mod sampling_abi;
@@ -15,7 +14,6 @@ pub use abi::{KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParam
 pub use fast_div::FastDiv;
 pub(crate) use headers::HEADERS;
 pub use indexer_abi::{IndexScoresParams, SCORE_UNIT, SELECT_THREADS, SelectParams};
-pub use one_tile::OneTileParams;
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams, RowTiling,
     RowsParams, RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,

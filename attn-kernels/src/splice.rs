@@ -100,7 +100,6 @@ impl KernelSource {
             KernelKind::Prefill if traits.e4m3_products => "prefill/sm90/e4m3/kernel.cuh",
             KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",
             KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
-            KernelKind::Decode if traits.takes_one_tile() => "decode/one_tile_kernel.cuh",
             KernelKind::Decode => "decode/kernel.cuh",
         })?;
         if traits.has_kv_preprocess() {

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use attn::batch::{BatchCapacity, Layout};
-use attn::{Engine, Graph, PlanOptions, Stream, Variant};
+use attn::batch::Layout;
+use attn::{Engine, Graph, Stream, Variant};
 
 use super::engine_memory::{Clock, launch};
 use super::run_modes::RunMode;
@@ -113,11 +113,9 @@ impl Prepared {
     pub fn with_mode(case: &Case, mode: RunMode, engine: &Engine) -> Result<Self, TestError> {
         let (mut setups, mut work) = (Vec::new(), Vec::new());
         for part in mode.parts(case)? {
+            setups.push(Setup::new(&part.case, &part.variant, &part.inputs, engine, 11)?);
             let levels = part.inputs.levels();
             let layout = part.inputs.batch(&levels).validate()?;
-            let capacity = (mode == RunMode::Capacity).then(|| BatchCapacity::of(&layout));
-            let options = PlanOptions { capacity, ..PlanOptions::default() };
-            setups.push(Setup::planned(&part.case, &part.variant, &part.inputs, engine, 11, options)?);
             work.push((part.variant, layout));
         }
         let (info, stream) = (info(&setups), engine.stream()?);

@@ -31,8 +31,6 @@ pub enum RunMode {
     Ragged,
     /// The kept pages as a shorter page table, without a list. Heads must share them.
     Pages,
-    /// The case planned with a capacity for its own batch: its kernels read their work from memory.
-    Capacity,
     /// Decode on tensor cores.
     TensorCores,
     /// Decode on CUDA cores.
@@ -55,7 +53,6 @@ impl RunMode {
             RunMode::Sequential => "sequential",
             RunMode::Ragged => "ragged",
             RunMode::Pages => "pages",
-            RunMode::Capacity => "capacity",
             RunMode::TensorCores => "tensor_cores",
             RunMode::CudaCores => "cuda_cores",
         }

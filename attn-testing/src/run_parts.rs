@@ -25,7 +25,7 @@ impl RunMode {
         let on = |backend| vec![Case { decode: Some(backend), ..case.clone() }];
         let mixed = |prefill| vec![Case { kernel: "mixed".to_owned(), prefill, ..case.clone() }];
         Ok(match self {
-            RunMode::AsIs | RunMode::Capacity => vec![case.clone()],
+            RunMode::AsIs => vec![case.clone()],
             RunMode::Auto => vec![Case { kernel: auto(), ..case.clone() }],
             RunMode::Mixed => mixed(PrefillBackend::default()),
             RunMode::Sm80Mixed => mixed(PrefillBackend::Sm80),

@@ -41,31 +41,19 @@ impl Setup {
         engine: &Engine,
         plans: usize,
     ) -> Result<Self, TestError> {
-        Self::planned(case, variant, inputs, engine, plans, PlanOptions::default())
-    }
-
-    /// [`Setup::new`] with options of its plan.
-    pub(super) fn planned(
-        case: &Case,
-        variant: &Variant,
-        inputs: &Inputs,
-        engine: &Engine,
-        plans: usize,
-        plan_options: PlanOptions<'_>,
-    ) -> Result<Self, TestError> {
         let (dtypes, options) = (case.dtypes()?, case.attention_options()?);
         let attention = engine.attention_with(variant, case.heads(), dtypes, options)?;
         let stream = engine.stream()?;
         let levels = inputs.levels();
         let batch = inputs.batch(&levels);
         // the workspace most likely reuses memory that was just freed, so a kernel that relies on zeros fails
-        dirty(engine, attention.workspace_size(&batch, plan_options)?)?;
+        dirty(engine, attention.workspace_size(&batch, PlanOptions::default())?)?;
         let mut workspace = engine.workspace();
-        let mut plan = attention.plan_with(&batch, &mut workspace, plan_options)?; // the first compiles
+        let mut plan = attention.plan(&batch, &mut workspace)?; // the first compiles
         let mut times = Vec::with_capacity(plans);
         for _ in 0..plans {
             let started = Instant::now();
-            plan = attention.plan_with(&batch, &mut workspace, plan_options)?;
+            plan = attention.plan(&batch, &mut workspace)?;
             times.push(started.elapsed().as_secs_f64() * 1e6);
         }
         times.sort_by(f64::total_cmp);

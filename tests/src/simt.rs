@@ -8,8 +8,8 @@
 //! `cp.async` and did not fence; work that is left when a CTA ends.
 //!
 //! What runs on a GPU alone: any other order of memory among threads and proxies (`fence.proxy.async`, volatile,
-//! acquire and release), CTAs at the same time (here one ends before the next begins, also in a cluster, whose first
-//! CTA comes last), the number of registers, and the accuracy of approximate instructions.
+//! acquire and release), CTAs at the same time (here one ends before the next begins), clusters of several CTAs, the
+//! number of registers, and the accuracy of approximate instructions.
 
 mod check;
 mod compile;
@@ -23,12 +23,11 @@ mod sampler;
 mod sm90;
 mod verifier;
 
-pub use check::{bits, bits_merged, check, on_tensor_cores, preprocessed_values, sample};
+pub use check::{bits, check, on_tensor_cores, preprocessed_values, sample};
 pub use compile::has_sm90_prefill;
 pub use host_text::replaced;
 pub use kernel::FIBERS;
 pub use lists::key_lists;
 pub use ops::HostOp;
-pub use run::Merges;
 pub use sampler::HostSampler;
 pub use verifier::HostVerifier;

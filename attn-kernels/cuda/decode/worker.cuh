@@ -21,34 +21,6 @@ constexpr int MERGE_SMEM_BYTES = sizeof(Merger::Shared);
 constexpr int Q_SMEM_BYTES = SmemQ::BYTES > MERGE_SMEM_BYTES ? SmemQ::BYTES : MERGE_SMEM_BYTES;
 constexpr int SMEM_BYTES = KvPipeline::BYTES + Q_SMEM_BYTES + SmemPartials::MD_BYTES;
 
-#ifdef ATTN_CLUSTERS
-static_assert(ClusterPartials::PITCH == SmemPartials::PITCH, "a row takes the place of that of the first warp");
-
-// The memory of this CTA's partials in a cluster: that of the first warp's partials, had it used the first stage. CTAs
-// have different numbers of steps, so that their last stages differ. A worker of a cluster has one item: no copy is in
-// flight.
-inline ClusterPartials cluster_partials(const SmemPartials& partials) {
-  return {reinterpret_cast<float*>(partials.smem + KvPipeline::stage_scratch_offset(0, 0)), partials.md_base};
-}
-
-// Merges the partials of an item's Q tile, in the first CTA of a cluster or, without clusters, in the last CTA. Ranks
-// are in the order of keys. All threads of all CTAs call it.
-inline void merge_item(const KernelParams& p, const Variant& variant, const WorkItem& work, MergedPartials merged,
-                       const QTile& q_tile, const SmemPartials& partials, Merger::Shared& shared) {
-  int ctas = cluster_ctas();
-  bool merges;
-  if (ctas > 1) {
-    merged = {0, ctas, cluster_partials(partials)};
-    cluster_sync();
-    merges = cluster_rank() == 0;
-  } else {
-    merges = is_last_split(p, work.merge, merged.count, q_tile.kv_head);
-  }
-  if (merges) Merger::run(p, variant, merged, q_tile, shared);
-  if (ctas > 1) cluster_sync();  // shared memory outlives the reads of the first CTA
-}
-
-#endif  // ATTN_CLUSTERS
 // Merges the partials of the warps in warp order, then writes the output of an item's rows or, of a KV split, its
 // partial.
 inline void epilogue(const KernelParams& p, const Variant& variant, const QTile& q_tile, int partial,
@@ -58,21 +30,10 @@ inline void epilogue(const KernelParams& p, const Variant& variant, const QTile&
   for (int first = 0; first < q_tile.rows; first += THREADS / ROW_LANES) {
     int r = q_tile.clamp_row(first + own_row);
     bool exists = q_tile.has_row(first + own_row);
-#ifdef ATTN_CLUSTERS
-    // a warp without rows would read the last one while that is overwritten
-    if (cluster_ctas() > 1 && !__any_sync(ALL_LANES, exists)) continue;
-#endif  // ATTN_CLUSTERS
     PartialRow state;
 #pragma unroll
     for (int warp = 0; warp < KEY_WARPS; ++warp)
       state.merge(load_partial([&](int dim) { return partials.partial_o(warp, r, dim); }, partials.md(warp, r)));
-#ifdef ATTN_CLUSTERS
-    if (cluster_ctas() > 1) {
-      __syncwarp();  // all lanes have read the row that may be in this place
-      if (exists) cluster_partials(partials).store(state, r);
-      continue;
-    }
-#endif  // ATTN_CLUSTERS
     if (partial < 0) {
       write_output(p, variant, state, q_tile.at(p, r), exists);
     } else if (exists) {
@@ -153,12 +114,7 @@ inline void run_items(const KernelParams& p, const Variant& variant, WorkerStart
     mainloop.store(partials);
     __syncthreads();  // the partials of all warps are in shared memory, and Q has been read
     epilogue(p, variant, q_tile, work.partial, partials);
-#ifdef ATTN_CLUSTERS
-    if (merges)
-      merge_item(p, variant, work, merged, q_tile, partials, *reinterpret_cast<Merger::Shared*>(q_memory));
-#else  // ATTN_CLUSTERS
     if (merges) merge_if_last<Merger>(p, variant, work, merged, q_tile, *reinterpret_cast<Merger::Shared*>(q_memory));
-#endif  // ATTN_CLUSTERS
     if (++item < end) work = p.items[item];
   }
 }

@@ -3,17 +3,11 @@
 #pragma once
 
 #include "merge/partial.cuh"
-#ifdef ATTN_CLUSTERS
-#include "merge/cluster_partials.cuh"
-#endif  // ATTN_CLUSTERS
 #include "schedule/q_tile.cuh"
 
 // The partials that one merge reads.
 struct MergedPartials {
   int first, count;  // as in MergeItem
-#ifdef ATTN_CLUSTERS
-  ClusterPartials of_cluster = {};
-#endif  // ATTN_CLUSTERS
 
   // The row of partial n that belongs to the first row of the merge.
   int row(const KernelParams& p, int n) const {
@@ -72,12 +66,6 @@ class RowMerger {
 #pragma unroll
       for (int j = 0; j < PARTIALS_IN_FLIGHT; ++j)
         if (i + j * step < partials.count) {
-#ifdef ATTN_CLUSTERS
-          if (partials.of_cluster.o) {
-            parts[j] = partials.of_cluster.load(i + j * step, row);
-            continue;
-          }
-#endif  // ATTN_CLUSTERS
           long long index = partial_index(p, partials.row(p, i + j * step) + row, kv_head);
           parts[j] = load_partial_l2(p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
         }

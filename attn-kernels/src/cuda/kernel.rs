@@ -8,15 +8,12 @@ use cudarc::driver::{
     sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
 };
 
-use super::{CudaError, Device, launch_kernel::has_clusters, release::Released};
+use super::{CudaError, Device, release::Released};
 use crate::{
     compile::{Arch, Resources},
     jit::Ready,
     kernel_traits::KernelTraits,
 };
-
-/// The most CTAs of a cluster on every GPU that has clusters.
-const MAX_CLUSTER_CTAS: u32 = 8;
 
 /// A loaded kernel: the main function, and those that run before and after it. `Send` and `Sync`.
 #[derive(Debug)]
@@ -29,8 +26,6 @@ pub struct Kernel {
     pub(super) kv_preprocess: Option<CUfunction>,
     ready: Ready,
     resident: u32,
-    /// The sizes of clusters that the device runs, one bit each.
-    clusters: u32,
 }
 
 // SAFETY: the driver allows modules and functions in any thread in which their context is current, which every call
@@ -64,7 +59,6 @@ impl Kernel {
             kv_preprocess: None,
             ready,
             resident: 0,
-            clusters: 0,
         };
         kernel.main = kernel.function(match traits.kind {
             KernelKind::Prefill => "attn_prefill",
@@ -74,11 +68,6 @@ impl Kernel {
         kernel.merge = (!traits.merges_in_kernel()).then(|| kernel.function("attn_merge")).transpose()?;
         kernel.kv_preprocess = traits.has_kv_preprocess().then(|| kernel.function("attn_kv_preprocess")).transpose()?;
         kernel.resident = kernel.opt_in(&traits).map_err(fail)?;
-        if traits.takes_one_tile() {
-            // SAFETY: the function belongs to the module, which is loaded, in the context that is current.
-            let has = |of: &u32| unsafe { has_clusters(kernel.main, *of, traits.threads(), traits.smem_bytes()) };
-            kernel.clusters = (2..=MAX_CLUSTER_CTAS).filter(has).fold(0, |sizes, of| sizes | 1 << of);
-        }
         Ok(kernel)
     }
 
@@ -128,10 +117,6 @@ impl Kernel {
     #[must_use]
     pub fn resources(&self) -> Vec<Resources> {
         self.ready.compiled.resources()
-    }
-    /// Whether the device runs the main function in clusters of this many CTAs.
-    pub(super) fn has_clusters(&self, ctas: u32) -> bool {
-        ctas <= MAX_CLUSTER_CTAS && self.clusters >> ctas & 1 == 1
     }
     /// Resident CTAs of the main function on the device.
     #[must_use]

@@ -18,7 +18,6 @@ use super::{
     sections::Sections,
     workspace::WorkspaceMemory,
 };
-use crate::launch::OneTileParams;
 
 /// A planned batch. It runs any number of times: for every layer, and every step with the same lengths. A plan that was
 /// made with a capacity can be given other batches ([`CudaPlan::update`]).
@@ -36,8 +35,6 @@ pub struct CudaPlan {
     pub(super) keys_read: u64,
     /// Whether work items have about the same length; with a capacity those of the first batch.
     pub(super) even: bool,
-    /// The work of a list of a single Q tile; empty for other lists, and with a capacity.
-    pub(super) one_tile: OneTileParams,
     pub(super) layout: Layout,
     pub(super) sections: Sections,
     pub(super) memory: Arc<WorkspaceMemory>,
@@ -83,7 +80,6 @@ impl CudaPlan {
             even: is_even(&work),
             branches: branches(&kernels, args),
             preprocess_tokens: layout.preprocessed_keys() as u32,
-            one_tile: OneTileParams::of(&work, kernels[0].traits().tile_rows),
             layout,
             sections,
             memory,
@@ -122,7 +118,6 @@ impl CudaPlan {
             even,
             branches: branches(&kernels, args),
             preprocess_tokens: capacity.kv_tokens,
-            one_tile: OneTileParams::default(),
             layout,
             sections,
             memory,

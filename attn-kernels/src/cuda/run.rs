@@ -111,10 +111,6 @@ impl CudaPlan {
                 self.launch_sm90(stream, &params, number, layer, &kv, qo_tokens)?;
                 continue;
             }
-            if traits.takes_one_tile() {
-                self.launch_one_tile(stream, &self.branch_params(number, params), number, layer)?;
-                continue;
-            }
             let part = &self.sections.lists.parts[number];
             let grid = match traits.has_workers() {
                 false => (part.items.len() as u32, kv_heads),

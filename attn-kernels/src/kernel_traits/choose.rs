@@ -181,14 +181,12 @@ impl KernelTraits {
         let traits = KernelTraits { tile_rows, warp_keys: if row_bytes < 256 { 32 } else { 16 }, ..self };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
         // Three CTAs with two stages have as many bytes in flight as two CTAs with three, and overlap more prologues
-        // and arithmetic. Transforms need too many registers for three CTAs beside 16 query rows, and so do those of
-        // rows whose length is no power of two.
+        // and arithmetic. Transforms of rows whose length is no power of two need too many registers for three CTAs.
         let padded = rewrites && !(traits.head_dim.is_power_of_two() && traits.value_dim.is_power_of_two());
         // So do operands that are decoded in registers beside a long row of O.
         let in_registers = traits.packed.is_some() && !(traits.widened_keys && traits.widened_values);
         let padded = padded || in_registers && traits.head_dim.max(traits.value_dim) > 128;
-        let few_registers = traits.tile_rows == 8 || traits.tile_rows == 16 && !rewrites;
-        let three = few_registers && (!fp8 || rewrites) && !padded;
+        let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
         let first = if three { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| {

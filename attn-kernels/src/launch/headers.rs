@@ -10,8 +10,8 @@ use attn_core::{
 
 use super::{
     BitsParams, CopyParams, CopyPart, FastDiv, IndexScoresParams, KernelParams, KvSides, MergeParams, MergeStates,
-    MixedParams, OneTileParams, PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling,
-    RowsParams, RowsPart, SampleParams, ScaleLseParams, SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams,
+    MixedParams, PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams,
+    RowsPart, SampleParams, ScaleLseParams, SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams,
     VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
 };
 
@@ -52,7 +52,6 @@ const STRUCTS: &[(&str, &[Struct])] = &[
         ],
     ),
     ("abi/packed_params.cuh", &[of::<KvSides>(), of::<PackedParams>(), of::<PackedMixedParams>()]),
-    ("decode/structs.cuh", &[of::<OneTileParams>()]),
     ("planner/structs.cuh", &[of::<PlanStatus>(), of::<PlanParams>()]),
     ("ops/row_tiling.cuh", &[of::<RowTiling>()]),
     ("ops/merge_params.cuh", &[of::<MergeStates>(), of::<MergeParams>()]),

@@ -47,10 +47,6 @@ pub(super) struct Inliner {
 struct Conditions {
     /// `ATTN_KV_FORMAT`: keys and values are rows of a KV format.
     formats: bool,
-    /// `ATTN_LONG_ROWS`: sm90 prefill of rows of more than 128 elements.
-    long_rows: bool,
-    /// `ATTN_CLUSTERS`: decode whose CTAs may be in clusters.
-    clusters: bool,
     /// `ATTN_E4M3_PRODUCTS`: sm90 prefill with products of e4m3.
     e4m3_products: bool,
 }
@@ -60,8 +56,6 @@ impl Conditions {
     fn holds(self, name: &str) -> Option<bool> {
         match name {
             "ATTN_KV_FORMAT" => Some(self.formats),
-            "ATTN_LONG_ROWS" => Some(self.long_rows),
-            "ATTN_CLUSTERS" => Some(self.clusters),
             "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_products),
             _ => None,
         }
@@ -158,9 +152,7 @@ impl Inliner {
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let long_rows = traits.is_sm90_prefill() && traits.head_dim.max(traits.value_dim) > 128;
-        let (formats, clusters) = (traits.packed.is_some(), traits.takes_one_tile());
-        let conditions = Conditions { formats, long_rows, clusters, e4m3_products: traits.e4m3_products };
+        let conditions = Conditions { formats: traits.packed.is_some(), e4m3_products: traits.e4m3_products };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
@@ -286,9 +278,8 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for on in 0..5 {
-                let (formats, long_rows, clusters, e4m3_products) = (on == 1, on == 2, on == 3, on == 4);
-                let conditions = Conditions { formats, long_rows, clusters, e4m3_products };
+            for on in 0..3 {
+                let conditions = Conditions { formats: on == 1, e4m3_products: on == 2 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
                 let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };

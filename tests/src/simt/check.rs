@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::{
     compile::{HostCase, libraries},
-    run::{self, Merges, run},
+    run::{self, run},
 };
 use crate::mutant::{Mutant, progress};
 
@@ -75,19 +75,6 @@ pub fn check(cases: impl IntoIterator<Item = Case>) {
 /// A case cannot be run.
 #[must_use]
 pub fn bits(cases: impl IntoIterator<Item = Case>) -> Vec<(Vec<u32>, Vec<u32>)> {
-    bits_of(cases, Merges::of)
-}
-
-/// The same, of workers that merge in one way.
-///
-/// # Panics
-/// A case cannot be run.
-#[must_use]
-pub fn bits_merged(cases: impl IntoIterator<Item = Case>, merges: Merges) -> Vec<(Vec<u32>, Vec<u32>)> {
-    bits_of(cases, |_| merges)
-}
-
-fn bits_of(cases: impl IntoIterator<Item = Case>, merges: impl Fn(&Case) -> Merges) -> Vec<(Vec<u32>, Vec<u32>)> {
     let cases: Vec<_> = cases.into_iter().map(HostCase::new).collect();
     let mut groups: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
     for (at, case) in cases.iter().enumerate() {
@@ -99,8 +86,7 @@ fn bits_of(cases: impl IntoIterator<Item = Case>, merges: impl Fn(&Case) -> Merg
         let libraries = libraries(texts, folder.path());
         for at in of {
             let HostCase { case, variant, .. } = &cases[at];
-            let kernels = cases[at].kernels(&libraries);
-            all[at] = run::bits(case, variant, &kernels, CTAS, case.seed as u32, merges(case));
+            all[at] = run::bits(case, variant, &cases[at].kernels(&libraries), CTAS, case.seed as u32);
         }
     }
     all
@@ -115,7 +101,7 @@ pub fn preprocessed_values(case: Case) -> (Inputs, Vec<u8>) {
     let of = HostCase::new(case);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let kernels = of.kernels(&libraries(&of.texts, folder.path()));
-    let ran = run::ran(&of.case, &of.variant, &kernels, CTAS, of.case.seed as u32, Merges::of(&of.case));
+    let ran = run::ran(&of.case, &of.variant, &kernels, CTAS, of.case.seed as u32);
     (ran.inputs, bytemuck::cast_slice(&ran.values).to_vec())
 }
 

@@ -90,10 +90,7 @@ fn launches(traits: &KernelTraits) -> String {
     };
     let (launch, threads) =
         if traits.is_sm90_prefill() { ("LAUNCH_SM90", "CTA_THREADS") } else { ("LAUNCH", "THREADS") };
-    let mut text = match traits.takes_one_tile() {
-        true => "LAUNCH_ONE_TILE(launch_main, SMEM_BYTES)\n".to_owned(),
-        false => format!("{launch}(launch_main, {main}, {of_main}, {part}{threads}, SMEM_BYTES)\n"),
-    };
+    let mut text = format!("{launch}(launch_main, {main}, {of_main}, {part}{threads}, SMEM_BYTES)\n");
     if traits.has_kv_preprocess() {
         let threads = format!("{part}KV_PREPROCESS_THREADS");
         text += &format!("LAUNCH(launch_kv_preprocess, {part}attn_kv_preprocess, {params}, {threads}, 0)\n");

@@ -44,12 +44,6 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
   return result;
 }
 
-// The cluster of the CTA that runs: its CTAs, the rank of this one, and the shared memory that others have left.
-struct Cluster {
-  unsigned ctas = 1, rank = 0;
-  std::vector<std::vector<unsigned char>> memory;
-} cluster;
-
 // Dynamic shared memory of the CTA.
 alignas(1024) unsigned char shared_memory[256 << 10];
 // Static shared memory; the linker names the ends of the section.

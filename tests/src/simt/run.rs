@@ -16,8 +16,7 @@ use attn_kernels::{
     cost::HookClass,
     kernel_traits::RESIDENT_Q_TILES,
     launch::{
-        FastDiv, KernelParams, KvSides, MixedParams, OneTileParams, PackedMixedParams, PackedParams, Sm90Params,
-        Strided, Waves,
+        FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
     },
 };
 use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
@@ -25,27 +24,9 @@ use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
 use super::{judge::Judged, kernel::HostKernel, sm90};
 use crate::host::{HostArgs, words};
 
-/// How workers of a single Q tile get their work in decode from sm_90 on, and merge. Results do not depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Merges {
-    /// The list in memory, and a semaphore.
-    List,
-    /// The parameter, and a semaphore.
-    Semaphore,
-    /// The parameter, and a cluster of up to eight workers.
-    Cluster,
-}
-
-impl Merges {
-    /// One of them, by the seed of a case.
-    pub(super) fn of(case: &Case) -> Self {
-        [Merges::List, Merges::Semaphore, Merges::Cluster][case.seed as usize % 3]
-    }
-}
-
 /// Runs the kernels of a case's branches, and compares the result with the reference.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
-    let Ran { inputs, o, lse, .. } = ran(case, variant, kernels, ctas, seed, Merges::of(case));
+    let Ran { inputs, o, lse, .. } = ran(case, variant, kernels, ctas, seed);
     let rows = match kernels[0].traits {
         traits if traits.e4m3_products => RowRounding::E4m3Products,
         traits if traits.cuda_cores => RowRounding::KeysAndValues,
@@ -61,9 +42,8 @@ pub(super) fn bits(
     kernels: &[HostKernel],
     ctas: u32,
     seed: u32,
-    merges: Merges,
 ) -> (Vec<u32>, Vec<u32>) {
-    let Ran { o, lse, .. } = ran(case, variant, kernels, ctas, seed, merges);
+    let Ran { o, lse, .. } = ran(case, variant, kernels, ctas, seed);
     let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect();
     (bits(o), bits(lse))
 }
@@ -78,14 +58,7 @@ pub(super) struct Ran {
 }
 
 /// Runs the kernels.
-pub(super) fn ran(
-    case: &Case,
-    variant: &Variant,
-    kernels: &[HostKernel],
-    ctas: u32,
-    seed: u32,
-    merged_by: Merges,
-) -> Ran {
+pub(super) fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Ran {
     let inputs = Inputs::new(case, false).expect("a valid case");
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
@@ -103,13 +76,7 @@ pub(super) fn ran(
         inputs: &inputs,
         layout: &layout,
         lists: words(&blob.bytes),
-        // with a capacity the launch has workers for more work
-        one_tile: match case.graph {
-            true => OneTileParams::default(),
-            false => OneTileParams::of(&work, kernels[0].traits.tile_rows),
-        },
         offsets: blob.offsets,
-        merged_by,
         written: memory.addresses(),
         seed,
         ctas,
@@ -241,9 +208,6 @@ struct Run<'a> {
     inputs: &'a Inputs,
     layout: &'a Layout,
     lists: Vec<u64>,
-    /// The work of a list of a single Q tile.
-    one_tile: OneTileParams,
-    merged_by: Merges,
     offsets: PlanOffsets,
     written: Written,
     seed: u32,
@@ -267,8 +231,6 @@ impl Run<'_> {
             let params = KernelParams { k: traits.in_pairs(params.k), ..params };
             let items = part.items.len() as u32;
             self.launch_sm90(kernel, (&params, &params), items, (items * kv_heads).min(self.ctas));
-        } else if traits.takes_one_tile() {
-            self.launch_one_tile(kernel, &params, grid[0]);
         } else {
             self.launch(kernel, "launch_main", &self.with_sides(params), grid);
         }
@@ -296,21 +258,6 @@ impl Run<'_> {
         let params = std::ptr::from_ref(params).cast();
         // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
         unsafe { function(params, arguments.as_ptr(), &raw const sm90, ctas as i32, 1, self.seed) }
-    }
-
-    /// Runs decode with its third parameter.
-    fn launch_one_tile(&self, kernel: &HostKernel, params: &KernelParams, ctas: u32) {
-        type Launch = unsafe extern "C" fn(*const KernelParams, *const c_void, *const OneTileParams, i32, i32, u32);
-        let arguments = HostArgs::of(&kernel.variant);
-        let one_tile = if self.merged_by == Merges::List { OneTileParams::default() } else { self.one_tile };
-        let of_cluster = match one_tile.workers {
-            workers @ 2..=8 if self.merged_by == Merges::Cluster => workers,
-            _ => 1,
-        };
-        // SAFETY: simt/launch.cpp defines it with this type.
-        let function = unsafe { kernel.library.get::<Launch>(b"launch_main") }.expect("the text defines it");
-        // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
-        unsafe { function(params, arguments.as_ptr(), &raw const one_tile, ctas as i32, of_cluster, self.seed) }
     }
 
     fn preprocess<P>(&self, kernel: &HostKernel, params: &P) {

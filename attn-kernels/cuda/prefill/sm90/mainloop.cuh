@@ -87,11 +87,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       __syncwarp();
       if (!lane_0) return;
       mbarrier_arrive(pipeline.k_empty(state.stage));
-#ifdef ATTN_LONG_ROWS
-      if (SEPARATE_O_SMEM && next.last()) mbarrier_arrive(pipeline.q_empty(q_state.stage));
-#else  // ATTN_LONG_ROWS
       if (SEPARATE_O_SMEM && !LAZY_MAX && next.last()) mbarrier_arrive(pipeline.q_empty(q_state.stage));
-#endif  // ATTN_LONG_ROWS
     };
     auto consumer_release_v = [&](PipelineState state) {
       __syncwarp();
@@ -169,11 +165,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
           s, softmax, factor, max_state, softmax_tile, [&](int chunk, bool grown, const float(&sums)[ROWS_PER_THREAD]) {
             if (chunk == PV_WAIT_CHUNK) {
               // with a logits transform ptxas schedules other work first, so that the fence depends on the row sums
-#ifdef ATTN_LONG_ROWS
-              scheduling_fence(sums[0] + sums[1], tiles.q.base);
-#else  // ATTN_LONG_ROWS
               scheduling_fence(LAZY_MAX ? s[0][2 * chunk + 1][3] : sums[0] + sums[1], tiles.q.base);
-#endif  // ATTN_LONG_ROWS
               warpgroup_wait<0>();
               warpgroup_fence_operand(o[0]);
               consumer_release_v(prev_state);
@@ -192,14 +184,10 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       ++n;
       if (!last) pipeline.consumer_wait(n);
     }
-#ifdef ATTN_LONG_ROWS
-    // with the last K, as the fallback does not read it
-#else  // ATTN_LONG_ROWS
     if constexpr (SEPARATE_O_SMEM && LAZY_MAX) {
       __syncwarp();
       if (lane_0) mbarrier_arrive(pipeline.q_empty(q_state.stage));
     }
-#endif  // ATTN_LONG_ROWS
     PipelineState state(n - 1);
     if (active) {
       issue_gemm_pv(state);

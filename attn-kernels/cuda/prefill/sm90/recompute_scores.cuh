@@ -34,16 +34,6 @@ inline const QkElem* k_row(const ScoreTile& tile, int key) {
          tile.q_tile.kv_head * keys.head;
 }
 
-#ifdef ATTN_LONG_ROWS
-// A row of the Q tile in global memory, two elements a word: Q in shared memory may be that of the next item by now.
-// Rows past the last one repeat it.
-inline const unsigned* q_row(const ScoreTile& tile, int row) {
-  const QTile& q_tile = tile.q_tile;
-  long long offset = row_offset(tile.p.q, q_tile.at(tile.p, q_tile.clamp_row(row)));
-  return reinterpret_cast<const unsigned*>(static_cast<const QoElem*>(tile.p.q.data) + offset);
-}
-
-#endif  // ATTN_LONG_ROWS
 // S = Q K^T, unscaled.
 inline void recompute_scores(ScoreFragment& s, SmemQ smem_q, const ScoreTile& tile) {
   OperandOffsets lanes;
@@ -58,16 +48,7 @@ inline void recompute_scores(ScoreFragment& s, SmemQ smem_q, const ScoreTile& ti
 #pragma unroll 1
     for (int d = 0; d < HEAD_DIM_QK / 16; ++d) {
       unsigned a[4];
-#ifdef ATTN_LONG_ROWS
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const unsigned* q = q_row(tile, fragment_row(half)) + threadIdx.x % 4 + 8 * d;
-        a[half] = q[0];
-        a[half + 2] = q[4];
-      }
-#else  // ATTN_LONG_ROWS
       ldmatrix_x4(a, smem_q.advance_chunks(smem_q.base + lanes.query, 2 * d));
-#endif  // ATTN_LONG_ROWS
       mma<QkElem>(last, a, key[8 * d], key[8 * d + 4]);
     }
   }

@@ -10,27 +10,14 @@
 
 // Rows of up to 128 elements; with longer ones O leaves too few registers.
 constexpr bool SHORT_ROWS = HEAD_DIM_QK <= 128 && HEAD_DIM_VO <= 128;
-#ifdef ATTN_LONG_ROWS
-// Whether the max is lazy. The fallback reads Q from global memory, since to keep Q until the end of an item would
-// delay the next Q in the single Q stage: so not where Q is transformed. Not over pages either, whose look-up in the
-// fallback makes the mainloop spill. Else as for shorter rows.
-constexpr bool LAZY_MAX = !TRANSFORM_Q && !KEYS_PAGED && RESCALE_THRESHOLD > 0.f && !Variant::PLAIN && !SCALE_LOGITS &&
-                          !BIAS_IN_ACCUMULATOR && !Bias::PREFETCHED;
-#else  // ATTN_LONG_ROWS
 // Whether the max is lazy. Not for longer rows: Q is then kept until the end of an item, and their single Q stage would
 // delay the next Q (nothing else would be gained). Not where hooks are shown the max; not where hooks transform S,
 // since that would have to be repeated; and not where a bias can be added only once.
 constexpr bool LAZY_MAX = SHORT_ROWS && RESCALE_THRESHOLD > 0.f && !Variant::PLAIN && !SCALE_LOGITS &&
                           !BIAS_IN_ACCUMULATOR && !Bias::PREFETCHED;
-#endif  // ATTN_LONG_ROWS
 // With a lazy max, the slope of an affine bias is added in the exponent, while the GEMMs run, instead of to S, which
 // would delay the other warpgroup. Three warpgroups have no registers for it.
-#ifdef ATTN_LONG_ROWS
-// Neither have longer rows.
-constexpr bool SLOPE_IN_EXPONENT = false;
-#else  // ATTN_LONG_ROWS
 constexpr bool SLOPE_IN_EXPONENT = LAZY_MAX && BIAS_AFFINE && WARPS == 8;
-#endif  // ATTN_LONG_ROWS
 // A chunk is 16 keys: one A operand of gemm_pv.
 constexpr int TILE_CHUNKS = TILE_KEYS / 16;
 // The largest partial row sum (of a thread, a row and a tile) that a stale max may give. For bf16 with f32 sums 2^40
