@@ -128,7 +128,7 @@ impl Setup {
     /// tensors over lengths do not fit a smaller batch, it has the same requests in reverse.
     ///
     /// `None` if the bits may differ: where tensors have other elements for the other batch; where the batch alone uses
-    /// a smaller tile than the capacity; and for a cascade that runs flattened, because a capacity with levels selects
+    /// a smaller tile than the capacity, or keeps its keys in shared memory; and for a cascade that runs flattened, because a capacity with levels selects
     /// another kernel.
     pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
         let cascade = matches!(inputs.keys, Keys::Levels(_));
@@ -218,11 +218,14 @@ fn kind(plan: &Plan) -> Option<KernelKind> {
     }
 }
 
-/// Whether both use tiles of the same number of rows.
+/// Whether both use tiles of the same number of rows, in the same kernel.
 fn same_tile(a: &Plan, b: &Plan) -> bool {
     #[cfg(feature = "cuda")]
     if let (Some(a), Some(b)) = (a.kernel(), b.kernel()) {
-        let tile = |kernel: &attn::cuda::Kernel| (kernel.traits().tile_rows, kernel.traits().mixed);
+        let tile = |kernel: &attn::cuda::Kernel| {
+            let traits = kernel.traits();
+            (traits.tile_rows, traits.mixed, traits.resident)
+        };
         return tile(a) == tile(b);
     }
     let _ = (a, b);

@@ -33,8 +33,8 @@ inline void round_q(SmemQ smem_q, const KernelParams& p, const Variant& variant,
       unpack<QoElem>(q, load_shared_16(shared(Row::first())));
     }
     if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, q_tile.at(p, q_tile.clamp_row(row)));
-    // the exchange among lanes also orders the loads of a row before the stores
     int exponent = row_exponent(q.max_abs());
+    __syncwarp();  // all lanes have loaded the row that is overwritten
     float scale = power_of_two(exponent);
     unsigned words[2];
 #pragma unroll
