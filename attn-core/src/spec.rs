@@ -50,7 +50,7 @@ pub enum PrefillBackend {
     Sm90,
     /// [`PrefillBackend::Sm90`] with the keys and values of a request in shared memory while its query tiles pass,
     /// for batches whose requests have at most 128 keys, at head dimensions up to 128. Other batches, unions, plans
-    /// with a capacity and batch invariance run [`PrefillBackend::Sm90`]. Both give the same bits.
+    /// with a capacity, batch invariance and [`Products::E4m3`] run [`PrefillBackend::Sm90`]. Both give the same bits.
     Sm90Resident,
     /// Products in f32 on CUDA cores, for f32 tensors, for GPUs before sm_80, and for head dimensions that tensor cores
     /// have no kernel for. The other backends fall back to it for these.

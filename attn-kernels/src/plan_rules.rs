@@ -60,7 +60,7 @@ impl KernelTraits {
     ///
     /// A decode worker that runs beside a prefill tile does not share the memory bandwidth of its SM. It reads as fast
     /// as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM. With
-    /// sm90 prefill it has the SM for itself, and costs less still ([`OWN_SM_TIME`]).
+    /// sm90 prefill it has the SM for itself, and costs less still (`OWN_SM_TIME`).
     #[must_use]
     pub fn mixed_rule(&self, resident_ctas: u32, multiprocessors: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
         let (decode, prefill) = (self.decode_part(), self.prefill_part());

@@ -128,8 +128,8 @@ impl Setup {
     /// tensors over lengths do not fit a smaller batch, it has the same requests in reverse.
     ///
     /// `None` if the bits may differ: where tensors have other elements for the other batch; where the batch alone uses
-    /// a smaller tile than the capacity, or keeps its keys in shared memory; and for a cascade that runs flattened, because a capacity with levels selects
-    /// another kernel.
+    /// a smaller tile than the capacity, or keeps its keys in shared memory; and for a cascade that runs flattened,
+    /// because a capacity with levels selects another kernel.
     pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
         let cascade = matches!(inputs.keys, Keys::Levels(_));
         if cascade && !self.plan.layout().has_levels() {
