@@ -319,10 +319,10 @@ fn padded(mut x: Vec<f32>) -> Vec<f32> {
     x
 }
 
-/// The levels of turbo4, from a table of the optimal quantiser of a normal distribution.
+/// The levels of turbo4, from a table of the optimal quantiser of a normal distribution, rounded to f16.
 fn levels() -> [f32; 16] {
-    let half =
-        [0.128_395, 0.388_048_3, 0.656_759_1, 0.942_340_5, 1.256_231_2, 1.618_046_4, 2.069_017_2, 2.732_589_6f32];
+    let half = [0.128_395, 0.388_048_3, 0.656_759_1, 0.942_340_5, 1.256_231_2, 1.618_046_4, 2.069_017_2, 2.732_589_6];
+    let half = half.map(f16_round);
     std::array::from_fn(|i| if i < 8 { -half[7 - i] } else { half[i - 8] })
 }
 

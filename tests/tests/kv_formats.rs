@@ -337,3 +337,17 @@ fn linear_codes_that_decode_to_others_are_refused() {
         assert!(says.iter().all(|words| text.contains(words)), "{error}: {text}");
     }
 }
+
+/// Products take levels as f16, and everything else that reads a cache as f32.
+#[test]
+fn levels_that_f16_rounds_are_refused() {
+    let dims = Dims { head_dim: Some(32), ..Dims::default() };
+    let bind = |last: &str| {
+        let levels = (-15..0).map(|x| x.to_string()).chain([last.to_owned()]).collect::<Vec<_>>().join(",");
+        KvFormats::parse(&format!("turbo4(levels=[{levels}])")).expect("16 levels").bind(&dims)
+    };
+    bind("0.5").expect("numbers of f16");
+    let error = bind("0.1").expect_err("0.1 is no number of f16");
+    let text = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
+    assert!(text.contains("`level(15)` is 0.1; levels are finite numbers of f16"), "{error}: {text}");
+}
