@@ -38,7 +38,7 @@ pub(crate) struct Keys {
 pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
     let mut cases = load_files(&args.files)?;
     if !args.no_grids {
-        let grids = [grid::check(), grid::dims(), grid::small(), grid::serving(), grid::counting()];
+        let grids = [grid::check(), grid::dims(), grid::small(), grid::serving(), grid::counting(), grid::formats()];
         cases.extend(grids.concat());
         cases.extend(grid::bit_exact().iter().flat_map(bit_exact_runs));
         cases.extend(wide_offset_cases());

@@ -5,9 +5,21 @@ use half::{bf16, f16};
 use crate::lang::F8E4M3;
 
 /// The bytes of a stored row's codes or side data, to read. Numbers are little endian; a number of `n` bytes lies at a
-/// multiple of `n`.
+/// multiple of `n`, and reading it elsewhere panics.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed<'a>(&'a [u8]);
+
+/// Where a number of `N` bytes lies. Kernels fault elsewhere, so the CPU does not read it there either.
+fn aligned<const N: usize>(at: i32) -> usize {
+    let at = usize::try_from(at).expect("a place within the row");
+    assert!(at.is_multiple_of(N), "a number of {N} bytes lies at byte {at}, which is no multiple of {N}");
+    at
+}
+
+/// Panics if a part of a row is no runs of eight elements, of which kernels write whole words.
+fn assert_runs(first: i32, len: i32) {
+    assert!(first % 8 == 0 && len % 8 == 0, "elements {first} .. {first} + {len} are packed; both are multiples of 8");
+}
 
 impl<'a> Packed<'a> {
     /// The bytes of one row.
@@ -16,7 +28,7 @@ impl<'a> Packed<'a> {
         Packed(bytes)
     }
     fn bytes<const N: usize>(self, at: i32) -> [u8; N] {
-        let at = at as usize;
+        let at = aligned::<N>(at);
         self.0[at..at + N].try_into().expect("N bytes")
     }
     /// The byte at `at`.
@@ -37,6 +49,7 @@ impl<'a> Packed<'a> {
     /// Eight bytes from `at`, a multiple of 8, as two words.
     #[must_use]
     pub fn words2(self, at: i32) -> [u32; 2] {
+        aligned::<8>(at);
         [self.u32(at), self.u32(at + 4)]
     }
     /// An f32 at `at`.
@@ -70,8 +83,8 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// The bytes of a stored row's codes or side data, to write. A number is written once; bytes that nothing writes are
-/// undefined. A NaN is stored as the positive quiet NaN without a payload.
+/// The bytes of a stored row's codes or side data, to write: numbers as in [`Packed`]. A number is written once; bytes
+/// that nothing writes are undefined. A NaN is stored as the positive quiet NaN without a payload.
 #[derive(Debug)]
 pub struct PackedMut<'a>(&'a mut [u8]);
 
@@ -82,7 +95,7 @@ impl<'a> PackedMut<'a> {
         PackedMut(bytes)
     }
     fn set<const N: usize>(&mut self, at: i32, bytes: [u8; N]) {
-        let at = at as usize;
+        let at = aligned::<N>(at);
         self.0[at..at + N].copy_from_slice(&bytes);
     }
     /// Writes the lowest byte of `x` at `at`.
@@ -116,6 +129,7 @@ impl<'a> PackedMut<'a> {
     /// Writes a code of 4 bits for each element `first .. first + len` of `x`: two to a byte from `at`, the lower
     /// element in the lower half. `code(d, x)` gives it in its lowest bits. `first` and `len` are multiples of 8.
     pub fn pack4<R: EncodeRow>(&mut self, at: i32, x: &R, first: i32, len: i32, code: impl Fn(i32, f32) -> u32) {
+        assert_runs(first, len);
         for d in (0..len).step_by(2) {
             let [low, high] = [d, d + 1].map(|d| code(first + d, x.at(first + d)) & 15);
             self.set_u8(at + d / 2, low | high << 4);
@@ -123,14 +137,18 @@ impl<'a> PackedMut<'a> {
     }
     /// Writes a code of 8 bits for each element, as [`Self::pack4`].
     pub fn pack8<R: EncodeRow>(&mut self, at: i32, x: &R, first: i32, len: i32, code: impl Fn(i32, f32) -> u32) {
+        assert_runs(first, len);
         for d in 0..len {
             self.set_u8(at + d, code(first + d, x.at(first + d)));
         }
     }
     /// Writes a code of 16 bits for each element, as [`Self::pack4`].
     pub fn pack16<R: EncodeRow>(&mut self, at: i32, x: &R, first: i32, len: i32, code: impl Fn(i32, f32) -> u32) {
+        assert_runs(first, len);
         for d in 0..len {
-            self.set_u16(at + 2 * d, code(first + d, x.at(first + d)));
+            let code = code(first + d, x.at(first + d));
+            self.set_u8(at + 2 * d, code);
+            self.set_u8(at + 2 * d + 1, code >> 8);
         }
     }
 }
@@ -237,6 +255,18 @@ mod tests {
         let mut bytes = [0; 16];
         PackedMut::new(&mut bytes).pack16(0, &row, 8, 8, |_, x| 0x100 + x as u32);
         assert_eq!(bytes[..4], [8, 1, 9, 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a number of 4 bytes lies at byte 2")]
+    fn numbers_lie_at_multiples_of_their_bytes() {
+        let _ = Packed::new(&[0; 8]).f32(2);
+    }
+
+    #[test]
+    #[should_panic(expected = "elements 0 .. 0 + 12 are packed")]
+    fn whole_runs_are_packed() {
+        PackedMut::new(&mut [0; 16]).pack4(0, &&[0.0; 16][..], 0, 12, |_, _| 0);
     }
 
     #[test]
