@@ -68,9 +68,10 @@ pub enum ProductsError {
         /// What else to do.
         way_out: &'static str,
     },
-    /// The mixed kernel.
+    /// The mixed kernel, which cascades run in, too.
     #[error(
-        "the mixed kernel has exact products alone. Leave the kernel open or take `prefill`, or take `products: exact`"
+        "mixed launches and cascades have exact products alone. Take `products: exact`; or leave the kernel open or \
+         take `prefill`, and give a cascade as a batch without levels"
     )]
     Mixed,
 }

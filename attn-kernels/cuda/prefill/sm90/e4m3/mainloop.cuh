@@ -39,9 +39,19 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     for (int d = 0; d <= SUM_BLOCK; ++d)
 #pragma unroll
       for (int e = 0; e < 4; ++e) o[d][e] = 0.f;
+    float rounded_sum[ROWS_PER_THREAD] = {};  // of P as it was rounded
+    // Takes the sums of a tile out of O. WGMMA keeps about 14 bits of a sum of 8-bit products, too few for all keys.
+    auto take_sums = [&] {
+#pragma unroll
+      for (int r = 0; r < ROWS_PER_THREAD; ++r) rounded_sum[r] += o[SUM_BLOCK][2 * r];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) o[SUM_BLOCK][e] = 0.f;
+    };
     auto rescale_outputs = [&](const float(&factor)[ROWS_PER_THREAD]) {
 #pragma unroll
-      for (int d = 0; d <= SUM_BLOCK; ++d)
+      for (int r = 0; r < ROWS_PER_THREAD; ++r) rounded_sum[r] *= factor[r];
+#pragma unroll
+      for (int d = 0; d < SUM_BLOCK; ++d)
 #pragma unroll
         for (int e = 0; e < 4; ++e) o[d][e] *= factor[e / 2];
     };
@@ -119,6 +129,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         scheduling_fence(sum, tiles.q.base);
         warpgroup_wait<0>();
         warpgroup_fence_operand(o);
+        take_sums();
         consumer_release_v(prev_state);
       });
       if (grown) rescale_outputs(factor);
@@ -131,13 +142,14 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       issue_gemm_pv(state);
       warpgroup_wait<0>();
       warpgroup_fence_operand(o);
+      take_sums();
     } else {
       // also for a tile without keys: the producer commits it, and waits for the phase that this release ends
       mbarrier_wait(pipeline.v_full(state.stage), state.phase);
     }
     consumer_release_v(state);
     float factor[ROWS_PER_THREAD];
-    SoftmaxState finished = softmax.finish(score_scale_log2(qk_scale(p, q_tile.kv_head)), o[SUM_BLOCK], factor);
+    SoftmaxState finished = softmax.finish(score_scale_log2(qk_scale(p, q_tile.kv_head)), rounded_sum, factor);
     rescale_outputs(factor);
     const OutputFragment& outputs = reinterpret_cast<const OutputFragment&>(o);
     tma_store_wait();

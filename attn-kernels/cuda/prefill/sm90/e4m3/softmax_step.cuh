@@ -135,10 +135,13 @@ class SoftmaxE4m3 {
       exponentiate(s, bias, chunk, probs[chunk], sums);
     if constexpr (!FIRST && !SEARCH_EVERY_TILE)
       if (!__all_sync(ALL_LANES, sums[0] <= E4M3_MAX && sums[1] <= E4M3_MAX)) {  // also for NaN
+        // many logits near m give such a sum, too: then no m grows, and P stays as it is
         grown = grow(s, bias, factor);
-        sums[0] = sums[1] = 0.f;
+        if (grown) {
+          sums[0] = sums[1] = 0.f;
 #pragma unroll
-        for (int chunk = 0; chunk < PROB_CHUNKS; ++chunk) exponentiate(s, bias, chunk, probs[chunk], sums);
+          for (int chunk = 0; chunk < PROB_CHUNKS; ++chunk) exponentiate(s, bias, chunk, probs[chunk], sums);
+        }
       }
     row_sum_[0] += sums[0];
     row_sum_[1] += sums[1];
@@ -148,7 +151,7 @@ class SoftmaxE4m3 {
   // The state as the epilogue takes it: relative to row_max, in units of Q K^T or of logits, of which `scale` leads to
   // powers of two. `sums`: of rounded P, by which O is divided. Log-sum-exps are of unrounded P, and so are the weights
   // of partial states: `factor`, by which O must be rescaled, has the ratio of both.
-  SoftmaxState finish(float scale, const float (&sums)[4], float (&factor)[ROWS_PER_THREAD]) const {
+  SoftmaxState finish(float scale, const float (&sums)[ROWS_PER_THREAD], float (&factor)[ROWS_PER_THREAD]) const {
     SoftmaxState softmax;
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -162,7 +165,7 @@ class SoftmaxE4m3 {
       softmax.row_sum[r] = row_sum_[r] * factor[r];
       float total = row_sum_[r] + __shfl_xor_sync(ALL_LANES, row_sum_[r], 1);
       total += __shfl_xor_sync(ALL_LANES, total, 2);
-      if (sums[2 * r] != 0.f) factor[r] *= total / sums[2 * r];
+      if (sums[r] != 0.f) factor[r] *= total / sums[r];
     }
     return softmax;
   }
