@@ -15,7 +15,8 @@ use crate::{
 #[non_exhaustive]
 pub enum Need<'a> {
     /// Plans of batches like this one ([`Attention::plan`]). Lengths select the kernel, so prepare batches of every
-    /// kind that the server plans: steps that decode, prompts, both together.
+    /// kind that the server plans: steps that decode, prompts of at most 128 keys, longer ones, both
+    /// together.
     Batch {
         /// The attention.
         attention: &'a Attention,

@@ -41,16 +41,19 @@ pub enum PrefillBackend {
     Sm80,
     /// TMA and `wgmma` in a warp-specialised kernel, as in FlashAttention-3; Hopper (sm_90a) only.
     ///
-    /// It does not support head dimensions above 256, lists of keys, [`HeadDimVo::SharedWithKeys`] and mixed launches;
-    /// [`PrefillBackend::Sm80`] runs those, and every problem on other GPUs.
+    /// It does not support head dimensions above 256, lists of keys and [`HeadDimVo::SharedWithKeys`]; mixed launches
+    /// neither head dimensions above 128, nor KV formats, nor cascades, nor more KV heads than two thirds of the
+    /// multiprocessors. [`PrefillBackend::Sm80`] runs those, and every problem on other GPUs.
     ///
-    /// Without [`AttentionOptions::kernel`], a batch whose requests have at most 128 keys may run
-    /// [`PrefillBackend::Sm90Resident`].
+    /// Without [`AttentionOptions::kernel`], a batch whose requests have at most 128 keys runs
+    /// [`PrefillBackend::Sm90Resident`] where that was measured to be faster: 16-bit keys and values of 128 elements,
+    /// and groups of query heads that divide 64.
     #[default]
     Sm90,
     /// [`PrefillBackend::Sm90`] with the keys and values of a request in shared memory while its query tiles pass,
     /// for batches whose requests have at most 128 keys, at head dimensions up to 128. Other batches, unions, plans
-    /// with a capacity, batch invariance and [`Products::E4m3`] run [`PrefillBackend::Sm90`]. Both give the same bits.
+    /// with a capacity, batch invariance and [`Products::E4m3`] run [`PrefillBackend::Sm90`]. Both give the same bits,
+    /// but for last bits under a soft cap.
     Sm90Resident,
     /// Products in f32 on CUDA cores, for f32 tensors, for GPUs before sm_80, and for head dimensions that tensor cores
     /// have no kernel for. The other backends fall back to it for these.

@@ -18,6 +18,7 @@ use crate::{
 use predict::{BatchSize, Candidate};
 use resident::Resident;
 
+pub(crate) use resident::is_faster_resident;
 pub use selected::SelectedKernel;
 
 /// The kernels of an attention, and their measured costs on a device.
@@ -184,9 +185,9 @@ impl KernelSelector {
         KernelSelector { list_queries, ..self }
     }
 
-    /// The kernel for a batch. A cascade needs the mixed kernel. Prefill of short requests keeps their keys in shared
-    /// memory, unless options name the kernel. Under options or a variant that fix the kernel, or
-    /// under batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
+    /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or under
+    /// batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
+    /// Prefill of short requests then keeps their keys in shared memory ([`Resident::runs`]).
     #[must_use]
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {

@@ -10,7 +10,7 @@ pub struct AttentionOptions {
     /// The kernel. By default each batch runs the kernel with the shortest predicted time. The CPU has one kernel for
     /// all.
     pub kernel: Option<KernelKind>,
-    /// The prefill backend, on a GPU that runs several.
+    /// The prefill backend, also of the prefill part of a mixed kernel, on a GPU that runs several.
     pub prefill: PrefillBackend,
     /// The decode backend, also of the decode part of a mixed kernel. By default the one with the shortest predicted
     /// time among those that support the problem.

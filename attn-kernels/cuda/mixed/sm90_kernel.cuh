@@ -13,22 +13,14 @@ constexpr int SMEM_BYTES = decode::SMEM_BYTES > prefill::SMEM_BYTES ? decode::SM
 
 // The decode part of a CTA. It is a call, so that ptxas allocates registers for each part alone: inlined, decode makes
 // it move waits of the prefill mainloop ahead of the exponentials.
-#ifdef ATTN_KV_FORMAT
-__noinline__ void decode_part(const PackedMixedParams& p, const Variant& variant, unsigned char* shared_memory) {
-#else  // ATTN_KV_FORMAT
 __noinline__ void decode_part(const MixedParams& p, const Variant& variant, unsigned char* shared_memory) {
-#endif  // ATTN_KV_FORMAT
   // the head varies fastest, as in a decode launch
   int worker = blockIdx.x / p.kv_heads;
   decode::run_worker(p, variant, worker, blockIdx.x - worker * p.kv_heads, shared_memory);
 }
 
 extern "C" __global__ void __launch_bounds__(prefill::CTA_THREADS, 1)
-#ifdef ATTN_KV_FORMAT
-    attn_mixed(const __grid_constant__ PackedMixedParams p, const __grid_constant__ Variant variant,
-#else  // ATTN_KV_FORMAT
     attn_mixed(const __grid_constant__ MixedParams p, const __grid_constant__ Variant variant,
-#endif  // ATTN_KV_FORMAT
                const __grid_constant__ Sm90Params w) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
   if (blockIdx.x < static_cast<unsigned>(p.decode_ctas)) {

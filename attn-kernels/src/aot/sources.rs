@@ -5,7 +5,7 @@ use attn_core::{
     expr::Variant,
     lang::Hook,
     registry::Registry,
-    spec::DecodeBackend,
+    spec::{DecodeBackend, KernelKind, PrefillBackend},
 };
 
 use super::{AotError, AotOptions, environment::list_from_env};
@@ -13,6 +13,7 @@ use crate::{
     compile::Arch,
     cost::HookClass,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
+    select::is_faster_resident,
     splice::{KernelSource, OpSource, PlannerSource, Unit},
 };
 
@@ -131,6 +132,15 @@ impl AotOptions<'_> {
                         if !all.contains(&kernel) {
                             all.push(kernel);
                         }
+                    }
+                }
+                // batches of short requests select it
+                if kind == KernelKind::Prefill && !row_invariant && branches.len() == 1 {
+                    let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
+                    let traits = KernelTraits::choose(&request.for_branch(&branches[0]))?;
+                    let kernel = (branches[0].clone(), traits);
+                    if is_faster_resident(&traits) && !all.contains(&kernel) {
+                        all.push(kernel);
                     }
                 }
             }

@@ -19,10 +19,17 @@ pub(super) struct Resident {
     tile_keys: i32,
     /// Whether options name it: it then runs every batch that it can.
     named: bool,
-    /// Whether TMA loads Q. Other loads take as long as in the usual kernel, where more of them are in flight.
-    loads_q: bool,
+    /// Whether it is faster where TMA loads Q: other loads take as long as in the usual kernel, where more of them are
+    /// in flight.
+    faster: bool,
     /// Whether preprocessing writes the keys, or the values, to other memory than pages.
     preprocessed: bool,
+}
+
+/// Whether a kernel keeps keys in shared memory, and was measured to be faster than the usual one for short requests.
+pub(crate) fn is_faster_resident(traits: &KernelTraits) -> bool {
+    let as_they_are = traits.packed.is_none() && !traits.preprocess_keys && !traits.preprocess_values;
+    traits.resident && traits.head_dim == 128 && traits.value_dim == 128 && as_they_are
 }
 
 impl Resident {
@@ -37,7 +44,7 @@ impl Resident {
         traits.resident.then(|| Resident {
             tile_keys: traits.tile_keys as i32,
             named,
-            loads_q: WARPGROUP_ROWS.is_multiple_of(heads.group().max(1)),
+            faster: is_faster_resident(&traits) && WARPGROUP_ROWS.is_multiple_of(heads.group().max(1)),
             preprocessed: traits.preprocess_keys && traits.preprocess_values,
         })
     }
@@ -47,7 +54,7 @@ impl Resident {
         let fits = layout.kv_indptr().windows(2).all(|ends| ends[1] - ends[0] <= self.tile_keys);
         let by_tma = |size: u32| self.preprocessed || size.is_multiple_of(PATTERN_KEYS);
         let loads_keys = layout.pages().is_none_or(|pages| by_tma(pages.page_size()));
-        fits && (self.named || forced.is_none() && self.loads_q && loads_keys)
+        fits && (self.named || forced.is_none() && self.faster && loads_keys)
     }
 }
 
@@ -89,6 +96,7 @@ mod tests {
             sm90.clone().with_forced(prefill),
             sm90.with_fixed_split(true),
             selector(32, 256, PrefillBackend::Sm90),
+            selector(32, 64, PrefillBackend::Sm90),
             selector(32, 128, PrefillBackend::Sm80),
             // TMA does not load tokens of 5 heads in boxes of 64 rows
             selector(40, 128, PrefillBackend::Sm90),
@@ -115,7 +123,10 @@ mod tests {
         };
         for prefill in [PrefillBackend::Sm90, PrefillBackend::Sm90Resident] {
             let (exact, mixed_rows) = kernel(Products::Exact, prefill, &[128; 64]);
-            assert!(exact == SelectedKernel::RESIDENT_PREFILL && !mixed_rows.is_empty());
+            // with 8-bit keys it runs where options name it
+            let named = prefill == PrefillBackend::Sm90Resident;
+            let is = if named { SelectedKernel::RESIDENT_PREFILL } else { SelectedKernel::PREFILL };
+            assert!(exact == is && !mixed_rows.is_empty());
             let (e4m3, mixed_rows) = kernel(Products::E4m3, prefill, &[128; 64]);
             assert!(e4m3 == SelectedKernel::PREFILL && mixed_rows.is_empty());
         }
