@@ -112,7 +112,7 @@ pub(crate) mod tests {
             "<h1>attn bench: A &lt;b&gt;</h1>",
             "commit abc &amp; def",
             "attn bench '&lt;x&gt;'",
-            "<th scope=\"row\">a &amp; b</th><td class=\"why\">&lt;no&gt;</td>",
+            "<th scope=\"row\">a &amp; b</th><td class=\"words\">&lt;no&gt;</td>",
             "&lt;causal&gt; &amp; &quot;alibi&quot;",
             "Memory roof: 4917 GB/s",
             "Compute roof: 1071 TFLOP/s",

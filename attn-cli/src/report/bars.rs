@@ -14,7 +14,7 @@ const BAR: f64 = 12.0;
 /// Space between cases.
 const GAP: f64 = 8.0;
 /// The most characters of a name beside the times.
-const NAME: usize = 76;
+const NAME: usize = 80;
 /// All bars have one scale if the longest is at most this many times the shortest.
 const ONE_SCALE: f64 = 25.0;
 

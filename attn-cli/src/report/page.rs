@@ -37,7 +37,11 @@ pub(super) fn html(about: &About, roofs: &Roofs, runs: &[Timed], cannot: &[(Stri
 fn section(html: &mut String, heading: &str, notes: &[String], content: &str) {
     let _ = writeln!(html, "<section>\n<h2>{heading}</h2>");
     if !notes.is_empty() {
-        let _ = writeln!(html, "<p>{}</p>", escaped(&notes.join(" ")));
+        html.push_str("<ul>\n");
+        for note in notes {
+            let _ = writeln!(html, "<li>{}</li>", escaped(note));
+        }
+        html.push_str("</ul>\n");
     }
     let _ = writeln!(html, "{content}</section>");
 }
@@ -58,9 +62,10 @@ fn roofline_notes(roofs: &Roofs, runs: &[Timed]) -> Vec<String> {
     if roofs.e4m3.is_some() && runs.iter().any(|run| run.e4m3) {
         notes.push("Products of e4m3 have twice the rate of 16 bits.".to_owned());
     }
+    notes.push("Numbers are rows of the table; rings are further run modes of a case.".to_owned());
     notes.push(
-        "Numbers are rows of the table; rings are further run modes of a case. FLOPs are those of attended pairs. Bytes \
-         are those of K and V, once each; keys that a mask hides count as well, those that no list names do not."
+        "FLOPs are those of attended pairs. Bytes are those of K and V, once each; keys that a mask hides count as \
+         well, those that no list names do not."
             .to_owned(),
     );
     let missing = runs.iter().filter(|run| run.intensity().is_none()).count();
@@ -75,7 +80,7 @@ fn time_notes(roofs: &Roofs, runs: &[Timed]) -> Vec<String> {
         true => "All bars have one scale.",
         false => "The bars of a case have one scale; other cases have others.",
     };
-    let mut notes = vec![scale.to_owned()];
+    let mut notes = vec![format!("{scale} Grey bars are further run modes of a case.")];
     if roofs.memory.is_some() || roofs.compute.is_some() {
         notes.push(
             "The dark part is the floor: the time that the bytes or the FLOPs alone need under the roofs that are \

@@ -15,7 +15,7 @@ const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 450.0;
 /// The plot.
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 748.0;
+const RIGHT: f64 = 736.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 392.0;
 

@@ -88,11 +88,12 @@ impl Roofs {
         if e4m3 { self.e4m3 } else { self.compute }
     }
 
-    /// The time that the bytes or the operations of a run take under the roofs that are known, whichever is longer.
+    /// The time that the bytes or the operations of a run take under the roofs that are known, whichever is longer; none
+    /// without bytes and operations.
     pub(super) fn floor(&self, run: &Timed) -> Option<Floor> {
         let bytes = self.memory.map(|most| Floor { us: run.us() * run.gbps / most, by: "bytes" });
         let flops = self.rate(run.e4m3).map(|most| Floor { us: run.us() * run.tflops / most, by: "FLOPs" });
-        bytes.into_iter().chain(flops).max_by(|a, b| a.us.total_cmp(&b.us))
+        bytes.into_iter().chain(flops).filter(|floor| floor.us > 0.0).max_by(|a, b| a.us.total_cmp(&b.us))
     }
 }
 
@@ -166,5 +167,6 @@ mod tests {
         assert!((e4m3.us - 2.5).abs() < 1e-9, "8-bit products have twice the rate: {e4m3:?}");
         let memory_alone = Roofs { compute: None, ..h100 };
         assert_eq!(memory_alone.floor(&prefill).map(|floor| floor.by), Some("bytes"));
+        assert_eq!(memory_alone.floor(&run("no keys", 5.0, 0.0, 0.0)), None);
     }
 }

@@ -14,7 +14,8 @@ pub(super) fn runs(runs: &[Timed], roofs: &Roofs) -> String {
     let mut html = "<table>\n<caption>Medians of the runs</caption>\n<thead><tr>".to_owned();
     for heading in HEADINGS {
         // writing to a string cannot fail
-        let _ = write!(html, "<th scope=\"col\">{heading}</th>");
+        let class = if heading.starts_with("case") { " class=\"words\"" } else { "" };
+        let _ = write!(html, "<th scope=\"col\"{class}>{heading}</th>");
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for (n, run) in runs.iter().enumerate() {
@@ -46,12 +47,17 @@ fn cell(value: Option<f64>) -> String {
 
 /// A row for each run that is not possible, with the reason.
 pub(super) fn cannot(cannot: &[(String, String)]) -> String {
-    let mut html = "<table>\n<caption>Not run</caption>\n<thead><tr><th scope=\"col\">case: run mode</th>\
-         <th scope=\"col\">why</th></tr></thead>\n<tbody>\n"
-        .to_owned();
+    let mut html =
+        "<table>\n<caption>Not run</caption>\n<thead><tr><th scope=\"col\" class=\"words\">case: run mode</th>\
+         <th scope=\"col\" class=\"words\">why</th></tr></thead>\n<tbody>\n"
+            .to_owned();
     for (title, why) in cannot {
-        let _ =
-            writeln!(html, "<tr><th scope=\"row\">{}</th><td class=\"why\">{}</td></tr>", escaped(title), escaped(why));
+        let _ = writeln!(
+            html,
+            "<tr><th scope=\"row\">{}</th><td class=\"words\">{}</td></tr>",
+            escaped(title),
+            escaped(why)
+        );
     }
     html + "</tbody>\n</table>\n"
 }
