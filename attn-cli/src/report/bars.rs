@@ -4,7 +4,11 @@ use std::fmt::Write as _;
 
 use attn_testing::RunMode;
 
-use super::{roofs::Roofs, timed::Timed};
+use super::{
+    axis::{LogAxis, power_of_ten},
+    roofs::Roofs,
+    timed::Timed,
+};
 use crate::{output::figure, xml::escaped};
 
 const WIDTH: f64 = 760.0;
@@ -15,13 +19,47 @@ const BAR: f64 = 12.0;
 const GAP: f64 = 8.0;
 /// The most characters of a name beside the times.
 const NAME: usize = 80;
-/// All bars have one scale if the longest is at most this many times the shortest.
-const ONE_SCALE: f64 = 25.0;
+/// The height of the labels of a logarithmic axis.
+const TICKS: f64 = 18.0;
+/// The axis is linear if the longest bar is at most this many times the shortest.
+const LINEAR: f64 = 25.0;
+
+/// How times become widths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Scale {
+    /// Pixels a microsecond, from 0.
+    Linear(f64),
+    /// Where the shortest bar would not be seen otherwise.
+    Log(LogAxis),
+}
+
+impl Scale {
+    pub(super) fn of(runs: &[Timed], roofs: &Roofs) -> Self {
+        let times = || runs.iter().map(Timed::us);
+        let (shortest, longest) = (times().fold(f64::INFINITY, f64::min), times().fold(f64::MIN_POSITIVE, f64::max));
+        if longest <= LINEAR * shortest {
+            return Scale::Linear(WIDTH / longest);
+        }
+        let floors = runs.iter().filter_map(|run| roofs.floor(run)).map(|floor| floor.us);
+        // half of it, so that the shortest bar has a width
+        let low = floors.fold(shortest, f64::min) / 2.0;
+        Scale::Log(LogAxis::around([low, longest], (0.0, WIDTH)))
+    }
+
+    fn at(&self, us: f64) -> f64 {
+        match self {
+            Scale::Linear(pixels) => (us * pixels).min(WIDTH),
+            Scale::Log(axis) => axis.at(us),
+        }
+    }
+}
 
 /// Bars as SVG, with classes of the page's style. A run's number is its row in the table.
 pub(super) fn svg(runs: &[Timed], roofs: &Roofs) -> String {
-    let cases: Vec<&[Timed]> = runs.chunk_by(|run, next| run.case == next.case && next.mode != RunMode::AsIs).collect();
-    let height = ROW * runs.len() as f64 + GAP * cases.len() as f64;
+    let scale = Scale::of(runs, roofs);
+    let cases = runs.chunk_by(|run, next| run.case == next.case && next.mode != RunMode::AsIs);
+    let top = if matches!(scale, Scale::Log(_)) { TICKS } else { 0.0 };
+    let height = top + ROW * runs.len() as f64 + GAP * cases.clone().count() as f64;
     // writing to a string cannot fail
     let mut svg = format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"bars-title bars-desc\">\n\
@@ -30,12 +68,14 @@ pub(super) fn svg(runs: &[Timed], roofs: &Roofs) -> String {
          The table has the numbers.</desc>\n",
         runs.len(),
     );
-    let (mut y, mut number) = (0.0, 0);
+    if let Scale::Log(axis) = scale {
+        ticks(&mut svg, &axis, height);
+    }
+    let (mut y, mut number) = (top, 0);
     for case in cases {
-        let scale = WIDTH / longest(if has_one_scale(runs) { runs } else { case });
         for run in case {
             number += 1;
-            bar(&mut svg, run, roofs, number, y, scale);
+            bar(&mut svg, run, roofs, number, y, &scale);
             y += ROW;
         }
         y += GAP;
@@ -43,18 +83,27 @@ pub(super) fn svg(runs: &[Timed], roofs: &Roofs) -> String {
     svg + "</svg>\n"
 }
 
-/// Whether all bars have one scale. Otherwise those of a case have.
-pub(super) fn has_one_scale(runs: &[Timed]) -> bool {
-    let shortest = runs.iter().map(Timed::us).fold(f64::INFINITY, f64::min);
-    longest(runs) <= ONE_SCALE * shortest
+/// The lines of decades, with labels at the top.
+fn ticks(svg: &mut String, axis: &LogAxis, height: f64) {
+    let decades = axis.decades();
+    let (first, last) = (*decades.start(), *decades.end());
+    for exponent in decades {
+        let x = axis.at(10f64.powi(exponent));
+        let anchor = match exponent {
+            _ if exponent == first => "start",
+            _ if exponent == last => "end",
+            _ => "middle",
+        };
+        let _ = writeln!(
+            svg,
+            "<path class=\"grid\" d=\"M{x:.1} {TICKS}V{height}\"/><text class=\"tick\" x=\"{x:.1}\" y=\"12\" \
+             text-anchor=\"{anchor}\">{} us</text>",
+            power_of_ten(exponent)
+        );
+    }
 }
 
-/// The time of the longest bar, above 0.
-fn longest(runs: &[Timed]) -> f64 {
-    runs.iter().map(Timed::us).fold(f64::MIN_POSITIVE, f64::max)
-}
-
-fn bar(svg: &mut String, run: &Timed, roofs: &Roofs, number: usize, y: f64, scale: f64) {
+fn bar(svg: &mut String, run: &Timed, roofs: &Roofs, number: usize, y: f64, scale: &Scale) {
     let floor = roofs.floor(run);
     let mut times = format!("{} us", figure(Some(run.us())));
     if let Some(floor) = floor {
@@ -65,24 +114,25 @@ fn bar(svg: &mut String, run: &Timed, roofs: &Roofs, number: usize, y: f64, scal
     if name.len() < title.len() {
         name.push('…');
     }
-    let (base, top, time) = (y + 13.0, y + 18.0, run.us() * scale);
+    let (base, top, time) = (y + 13.0, y + 18.0, scale.at(run.us()));
     let class = if run.mode == RunMode::AsIs { "time" } else { "time mode" };
     let _ = writeln!(
         svg,
         "<g><title>{number}. {}: {times}</title>\
-         <text x=\"0\" y=\"{base}\"><tspan class=\"number\">{number}</tspan> {}</text>\
-         <text x=\"{WIDTH}\" y=\"{base}\" text-anchor=\"end\">{times}</text>\
+         <text class=\"name\" x=\"0\" y=\"{base}\"><tspan class=\"number\">{number}</tspan> {}</text>\
+         <text class=\"name\" x=\"{WIDTH}\" y=\"{base}\" text-anchor=\"end\">{times}</text>\
          <rect class=\"{class}\" x=\"0\" y=\"{top}\" width=\"{time:.1}\" height=\"{BAR}\"/>",
         escaped(&title),
         escaped(&name),
     );
     if let Some(floor) = floor {
-        let inside = (floor.us * scale).min(time);
+        let end = scale.at(floor.us);
         let _ = writeln!(
             svg,
-            "<rect class=\"floor\" x=\"0\" y=\"{top}\" width=\"{inside:.1}\" height=\"{BAR}\"/>\
+            "<rect class=\"floor\" x=\"0\" y=\"{top}\" width=\"{:.1}\" height=\"{BAR}\"/>\
              <path class=\"floor-end\" d=\"M{:.1} {}v{}\"/>",
-            (floor.us * scale).clamp(1.0, WIDTH - 1.0),
+            end.min(time),
+            end.clamp(1.0, WIDTH - 1.0),
             top - 2.0,
             BAR + 4.0,
         );
@@ -111,15 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn bars_have_one_scale_unless_some_would_not_be_seen() {
+    fn the_axis_is_linear_unless_some_bars_would_not_be_seen() {
         let near = [run("a", 10.0, 1.0, 1.0), run("b", 40.0, 1.0, 1.0)];
         assert_eq!(widths(&near), ["190.0", "760.0"]);
-        let far = [
-            run("a", 1.0, 1.0, 1.0),
-            Timed { mode: RunMode::Flat, ..run("a", 2.0, 1.0, 1.0) },
-            run("b", 1000.0, 1.0, 1.0),
-        ];
-        assert_eq!(widths(&far), ["380.0", "760.0", "760.0"]);
+        let far = [run("a", 10.0, 1.0, 1.0), run("b", 10_000.0, 1.0, 1.0)];
+        assert_eq!(widths(&far), ["190.0", "760.0"], "of four decades, the first of which begins at 1 us");
+        let svg = svg(&far, &Roofs::of(None));
+        assert!([">1 us<", ">10000 us<"].iter().all(|label| svg.contains(label)), "{svg}");
     }
 
     #[test]

@@ -76,11 +76,11 @@ fn roofline_notes(roofs: &Roofs, runs: &[Timed]) -> Vec<String> {
 }
 
 fn time_notes(roofs: &Roofs, runs: &[Timed]) -> Vec<String> {
-    let scale = match bars::has_one_scale(runs) {
-        true => "All bars have one scale.",
-        false => "The bars of a case have one scale; other cases have others.",
+    let axis = match bars::Scale::of(runs, roofs) {
+        bars::Scale::Linear(_) => "The axis begins at 0.",
+        bars::Scale::Log(_) => "The axis is logarithmic: equal distances are equal ratios.",
     };
-    let mut notes = vec![format!("{scale} Grey bars are further run modes of a case.")];
+    let mut notes = vec![format!("{axis} Grey bars are further run modes of a case.")];
     if roofs.memory.is_some() || roofs.compute.is_some() {
         notes.push(
             "The dark part is the floor: the time that the bytes or the FLOPs alone need under the roofs that are \

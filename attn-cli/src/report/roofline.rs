@@ -58,7 +58,7 @@ pub(super) fn svg(runs: &[Timed], roofs: &Roofs) -> String {
             figure(Some(run.tflops)),
         );
         let text = number.to_string();
-        if let Some((left, base)) = labels.place(x, y, &text) {
+        if let Some((left, base)) = labels.position(x, y, &text) {
             let _ = write!(svg, "<text class=\"number\" x=\"{left:.1}\" y=\"{base:.1}\">{text}</text>");
         }
         svg.push_str("</g>\n");
@@ -162,7 +162,7 @@ struct Labels {
 
 impl Labels {
     /// The left end and the baseline of a number.
-    fn place(&mut self, x: f64, y: f64, text: &str) -> Option<(f64, f64)> {
+    fn position(&mut self, x: f64, y: f64, text: &str) -> Option<(f64, f64)> {
         let wide = 6.5 * text.len() as f64;
         for (left, base) in
             [(x + 6.0, y + 4.0), (x - 6.0 - wide, y + 4.0), (x - wide / 2.0, y - 7.0), (x - wide / 2.0, y + 15.0)]
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn numbers_cover_nothing() {
         let mut labels = Labels::default();
-        let boxes: Vec<_> = (0..5).filter_map(|_| labels.place(200.0, 200.0, "12")).collect();
+        let boxes: Vec<_> = (0..5).filter_map(|_| labels.position(200.0, 200.0, "12")).collect();
         assert_eq!(boxes.len(), 4, "four sides of a point");
-        assert_eq!(labels.place(RIGHT, 200.0, "12").map(|(left, _)| left < RIGHT - 13.0), Some(true), "inside");
+        assert_eq!(labels.position(RIGHT, 200.0, "12").map(|(left, _)| left < RIGHT - 13.0), Some(true), "inside");
     }
 }

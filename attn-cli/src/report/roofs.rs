@@ -88,8 +88,8 @@ impl Roofs {
         if e4m3 { self.e4m3 } else { self.compute }
     }
 
-    /// The time that the bytes or the operations of a run take under the roofs that are known, whichever is longer; none
-    /// without bytes and operations.
+    /// The time that the bytes or the operations of a run take under the roofs that are known, whichever is longer.
+    /// There is none without bytes and operations.
     pub(super) fn floor(&self, run: &Timed) -> Option<Floor> {
         let bytes = self.memory.map(|most| Floor { us: run.us() * run.gbps / most, by: "bytes" });
         let flops = self.rate(run.e4m3).map(|most| Floor { us: run.us() * run.tflops / most, by: "FLOPs" });
