@@ -64,8 +64,8 @@ pub(super) fn svg(runs: &[Timed], roofs: &Roofs) -> String {
     let mut svg = format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"bars-title bars-desc\">\n\
          <title id=\"bars-title\">Time of each run</title>\n\
-         <desc id=\"bars-desc\">A bar for each of {} runs, as long as its median time; the dark part is its floor. \
-         The table has the numbers.</desc>\n",
+         <desc id=\"bars-desc\">A bar for each of {} runs, as long as its median time; the part up to the mark is its \
+         floor. The table has the numbers.</desc>\n",
         runs.len(),
     );
     if let Scale::Log(axis) = scale {
