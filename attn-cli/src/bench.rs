@@ -1,10 +1,10 @@
 //! `attn bench`.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 use attn::Engine;
-use attn_testing::{Case, RunMode};
+use attn_testing::{BenchResult, Case, RunMode};
 use serde_json::json;
 
 use crate::{
@@ -12,7 +12,9 @@ use crate::{
     global::Global,
     op_bench,
     output::{Output, figure, progress, with},
-    prepare, sampling_serve, serve,
+    prepare,
+    report::{Report, title},
+    sampling_serve, serve,
 };
 
 #[derive(clap::Args)]
@@ -24,6 +26,12 @@ pub(crate) struct Bench {
     /// Timed runs of each case; the median counts.
     #[arg(long, default_value_t = 15)]
     reps: usize,
+    /// Also writes one HTML page: a roofline of the device, bars of times with what bytes and FLOPs alone need, tables.
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["serve", "ops", "sampling"])]
+    report: Option<PathBuf>,
+    /// The commit that this program was built from, for the report.
+    #[arg(long, value_name = "HASH", requires = "report")]
+    commit: Option<String>,
     /// Times the ops around attention instead (merge, append, copy), with the bytes that they move.
     #[arg(long, conflicts_with = "serve")]
     ops: bool,
@@ -81,6 +89,8 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     let engine = args.device.engine()?;
     let columns = ["case", "kernel", "us", "GB/s", "TFLOP/s", "plan, us", "compile, ms", "regs", "spill, B", "smem, B"];
     let mut output = Output::new(global, &columns)?;
+    let create = |path: &PathBuf| Report::create(path, &engine, args.commit.as_deref(), args.reps);
+    let mut report = args.report.as_ref().map(create).transpose()?;
     let modes = |case: &Case| [&[RunMode::AsIs], &case.ours_also[..]].concat();
     let in_modes = |case| modes(case).into_iter().map(move |mode| (case, mode));
     prepare::compile(&cases.iter().flat_map(in_modes).collect::<Vec<_>>(), &engine);
@@ -90,48 +100,49 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
         bar.set_message(case.title().to_owned());
         let mut any_ran = false;
         for mode in modes(case) {
-            any_ran |= record(case, mode, &engine, args.reps, &mut output)?;
+            let outcome = attn_testing::bench_mode(case, mode, &engine, args.reps);
+            let outcome = outcome.map_err(|error| crate::output::causes(&error.into()));
+            any_ran |= outcome.is_ok();
+            record(case, mode, &outcome, &mut output)?;
+            if let Some(report) = &mut report {
+                report.add(case, mode, &outcome);
+            }
         }
         ran += usize::from(any_ran);
         bar.inc(1);
     }
     bar.finish_and_clear();
     output.finish()?;
+    if let Some(report) = report {
+        report.write()?;
+    }
     eprintln!("{} of {} cases timed on {}", ran, cases.len(), engine);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Times a case in one run mode and writes its record. Returns whether it ran.
-fn record(case: &Case, mode: RunMode, engine: &Engine, reps: usize, output: &mut Output) -> Result<bool> {
+/// Writes the record of a case in one run mode.
+fn record(case: &Case, mode: RunMode, outcome: &Result<BenchResult, String>, output: &mut Output) -> Result<()> {
     let mut echo = serde_json::to_value(case)?;
-    let mut title = case.title().to_owned();
+    let title = title(case.title(), mode);
     if mode != RunMode::AsIs {
         echo = with(echo, json!({ "form": mode }));
-        title = format!("{title}: {mode}");
     }
-    match attn_testing::bench_mode(case, mode, engine, reps) {
-        Ok(result) => {
-            output.record(&with(echo, serde_json::to_value(&result)?), || {
-                let count = |x: Option<u32>| x.map_or(String::new(), |x| x.to_string());
-                vec![
-                    title,
-                    result.ran.clone(),
-                    figure(Some(result.ms * 1e3)),
-                    figure(Some(result.gbps)),
-                    figure(Some(result.tflops)),
-                    figure(Some(result.plan_us)),
-                    figure(result.compile_ms),
-                    count(result.regs),
-                    count(result.spill_bytes),
-                    count(result.smem),
-                ]
-            })?;
-            Ok(true)
-        }
-        Err(error) => {
-            let why = crate::output::causes(&error.into());
-            output.record(&with(echo, json!({ "cannot": why })), || vec![title, format!("cannot: {why}")])?;
-            Ok(false)
-        }
+    match outcome {
+        Ok(result) => output.record(&with(echo, serde_json::to_value(result)?), || {
+            let count = |x: Option<u32>| x.map_or(String::new(), |x| x.to_string());
+            vec![
+                title,
+                result.ran.clone(),
+                figure(Some(result.ms * 1e3)),
+                figure(Some(result.gbps)),
+                figure(Some(result.tflops)),
+                figure(Some(result.plan_us)),
+                figure(result.compile_ms),
+                count(result.regs),
+                count(result.spill_bytes),
+                count(result.smem),
+            ]
+        }),
+        Err(why) => output.record(&with(echo, json!({ "cannot": why })), || vec![title, format!("cannot: {why}")]),
     }
 }

@@ -10,6 +10,7 @@ mod calibrate;
 mod cases;
 mod check;
 mod compile;
+mod date;
 mod doctor;
 mod global;
 mod kernels;
@@ -18,11 +19,13 @@ mod list;
 mod op_bench;
 mod output;
 mod prepare;
+mod report;
 mod rust_text;
 mod sampling_serve;
 mod serve;
 mod source;
 mod tiles;
+mod xml;
 
 use std::process::ExitCode;
 

@@ -6,6 +6,7 @@ use anyhow::Result;
 use attn_core::lang::TileClass;
 
 use super::map::TileMap;
+use crate::xml::escaped;
 
 /// The most rows of a picture in text.
 const ROWS: usize = 150;
@@ -129,11 +130,6 @@ fn ticks(tiles: usize, side: usize) -> impl Iterator<Item = usize> {
 
 fn hex([r, g, b]: [u8; 3]) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
-}
-
-/// Text in XML.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The tiles alone, without axes.

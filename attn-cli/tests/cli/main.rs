@@ -1,5 +1,6 @@
 //! Runs the `attn` command: its output, its error messages and its exit codes. No GPU is needed.
 
+mod report;
 mod rust_text;
 
 use std::{

@@ -38,6 +38,9 @@ struct DeviceContext {
     name: String,
     capability: (u32, u32),
     multiprocessors: u32,
+    clock_khz: u32,
+    memory_clock_khz: u32,
+    memory_bus_bits: u32,
     max_smem: u32,
     l2_bytes: u32,
     memory: usize,
@@ -77,6 +80,11 @@ impl Device {
         );
         check_capability(&name, capability)?;
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        // they are for reports alone: a driver without them is no failure
+        let known = |which| attribute(which).unwrap_or(0);
+        let clock_khz = known(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+        let memory_clock_khz = known(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+        let memory_bus_bits = known(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
         let l2_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         let max_smem = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         // SAFETY: as above.
@@ -91,6 +99,9 @@ impl Device {
             name,
             capability,
             multiprocessors,
+            clock_khz,
+            memory_clock_khz,
+            memory_bus_bits,
             max_smem,
             l2_bytes,
             memory,
@@ -126,6 +137,21 @@ impl Device {
     #[must_use]
     pub fn multiprocessors(&self) -> u32 {
         self.inner.multiprocessors
+    }
+    /// The highest clock of the SMs in kHz; 0 if the driver does not say.
+    #[must_use]
+    pub fn clock_khz(&self) -> u32 {
+        self.inner.clock_khz
+    }
+    /// The highest clock of the memory in kHz, with two transfers a clock; 0 if the driver does not say.
+    #[must_use]
+    pub fn memory_clock_khz(&self) -> u32 {
+        self.inner.memory_clock_khz
+    }
+    /// The width of the bus to the memory in bits; 0 if the driver does not say.
+    #[must_use]
+    pub fn memory_bus_bits(&self) -> u32 {
+        self.inner.memory_bus_bits
     }
     /// Shared memory that a CTA may use after opting in, in bytes.
     #[must_use]
