@@ -83,8 +83,8 @@ fn time_notes(roofs: &Roofs, runs: &[Timed]) -> Vec<String> {
     let mut notes = vec![format!("{axis} Grey bars are further run modes of a case.")];
     if roofs.memory.is_some() || roofs.compute.is_some() {
         notes.push(
-            "The part up to the mark is the floor: the time that the bytes or the FLOPs alone need under the roofs that \
-             are known, whichever is longer."
+            "The part up to the mark is the floor: the time that the bytes or the FLOPs alone need under the roofs \
+             that are known, whichever is longer."
                 .to_owned(),
         );
     }
