@@ -185,8 +185,8 @@ impl KernelSelector {
         KernelSelector { list_queries, ..self }
     }
 
-    /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or under
-    /// batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
+    /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or
+    /// under batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
     /// Prefill of short requests then keeps their keys in shared memory ([`Resident::runs`]).
     #[must_use]
     pub fn select(&self, layout: &Layout) -> SelectedKernel {

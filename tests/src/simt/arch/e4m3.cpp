@@ -13,3 +13,4 @@ inline unsigned pack4_e4m3(float first, float second, float third, float fourth)
   return e4m3_of(first) | e4m3_of(second) << 8 | e4m3_of(third) << 16 | e4m3_of(fourth) << 24;
 }
 inline unsigned separate_register(unsigned x) { return x; }
+inline void clear_in_place(float& x) { x = 0.f; }

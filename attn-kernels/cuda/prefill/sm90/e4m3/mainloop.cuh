@@ -45,7 +45,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
 #pragma unroll
       for (int r = 0; r < ROWS_PER_THREAD; ++r) rounded_sum[r] += o[SUM_BLOCK][2 * r];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) o[SUM_BLOCK][e] = 0.f;
+      for (int e = 0; e < 4; ++e) clear_in_place(o[SUM_BLOCK][e]);
     };
     auto rescale_outputs = [&](const float(&factor)[ROWS_PER_THREAD]) {
 #pragma unroll

@@ -38,6 +38,10 @@ inline unsigned separate_register(unsigned x) {
   return y;
 }
 
+// Writes 0 to an accumulator in its own register. An assigned 0 gets another one: ptxas has too few for the copies, and
+// serialises all WGMMAs.
+inline void clear_in_place(float& x) { asm volatile("mov.f32 %0, 0f00000000;" : "+f"(x)); }
+
 // S = Q K^T for the warpgroup's 64 rows, asynchronous.
 inline void gemm_qk(ScoreFragment& s, SmemDescriptor desc_q, unsigned smem_k) {
   SmemDescriptor desc_k = make_smem_descriptor(smem_k, 16);
