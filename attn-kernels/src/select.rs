@@ -187,7 +187,7 @@ impl KernelSelector {
 
     /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or
     /// under batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
-    /// Prefill of short requests then keeps their keys in shared memory ([`Resident::runs`]).
+    /// Prefill of short requests then keeps their keys in shared memory.
     #[must_use]
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {
