@@ -15,11 +15,12 @@ use super::list::{KERNELS, Killer, Mutant, failed_test};
 use crate::paths::target_dir;
 
 /// Tests of attention kernels.
-const ATTENTION: [&str; 8] = [
+const ATTENTION: [&str; 9] = [
     "decode_emulated",
     "kv_formats_emulated",
     "prefill_sm80_emulated",
     "prefill_sm90_emulated",
+    "prefill_resident_emulated",
     "mixed_emulated",
     "cuda_cores",
     "row_invariance",
@@ -37,7 +38,7 @@ const OTHERS: [&str; 7] = [
 ];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
-const FIRST: [(&str, &[&str], bool); 16] = [
+const FIRST: [(&str, &[&str], bool); 17] = [
     ("cuda_cores/", &["cuda_cores"], true),
     ("decode/", &["decode_emulated"], false),
     ("merge/partial", &["decode_emulated"], false),
@@ -46,6 +47,7 @@ const FIRST: [(&str, &[&str], bool); 16] = [
     ("ops/", &["bits_emulated", "ops_emulated"], true),
     ("planner/", &["device_plan"], true),
     ("prefill/q_loader", &["prefill_sm90_emulated"], false),
+    ("prefill/sm90/resident", &["prefill_resident_emulated"], true),
     ("prefill/sm90/", &["prefill_sm90_emulated", "sanitized_emulated"], true),
     ("prefill/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
     ("preprocess/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
@@ -132,6 +134,6 @@ mod tests {
     fn tests_of_a_folder_come_first() {
         assert_eq!(asked("attn-kernels/cuda/planner/work_list.cuh"), ["device_plan"]);
         assert_eq!(asked("attn-kernels/cuda/prefill/sm80/mainloop.cuh")[0], "prefill_sm80_emulated");
-        assert_eq!(asked("attn-kernels/cuda/memory/row.cuh").len(), 15);
+        assert_eq!(asked("attn-kernels/cuda/memory/row.cuh").len(), 16);
     }
 }
