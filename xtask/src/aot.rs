@@ -45,6 +45,12 @@ pub(crate) fn run(sh: &Shell, target: &Path) -> Result<()> {
     let used = records(&used)?;
     ensure!(used.len() == 4, "two kernels for two architectures, not {}", used.len());
     ensure!(used.iter().all(|r| r["from"] == "prebuilt"), "an embedded kernel was not used: {used:?}");
+    // batches of short prompts select it
+    let short = cmd!(sh, "{attn} compile causal --kernel prefill --prefill sm90-resident --arch 90a --json");
+    let short = records(&short.quiet().envs(nothing).read()?)?;
+    let embedded =
+        |r: &Value| r["from"] == "prebuilt" && r["cell"].as_str().is_some_and(|cell| cell.contains("resident"));
+    ensure!(!short.is_empty() && short.iter().all(embedded), "prefill of short prompts is not embedded: {short:?}");
     let other =
         cmd!(sh, "{attn} compile sigmoid --arch 80 --json").quiet().envs(nothing).ignore_status().ignore_stderr();
     let other = records(&other.read()?)?;
