@@ -81,6 +81,18 @@ int main(void) {
   REFUSED(attn_attention_new(engine, &spec, &attention), ATTN_STATUS_UNSUPPORTED, "format");
   spec.kv_format = "int9";
   REFUSED(attn_attention_new(engine, &spec, &attention), ATTN_STATUS_INVALID_VARIANT, "int8");
+  AttnSpec products = spec;
+  products.kv_format = NULL;
+  products.qo_dtype = ATTN_DTYPE_BF16;
+  products.kv_dtype = ATTN_DTYPE_E4M3;
+  products.head_dim = 64;
+  products.products = ATTN_PRODUCTS_E4M3;
+  REFUSED(attn_attention_new(engine, &products, &attention), ATTN_STATUS_UNSUPPORTED, "head_dim of 128");
+  products.head_dim = 128;
+  OK(attn_attention_new(engine, &products, &attention));
+  attn_attention_free(attention);
+  products.products = 7;
+  REFUSED(attn_attention_new(engine, &products, &attention), ATTN_STATUS_INVALID_ARGUMENT, "AttnSpec.products");
   spec.kv_format = "int8 / int4(group=32)";
   OK(attn_attention_new(engine, &spec, &attention));
 
