@@ -23,12 +23,11 @@ impl RunMode {
         let auto = || "auto".to_owned();
         let in_kernel = |kernel: &str, prefill| vec![Case { kernel: kernel.to_owned(), prefill, ..case.clone() }];
         let on = |backend| vec![Case { decode: Some(backend), ..case.clone() }];
-        let mixed = |prefill| vec![Case { kernel: "mixed".to_owned(), prefill, ..case.clone() }];
         Ok(match self {
             RunMode::AsIs => vec![case.clone()],
             RunMode::Auto => vec![Case { kernel: auto(), ..case.clone() }],
-            RunMode::Mixed => mixed(PrefillBackend::default()),
-            RunMode::Sm80Mixed => mixed(PrefillBackend::Sm80),
+            RunMode::Mixed => in_kernel("mixed", PrefillBackend::default()),
+            RunMode::Sm80Mixed => in_kernel("mixed", PrefillBackend::Sm80),
             RunMode::Ragged => vec![Case { kv_layout: LayoutKind::Ragged, ..case.clone() }],
             RunMode::Flat if case.kernel == "mixed" => vec![Case { kernel: auto(), ..case.clone() }],
             RunMode::Flat => vec![case.clone()],

@@ -115,6 +115,12 @@ impl AotOptions<'_> {
         dtypes: &[Dtypes],
     ) -> Result<Vec<(Variant, KernelTraits)>, AotError> {
         let mut all = Vec::new();
+        let mut add = |branch: &Variant, traits| {
+            let kernel = (branch.clone(), traits);
+            if !all.contains(&kernel) {
+                all.push(kernel);
+            }
+        };
         for ((&arch, &head_dim), (&head_dim_vo, &dtypes)) in
             product(pairs_of(archs, head_dims), pairs_of(self.head_dim_vo, dtypes))
         {
@@ -128,19 +134,15 @@ impl AotOptions<'_> {
                 for request in backends_up_to(request, hooks) {
                     for (branch, group) in product(branches.iter(), request.decode_tiles().up_to(group).into_iter()) {
                         let request = KernelTraitsRequest { group, ..request };
-                        let kernel = (branch.clone(), KernelTraits::choose(&request.for_branch(branch))?);
-                        if !all.contains(&kernel) {
-                            all.push(kernel);
-                        }
+                        add(branch, KernelTraits::choose(&request.for_branch(branch))?);
                     }
                 }
                 // batches of short requests select it
                 if kind == KernelKind::Prefill && !row_invariant && branches.len() == 1 {
                     let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
                     let traits = KernelTraits::choose(&request.for_branch(&branches[0]))?;
-                    let kernel = (branches[0].clone(), traits);
-                    if is_faster_resident(&traits) && !all.contains(&kernel) {
-                        all.push(kernel);
+                    if is_faster_resident(&traits) {
+                        add(&branches[0], traits);
                     }
                 }
             }

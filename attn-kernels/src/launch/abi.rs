@@ -181,7 +181,7 @@ pub struct Sm90Params {
     /// Keys of a box of a page; 0: pages do not fit boxes, and rows are loaded by cp.async. Ragged K and V have boxes
     /// of TILE_KEYS.
     pub box_rows: i32,
-    /// The length of `KernelParams::items`.
+    /// The length of `KernelParams::items`, in a mixed launch of `MixedParams::prefill`.
     pub items: i32,
     /// KV heads that are processed at a time: as many as fit their K and V into L2.
     pub heads: i32,

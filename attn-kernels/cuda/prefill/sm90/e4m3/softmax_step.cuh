@@ -16,9 +16,6 @@ constexpr float E4M3_MAX = 448.f;
 constexpr bool UNSCALE_ROWS = SCALE_LOGITS || BIAS_IN_ACCUMULATOR || BIAS_AFFINE || BIAS_TENSOR_ROWS;
 // Whether every tile's row max is searched for: where hooks are shown it, or where a row's bits depend on no other row.
 constexpr bool SEARCH_EVERY_TILE = RESCALE_THRESHOLD == 0.f;
-// The chunk of P after which gemm_pv of the previous tile is waited for. Later chunks take the registers of its
-// operand.
-constexpr int PV_WAIT_CHUNK = 3;
 static_assert(!Variant::HAS_WEIGHT && !STATIC_MAX && ROW_BLOCKS == 1, "a softmax with a running max");
 
 // What a tile's logits need to become probabilities.
@@ -113,26 +110,23 @@ class SoftmaxE4m3 {
     }
   }
 
-  // S, which has arrived and is finished, becomes P, which replaces that of the previous tile in `probs`: behind chunk
-  // PV_WAIT_CHUNK this calls `wait(sum)`, which waits for gemm_pv of the previous tile, and depends on the sum. Returns
-  // whether O must be rescaled by `factor` before P V is added. A single warp can repeat the tile, so that no
-  // warpgroup-wide instruction is in that part.
+  // S, which has arrived and is finished, becomes P. Before it replaces that of the previous tile in `probs`, this
+  // calls `wait(sum)`, which waits for gemm_pv of the previous tile, and depends on the sum. Returns whether O must
+  // be rescaled by `factor` before P V is added. A single warp can repeat the tile, so that no warpgroup-wide
+  // instruction is in that part.
   template <bool FIRST, class Wait>
   bool step(const ScoreFragment& s, const Bias& bias, ProbTile& probs, float (&factor)[ROWS_PER_THREAD], Wait wait) {
     bool grown = false;
     if constexpr (FIRST || SEARCH_EVERY_TILE) grown = grow(s, bias, factor);
     float sums[ROWS_PER_THREAD] = {};
-    unsigned early[PV_WAIT_CHUNK + 1][4];
+    unsigned early[PROB_CHUNKS][4];
 #pragma unroll
-    for (int chunk = 0; chunk <= PV_WAIT_CHUNK; ++chunk) exponentiate(s, bias, chunk, early[chunk], sums);
+    for (int chunk = 0; chunk < PROB_CHUNKS; ++chunk) exponentiate(s, bias, chunk, early[chunk], sums);
     wait(sums[0] + sums[1]);
 #pragma unroll
-    for (int chunk = 0; chunk <= PV_WAIT_CHUNK; ++chunk)
+    for (int chunk = 0; chunk < PROB_CHUNKS; ++chunk)
 #pragma unroll
       for (int i = 0; i < 4; ++i) probs[chunk][i] = separate_register(early[chunk][i]);
-#pragma unroll
-    for (int chunk = PV_WAIT_CHUNK + 1; chunk < PROB_CHUNKS; ++chunk)
-      exponentiate(s, bias, chunk, probs[chunk], sums);
     if constexpr (!FIRST && !SEARCH_EVERY_TILE)
       if (!__all_sync(ALL_LANES, sums[0] <= E4M3_MAX && sums[1] <= E4M3_MAX)) {  // also for NaN
         // many logits near m give such a sum, too: then no m grows, and P stays as it is
