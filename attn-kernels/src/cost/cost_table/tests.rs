@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use attn_core::{
     batch::{Batch, Layout, indptr},
     dtype::{Dtype, Dtypes},
-    spec::{DecodeBackend, Heads, KernelKind},
+    spec::{DecodeBackend, HeadDimVo, Heads, KernelKind},
 };
 use proptest::prelude::*;
 
@@ -16,6 +16,7 @@ use crate::{
 };
 
 const BUILT_IN: &str = include_str!("../../../costs/sm_90.jsonl");
+const DIMS: [(u32, u32); 4] = [(64, 64), (128, 128), (192, 128), (256, 256)];
 const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
 
 fn about(arch: &str) -> String {
@@ -234,4 +235,53 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn loaded_costs_choose_no_decode_backend_without_the_mixed_kernel() {
+    let table = |backend: &str| {
+        let row = |bits: &str, head_dim: &str, hooks: &str| {
+            let of_kernel = row("decode of 8", 1).replace("\"rows\"", &format!("{backend}\"rows\""));
+            of_kernel.replace("16-bit", bits).replace("128", head_dim).replace("none", hooks)
+        };
+        let mut lines = Vec::new();
+        for arch in ["sm_80", "sm_86", "sm_90", "sm_120"] {
+            lines.push(about(arch));
+            for (bits, hooks) in [("8-bit", "none"), ("16-bit", "none"), ("8-bit", "rewrites"), ("16-bit", "rewrites")]
+            {
+                lines.extend(["128", "256"].map(|head_dim| row(bits, head_dim, hooks)));
+            }
+        }
+        CostTable::parse(&lines.join("\n")).expect("sound")
+    };
+    let tables = [table(""), table("\"backend\": \"cuda-cores\", ")];
+    let archs = ["80", "86", "90a", "120"].map(|arch| arch.parse::<Arch>().expect("an architecture"));
+    let (mut followed, mut kept) = (0, 0);
+    for (arch, (head_dim, value_dim)) in archs.into_iter().flat_map(|arch| DIMS.map(|dims| (arch, dims))) {
+        for (kv, group) in [Dtype::Bf16, Dtype::E4m3].into_iter().flat_map(|kv| [1, 4, 8, 16].map(|group| (kv, group)))
+        {
+            for (key_hooks, hooks) in [(false, HookClass::None), (true, HookClass::Rewrites)] {
+                let request = KernelTraitsRequest {
+                    head_dim_vo: HeadDimVo::Dim(value_dim),
+                    group,
+                    key_hooks,
+                    value_hooks: key_hooks,
+                    ..KernelTraitsRequest::new(KernelKind::Mixed, head_dim, Dtypes::bf16().with_kv(kv), arch)
+                };
+                let mixed = |costs: &CostTable, shared_rows| {
+                    let request = KernelTraitsRequest { shared_rows, ..request.with_decode_backend(hooks, costs) };
+                    (request.decode, KernelTraits::choose(&request).is_ok())
+                };
+                for (shared_rows, costs) in
+                    [false, true].into_iter().flat_map(|rows| [(rows, &tables[0]), (rows, &tables[1])])
+                {
+                    let (built_in, loaded) = (mixed(&CostTable::default(), shared_rows), mixed(costs, shared_rows));
+                    assert!(loaded.1 || !built_in.1, "{request:?}: {built_in:?} became {loaded:?}");
+                    followed += u32::from(loaded.0 != built_in.0);
+                    kept += u32::from(loaded.0 == built_in.0);
+                }
+            }
+        }
+    }
+    assert!(followed > 50 && kept > 50, "{followed} {kept}");
 }
