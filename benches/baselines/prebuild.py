@@ -20,7 +20,7 @@ CAP, WINDOW, ALIBI, ROPE = (0, False, True), (0, True, False), (2, False, False)
 
 
 def module_of(kind):
-    """The generator of the module that FlashInfer loads: since 0.7 fa2 loads one for equal strides of keys and values."""
+    """The generator of the module that FlashInfer loads: since 0.7 one for equal strides of keys and values."""
     public = getattr(modules, f"gen_batch_{kind}_module")
     return getattr(modules, f"_gen_batch_{kind}_primary_module", public)
 

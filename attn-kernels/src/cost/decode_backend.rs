@@ -11,17 +11,18 @@ const MARGIN: u64 = 16;
 
 impl KernelTraitsRequest {
     /// The request with a decode backend: the one that it names, else the one with less measured time for the keys of a
-    /// full device, among those that support the problem. What batches run at all, costs of a user do not decide: where
-    /// the backend that the built-in costs choose has a mixed kernel and theirs has none, it stays.
+    /// full device, among those that support the problem. What batches run at all, costs of a user do not decide. So the
+    /// backend of the built-in costs stays where it has a mixed kernel and theirs has none, and under batch invariance,
+    /// where tile sizes decide which batches one kernel runs.
     #[must_use]
     pub fn with_decode_backend(self, hooks: HookClass, costs: &CostTable) -> Self {
         let decode = self.decode.unwrap_or_else(|| {
             let fastest = self.fastest_decode_backend(hooks, costs);
-            let built_in = || self.fastest_decode_backend(hooks, &CostTable::default());
-            match costs.loaded_rows() {
-                0 => fastest,
-                _ => Some(built_in()).filter(|&other| self.loses_mixed(other, fastest)).unwrap_or(fastest),
+            if costs.loaded_rows() == 0 {
+                return fastest;
             }
+            let built_in = self.fastest_decode_backend(hooks, &CostTable::default());
+            if self.row_invariant || self.has_mixed_without(built_in, fastest) { built_in } else { fastest }
         });
         KernelTraitsRequest { decode: Some(decode), ..self }
     }
@@ -42,16 +43,16 @@ impl KernelTraitsRequest {
     }
 
     /// Whether some mixed kernel exists with one decode backend and not with another.
-    fn loses_mixed(&self, from: DecodeBackend, to: DecodeBackend) -> bool {
+    fn has_mixed_without(&self, with: DecodeBackend, without: DecodeBackend) -> bool {
         let exists = |backend, prefill, paged, shared_rows| {
             let decode = Some(backend);
             let mixed = KernelTraitsRequest { kind: KernelKind::Mixed, decode, prefill, paged, shared_rows, ..*self };
             KernelTraits::choose(&mixed).is_ok()
         };
-        from != to
+        with != without
             && [self.prefill, PrefillBackend::Sm80].into_iter().any(|prefill| {
                 [(false, false), (false, true), (true, false), (true, true)].into_iter().any(|(paged, shared_rows)| {
-                    exists(from, prefill, paged, shared_rows) && !exists(to, prefill, paged, shared_rows)
+                    exists(with, prefill, paged, shared_rows) && !exists(without, prefill, paged, shared_rows)
                 })
             })
     }

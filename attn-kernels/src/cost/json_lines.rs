@@ -11,7 +11,8 @@ use crate::compile::{Arch, UnknownArch};
 
 type Object = Map<String, Value>;
 
-/// A cost is at most a tenth of a second: sums of costs do not overflow.
+/// A cost is at most a tenth of a second, so that sums of a few do not overflow. Of whole batches selection saturates,
+/// and plans refuse.
 const MAX_NS: u32 = 100_000_000;
 
 const HOOKS: [HookClass; 3] = [HookClass::None, HookClass::Logits, HookClass::Rewrites];

@@ -34,7 +34,7 @@ class _Entry:
         self.attention, self.lock, self.plan, self.is_kept = bound.attention, bound.lock, plan, True
 
 
-def made_anew():
+def forget_plans():
     """From now on, attentions are of the variants that are registered now, and of the costs that are loaded now."""
     global _changes
     with _lock:

@@ -1,7 +1,7 @@
 """Measured costs of kernels."""
 
 from . import _native
-from ._attention import made_anew
+from ._attention import forget_plans
 
 
 def load_costs(path, device="cuda"):
@@ -16,4 +16,4 @@ def load_costs(path, device="cuda"):
         attn_rs.load_costs("costs.jsonl")
     """
     _native.load_costs(path, device)
-    made_anew()
+    forget_plans()

@@ -64,7 +64,7 @@ fn a_row_replaces_the_built_in_one_of_its_kernel_and_no_other() {
     let of = |costs: &CostTable, kind, hooks| costs.of(&traits(kind, "90a"), hooks);
     let built_in = CostTable::default();
     assert_eq!(of(&loaded, KernelKind::Decode, HookClass::None).block, 777);
-    assert_eq!(loaded.rows().len(), TABLE.len(), "it takes a place");
+    assert_eq!(loaded.rows().len(), TABLE.len(), "it replaces a row");
     for (kind, hooks) in [
         (KernelKind::Prefill, HookClass::None),
         (KernelKind::Decode, HookClass::Logits),
@@ -75,7 +75,7 @@ fn a_row_replaces_the_built_in_one_of_its_kernel_and_no_other() {
 }
 
 #[test]
-fn loaded_rows_win_over_rows_that_are_as_near() {
+fn loaded_rows_come_before_rows_that_are_as_near() {
     // sm_90 and sm_110 are both two steps from sm_100
     let of = |lines: &[&str]| table(lines).of(&traits(KernelKind::Decode, "100a"), HookClass::None);
     let scaled = of(&[&about("sm_110"), &row("decode of 8", 777)]);
@@ -111,13 +111,15 @@ fn plans_follow_loaded_costs() {
     };
     assert_eq!(kernels(100, 90_000), KernelKind::Decode);
     assert_eq!(kernels(90_000, 100), KernelKind::Prefill);
-    assert_eq!(selected(&CostTable::default()), selected(&CostTable::default()));
 
     // the decode backend
     let fast = row("decode of 4", 10).replace("\"rows\"", "\"backend\": \"cuda-cores\", \"rows\"");
     let backend = |costs: &CostTable| request(KernelKind::Decode, "120").with_decode_backend(hooks, costs).decode;
     assert_eq!(backend(&CostTable::default()), Some(DecodeBackend::TensorCores));
     assert_eq!(backend(&table(&[&about("sm_120"), &fast])), Some(DecodeBackend::CudaCores));
+    let invariant = KernelTraitsRequest { row_invariant: true, ..request(KernelKind::Decode, "120") };
+    let decode = invariant.with_decode_backend(hooks, &table(&[&about("sm_120"), &fast])).decode;
+    assert_eq!(decode, Some(DecodeBackend::TensorCores), "its tiles decide which batches run");
 }
 
 fn refusal(text: &str) -> (usize, CostsLineError) {
@@ -216,17 +218,18 @@ proptest! {
         }
         let costs = CostTable::parse(&text).expect("sound");
         let arch = if arch == "sm_90" { "sm_90a" } else { arch };
-        for kv in [Dtype::Bf16, Dtype::E4m3] {
+        let hooks = [HookClass::None, HookClass::Rewrites];
+        for (kv, hooks) in [Dtype::Bf16, Dtype::E4m3].into_iter().flat_map(|kv| hooks.map(|hooks| (kv, hooks))) {
             let request = request(KernelKind::Prefill, arch);
             let request = KernelTraitsRequest { dtypes: Dtypes::bf16().with_kv(kv), ..request };
-            let request = request.with_decode_backend(HookClass::Rewrites, &costs);
-            let selector = KernelSelector::new(&request, HookClass::Rewrites, &costs, HEADS, 188).expect("supported");
+            let request = request.with_decode_backend(hooks, &costs);
+            let selector = KernelSelector::new(&request, hooks, &costs, HEADS, 188).expect("supported");
             for (qo, keys) in [(1, 1 << 20), (16, 1 << 20), (4096, 1 << 20), (1, 0)] {
                 let _ = selector.select(&layout(&[qo, 1, 300], &[keys, 7, 1 << 20]));
             }
             for kind in [KernelKind::Decode, KernelKind::Prefill] {
                 let traits = KernelTraits::choose(&KernelTraitsRequest { kind, ..request }).expect("supported");
-                let rule = traits.plan_rule(&costs, HookClass::Rewrites, traits.step_keys(), 188 * 32, 1);
+                let rule = traits.plan_rule(&costs, hooks, traits.step_keys(), 188 * 32, 1);
                 prop_assert!(rule.cost.block >= 1);
             }
             let mixed = KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Mixed, ..request });
