@@ -99,8 +99,8 @@ impl Setup {
                 traits if traits.cuda_cores => RowRounding::KeysAndValues,
                 _ => RowRounding::Elements,
             };
-            let mixed = kernel.traits().kind == KernelKind::Mixed;
-            return Rounding { rows, mixed, approximates: self.made_with.0.qo != Dtype::F32 };
+            let kernel = Some(kernel.traits().kind);
+            return Rounding { rows, kernel, approximates: self.made_with.0.qo != Dtype::F32 };
         }
         Rounding::default()
     }

@@ -1,6 +1,6 @@
 use super::{Expected, OracleOut, Rounding, RowRounding, calls_tanh, moved, reference};
 use crate::{Case, Distance, Inputs, Lens, case_variant};
-use attn::Variant;
+use attn::{Variant, spec::KernelKind};
 
 #[test]
 fn rounding_changes_transformed_rows_only() {
@@ -129,4 +129,30 @@ fn sums_of_signed_weights_are_judged_by_their_condition() {
         expected.distance(&o, &lse.collect::<Vec<_>>()).within(&expected.tolerance())
     };
     assert!(within(5e-6) && !within(5e-5));
+}
+
+#[test]
+fn codes_of_a_format_may_be_rounded_or_multiplied() {
+    let lens = |len| Lens::List(vec![len]);
+    // of many logits of one key some are near 0, where rounding is most of them
+    let case = Case { dtype: "f16".to_owned(), kv_lens: lens(1), qo_lens: lens(500), ..Case::new("relu") };
+    let case = case.over_format("int8").expect("it counts no keys");
+    let (variant, inputs) = (case_variant(&case).expect("stock"), Inputs::new(&case, false).expect("sound"));
+    let expected = |kernel| {
+        let rounding = Rounding { rows: RowRounding::Elements, kernel: Some(kernel), approximates: true };
+        Expected::of(&case, &variant, &inputs, rounding).expect("it runs")
+    };
+    let passes = |expected: &Expected, o: &[f64], lse: &[f64]| {
+        let [o, lse] = [o, lse].map(|of| of.iter().map(|&x| x as f32).collect::<Vec<_>>());
+        expected.distance(&o, &lse).within(&expected.tolerance())
+    };
+    for (kernel, exact_passes) in [(KernelKind::Prefill, false), (KernelKind::Decode, true), (KernelKind::Mixed, true)]
+    {
+        let expected = expected(kernel);
+        let (exact, rounded) = (&expected.exact, expected.rounded.as_ref().expect("keys are rounded"));
+        assert!(passes(&expected, &rounded.o, &rounded.lse), "{kernel}");
+        assert_eq!(passes(&expected, &exact.o, &exact.lse), exact_passes, "{kernel}");
+        let wrong: Vec<f64> = exact.o.iter().zip(&rounded.o).map(|(a, b)| 1.2 * a - 0.1 * b).collect();
+        assert!(!passes(&expected, &wrong, &exact.lse), "{kernel}: a tenth too much of each output");
+    }
 }
