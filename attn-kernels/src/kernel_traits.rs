@@ -238,8 +238,7 @@ pub struct KernelTraits {
     pub mixed: Option<DecodePart>,
     /// Mixed: a work item may have rows of several requests that share a prefix, and keys are in segments.
     pub shared_rows: bool,
-    /// Sm90 prefill: whether the products are of e4m3. The values are then transposed: in the kernel, or by the
-    /// preprocessing kernel.
+    /// Sm90 prefill: whether the products are of e4m3. The preprocessing kernel then writes the values transposed.
     pub e4m3_products: bool,
     /// As [`KernelTraitsRequest::row_invariant`].
     pub row_invariant: bool,

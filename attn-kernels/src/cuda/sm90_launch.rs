@@ -28,7 +28,7 @@ impl CudaPlan {
         let (branch, kv_heads) = (&self.branches[number], self.attention.heads.kv);
         let params = self.branch_params(number, *of_all);
         let traits = branch.kernel.traits();
-        let params = KernelParams { k: traits.in_pairs(params.k), v: traits.in_pairs(params.v), ..params };
+        let params = KernelParams { k: traits.in_pairs(params.k), ..params };
         let items = self.sections.lists.parts[number].items.len() as u32;
         let sm90 = self.sm90_params(&params, &branch.kernel, kv, qo_tokens, items)?;
         let ctas = (items * kv_heads).min(branch.kernel.resident_ctas());
@@ -39,8 +39,8 @@ impl CudaPlan {
         unsafe { launch_with(branch.kernel.main, grid, threads, smem, stream, &mut arguments) }
     }
 
-    /// The third parameter of a kernel with sm90 prefill, for a number of prefill items. Keys and values of `params`
-    /// are as the kernel reads them ([`KernelTraits::in_pairs`]).
+    /// The third parameter of a kernel with sm90 prefill, for a number of prefill items. Keys of `params` are as the
+    /// kernel reads them ([`KernelTraits::in_pairs`]).
     pub(super) fn sm90_params(
         &self,
         params: &KernelParams,

@@ -45,8 +45,6 @@ impl KernelTraits {
         // on CUDA cores the mainloop applies the hooks, and takes every element type
         let preprocesses = kind != KernelKind::Decode && !cuda_cores;
         let values_share_keys = request.shares_rows();
-        // products of e4m3 transpose values, of ragged tensors in the kernel itself
-        let narrow_values = narrow && !values_share_keys && (!e4m3_products || paged);
         let traits = KernelTraits {
             kind,
             head_dim,
@@ -55,7 +53,7 @@ impl KernelTraits {
             paged,
             values_share_keys,
             preprocess_keys: preprocesses && (key_hooks || narrow) && !e4m3_products,
-            preprocess_values: preprocesses && (value_hooks || narrow_values),
+            preprocess_values: preprocesses && (value_hooks || narrow && !values_share_keys),
             tile_rows: 128,
             tile_keys: 64,
             warps: 4,

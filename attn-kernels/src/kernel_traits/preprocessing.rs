@@ -10,12 +10,6 @@ impl KernelTraits {
         self.preprocess_keys || self.preprocess_values
     }
 
-    /// Whether the main kernel transposes values itself, for products of e4m3.
-    #[must_use]
-    pub fn transposes_values(&self) -> bool {
-        self.e4m3_products && !self.preprocess_values
-    }
-
     /// Keys of a CTA of the preprocessing kernel (`KV_PREPROCESS_KEYS` in CUDA).
     #[must_use]
     pub fn kv_preprocess_keys(&self) -> u32 {

@@ -51,11 +51,9 @@ impl KernelTraits {
             true => self.tile_keys * panels(self.head_dim / 2) + (self.value_dim + 8) * panels(self.tile_keys / 2),
             false => self.tile_keys * (keys + values),
         };
-        // two tiles of values as they are stored, which the kernel transposes
-        let stored = if self.transposes_values() { 2 * self.tile_keys * panels(self.value_dim / 2) } else { 0 };
         // WGMMA operands with a 128-byte swizzle are aligned to 1024 bytes
         let slack = if self.is_sm90_prefill() { 1024 } else { 0 };
-        slack + 2 * (self.tile_rows * keys + self.stages * stage + stored)
+        slack + 2 * (self.tile_rows * keys + self.stages * stage)
     }
 
     /// Decode and CUDA cores: bytes of the keys and values of a warp in one pipeline stage.

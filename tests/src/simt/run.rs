@@ -228,7 +228,7 @@ impl Run<'_> {
         };
         self.preprocess(kernel, &self.with_sides(params));
         if traits.is_sm90_prefill() {
-            let params = KernelParams { k: traits.in_pairs(params.k), v: traits.in_pairs(params.v), ..params };
+            let params = KernelParams { k: traits.in_pairs(params.k), ..params };
             let items = part.items.len() as u32;
             self.launch_sm90(kernel, (&params, &params), items, (items * kv_heads).min(self.ctas));
         } else {

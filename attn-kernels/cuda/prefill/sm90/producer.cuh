@@ -7,9 +7,6 @@
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
 #include "prefill/sm90/smem_tiles.cuh"
-#ifdef ATTN_E4M3_PRODUCTS
-#include "prefill/sm90/e4m3/transpose.cuh"
-#endif  // ATTN_E4M3_PRODUCTS
 
 // The producer's state. Tiles are counted over all work items; V of a tile is loaded after K of the next one, even if
 // that belongs to another item.
@@ -26,19 +23,9 @@ class Producer {
   VLoader<USE_TMA> v_loader_;
   int prev_key_ = -1, prev_end_ = 0;
   KvRowLocation prev_location_ = {};
-#ifdef ATTN_E4M3_PRODUCTS
-  ValueTransposer transposer_;
-#endif  // ATTN_E4M3_PRODUCTS
 
   // producer_acquire, load and producer_commit of the previous tile's V; a tile without keys has no V.
   void load_v() {
-#ifdef ATTN_E4M3_PRODUCTS
-    if constexpr (!V_PREPROCESSED) {
-      int n = tile_index_ - 1;
-      if (n >= 0 && loads_v()) transposer_.step(tiles_, pipeline_, v_loader_, n, prev_key_, prev_end_);
-      return;
-    }
-#endif  // ATTN_E4M3_PRODUCTS
     if (tile_index_ == 0 || !v_loader_.participates(prev_key_ >= 0)) return;
     PipelineState state(tile_index_ - 1);
     unsigned barrier = pipeline_.v_full(state.stage);
@@ -127,9 +114,6 @@ class Producer {
   // Called after all work tiles: loads the last V, and commits an end marker.
   void finish() {
     load_v();
-#ifdef ATTN_E4M3_PRODUCTS
-    if (!V_PREPROCESSED && tile_index_ > 0 && loads_v()) transposer_.finish(tiles_, pipeline_, tile_index_ - 1);
-#endif  // ATTN_E4M3_PRODUCTS
     if (!KLoader<USE_TMA>(w_, w_.k, p_.k, 0, 0).participates(false)) return;
     PipelineState state(tile_index_);
     mbarrier_wait(pipeline_.k_empty(state.stage), state.phase ^ 1);

@@ -123,7 +123,7 @@ using TileLoader = typename Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALU
 template <bool USE_TMA>
 using KLoader = TileLoader<KV_PAGED, USE_TMA, HEAD_DIM_QK / 2, false>;
 
-// Loads transposed values, whose rows have the keys of a tile; or values as they are stored, to be transposed.
+// Loads transposed values, whose rows have the keys of a tile.
 struct TransposedLoader : TmaLoader<false, TILE_KEYS / 2, true> {
   using Rows = TmaLoader<false, TILE_KEYS / 2, true>;
   using Rows::Rows;

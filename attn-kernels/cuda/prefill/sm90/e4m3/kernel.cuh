@@ -1,30 +1,28 @@
 // attn_prefill for sm_90 with 8-bit products: the persistent, warp-specialised kernel of `prefill/sm90/kernel.cuh` with
-// another consumer. K is read as it is stored; V is transposed by the producer, or by the preprocessing kernel before.
-// Grid (CTAs, 1); CTA_THREADS threads, SMEM_BYTES of dynamic shared memory.
+// another consumer. K is read as it is stored, V as the preprocessing kernel transposed it. Grid (CTAs, 1); CTA_THREADS
+// threads, SMEM_BYTES of dynamic shared memory.
 #pragma once
 // Named barriers.
-constexpr int VALUES_BARRIER = 1, PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3;
+constexpr int PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3;
 
 #include "prefill/sm90/e4m3/mainloop.cuh"
 
 constexpr int CTA_THREADS = THREADS + 32 * PRODUCER_WARPS;
-// Shared memory: Q_STAGES Q tiles, then STAGES K tiles, STAGES V tiles, the O tile, and V as it is stored; aligned to
-// 1024 bytes, wherever the dynamic shared memory begins.
+// Shared memory: Q_STAGES Q tiles, then STAGES K tiles, STAGES V tiles, and the O tile; aligned to 1024 bytes, wherever
+// the dynamic shared memory begins.
 constexpr int TILES_ALIGNMENT = 1024;
-constexpr int SMEM_BYTES = TILES_ALIGNMENT + Q_STAGES * SmemQ::BYTES + STAGES * (SmemK::BYTES + SmemV::BYTES) +
-                           SMEM_O_BYTES + RAW_STAGES * SmemRawV::BYTES;
+constexpr int SMEM_BYTES =
+    TILES_ALIGNMENT + Q_STAGES * SmemQ::BYTES + STAGES * (SmemK::BYTES + SmemV::BYTES) + SMEM_O_BYTES;
 
-// Registers per thread (setmaxnreg). The producer reads the page table, or transposes V.
+// Registers per thread (setmaxnreg). The producer needs more where it reads the page table.
 constexpr int LAUNCH_REGISTERS = (64 * 1024 / CTA_THREADS) / 8 * 8;
-constexpr int PRODUCER_REGISTERS = 72, CONSUMER_REGISTERS = 216;
+constexpr int PRODUCER_REGISTERS = KEYS_PAGED ? 72 : 56, CONSUMER_REGISTERS = KEYS_PAGED ? 216 : 224;
 static_assert(CONSUMER_REGISTERS * THREADS + PRODUCER_REGISTERS * 32 * PRODUCER_WARPS <= LAUNCH_REGISTERS * CTA_THREADS,
               "otherwise setmaxnreg would wait forever");
 static_assert(PRODUCER_WARPS == 4 && CONSUMER_WARPGROUPS == 2, "one producer and two consumer warpgroups");
 static_assert(SMEM_BYTES + sizeof(PipelineStorage) <= 227 * 1024, "shared memory of an SM: at most 227 KiB per CTA");
 static_assert(STAGES > 1, "V of a tile is loaded after K of the next one");
-static_assert(SAME<KvElem, e4m3> && !K_PREPROCESSED, "K is read as it is stored");
-static_assert(V_PREPROCESSED || !KV_PAGED, "the producer transposes V of ragged tensors alone");
-static_assert((TILES_ALIGNMENT + SMEM_O_BYTES) % 1024 == 0 && SmemV::BYTES % 1024 == 0, "every tile is aligned");
+static_assert(SAME<KvElem, e4m3> && !K_PREPROCESSED && V_PREPROCESSED, "K is read as stored, V is transposed");
 static_assert(!Variant::HAS_KEY_TRANSFORM && !Variant::HAS_VALUE_TRANSFORM, "nothing changes stored rows");
 static_assert(!Variant::HAS_KV_LIST && !V_SHARES_K, "KV lists and shared K/V have no sm_90 kernel");
 static_assert(HEAD_DIM_QK == 128 && HEAD_DIM_VO == 128, "a row of K is one panel of 128 bytes");
@@ -36,22 +34,16 @@ extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1)
                  const __grid_constant__ Sm90Params w) {
   extern __shared__ unsigned char shared_memory[];
   __shared__ PipelineStorage state;
-  __shared__ unsigned long long raw_barriers[2];
   SmemTiles tiles;
   tiles.q.base = (shared_address(shared_memory) + TILES_ALIGNMENT - 1) / TILES_ALIGNMENT * TILES_ALIGNMENT;
   tiles.k.base = tiles.q.base + Q_STAGES * SmemQ::BYTES;
   tiles.v.base = tiles.k.base + STAGES * SmemK::BYTES;
   tiles.o = tiles.v.base + STAGES * SmemV::BYTES;
-  tiles.raw = {tiles.o + SMEM_O_BYTES};
-  tiles.raw_barriers = shared_address(raw_barriers);
   Pipeline pipeline(state);
   bool tma = use_tma(w);
   if (threadIdx.x == 0) {
     int q_arrivals = w.use_tma_q ? 1 : 32 * PRODUCER_WARPS;
-    if constexpr (!V_PREPROCESSED)
-      for (int stage = 0; stage < RAW_STAGES; ++stage) mbarrier_init(tiles.raw_full(stage), 1);
-    pipeline.init(tma ? KLoader<true>::ARRIVALS : KLoader<false>::ARRIVALS,
-                  V_PREPROCESSED ? VLoader<true>::ARRIVALS : ValueTransposer::ARRIVALS, q_arrivals);
+    pipeline.init(tma ? KLoader<true>::ARRIVALS : KLoader<false>::ARRIVALS, VLoader<true>::ARRIVALS, q_arrivals);
   }
   if (threadIdx.x < 32) {
     for (int stage = 0; stage < STAGES; ++stage) write_ones(tiles.v_stage(stage));
