@@ -6,7 +6,7 @@
 #include "decode/linear_codes.cuh"
 #include "memory/shared_bytes.cuh"
 
-// Whether P may be of any size. The P of a softmax is at most 2^RESCALE_THRESHOLD.
+// Whether P has no bound. The P of a softmax is at most 2^RESCALE_THRESHOLD.
 constexpr bool FREE_WEIGHTS = Variant::PLAIN || CUSTOM_WEIGHT;
 // Whether P is measured in a ValueUnit.
 constexpr bool HAS_VALUE_UNIT = FREE_WEIGHTS || (LINEAR_VALUES && !SCALE_VALUE_CODES);
@@ -43,8 +43,8 @@ class CodeProducts {
   // times their offset: where sums of S begin.
   static constexpr bool SUMS_Q = LINEAR_KEYS && KeyCodes::WHOLE;
   float q_sum_[SUMS_Q ? ROW_BLOCKS : 1][K_SCALES][2];
-  // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
   static constexpr bool HAS_OFFSET = LINEAR_VALUES && ValueCodes::WHOLE;
+  // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
   float v_offset_[HAS_OFFSET ? ROW_BLOCKS : 1][4] = {};
   ValueUnit v_unit_;
   KeyCodes::Levels key_levels_;
@@ -237,14 +237,17 @@ class CodeProducts {
   // Index within the warp's step of this lane's key in the lower (`half`: upper) eight of the m-th block.
   static int key_of_lane(int m, int half) { return 16 * m + 8 * half + threadIdx.x % 32 / 4; }
 
-  // The largest |P| that this lane holds of a block of keys; a NaN counts as 0, and reaches the sums anyway.
+  // The largest finite |P| that this lane holds of a block of keys. Others reach the sums of their own rows anyway.
   template <class Block>
   static float largest_weight(const Block& p) {
     float largest = 0.f;
 #pragma unroll
     for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fabsf(p[n][i]));
+      for (int i = 0; i < 4; ++i) {
+        float x = fabsf(p[n][i]);
+        if (x < -NEG_INF) largest = fmaxf(largest, x);
+      }
     return largest;
   }
 
