@@ -29,7 +29,11 @@ impl KernelTraits {
     }
 
     /// Q tiles that fit shared memory. With two, the producer loads the Q of the next work tile during the mainloop.
+    /// One suffices for products of e4m3, whose consumers keep Q in registers.
     pub(crate) fn query_stages(&self) -> u32 {
+        if self.e4m3_products {
+            return 1;
+        }
         let (outputs, queries) = (self.output_bytes(), 2 * self.tile_rows * panels(self.head_dim));
         if outputs > 0 && self.fits_beside_tiles(outputs + queries) { 2 } else { 1 }
     }

@@ -7,8 +7,9 @@ pub(super) fn text(traits: &KernelTraits) -> String {
     let mut text = String::from("\n#line 1 \"wgmma\"\n");
     // with products of e4m3 a column of ones gives the sum of the rounded probabilities
     let value_columns = traits.value_dim + if traits.e4m3_products { 8 } else { 0 };
-    for (name, columns, a) in
-        [("wgmma_qk", traits.tile_keys, Operand::Shared), ("wgmma_pv", value_columns, Operand::Registers)]
+    // Q of e4m3 products is rounded in registers, and stays there
+    let queries = if traits.e4m3_products { Operand::RegistersFromZero } else { Operand::Shared };
+    for (name, columns, a) in [("wgmma_qk", traits.tile_keys, queries), ("wgmma_pv", value_columns, Operand::Registers)]
     {
         let (depth, by) = if traits.e4m3_products { (32, "columns") } else { (16, "rows") };
         let what = match a {
@@ -16,9 +17,10 @@ pub(super) fn text(traits: &KernelTraits) -> String {
                 "c (64 x {columns}, f32) += a (64 x {depth}) * b ({depth} x {columns}), both in shared memory; = \
                 instead of += unless it accumulates."
             ),
-            Operand::Registers => format!(
+            Operand::Registers | Operand::RegistersFromZero => format!(
                 "c (64 x {columns}, f32) += a (64 x {depth}, in registers) * b ({depth} x {columns}, by {by}, in \
-                shared memory)."
+                shared memory){}.",
+                if matches!(a, Operand::Registers) { "" } else { "; = instead of += unless it accumulates" }
             ),
         };
         text += &format!("// {what}\ntemplate <class E>\ninline void {name}({});\n", parameters(a, columns));
@@ -35,6 +37,8 @@ pub(super) fn text(traits: &KernelTraits) -> String {
 enum Operand {
     Shared,
     Registers,
+    /// In registers, too. The instruction writes the accumulators, unless it is told to add to them.
+    RegistersFromZero,
 }
 
 fn parameters(a: Operand, columns: u32) -> String {
@@ -42,6 +46,7 @@ fn parameters(a: Operand, columns: u32) -> String {
     match a {
         Operand::Shared => format!("{c}, unsigned long long a, unsigned long long b, bool accumulate"),
         Operand::Registers => format!("{c}, const unsigned (&a)[4], unsigned long long b"),
+        Operand::RegistersFromZero => format!("{c}, const unsigned (&a)[4], unsigned long long b, bool accumulate"),
     }
 }
 
@@ -53,7 +58,7 @@ fn instruction(name: &str, element: &str, columns: u32, a: Operand) -> String {
     let (depth, transposes) = match (element, a) {
         ("e4m3", _) => (32, ""),
         (_, Operand::Shared) => (16, ", 0, 0"),
-        (_, Operand::Registers) => (16, ", 1"),
+        (_, Operand::Registers | Operand::RegistersFromZero) => (16, ", 1"),
     };
     let shape = format!("wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{element}.{element}");
     let (body, inputs) = match a {
@@ -76,6 +81,17 @@ fn instruction(name: &str, element: &str, columns: u32, a: Operand) -> String {
                 count + 4
             ),
             "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)".to_owned(),
+        ),
+        Operand::RegistersFromZero => (
+            format!(
+                "\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n      \"{shape} {{{}}}, {{{}}}, %{}, p, 1, \
+                 1{transposes};\\n}}\"",
+                count + 5,
+                list(0..count),
+                list(count..count + 4),
+                count + 4
+            ),
+            "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"((int)accumulate)".to_owned(),
         ),
     };
     format!(

@@ -121,6 +121,10 @@ template <class E>
 inline void wgmma_qk(float (&c)[TILE_KEYS / 8][4], unsigned long long a, unsigned long long b, bool accumulate) {
   issue_wgmma<E, TILE_KEYS, true>(&c[0][0], nullptr, a, b, accumulate, "wgmma of Q K^T");
 }
+template <class E>
+inline void wgmma_qk(float (&c)[TILE_KEYS / 8][4], const unsigned (&a)[4], unsigned long long b, bool accumulate) {
+  issue_wgmma<E, TILE_KEYS, true>(&c[0][0], a, 0, b, accumulate, "wgmma of Q K^T");
+}
 // The columns of P V, those of sums included, as the splicer declares them. Operands of 8 bits are K-major.
 template <int N>
 struct Blocks {

@@ -2,8 +2,8 @@
 // another consumer. K is read as it is stored, V as the preprocessing kernel transposed it. Grid (CTAs, 1); CTA_THREADS
 // threads, SMEM_BYTES of dynamic shared memory.
 #pragma once
-// Named barriers; the last: one per consumer warpgroup.
-constexpr int PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3, WARPGROUP_BARRIER = 6;
+// Named barriers.
+constexpr int PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3;
 
 #include "prefill/sm90/e4m3/mainloop.cuh"
 

@@ -27,12 +27,12 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     float unit = qk_scale(p, q_tile.kv_head);
     QPipelineState q_state(work_index);
     SmemQ smem_q = tiles.q_stage(q_state.stage);
-    SmemDescriptor desc_q = make_smem_descriptor(smem_q.base + warpgroup * 64 * 128, 16);
     mbarrier_wait(pipeline.q_full(q_state.stage), q_state.phase);
+    QOperands q;
     float inverse[ROWS_PER_THREAD];
-    round_q(smem_q, p, variant, q_tile, warp, inverse);
-    fence_view_async_shared();
-    named_barrier_sync(WARPGROUP_BARRIER + warpgroup, 128);
+    round_q(q, smem_q, p, variant, q_tile, warp, inverse);
+    __syncwarp();
+    if (lane_0) mbarrier_arrive(pipeline.q_empty(q_state.stage));
 
     SummedOutputs o;
 #pragma unroll
@@ -60,18 +60,15 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
 
     auto issue_gemm_qk = [&](ScoreFragment& s, PipelineState state) {
       if (!tma) fence_view_async_shared();
-      gemm_qk(s, desc_q, tiles.k_stage(state.stage).base);
+      gemm_qk(s, q, tiles.k_stage(state.stage).base);
     };
     auto issue_gemm_pv = [&](PipelineState state) {
       mbarrier_wait(pipeline.v_full(state.stage), state.phase);
       gemm_pv(o, probs, tiles.v_stage(state.stage).base);
     };
-    // consumer_release of K, and of Q after the last tile.
     auto consumer_release_k = [&](PipelineState state) {
       __syncwarp();
-      if (!lane_0) return;
-      mbarrier_arrive(pipeline.k_empty(state.stage));
-      if (next.last()) mbarrier_arrive(pipeline.q_empty(q_state.stage));
+      if (lane_0) mbarrier_arrive(pipeline.k_empty(state.stage));
     };
     auto consumer_release_v = [&](PipelineState state) {
       __syncwarp();

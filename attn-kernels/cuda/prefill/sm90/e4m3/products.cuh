@@ -9,6 +9,10 @@
 #pragma once
 #include "arch/wgmma.cuh"
 
+// Q of this thread as A operands of gemm_qk, each of 32 dims. They stay in registers, so that the Q tile is released
+// before the first GEMM, and GEMMs read shared memory for K alone.
+using QOperands = unsigned[HEAD_DIM_QK / 32][4];
+
 // O, and the sums of this thread's two rows, each twice.
 constexpr int SUM_BLOCK = COLUMNS / 8;
 using SummedOutputs = float[SUM_BLOCK + 1][4];
@@ -43,13 +47,13 @@ inline unsigned separate_register(unsigned x) {
 inline void clear_in_place(float& x) { asm volatile("mov.f32 %0, 0f00000000;" : "+f"(x)); }
 
 // S = Q K^T for the warpgroup's 64 rows, asynchronous.
-inline void gemm_qk(ScoreFragment& s, SmemDescriptor desc_q, unsigned smem_k) {
+inline void gemm_qk(ScoreFragment& s, QOperands& q, unsigned smem_k) {
   SmemDescriptor desc_k = make_smem_descriptor(smem_k, 16);
   warpgroup_fence_operand(s[0]);
+  warpgroup_fence_operand(q);
   warpgroup_arrive();
 #pragma unroll
-  for (int d = 0; d < HEAD_DIM_QK / 32; ++d)
-    wgmma_qk<e4m3>(s[0], advance_descriptor(desc_q, 32 * d), advance_descriptor(desc_k, 32 * d), d > 0);
+  for (int d = 0; d < HEAD_DIM_QK / 32; ++d) wgmma_qk<e4m3>(s[0], q[d], advance_descriptor(desc_k, 32 * d), d > 0);
   warpgroup_commit_batch();
 }
 

@@ -13,11 +13,14 @@ inline int row_exponent(float most) {
 }
 inline float power_of_two(int exponent) { return __uint_as_float(static_cast<unsigned>(127 + exponent) << 23); }
 
-// Rounds this warp's 16 rows in place: a row of 128 bytes takes the place of its first 64 elements. `inverse` receives
-// what this thread's two rows of S are multiplied by in turn. The scale of a row depends on the row alone.
-inline void round_q(SmemQ smem_q, const KernelParams& p, const Variant& variant, const QTile& q_tile, int warp,
-                    float (&inverse)[ROWS_PER_THREAD]) {
-  using Row = typename Choose<Variant::HAS_QUERY_TRANSFORM, HookRow<HEAD_DIM_QK>, RowOf<HEAD_DIM_QK>>::type;
+// The four dims of half of an operand that this thread has.
+inline int operand_dim(int operand, int half) { return 32 * operand + 16 * half + threadIdx.x % 4 * 4; }
+
+// Transforms and rounds this warp's 16 rows in place: a row of 128 bytes takes the place of its first 64 elements.
+// `inverse` receives what this thread's two rows of S are multiplied by in turn.
+inline void round_transformed(SmemQ smem_q, const KernelParams& p, const Variant& variant, const QTile& q_tile,
+                              int warp, float (&inverse)[ROWS_PER_THREAD]) {
+  using Row = HookRow<HEAD_DIM_QK>;
   constexpr int LANES = Row::LANES_OF_ROW, ROWS = 32 / LANES;
   static_assert(Row::VALUES_OF_LANE == 8 && ROWS == 2, "half a warp holds a row");
   int lane = threadIdx.x % 32, mine = lane / 4;
@@ -51,6 +54,46 @@ inline void round_q(SmemQ smem_q, const KernelParams& p, const Variant& variant,
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
       int of_row = __shfl_sync(ALL_LANES, exponent, (mine + 8 * r) % ROWS * LANES);
       if ((mine + 8 * r) / ROWS == pass) inverse[r] = power_of_two(-of_row);
+    }
+  }
+  fence_view_async_shared();  // before TMA writes the next Q there
+  __syncwarp();
+}
+
+// Rounds this warp's 16 rows. `inverse` receives what this thread's two rows of S are multiplied by in turn. The scale
+// of a row depends on the row alone. A row lies in four lanes, as operands have it, so that two exchanges find its
+// largest element.
+inline void round_q(QOperands& q, SmemQ smem_q, const KernelParams& p, const Variant& variant, const QTile& q_tile,
+                    int warp, float (&inverse)[ROWS_PER_THREAD]) {
+  if constexpr (Variant::HAS_QUERY_TRANSFORM) round_transformed(smem_q, p, variant, q_tile, warp, inverse);
+#pragma unroll
+  for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+    int row = 16 * warp + 8 * r + threadIdx.x % 32 / 4;
+    if constexpr (Variant::HAS_QUERY_TRANSFORM) {
+#pragma unroll
+      for (int i = 0; i < HEAD_DIM_QK / 16; ++i) {
+        int dim = operand_dim(i / 2, i % 2);
+        q[i / 2][i % 2 * 2 + r] = load_shared_4(smem_q.at(row, dim / 16) + dim % 16);
+      }
+    } else {
+      float x[HEAD_DIM_QK / 16][4], most = 0.f;
+#pragma unroll
+      for (int i = 0; i < HEAD_DIM_QK / 16; ++i) {
+        int dim = operand_dim(i / 2, i % 2);
+        uint2 words = load_shared_8(smem_q.at(row, dim / 8) + dim % 8 * 2);
+        float2 low = unpack2<QoElem>(words.x), high = unpack2<QoElem>(words.y);
+        x[i][0] = low.x, x[i][1] = low.y, x[i][2] = high.x, x[i][3] = high.y;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) most = fmaxf(most, fabsf(x[i][e]));
+      }
+      most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 1));
+      most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 2));
+      int exponent = row_exponent(most);
+      float scale = power_of_two(exponent);
+      inverse[r] = power_of_two(-exponent);
+#pragma unroll
+      for (int i = 0; i < HEAD_DIM_QK / 16; ++i)
+        q[i / 2][i % 2 * 2 + r] = pack4_e4m3(x[i][0] * scale, x[i][1] * scale, x[i][2] * scale, x[i][3] * scale);
     }
   }
 }
