@@ -4,6 +4,7 @@ mod choose;
 mod cuda_cores;
 mod decode_tiles;
 mod error;
+mod merging;
 mod preprocessing;
 mod smem;
 
@@ -20,6 +21,7 @@ use attn_core::{
 pub use cuda_cores::cuda_cores_support;
 pub use decode_tiles::DecodeTiles;
 pub use error::KernelTraitsError;
+pub use merging::MERGE_THREADS;
 
 use crate::compile::Arch;
 
@@ -43,8 +45,6 @@ fn reads_kv_of(dtypes: Dtypes) -> bool {
 /// The most Q tiles of a work item of [`KernelTraits::resident`].
 pub const RESIDENT_Q_TILES: u32 = 4;
 
-/// Threads of a CTA of the merge kernel.
-pub const MERGE_THREADS: u32 = 128;
 /// Threads of a CTA of the K/V preprocessing kernel.
 pub const KV_PREPROCESS_THREADS: u32 = 128;
 

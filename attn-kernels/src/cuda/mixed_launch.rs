@@ -53,7 +53,9 @@ impl CudaPlan {
                 unsafe { launch_with(kernel.main, grid, threads, smem, stream, &mut arguments) }?;
             }
         }
-        kernel.merge.map_or(Ok(()), |merge| launch(merge, (self.merges, kv_heads), MERGE_THREADS, 0))
+        let [x, y] =
+            traits.mixed_merge_grid(self.merges, self.attention.heads, self.attention.device.multiprocessors());
+        kernel.merge.map_or(Ok(()), |merge| launch(merge, (x, y), MERGE_THREADS, 0))
     }
 
     fn mixed_params(&self, base: KernelParams) -> MixedParams {

@@ -50,7 +50,7 @@ pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> R
         false => vec![mainloop],
     };
     files.extend(traits.has_kv_preprocess().then_some("preprocess/kv_transform.cuh"));
-    files.push("merge/kernel.cuh");
+    files.push("merge/mixed_kernel.cuh");
     part(&mut unit, "prefill", &prefill, &own(&prefill), &files)?;
     unit.include(if sm90 { "mixed/sm90_kernel.cuh" } else { "mixed/kernel.cuh" })?;
     unit.push(&traits_block::checks(traits));

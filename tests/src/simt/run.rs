@@ -314,7 +314,8 @@ impl Run<'_> {
         } else {
             self.launch(kernel, "launch_main", &params, [ctas, 1]);
         }
-        self.launch(kernel, "launch_merge", &params, [merges as u32, kv_heads]);
+        let grid = kernel.traits.mixed_merge_grid(merges as u32, self.case.heads(), multiprocessors);
+        self.launch(kernel, "launch_merge", &params, grid);
     }
 
     fn launch<P>(&self, kernel: &HostKernel, name: &str, params: &P, grid: [u32; 2]) {
