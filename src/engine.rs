@@ -22,9 +22,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// A CUDA device that fails, and a file of `ATTN_COSTS` that has no costs. A missing driver, no device, and a device
-    /// below compute capability 8.0 are no errors: the engine is then the CPU, and the reason is logged through
-    /// `tracing`.
+    /// A CUDA device that fails, and a file of `ATTN_COSTS` without costs. A missing driver, no device, and a device
+    /// below compute capability 8.0 are no errors: the engine is then the CPU, and `tracing` has the reason.
     pub fn auto() -> Result<Self, Error> {
         #[cfg(feature = "cuda")]
         {

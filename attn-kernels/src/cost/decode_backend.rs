@@ -11,7 +11,7 @@ const MARGIN: u64 = 16;
 
 impl KernelTraitsRequest {
     /// The request with a decode backend: the one that it names, else the one with less measured time for the keys of a
-    /// full device, among those that support the problem. What batches run at all, costs of a user do not decide. So the
+    /// full device, among those that support the problem. Costs of a user do not decide what batches run at all. So the
     /// backend of the built-in costs stays where it has a mixed kernel and theirs has none, and under batch invariance,
     /// where tile sizes decide which batches one kernel runs.
     #[must_use]
