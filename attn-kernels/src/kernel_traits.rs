@@ -40,8 +40,10 @@ fn reads_kv_of(dtypes: Dtypes) -> bool {
     dtypes.kv == dtypes.qo || dtypes.kv.is_fp8() || dtypes.format.is_some()
 }
 
+/// Rows of a warpgroup of sm90 prefill. They are a Q tile of [`KernelTraits::resident`].
+pub const WARPGROUP_ROWS: u32 = 64;
 /// The most Q tiles of a work item of [`KernelTraits::resident`].
-pub const RESIDENT_Q_TILES: u32 = 4;
+pub const RESIDENT_Q_TILES: u32 = 8;
 
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;

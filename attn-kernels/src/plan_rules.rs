@@ -8,7 +8,7 @@ use attn_core::{
 
 use crate::{
     cost::{Costs, HookClass},
-    kernel_traits::{KernelTraits, RESIDENT_Q_TILES},
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, WARPGROUP_ROWS},
 };
 
 /// The least keys of a KV split of a prefill tile in a mixed launch. A mixed launch always includes the merge kernel,
@@ -49,10 +49,10 @@ impl KernelTraits {
         const ITEMS_OF_CTA: u64 = 4;
         let rows =
             layout.qo_indptr().windows(2).map(|ends| u64::from(ends[1].abs_diff(ends[0])) * u64::from(heads.group()));
-        let tiles = rows.map(|rows| rows.div_ceil(self.tile_rows.into())).sum::<u64>() * u64::from(heads.kv);
+        let tiles = rows.map(|rows| rows.div_ceil(WARPGROUP_ROWS.into())).sum::<u64>() * u64::from(heads.kv);
         let ctas = ITEMS_OF_CTA * u64::from(resident_ctas.max(1));
         let q_tiles = ((tiles + ctas / 2) / ctas).clamp(1, RESIDENT_Q_TILES.into()) as u32;
-        PlanRule { tile_rows: q_tiles * self.tile_rows, workers: 1, ..rule }
+        PlanRule { tile_rows: q_tiles * WARPGROUP_ROWS, workers: 1, ..rule }
     }
 
     /// How the planner cuts a mixed batch on a device that holds `resident_ctas` of the kernel at a time. The decode
@@ -118,8 +118,8 @@ mod tests {
             assert_eq!(rule.workers, 1, "keys are not split");
             rule.tile_rows
         };
-        // 2048 Q tiles on 132 SMs
-        assert_eq!([rows(1, 128), rows(16, 128), rows(32, 128), rows(64, 128)], [128, 128, 256, 512]);
+        // 4096 Q tiles of a warpgroup on 132 SMs
+        assert_eq!([rows(1, 128), rows(16, 128), rows(32, 128), rows(64, 128)], [64, 128, 256, 512]);
         assert_eq!(rows(1000, 128), 512);
     }
 }

@@ -272,7 +272,9 @@ fn keys_stay_in_shared_memory_for_short_rows_alone() {
     for head_dim in [16, 64, 80, 128] {
         let [usual, resident] =
             [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(head_dim, hopper, prefill));
-        assert_eq!(KernelTraits { resident: false, ..resident }, usual);
+        let KernelTraits { tile_rows, warps, .. } = usual;
+        assert_eq!(KernelTraits { resident: false, tile_rows, warps, ..resident }, usual);
+        assert_eq!((resident.tile_rows, resident.warps), (192, 12), "three consumer warpgroups");
         assert!(resident.resident && resident.describe().contains("wgmma resident"), "{}", resident.describe());
     }
     for (head_dim, arch) in [(144, hopper), (256, hopper), (128, Arch::new(8, 0)), (128, Arch::new(10, 0))] {

@@ -5,10 +5,8 @@ use attn_core::{
     spec::{Heads, KernelKind, PrefillBackend},
 };
 
-use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest, WARPGROUP_ROWS};
 
-/// Rows of a warpgroup: TMA loads Q where a group of query heads divides them.
-const WARPGROUP_ROWS: u32 = 64;
 /// Keys after which the swizzle of shared memory repeats: TMA loads pages of a multiple of them.
 const PATTERN_KEYS: u32 = 8;
 
@@ -44,6 +42,7 @@ impl Resident {
         traits.resident.then(|| Resident {
             tile_keys: traits.tile_keys as i32,
             named,
+            // TMA loads Q where a group of query heads divides the rows of a warpgroup
             faster: is_faster_resident(&traits) && WARPGROUP_ROWS.is_multiple_of(heads.group().max(1)),
             preprocessed: traits.preprocess_keys && traits.preprocess_values,
         })

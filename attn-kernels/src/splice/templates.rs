@@ -36,8 +36,6 @@ pub fn inlined(names: &[&str]) -> Result<String, NoTemplate> {
 pub(super) struct Inliner {
     seen: HashSet<&'static str>,
     text: String,
-    /// A template, and the one that is included in its place.
-    replaced: Option<[&'static str; 2]>,
     /// Which lines of a [`Conditional`] the text has.
     conditions: Conditions,
 }
@@ -177,15 +175,9 @@ impl Inliner {
         }
     }
 
-    /// From here on includes a template in place of another one, which defines the same names.
-    pub(super) fn replace(&mut self, name: &'static str, by: &'static str) {
-        self.replaced = Some([name, by]);
-    }
-
     /// Appends a template and its includes, each unless the text already has it. `#line` directives make compilers name
     /// the template's file in messages.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
-        let name = self.replaced.filter(|[replaced, _]| *replaced == name).map_or(name, |[_, by]| by);
         let (name, text, of_rust) = find(name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
         if !self.seen.insert(name) {
             return Ok(());

@@ -1,17 +1,10 @@
-// Producer of sm_90 prefill for work items whose keys fit one KV tile: it loads K and V of an item once, and then the
-// item's Q tiles, one after the other, as the consumers release their stages.
+// Producer of sm_90 prefill for work items whose keys fit one KV tile. It loads K and V of an item once, as soon as the
+// item before the last is done, and the item's Q tiles one after the other, as warpgroups release their stages.
 #pragma once
 #include "prefill/sm90/tma_load.cuh"
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
-#include "prefill/sm90/smem_tiles.cuh"
-
-// The Q tile of an item that begins `first` rows on.
-inline WorkItem q_tile_item(WorkItem item, int first) {
-  item.first_row += first;
-  item.rows = min(item.rows - first, TILE_ROWS);
-  return item;
-}
+#include "prefill/sm90/resident/q_stage.cuh"
 
 // Loads the KV tile of work tile `n`, which is empty if the item has no keys.
 template <bool USE_TMA>
@@ -47,19 +40,36 @@ inline void load_kv_tile(const KernelParams& p, const Sm90Params& w, const SmemT
   }
 }
 
+// Loads rows of a Q tile that TMA does not load, by all producer threads. `to`: its first row.
+inline void load_q_rows(SmemQ to, const KernelParams& p, const QTile& q_tile) {
+  using Loader = QLoader<FIRST_PRODUCER_THREAD, 32 * PRODUCER_WARPS>;
+  if (!Loader::Row::holds()) return;
+#pragma unroll 4
+  for (int row = Loader::row(); row < WARPGROUP_ROWS; row += Loader::ROWS_PER_PASS) {
+    const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, q_tile.at(p, q_tile.clamp_row(row)));
+#pragma unroll
+    for (int i = 0; i < Loader::CHUNKS; ++i)
+      cp_async_16(to.at(row, Loader::chunk() + i), from + 8 * (Loader::chunk() + i));
+  }
+}
+
 // Loads Q tile `q_index` of the CTA.
 inline void load_q_tile(const KernelParams& p, const Sm90Params& w, const SmemTiles& tiles, const Pipeline& pipeline,
                         const QTile& q_tile, int q_index) {
-  bool loads_q = is_leader_of(ProducerWarp::LOAD_Q);
-  if (w.use_tma_q && !loads_q) return;
+  if (w.use_tma_q && !is_leader_of(ProducerWarp::LOAD_Q)) return;
   QPipelineState state(q_index);
-  SmemQ to = tiles.q_stage(state.stage);
+  SmemQ to = {rows_of_stage(tiles, state.stage).base + warpgroup_of(q_index) * WARPGROUP_ROWS * 128};
   unsigned barrier = pipeline.q_full(state.stage);
   mbarrier_wait(pipeline.q_empty(state.stage), state.phase ^ 1);
   if (w.use_tma_q) {
-    tma_load_q(to, w.q, barrier, q_tile.at(p, 0));
+    constexpr int PANELS = SmemQ::BYTES / SmemQ::PANEL_BYTES;
+    mbarrier_arrive_expect_tx(barrier, PANELS * WARPGROUP_ROWS * 128);
+    RowIndex first = q_tile.at(p, 0);
+#pragma unroll
+    for (int panel = 0; panel < PANELS; ++panel)
+      tma_load(to.base + panel * SmemQ::PANEL_BYTES, w.q, barrier, 64 * panel, {0, first.qo_head}, first.qo_token);
   } else {
-    load_q<QLoader<FIRST_PRODUCER_THREAD, 32 * PRODUCER_WARPS>>(to, p, q_tile);
+    load_q_rows(to, p, q_tile);
     cp_async_commit();
     cp_async_wait<0>();
     fence_view_async_shared();
@@ -67,11 +77,26 @@ inline void load_q_tile(const KernelParams& p, const Sm90Params& w, const SmemTi
   }
 }
 
+// The Q tiles of a work item that are not loaded yet.
+struct PendingQTiles {
+  WorkTile work = {};
+  int first = 0;
+
+  // Loads up to `count` of them, of which the first is Q tile `q_index` of the CTA.
+  void load(const KernelParams& p, const Sm90Params& w, const SmemTiles& tiles, const Pipeline& pipeline, int& q_index,
+            int count) {
+#pragma unroll 1
+    for (; count > 0 && first < work.item.rows; first += WARPGROUP_ROWS, --count)
+      load_q_tile(p, w, tiles, pipeline, QTile(warpgroup_item(work.item, first, 0), work.kv_head), q_index++);
+  }
+};
+
 template <bool USE_TMA>
-inline void producer_loop(const KernelParams& p, const Variant&, const Sm90Params& w, const SmemTiles& tiles,
+inline void producer_loop(const KernelParams& p, const Sm90Params& w, const SmemTiles& tiles,
                           const Pipeline& pipeline) {
   TileScheduler scheduler(p, w, pipeline);
   int work_index = 0, q_index = 0;
+  PendingQTiles pending;
   scheduler.fetch_work(work_index);
 #pragma unroll 1
   while (scheduler.get_next_work()) {
@@ -80,14 +105,18 @@ inline void producer_loop(const KernelParams& p, const Variant&, const Sm90Param
     if (work.item.rows > 0) {
       load_kv_tile<USE_TMA>(p, w, tiles, pipeline, work, work_index++);
       scheduler.fetch_work(work_index);
-#pragma unroll 1
-      for (int first = 0; first < work.item.rows; first += TILE_ROWS)
-        load_q_tile(p, w, tiles, pipeline, QTile(q_tile_item(work.item, first), work.kv_head), q_index++);
+      // Q tiles lag behind K and V by an item, since all warps wait for the next item together. Those of the first item
+      // begin at once, as many as need no wait.
+      bool is_first = work_index == 1;
+      pending.load(p, w, tiles, pipeline, q_index, pending.work.item.rows);
+      pending = {work, 0};
+      if (is_first) pending.load(p, w, tiles, pipeline, q_index, Q_STAGES);
     } else {  // unused capacity: all producer threads have read the item before its slot is overwritten
       named_barrier_sync(PRODUCER_BARRIER, 32 * PRODUCER_WARPS);
       scheduler.fetch_work(work_index);
     }
   }
+  pending.load(p, w, tiles, pipeline, q_index, pending.work.item.rows);
   if (KLoader<USE_TMA>(w, w.k, p.k, 0, 0).participates(false)) {
     PipelineState state(work_index);
     mbarrier_wait(pipeline.k_empty(state.stage), state.phase ^ 1);
