@@ -102,6 +102,12 @@ impl Distance {
         Distance { lse_err: errors.fold(0.0, larger), ..self }
     }
 
+    /// The largest of the distances as a share of its tolerance; NaN is the largest.
+    pub(super) fn share_of(&self, tolerance: &Tolerance) -> f64 {
+        let rows = larger(self.rel_err / tolerance.rel, self.row_err / tolerance.row);
+        larger(rows, self.lse_err / tolerance.lse)
+    }
+
     /// Whether all distances are within the tolerance.
     #[must_use]
     pub fn within(&self, tolerance: &Tolerance) -> bool {

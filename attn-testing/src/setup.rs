@@ -99,7 +99,8 @@ impl Setup {
                 traits if traits.cuda_cores => RowRounding::KeysAndValues,
                 _ => RowRounding::Elements,
             };
-            return Rounding { rows, approximates: self.made_with.0.qo != Dtype::F32 };
+            let mixed = kernel.traits().kind == KernelKind::Mixed;
+            return Rounding { rows, mixed, approximates: self.made_with.0.qo != Dtype::F32 };
         }
         Rounding::default()
     }

@@ -14,19 +14,22 @@ from flashinfer.jit.attention import modules
 from flashinfer.jit.cascade import gen_cascade_module
 from flashinfer.jit.page import gen_page_module
 
-B, I = torch.bfloat16, torch.int32
+B, E, I = torch.bfloat16, torch.float8_e4m3fn, torch.int32
 DIM, PLAIN = 128, (0, False, False)  # no positions, no window, no soft cap
 CAP, WINDOW, ALIBI, ROPE = (0, False, True), (0, True, False), (2, False, False), (1, False, False)
 
 
-def prefill(backend, options, dim=DIM):
-    return lambda: modules.gen_batch_prefill_module(backend, B, B, B, I, dim, dim, *options, False)
+def prefill(backend, options, dim=DIM, q=B, kv=B):
+    return lambda: modules.gen_batch_prefill_module(backend, q, kv, B, I, dim, dim, *options, False)
 
 
 MODULES = {
     "decode": lambda: modules.gen_batch_decode_module(B, B, B, I, DIM, DIM, *PLAIN),
+    "decode_e4m3": lambda: modules.gen_batch_decode_module(B, E, B, I, DIM, DIM, *PLAIN),
     "fa2": prefill("fa2", PLAIN),
+    "fa2_e4m3": prefill("fa2", PLAIN, kv=E),
     "fa3": prefill("fa3", PLAIN),
+    "fa3_e4m3": prefill("fa3", PLAIN, q=E, kv=E),
     "fa3_64": prefill("fa3", PLAIN, 64),
     "fa3_256": prefill("fa3", PLAIN, 256),
     "fa3_cap": prefill("fa3", CAP),

@@ -87,6 +87,14 @@ fn decode_over_codes_of_floats() {
     check("decode", ON_TENSOR_CORES, &of);
 }
 
+/// Weights of no softmax may be far below what f16 holds.
+#[test]
+fn decode_over_codes_with_small_weights() {
+    let of = ["mx_fp8", "nvfp4", "turbo4", "int8", "int4(group=32, zero=true)"];
+    check("decode", ON_TENSOR_CORES, &of.map(|formats| (formats, "silu(n=300000000)", 128)));
+    check("decode", ON_TENSOR_CORES, &of.map(|formats| (formats, "causal + relu(squared=true)", 64)));
+}
+
 #[test]
 fn decode_on_cuda_cores() {
     check("decode", ON_CUDA_CORES, &MANY);

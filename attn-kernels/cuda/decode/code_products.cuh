@@ -6,28 +6,32 @@
 #include "decode/linear_codes.cuh"
 #include "memory/shared_bytes.cuh"
 
-// The range of the scales of V. P times a scale is rounded to f16, so it is measured in a unit that follows the largest
-// scale that the warp has seen: a power of two that is not below it.
+// Whether P may be of any size. The P of a softmax is at most 2^RESCALE_THRESHOLD.
+constexpr bool FREE_WEIGHTS = Variant::PLAIN || CUSTOM_WEIGHT;
+// Whether P is measured in a ValueUnit.
+constexpr bool HAS_VALUE_UNIT = FREE_WEIGHTS || (LINEAR_VALUES && !SCALE_VALUE_CODES);
+
+// The range of P times the scales of V, which is rounded to f16. So it is measured in a unit: a power of two that is
+// not below the largest scale that the warp has seen, or the largest product where weights are free.
 class ValueUnit {
  public:
-  // P is at most 2^RESCALE_THRESHOLD, and without a softmax any f16.
-  static constexpr float HEADROOM = Variant::PLAIN || CUSTOM_WEIGHT ? 1.f : 0x1p7f;
+  static constexpr float HEADROOM = FREE_WEIGHTS ? 0x1p14f : 0x1p7f;
 
   float inverse() const { return inverse_; }
   float unit() const { return 1.f / inverse_; }
   bool holds(float largest) const { return !(largest * inverse_ > HEADROOM); }
-  // Takes in the largest scale of all lanes. Returns the factor of all sums so far.
+  // Takes in the largest scale or product of all lanes. Returns the factor of all sums so far.
   float grow(float largest) {
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, step));
     float before = inverse_;
-    // the next power of two; an infinite scale leaves one that can be inverted
-    inverse_ = HEADROOM / __uint_as_float((__float_as_uint(fminf(largest, 0x1p119f)) & 0x7f800000) + 0x00800000);
+    largest = fminf(fmaxf(largest, 0x1p-100f), 0x1p119f);  // so that the unit can be inverted
+    inverse_ = HEADROOM / __uint_as_float((__float_as_uint(largest) & 0x7f800000) + 0x00800000);  // a power of two
     return inverse_ / before;
   }
 
  private:
-  float inverse_ = 0x1p100f;  // of the unit, which leaves HEADROOM above the largest scale
+  float inverse_ = 0x1p100f;  // of the unit, which leaves HEADROOM above the largest one
 };
 
 // What products over codes keep beside the fragments of Q and O. Scores and fragments are in the layout of SwapAbMma.
@@ -40,7 +44,8 @@ class CodeProducts {
   static constexpr bool SUMS_Q = LINEAR_KEYS && KeyCodes::WHOLE;
   float q_sum_[SUMS_Q ? ROW_BLOCKS : 1][K_SCALES][2];
   // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
-  float v_offset_[LINEAR_VALUES && ValueCodes::WHOLE ? ROW_BLOCKS : 1][4] = {};
+  static constexpr bool HAS_OFFSET = LINEAR_VALUES && ValueCodes::WHOLE;
+  float v_offset_[HAS_OFFSET ? ROW_BLOCKS : 1][4] = {};
   ValueUnit v_unit_;
   KeyCodes::Levels key_levels_;
   ValueCodes::Levels value_levels_;
@@ -157,11 +162,7 @@ class CodeProducts {
           for (int i = 0; i < FACTORS; ++i) largest = fmaxf(largest, fabsf(factors[half][group][i]));
         }
       }
-      float inverse = 1.f;
-      if constexpr (!SCALE_VALUE_CODES) {
-        if (__any_sync(ALL_LANES, !v_unit_.holds(largest))) change_unit(o, v_unit_.grow(largest));
-        inverse = v_unit_.inverse();
-      }
+      float inverse = inverse_unit(o, s[m], largest);
       unsigned words[4], p[ROW_BLOCKS][2];
 #pragma unroll
       for (int c = 0; c < CHUNKS; ++c) {
@@ -203,6 +204,18 @@ class CodeProducts {
     }
   }
 
+  // What P of a block of keys is multiplied by, so that f16 holds it times the scales of V, of which `largest` is this
+  // lane's largest. A warp-wide call.
+  template <class Output, class Block>
+  float inverse_unit(Output& o, const Block& p, float largest) {
+    if constexpr (!HAS_VALUE_UNIT) return 1.f;
+    if constexpr (FREE_WEIGHTS) largest *= largest_weight(p);
+    if (__any_sync(ALL_LANES, !v_unit_.holds(largest))) change_unit(o, v_unit_.grow(largest));
+    return v_unit_.inverse();
+  }
+  // The unit of O.
+  float unit() const { return HAS_VALUE_UNIT ? v_unit_.unit() : 1.f; }
+
   // Multiplies what is kept for this lane's r-th row, as O is when its row max grows.
   void rescale(int r, float factor) {
     if constexpr (ValueCodes::WHOLE) v_offset_[r / 2][r % 2] *= factor;
@@ -217,12 +230,23 @@ class CodeProducts {
       float offset = __shfl_sync(ALL_LANES, v_offset_[r / 2][r % 2], 4 * group + threadIdx.x % 4);
       sum += ValueCodes::SIGNED ? -ValueCodes::OFFSET * offset : offset;
     }
-    return SCALE_VALUE_CODES ? sum : sum * v_unit_.unit();
+    return sum * unit();
   }
 
  private:
   // Index within the warp's step of this lane's key in the lower (`half`: upper) eight of the m-th block.
   static int key_of_lane(int m, int half) { return 16 * m + 8 * half + threadIdx.x % 32 / 4; }
+
+  // The largest |P| that this lane holds of a block of keys; a NaN counts as 0, and reaches the sums anyway.
+  template <class Block>
+  static float largest_weight(const Block& p) {
+    float largest = 0.f;
+#pragma unroll
+    for (int n = 0; n < ROW_BLOCKS; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fabsf(p[n][i]));
+    return largest;
+  }
 
   // The scales of this lane's two keys in a half of the m-th block, of the group of its codes of the c-th chunk.
   static unsigned scales_of_values(const Variant& variant, const KvPipeline& pipeline, int stage, int kv_head, int m,
@@ -253,7 +277,7 @@ class CodeProducts {
   void change_unit(Output& o, float factor) {
 #pragma unroll
     for (int n = 0; n < ROW_BLOCKS; ++n) {
-      if constexpr (ValueCodes::WHOLE)
+      if constexpr (HAS_OFFSET)
 #pragma unroll
         for (float& x : v_offset_[n]) x *= factor;
 #pragma unroll

@@ -115,6 +115,9 @@ class SwapAbMma {
   // Stores this warp's partial of every row in shared memory.
   void store(const SmemPartials& partials) {
     float scale = output_scale(p_, q_tile_.kv_head);
+#ifdef ATTN_KV_FORMAT
+    if constexpr (!LINEAR_VALUES) scale *= codes_.unit();
+#endif  // ATTN_KV_FORMAT
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
     for (int r = 0; r < ROWS_PER_LANE; ++r) {
@@ -347,10 +350,18 @@ class SwapAbMma {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       unsigned p[ROW_BLOCKS][2];
+#ifdef ATTN_KV_FORMAT
+      float inverse = codes_.inverse_unit(o_, s[m], 1.f);
+#endif  // ATTN_KV_FORMAT
 #pragma unroll
       for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
         for (int high = 0; high < 2; ++high)
+#ifdef ATTN_KV_FORMAT
+          if constexpr (FREE_WEIGHTS)
+            p[n][high] = movmatrix_trans(pack2<PvElem>(s[m][n][2 * high] * inverse, s[m][n][2 * high + 1] * inverse));
+          else
+#endif  // ATTN_KV_FORMAT
           p[n][high] = movmatrix_trans(pack2<PvElem>(s[m][n][2 * high], s[m][n][2 * high + 1]));
 #ifdef ATTN_KV_FORMAT
       if constexpr (FRAGMENT_VALUES) {

@@ -71,7 +71,7 @@ fn a_key_dropped_in_one_row_of_256_at_16384_keys_is_seen() {
         };
         let (variant, inputs) = (case_variant(&case).expect("stock"), Inputs::new(&case, false).expect("sound"));
         // as the kernels of a GPU
-        let rounding = Rounding { rows: RowRounding::Elements, approximates: true };
+        let rounding = Rounding { rows: RowRounding::Elements, approximates: true, ..Rounding::default() };
         let expected = Expected::of(&case, &variant, &inputs, rounding).expect("it runs");
         let want = &expected.exact;
         let (q, k, v) = (inputs.q.to_f32(), inputs.k.to_f32(), inputs.v.to_f32());
@@ -100,7 +100,7 @@ fn tolerances_grow_where_kernels_round_alone() {
         let (variant, inputs) = (case_variant(&case).expect("stock"), Inputs::new(&case, false).expect("sound"));
         Expected::of(&case, &variant, &inputs, rounding).expect("it runs").tolerance().lse
     };
-    let gpu = Rounding { rows: RowRounding::Elements, approximates: true };
+    let gpu = Rounding { rows: RowRounding::Elements, approximates: true, ..Rounding::default() };
     for expr in ["causal + alibi", "full", "sink", "value_norm", "sigmoid"] {
         assert!(lse(expr, "bf16", gpu) < 1.5e-5, "{expr}: {}", lse(expr, "bf16", gpu));
     }

@@ -22,7 +22,7 @@ impl Judged {
         (o, lse): (&[f32], &[f32]),
     ) -> Judged {
         // the host has no approximate functions
-        let rounding = Rounding { rows, approximates: false };
+        let rounding = Rounding { rows, mixed: case.kernel == "mixed", approximates: false };
         let expected = Expected::of(case, variant, inputs, rounding).expect("a sound problem");
         Judged { distance: expected.distance(o, lse), tolerance: expected.tolerance() }
     }
