@@ -7,7 +7,7 @@ use cudarc::driver::sys;
 
 use super::CudaError;
 use crate::{
-    kernel_traits::{KernelTraits, WARPGROUP_ROWS},
+    kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows},
     launch::{Strided, TensorMap},
 };
 
@@ -68,7 +68,9 @@ pub(super) struct PackedRows {
 impl PackedRows {
     /// The map for loads of Q tiles; `None` if a box cannot express a Q tile.
     pub(super) fn queries(&self, traits: &KernelTraits, q: &Strided) -> Result<Option<TensorMap>, CudaError> {
-        self.boxes(q, WARPGROUP_ROWS, if traits.resident { WARPGROUP_ROWS } else { traits.tile_rows })
+        let resident = resident_tile_rows(self.group);
+        let [whole, rows] = if traits.resident { [resident; 2] } else { [WARPGROUP_ROWS, traits.tile_rows] };
+        self.boxes(q, whole, rows)
     }
 
     /// The map for stores of a warp's O rows; `None` if a box cannot express them.

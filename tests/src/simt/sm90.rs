@@ -2,7 +2,7 @@
 
 use attn::batch::Layout;
 use attn_kernels::{
-    kernel_traits::{KernelTraits, WARPGROUP_ROWS},
+    kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows},
     launch::{KernelParams, Sm90Params, Strided, TensorMap},
 };
 use attn_testing::{Case, Inputs};
@@ -56,8 +56,9 @@ pub(super) fn params(
         let map = || encode(at.data, sizes, [at.head, at.token, at.page], [group, rows / group]);
         whole.is_multiple_of(group).then(map)
     };
-    let query_rows = if traits.resident { WARPGROUP_ROWS } else { traits.tile_rows };
-    let q = packed(params.q, traits.head_dim, WARPGROUP_ROWS, query_rows);
+    let resident = resident_tile_rows(group);
+    let [whole, rows] = if traits.resident { [resident; 2] } else { [WARPGROUP_ROWS, traits.tile_rows] };
+    let q = packed(params.q, traits.head_dim, whole, rows);
     let o = packed(params.o, traits.value_dim, OUTPUT_ROWS, OUTPUT_ROWS);
     Sm90Params {
         k: kv(&inputs.kv_shape, params.k, traits.preprocess_keys.then_some(params.k_pre), key_dim),

@@ -39,7 +39,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     if (lane < WARPGROUPS) mbarrier_arrive(barrier);
   };
 
-  int n = 0;
+  int n = 0, tile_rows = q_tile_rows(p, w);
   int q_index = warpgroup;  // of this warpgroup's next Q tile
   int item_q_index = 0;     // of the item's first one
   PipelineTile next = pipeline.consumer_wait_tile(n);
@@ -51,10 +51,10 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     float unit = qk_scale(p, work.kv_head), scale = score_scale_log2(unit);
     bool v_arrived = false, released = false;
 #pragma unroll 1
-    for (int first = (q_index - item_q_index) * WARPGROUP_ROWS; first < work.item.rows;
-         first += WARPGROUPS * WARPGROUP_ROWS, q_index += WARPGROUPS) {
-      bool last = first + WARPGROUPS * WARPGROUP_ROWS >= work.item.rows;
-      WorkItem item = warpgroup_item(work.item, first, warpgroup);
+    for (int first = (q_index - item_q_index) * tile_rows; first < work.item.rows;
+         first += WARPGROUPS * tile_rows, q_index += WARPGROUPS) {
+      bool last = first + WARPGROUPS * tile_rows >= work.item.rows;
+      WorkItem item = warpgroup_item(work.item, first, tile_rows, warpgroup);
       QTile q_tile(item, work.kv_head);
       KvRange kv_range(p, variant, q_tile, item);
       QPipelineState q_state(q_index);
@@ -120,7 +120,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       mbarrier_wait(pipeline.v_full(state.stage), state.phase);
       release(pipeline.v_empty(state.stage));
     }
-    item_q_index += q_tiles(work.item);
+    item_q_index += q_tiles(work.item, tile_rows);
     next = pipeline.consumer_wait_tile(++n);
   }
   tma_store_wait();  // shared memory must outlive the TMA stores

@@ -1,6 +1,8 @@
 // Producer of sm_90 prefill for work items whose keys fit one KV tile. It loads K and V of an item once, as soon as the
-// item before the last is done, and the item's Q tiles one after the other, as warpgroups release their stages.
+// item before the last is done, and the item's Q tiles one after the other, as warpgroups release their stages. By TMA
+// one warp loads K, one V and one Q, so that Q does not wait for the stages of K and V.
 #pragma once
+#include "arch/mbarrier_test.cuh"
 #include "prefill/sm90/tma_load.cuh"
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
@@ -55,15 +57,17 @@ inline void load_q_rows(SmemQ to, const KernelParams& p, const QTile& q_tile) {
 
 // Loads Q tile `q_index` of the CTA.
 inline void load_q_tile(const KernelParams& p, const Sm90Params& w, const SmemTiles& tiles, const Pipeline& pipeline,
-                        const QTile& q_tile, int q_index) {
+                        const WorkTile& work, int first, int q_index) {
   if (w.use_tma_q && !is_leader_of(ProducerWarp::LOAD_Q)) return;
+  int tile_rows = q_tile_rows(p, w);
+  QTile q_tile(warpgroup_item(work.item, first, tile_rows, 0), work.kv_head);
   QPipelineState state(q_index);
   SmemQ to = {rows_of_stage(tiles, state.stage).base + warpgroup_of(q_index) * WARPGROUP_ROWS * 128};
   unsigned barrier = pipeline.q_full(state.stage);
   mbarrier_wait(pipeline.q_empty(state.stage), state.phase ^ 1);
   if (w.use_tma_q) {
     constexpr int PANELS = SmemQ::BYTES / SmemQ::PANEL_BYTES;
-    mbarrier_arrive_expect_tx(barrier, PANELS * WARPGROUP_ROWS * 128);
+    mbarrier_arrive_expect_tx(barrier, PANELS * tile_rows * 128);
     RowIndex first = q_tile.at(p, 0);
 #pragma unroll
     for (int panel = 0; panel < PANELS; ++panel)
@@ -82,12 +86,17 @@ struct PendingQTiles {
   WorkTile work = {};
   int first = 0;
 
-  // Loads up to `count` of them, of which the first is Q tile `q_index` of the CTA.
+  // Loads them, of which the first is Q tile `q_index` of the CTA; with `only_free` as many as have a free stage. The
+  // lanes of a warp agree on that.
   void load(const KernelParams& p, const Sm90Params& w, const SmemTiles& tiles, const Pipeline& pipeline, int& q_index,
-            int count) {
+            bool only_free) {
+    auto is_free = [&] {
+      QPipelineState state(q_index);
+      return __all_sync(ALL_LANES, mbarrier_test(pipeline.q_empty(state.stage), state.phase ^ 1));
+    };
 #pragma unroll 1
-    for (; count > 0 && first < work.item.rows; first += WARPGROUP_ROWS, --count)
-      load_q_tile(p, w, tiles, pipeline, QTile(warpgroup_item(work.item, first, 0), work.kv_head), q_index++);
+    for (; first < work.item.rows && (!only_free || is_free()); first += q_tile_rows(p, w))
+      load_q_tile(p, w, tiles, pipeline, work, first, q_index++);
   }
 };
 
@@ -105,18 +114,17 @@ inline void producer_loop(const KernelParams& p, const Sm90Params& w, const Smem
     if (work.item.rows > 0) {
       load_kv_tile<USE_TMA>(p, w, tiles, pipeline, work, work_index++);
       scheduler.fetch_work(work_index);
-      // Q tiles lag behind K and V by an item, since all warps wait for the next item together. Those of the first item
-      // begin at once, as many as need no wait.
-      bool is_first = work_index == 1;
-      pending.load(p, w, tiles, pipeline, q_index, pending.work.item.rows);
+      // All warps wait for the next item together, so that its K and V would wait for Q tiles that wait for a stage:
+      // these are left until then.
+      pending.load(p, w, tiles, pipeline, q_index, false);
       pending = {work, 0};
-      if (is_first) pending.load(p, w, tiles, pipeline, q_index, Q_STAGES);
+      pending.load(p, w, tiles, pipeline, q_index, true);
     } else {  // unused capacity: all producer threads have read the item before its slot is overwritten
       named_barrier_sync(PRODUCER_BARRIER, 32 * PRODUCER_WARPS);
       scheduler.fetch_work(work_index);
     }
   }
-  pending.load(p, w, tiles, pipeline, q_index, pending.work.item.rows);
+  pending.load(p, w, tiles, pipeline, q_index, false);
   if (KLoader<USE_TMA>(w, w.k, p.k, 0, 0).participates(false)) {
     PipelineState state(work_index);
     mbarrier_wait(pipeline.k_empty(state.stage), state.phase ^ 1);
