@@ -164,11 +164,12 @@ impl KernelTraits {
     }
 
     /// Sm90 prefill whose keys stay in shared memory, if these traits have it: a third consumer warpgroup hides the
-    /// steps of the others, since O and S are never in registers at a time. Products of e4m3 have none.
+    /// steps of the others, since O and S are never in registers at a time. Products of e4m3 have none, and nor do rows
+    /// of other than 128 elements: for some of them ptxas lacks registers, and serialises WGMMA.
     fn for_resident_prefill(self) -> Option<Self> {
-        let short_rows = self.head_dim <= 128 && self.value_dim <= 128;
+        let of_128 = [self.head_dim, self.value_dim] == [128; 2];
         let resident = KernelTraits { resident: true, tile_rows: 192, warps: 12, ..self };
-        let exists = self.is_sm90_prefill() && !self.e4m3_products && short_rows;
+        let exists = self.is_sm90_prefill() && !self.e4m3_products && of_128;
         // warpgroups store O while others read Q
         (exists && resident.output_bytes() > 0).then_some(resident)
     }

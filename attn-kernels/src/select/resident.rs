@@ -29,7 +29,7 @@ pub(super) struct Resident {
 /// Whether a kernel keeps keys in shared memory, and was measured to be faster than the usual one for short requests.
 pub(crate) fn is_faster_resident(traits: &KernelTraits) -> bool {
     let as_they_are = traits.packed.is_none() && !traits.preprocess_keys && !traits.preprocess_values;
-    traits.resident && traits.head_dim == 128 && traits.value_dim == 128 && as_they_are
+    traits.resident && as_they_are
 }
 
 impl Resident {

@@ -81,21 +81,22 @@ inline void load_q_tile(const KernelParams& p, const Sm90Params& w, const SmemTi
   }
 }
 
-// The Q tiles of a work item that are not loaded yet.
+// The Q tiles of a work item that are not loaded yet. The item stays in its slot until they are.
 struct PendingQTiles {
-  WorkTile work = {};
-  int first = 0;
+  int work_index = 0, first = 0, rows = 0;
 
   // Loads them, of which the first is Q tile `q_index` of the CTA; with `only_free` as many as have a free stage. The
   // lanes of a warp agree on that.
   void load(const KernelParams& p, const Sm90Params& w, const SmemTiles& tiles, const Pipeline& pipeline, int& q_index,
             bool only_free) {
+    if (first >= rows) return;
+    WorkTile work = pipeline.load_work(work_index);
     auto is_free = [&] {
       QPipelineState state(q_index);
       return __all_sync(ALL_LANES, mbarrier_test(pipeline.q_empty(state.stage), state.phase ^ 1));
     };
 #pragma unroll 1
-    for (; first < work.item.rows && (!only_free || is_free()); first += q_tile_rows(p, w))
+    for (; first < rows && (!only_free || is_free()); first += q_tile_rows(p, w))
       load_q_tile(p, w, tiles, pipeline, work, first, q_index++);
   }
 };
@@ -112,12 +113,12 @@ inline void producer_loop(const KernelParams& p, const Sm90Params& w, const Smem
     WorkTile work = pipeline.load_work(work_index);
     scheduler.prefetch_next_work();
     if (work.item.rows > 0) {
-      load_kv_tile<USE_TMA>(p, w, tiles, pipeline, work, work_index++);
-      scheduler.fetch_work(work_index);
+      load_kv_tile<USE_TMA>(p, w, tiles, pipeline, work, work_index);
+      scheduler.fetch_work(work_index + 1);
       // All warps wait for the next item together, so that its K and V would wait for Q tiles that wait for a stage:
       // these are left until then.
       pending.load(p, w, tiles, pipeline, q_index, false);
-      pending = {work, 0};
+      pending = {work_index++, 0, work.item.rows};
       pending.load(p, w, tiles, pipeline, q_index, true);
     } else {  // unused capacity: all producer threads have read the item before its slot is overwritten
       named_barrier_sync(PRODUCER_BARRIER, 32 * PRODUCER_WARPS);
