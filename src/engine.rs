@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::{
     Error,
-    backend::{Backend, Device, on_backend},
+    backend::{Backend, Device, map_backend, on_backend},
+    kernels::cost::CostTable,
 };
 
 /// A device that attention runs on: a CUDA device, or the CPU. Cheap to clone.
@@ -50,7 +51,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// No driver, no such device, one older than compute capability 8.0, or a build without the CUDA backend.
+    /// No driver, no such device, one older than compute capability 8.0, a build without the CUDA backend, or a file of
+    /// `ATTN_COSTS` that has no costs.
     pub fn cuda(ordinal: u32) -> Result<Self, Error> {
         #[cfg(feature = "cuda")]
         {
@@ -62,6 +64,21 @@ impl Engine {
             let _ = ordinal;
             Err(Error::NoCuda)
         }
+    }
+
+    /// The same engine, with costs of its GPU's kernels that `attn calibrate --out costs.jsonl` measured. What is made
+    /// of it chooses kernels and cuts batches by them, in place of the file that `ATTN_COSTS` names. The CPU has no use
+    /// for them.
+    ///
+    /// ```no_run
+    /// use attn::{Engine, Error, kernels::cost::CostTable};
+    ///
+    /// let engine = Engine::cuda(0)?.with_costs(CostTable::load("costs.jsonl")?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_costs(self, costs: CostTable) -> Self {
+        Engine { backend: map_backend!(&self.backend, { Cpu(()) => (), Cuda(device) => device.with_costs(costs) }) }
     }
 
     /// Whether the engine is the CPU.

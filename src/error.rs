@@ -72,6 +72,9 @@ pub enum Error {
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Cuda(Box<attn_kernels::cuda::CudaError>),
+    /// Measured costs that cannot be read.
+    #[error(transparent)]
+    Costs(#[from] attn_kernels::cost::CostsError),
     /// A build without the CUDA backend.
     #[error("this build has no CUDA backend: turn on the feature `cuda` of attn-rs, or use `Engine::cpu()`")]
     NoCuda,
@@ -107,7 +110,7 @@ impl Error {
             Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => ErrorKind::InvalidTensor,
             Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => ErrorKind::Unsupported,
             Error::Products(_) | Error::Unsupported(_) => ErrorKind::Unsupported,
-            Error::Backend { .. } => ErrorKind::InvalidArgument,
+            Error::Backend { .. } | Error::Costs(_) => ErrorKind::InvalidArgument,
             Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
             Error::Cpu(CpuError::Text { .. } | CpuError::Sink { .. }) => ErrorKind::Unsupported,
             Error::Cpu(_) => ErrorKind::Internal,
@@ -147,6 +150,7 @@ impl From<attn_kernels::cuda::CudaError> for Error {
             CudaError::Op(e) => Error::Op(e),
             CudaError::Content(e) => Error::Content(e),
             CudaError::Unsupported(e) => e.into(),
+            CudaError::Costs(e) => Error::Costs(e),
             other => Error::Cuda(Box::new(other)),
         }
     }

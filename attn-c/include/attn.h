@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 // The version of this interface. It grows with each addition; what a version has stays in later ones.
-#define ATTN_ABI_VERSION 3
+#define ATTN_ABI_VERSION 4
 
 // The greatest rank of a tensor.
 #define ATTN_MAX_RANK 5
@@ -365,6 +365,11 @@ AttnStatus attn_engine_cuda(uint32_t ordinal, AttnEngine **out);
 
 // Whether the engine is the CPU, so that tensors are in host memory.
 bool attn_engine_is_cpu(const AttnEngine *engine);
+
+// Loads costs of the engine's GPU from a file that `attn calibrate --out FILE` wrote. What is made of the engine
+// afterwards chooses kernels and plans by them, in place of the file that `ATTN_COSTS` names. The CPU has no use for
+// them. Nothing else may use the engine during the call; one that fails leaves it as it was.
+AttnStatus attn_engine_load_costs(AttnEngine *engine, const char *path);
 
 // Frees an engine. What was made of it stays.
 void attn_engine_free(AttnEngine *engine);

@@ -1,9 +1,11 @@
 //! Devices.
 
-use attn::Engine;
+use std::ffi::c_char;
+
+use attn::{Engine, Error, kernels::cost::CostTable};
 
 use crate::{
-    input::{give, handle},
+    input::{give, handle, handle_mut, text},
     status::{AttnStatus, call, free},
 };
 
@@ -37,6 +39,20 @@ pub unsafe extern "C" fn attn_engine_cuda(ordinal: u32, out: *mut *mut AttnEngin
 pub unsafe extern "C" fn attn_engine_is_cpu(engine: *const AttnEngine) -> bool {
     // SAFETY: the caller's handle.
     unsafe { handle(engine, "engine") }.is_ok_and(|engine| engine.0.is_cpu())
+}
+
+/// Loads costs of the engine's GPU from a file that `attn calibrate --out FILE` wrote. What is made of the engine
+/// afterwards chooses kernels and plans by them, in place of the file that `ATTN_COSTS` names. The CPU has no use for
+/// them. Nothing else may use the engine during the call; one that fails leaves it as it was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_engine_load_costs(engine: *mut AttnEngine, path: *const c_char) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's handle, and its text.
+        let (engine, path) = unsafe { (handle_mut(engine, "engine")?, text(path, "path")?) };
+        let costs = CostTable::load(path).map_err(Error::from)?;
+        engine.0 = engine.0.clone().with_costs(costs);
+        Ok(())
+    })
 }
 
 /// Frees an engine. What was made of it stays.

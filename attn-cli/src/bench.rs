@@ -56,8 +56,14 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The engine on the device.
-    pub(crate) fn engine(&self) -> Result<Engine> {
+    /// The engine on the device, with the costs that the command line names.
+    pub(crate) fn engine(&self, global: &Global) -> Result<Engine> {
+        let costs = global.costs_of_option()?;
+        let engine = self.without_costs()?;
+        Ok(costs.into_iter().fold(engine, Engine::with_costs))
+    }
+
+    fn without_costs(&self) -> Result<Engine> {
         let ordinal = |text: &str| text.parse::<u32>().with_context(|| format!("--device cuda:{text}: not a number"));
         Ok(match self.device.as_str() {
             "auto" => Engine::auto()?,
@@ -74,19 +80,19 @@ impl Device {
 /// Times every case. A case that cannot be run has a record with the reason and is no failure.
 pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     if args.ops {
-        return op_bench::run(&args.device.engine()?, args.reps, global);
+        return op_bench::run(&args.device.engine(global)?, args.reps, global);
     }
     if args.sampling {
-        return sampling_serve::run(&args.device.engine()?);
+        return sampling_serve::run(&args.device.engine(global)?);
     }
     if args.serve {
         if args.cases.named() {
             bail!("--serve takes its cases from stdin");
         }
-        return serve::run(&args.device.engine()?, args.variant.as_deref());
+        return serve::run(&args.device.engine(global)?, args.variant.as_deref());
     }
     let cases = args.cases.load()?;
-    let engine = args.device.engine()?;
+    let engine = args.device.engine(global)?;
     let columns = ["case", "kernel", "us", "GB/s", "TFLOP/s", "plan, us", "compile, ms", "regs", "spill, B", "smem, B"];
     let mut output = Output::new(global, &columns)?;
     let create = |path: &PathBuf| Report::create(path, &engine, args.commit.as_deref(), args.reps);

@@ -7,20 +7,20 @@
 mod batches;
 mod fit;
 mod measured_kernel;
+mod rows;
 
 use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Context as _, Result, bail};
 use attn::{AttentionOptions, Engine};
 use attn_core::spec::KernelKind;
-use attn_kernels::cuda::driver;
+use attn_kernels::compile::Arch;
 use attn_testing::{SharedTensors, case_variant};
 use regex::Regex;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     bench,
-    date::today,
     global::Global,
     output::{Output, figure, progress},
 };
@@ -37,10 +37,11 @@ pub(crate) struct Calibrate {
     /// Only kernels whose name matches, such as `decode of 8 rows, 16-bit keys, head_dim 128, none`.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
-    /// The commit that this program was built from, for the table.
-    #[arg(long, value_name = "HASH", required_unless_present = "cases")]
+    /// The commit that this program was built from, for the file. The default is the version.
+    #[arg(long, value_name = "HASH")]
     commit: Option<String>,
-    /// Prints a case for each kernel instead of measuring it. With --json this is a file for `attn compile --cases`.
+    /// Prints a case for each kernel of any GPU instead of measuring. With --json it is a file for `attn compile
+    /// --cases`.
     #[arg(long, alias = "dry-run")]
     cases: bool,
 }
@@ -52,42 +53,22 @@ const WARM_UP: usize = 3;
 
 /// Measures every kernel, or prints their cases. The exit code is 1 if a kernel cannot be measured.
 pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
-    let chosen =
-        |kernel: &MeasuredKernel| args.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&kernel.to_string()));
-    let groups: Vec<Vec<MeasuredKernel>> = [128, 64, 256]
-        .into_iter()
-        .flat_map(|head_dim| [16, 8, 32].map(|bits| MeasuredKernel::over(head_dim, bits)))
-        .map(|group| group.into_iter().filter(chosen).collect())
-        .filter(|group: &Vec<MeasuredKernel>| !group.is_empty())
-        .collect();
-    let count: usize = groups.iter().map(Vec::len).sum();
-    if count == 0 {
-        bail!("no kernel has such a name; `attn calibrate --cases` prints all of them");
-    }
     if args.cases {
-        return print_cases(&groups.concat(), global);
+        return print_cases(&groups(args, |_| true)?.concat(), global);
     }
-    let engine = args.device.engine()?;
+    let engine = args.device.engine(global)?;
     let Some(device) = engine.device() else {
         bail!("{engine}: costs are of GPUs; `attn doctor` says what is missing");
     };
     let (major, minor) = device.capability();
+    let has_wgmma = Arch::for_device(major, minor).has_wgmma();
+    let groups = groups(args, |kernel| has_wgmma || !kernel.is_sm90_prefill())?;
+    let count: usize = groups.iter().map(Vec::len).sum();
     let columns =
         ["kernel", "launch", "item", "block", "first", "merge_launch", "merge", "off by", "CTAs an SM", "seconds"];
     let mut output = Output::new(global, &columns)?;
-    let (driver_major, driver_minor) = driver::version()?;
-    output.line(&json!({ "about": {
-        "arch": format!("sm_{major}{minor}"),
-        "device": device.name(),
-        "driver": format!("CUDA {driver_major}.{driver_minor}"),
-        "commit": args.commit,
-        "date": today(),
-        "method": format!(
-            "attn calibrate: {QO}/{KV_HEADS} heads, pages of 16, cold L2, graph replay, medians of {}; \
-             nanoseconds of a CTA with the device full, {} keys a block",
-            args.reps, attn_kernels::cost::COST_KEYS, QO = measured_kernel::QO_HEADS
-        ),
-    }}))?;
+    let about = rows::about(device, args.commit.as_deref(), args.reps)?;
+    output.line(&about)?;
     let workers = device.multiprocessors() * MAX_CTAS / KV_HEADS;
     let bar = progress(count);
     let (started, mut failed) = (Instant::now(), 0usize);
@@ -96,7 +77,8 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
         for kernel in group {
             bar.set_message(kernel.to_string());
             let start = Instant::now();
-            match measure(&engine, &mut tensors, kernel, args.reps) {
+            let measured = measure(&engine, &mut tensors, kernel, args.reps);
+            match measured.and_then(|row| rows::check(&about, &row).map(|()| row)) {
                 Ok(row) => {
                     let seconds = start.elapsed().as_secs_f64();
                     output.record(&row, || table_row(kernel, &row, seconds))?;
@@ -114,6 +96,22 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
     output.finish()?;
     eprintln!("{} of {count} kernels measured on {engine} in {:.0} s", count - failed, started.elapsed().as_secs_f64());
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The kernels that the command line names, of those that a GPU has, by the tensors that they run on.
+fn groups(args: &Calibrate, has: impl Fn(&MeasuredKernel) -> bool) -> Result<Vec<Vec<MeasuredKernel>>> {
+    let chosen =
+        |kernel: &MeasuredKernel| args.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&kernel.to_string()));
+    let all =
+        [128, 64, 256].into_iter().flat_map(|head_dim| [16, 8, 32].map(|bits| MeasuredKernel::over(head_dim, bits)));
+    let groups: Vec<Vec<MeasuredKernel>> = all
+        .map(|group| group.into_iter().filter(|kernel| has(kernel) && chosen(kernel)).collect())
+        .filter(|group: &Vec<MeasuredKernel>| !group.is_empty())
+        .collect();
+    if groups.is_empty() {
+        bail!("no kernel has such a name; `attn calibrate --cases` prints all of them");
+    }
+    Ok(groups)
 }
 
 fn print_cases(all: &[MeasuredKernel], global: &Global) -> Result<ExitCode> {
@@ -180,27 +178,11 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel
     }
     let device = engine.device().context("a device")?;
     let (fitted, merged) = (fit::work(&runs), fit::merge(&merges));
-    let rounded = |ns: f64| ns.round().max(0.0) as u64;
-    let mut row = json!({
-        "kernel": kernel.kind.to_string(),
-        "rows": rows,
-        "kv": kernel.kv(),
-        "head_dim": kernel.head_dim,
-        "hooks": kernel.hooks.name(),
-        "ctas_per_sm": resident / device.multiprocessors().max(1),
-        "launch": rounded(fitted.launch),
-        "item": rounded(fitted.item),
-        "block": rounded(fitted.block),
-        "first": rounded(fitted.first),
-        "merge_launch": rounded(merged.merge_launch),
-        "merge": rounded(merged.merge),
-        "off": (fitted.off * 1e3).round() / 1e3,
-        "us": runs.iter().map(|(_, ns)| (ns / 10.0).round() / 100.0).collect::<Vec<_>>(),
-        "merge_us": merges.iter().map(|(_, ns)| (ns / 10.0).round() / 100.0).collect::<Vec<_>>(),
-    });
-    if let Some(backend) = kernel.backend() {
-        row["backend"] = json!(backend);
-    }
+    let ctas_per_sm = resident / device.multiprocessors().max(1);
+    let mut row = rows::row(kernel, rows, ctas_per_sm, &fitted, &merged);
+    let us = |ns: f64| (ns / 10.0).round() / 100.0;
+    row["us"] = runs.iter().map(|(_, ns)| us(*ns)).collect();
+    row["merge_us"] = merges.iter().map(|(_, ns)| us(*ns)).collect();
     Ok(row)
 }
 

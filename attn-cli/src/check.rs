@@ -75,7 +75,7 @@ impl Worst {
 pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     if args.wide_offsets {
         return bit_exact::wide_offsets(
-            &args.device.engine()?,
+            &args.device.engine(global)?,
             Output::new(global, &["run", "on", "elements", "verdict"])?,
         );
     }
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
         let cases = if args.cases.named() { args.cases.load()? } else { attn_testing::grid::bit_exact() };
         return bit_exact::check(
             &cases,
-            &args.device.engine()?,
+            &args.device.engine(global)?,
             Output::new(global, &["case", "kernel", "pairs", "verdict"])?,
         );
     }
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
         output.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let engine = args.device.engine()?;
+    let engine = args.device.engine(global)?;
     let options = CheckOptions { max_cost: args.max_cost as u64, ..CheckOptions::default() };
     let cheap = cases.iter().filter(|case| case.check_cost() <= options.max_cost);
     prepare::compile(&cheap.map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), &engine);

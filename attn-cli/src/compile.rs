@@ -7,6 +7,7 @@ use attn_core::{expr::Variant, registry::Registry, spec::KernelKind};
 use attn_kernels::{
     cache::{CubinCache, Origin},
     compile::{Compiled, Compiler},
+    cost::CostTable,
     jit,
     kernel_traits::KernelTraits,
     splice::KernelSource,
@@ -44,7 +45,7 @@ pub(crate) struct Compile {
 
 /// Compiles the kernels, or times their compilation.
 pub(crate) fn run(args: &Compile, global: &Global) -> Result<ExitCode> {
-    let sources = sources(args)?;
+    let sources = sources(args, &global.costs()?)?;
     match args.cold {
         Some(0) => bail!("--cold 0 compiles nothing"),
         Some(times) => cold(&sources, times, global),
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Compile, global: &Global) -> Result<ExitCode> {
 /// Kernels with the expressions that they come from, in the order of the command line.
 type Sources = Vec<(String, KernelSource)>;
 
-fn sources(args: &Compile) -> Result<Sources> {
+fn sources(args: &Compile, costs: &CostTable) -> Result<Sources> {
     let mut sources = Sources::new();
     let mut exprs = Vec::new();
     for expr in &args.exprs {
@@ -73,14 +74,14 @@ fn sources(args: &Compile) -> Result<Sources> {
         // synthetic parameters: they are kernel arguments and no part of the text
         let variant: Variant = attn_testing::filled_variant(expr)?;
         for kind in args.kernel.map_or(vec![KernelKind::Prefill, KernelKind::Decode], |kind| vec![kind]) {
-            sources.extend(args.kernel_args.sources(&variant, kind)?.into_iter().map(|s| (expr.clone(), s)));
+            sources.extend(args.kernel_args.sources(&variant, kind, costs)?.into_iter().map(|s| (expr.clone(), s)));
         }
     }
     let archs = args.kernel_args.archs()?;
     let mut left_out = BTreeMap::new();
     for case in cases::load_files(&args.cases)? {
         for &arch in &archs {
-            match kernels::of_case(&case, arch) {
+            match kernels::of_case(&case, arch, costs) {
                 Ok(branches) => sources.extend(branches.into_iter().map(|source| (case.variant.clone(), source))),
                 Err(error) => *left_out.entry(crate::output::causes(&error)).or_insert(0usize) += 1,
             }

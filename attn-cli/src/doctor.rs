@@ -58,6 +58,11 @@ pub(crate) fn run(args: &Doctor, global: &Global) -> Result<ExitCode> {
         ),
         ("nvcc", nvcc, "optional, an alternative to NVRTC: install the CUDA toolkit, or set ATTN_NVCC"),
         ("embedded kernels", embedded, "optional, run without a compiler: build with ATTN_CUDA_ARCHS=\"80;90a\""),
+        (
+            "costs",
+            costs(global),
+            "chooses kernels by costs of this GPU: set ATTN_COSTS to a file that `attn calibrate --out FILE` wrote",
+        ),
         ("cache", cache(), "keeps compiled kernels: set ATTN_CACHE_DIR to a folder that can be written"),
         (
             "host c++",
@@ -69,6 +74,14 @@ pub(crate) fn run(args: &Doctor, global: &Global) -> Result<ExitCode> {
     }
     output.finish()?;
     Ok(if args.need_gpu && !can_run { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn costs(global: &Global) -> Result<String, String> {
+    let costs = global.costs().map_err(|error| error.to_string())?;
+    Ok(match costs.loaded_rows() {
+        0 => "built in".to_owned(),
+        rows => format!("{rows} rows of a file, and the built-in ones"),
+    })
 }
 
 fn cache() -> Result<String, String> {

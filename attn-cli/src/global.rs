@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
+use attn_kernels::cost::CostTable;
 use clap::Args;
 
 const HEADING: &str = "Options of every command";
@@ -18,4 +20,20 @@ pub(crate) struct Global {
     /// Threads of the CPU backend and of compilation. The default is all cores.
     #[arg(long, global = true, help_heading = HEADING, value_name = "N")]
     pub(crate) threads: Option<usize>,
+    /// Costs of kernels that `attn calibrate --out FILE` measured, to choose kernels and to plan by. The default is the
+    /// file that ATTN_COSTS names, else the built-in costs.
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
+    costs: Option<PathBuf>,
+}
+
+impl Global {
+    /// The costs to choose kernels by.
+    pub(crate) fn costs(&self) -> Result<CostTable> {
+        Ok(self.costs_of_option()?.map_or_else(CostTable::from_env, Ok)?)
+    }
+
+    /// The costs of `--costs`.
+    pub(crate) fn costs_of_option(&self) -> Result<Option<CostTable>> {
+        Ok(self.costs.as_ref().map(CostTable::load).transpose()?)
+    }
 }

@@ -9,7 +9,7 @@ use attn_core::{
 };
 use attn_kernels::{
     compile::Arch,
-    cost::HookClass,
+    cost::{CostTable, HookClass},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     select::{KernelSelector, SelectedKernel},
     splice::KernelSource,
@@ -100,7 +100,7 @@ impl KernelArgs {
     }
 
     /// The kernels of a kind for a variant.
-    pub(crate) fn sources(&self, variant: &Variant, kind: KernelKind) -> Result<Vec<KernelSource>> {
+    pub(crate) fn sources(&self, variant: &Variant, kind: KernelKind, costs: &CostTable) -> Result<Vec<KernelSource>> {
         let natural = [if kind == KernelKind::Prefill { Layout::Ragged } else { Layout::Paged }];
         let layouts = if self.layout.is_empty() { &natural[..] } else { &self.layout };
         let head_dim_vo = self.head_dim_vo;
@@ -124,7 +124,7 @@ impl KernelArgs {
                             products: self.products,
                             ..KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches)
                         };
-                        let request = request.with_decode_backend(hooks);
+                        let request = request.with_decode_backend(hooks, costs);
                         for branch in &branches {
                             let traits = KernelTraits::choose(&request.for_branch(branch))?;
                             sources.push(KernelSource::build(branch, &traits)?);
@@ -148,18 +148,23 @@ pub(crate) fn parse_archs(texts: &[String]) -> Result<Vec<Arch>> {
 const MULTIPROCESSORS: [u32; 8] = [16, 48, 84, 108, 114, 132, 148, 188];
 
 /// The kernels that a case may run: one for each selected kernel and branch of its variant.
-pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
-    of_variant(case, &attn_testing::case_variant(case)?, arch)
+pub(crate) fn of_case(case: &Case, arch: Arch, costs: &CostTable) -> Result<Vec<KernelSource>> {
+    of_variant(case, &attn_testing::case_variant(case)?, arch, costs)
 }
 
-fn of_variant(case: &Case, variant: &Variant, arch: Arch) -> Result<Vec<KernelSource>> {
+fn of_variant(case: &Case, variant: &Variant, arch: Arch, costs: &CostTable) -> Result<Vec<KernelSource>> {
     let branches = variant.branches();
-    let kernels = traits_of(case, variant, arch)?;
+    let kernels = traits_of(case, variant, arch, costs)?;
     kernels.into_iter().map(|(branch, traits)| Ok(KernelSource::build(&branches[branch], &traits)?)).collect()
 }
 
 /// The kernels that a case may run: the number of a branch, and its traits. Tensors of the variant do not matter.
-pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Vec<(usize, KernelTraits)>> {
+pub(crate) fn traits_of(
+    case: &Case,
+    variant: &Variant,
+    arch: Arch,
+    costs: &CostTable,
+) -> Result<Vec<(usize, KernelTraits)>> {
     let heads: Heads = case.heads();
     heads.check()?;
     let (branches, hooks, dtypes) = (variant.branches(), HookClass::of(variant), case.dtypes()?);
@@ -174,7 +179,7 @@ pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Ve
         row_invariant: case.fixed_split_size.is_some(),
         ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
     };
-    let of_attention = of_attention.with_decode_backend(hooks);
+    let of_attention = of_attention.with_decode_backend(hooks, costs);
     let request = |kernel: SelectedKernel| KernelTraitsRequest {
         kind: kernel.kind,
         group: kernel.rows,
@@ -195,7 +200,7 @@ pub(crate) fn traits_of(case: &Case, variant: &Variant, arch: Arch) -> Result<Ve
             let forced = (case.kernel == "prefill").then_some(KernelKind::Prefill);
             let mut kernels = Vec::new();
             for multiprocessors in MULTIPROCESSORS {
-                let selector = KernelSelector::new(&request, hooks, heads, multiprocessors)?.with_forced(forced);
+                let selector = KernelSelector::new(&request, hooks, costs, heads, multiprocessors)?.with_forced(forced);
                 let selector = selector.with_fixed_split(case.fixed_split_size.is_some());
                 let selector = if branches.len() > 1 { selector.without_mixed().without_resident() } else { selector };
                 let kernel = selector.select(&layout);
@@ -258,7 +263,7 @@ mod tests {
     fn rows(qo: &[u32], kv: &[u32]) -> Vec<(KernelKind, u32)> {
         let (qo_lens, kv_lens) = (Lens::List(qo.to_vec()), Lens::List(kv.to_vec()));
         let case = Case { qo_heads: 8, kv_heads: 2, qo_lens, kv_lens, ..Case::new("union(full, full)") };
-        let sources = of_case(&case, Arch::for_device(9, 0)).expect("there are kernels");
+        let sources = of_case(&case, Arch::for_device(9, 0), &CostTable::default()).expect("there are kernels");
         sources.iter().map(|source| (source.traits.kind, source.traits.tile_rows)).collect()
     }
 
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn lists_of_few_queries_and_prefixes_of_few_rows_decode() {
-        let of = |case: &Case| of_case(case, Arch::for_device(9, 0)).expect("there are kernels");
+        let of = |case: &Case| of_case(case, Arch::for_device(9, 0), &CostTable::default()).expect("there are kernels");
         let one = || (Lens::List(vec![1; 16]), Lens::List(vec![700; 16]));
         let (qo_lens, kv_lens) = one();
         let list =
@@ -296,7 +301,8 @@ mod tests {
     #[test]
     fn a_case_may_name_the_prefill_backend() {
         let case = Case { kernel: "prefill".to_owned(), prefill: PrefillBackend::Sm90, ..Case::new("causal") };
-        let on = |arch| of_case(&case, arch).expect("there are kernels")[0].traits.producer_warps;
+        let on =
+            |arch| of_case(&case, arch, &CostTable::default()).expect("there are kernels")[0].traits.producer_warps;
         assert_eq!((on(Arch::for_device(9, 0)), on(Arch::for_device(8, 0)), on(Arch::for_device(10, 0))), (4, 0, 0));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Result;
 use attn::{DecodeBackend, Dtype, PrefillBackend};
-use attn_kernels::{compile::Arch, splice::KernelSource};
+use attn_kernels::{compile::Arch, cost::CostTable, splice::KernelSource};
 use attn_testing::{Case, bit_exact_runs, case_variant, grid, wide_offset_cases};
 use rayon::prelude::*;
 use serde_json::json;
@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
         cases.extend(grid::bit_exact().iter().flat_map(bit_exact_runs));
         cases.extend(wide_offset_cases());
     }
-    let keys: BTreeSet<String> = parse_archs(&args.arch)?.into_iter().flat_map(|arch| of_cases(&cases, arch)).collect();
+    let (archs, costs) = (parse_archs(&args.arch)?, global.costs()?);
+    let keys: BTreeSet<String> = archs.into_iter().flat_map(|arch| of_cases(&cases, arch, &costs)).collect();
     let mut output = Output::new(global, &["key"])?;
     for key in keys {
         output.record(&json!({ "key": key }), || vec![key.clone()])?;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
 }
 
 /// The keys of all cases, on every backend that records are made on.
-fn of_cases(cases: &[Case], arch: Arch) -> BTreeSet<String> {
+fn of_cases(cases: &[Case], arch: Arch, costs: &CostTable) -> BTreeSet<String> {
     let on_cuda_cores =
         |case: Case| Case { prefill: PrefillBackend::CudaCores, decode: Some(DecodeBackend::CudaCores), ..case };
     let all = |case: &Case| {
@@ -72,7 +73,7 @@ fn of_cases(cases: &[Case], arch: Arch) -> BTreeSet<String> {
         let branches = variant.branches();
         let mut kernels = Vec::new();
         for case in cases.into_iter().flat_map(all) {
-            for kernel in traits_of(&case, &variant, arch).unwrap_or_default() {
+            for kernel in traits_of(&case, &variant, arch, costs).unwrap_or_default() {
                 if !kernels.contains(&kernel) {
                     kernels.push(kernel);
                 }
@@ -89,12 +90,12 @@ fn of_cases(cases: &[Case], arch: Arch) -> BTreeSet<String> {
 mod tests {
     use attn_testing::Case;
 
-    use super::{Arch, of_cases};
+    use super::{Arch, CostTable, of_cases};
 
     #[test]
     fn a_case_has_the_keys_of_each_backend() {
         let case = |variant: &str| Case { kernel: "prefill".to_owned(), ..Case::new(variant) };
-        let on = |variant: &str| of_cases(&[case(variant)], Arch::for_device(9, 0));
+        let on = |variant: &str| of_cases(&[case(variant)], Arch::for_device(9, 0), &CostTable::default());
         // wgmma, mma.sync, CUDA cores in 16 bits and in f32
         assert_eq!((on("causal").len(), on("full").len()), (4, 4));
         assert!(on("causal").is_disjoint(&on("full")));

@@ -63,7 +63,7 @@ enum Command {
     Check(check::Check),
     /// Times the cases of a file, or serves the interleaved benchmark.
     Bench(bench::Bench),
-    /// Measures the planner's costs of each kernel on this GPU: rows for the cost table.
+    /// Measures the planner's costs of each kernel on this GPU: a file for --costs and ATTN_COSTS.
     Calibrate(calibrate::Calibrate),
     /// Reports what this machine has, what is missing, and how to install it.
     Doctor(doctor::Doctor),
@@ -107,7 +107,7 @@ fn run(cli: Cli, variants: &[&'static VariantDesc]) -> anyhow::Result<ExitCode> 
     let global = &cli.global;
     match cli.command {
         Command::List(args) => list::run(&args, global),
-        Command::Source(args) => source::run(&args),
+        Command::Source(args) => source::run(&args, global),
         Command::Compile(args) => compile::run(&args, global),
         Command::Keys(args) => keys::run(&args, global),
         Command::Tiles(args) => tiles::run(&args, global),

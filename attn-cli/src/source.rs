@@ -5,7 +5,7 @@ use std::{io::Write as _, process::ExitCode};
 use anyhow::{Context as _, Result};
 use attn_core::spec::KernelKind;
 
-use crate::{kernels::KernelArgs, rust_text::RustText};
+use crate::{global::Global, kernels::KernelArgs, rust_text::RustText};
 
 const KERNEL_OPTIONS: &str = "Options of the kernel (with --full)";
 
@@ -30,11 +30,11 @@ pub(crate) struct Source {
 
 /// Prints the functor of the variant: its structs with constants, helpers and hooks. With `--full` it prints the
 /// translation unit.
-pub(crate) fn run(args: &Source) -> Result<ExitCode> {
+pub(crate) fn run(args: &Source, global: &Global) -> Result<ExitCode> {
     // synthetic tensors: parameters are kernel arguments and no part of the text
     let variant = attn_testing::filled_variant(&args.rust.expression(&args.expr)?)?;
     let text = if args.full {
-        let sources = args.kernel_args.sources(&variant, args.kernel)?;
+        let sources = args.kernel_args.sources(&variant, args.kernel, &global.costs()?)?;
         sources.into_iter().next().context("no kernel was chosen")?.text
     } else {
         attn::cuda_source(&variant)?

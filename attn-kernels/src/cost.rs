@@ -1,11 +1,14 @@
 //! Measured costs of kernels.
 //!
-//! `attn calibrate` measures them on a GPU and writes `costs/ARCH.jsonl`; `cargo xtask costs` turns these files into
-//! the table. The planner splits a batch by [`Costs::rule`], and [`KernelSelector`](crate::select::KernelSelector)
-//! compares kernels by all costs.
+//! `attn calibrate` measures them on a GPU and writes JSON lines. Those of `costs/ARCH.jsonl` are built in by `cargo
+//! xtask costs`; a [`CostTable`] has those of other files before them. The planner splits a batch by [`Costs::rule`],
+//! and [`KernelSelector`](crate::select::KernelSelector) compares kernels by all costs.
 
+mod cost_table;
 mod decode_backend;
+mod error;
 mod hook_class;
+mod json_lines;
 mod measured;
 mod table;
 
@@ -13,25 +16,12 @@ use attn_core::plan::Cost;
 
 use crate::kernel_traits::KernelTraits;
 
+pub use cost_table::CostTable;
+pub use error::{CostsError, CostsLineError};
 pub use hook_class::HookClass;
 pub use measured::{COST_KEYS, Costs};
 
 impl Costs {
-    /// The costs of a kernel: those of the nearest row of the table, scaled to the traits if they are not the measured
-    /// ones.
-    #[must_use]
-    pub fn of(traits: &KernelTraits, hooks: HookClass) -> Self {
-        let first = &table::TABLE[0];
-        let nearest = table::TABLE[1..].iter().fold((first.distance(traits, hooks), first), |best, row| {
-            let distance = row.distance(traits, hooks);
-            if distance < best.0 { (distance, row) } else { best }
-        });
-        match nearest {
-            (0, row) => row.costs,
-            (_, row) => row.scaled_to(traits),
-        }
-    }
-
     /// The costs that the planner uses, for blocks of `kv_align` keys. A decode tile is the only reader of its keys, so
     /// it bears the cost of their first read.
     #[must_use]

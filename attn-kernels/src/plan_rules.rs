@@ -7,7 +7,7 @@ use attn_core::{
 };
 
 use crate::{
-    cost::{Costs, HookClass},
+    cost::{CostTable, HookClass},
     kernel_traits::{KernelTraits, RESIDENT_Q_TILES, resident_tile_rows},
 };
 
@@ -26,19 +26,26 @@ const MIXED_DECODE_PENALTY: u32 = 128;
 pub(crate) const OWN_SM_TIME: [u32; 2] = [2, 3];
 
 impl KernelTraits {
-    /// How the planner cuts a batch into work for kernels of these traits, of which the device holds `resident_ctas` at
-    /// a time.
+    /// How the planner cuts a batch into work for kernels of these traits, by their `costs`. The device holds
+    /// `resident_ctas` at a time.
     ///
     /// `step_keys` is the largest [`KernelTraits::step_keys`] of all kernels that run the work list, and `hooks` the
     /// most costly class of their hooks; branches of a union differ in nothing else that the rule needs.
     #[must_use]
-    pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> PlanRule {
+    pub fn plan_rule(
+        &self,
+        costs: &CostTable,
+        hooks: HookClass,
+        step_keys: u32,
+        resident_ctas: u32,
+        kv_heads: u32,
+    ) -> PlanRule {
         let (kv_align, min_span, schedule) = match self.has_workers() {
             false => (self.tile_keys, 512, Schedule::LongestFirst),
             true => (step_keys.max(64), 128, Schedule::StreamK),
         };
         let workers = (resident_ctas / kv_heads.max(1)).max(1);
-        let cost = Costs::of(self, hooks).rule(self, kv_align);
+        let cost = costs.of(self, hooks).rule(self, kv_align);
         PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost, schedule }
     }
 
@@ -68,11 +75,18 @@ impl KernelTraits {
     /// as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM. With
     /// sm90 prefill it has the SM for itself, and costs less still (`OWN_SM_TIME`).
     #[must_use]
-    pub fn mixed_rule(&self, resident_ctas: u32, multiprocessors: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
+    pub fn mixed_rule(
+        &self,
+        costs: &CostTable,
+        hooks: HookClass,
+        resident_ctas: u32,
+        multiprocessors: u32,
+        kv_heads: u32,
+    ) -> MixedRule {
         let (decode, prefill) = (self.decode_part(), self.prefill_part());
-        let decode_rule = decode.plan_rule(decode.step_keys(), resident_ctas, kv_heads, hooks);
-        let prefill_rule = prefill.plan_rule(prefill.step_keys(), resident_ctas, kv_heads, hooks);
-        let measured = Costs::of(&decode, hooks).ctas_per_sm.max(1);
+        let decode_rule = decode.plan_rule(costs, hooks, decode.step_keys(), resident_ctas, kv_heads);
+        let prefill_rule = prefill.plan_rule(costs, hooks, prefill.step_keys(), resident_ctas, kv_heads);
+        let measured = costs.of(&decode, hooks).ctas_per_sm.max(1);
         let cost = decode_rule.cost;
         let own_sms = self.is_sm90_prefill();
         let [time, of_all] = if own_sms { OWN_SM_TIME } else { [1, 1] };
@@ -115,7 +129,7 @@ mod tests {
         let request = KernelTraitsRequest::new(KernelKind::Prefill, 128, Dtypes::bf16(), hopper);
         let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
         let traits = KernelTraits::choose(&request).expect("supported");
-        let rule = traits.plan_rule(traits.step_keys(), 132, 8, HookClass::None);
+        let rule = traits.plan_rule(&CostTable::default(), HookClass::None, traits.step_keys(), 132, 8);
         let rows_of = |qo: u32, requests: usize, tokens: u32| {
             let lens = indptr(&vec![tokens; requests]).expect("short");
             let layout = Batch::ragged(&lens, &lens).validate().expect("sound");

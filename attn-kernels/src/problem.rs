@@ -14,7 +14,7 @@ use attn_core::{
 
 use crate::{
     compile::Arch,
-    cost::HookClass,
+    cost::{CostTable, HookClass},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     select::{KernelSelector, SelectedKernel, mixed_backend},
     splice::KernelSource,
@@ -56,10 +56,11 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// Binds a variant for devices of a compute capability with a number of SMs.
+    /// Binds a variant for devices of a compute capability with a number of SMs, whose kernels have these costs.
     pub(crate) fn new(
         (major, minor): (u32, u32),
         multiprocessors: u32,
+        costs: &CostTable,
         variant: &Variant,
         heads: Heads,
         dtypes: Dtypes,
@@ -82,8 +83,8 @@ impl Problem {
             row_invariant: options.fixed_split_size.is_some(),
             ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
-        let request = request.with_decode_backend(hooks);
-        let selector = KernelSelector::new(&request, hooks, heads, multiprocessors)?
+        let request = request.with_decode_backend(hooks, costs);
+        let selector = KernelSelector::new(&request, hooks, costs, heads, multiprocessors)?
             .with_forced(options.kernel)
             .with_fixed_split(options.fixed_split_size.is_some())
             .with_list_queries(variant.kv_list_sizes().map(|(_, queries)| u64::try_from(queries).unwrap_or(1).max(1)));

@@ -11,7 +11,7 @@ use attn_core::{
 };
 
 use crate::{
-    cost::{Costs, HookClass},
+    cost::{CostTable, HookClass},
     kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest},
     plan_rules::OWN_SM_TIME,
 };
@@ -92,8 +92,8 @@ struct CoRun {
 }
 
 impl KernelSelector {
-    /// The selector of an attention on a device with `multiprocessors` SMs. `request` describes the problem; its kind
-    /// and group do not matter.
+    /// The selector of an attention on a device with `multiprocessors` SMs, by `costs` for hooks of a class. `request`
+    /// describes the problem; its kind and group do not matter.
     ///
     /// # Errors
     ///
@@ -101,6 +101,7 @@ impl KernelSelector {
     pub fn new(
         request: &KernelTraitsRequest,
         hooks: HookClass,
+        costs: &CostTable,
         heads: Heads,
         multiprocessors: u32,
     ) -> Result<Self, KernelTraitsError> {
@@ -115,7 +116,7 @@ impl KernelSelector {
             let products = if backend == prefill { request.products } else { Products::Exact };
             let of = KernelTraitsRequest { kind, group, prefill: backend, products, ..*request };
             let traits = KernelTraits::choose(&of)?;
-            let costs = Costs::of(&traits, hooks);
+            let costs = costs.of(&traits, hooks);
             let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
             Ok(Candidate {
                 kernel: SelectedKernel::of(&traits),

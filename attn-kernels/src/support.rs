@@ -9,7 +9,10 @@ use attn_core::{
     spec::{AttentionOptions, Heads},
 };
 
-use crate::problem::{Problem, check_capability};
+use crate::{
+    cost::CostTable,
+    problem::{Problem, check_capability},
+};
 
 pub use crate::problem::Unsupported;
 
@@ -96,7 +99,7 @@ pub fn supports(spec: &Spec<'_>) -> Result<(), Unsupported> {
         Target::Cpu => drop(bind_on_cpu(variant, heads, dtypes, options)?),
         Target::Cuda { capability } => {
             check_capability(&target.to_string(), capability)?;
-            let problem = Problem::new(capability, 1, variant, heads, dtypes, options)?;
+            let problem = Problem::new(capability, 1, &CostTable::default(), variant, heads, dtypes, options)?;
             problem.check_kernels(paged)?;
             if cascade {
                 problem.check_cascade(paged)?;

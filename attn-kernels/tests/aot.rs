@@ -17,7 +17,7 @@ use attn_core::{
 use attn_kernels::{
     aot::{AotError, AotOptions, build},
     compile::Arch,
-    cost::HookClass,
+    cost::{CostTable, HookClass},
     jit::{self, JitError},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::{KernelSource, OpSource, Unit as _},
@@ -127,7 +127,8 @@ fn every_backend_that_a_smaller_group_chooses_is_embedded() {
     for group in [1, 4, 8] {
         let request = KernelTraitsRequest::new(KernelKind::Decode, 256, Dtypes::bf16(), arch[0]);
         let request = KernelTraitsRequest { paged: false, group, ..request.with_hooks([&variant("rope")]) };
-        let traits = KernelTraits::choose(&request.with_decode_backend(HookClass::Rewrites)).unwrap();
+        let request = request.with_decode_backend(HookClass::Rewrites, &CostTable::default());
+        let traits = KernelTraits::choose(&request).unwrap();
         assert_eq!(traits.cuda_cores, group < 8);
         let key = KernelSource::build(&variant("rope"), &traits).unwrap().key().to_string();
         assert!(table.contains(&key), "group {group}: {names:?}");

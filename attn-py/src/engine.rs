@@ -3,10 +3,11 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    path::PathBuf,
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use attn::{Engine, Stream};
+use attn::{Engine, Stream, kernels::cost::CostTable};
 use pyo3::prelude::*;
 
 use crate::{
@@ -45,10 +46,14 @@ impl Location {
     }
 }
 
+static ENGINES: Mutex<BTreeMap<Location, Engine>> = Mutex::new(BTreeMap::new());
+
 /// The engine of a device.
 pub(crate) fn engine(location: Location) -> Result<Engine, Failure> {
-    static ENGINES: Mutex<BTreeMap<Location, Engine>> = Mutex::new(BTreeMap::new());
-    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    engine_of(&mut ENGINES.lock().unwrap_or_else(PoisonError::into_inner), location)
+}
+
+fn engine_of(engines: &mut BTreeMap<Location, Engine>, location: Location) -> Result<Engine, Failure> {
     if let Some(engine) = engines.get(&location) {
         return Ok(engine.clone());
     }
@@ -96,6 +101,21 @@ pub(crate) fn stream(
 /// The address of a stream; `None` on the CPU.
 pub(crate) fn address(stream: &Stream) -> Option<usize> {
     stream.as_raw().map(|raw| raw as usize)
+}
+
+/// Loads measured costs for what is made on a device from now on.
+#[pyfunction]
+pub(crate) fn load_costs(py: Python<'_>, path: PathBuf, device: &str) -> PyResult<()> {
+    call(py, || {
+        let location = Location::parse(device)?;
+        py.detach(|| {
+            let costs = CostTable::load(path).map_err(attn::Error::from)?;
+            let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+            let engine = engine_of(&mut engines, location)?.with_costs(costs);
+            engines.insert(location, engine);
+            Ok(())
+        })
+    })
 }
 
 /// The name of a device: `CPU (2 threads)`, or that of a GPU.

@@ -29,6 +29,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_function(wrap_pyfunction!(append::append, module)?)?;
     module.add_function(wrap_pyfunction!(engine::describe, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::load_costs, module)?)?;
     module.add_function(wrap_pyfunction!(variants::check, module)?)?;
     module.add_function(wrap_pyfunction!(variants::variant, module)?)?;
     module.add_function(wrap_pyfunction!(variants::variants, module)?)

@@ -19,8 +19,15 @@ DIM, PLAIN = 128, (0, False, False)  # no positions, no window, no soft cap
 CAP, WINDOW, ALIBI, ROPE = (0, False, True), (0, True, False), (2, False, False), (1, False, False)
 
 
+def module_of(kind):
+    """The generator of the module that FlashInfer loads: since 0.7 fa2 loads one for equal strides of keys and values."""
+    public = getattr(modules, f"gen_batch_{kind}_module")
+    return getattr(modules, f"_gen_batch_{kind}_primary_module", public)
+
+
 def prefill(backend, options, dim=DIM, q=B, kv=B):
-    return lambda: modules.gen_batch_prefill_module(backend, q, kv, B, I, dim, dim, *options, False)
+    build = module_of("prefill") if backend == "fa2" else modules.gen_batch_prefill_module
+    return lambda: build(backend, q, kv, B, I, dim, dim, *options, False)
 
 
 MODULES = {
@@ -38,7 +45,7 @@ MODULES = {
     "fa3_window": prefill("fa3", WINDOW),
     "fa2_alibi": prefill("fa2", ALIBI),
     "fa2_rope": prefill("fa2", ROPE),
-    "attention": lambda: modules.gen_batch_attention_module(B, B, B, I, DIM, DIM, 0, False, False),
+    "attention": lambda: module_of("attention")(B, B, B, I, DIM, DIM, 0, False, False),
     "batch_pod": lambda: modules.gen_batch_pod_module(B, B, B, DIM, *PLAIN, False, I, *PLAIN),
     "pod": lambda: modules.gen_pod_module(B, B, B, DIM, *PLAIN, False, I, *PLAIN),
     "cascade": gen_cascade_module,

@@ -15,6 +15,7 @@ mod targets {
     pub(crate) mod cache_entries;
     pub(crate) mod case_files;
     pub(crate) mod configs;
+    pub(crate) mod costs;
     pub(crate) mod embedded;
     pub(crate) mod expressions;
     pub(crate) mod macro_input;
@@ -33,4 +34,16 @@ macro_rules! targets {
     )*};
 }
 
-targets!(batches, cache_entries, case_files, configs, embedded, expressions, macro_input, rust_text, specs, steps);
+targets!(
+    batches,
+    cache_entries,
+    case_files,
+    configs,
+    costs,
+    embedded,
+    expressions,
+    macro_input,
+    rust_text,
+    specs,
+    steps
+);

@@ -10,7 +10,7 @@ use attn::batch::{Batch, indptr};
 use attn::expr::Node;
 use attn::lang::{Hook, Normalizer};
 use attn::plan::WorkList;
-use attn_kernels::cost::HookClass;
+use attn_kernels::cost::{CostTable, HookClass};
 use attn_testing::{Case, LayoutKind, Order, case_variant, check};
 use attn_tests::catalogue;
 use attn_tests::catalogue::kernels::kernel_traits;
@@ -65,7 +65,8 @@ fn planned(case: &Case, variant: &Variant, resident_ctas: u32) -> WorkList {
     let layout = Batch::ragged(&qo, &kv).validate().expect("a batch of ours");
     let traits = kernel_traits(case, variant);
     let step = traits.iter().map(|(_, traits)| traits.step_keys()).max().expect("a branch");
-    let rule = traits[0].1.plan_rule(step, resident_ctas, case.kv_heads, HookClass::of(variant));
+    let (costs, hooks) = (CostTable::default(), HookClass::of(variant));
+    let rule = traits[0].1.plan_rule(&costs, hooks, step, resident_ctas, case.kv_heads);
     WorkList::build_for(variant, &layout, case.heads(), &rule.into()).expect("it can be planned")
 }
 

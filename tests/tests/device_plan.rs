@@ -31,10 +31,12 @@ fn random_rule(rng: &mut SmallRng) -> PlanRule {
     if rng.random() {
         return PlanRule { tile_rows: [8, 16][rng.random_range(0..2)], workers: rng.random_range(1..280), ..DECODE };
     }
+    // costs of a user may be a tenth of a second
+    let unit = [1, 1, 50_000][rng.random_range(0..3)];
     let cost = Cost {
-        item: rng.random_range(0..9) * rng.random_range(0..900),
-        block: rng.random_range(1..2000),
-        merge: rng.random_range(0..200),
+        item: rng.random_range(0..9) * rng.random_range(0..900) * unit,
+        block: rng.random_range(1..2000) * unit,
+        merge: rng.random_range(0..200) * unit,
     };
     PlanRule {
         tile_rows: rng.random_range(1..20),

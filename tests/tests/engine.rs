@@ -2,7 +2,7 @@
 
 extern crate facade as attn;
 
-use attn::{Error, Out, prelude::*, tensor::TensorError};
+use attn::{Error, ErrorKind, Out, kernels::cost::CostTable, prelude::*, tensor::TensorError};
 
 const HEADS: Heads = Heads { qo: 2, kv: 1, head_dim: 8 };
 
@@ -46,6 +46,24 @@ fn objects_of_the_wrong_backend_or_type_are_named() {
     let three = Heads { qo: 2, kv: 3, head_dim: 8 };
     assert!(matches!(engine.attention(&Variant::full(), three, Dtypes::f32()), Err(Error::Heads(_))));
     assert!(matches!(attention.plan(&Batch::ragged(&[0, 1], &[0]), &mut engine.workspace()), Err(Error::Batch(_))));
+}
+
+#[test]
+fn costs_are_loaded_into_any_engine_and_others_are_refused() {
+    let about = r#"{"about": {"arch": "sm_90"}}"#;
+    let row = concat!(
+        r#"{"kernel": "decode", "rows": 8, "kv": "16-bit", "head_dim": 128, "hooks": "none", "ctas_per_sm": 2, "#,
+        r#""launch": 5000, "item": 900, "block": 2100, "first": 0, "merge_launch": 900, "merge": 140}"#,
+    );
+    let costs = CostTable::parse(&format!("{about}\n{row}")).expect("sound");
+    let engine = Engine::auto().expect("an engine").with_costs(costs);
+    let heads = Heads { qo: 4, kv: 1, head_dim: 128 };
+    let attention = engine.attention(&Variant::full(), heads, Dtypes::f16()).expect("bound");
+    assert_eq!(attention.heads(), heads);
+
+    let error = Error::from(CostTable::parse(row).expect_err("of no GPU"));
+    assert!(matches!(error, Error::Costs(_)) && error.kind() == ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("keep the first line that `attn calibrate` writes"), "{error}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
 /// The rows of a file as Rust.
 fn rows(lines: &str) -> Result<String> {
     let mut out = String::new();
-    let mut major = Option::<u64>::None;
+    let mut arch_of_rows = Option::<u64>::None;
     for (at, line) in lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let value: Value = serde_json::from_str(line).with_context(|| format!("line {}", at + 1))?;
         let in_line = || format!("line {}", at + 1);
@@ -65,12 +65,12 @@ fn rows(lines: &str) -> Result<String> {
                 .map(|name| field(name).with_context(|| format!("`about` has no {name}")));
             let arch = arch.with_context(in_line)?;
             let digits = arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_alphabetic());
-            major = Some(digits.parse::<u64>().with_context(in_line)? / 10);
+            arch_of_rows = Some(digits.parse::<u64>().with_context(in_line)?);
             let (device, commit, date) = (device?, commit?, date?);
             writeln!(out, "    // {arch}: {device}, {date}, commit {commit}")?;
             continue;
         }
-        let major = major.with_context(|| format!("{}: a row before any `about`", in_line()))?;
+        let arch = arch_of_rows.with_context(|| format!("{}: a row before any `about`", in_line()))?;
         let number = |name: &str| value[name].as_u64().with_context(|| format!("{}: no number {name}", in_line()));
         let word = |name: &str, words: &[(&str, &'static str)]| {
             let found = words.iter().find(|(word, _)| value[name] == *word);
@@ -85,7 +85,7 @@ fn rows(lines: &str) -> Result<String> {
         let costs = ["launch", "item", "block", "first", "merge_launch", "merge"].map(number);
         let costs: Vec<String> = costs.into_iter().map(|cost| Ok(cost?.to_string())).collect::<Result<_>>()?;
         let (rows, head_dim, ctas, costs) = (rows?, head_dim?, ctas?, costs.join(", "));
-        let row = format!("row({major}, {kind}, {rows}, {bits}, {head_dim}, {hooks}, {ctas}, [{costs}])");
+        let row = format!("row({arch}, {kind}, {rows}, {bits}, {head_dim}, {hooks}, {ctas}, [{costs}])");
         match value.get("backend") {
             None => writeln!(out, "    {row},")?,
             Some(_) => {
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(
             text,
             "    // sm_120: D, 2026-01-01, commit c\n    \
-             row(12, KernelKind::Decode, 8, 8, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6]),\n"
+             row(120, KernelKind::Decode, 8, 8, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6]),\n"
         );
     }
 

@@ -70,7 +70,33 @@ static AttnSpec spec_of(const char *variant) {
   return spec;
 }
 
-int main(void) {
+static void write_file(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  REQUIRE(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+#define ABOUT "{\"about\": {\"arch\": \"sm_90\"}}\n"
+#define ROW                                                                                         \
+  "{\"kernel\": \"decode\", \"rows\": 8, \"kv\": \"16-bit\", \"head_dim\": 128, \"hooks\": \"none\", "  \
+  "\"ctas_per_sm\": 2, \"launch\": 5000, \"item\": 900, \"block\": 2100, \"first\": 0, "                \
+  "\"merge_launch\": 900, \"merge\": 140}\n"
+
+// Costs of a GPU: the CPU has no use for them, and refuses the same files. The file is beside the program.
+static void load_costs(AttnEngine *engine, const char *program) {
+  char path[4096];
+  REQUIRE(snprintf(path, sizeof path, "%s.jsonl", program) < (int)sizeof path);
+  write_file(path, ABOUT ROW);
+  OK(attn_engine_load_costs(engine, path));
+  write_file(path, ABOUT ROW ROW);
+  REFUSED(attn_engine_load_costs(engine, path), ATTN_STATUS_INVALID_ARGUMENT,
+          "line 3: line 2 has costs of the same kernel");
+  REQUIRE(remove(path) == 0);
+  REFUSED(attn_engine_load_costs(engine, path), ATTN_STATUS_INVALID_ARGUMENT, "attn calibrate");
+  REFUSED(attn_engine_load_costs(engine, NULL), ATTN_STATUS_INVALID_ARGUMENT, "path is null");
+  REFUSED(attn_engine_load_costs(NULL, path), ATTN_STATUS_INVALID_ARGUMENT, "the engine is null");
+}
+
+int main(int argc, char **argv) {
   REQUIRE(attn_abi_version() == ATTN_ABI_VERSION);
   float *all[] = {&q[0][0][0], &k[0][0][0][0][0], &v[0][0][0][0][0]};
   size_t counts[] = {sizeof q / 4, sizeof k / 4, sizeof v / 4};
@@ -147,6 +173,9 @@ int main(void) {
   slot = PAGES * PAGE;
   REFUSED(attn_append(stream, NULL, &append), ATTN_STATUS_INVALID_TENSOR, "");
   REFUSED(attn_append(NULL, NULL, &append), ATTN_STATUS_INVALID_ARGUMENT, "the stream is null");
+
+  REQUIRE(argc > 0);
+  load_costs(engine, argv[0]);
 
   // what fails says why, and writes nothing
   float before = o[0][0][0];

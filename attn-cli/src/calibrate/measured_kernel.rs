@@ -141,7 +141,7 @@ impl fmt::Display for MeasuredKernel {
 
 #[cfg(test)]
 mod tests {
-    use attn_kernels::compile::Arch;
+    use attn_kernels::{compile::Arch, cost::CostTable};
 
     use super::*;
     use crate::kernels;
@@ -153,7 +153,8 @@ mod tests {
         assert_eq!(all.len(), 66 + 81);
         for measured in all {
             let case = measured.case(MeasuredKernel::queries(measured.rows), 64);
-            let sources = kernels::of_case(&case, Arch::for_device(9, 0)).expect("there is a kernel");
+            let sources =
+                kernels::of_case(&case, Arch::for_device(9, 0), &CostTable::default()).expect("there is a kernel");
             assert_eq!(sources.len(), 1, "{measured}");
             let traits = sources[0].traits;
             assert_eq!((traits.kind, traits.tile_rows), (measured.kind, measured.rows), "{measured}");

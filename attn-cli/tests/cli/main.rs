@@ -1,5 +1,6 @@
 //! Runs the `attn` command: its output, its error messages and its exit codes. No GPU is needed.
 
+mod costs;
 mod report;
 mod rust_text;
 
@@ -21,7 +22,12 @@ fn attn(cache: &Path, args: &[&str]) -> Output {
 
 fn command(cache: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attn"));
-    command.args(args).env("ATTN_CACHE_DIR", cache).env_remove("ATTN_LOG").env_remove("ATTN_JIT");
+    command
+        .args(args)
+        .env("ATTN_CACHE_DIR", cache)
+        .env_remove("ATTN_LOG")
+        .env_remove("ATTN_JIT")
+        .env_remove("ATTN_COSTS");
     command
 }
 
@@ -343,7 +349,7 @@ fn serve_speaks_the_protocol_of_the_interleaved_benchmark() {
 fn doctor_reports_each_part_or_how_to_get_it() {
     let dir = scratch();
     let records = records(&attn_json(dir.path(), &["doctor"]));
-    for what in ["cpu", "nvrtc", "nvcc", "embedded kernels", "cache", "host c++"] {
+    for what in ["cpu", "nvrtc", "nvcc", "embedded kernels", "costs", "cache", "host c++"] {
         let record = records.iter().find(|r| r["what"] == what).unwrap_or_else(|| panic!("no {what} in {records:?}"));
         let ok = record["ok"] == true;
         assert!(ok || record["way_out"].as_str().is_some_and(|way| !way.is_empty()), "{record}");

@@ -11,7 +11,7 @@ use attn_core::{
 use super::{AotError, AotOptions, environment::list_from_env};
 use crate::{
     compile::Arch,
-    cost::HookClass,
+    cost::{CostTable, HookClass},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     select::is_faster_resident,
     splice::{KernelSource, OpSource, PlannerSource, Unit},
@@ -155,7 +155,7 @@ impl AotOptions<'_> {
 fn backends_up_to(request: KernelTraitsRequest, hooks: HookClass) -> Vec<KernelTraitsRequest> {
     // a tile has a power of two rows
     let smaller = (0..4).map(|n| 1 << n).filter(|&group| group < request.group);
-    let of = |group| KernelTraitsRequest { group, ..request }.with_decode_backend(hooks).decode;
+    let of = |group| KernelTraitsRequest { group, ..request }.with_decode_backend(hooks, &CostTable::default()).decode;
     let mut backends: Vec<_> = smaller.chain([request.group]).map(of).collect();
     backends.sort_unstable_by_key(|backend| *backend == Some(DecodeBackend::CudaCores));
     backends.dedup();

@@ -1,8 +1,8 @@
 //! The choice of a decode backend by measured costs.
 
-use attn_core::spec::{DecodeBackend, KernelKind};
+use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
 
-use super::{Costs, HookClass};
+use super::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
 
 /// CUDA cores are chosen if they take less time than tensor cores by more than one part in `MARGIN`. Closer times are
@@ -11,21 +11,48 @@ const MARGIN: u64 = 16;
 
 impl KernelTraitsRequest {
     /// The request with a decode backend: the one that it names, else the one with less measured time for the keys of a
-    /// full device, among those that support the problem.
+    /// full device, among those that support the problem. What batches run at all, costs of a user do not decide: where
+    /// the backend that the built-in costs choose has a mixed kernel and theirs has none, it stays.
     #[must_use]
-    pub fn with_decode_backend(self, hooks: HookClass) -> Self {
+    pub fn with_decode_backend(self, hooks: HookClass, costs: &CostTable) -> Self {
+        let decode = self.decode.unwrap_or_else(|| {
+            let fastest = self.fastest_decode_backend(hooks, costs);
+            let built_in = || self.fastest_decode_backend(hooks, &CostTable::default());
+            match costs.loaded_rows() {
+                0 => fastest,
+                _ => Some(built_in()).filter(|&other| self.loses_mixed(other, fastest)).unwrap_or(fastest),
+            }
+        });
+        KernelTraitsRequest { decode: Some(decode), ..self }
+    }
+
+    fn fastest_decode_backend(&self, hooks: HookClass, costs: &CostTable) -> DecodeBackend {
         let time = |backend| {
-            let decode = KernelTraitsRequest { kind: KernelKind::Decode, decode: Some(backend), ..self };
-            let costs = Costs::of(&KernelTraits::choose(&decode).ok()?, hooks);
+            let decode = KernelTraitsRequest { kind: KernelKind::Decode, decode: Some(backend), ..*self };
+            let costs = costs.of(&KernelTraits::choose(&decode).ok()?, hooks);
             // picoseconds of an SM for a block of keys
             Some(1000 * (u64::from(costs.block) + u64::from(costs.first)) / u64::from(costs.ctas_per_sm.max(1)))
         };
-        let fastest = || match [DecodeBackend::TensorCores, DecodeBackend::CudaCores].map(time) {
+        match [DecodeBackend::TensorCores, DecodeBackend::CudaCores].map(time) {
             [Some(tensor_cores), Some(cuda_cores)] if cuda_cores * MARGIN < tensor_cores * (MARGIN - 1) => {
                 DecodeBackend::CudaCores
             }
             _ => self.decode_backend(),
+        }
+    }
+
+    /// Whether some mixed kernel exists with one decode backend and not with another.
+    fn loses_mixed(&self, from: DecodeBackend, to: DecodeBackend) -> bool {
+        let exists = |backend, prefill, paged, shared_rows| {
+            let decode = Some(backend);
+            let mixed = KernelTraitsRequest { kind: KernelKind::Mixed, decode, prefill, paged, shared_rows, ..*self };
+            KernelTraits::choose(&mixed).is_ok()
         };
-        KernelTraitsRequest { decode: Some(self.decode.unwrap_or_else(fastest)), ..self }
+        from != to
+            && [self.prefill, PrefillBackend::Sm80].into_iter().any(|prefill| {
+                [(false, false), (false, true), (true, false), (true, true)].into_iter().any(|(paged, shared_rows)| {
+                    exists(from, prefill, paged, shared_rows) && !exists(to, prefill, paged, shared_rows)
+                })
+            })
     }
 }

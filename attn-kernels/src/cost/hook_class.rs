@@ -29,7 +29,7 @@ impl HookClass {
 
     /// The name in the files of measured costs.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             HookClass::None => "none",
             HookClass::Logits => "logits",

@@ -29,10 +29,11 @@ pub struct Costs {
 }
 
 /// One row of the table: the costs of a kernel that was measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measured {
-    /// Major compute capability: 9 for sm_90.
+    /// The compute capability: 9 and 0 for sm_90.
     pub(super) major: u32,
+    pub(super) minor: u32,
     pub(super) kind: KernelKind,
     /// Whether it is the sm90 prefill kernel.
     pub(super) sm90: bool,
@@ -46,10 +47,10 @@ pub(super) struct Measured {
     pub(super) costs: Costs,
 }
 
-/// A row of the table. The costs are in the order of the fields of [`Costs`].
+/// A row of the table: `arch` is 90 for sm_90. The costs are in the order of the fields of [`Costs`].
 #[allow(clippy::too_many_arguments)] // a table
 pub(super) const fn row(
-    major: u32,
+    arch: u32,
     kind: KernelKind,
     rows: u32,
     kv_bits: u32,
@@ -59,7 +60,8 @@ pub(super) const fn row(
     [launch, item, block, first, merge_launch, merge]: [u32; 6],
 ) -> Measured {
     let costs = Costs { launch, item, block, first, merge_launch, merge, ctas_per_sm };
-    Measured { major, kind, sm90: false, cuda_cores: false, rows, kv_bits, head_dim, hooks, costs }
+    let (major, minor) = (arch / 10, arch % 10);
+    Measured { major, minor, kind, sm90: false, cuda_cores: false, rows, kv_bits, head_dim, hooks, costs }
 }
 
 /// The row of an sm90 prefill kernel.
@@ -73,6 +75,11 @@ pub(super) const fn cuda_cores(row: Measured) -> Measured {
 }
 
 impl Measured {
+    /// Whether both rows are of the same kernel on the same architecture.
+    pub(super) fn is_of_kernel_of(&self, other: &Measured) -> bool {
+        *self == Measured { costs: self.costs, ..*other }
+    }
+
     /// How much the traits differ from those of the row: in the kernel and its backend first, then in architecture,
     /// hooks, element types, rows and head_dim. 0 for the row of the traits themselves.
     pub(super) fn distance(&self, traits: &KernelTraits, hooks: HookClass) -> u64 {
@@ -82,6 +89,7 @@ impl Measured {
                 + u64::from(self.cuda_cores != traits.cuda_cores) * 2
                 + u64::from(self.sm90 != traits.is_sm90_prefill()),
             self.major.abs_diff(traits.arch.major()).into(),
+            self.minor.abs_diff(traits.arch.minor()).into(),
             (self.hooks as u64).abs_diff(hooks as u64),
             steps(self.kv_bits, (8 * traits.key_bytes()).div_ceil(traits.head_dim)),
             steps(self.rows, traits.tile_rows),

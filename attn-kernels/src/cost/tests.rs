@@ -15,21 +15,21 @@ fn traits(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> KernelTrait
     KernelTraits::choose(&request).expect("supported")
 }
 
-fn measured(major: u32, head_dim: u32, kv_bits: u32, hooks: HookClass, block: u32) -> Measured {
-    row(major, KernelKind::Decode, 8, kv_bits, head_dim, hooks, 2, [8000, 1000, block, 0, 1500, 100])
+fn measured(arch: u32, head_dim: u32, kv_bits: u32, hooks: HookClass, block: u32) -> Measured {
+    row(arch, KernelKind::Decode, 8, kv_bits, head_dim, hooks, 2, [8000, 1000, block, 0, 1500, 100])
 }
 
 #[test]
 fn every_row_is_found_by_its_own_traits_alone() {
     for (i, row) in table::TABLE.iter().enumerate() {
         let kv = if row.kv_bits == 8 { Dtype::E4m3 } else { Dtype::Bf16 };
-        let arch = if row.sm90 { Arch::for_device(row.major, 0) } else { Arch::new(row.major, 0) };
+        let arch = if row.sm90 { Arch::for_device(row.major, row.minor) } else { Arch::new(row.major, row.minor) };
         let of_tensor_cores = traits(row.kind, row.head_dim, kv, arch);
         let dtypes = if row.kv_bits == 32 { Dtypes::f32() } else { of_tensor_cores.dtypes };
         let (tile_rows, cuda_cores) = (row.rows, row.cuda_cores);
         let traits = KernelTraits { tile_rows, cuda_cores, dtypes, ..of_tensor_cores };
         assert_eq!(row.distance(&traits, row.hooks), 0, "{row:?}");
-        assert_eq!(Costs::of(&traits, row.hooks), row.costs, "{row:?}");
+        assert_eq!(CostTable::default().of(&traits, row.hooks), row.costs, "{row:?}");
         let same = table::TABLE.iter().position(|other| other.distance(&traits, row.hooks) == 0);
         assert_eq!(same, Some(i), "{row:?}");
     }
@@ -43,7 +43,7 @@ fn every_architecture_has_plausible_costs_of_each_kernel() {
             for (head_dim, kv) in [64, 128, 256].into_iter().flat_map(|dim| [(dim, Dtype::Bf16), (dim, Dtype::E5m2)]) {
                 for hooks in [HookClass::None, HookClass::Logits, HookClass::Rewrites] {
                     let traits = traits(kind, head_dim, kv, arch);
-                    let costs = Costs::of(&traits, hooks);
+                    let costs = CostTable::default().of(&traits, hooks);
                     // between 50 ns and 50 us
                     assert!((50..50_000).contains(&(costs.block + costs.first)), "{arch} {kind} {head_dim} {costs:?}");
                     assert!(costs.rule(&traits, 64).block >= 1);
@@ -57,11 +57,11 @@ fn every_architecture_has_plausible_costs_of_each_kernel() {
 fn distance_orders_by_architecture_then_hooks_then_types() {
     let traits = traits(KernelKind::Decode, 128, Dtype::E4m3, Arch::for_device(9, 0));
     let by_distance = [
-        measured(9, 128, 8, HookClass::None, 1),
-        measured(9, 256, 8, HookClass::None, 1),
-        measured(9, 128, 16, HookClass::None, 1),
-        measured(9, 128, 8, HookClass::Logits, 1),
-        measured(8, 128, 8, HookClass::None, 1),
+        measured(90, 128, 8, HookClass::None, 1),
+        measured(90, 256, 8, HookClass::None, 1),
+        measured(90, 128, 16, HookClass::None, 1),
+        measured(90, 128, 8, HookClass::Logits, 1),
+        measured(80, 128, 8, HookClass::None, 1),
     ];
     let distances = by_distance.map(|row| row.distance(&traits, HookClass::None));
     assert!(distances.is_sorted() && distances[0] == 0, "{distances:?}");
@@ -70,7 +70,7 @@ fn distance_orders_by_architecture_then_hooks_then_types() {
 #[test]
 fn costs_of_keys_scale_with_the_bytes_to_load() {
     let of = |head_dim, kv| traits(KernelKind::Decode, head_dim, kv, Arch::for_device(9, 0));
-    let row = measured(9, 128, 16, HookClass::None, 2000);
+    let row = measured(90, 128, 16, HookClass::None, 2000);
     let block = |traits: KernelTraits| row.scaled_to(&KernelTraits { ctas_per_sm: 2, ..traits }).block;
     assert_eq!(block(of(128, Dtype::Bf16)), 2000);
     assert_eq!(block(of(256, Dtype::Bf16)), 4000);
@@ -100,8 +100,8 @@ fn decode_runs_on_the_backend_with_less_measured_time() {
             ..KernelTraitsRequest::new(KernelKind::Prefill, head_dim, dtypes, arch)
         };
         let named = KernelTraitsRequest { decode: Some(DecodeBackend::CudaCores), ..request };
-        assert_eq!(named.with_decode_backend(hooks).decode, named.decode, "a name decides");
-        request.with_decode_backend(hooks).decode.expect("one is chosen")
+        assert_eq!(named.with_decode_backend(hooks, &CostTable::default()).decode, named.decode, "a name decides");
+        request.with_decode_backend(hooks, &CostTable::default()).decode.expect("one is chosen")
     };
     use DecodeBackend::{CudaCores, TensorCores};
     use HookClass::{Logits, None, Rewrites};

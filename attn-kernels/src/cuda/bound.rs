@@ -50,7 +50,8 @@ impl BoundAttention {
         dtypes: Dtypes,
         options: AttentionOptions,
     ) -> Result<Self, CudaError> {
-        let problem = Problem::new(device.capability(), device.multiprocessors(), variant, heads, dtypes, options)?;
+        let (capability, multiprocessors) = (device.capability(), device.multiprocessors());
+        let problem = Problem::new(capability, multiprocessors, device.costs(), variant, heads, dtypes, options)?;
         let visibilities = Arc::new(VisibilityInterner::default());
         Ok(BoundAttention {
             args: upload_args(device, &problem.branches)?,

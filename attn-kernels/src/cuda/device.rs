@@ -20,7 +20,7 @@ use super::{
     op_module::OpModule,
     release::{Deferred, Released, wait_for_context},
 };
-use crate::{problem::check_capability, splice::Op};
+use crate::{cost::CostTable, problem::check_capability, splice::Op};
 
 /// A CUDA device. Cheap to clone; the primary context is retained while a clone lives.
 ///
@@ -29,6 +29,7 @@ use crate::{problem::check_capability, splice::Op};
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<DeviceContext>,
+    costs: CostTable,
 }
 
 struct DeviceContext {
@@ -57,11 +58,11 @@ unsafe impl Send for DeviceContext {}
 unsafe impl Sync for DeviceContext {}
 
 impl Device {
-    /// Opens a device.
+    /// Opens a device. Its kernels have the costs of the file that `ATTN_COSTS` names, if it names one.
     ///
     /// # Errors
     ///
-    /// No driver, no such device, or one older than compute capability 8.0.
+    /// No driver, no such device, or one older than compute capability 8.0; a file that has no costs.
     pub fn new(ordinal: u32) -> Result<Self, CudaError> {
         let count = driver::device_count()?;
         let fail = |e| CudaError::driver(format!("open device {ordinal}"), e);
@@ -79,6 +80,7 @@ impl Device {
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         );
         check_capability(&name, capability)?;
+        let costs = CostTable::from_env()?;
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         // they are for reports alone: a driver without them is no failure
         let known = |which| attribute(which).unwrap_or(0);
@@ -109,7 +111,18 @@ impl Device {
             ops,
             released: Deferred::of(ordinal),
         };
-        Ok(Device { inner: Arc::new(inner) })
+        Ok(Device { inner: Arc::new(inner), costs })
+    }
+
+    /// The same device, on which attentions choose kernels and cut batches by other costs.
+    #[must_use]
+    pub fn with_costs(&self, costs: CostTable) -> Self {
+        Device { costs, ..self.clone() }
+    }
+    /// The costs of its kernels.
+    #[must_use]
+    pub fn costs(&self) -> &CostTable {
+        &self.costs
     }
 
     /// Bytes of the L2 cache.

@@ -14,6 +14,7 @@ use cudarc::driver::result::DriverError;
 
 use super::SelectedKernel;
 use crate::{
+    cost::CostsError,
     jit::JitError,
     kernel_traits::KernelTraitsError,
     problem::{Unsupported, not_on_device, too_old},
@@ -239,6 +240,9 @@ pub enum CudaError {
     /// No cubin.
     #[error(transparent)]
     Jit(#[from] JitError),
+    /// Costs that `ATTN_COSTS` names, and that cannot be read.
+    #[error(transparent)]
+    Costs(#[from] CostsError),
 }
 
 impl From<Unsupported> for CudaError {
@@ -268,7 +272,7 @@ impl CudaError {
             | CudaError::Misaligned { .. }
             | CudaError::NotOnDevice { .. }
             | CudaError::OtherDevice { .. } => ErrorKind::InvalidTensor,
-            CudaError::PerThreadStream => ErrorKind::InvalidArgument,
+            CudaError::PerThreadStream | CudaError::Costs(_) => ErrorKind::InvalidArgument,
             _ => ErrorKind::Cuda,
         }
     }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::{
         compile::Arch,
-        cost::HookClass,
+        cost::{CostTable, HookClass},
         select::{KernelSelector, SelectedKernel},
     };
 
@@ -86,7 +86,8 @@ mod tests {
     fn selector(qo: u32, head_dim: u32, prefill: PrefillBackend) -> KernelSelector {
         let of = KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16(), Arch::for_device(9, 0));
         let heads = Heads { qo, kv: 8, head_dim };
-        KernelSelector::new(&KernelTraitsRequest { prefill, ..of }, HookClass::None, heads, 132).expect("supported")
+        KernelSelector::new(&KernelTraitsRequest { prefill, ..of }, HookClass::None, &CostTable::default(), heads, 132)
+            .expect("supported")
     }
 
     #[test]
@@ -126,7 +127,8 @@ mod tests {
         let heads = Heads { qo: 32, kv: 8, head_dim: 128 };
         let kernel = |products, prefill, qo: &[u32]| {
             let of = KernelTraitsRequest { products, prefill, ..of };
-            let selector = KernelSelector::new(&of, HookClass::None, heads, 132).expect("supported");
+            let selector =
+                KernelSelector::new(&of, HookClass::None, &CostTable::default(), heads, 132).expect("supported");
             let (qo, kv) = (indptr(qo).expect("short"), indptr(&vec![128; qo.len()]).expect("short"));
             (selector.select(&Batch::ragged(&qo, &kv).validate().expect("sound")), selector.mixed_rows)
         };

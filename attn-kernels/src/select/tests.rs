@@ -6,7 +6,7 @@ use attn_core::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::compile::Arch;
+use crate::{compile::Arch, cost::Costs};
 
 const GROUPED: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
 /// Resident CTAs per KV head, for 8 KV heads on an H200 with two CTAs per SM.
@@ -113,7 +113,8 @@ fn more_heads_than_resident_ctas_take_several_waves() {
     let request = KernelTraitsRequest::new(KernelKind::Decode, 128, Dtypes::bf16(), Arch::new(8, 0));
     let candidate = |kv| {
         let heads = Heads { qo: kv, kv, head_dim: 128 };
-        KernelSelector::new(&request, HookClass::None, heads, 16).expect("supported").candidates[0]
+        KernelSelector::new(&request, HookClass::None, &CostTable::default(), heads, 16).expect("supported").candidates
+            [0]
     };
     let ctas = candidate(1).workers as u32;
     assert_eq!((candidate(ctas).workers, candidate(ctas).waves), (1, 1));
@@ -174,7 +175,8 @@ fn every_problem_has_candidates_and_a_single_prompt_runs_prefill() {
                     ..KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16().with_kv(kv), arch)
                 };
                 let heads = Heads { head_dim, ..GROUPED };
-                let selector = KernelSelector::new(&request, hooks, heads, multiprocessors).expect("supported");
+                let selector = KernelSelector::new(&request, hooks, &CostTable::default(), heads, multiprocessors)
+                    .expect("supported");
                 assert_eq!(selector.candidates.len(), if head_dim == 256 { 2 } else { 3 });
                 assert_eq!(selector.fastest(&layout(&[1; 64], &[4096; 64])), D8);
                 assert_eq!(
@@ -326,7 +328,7 @@ fn decode_has_own_sms_beside_sm90_prefill_alone() {
     let selector = |arch, head_dim, kv, prefill| {
         let request = KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16(), arch);
         let (heads, request) = (Heads { qo: 4 * kv, kv, head_dim }, KernelTraitsRequest { prefill, ..request });
-        let of = KernelSelector::new(&request, HookClass::None, heads, 132).expect("supported");
+        let of = KernelSelector::new(&request, HookClass::None, &CostTable::default(), heads, 132).expect("supported");
         (of.own_sms.is_some(), of.mixed_rows.len())
     };
     let hopper = Arch::for_device(9, 0);

@@ -13,6 +13,7 @@ computed: a backward pass through it raises.
 """
 
 from ._attention import attention, clear_cache
+from ._costs import load_costs
 from ._errors import (
     AttnError,
     CudaFailure,
@@ -48,6 +49,7 @@ __all__ = [
     "check",
     "clear_cache",
     "describe",
+    "load_costs",
     "variant",
     "variants",
 ]

@@ -16,8 +16,8 @@ _entries = OrderedDict()
 _captured = {}
 # parameter tensors that cannot be replaced in place, by variant and name: their values are part of the key
 _fixed = set()
-# how often variants of Rust text were registered: what was made before is of earlier texts
-_texts = 0
+# how often variants of Rust text were registered or costs were loaded: what was made before is of earlier ones
+_changes = 0
 
 
 class _Bound:
@@ -34,11 +34,11 @@ class _Entry:
         self.attention, self.lock, self.plan, self.is_kept = bound.attention, bound.lock, plan, True
 
 
-def texts_changed():
-    """From now on, names are those of the variants that are registered now."""
-    global _texts
+def made_anew():
+    """From now on, attentions are of the variants that are registered now, and of the costs that are loaded now."""
+    global _changes
     with _lock:
-        _texts += 1
+        _changes += 1
 
 
 def clear_cache():
@@ -213,7 +213,7 @@ def _key(q, k, v, variant, scale, fixed, tensors, masked):
     shapes = tuple((name, tuple(values.shape), dtype_name(values)) for name, values in tensors.items())
     values = tuple((name, repr(value)) for name, value in fixed.items())
     heads = (q.shape[1], k.shape[-2], q.shape[-1], v.shape[-1])
-    return (device_name(q), dtype_name(q), dtype_name(k), heads, variant, scale, values, shapes, masked, _texts)
+    return (device_name(q), dtype_name(q), dtype_name(k), heads, variant, scale, values, shapes, masked, _changes)
 
 
 def _entry(key, batch_key, batch, made_of, stream):

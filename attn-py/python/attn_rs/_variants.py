@@ -1,7 +1,7 @@
 """Variants as Rust text."""
 
 from . import _native
-from ._attention import texts_changed
+from ._attention import made_anew
 
 
 def variant(rust, file="variant.rs"):
@@ -33,5 +33,5 @@ def variant(rust, file="variant.rs"):
         o = attn_rs.attention(q, k, v, "causal + near(distance=100)")
     """
     names = _native.variant(rust, file)
-    texts_changed()
+    made_anew()
     return names

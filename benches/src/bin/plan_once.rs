@@ -14,7 +14,12 @@ use attn_core::{
     plan::{PlanBlob, PlanScratch, WorkList},
     spec::KernelKind,
 };
-use attn_kernels::{compile::Arch, cost::HookClass, kernel_traits::KernelTraitsRequest, select::KernelSelector};
+use attn_kernels::{
+    compile::Arch,
+    cost::{CostTable, HookClass},
+    kernel_traits::KernelTraitsRequest,
+    select::KernelSelector,
+};
 
 /// The part of planning that a case measures.
 #[derive(Clone, Copy)]
@@ -93,7 +98,7 @@ impl Planner {
             work: WorkList::default(),
             scratch: PlanScratch::default(),
             blob: PlanBlob::default(),
-            selector: KernelSelector::new(&request, HookClass::None, GROUPED, 132)?,
+            selector: KernelSelector::new(&request, HookClass::None, &CostTable::default(), GROUPED, 132)?,
         })
     }
 

@@ -13,7 +13,7 @@ use attn::{
     },
 };
 use attn_kernels::{
-    cost::HookClass,
+    cost::{CostTable, HookClass},
     kernel_traits::{RESIDENT_Q_TILES, resident_tile_rows},
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
@@ -117,11 +117,12 @@ fn with_room(layout: &Layout, work: &WorkList, packed: &PlanOffsets) -> PlanCapa
 
 fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> ListRule {
     let (traits, kv_heads, hooks) = (&kernels[0].traits, case.kv_heads, HookClass::of(variant));
+    let costs = CostTable::default();
     if kernels[0].is_mixed() {
-        return ListRule::Mixed(traits.mixed_rule(ctas, ctas / traits.ctas_per_sm, kv_heads, hooks));
+        return ListRule::Mixed(traits.mixed_rule(&costs, hooks, ctas, ctas / traits.ctas_per_sm, kv_heads));
     }
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
-    let rule = traits.plan_rule(step_keys, ctas, kv_heads, hooks);
+    let rule = traits.plan_rule(&costs, hooks, step_keys, ctas, kv_heads);
     let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
     let rule = PlanRule { schedule, ..rule };
     if !traits.resident {

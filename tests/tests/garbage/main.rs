@@ -19,7 +19,7 @@ mod targets;
 
 use harness::fuzz;
 use targets::{
-    batches, cache_entries, case_files, configs, embedded, expressions, macro_input, rust_text, specs, steps,
+    batches, cache_entries, case_files, configs, costs, embedded, expressions, macro_input, rust_text, specs, steps,
 };
 
 #[test]
@@ -55,6 +55,11 @@ fn steps_make_valid_batches_or_are_refused() {
 #[test]
 fn cache_entries_are_whole_or_compiled_again() {
     fuzz("cache_entries", &cache_entries::corpus(), 8000, cache_entries::run);
+}
+
+#[test]
+fn files_of_costs_are_read_or_refused() {
+    fuzz("costs", &costs::corpus(), 4000, costs::run);
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub(crate) mod batches;
 pub(crate) mod cache_entries;
 pub(crate) mod case_files;
 pub(crate) mod configs;
+pub(crate) mod costs;
 pub(crate) mod embedded;
 pub(crate) mod expressions;
 pub(crate) mod macro_input;

@@ -1,0 +1,118 @@
+//! The costs that plans are made by: those that a user measured, before those that are built in.
+
+use std::{env, fs, path::Path, sync::Arc};
+
+use super::{Costs, CostsError, HookClass, json_lines, measured::Measured, table};
+use crate::kernel_traits::KernelTraits;
+
+/// The environment variable that names a file of costs.
+const ENVIRONMENT: &str = "ATTN_COSTS";
+
+/// Measured costs of kernels, by which the kernel of a batch is chosen and its work is cut. Cheap to clone.
+///
+/// The default is the built-in table. Rows that `attn calibrate --out FILE` wrote on another GPU come before it: each
+/// replaces the built-in row of its kernel and architecture, and of rows that are equally near to a kernel it is the
+/// one that counts. So a file may have some kernels alone, and rows of several GPUs.
+///
+/// ```
+/// use attn_kernels::cost::CostTable;
+///
+/// let about = r#"{"about": {"arch": "sm_120", "device": "a GPU"}}"#;
+/// let kernel = r#""kernel": "decode", "rows": 8, "kv": "16-bit", "head_dim": 128, "hooks": "none", "ctas_per_sm": 2"#;
+/// let ns = r#""launch": 5000, "item": 900, "block": 2100, "first": 0, "merge_launch": 900, "merge": 140"#;
+/// let costs = CostTable::parse(&format!("{about}\n{{{kernel}, {ns}}}"))?;
+/// assert_eq!(costs.loaded_rows(), 1);
+/// # Ok::<(), attn_kernels::cost::CostsError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CostTable {
+    /// The rows that were read, and after them the built-in ones of other kernels. `None` is the built-in table.
+    rows: Option<Arc<[Measured]>>,
+    loaded: usize,
+}
+
+impl CostTable {
+    /// Reads what `attn calibrate` writes: a line `{"about": {"arch": "sm_90", ..}}`, and after it a line for each
+    /// kernel. Blank lines, and fields that costs do not need, are skipped.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is no such line; a kernel that is there twice; a text without rows.
+    pub fn parse(text: &str) -> Result<Self, CostsError> {
+        Self::of_text(text, "costs")
+    }
+
+    /// As [`CostTable::parse`], of a file.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read; as [`CostTable::parse`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, CostsError> {
+        let path = path.as_ref();
+        Self::of_file(path, path.display().to_string())
+    }
+
+    /// The costs of the file that `ATTN_COSTS` names; without it the built-in ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`CostTable::load`].
+    pub fn from_env() -> Result<Self, CostsError> {
+        match env::var_os(ENVIRONMENT).filter(|path| !path.is_empty()) {
+            None => Ok(Self::default()),
+            Some(path) => Self::of_file(path.as_ref(), format!("{ENVIRONMENT}={}", path.display())),
+        }
+    }
+
+    fn of_file(path: &Path, file: String) -> Result<Self, CostsError> {
+        match fs::read_to_string(path) {
+            Ok(text) => Self::of_text(&text, &file),
+            Err(source) => Err(CostsError::Read { file, source }),
+        }
+    }
+
+    fn of_text(text: &str, file: &str) -> Result<Self, CostsError> {
+        let mut rows = json_lines::rows(text).map_err(|(line, why)| CostsError::Line {
+            file: file.to_owned(),
+            line,
+            why: Box::new(why),
+        })?;
+        let loaded = rows.len();
+        if loaded == 0 {
+            return Err(CostsError::NoRows { file: file.to_owned() });
+        }
+        let others = table::TABLE.iter().filter(|row| !rows[..loaded].iter().any(|read| read.is_of_kernel_of(row)));
+        let others: Vec<_> = others.copied().collect();
+        rows.extend(others);
+        Ok(CostTable { rows: Some(rows.into()), loaded })
+    }
+
+    /// The number of rows that were read.
+    #[must_use]
+    pub fn loaded_rows(&self) -> usize {
+        self.loaded
+    }
+
+    pub(super) fn rows(&self) -> &[Measured] {
+        self.rows.as_deref().unwrap_or(table::TABLE)
+    }
+
+    /// The costs of a kernel: those of the nearest row, scaled to the traits if they are not the measured ones. Of
+    /// rows that are equally near it is the first.
+    #[must_use]
+    pub fn of(&self, traits: &KernelTraits, hooks: HookClass) -> Costs {
+        let rows = self.rows();
+        let first = &rows[0];
+        let nearest = rows[1..].iter().fold((first.distance(traits, hooks), first), |best, row| {
+            let distance = row.distance(traits, hooks);
+            if distance < best.0 { (distance, row) } else { best }
+        });
+        match nearest {
+            (0, row) => row.costs,
+            (_, row) => row.scaled_to(traits),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

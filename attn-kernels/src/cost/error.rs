@@ -1,0 +1,81 @@
+//! Why costs cannot be read.
+
+use std::io;
+
+use crate::compile::UnknownArch;
+
+/// Costs that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostsError {
+    /// A file that cannot be read.
+    #[error("{file}: {source}; `attn calibrate --out FILE` writes the costs of a GPU")]
+    Read {
+        /// The file, after the variable that names it.
+        file: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A line that is neither a row nor says what the rows after it are of.
+    #[error("{file}, line {line}: {why}")]
+    Line {
+        /// The file, after the variable that names it.
+        file: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: Box<CostsLineError>,
+    },
+    /// No rows.
+    #[error("{file}: there are no costs in it; `attn calibrate --out FILE` writes a line for each kernel")]
+    NoRows {
+        /// The file, after the variable that names it.
+        file: String,
+    },
+}
+
+/// What is wrong with a line of costs.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostsLineError {
+    /// No JSON object.
+    #[error("it is no JSON object{0}; each line that `attn calibrate --out FILE` writes is one")]
+    NoObject(String),
+    /// A row of an unknown GPU: no line before it names the architecture.
+    #[error(
+        "`arch` is missing: a line {{\"about\": {{\"arch\": \"sm_90\"}}}} says what GPU the rows after it are of; keep \
+         the first line that `attn calibrate` writes"
+    )]
+    NoArch,
+    /// An architecture that does not exist.
+    #[error(transparent)]
+    Arch(UnknownArch),
+    /// A field that is one of some words.
+    #[error("`{field}` is {found}; possible is {}", possible.join(", "))]
+    Word {
+        /// The field.
+        field: &'static str,
+        /// What it is.
+        found: String,
+        /// What it may be.
+        possible: &'static [&'static str],
+    },
+    /// A field that is a number.
+    #[error("`{field}` is {found}; possible is a whole number from {least} to {most}")]
+    Number {
+        /// The field.
+        field: &'static str,
+        /// What it is.
+        found: String,
+        /// The least that it may be.
+        least: u32,
+        /// The most.
+        most: u32,
+    },
+    /// A kernel that is there twice.
+    #[error("line {first} has costs of the same kernel; remove one of them")]
+    Again {
+        /// The line of the first.
+        first: usize,
+    },
+}
