@@ -19,7 +19,7 @@ pub(super) struct Resident {
     tile_keys: i32,
     /// Whether options name it: it then runs every batch that it can.
     named: bool,
-    /// The most keys of a request for which it is faster; 0 if it never is. With groups that leave rows over it was
+    /// The most keys of a request for which it is faster; -1 if it never is. With groups that leave rows over it was
     /// slower with a whole tile of keys.
     faster_keys: i32,
     /// Whether preprocessing writes the keys, or the values, to other memory than pages.
@@ -47,7 +47,7 @@ impl Resident {
             faster_keys: match is_faster_resident(&traits) {
                 true if WARPGROUP_ROWS.is_multiple_of(heads.group().max(1)) => traits.tile_keys as i32,
                 true if heads.group() <= WARPGROUP_ROWS => UNEVEN_GROUP_KEYS,
-                _ => 0,
+                _ => -1,
             },
             preprocessed: traits.preprocess_keys && traits.preprocess_values,
         })
