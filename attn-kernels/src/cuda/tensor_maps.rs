@@ -54,8 +54,8 @@ pub(super) fn page_box_rows(traits: &KernelTraits, page_size: u32, tensors: [&St
     if rows.is_multiple_of(PATTERN_ROWS) && tensors.iter().all(near) { rows } else { 0 }
 }
 
-/// Rows of O that a warp stores. Where a group of query heads divides them, or [`WARPGROUP_ROWS`] of Q, boxes have whole
-/// tokens; [`resident_tile_rows`] always are.
+/// Rows of O that a warp stores. Where a group of query heads divides them, or [`WARPGROUP_ROWS`] of Q, boxes have
+/// whole tokens; [`resident_tile_rows`] always are.
 const OUTPUT_ROWS: u32 = 16;
 
 /// PackGQA rows as TMA boxes: the `group` query heads of a KV head by some tokens.
