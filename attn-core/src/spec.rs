@@ -47,13 +47,13 @@ pub enum PrefillBackend {
     ///
     /// Without [`AttentionOptions::kernel`], a batch whose requests have at most 128 keys runs
     /// [`PrefillBackend::Sm90Resident`] where that was measured to be faster: 16-bit keys and values of 128 elements,
-    /// and groups of query heads that divide 64.
+    /// and groups of query heads that divide 64; of other groups up to 64, at most 64 keys.
     #[default]
     Sm90,
     /// [`PrefillBackend::Sm90`] with the keys and values of a request in shared memory while its query tiles pass,
-    /// for batches whose requests have at most 128 keys, at head dimensions up to 128. Other batches, unions, plans
-    /// with a capacity, batch invariance and [`Products::E4m3`] run [`PrefillBackend::Sm90`]. Both give the same bits,
-    /// but for last bits under a soft cap.
+    /// for batches whose requests have at most 128 keys, of 128 elements each. Other batches, unions, plans with a
+    /// capacity, batch invariance and [`Products::E4m3`] run [`PrefillBackend::Sm90`]. Both give the same bits, but for
+    /// last bits under a soft cap.
     Sm90Resident,
     /// Products in f32 on CUDA cores, for f32 tensors, for GPUs before sm_80, and for head dimensions that tensor cores
     /// have no kernel for. The other backends fall back to it for these.

@@ -42,8 +42,20 @@ fn reads_kv_of(dtypes: Dtypes) -> bool {
     dtypes.kv == dtypes.qo || dtypes.kv.is_fp8() || dtypes.format.is_some()
 }
 
+/// Rows of a warpgroup of sm90 prefill.
+pub const WARPGROUP_ROWS: u32 = 64;
 /// The most Q tiles of a work item of [`KernelTraits::resident`].
-pub const RESIDENT_Q_TILES: u32 = 4;
+pub const RESIDENT_Q_TILES: u32 = 12;
+
+/// Rows of a Q tile of [`KernelTraits::resident`], for a group of query heads: the whole tokens that fit a warpgroup,
+/// since TMA loads these. Larger groups have all rows, which TMA does not load.
+#[must_use]
+pub fn resident_tile_rows(group: u32) -> u32 {
+    match WARPGROUP_ROWS.checked_rem(group) {
+        Some(rest) if rest < WARPGROUP_ROWS => WARPGROUP_ROWS - rest,
+        _ => WARPGROUP_ROWS,
+    }
+}
 
 /// Threads of a CTA of the K/V preprocessing kernel.
 pub const KV_PREPROCESS_THREADS: u32 = 128;

@@ -8,7 +8,7 @@ use attn_core::{
 
 use crate::{
     cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, RESIDENT_Q_TILES},
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, resident_tile_rows},
 };
 
 /// The least keys of a KV split of a prefill tile in a mixed launch. A mixed launch always includes the merge kernel,
@@ -50,16 +50,22 @@ impl KernelTraits {
     }
 
     /// The rule of a kernel whose keys stay in shared memory ([`KernelTraits::resident`]) for a batch: an item has as
-    /// many Q tiles as leave each of `resident_ctas` CTAs about four items, and its keys are not split.
+    /// many Q tiles as leave each of `resident_ctas` CTAs about four items, the items of the longest request alike, and
+    /// its keys are not split.
     #[must_use]
     pub fn resident_rule(&self, rule: PlanRule, layout: &Layout, heads: Heads, resident_ctas: u32) -> PlanRule {
         const ITEMS_OF_CTA: u64 = 4;
-        let rows =
-            layout.qo_indptr().windows(2).map(|ends| u64::from(ends[1].abs_diff(ends[0])) * u64::from(heads.group()));
-        let tiles = rows.map(|rows| rows.div_ceil(self.tile_rows.into())).sum::<u64>() * u64::from(heads.kv);
+        let tile_rows = resident_tile_rows(heads.group());
+        let tiles = layout.qo_indptr().windows(2).map(|ends| {
+            let rows = u64::from(ends[1].abs_diff(ends[0])) * u64::from(heads.group());
+            rows.div_ceil(tile_rows.into())
+        });
         let ctas = ITEMS_OF_CTA * u64::from(resident_ctas.max(1));
-        let q_tiles = ((tiles + ctas / 2) / ctas).clamp(1, RESIDENT_Q_TILES.into()) as u32;
-        PlanRule { tile_rows: q_tiles * self.tile_rows, workers: 1, ..rule }
+        let all = tiles.clone().sum::<u64>() * u64::from(heads.kv);
+        let most = ((all + ctas / 2) / ctas).clamp(1, RESIDENT_Q_TILES.into());
+        let longest = tiles.max().unwrap_or(0).max(1);
+        let q_tiles = longest.div_ceil(longest.div_ceil(most)) as u32;
+        PlanRule { tile_rows: q_tiles * tile_rows, workers: 1, ..rule }
     }
 
     /// How the planner cuts a mixed batch on a device that holds `resident_ctas` of the kernel at a time. The decode
@@ -124,16 +130,21 @@ mod tests {
         let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
         let traits = KernelTraits::choose(&request).expect("supported");
         let rule = traits.plan_rule(&CostTable::default(), HookClass::None, traits.step_keys(), 132, 8);
-        let rows = |requests: usize, tokens: u32| {
+        let rows_of = |qo: u32, requests: usize, tokens: u32| {
             let lens = indptr(&vec![tokens; requests]).expect("short");
             let layout = Batch::ragged(&lens, &lens).validate().expect("sound");
-            let heads = Heads { qo: 32, kv: 8, head_dim: 128 };
+            let heads = Heads { qo, kv: 8, head_dim: 128 };
             let rule = traits.resident_rule(rule, &layout, heads, 132);
             assert_eq!(rule.workers, 1, "keys are not split");
             rule.tile_rows
         };
-        // 2048 Q tiles on 132 SMs
-        assert_eq!([rows(1, 128), rows(16, 128), rows(32, 128), rows(64, 128)], [128, 128, 256, 512]);
+        let rows = |requests, tokens| rows_of(32, requests, tokens);
+        // 4096 Q tiles of a warpgroup on 132 SMs
+        assert_eq!([rows(1, 128), rows(16, 128), rows(32, 128), rows(64, 128)], [64, 128, 256, 512]);
         assert_eq!(rows(1000, 128), 512);
+        // four and four Q tiles of a request instead of five and three
+        assert_eq!(rows(40, 128), 256);
+        // tiles of 12 tokens of 5 heads, of which a request has 6 and 11
+        assert_eq!([rows_of(40, 64, 64), rows_of(40, 64, 128)], [360, 660]);
     }
 }

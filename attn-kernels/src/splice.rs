@@ -92,12 +92,10 @@ impl KernelSource {
         if !traits.has_workers() && variant::has_long_hooks(variant_struct) {
             unit.include(templates::ROLLED_SCORES)?;
         }
-        if traits.resident {
-            unit.replace("prefill/sm90/mainloop.cuh", "prefill/sm90/resident.cuh");
-        }
         unit.include(match traits.kind {
             KernelKind::Prefill if traits.cuda_cores => "cuda_cores/prefill_kernel.cuh",
             KernelKind::Prefill if traits.e4m3_products => "prefill/sm90/e4m3/kernel.cuh",
+            KernelKind::Prefill if traits.resident => "prefill/sm90/resident/kernel.cuh",
             KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",
             KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
             KernelKind::Decode => "decode/kernel.cuh",

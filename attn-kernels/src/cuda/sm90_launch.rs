@@ -99,10 +99,14 @@ impl CudaPlan {
 
 /// KV heads that the tile scheduler interleaves. If all tiles have about the same length, these are as many heads as
 /// fit L2 with K and V of `tokens` tokens. Uneven tiles interleave more heads: the longest tiles of all of them run
-/// first, and short tiles finish last.
+/// first, and short tiles finish last. Resident keys are read once and need no L2: all heads are interleaved, so that
+/// rows of Q, O and pages, which have all heads of a token, are in use at once.
 fn interleaved_heads(traits: &KernelTraits, tokens: u32, even: bool) -> u32 {
     const L2_BUDGET: u64 = 8 << 20;
     const MIN_UNEVEN_HEADS: u32 = 4;
+    if traits.resident {
+        return u32::MAX;
+    }
     let bytes = if traits.e4m3_products { 1 } else { 2 };
     let each = u64::from(tokens) * u64::from(traits.head_dim + traits.value_dim) * bytes;
     let fit = u32::try_from(L2_BUDGET / each.max(1)).unwrap_or(u32::MAX).max(1);

@@ -7,7 +7,7 @@ use cudarc::driver::sys;
 
 use super::CudaError;
 use crate::{
-    kernel_traits::KernelTraits,
+    kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows},
     launch::{Strided, TensorMap},
 };
 
@@ -54,10 +54,9 @@ pub(super) fn page_box_rows(traits: &KernelTraits, page_size: u32, tensors: [&St
     if rows.is_multiple_of(PATTERN_ROWS) && tensors.iter().all(near) { rows } else { 0 }
 }
 
-/// Rows of O that a warp stores, and rows of Q of a warpgroup. Where a group of query heads divides them, their boxes
-/// consist of whole tokens.
+/// Rows of O that a warp stores. Where a group of query heads divides them, or [`WARPGROUP_ROWS`] of Q, boxes have
+/// whole tokens; [`resident_tile_rows`] always are.
 const OUTPUT_ROWS: u32 = 16;
-const WARPGROUP_ROWS: u32 = 64;
 
 /// PackGQA rows as TMA boxes: the `group` query heads of a KV head by some tokens.
 pub(super) struct PackedRows {
@@ -69,7 +68,9 @@ pub(super) struct PackedRows {
 impl PackedRows {
     /// The map for loads of Q tiles; `None` if a box cannot express a Q tile.
     pub(super) fn queries(&self, traits: &KernelTraits, q: &Strided) -> Result<Option<TensorMap>, CudaError> {
-        self.boxes(q, WARPGROUP_ROWS, traits.tile_rows)
+        let resident = resident_tile_rows(self.group);
+        let [whole, rows] = if traits.resident { [resident; 2] } else { [WARPGROUP_ROWS, traits.tile_rows] };
+        self.boxes(q, whole, rows)
     }
 
     /// The map for stores of a warp's O rows; `None` if a box cannot express them.

@@ -82,10 +82,8 @@ impl KernelTraits {
             KernelKind::Prefill if cuda_cores => traits.for_cuda_core_prefill(),
             KernelKind::Prefill if request.wants_sm90_prefill() => {
                 let sm90 = traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill());
-                KernelTraits {
-                    resident: request.prefill == PrefillBackend::Sm90Resident && sm90.can_be_resident(),
-                    ..sm90
-                }
+                let resident = || sm90.for_resident_prefill();
+                (request.prefill == PrefillBackend::Sm90Resident).then(resident).flatten().unwrap_or(sm90)
             }
             KernelKind::Prefill => traits.for_sm80_prefill(),
             KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), rewrites),
@@ -165,12 +163,15 @@ impl KernelTraits {
         })
     }
 
-    /// Whether sm90 prefill has a form whose keys stay in shared memory: warpgroups then store O while others read Q.
-    /// Products of e4m3 have none.
-    fn can_be_resident(&self) -> bool {
-        let short_rows = self.head_dim <= 128 && self.value_dim <= 128;
-        let exact = !self.e4m3_products;
-        self.is_sm90_prefill() && exact && short_rows && self.output_bytes() > 0 && self.query_stages() == 2
+    /// Sm90 prefill whose keys stay in shared memory, if these traits have it: a third consumer warpgroup hides the
+    /// steps of the others, since O and S are never in registers at a time. Products of e4m3 have none, and nor do rows
+    /// of other than 128 elements: for some of them ptxas lacks registers, and serialises WGMMA.
+    fn for_resident_prefill(self) -> Option<Self> {
+        let of_128 = [self.head_dim, self.value_dim] == [128; 2];
+        let resident = KernelTraits { resident: true, tile_rows: 192, warps: 12, ..self };
+        let exists = self.is_sm90_prefill() && !self.e4m3_products && of_128;
+        // warpgroups store O while others read Q
+        (exists && resident.output_bytes() > 0).then_some(resident)
     }
 
     /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs

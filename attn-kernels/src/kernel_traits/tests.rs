@@ -263,19 +263,26 @@ fn sm90_prefill_runs_on_hopper_alone() {
 }
 
 #[test]
-fn keys_stay_in_shared_memory_for_short_rows_alone() {
+fn resident_q_tiles_have_whole_tokens_that_fit_a_warpgroup() {
+    let groups = [1, 3, 4, 5, 33, 64, 65, 0];
+    assert_eq!(groups.map(resident_tile_rows), [64, 63, 64, 60, 33, 64, 64, 64]);
+}
+
+#[test]
+fn keys_stay_in_shared_memory_for_rows_of_128_alone() {
     let hopper = Arch::for_device(9, 0);
     let ask = |head_dim, arch, prefill| {
         let of = KernelTraitsRequest { arch, prefill, ..request(KernelKind::Prefill, head_dim) };
         KernelTraits::choose(&of).expect("a traits")
     };
-    for head_dim in [16, 64, 80, 128] {
-        let [usual, resident] =
-            [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(head_dim, hopper, prefill));
-        assert_eq!(KernelTraits { resident: false, ..resident }, usual);
-        assert!(resident.resident && resident.describe().contains("wgmma resident"), "{}", resident.describe());
-    }
-    for (head_dim, arch) in [(144, hopper), (256, hopper), (128, Arch::new(8, 0)), (128, Arch::new(10, 0))] {
+    let [usual, resident] =
+        [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(128, hopper, prefill));
+    let KernelTraits { tile_rows, warps, .. } = usual;
+    assert_eq!(KernelTraits { resident: false, tile_rows, warps, ..resident }, usual);
+    assert_eq!((resident.tile_rows, resident.warps), (192, 12), "three consumer warpgroups");
+    assert!(resident.resident && resident.describe().contains("wgmma resident"), "{}", resident.describe());
+    for (head_dim, arch) in [(64, hopper), (80, hopper), (256, hopper), (128, Arch::new(8, 0)), (128, Arch::new(10, 0))]
+    {
         let [usual, other] =
             [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(head_dim, arch, prefill));
         assert_eq!(other, usual);

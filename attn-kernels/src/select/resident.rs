@@ -5,10 +5,10 @@ use attn_core::{
     spec::{Heads, KernelKind, PrefillBackend},
 };
 
-use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest, WARPGROUP_ROWS};
 
-/// Rows of a warpgroup: TMA loads Q where a group of query heads divides them.
-const WARPGROUP_ROWS: u32 = 64;
+/// The most keys of a request for which it is faster where a group of query heads does not divide a warpgroup's rows.
+const UNEVEN_GROUP_KEYS: i32 = 64;
 /// Keys after which the swizzle of shared memory repeats: TMA loads pages of a multiple of them.
 const PATTERN_KEYS: u32 = 8;
 
@@ -19,9 +19,9 @@ pub(super) struct Resident {
     tile_keys: i32,
     /// Whether options name it: it then runs every batch that it can.
     named: bool,
-    /// Whether it is faster where TMA loads Q: other loads take as long as in the usual kernel, where more of them are
-    /// in flight.
-    faster: bool,
+    /// The most keys of a request for which it is faster; -1 if it never is. With groups that leave rows over it was
+    /// slower with a whole tile of keys.
+    faster_keys: i32,
     /// Whether preprocessing writes the keys, or the values, to other memory than pages.
     preprocessed: bool,
 }
@@ -29,7 +29,7 @@ pub(super) struct Resident {
 /// Whether a kernel keeps keys in shared memory, and was measured to be faster than the usual one for short requests.
 pub(crate) fn is_faster_resident(traits: &KernelTraits) -> bool {
     let as_they_are = traits.packed.is_none() && !traits.preprocess_keys && !traits.preprocess_values;
-    traits.resident && traits.head_dim == 128 && traits.value_dim == 128 && as_they_are
+    traits.resident && as_they_are
 }
 
 impl Resident {
@@ -44,17 +44,22 @@ impl Resident {
         traits.resident.then(|| Resident {
             tile_keys: traits.tile_keys as i32,
             named,
-            faster: is_faster_resident(&traits) && WARPGROUP_ROWS.is_multiple_of(heads.group().max(1)),
+            faster_keys: match is_faster_resident(&traits) {
+                true if WARPGROUP_ROWS.is_multiple_of(heads.group().max(1)) => traits.tile_keys as i32,
+                true if heads.group() <= WARPGROUP_ROWS => UNEVEN_GROUP_KEYS,
+                _ => -1,
+            },
             preprocessed: traits.preprocess_keys && traits.preprocess_values,
         })
     }
 
     /// Whether it runs a batch for which prefill was selected.
     pub(super) fn runs(&self, layout: &Layout, forced: Option<KernelKind>) -> bool {
-        let fits = layout.kv_indptr().windows(2).all(|ends| ends[1] - ends[0] <= self.tile_keys);
+        let longest = layout.kv_indptr().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
         let by_tma = |size: u32| self.preprocessed || size.is_multiple_of(PATTERN_KEYS);
         let loads_keys = layout.pages().is_none_or(|pages| by_tma(pages.page_size()));
-        fits && (self.named || forced.is_none() && self.faster && loads_keys)
+        let faster = forced.is_none() && longest <= self.faster_keys && loads_keys;
+        longest <= self.tile_keys && (self.named || faster)
     }
 }
 
@@ -99,11 +104,15 @@ mod tests {
             selector(32, 256, PrefillBackend::Sm90),
             selector(32, 64, PrefillBackend::Sm90),
             selector(32, 128, PrefillBackend::Sm80),
-            // TMA does not load tokens of 5 heads in boxes of 64 rows
+            // 12 tokens of 5 heads are 60 rows of a warpgroup
             selector(40, 128, PrefillBackend::Sm90),
         ] {
             assert_eq!(other.select(&short), SelectedKernel::PREFILL);
         }
+        assert_eq!(
+            selector(40, 128, PrefillBackend::Sm90).select(&layout(&[64; 64])),
+            SelectedKernel::RESIDENT_PREFILL
+        );
         // options name it
         let named = selector(40, 128, PrefillBackend::Sm90Resident).with_forced(prefill);
         assert_eq!(named.select(&short), SelectedKernel::RESIDENT_PREFILL);

@@ -36,8 +36,6 @@ pub fn inlined(names: &[&str]) -> Result<String, NoTemplate> {
 pub(super) struct Inliner {
     seen: HashSet<&'static str>,
     text: String,
-    /// A template, and the one that is included in its place.
-    replaced: Option<[&'static str; 2]>,
     /// Which lines of a [`Conditional`] the text has.
     conditions: Conditions,
 }
@@ -49,6 +47,8 @@ struct Conditions {
     formats: bool,
     /// `ATTN_E4M3_PRODUCTS`: sm90 prefill with products of e4m3.
     e4m3_products: bool,
+    /// `ATTN_RESIDENT_KEYS`: sm90 prefill whose keys stay in shared memory.
+    resident: bool,
 }
 
 impl Conditions {
@@ -57,6 +57,7 @@ impl Conditions {
         match name {
             "ATTN_KV_FORMAT" => Some(self.formats),
             "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_products),
+            "ATTN_RESIDENT_KEYS" => Some(self.resident),
             _ => None,
         }
     }
@@ -152,7 +153,8 @@ impl Inliner {
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let conditions = Conditions { formats: traits.packed.is_some(), e4m3_products: traits.e4m3_products };
+        let KernelTraits { e4m3_products, resident, .. } = *traits;
+        let conditions = Conditions { formats: traits.packed.is_some(), e4m3_products, resident };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
@@ -177,15 +179,9 @@ impl Inliner {
         }
     }
 
-    /// From here on includes a template in place of another one, which defines the same names.
-    pub(super) fn replace(&mut self, name: &'static str, by: &'static str) {
-        self.replaced = Some([name, by]);
-    }
-
     /// Appends a template and its includes, each unless the text already has it. `#line` directives make compilers name
     /// the template's file in messages.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
-        let name = self.replaced.filter(|[replaced, _]| *replaced == name).map_or(name, |[_, by]| by);
         let (name, text, of_rust) = find(name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
         if !self.seen.insert(name) {
             return Ok(());
@@ -278,8 +274,8 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for on in 0..3 {
-                let conditions = Conditions { formats: on == 1, e4m3_products: on == 2 };
+            for on in 0..4 {
+                let conditions = Conditions { formats: on == 1, e4m3_products: on == 2, resident: on == 3 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
                 let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };

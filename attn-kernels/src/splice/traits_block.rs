@@ -108,7 +108,8 @@ pub(super) fn family(traits: &KernelTraits) -> String {
         format!(
             "constexpr int SMEM_O_BYTES = {};\nconstexpr int Q_STAGES = {};\n",
             traits.output_bytes(),
-            traits.query_stages()
+            // of a warpgroup each where keys stay
+            traits.query_stages() * if traits.resident { traits.warps / 4 } else { 1 }
         )
     } else {
         String::new()

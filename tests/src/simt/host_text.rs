@@ -3,7 +3,7 @@
 use super::kernel::FIBERS;
 
 /// What emulates the functions with inline assembly of a header.
-const EMULATED: [(&str, &[&str]); 11] = [
+const EMULATED: [(&str, &[&str]); 12] = [
     ("cuda/arch/element.cuh", &[include_str!("arch/element.cpp")]),
     ("cuda/arch/f16x2.cuh", &[include_str!("arch/f16x2.cpp")]),
     (
@@ -12,6 +12,7 @@ const EMULATED: [(&str, &[&str]); 11] = [
     ),
     ("cuda/arch/cluster.cuh", &[include_str!("arch/cluster.cpp")]),
     ("cuda/arch/mbarrier.cuh", &[include_str!("arch/mbarrier.cpp")]),
+    ("cuda/arch/mbarrier_test.cuh", &[include_str!("arch/mbarrier_test.cpp")]),
     // arch/wgmma.cpp defines them
     ("wgmma", &[]),
     ("cuda/arch/wgmma.cuh", &[include_str!("arch/wgmma.cpp")]),

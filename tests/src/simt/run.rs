@@ -14,7 +14,7 @@ use attn::{
 };
 use attn_kernels::{
     cost::{CostTable, HookClass},
-    kernel_traits::RESIDENT_Q_TILES,
+    kernel_traits::{RESIDENT_Q_TILES, resident_tile_rows},
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
     },
@@ -130,7 +130,7 @@ fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> Li
     }
     // any number of Q tiles gives the same result
     let q_tiles = case.seed as u32 % RESIDENT_Q_TILES + 1;
-    ListRule::Flat(PlanRule { tile_rows: q_tiles * traits.tile_rows, workers: 1, ..rule })
+    ListRule::Flat(PlanRule { tile_rows: q_tiles * resident_tile_rows(case.heads().group()), workers: 1, ..rule })
 }
 
 /// What kernels write. Everything is NaN at first.

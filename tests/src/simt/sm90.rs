@@ -2,16 +2,15 @@
 
 use attn::batch::Layout;
 use attn_kernels::{
-    kernel_traits::KernelTraits,
+    kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows},
     launch::{KernelParams, Sm90Params, Strided, TensorMap},
 };
 use attn_testing::{Case, Inputs};
 
 /// Rows after which the swizzle pattern repeats; boxes of K and V have a multiple of them.
 const PATTERN_ROWS: u32 = 8;
-/// Rows of O that a warp stores, and rows of Q of a warpgroup, which are whole tokens where TMA moves them.
+/// Rows of O that a warp stores, which are whole tokens where TMA moves them, as rows of Q of a warpgroup are.
 const OUTPUT_ROWS: u32 = 16;
-const WARPGROUP_ROWS: u32 = 64;
 
 /// The third parameter of the kernel, as a launch on a GPU makes it (attn-kernels/src/cuda/sm90_launch.rs).
 pub(super) fn params(
@@ -57,7 +56,9 @@ pub(super) fn params(
         let map = || encode(at.data, sizes, [at.head, at.token, at.page], [group, rows / group]);
         whole.is_multiple_of(group).then(map)
     };
-    let q = packed(params.q, traits.head_dim, WARPGROUP_ROWS, traits.tile_rows);
+    let resident = resident_tile_rows(group);
+    let [whole, rows] = if traits.resident { [resident; 2] } else { [WARPGROUP_ROWS, traits.tile_rows] };
+    let q = packed(params.q, traits.head_dim, whole, rows);
     let o = packed(params.o, traits.value_dim, OUTPUT_ROWS, OUTPUT_ROWS);
     Sm90Params {
         k: kv(&inputs.kv_shape, params.k, traits.preprocess_keys.then_some(params.k_pre), key_dim),

@@ -35,7 +35,12 @@ static_assert(static_cast<int>(ProducerWarp::LOAD_K) == 0 && static_cast<int>(Pr
 inline int tma_warp() { return producer_thread() / 32 % TMA_WARPS; }
 inline bool loads_v() { return producer_thread() / 32 >= TMA_WARPS; }
 // The TMA box of a tile that this lane loads.
+#ifdef ATTN_RESIDENT_KEYS
+// One warp of a half has all of them: the other ones take work and load Q, and do not wait for stages of K and V.
+inline int lane_box() { return 32 * tma_warp() + threadIdx.x % 32; }
+#else  // ATTN_RESIDENT_KEYS
 inline int lane_box() { return tma_warp() + threadIdx.x % 32 * TMA_WARPS; }
+#endif  // ATTN_RESIDENT_KEYS
 
 // Clamps keys to below `last_end`: the part of a KV range's interface that cp.async loads need.
 struct ClampedRange {
@@ -87,7 +92,11 @@ class TmaLoader {
   // boxes to load, or nothing to do. A warp that does not take part must not wait for a free stage: nothing waits for
   // that warp, so that the barrier may be a whole phase ahead.
   bool participates(bool keys) const {
+#ifdef ATTN_RESIDENT_KEYS
+    return loads_v() == VALUES && tma_warp() == 0;
+#else  // ATTN_RESIDENT_KEYS
     return loads_v() == VALUES && (tma_warp() == 0 || (keys && tma_warp() * rows_ < TILE_KEYS));
+#endif  // ATTN_RESIDENT_KEYS
   }
   // Called instead of load for a tile without keys.
   static void arrive_empty(unsigned) {}

@@ -1,19 +1,17 @@
-// Mainloop of sm_90 prefill for work items whose keys fit one KV tile, in place of mainloop.cuh. K and V stay in shared
-// memory while the warpgroups take the item's Q tiles one after the other. Each warpgroup has its own pace, so that one
-// computes softmax while another computes GEMMs, and may be a Q stage ahead. Short prompts are bound by the steps of a
-// single tile and by memory, not by MMAs.
+// Consumer mainloop of sm_90 prefill for work items whose keys fit one KV tile. K and V stay in shared memory while the
+// warpgroups take the item's Q tiles in turn, each at its own pace, so that one computes softmax while another computes
+// GEMMs or stores O. Short prompts are bound by the steps of a single tile and by memory, not by MMAs.
 #pragma once
-#include "prefill/sm90/resident_producer.cuh"
+#include "prefill/sm90/resident/producer.cuh"
 #include "prefill/sm90/store.cuh"
 #include "arch/wgmma.cuh"
 #include "prefill/sm90/softmax_step.cuh"
 
-// Whether O has its own shared memory or needs none.
-constexpr bool SEPARATE_O_SMEM = OUTPUTS_STAGED || STORE_FROM_REGISTERS;
-static_assert(SEPARATE_O_SMEM && Q_STAGES == 2, "a warpgroup stores O while another one reads Q");
-
 // The planner never splits these items along their keys, so that there are no partials.
 constexpr int NOT_SPLIT = -1;
+
+// S, and then O: P is in registers of its own by then. ptxas would keep both in registers of their own.
+using Accumulators = float[ROW_BLOCKS][(TILE_KEYS > COLUMNS ? TILE_KEYS : COLUMNS) / 8][4];
 
 // Zeroes rows of V from `first` on: P is 0 where there is no key, but 0 * NaN is not 0. Each warpgroup does it for
 // itself and writes the same zeros, since the other ones may be a work item ahead.
@@ -29,13 +27,21 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
                               const SmemTiles& tiles, const Pipeline& pipeline) {
   // shfl makes the value warp-uniform, so that ptxas keeps descriptors in uniform registers
   int warp = __shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / 32, 0), warpgroup = warp / 4;
-  bool lane_0 = threadIdx.x % 32 == 0, tma = use_tma(w), v_by_tma = tma || VLoader<false>::USES_TMA;
+  int lane = threadIdx.x % 32;
+  bool tma = use_tma(w), v_by_tma = tma || VLoader<false>::USES_TMA;
   auto release = [&](unsigned barrier) {
     __syncwarp();
-    if (lane_0) mbarrier_arrive(barrier);
+    if (lane == 0) mbarrier_arrive(barrier);
+  };
+  // One warpgroup releases Q, where the barrier counts the warps of all.
+  auto release_q = [&](unsigned barrier) {
+    __syncwarp();
+    if (lane < WARPGROUPS) mbarrier_arrive(barrier);
   };
 
-  int n = 0, q_index = 0;
+  int n = 0, tile_rows = q_tile_rows(p, w);
+  int q_index = warpgroup;  // of this warpgroup's next Q tile
+  int item_q_index = 0;     // of the item's first one
   PipelineTile next = pipeline.consumer_wait_tile(n);
 #pragma unroll 1
   while (!next.end()) {
@@ -43,15 +49,17 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     PipelineState state(n);
     SmemV smem_v = tiles.v_stage(state.stage);
     float unit = qk_scale(p, work.kv_head), scale = score_scale_log2(unit);
-    bool v_arrived = false;
+    bool v_arrived = false, released = false;
 #pragma unroll 1
-    for (int first = 0; first < work.item.rows; first += TILE_ROWS, ++q_index) {
-      WorkItem item = q_tile_item(work.item, first);
+    for (int first = (q_index - item_q_index) * tile_rows; first < work.item.rows;
+         first += WARPGROUPS * tile_rows, q_index += WARPGROUPS) {
+      bool last = first + WARPGROUPS * tile_rows >= work.item.rows;
+      WorkItem item = warpgroup_item(work.item, first, tile_rows, warpgroup);
       QTile q_tile(item, work.kv_head);
       KvRange kv_range(p, variant, q_tile, item);
       QPipelineState q_state(q_index);
-      SmemQ smem_q = tiles.q_stage(q_state.stage);
-      SmemDescriptor desc_q = make_smem_descriptor(smem_q.base + warpgroup * 64 * 128, 16);
+      SmemQ smem_q = rows_of_stage(tiles, q_state.stage);
+      SmemDescriptor desc_q = make_smem_descriptor(smem_q.base + warpgroup * WARPGROUP_ROWS * 128, 16);
       mbarrier_wait(pipeline.q_full(q_state.stage), q_state.phase);
       if constexpr (TRANSFORM_Q) {
         transform_q<64, 128, HookRow<HEAD_DIM_QK>>(smem_q, p, variant, q_tile, 64 * warpgroup, threadIdx.x % 128);
@@ -59,13 +67,13 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         named_barrier_sync(WARPGROUP_BARRIER + warpgroup, 128);
       }
 
-      OutputFragment o;
-      clear(o);
+      Accumulators accumulators;
+      ScoreFragment& s = *reinterpret_cast<ScoreFragment*>(&accumulators);
+      OutputFragment& o = *reinterpret_cast<OutputFragment*>(&accumulators);
       RowMaxState max_state = {use_static_max(variant, q_tile.request.kv_len)};
       SoftmaxState softmax(max_state.is_static);
-      if (next.has_keys() && q_tile.rows > 64 * warpgroup) {
+      if (next.has_keys()) {
         ProbTile probs;
-        ScoreFragment s;
         ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
         if (!tma) fence_view_async_shared();
         if constexpr (BIAS_IN_ACCUMULATOR) init_scores(s, tile);
@@ -75,7 +83,8 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         Bias bias(tile);
         warpgroup_wait<0>();
         warpgroup_fence_operand(s[0]);
-        release(pipeline.q_empty(q_state.stage));
+        release_q(pipeline.q_empty(q_state.stage));
+        if (last) release(pipeline.k_empty(state.stage));
         float factor[ROWS_PER_THREAD];  // O is still 0
         SoftmaxTile softmax_tile = {tile, &mask, bias, scale, smem_q};
         softmax_step<true>(s, softmax, factor, max_state, softmax_tile, [&](int chunk, bool, auto&) {
@@ -89,23 +98,30 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
           v_arrived = true;
         }
         if (!tma) fence_view_async_shared();
+        clear(o);
         gemm_pv(o, probs, smem_v.base);
         warpgroup_wait<0>();
         warpgroup_fence_operand(o[0]);
+        if (last) release(pipeline.v_empty(state.stage));
+        released = last;
       } else {
-        release(pipeline.q_empty(q_state.stage));
+        clear(o);
+        release_q(pipeline.q_empty(q_state.stage));
       }
-      if constexpr (OUTPUTS_STAGED) tma_store_wait();
+      tma_store_wait();
       auto write = [&](float unit, unsigned staging) {
         store_o(p, w, variant, o, softmax, unit, q_tile, warp, staging);
       };
       store_rows(p, variant, o, softmax, q_tile, NOT_SPLIT, tiles.o, write);
     }
-    // also for a tile without keys: the producer commits it, and waits for the phase that this release ends
-    if (!v_arrived) mbarrier_wait(pipeline.v_full(state.stage), state.phase);
-    release(pipeline.k_empty(state.stage));
-    release(pipeline.v_empty(state.stage));
+    if (!released) {  // the warpgroup has no Q tile of the item, or the item has no keys
+      release(pipeline.k_empty(state.stage));
+      // the producer commits V of any item, and waits for the phase that this release ends
+      mbarrier_wait(pipeline.v_full(state.stage), state.phase);
+      release(pipeline.v_empty(state.stage));
+    }
+    item_q_index += q_tiles(work.item, tile_rows);
     next = pipeline.consumer_wait_tile(++n);
   }
-  if constexpr (OUTPUTS_STAGED) tma_store_wait();  // shared memory must outlive the TMA stores
+  tma_store_wait();  // shared memory must outlive the TMA stores
 }
