@@ -47,7 +47,7 @@ pub enum PrefillBackend {
     ///
     /// Without [`AttentionOptions::kernel`], a batch whose requests have at most 128 keys runs
     /// [`PrefillBackend::Sm90Resident`] where that was measured to be faster: 16-bit keys and values of 128 elements,
-    /// and groups of query heads that divide 64; of other groups up to 64, at most 64 keys.
+    /// and groups of at most 64 query heads.
     #[default]
     Sm90,
     /// [`PrefillBackend::Sm90`] with the keys and values of a request in shared memory while its query tiles pass,

@@ -7,8 +7,6 @@ use attn_core::{
 
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest, WARPGROUP_ROWS};
 
-/// The most keys of a request for which it is faster where a group of query heads does not divide a warpgroup's rows.
-const UNEVEN_GROUP_KEYS: i32 = 64;
 /// Keys after which the swizzle of shared memory repeats: TMA loads pages of a multiple of them.
 const PATTERN_KEYS: u32 = 8;
 
@@ -19,9 +17,8 @@ pub(super) struct Resident {
     tile_keys: i32,
     /// Whether options name it: it then runs every batch that it can.
     named: bool,
-    /// The most keys of a request for which it is faster; -1 if it never is. With groups that leave rows over it was
-    /// slower with a whole tile of keys.
-    faster_keys: i32,
+    /// Whether it is faster than the usual kernel.
+    faster: bool,
     /// Whether preprocessing writes the keys, or the values, to other memory than pages.
     preprocessed: bool,
 }
@@ -44,11 +41,7 @@ impl Resident {
         traits.resident.then(|| Resident {
             tile_keys: traits.tile_keys as i32,
             named,
-            faster_keys: match is_faster_resident(&traits) {
-                true if WARPGROUP_ROWS.is_multiple_of(heads.group().max(1)) => traits.tile_keys as i32,
-                true if heads.group() <= WARPGROUP_ROWS => UNEVEN_GROUP_KEYS,
-                _ => -1,
-            },
+            faster: is_faster_resident(&traits) && heads.group() <= WARPGROUP_ROWS,
             preprocessed: traits.preprocess_keys && traits.preprocess_values,
         })
     }
@@ -58,7 +51,7 @@ impl Resident {
         let longest = layout.kv_indptr().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
         let by_tma = |size: u32| self.preprocessed || size.is_multiple_of(PATTERN_KEYS);
         let loads_keys = layout.pages().is_none_or(|pages| by_tma(pages.page_size()));
-        let faster = forced.is_none() && longest <= self.faster_keys && loads_keys;
+        let faster = forced.is_none() && self.faster && loads_keys;
         longest <= self.tile_keys && (self.named || faster)
     }
 }
@@ -104,15 +97,11 @@ mod tests {
             selector(32, 256, PrefillBackend::Sm90),
             selector(32, 64, PrefillBackend::Sm90),
             selector(32, 128, PrefillBackend::Sm80),
-            // 12 tokens of 5 heads are 60 rows of a warpgroup
-            selector(40, 128, PrefillBackend::Sm90),
         ] {
             assert_eq!(other.select(&short), SelectedKernel::PREFILL);
         }
-        assert_eq!(
-            selector(40, 128, PrefillBackend::Sm90).select(&layout(&[64; 64])),
-            SelectedKernel::RESIDENT_PREFILL
-        );
+        // 12 tokens of 5 heads are 60 rows of a warpgroup
+        assert_eq!(selector(40, 128, PrefillBackend::Sm90).select(&short), SelectedKernel::RESIDENT_PREFILL);
         // options name it
         let named = selector(40, 128, PrefillBackend::Sm90Resident).with_forced(prefill);
         assert_eq!(named.select(&short), SelectedKernel::RESIDENT_PREFILL);
