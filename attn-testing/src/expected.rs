@@ -131,8 +131,8 @@ impl Expected {
         self.tolerance
     }
 
-    /// The distance of a result: `o` is (qo tokens, qo heads, value_dim), `lse` is (qo tokens, qo heads). Where a kernel
-    /// may multiply codes of a KV format it is that to the nearer reference, with rounded rows or without.
+    /// The distance of a result: `o` is (qo tokens, qo heads, value_dim), `lse` is (qo tokens, qo heads). Where a
+    /// kernel may multiply codes of a KV format it is that to the nearer reference, with rounded rows or without.
     #[must_use]
     pub fn distance(&self, o: &[f32], lse: &[f32]) -> Distance {
         let Some(rounded) = &self.rounded else { return self.distance_to(&self.exact, o, lse) };

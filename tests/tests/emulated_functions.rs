@@ -48,6 +48,7 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
     let texts = [
         kernel(KernelKind::Prefill, PrefillBackend::Sm80),
         kernel(KernelKind::Prefill, PrefillBackend::Sm90),
+        kernel(KernelKind::Prefill, PrefillBackend::Sm90Resident),
         kernel(KernelKind::Prefill, PrefillBackend::CudaCores),
         kernel(KernelKind::Decode, PrefillBackend::Sm80),
         kernel(KernelKind::Mixed, PrefillBackend::Sm80),
