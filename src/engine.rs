@@ -73,12 +73,13 @@ impl Engine {
     /// ```no_run
     /// use attn::{Engine, Error, kernels::cost::CostTable};
     ///
-    /// let engine = Engine::cuda(0)?.with_costs(CostTable::load("costs.jsonl")?);
+    /// let engine = Engine::cuda(0)?.with_costs(&CostTable::load("costs.jsonl")?);
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use]
-    pub fn with_costs(self, costs: CostTable) -> Self {
-        Engine { backend: map_backend!(&self.backend, { Cpu(()) => (), Cuda(device) => device.with_costs(costs) }) }
+    pub fn with_costs(self, costs: &CostTable) -> Self {
+        let backend = map_backend!(&self.backend, { Cpu(()) => (), Cuda(device) => device.with_costs(costs.clone()) });
+        Engine { backend }
     }
 
     /// Whether the engine is the CPU.

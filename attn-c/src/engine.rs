@@ -50,7 +50,7 @@ pub unsafe extern "C" fn attn_engine_load_costs(engine: *mut AttnEngine, path: *
         // SAFETY: the caller's handle, and its text.
         let (engine, path) = unsafe { (handle_mut(engine, "engine")?, text(path, "path")?) };
         let costs = CostTable::load(path).map_err(Error::from)?;
-        engine.0 = engine.0.clone().with_costs(costs);
+        engine.0 = engine.0.clone().with_costs(&costs);
         Ok(())
     })
 }

@@ -60,7 +60,7 @@ impl Device {
     pub(crate) fn engine(&self, global: &Global) -> Result<Engine> {
         let costs = global.costs_of_option()?;
         let engine = self.without_costs()?;
-        Ok(costs.into_iter().fold(engine, Engine::with_costs))
+        Ok(costs.iter().fold(engine, Engine::with_costs))
     }
 
     fn without_costs(&self) -> Result<Engine> {

@@ -111,7 +111,7 @@ pub(crate) fn load_costs(py: Python<'_>, path: PathBuf, device: &str) -> PyResul
         py.detach(|| {
             let costs = CostTable::load(path).map_err(attn::Error::from)?;
             let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-            let engine = engine_of(&mut engines, location)?.with_costs(costs);
+            let engine = engine_of(&mut engines, location)?.with_costs(&costs);
             engines.insert(location, engine);
             Ok(())
         })

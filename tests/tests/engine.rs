@@ -56,7 +56,7 @@ fn costs_are_loaded_into_any_engine_and_others_are_refused() {
         r#""launch": 5000, "item": 900, "block": 2100, "first": 0, "merge_launch": 900, "merge": 140}"#,
     );
     let costs = CostTable::parse(&format!("{about}\n{row}")).expect("sound");
-    let engine = Engine::auto().expect("an engine").with_costs(costs);
+    let engine = Engine::auto().expect("an engine").with_costs(&costs);
     let heads = Heads { qo: 4, kv: 1, head_dim: 128 };
     let attention = engine.attention(&Variant::full(), heads, Dtypes::f16()).expect("bound");
     assert_eq!(attention.heads(), heads);
