@@ -91,6 +91,20 @@ pub fn templates(names: &[&str]) -> String {
 /// The text does not compile.
 #[must_use]
 pub fn library(folder: &Path, text: &str) -> Library {
+    library_with(folder, text, &[])
+}
+
+/// [`library`] of random text, whose warnings are no errors: some conditions are constant, and not every such warning
+/// has a name.
+///
+/// # Panics
+/// The text does not compile.
+#[must_use]
+pub fn library_of_random_text(folder: &Path, text: &str) -> Library {
+    library_with(folder, text, &["-Wno-error"])
+}
+
+fn library_with(folder: &Path, text: &str, options: &[&str]) -> Library {
     let source = folder.join("text.cpp");
     std::fs::write(&source, format!("#define ATTN_HOST\n{}", mutated(text))).expect("a folder for the test");
     let library = folder.join("text.so");
@@ -100,6 +114,7 @@ pub fn library(folder: &Path, text: &str) -> Library {
         .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-Wno-unknown-pragmas"])
         .args(["-Wno-sign-compare", "-Wno-tautological-compare", "-Wno-bool-operation", "-Wno-int-in-bool-context"])
         .args(["-shared", "-fPIC"])
+        .args(options)
         .args(sanitizers::options())
         .arg("-o")
         .arg(&library)

@@ -149,7 +149,7 @@ fn check(masks: usize) {
         let made: Vec<UserMask> = numbers.map(|k| UserMask::random(&mut rng, k)).collect();
         let parts: Vec<&VariantDesc> = made.iter().map(read).collect();
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let library = host::library(folder.path(), &text(&parts));
+        let library = host::library_of_random_text(folder.path(), &text(&parts));
         type Truth = unsafe extern "C" fn(i32, *const c_void, *mut u8);
         // SAFETY: `text` defines this signature.
         let truth = unsafe { library.get::<Truth>(b"truth") }.expect("it is there");
