@@ -17,10 +17,11 @@ const LIMIT: u64 = 64 << 20;
 const PACKAGES: [&str; 3] = ["attn-kernels", "attn-tests", "generate"];
 /// Tests that run on the CPU and, where there is one, on a GPU, and the folders of their packages. Those on a GPU alone
 /// are named `*_gpu`.
-const ON_BOTH: [(&str, &str); 6] = [
+const ON_BOTH: [(&str, &str); 7] = [
     ("examples/generate", "engine"),
     ("examples/generate", "streaming"),
     ("tests", "graph"),
+    ("tests", "growing"),
     ("tests", "language_kernels"),
     ("tests", "supports"),
     ("tests", "transformers"),
