@@ -86,6 +86,17 @@ pub(super) fn longest_first(items: &mut [WorkItem]) {
     });
 }
 
+/// Sorts items of the prefill part of a mixed list: those of the longest request first, of a request the longest first.
+///
+/// Few CTAs run this part, and the decode part streams its keys through L2. So tiles that read the same keys run at the
+/// same time: otherwise each of them reads these keys from memory again.
+pub(super) fn by_request(items: &mut [WorkItem]) {
+    items.sort_unstable_by_key(|item| {
+        let length = item.kv_end - item.kv_begin;
+        (Reverse(item.kv_len), item.request, Reverse(length), item.first_row, item.kv_begin)
+    });
+}
+
 /// Assigns items to workers in order, at about equal cost. An item belongs to the worker in whose share of the total
 /// cost it begins.
 pub(super) fn in_order(

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     ListRule, MixedRule, PlanError, PlanRule, Schedule, WorkItem, WorkList,
-    kv_splits::{SplitSize, in_order, longest_first},
+    kv_splits::{SplitSize, by_request, in_order, longest_first},
     rule::{DECODE, PREFILL},
     stream_k::{COST_OVERFLOW, Cut, StreamK, tile_ends},
     tile::{MergeUnit, QTile, VisibleBlocks},
@@ -187,6 +187,9 @@ impl PlanScratch {
                     match schedule {
                         Schedule::FixedSplit { .. } => {
                             in_order(&list.items[first..], first, of_rule, &mut list.workers)?;
+                        }
+                        _ if matches!(rule, ListRule::Mixed(_)) && !layout.has_levels() => {
+                            by_request(&mut list.items[first..]);
                         }
                         _ => longest_first(&mut list.items[first..]),
                     }

@@ -12,25 +12,26 @@ use super::{CudaError, CudaPlan};
 use crate::launch::{FastDiv, KernelParams, KvSides, Strided};
 
 impl CudaPlan {
-    /// Whether K/V loads use the L2 policy `evict_first`. It needs keys that one CTA alone reads (all rows of a request
-    /// are one Q tile), and few enough bytes that other data could stay in L2. On an H200 the policy saves 4 to 6 us of
-    /// a run that reads 150 MB; a run that reads 1 GB is 4 % slower with it.
+    /// Whether K/V loads of decode use the L2 policy `evict_first`. It needs keys that one CTA alone reads: all rows of a
+    /// request are one Q tile, and requests share no keys.
+    ///
+    /// Decode alone also needs few enough bytes that other data could stay in L2. On an H200 the policy saves 4 to 6 us
+    /// of a run that reads 150 MB; a run that reads 1 GB is 4 % slower with it. In a mixed launch the keys of the
+    /// prefill part are such data at any size: they are read by every tile of a request (2 to 4 % of a launch).
     fn read_once(&self) -> bool {
+        let capacity = self.capacity();
+        if self.kind() == KernelKind::Mixed {
+            return !capacity.map_or(self.layout.has_levels(), |capacity| capacity.levels > 1);
+        }
         let attention = &*self.attention;
-        let queries = self.capacity().map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());
+        let queries = capacity.map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());
         let rows = queries * u64::from(attention.heads.group());
         let traits = self.kernel().traits();
         let key_bytes =
             u64::from(traits.key_bytes() + if attention.head_dim_vo.shares_keys() { 0 } else { traits.value_bytes() });
-        let keys = self.capacity().map_or(self.keys_read, |capacity| capacity.kv_tokens.into());
+        let keys = capacity.map_or(self.keys_read, |capacity| capacity.kv_tokens.into());
         let bytes = keys.saturating_mul(u64::from(attention.heads.kv) * key_bytes);
-        // in the decode part of a mixed launch, requests may share keys
-        let alone = if self.kind() == KernelKind::Mixed {
-            !self.capacity().map_or(self.layout.has_levels(), |capacity| capacity.levels > 1)
-        } else {
-            rows <= traits.tile_rows.into()
-        };
-        alone && bytes <= 4 * u64::from(attention.device.l2_bytes())
+        rows <= traits.tile_rows.into() && bytes <= 4 * u64::from(attention.device.l2_bytes())
     }
 
     /// The parameters of a branch: its part of the work list. Workers count the items of all branches.

@@ -67,3 +67,17 @@ fn the_more_bytes_decode_reads_the_more_workers_it_gets() {
     assert_eq!(own_sm_workers(&rule(16), 256, skewed, prompt(256)), 2);
     assert_eq!(own_sm_workers(&rule(4), 64, skewed, prompt(64)), 2);
 }
+
+/// Chunks of 300 queries after prefixes of three lengths, beside decodes.
+#[test]
+fn prefill_tiles_that_read_the_same_keys_run_together() {
+    let (qo, kv) = (vec![1, 300, 300, 1, 300], vec![700, 1000, 4000, 4000, 4000]);
+    let rule = ListRule::Mixed(rule(132));
+    let list = WorkList::build_for(&Variant::full(), &layout(&qo, &kv), heads(4), &rule).expect("small");
+    let items = &list.items[list.parts[1].items.clone()];
+    let requests: Vec<i32> = items.iter().map(|item| item.request).collect();
+    assert!(requests.is_sorted_by_key(|&request| [2, 4, 1].iter().position(|&at| at == request)), "{requests:?}");
+    for tiles in items.chunk_by(|a, b| a.request == b.request) {
+        assert!(tiles.len() > 1 && tiles.is_sorted_by_key(|item| item.kv_begin - item.kv_end), "{tiles:?}");
+    }
+}
