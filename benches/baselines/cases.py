@@ -15,6 +15,8 @@ Fields beside those of `attn bench`:
 import re
 import torch
 
+import masks
+
 DT = {"bf16": torch.bfloat16, "f16": torch.float16, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
@@ -31,15 +33,20 @@ def kv_dtype(case):
     return DT[case.get("baselines_kv_dtype", case.get("kv_dtype", case["dtype"]))]
 
 
+def value(text):
+    """'30' -> 30.0, '[1, 2]' -> [1.0, 2.0]."""
+    if text.startswith("["):
+        return [float(x) for x in text.strip("[] ").split(",") if x.strip()]
+    return float(text)
+
+
 def parse(expr):
-    """'causal + soft_cap(cap=30)' -> {'causal': {}, 'soft_cap': {'cap': 30.0}}; of a list only the first element."""
+    """'causal + soft_cap(cap=30)' -> {'causal': {}, 'soft_cap': {'cap': 30.0}}."""
     out = {}
     for part in expr.split("+"):
         m = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", part)
-        out[m.group(1)] = {
-            k.strip(): float(v.strip(" []"))
-            for k, v in (a.split("=") for a in (m.group(2) or "").split(",") if "=" in a)
-        }
+        given = re.findall(r"(\w+)\s*=\s*(\[[^\]]*\]|[^,\s]+)", m.group(2) or "")
+        out[m.group(1)] = {name: value(text) for name, text in given}
     out.pop("full", None)
     return out
 
@@ -80,16 +87,13 @@ def kind(case):
 
 
 def pairs(case):
-    """The number of attended (query, key) pairs, for FLOPs."""
-    v, n = parse(case["variant"]), 0
-    w = int(v["sliding_window"]["window"]) if "sliding_window" in v else None
-    for q, k in zip(lens(case["qo_lens"]), kept_lens(case)):
-        if ("causal" in v or w) and q:
-            i = (torch.arange(k - q, k, dtype=torch.int64) + 1).clamp(min=0)
-            n += int((i.clamp(max=w) if w else i).sum())
-        else:
-            n += q * k
-    return n
+    """The number of attended (query, key) pairs, for FLOPs. A mask of another form than intervals counts as full."""
+    v, Q, K = parse(case["variant"]), lens(case["qo_lens"]), kept_lens(case)
+    seen = masks.intervals({part: v[part] for part in v if part in masks.MASKS}, Q, K)
+    if seen is None:
+        return sum(q * k for q, k in zip(Q, K))
+    first, start, end = seen
+    return int((first + end - start).sum())
 
 
 def figures(case, ms):

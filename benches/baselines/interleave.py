@@ -114,7 +114,7 @@ def main():
     ap.add_argument("--out")
     ap.add_argument("--against", default="", help="regex: count only these runners as baselines in the ratio")
     ap.add_argument("--without", action="append", default=[], help="a baselines' runner that is left out")
-    ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex")
+    ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex,cudnn-flex,fa4")
     ap.add_argument("--seed", type=int, default=0)
     ap.add_argument("--verify", action="store_true", help="compare outputs over the same tensors; time nothing")
     ap.add_argument("--peers", help="the command that serves the baselines, in place of run_cases.py")

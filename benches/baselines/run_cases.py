@@ -1,9 +1,9 @@
 """Times the baselines for a case file, the JSON lines that `attn bench` reads.
 
 Baselines: FlashInfer (fa2, fa3, CUDA-core and tensor-core decode, BatchAttention, POD, cascade, block-sparse), cuDNN
-and FlashAttention-2 through torch SDPA, FlexAttention.
+and FlashAttention-2 through torch SDPA, FlexAttention, cuDNN's flex_attention (cudnn-flex), FlashAttention-4 (fa4).
 
-    python3 run_cases.py CASES.jsonl [--out FILE] [--baselines flashinfer,cudnn,flash2,flex] [--reps 15]
+    python3 run_cases.py CASES.jsonl [--out FILE] [--baselines flashinfer,cudnn,flash2,flex,..] [--reps 15]
         one baseline after the other
     python3 run_cases.py --serve [--baselines ..]
         for interleave.py
@@ -27,6 +27,8 @@ import argparse, gc, json, os, sys
 import torch
 
 from cases import DT, figures, kind, lens
+from cudnn_flex import cudnn_flex
+from fa4 import fa4
 from flashinfer_plain import plain
 from flashinfer_serving import serving
 import shared_tensors
@@ -34,14 +36,18 @@ import timing
 from timing import bench
 from torch_baselines import torch_baseline
 
+BASELINES = "flashinfer,cudnn,flash2,flex,cudnn-flex,fa4"
+
 
 def runners(case, baselines):
     for p in baselines:
         try:
-            if p != "flashinfer":
-                yield from torch_baseline(case, p)
-            else:
+            if p == "flashinfer":
                 yield from plain(case) if kind(case) == "plain" else serving(case)
+            elif p in ("cudnn-flex", "fa4"):
+                yield from (fa4 if p == "fa4" else cudnn_flex)(case)
+            else:
+                yield from torch_baseline(case, p)
         except Exception as e:
             yield p, None, f"{type(e).__name__}: {str(e)[:160]}"
 
@@ -101,7 +107,7 @@ def main():
     ap.add_argument("cases", nargs="?")
     ap.add_argument("--out")
     ap.add_argument("--reps", type=int, default=15)
-    ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex")
+    ap.add_argument("--baselines", default=BASELINES)
     ap.add_argument("--serve", action="store_true")
     a = ap.parse_args()
     baselines = a.baselines.split(",")

@@ -4,15 +4,19 @@ import time
 import torch
 
 from cases import DT, kind, lens, parse
+import masks
 import shared_tensors
 from timing import DEV, Runner
 
 
 class Rows(Runner):
-    """A runner whose output is (batch, heads, queries, head_dim); `rows` makes (tokens, heads, head_dim) of it."""
+    """A runner whose output is (batch, heads, queries, head_dim); `rows` makes (tokens, heads, head_dim) of it.
+
+    It is not captured: torch checks guards and chooses a backend in each call, behind which the device sleeps.
+    """
 
     def __init__(self, f, rows, name):
-        super().__init__(f, eager=False, name=name)
+        super().__init__(f, eager=True, name=name)
         self.rows = rows
 
     def output(self):
@@ -21,7 +25,7 @@ class Rows(Runner):
 
 def torch_baseline(case, which):
     v, Q, K = parse(case["variant"]), lens(case["qo_lens"]), lens(case["kv_lens"])
-    can = {"causal"} if which != "flex" else {"causal", "soft_cap", "alibi", "sliding_window", "prefix_lm"}
+    can = {"causal"} if which != "flex" else masks.MASKS | {"soft_cap", "alibi"}
     if kind(case) != "plain" or len(set(Q)) != 1 or Q != K or case.get("kv_layout", "ragged") == "paged":
         yield which, None, "equal lengths and contiguous only"
         return
@@ -53,23 +57,16 @@ def torch_baseline(case, which):
         from torch.nn.attention.flex_attention import flex_attention, create_block_mask
 
         torch._dynamo.reset()
-        cap, W = v.get("soft_cap", {}).get("cap"), int(v["sliding_window"]["window"]) if "sliding_window" in v else None
+        cap = v.get("soft_cap", {}).get("cap")
         slopes = torch.exp2(-8.0 * (torch.arange(hq, device=DEV) + 1) / hq)
         smod = (
             (lambda x, b_, h, i, j: cap * torch.tanh(x / cap))
             if cap
             else ((lambda x, b_, h, i, j: x + slopes[h] * (j - i)) if "alibi" in v else None)
         )
-        mmod = (
-            (lambda b_, h, i, j: (i >= j) & (i - j < W))
-            if W
-            else ((lambda b_, h, i, j: i >= j) if "causal" in v else None)
-        )
-        if "prefix_lm" in v:
-            prefix = int(v["prefix_lm"]["prefix"])
-            mmod = lambda b_, h, i, j: (j < prefix) | (i >= j)
+        mmod, per_request = masks.mask_mod(v, b, DEV)
         t = time.time()
-        bm = create_block_mask(mmod, None, None, s, s, device=DEV) if mmod else None
+        bm = create_block_mask(mmod, b if per_request else None, None, s, s, device=DEV) if mmod else None
         fl = torch.compile(flex_attention)
         f = Rows(lambda: fl(q, k, vv, score_mod=smod, block_mask=bm, enable_gqa=hq != hkv), rows, which)
         f()
