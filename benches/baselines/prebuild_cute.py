@@ -47,7 +47,7 @@ def link(obj, to):
 
 
 class Compiled(cute_aot.Kernels):
-    """Exports each new kernel. What it returns computes nothing, and keeps the number of rows that it was called for."""
+    """Exports each new kernel. What it returns computes nothing, and keeps the rows that it was called for."""
 
     def __contains__(self, key):
         return os.path.exists(self.file(key))
