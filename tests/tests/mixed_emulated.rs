@@ -2,7 +2,7 @@
 //! with prefill on WGMMA, whose CTAs decode first.
 
 use attn_core::spec::PrefillBackend::{self, Sm80, Sm90};
-use attn_testing::{Case, grid};
+use attn_testing::{Case, Lens, grid};
 use attn_tests::simt;
 
 /// With [`Sm90`] those cases that have such a kernel; the others have that of [`Sm80`].
@@ -29,6 +29,38 @@ fn stock_variants() {
 #[test]
 fn stock_variants_on_wgmma() {
     check(Sm90, simt::sample(&grid::serving(), "mixed", 24));
+}
+
+/// A mixed case with rows of at least `partials` partials, on a device that holds `ctas` CTAs: few CTAs split no row so
+/// often.
+fn check_merges(prefill: PrefillBackend, ctas: u32, partials: u32, [kv_heads, head_dim, keys]: [u32; 3]) {
+    let case = Case {
+        kernel: "mixed".to_owned(),
+        qo_heads: 4,
+        kv_heads,
+        head_dim,
+        qo_lens: Lens::List(vec![1, 20, 1]),
+        kv_lens: Lens::List(vec![keys, keys, 40]),
+        ..Case::new("causal + sink")
+    };
+    let cases: Vec<_> = simt::on_tensor_cores("mixed", prefill, [case]).collect();
+    assert!(cases.iter().all(|case| prefill == Sm80 || simt::has_sm90_prefill(case)));
+    simt::check_merges(ctas, partials, cases);
+}
+
+/// A team of lanes loads eight partials of a row at once.
+#[test]
+fn teams_share_rows_of_more_partials_than_one_of_them_loads() {
+    // two teams a row; eight, the last without partials; all four of a CTA, which load twice
+    check_merges(Sm80, 48, 9, [2, 64, 3000]);
+    check_merges(Sm80, 160, 34, [1, 64, 9000]);
+    check_merges(Sm80, 160, 33, [1, 256, 9000]);
+}
+
+#[test]
+fn teams_share_rows_of_more_partials_than_one_of_them_loads_on_wgmma() {
+    check_merges(Sm90, 48, 9, [2, 64, 3000]);
+    check_merges(Sm90, 160, 17, [1, 64, 9000]);
 }
 
 #[test]

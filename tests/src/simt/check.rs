@@ -51,6 +51,16 @@ pub fn sample(grid: &[Case], kernel: &str, every: usize) -> Vec<Case> {
 /// # Panics
 /// A case fails, or there is none.
 pub fn check(cases: impl IntoIterator<Item = Case>) {
+    check_merges(CTAS, 0, cases);
+}
+
+/// As [`check`], on a device that holds `ctas` CTAs. A case also fails if none of its rows is merged from
+/// `partials` partials or more.
+///
+/// # Panics
+/// A case fails, or there is none.
+pub fn check_merges(ctas: u32, partials: u32, cases: impl IntoIterator<Item = Case>) {
+    let wrong = |texts: &[String], cases: &[&HostCase]| wrong(texts, cases, ctas, partials);
     let cases: Vec<_> = cases.into_iter().collect();
     let count = cases.len();
     let cases: Vec<_> = cases.into_par_iter().map(HostCase::new).collect();
@@ -105,15 +115,17 @@ pub fn preprocessed_values(case: Case) -> (Inputs, Vec<u8>) {
     (ran.inputs, bytemuck::cast_slice(&ran.values).to_vec())
 }
 
-/// What is wrong with the results of cases that have these kernels.
-fn wrong(texts: &[String], cases: &[&HostCase]) -> Vec<String> {
+/// What is wrong with the results of cases that have these kernels, each of which should have a row of `partials`
+/// partials or more.
+fn wrong(texts: &[String], cases: &[&HostCase], ctas: u32, partials: u32) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let libraries = libraries(texts, folder.path());
     let wrong = cases.iter().filter_map(|of| {
         let case = &of.case;
         progress();
-        let judged = run(case, &of.variant, &of.kernels(&libraries), CTAS, case.seed as u32);
-        (!judged.passes()).then(|| format!("{} {} {}: {judged:?}", case.kernel, case.title(), case.dtype))
+        let (judged, most) = run(case, &of.variant, &of.kernels(&libraries), ctas, case.seed as u32);
+        let passes = judged.passes() && most >= partials;
+        (!passes).then(|| format!("{} {} {}: {judged:?}, {most} partials", case.kernel, case.title(), case.dtype))
     });
     let wrong = wrong.collect();
     progress();

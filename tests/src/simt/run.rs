@@ -24,15 +24,16 @@ use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
 use super::{judge::Judged, kernel::HostKernel, sm90};
 use crate::host::{HostArgs, words};
 
-/// Runs the kernels of a case's branches, and compares the result with the reference.
-pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Judged {
-    let Ran { inputs, o, lse, .. } = ran(case, variant, kernels, ctas, seed);
+/// Runs the kernels of a case's branches, and compares the result with the reference. Also returns the most partials
+/// of a row.
+pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Judged, u32) {
+    let Ran { inputs, o, lse, most_partials, .. } = ran(case, variant, kernels, ctas, seed);
     let rows = match kernels[0].traits {
         traits if traits.e4m3_products => RowRounding::E4m3Products,
         traits if traits.cuda_cores => RowRounding::KeysAndValues,
         _ => RowRounding::Elements,
     };
-    Judged::of(case, variant, &inputs, rows, (&o, &lse))
+    (Judged::of(case, variant, &inputs, rows, (&o, &lse)), most_partials)
 }
 
 /// Runs the kernels of a case's branches, and returns the bits of outputs, as f32, and of log-sum-exps.
@@ -55,6 +56,8 @@ pub(super) struct Ran {
     lse: Vec<f32>,
     /// What the preprocessing kernel wrote of values, behind which all bits are set.
     pub(super) values: Vec<u64>,
+    /// The most partials that are merged into a row.
+    most_partials: u32,
 }
 
 /// Runs the kernels.
@@ -92,7 +95,8 @@ pub(super) fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: 
     let (o, lse) = memory.result(inputs.o_shape().iter().product());
     let lse = lse.to_vec();
     drop(levels);
-    Ran { inputs, o, lse, values: memory.v_pre }
+    let most_partials = work.merges.iter().map(|merge| merge.count.cast_unsigned()).max().unwrap_or(0);
+    Ran { inputs, o, lse, values: memory.v_pre, most_partials }
 }
 
 /// The capacity of a captured launch, which has CTAs for more items and merges than there are.
@@ -314,8 +318,9 @@ impl Run<'_> {
         } else {
             self.launch(kernel, "launch_main", &params, [ctas, 1]);
         }
-        let grid = kernel.traits.mixed_merge_grid(merges as u32, self.case.heads(), multiprocessors);
-        self.launch(kernel, "launch_merge", &params, grid);
+        let [merges, ctas] = kernel.traits.mixed_merge_grid(merges as u32, self.case.heads(), multiprocessors);
+        // any number of CTAs gives the same result: with two each has its rows, and more of them than teams
+        self.launch(kernel, "launch_merge", &params, [merges, ctas.min(2)]);
     }
 
     fn launch<P>(&self, kernel: &HostKernel, name: &str, params: &P, grid: [u32; 2]) {

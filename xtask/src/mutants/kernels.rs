@@ -38,9 +38,10 @@ const OTHERS: [&str; 7] = [
 ];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
-const FIRST: [(&str, &[&str], bool); 17] = [
+const FIRST: [(&str, &[&str], bool); 18] = [
     ("cuda_cores/", &["cuda_cores"], true),
     ("decode/", &["decode_emulated"], false),
+    ("merge/mixed_kernel", &["mixed_emulated"], false),
     ("merge/partial", &["decode_emulated"], false),
     ("merge/", &["prefill_sm80_emulated", "decode_emulated"], false),
     ("mixed/", &["mixed_emulated"], false),
