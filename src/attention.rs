@@ -27,7 +27,7 @@ impl Engine {
     /// # Errors
     ///
     /// Parameters, heads or types that are not allowed (q and o cannot be fp8). On CUDA also heads, types or hooks that
-    /// no kernel supports.
+    /// no kernel supports, and a file of `ATTN_COSTS` without costs where [`Engine::with_costs`] has given no others.
     pub fn attention(&self, variant: &Variant, heads: Heads, dtypes: Dtypes) -> Result<Attention, Error> {
         self.attention_with(variant, heads, dtypes, AttentionOptions::default())
     }

@@ -22,8 +22,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// A CUDA device that fails, and a file of `ATTN_COSTS` without costs. A missing driver, no device, and a device
-    /// below compute capability 8.0 are no errors: the engine is then the CPU, and `tracing` has the reason.
+    /// A CUDA device that fails. A missing driver, no device, and a device below compute capability 8.0 are no errors:
+    /// the engine is then the CPU, and `tracing` has the reason.
     pub fn auto() -> Result<Self, Error> {
         #[cfg(feature = "cuda")]
         {
@@ -47,12 +47,12 @@ impl Engine {
         Engine { backend: Backend::Cpu(()) }
     }
 
-    /// A CUDA device, through its primary context.
+    /// A CUDA device, through its primary context. A file of costs that `ATTN_COSTS` names is read for its first
+    /// attention, which fails if the file has none.
     ///
     /// # Errors
     ///
-    /// No driver, no such device, one older than compute capability 8.0, a build without the CUDA backend, or a file of
-    /// `ATTN_COSTS` that has no costs.
+    /// No driver, no such device, one older than compute capability 8.0, or a build without the CUDA backend.
     pub fn cuda(ordinal: u32) -> Result<Self, Error> {
         #[cfg(feature = "cuda")]
         {
@@ -67,8 +67,8 @@ impl Engine {
     }
 
     /// The same engine, with costs of its GPU's kernels that `attn calibrate --out costs.jsonl` measured. What is made
-    /// of it chooses kernels and cuts batches by them, in place of the file that `ATTN_COSTS` names. The CPU has no use
-    /// for them.
+    /// of it chooses kernels and cuts batches by them, in place of the file that `ATTN_COSTS` names, which is then
+    /// not read. The CPU has no use for them.
     ///
     /// ```no_run
     /// use attn::{Engine, Error, kernels::cost::CostTable};

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail};
-use attn::Engine;
+use attn::{Engine, kernels::cost::CostTable};
 use attn_testing::{BenchResult, Case, RunMode};
 use serde_json::json;
 
@@ -56,11 +56,16 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The engine on the device, with the costs that the command line names.
+    /// The engine on the device, with the costs that the command line names, else those of the environment. A file that
+    /// cannot be read is an error of the command, and not of each of its cases.
     pub(crate) fn engine(&self, global: &Global) -> Result<Engine> {
         let costs = global.costs_of_option()?;
         let engine = self.without_costs()?;
-        Ok(costs.iter().fold(engine, Engine::with_costs))
+        Ok(match costs {
+            Some(costs) => engine.with_costs(&costs),
+            None if engine.is_cpu() => engine,
+            None => engine.with_costs(&CostTable::from_env()?),
+        })
     }
 
     fn without_costs(&self) -> Result<Engine> {

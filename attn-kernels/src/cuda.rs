@@ -18,6 +18,7 @@ mod capture_lock;
 mod cascade;
 mod device;
 mod device_batch;
+mod device_costs;
 mod device_update;
 pub mod driver;
 mod error;

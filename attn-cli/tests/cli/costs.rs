@@ -1,5 +1,7 @@
 //! Measured costs from a file.
 
+use attn_needs::{Need, has};
+
 use super::{attn, command, failure, scratch, text};
 
 /// Decode on CUDA cores that takes next to no time.
@@ -34,6 +36,8 @@ fn kernels_are_chosen_by_the_costs_of_an_option_or_of_the_environment() {
     std::fs::write(dir.path().join("slow.jsonl"), COSTS.replace("\"block\": 1", "\"block\": 90000")).expect("written");
     let slow = dir.path().join("slow.jsonl");
     assert_eq!(source(&["--costs", slow.to_str().expect("UTF-8")], path), built_in);
+    // which is then not read
+    assert_eq!(source(&["--costs", path], "missing.jsonl"), fast);
 }
 
 #[test]
@@ -47,7 +51,22 @@ fn files_without_costs_are_refused_with_their_line() {
         let why = format!("{path}, line 2: `kernel` is \"mixed\"; possible is decode, prefill");
         assert!(said.contains(&why), "{said}");
     }
-    let of_variable = command(dir.path(), &["keys", "--no-grids"]).env("ATTN_COSTS", "missing.jsonl").output();
-    let said = failure(&of_variable.expect("attn runs"));
-    assert!(said.contains("ATTN_COSTS=missing.jsonl: ") && said.contains("attn calibrate --out FILE"), "{said}");
+    let of_variable =
+        |args: &[&str]| command(dir.path(), args).env("ATTN_COSTS", "missing.jsonl").output().expect("attn runs");
+    let refused = |args: &[&str]| {
+        let said = failure(&of_variable(args));
+        assert!(said.contains("ATTN_COSTS=missing.jsonl: ") && said.contains("attn calibrate --out FILE"), "{said}");
+    };
+    refused(&["keys", "--no-grids"]);
+    let check = ["check", "--expr", "causal", "--match", "over-000", "--device"];
+    let passes = |args: &[&str]| {
+        let output = of_variable(args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    passes(&[&check[..], &["cpu"]].concat());
+    if has(Need::Gpu, attn_kernels::cuda::Device::new(0)) {
+        refused(&[&check[..], &["cuda"]].concat());
+        std::fs::write(&file, COSTS).expect("written");
+        passes(&[&check[..], &["cuda", "--costs", path]].concat());
+    }
 }

@@ -27,7 +27,8 @@ impl CudaAttention {
     ///
     /// # Errors
     ///
-    /// Heads or types without a kernel, a hook that no kernel runs, a parameter that does not fit.
+    /// Heads or types without a kernel, a hook that no kernel runs, a parameter that does not fit, and
+    /// [`Device::costs`].
     pub fn new(
         device: &Device,
         variant: &Variant,

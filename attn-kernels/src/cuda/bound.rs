@@ -51,7 +51,7 @@ impl BoundAttention {
         options: AttentionOptions,
     ) -> Result<Self, CudaError> {
         let (capability, multiprocessors) = (device.capability(), device.multiprocessors());
-        let problem = Problem::new(capability, multiprocessors, device.costs(), variant, heads, dtypes, options)?;
+        let problem = Problem::new(capability, multiprocessors, device.costs()?, variant, heads, dtypes, options)?;
         let visibilities = Arc::new(VisibilityInterner::default());
         Ok(BoundAttention {
             args: upload_args(device, &problem.branches)?,

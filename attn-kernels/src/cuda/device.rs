@@ -16,11 +16,16 @@ use cudarc::driver::{
 use super::{
     CudaError,
     capture_lock::CaptureLock,
+    device_costs::DeviceCosts,
     driver,
     op_module::OpModule,
     release::{Deferred, Released, wait_for_context},
 };
-use crate::{cost::CostTable, problem::check_capability, splice::Op};
+use crate::{
+    cost::{CostTable, CostsError},
+    problem::check_capability,
+    splice::Op,
+};
 
 /// A CUDA device. Cheap to clone; the primary context is retained while a clone lives.
 ///
@@ -29,7 +34,7 @@ use crate::{cost::CostTable, problem::check_capability, splice::Op};
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<DeviceContext>,
-    costs: CostTable,
+    costs: DeviceCosts,
 }
 
 struct DeviceContext {
@@ -58,11 +63,12 @@ unsafe impl Send for DeviceContext {}
 unsafe impl Sync for DeviceContext {}
 
 impl Device {
-    /// Opens a device. Its kernels have the costs of the file that `ATTN_COSTS` names, if it names one.
+    /// Opens a device. Its kernels have the costs of the file that `ATTN_COSTS` names, if it names one; the first
+    /// attention reads it.
     ///
     /// # Errors
     ///
-    /// No driver, no such device, or one older than compute capability 8.0; a file that has no costs.
+    /// No driver, no such device, or one older than compute capability 8.0.
     pub fn new(ordinal: u32) -> Result<Self, CudaError> {
         let count = driver::device_count()?;
         let fail = |e| CudaError::driver(format!("open device {ordinal}"), e);
@@ -80,7 +86,6 @@ impl Device {
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         );
         check_capability(&name, capability)?;
-        let costs = CostTable::from_env()?;
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         // they are for reports alone: a driver without them is no failure
         let known = |which| attribute(which).unwrap_or(0);
@@ -111,18 +116,23 @@ impl Device {
             ops,
             released: Deferred::of(ordinal),
         };
-        Ok(Device { inner: Arc::new(inner), costs })
+        Ok(Device { inner: Arc::new(inner), costs: DeviceCosts::default() })
     }
 
-    /// The same device, on which attentions choose kernels and cut batches by other costs.
+    /// The same device, on which attentions choose kernels and cut batches by other costs. The file that `ATTN_COSTS`
+    /// names is then not read.
     #[must_use]
     pub fn with_costs(&self, costs: CostTable) -> Self {
-        Device { costs, ..self.clone() }
+        Device { costs: DeviceCosts::given(costs), ..self.clone() }
     }
+
     /// The costs of its kernels.
-    #[must_use]
-    pub fn costs(&self) -> &CostTable {
-        &self.costs
+    ///
+    /// # Errors
+    ///
+    /// A file of `ATTN_COSTS` that has no costs.
+    pub fn costs(&self) -> Result<&CostTable, CostsError> {
+        self.costs.table()
     }
 
     /// Bytes of the L2 cache.
