@@ -19,7 +19,7 @@ use crate::kernel_traits::KernelTraits;
 pub use cost_table::CostTable;
 pub use error::{CostsError, CostsLineError};
 pub use hook_class::HookClass;
-pub use measured::{COST_KEYS, Costs};
+pub use measured::{COST_KEYS, Costs, Measured};
 
 impl Costs {
     /// The costs that the planner uses, for blocks of `kv_align` keys. A decode tile is the only reader of its keys, so

@@ -6,6 +6,7 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
+use attn_kernels::cost::{CostTable, Costs, Measured};
 use serde_json::Value;
 
 use crate::paths::jsonl_files;
@@ -37,7 +38,7 @@ pub(super) const TABLE: &[Measured] = &[
 pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     let mut text = HEAD.to_owned();
     for path in jsonl_files(&root.join("attn-kernels/costs"))? {
-        text += &rows(&fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
+        text += &rows(&path)?;
     }
     text += "];\n";
     let path = root.join(TABLE);
@@ -52,54 +53,52 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The rows of a file as Rust.
-fn rows(lines: &str) -> Result<String> {
+/// The rows of a file as Rust, each after the device, commit and date that the file has for it.
+fn rows(path: &Path) -> Result<String> {
+    let costs = CostTable::load(path)?;
+    let mut rows = costs.loaded().iter();
     let mut out = String::new();
-    let mut arch_of_rows = Option::<u64>::None;
-    for (at, line) in lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let value: Value = serde_json::from_str(line).with_context(|| format!("line {}", at + 1))?;
-        let in_line = || format!("line {}", at + 1);
-        if let Some(about) = value.get("about") {
-            let field = |name: &str| about[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-            let [arch, device, commit, date] = ["arch", "device", "commit", "date"]
-                .map(|name| field(name).with_context(|| format!("`about` has no {name}")));
-            let arch = arch.with_context(in_line)?;
-            let digits = arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_alphabetic());
-            arch_of_rows = Some(digits.parse::<u64>().with_context(in_line)?);
-            let (device, commit, date) = (device?, commit?, date?);
-            writeln!(out, "    // {arch}: {device}, {date}, commit {commit}")?;
-            continue;
-        }
-        let arch = arch_of_rows.with_context(|| format!("{}: a row before any `about`", in_line()))?;
-        let number = |name: &str| value[name].as_u64().with_context(|| format!("{}: no number {name}", in_line()));
-        let word = |name: &str, words: &[(&str, &'static str)]| {
-            let found = words.iter().find(|(word, _)| value[name] == *word);
-            found.map(|(_, rust)| *rust).with_context(|| format!("{}: {name} is {}", in_line(), value[name]))
-        };
-        let kind = word("kernel", &[("decode", "KernelKind::Decode"), ("prefill", "KernelKind::Prefill")])?;
-        let bits = word("kv", &[("8-bit", "8"), ("16-bit", "16"), ("32-bit", "32")])?;
-        let classes =
-            [("none", "HookClass::None"), ("logits", "HookClass::Logits"), ("rewrites", "HookClass::Rewrites")];
-        let hooks = word("hooks", &classes)?;
-        let [rows, head_dim, ctas] = ["rows", "head_dim", "ctas_per_sm"].map(number);
-        let costs = ["launch", "item", "block", "first", "merge_launch", "merge"].map(number);
-        let costs: Vec<String> = costs.into_iter().map(|cost| Ok(cost?.to_string())).collect::<Result<_>>()?;
-        let (rows, head_dim, ctas, costs) = (rows?, head_dim?, ctas?, costs.join(", "));
-        let row = format!("row({arch}, {kind}, {rows}, {bits}, {head_dim}, {hooks}, {ctas}, [{costs}])");
-        match value.get("backend") {
-            None => writeln!(out, "    {row},")?,
-            Some(_) => {
-                let backend = word("backend", &[("sm90", "sm90"), ("cuda-cores", "cuda_cores")])?;
-                writeln!(out, "    {backend}({row}),")?;
-            }
+    for (at, line) in fs::read_to_string(path)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let value: Value = serde_json::from_str(line)?;
+        match value.get("about") {
+            Some(about) => out += &comment(about).with_context(|| format!("{}, line {}", path.display(), at + 1))?,
+            None => writeln!(out, "    {},", rust(rows.next().context("a row for each line that is not `about`")?))?,
         }
     }
     Ok(out)
 }
 
+/// The comment before the rows of a device.
+fn comment(about: &Value) -> Result<String> {
+    let field = |name: &str| {
+        let text = about[name].as_str().filter(|text| !text.is_empty());
+        text.with_context(|| format!("`about` has no {name}"))
+    };
+    let [arch, device, date, commit] = ["arch", "device", "date", "commit"].map(field);
+    Ok(format!("    // {}: {}, {}, commit {}\n", arch?, device?, date?, commit?))
+}
+
+/// A row as the call that makes it.
+fn rust(row: &Measured) -> String {
+    let Measured { major, minor, kind, sm90, cuda_cores, rows, kv_bits, head_dim, hooks, costs } = row;
+    let Costs { launch, item, block, first, merge_launch, merge, ctas_per_sm } = costs;
+    let row = format!(
+        "row({}, KernelKind::{kind:?}, {rows}, {kv_bits}, {head_dim}, HookClass::{hooks:?}, {ctas_per_sm}, \
+         [{launch}, {item}, {block}, {first}, {merge_launch}, {merge}])",
+        10 * major + minor
+    );
+    match (sm90, cuda_cores) {
+        (true, _) => format!("sm90({row})"),
+        (_, true) => format!("cuda_cores({row})"),
+        _ => row,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::rows;
+    use std::fs;
+
+    use anyhow::Result;
 
     const ABOUT: &str = r#"{"about": {"arch": "sm_120", "device": "D", "commit": "c", "date": "2026-01-01"}}"#;
     const ROW: &str = concat!(
@@ -107,23 +106,34 @@ mod tests {
         r#""launch": 1, "item": 2, "block": 3, "first": 4, "merge_launch": 5, "merge": 6, "off": 0.1}"#,
     );
 
+    fn rows(text: &str) -> Result<String> {
+        let file = tempfile::NamedTempFile::new()?;
+        fs::write(&file, text)?;
+        super::rows(file.path())
+    }
+
     #[test]
     fn rows_name_their_device_and_commit() {
-        let text = rows(&format!("{ABOUT}\n\n{ROW}\n")).expect("sound");
+        let on_cuda_cores = ROW.replace("\"rows\": 8", "\"backend\": \"cuda-cores\", \"rows\": 8");
+        let other = ABOUT.replace("sm_120", "sm_90");
+        let text = rows(&format!("{ABOUT}\n\n{ROW}\n{other}\n{on_cuda_cores}\n")).expect("sound");
         assert_eq!(
             text,
             "    // sm_120: D, 2026-01-01, commit c\n    \
-             row(120, KernelKind::Decode, 8, 8, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6]),\n"
+             row(120, KernelKind::Decode, 8, 8, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6]),\n    \
+             // sm_90: D, 2026-01-01, commit c\n    \
+             cuda_cores(row(90, KernelKind::Decode, 8, 8, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6])),\n"
         );
     }
 
     #[test]
-    fn missing_fields_are_named_with_their_line() {
+    fn what_is_wrong_is_named_with_its_line() {
         let error = |text: &str| format!("{:#}", rows(text).expect_err("not sound"));
-        assert!(error(ROW).contains("line 1: a row before any"));
-        assert!(error(&ABOUT.replace("commit", "comit")).contains("no commit"));
+        assert!(error(ROW).contains("line 1: `arch` is missing"));
+        assert!(
+            error(&format!("{}\n{ROW}", ABOUT.replace("commit", "comit"))).contains("line 1: `about` has no commit")
+        );
         let row = |from: &str, to: &str| error(&format!("{ABOUT}\n{}", ROW.replace(from, to)));
-        assert!(row("8-bit", "4-bit").contains("line 2: kv is \"4-bit\""));
-        assert!(row("\"item\": 2", "\"item\": -2").contains("line 2: no number item"));
+        assert!(row("8-bit", "4-bit").contains("line 2: `kv` is \"4-bit\""));
     }
 }

@@ -93,6 +93,12 @@ impl CostTable {
         self.loaded
     }
 
+    /// The rows that were read, in the order of their lines.
+    #[must_use]
+    pub fn loaded(&self) -> &[Measured] {
+        &self.rows()[..self.loaded]
+    }
+
     pub(super) fn rows(&self) -> &[Measured] {
         self.rows.as_deref().unwrap_or(table::TABLE)
     }

@@ -30,21 +30,27 @@ pub struct Costs {
 
 /// One row of the table: the costs of a kernel that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Measured {
-    /// The compute capability: 9 and 0 for sm_90.
-    pub(super) major: u32,
-    pub(super) minor: u32,
-    pub(super) kind: KernelKind,
+pub struct Measured {
+    /// The compute capability's major number: 9 for sm_90.
+    pub major: u32,
+    /// Its minor number: 0 for sm_90.
+    pub minor: u32,
+    /// Decode or prefill.
+    pub kind: KernelKind,
     /// Whether it is the sm90 prefill kernel.
-    pub(super) sm90: bool,
+    pub sm90: bool,
     /// Whether it runs on CUDA cores.
-    pub(super) cuda_cores: bool,
-    pub(super) rows: u32,
+    pub cuda_cores: bool,
+    /// PackGQA rows of a Q tile.
+    pub rows: u32,
     /// Bits of an element of K and V.
-    pub(super) kv_bits: u32,
-    pub(super) head_dim: u32,
-    pub(super) hooks: HookClass,
-    pub(super) costs: Costs,
+    pub kv_bits: u32,
+    /// Elements of a key, and of a value.
+    pub head_dim: u32,
+    /// The class of its hooks.
+    pub hooks: HookClass,
+    /// What was measured.
+    pub costs: Costs,
 }
 
 /// A row of the table: `arch` is 90 for sm_90. The costs are in the order of the fields of [`Costs`].
