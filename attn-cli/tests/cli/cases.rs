@@ -1,0 +1,137 @@
+//! Cases that are checked and timed.
+
+use serde_json::Value;
+
+use super::{attn, attn_json, failure, lines, records, scratch, text};
+
+#[test]
+fn a_bad_case_file_names_file_and_line() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    std::fs::write(&path, "\n{\"variant\": \"full\"}\n").expect("written");
+    let message = failure(&attn(dir.path(), &["check", path.to_str().expect("UTF-8")]));
+    assert!(message.contains("cases.jsonl") && message.contains("line 2") && message.contains("dtype"), "{message}");
+    let message = failure(&attn(dir.path(), &["check", "/nowhere.jsonl"]));
+    assert!(message.contains("/nowhere.jsonl"), "{message}");
+    let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--match", "nothing like this"]));
+    assert!(message.contains("96 cases"), "{message}");
+}
+
+#[test]
+fn check_passes_the_small_grid_on_the_cpu() {
+    let dir = scratch();
+    let out = dir.path().join("out.jsonl");
+    let output =
+        attn(dir.path(), &["check", "--grid", "small", "--device", "cpu", "--out", out.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let written = std::fs::read_to_string(out).expect("written");
+    let records: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert_eq!(records.len(), 96);
+    for record in &records {
+        assert!(record["passed"] == true && record["rerun_identical"] == true && record["nan"] == 0, "{record}");
+        assert!(record["variant"].is_string() && record["rel_err"].is_number(), "the case and its result: {record}");
+    }
+    assert!(text(&output.stderr).contains("96 passed, 0 failed"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_case_that_cannot_be_run_fails_a_check_and_not_a_bench() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case =
+        r#"{"variant":"full","dtype":"e4m3","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[3],"kv_lens":[5]}"#;
+    std::fs::write(&path, case).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let checked = attn_json(dir.path(), &["check", path, "--device", "cpu"]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(lines(&checked)[0]["cannot"].as_str().is_some_and(|why| why.contains("e4m3")));
+    let timed = records(&attn_json(dir.path(), &["bench", path, "--device", "cpu"]));
+    assert!(timed[0]["cannot"].as_str().is_some_and(|why| why.contains("e4m3")));
+}
+
+#[test]
+fn bench_times_a_case() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case = r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,
+        "qo_lens":[64],"kv_lens":[64],"mine":1}"#;
+    std::fs::write(&path, case.replace('\n', "")).expect("written");
+    let timed =
+        records(&attn_json(dir.path(), &["bench", path.to_str().expect("UTF-8"), "--device", "cpu", "--reps", "3"]));
+    let record = &timed[0];
+    assert_eq!(record["mine"], 1, "unknown fields come back");
+    for field in ["ms", "gbps", "tflops", "plan_us"] {
+        assert!(record[field].as_f64().is_some_and(|x| x > 0.0), "{field}: {record}");
+    }
+    let flops = 4.0 * (64.0 * 65.0 / 2.0) * 2.0 * 64.0;
+    let said = record["tflops"].as_f64().expect("a number") * record["ms"].as_f64().expect("a number") * 1e9;
+    assert!((said / flops - 1.0).abs() < 1e-6, "only attended pairs count: {said} is not {flops}");
+}
+
+#[test]
+fn fp8_caches_are_checked_and_their_bytes_counted() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case = r#"{"variant":"causal + rope","dtype":"bf16","kv_dtype":"e4m3","kv_scale":0.5,"kv_scale_per_head":true,
+        "qo_heads":4,"kv_heads":2,"head_dim":64,"kv_layout":"paged","page_size":5,"qo_lens":[1,3],"kv_lens":[70,33]}"#;
+    let case = case.replace('\n', "");
+    std::fs::write(&path, format!("{case}\n{}", case.replace("e4m3", "e5m2"))).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    for record in records(&attn_json(dir.path(), &["check", path, "--device", "cpu"])) {
+        assert!(record["passed"] == true && record["kv_scale_per_head"] == true, "{record}");
+    }
+    for record in records(&attn_json(dir.path(), &["bench", path, "--device", "cpu", "--reps", "1"])) {
+        let bytes = f64::from(2 * 103 * 2 * 64);
+        let said = record["gbps"].as_f64().expect("a number") * record["ms"].as_f64().expect("a number") * 1e6;
+        assert!((said / bytes - 1.0).abs() < 1e-6, "{said} is not {bytes}: {record}");
+    }
+}
+
+#[test]
+fn expressions_are_checked_over_a_grid() {
+    let dir = scratch();
+    let file = dir.path().join("exprs");
+    std::fs::write(&file, "# of this test\n\ncausal + sink\n").expect("written");
+    let args = ["check", "--exprs", file.to_str().expect("UTF-8"), "--expr", "full", "--list"];
+    let cases = records(&attn_json(dir.path(), &args));
+    assert_eq!(cases.iter().map(|c| c["variant"].as_str().expect("an expression")).collect::<Vec<_>>(), {
+        let of = |expr| std::iter::repeat_n(expr, 6);
+        of("full").chain(of("causal + sink")).collect::<Vec<_>>()
+    });
+}
+
+#[test]
+fn cases_take_turns_over_kv_formats() {
+    let dir = scratch();
+    let formats = ["int8", "turbo4 / f16", "int4(group=32)"];
+    let options = formats.iter().flat_map(|format| ["--kv-format", format]);
+    let args: Vec<&str> = ["check", "--expr", "full", "--list"].into_iter().chain(options).collect();
+    let cases = records(&attn_json(dir.path(), &args));
+    let of_cases: Vec<&str> = cases.iter().map(|case| case["kv_dtype"].as_str().expect("a format")).collect();
+    assert_eq!(of_cases, formats.repeat(2));
+    let error = failure(&attn(dir.path(), &["check", "--expr", "full", "--kv-format", "int8", "--kv-format", "int9"]));
+    assert!(error.contains("int9"), "{error}");
+}
+
+#[test]
+fn checks_and_timings_on_the_cpu_compile_nothing() {
+    let dir = scratch();
+    let cache = dir.path().join("cache");
+    for command in ["check", "bench"] {
+        let output = attn(&cache, &[command, "--expr", "causal", "--match", "over-000", "--device", "cpu"]);
+        assert!(output.status.success() && !text(&output.stderr).contains("compiled"), "{}", text(&output.stderr));
+    }
+    assert!(!cache.exists(), "nothing was written to the cache");
+}
+
+#[test]
+fn without_a_gpu_cuda_is_a_clear_error() {
+    let dir = scratch();
+    if attn_kernels::cuda::driver::device_count().is_ok_and(|count| count > 0) {
+        let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--device", "cuda:77"]));
+        assert!(message.contains("77"), "{message}");
+        return;
+    }
+    let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--device", "cuda"]));
+    assert!(message.contains("driver") || message.contains("device"), "{message}");
+}
