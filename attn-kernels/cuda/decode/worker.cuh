@@ -50,8 +50,9 @@ inline void run_items(const KernelParams& p, const Variant& variant, WorkerStart
   SmemQ smem_q = {shared_address(q_memory)};
   float2* md_base = reinterpret_cast<float2*>(q_memory + Q_SMEM_BYTES);
 
+  // A worker without items does nothing below. If it returned here, the compiler would load the range of items, wait
+  // for it, and only then load the first item: two round trips to memory instead of one.
   int item = start.first, end = start.end;
-  if (item == end) return;
   KvLoadIter load_iter(p, variant, kv_head, start);
   KvPipeline pipeline(p, kv_head, shared_address(smem));
 

@@ -36,7 +36,7 @@ class KvLoadIter {
   }
 
  public:
-  // The worker must have items.
+  // A worker without items has no steps. Its first item is zeros.
   KvLoadIter(const KernelParams& p, const Variant& variant, int kv_head, const WorkerStart& start)
       : KvLoadIter(p, variant, kv_head, start.first, start.end, start.item) {}
 
