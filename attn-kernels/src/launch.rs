@@ -2,6 +2,7 @@
 
 mod abi;
 mod fast_div;
+mod head_order;
 mod headers;
 mod indexer_abi;
 mod op_abi;
@@ -12,6 +13,7 @@ mod waves;
 
 pub use abi::{KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, TensorMap};
 pub use fast_div::FastDiv;
+pub use head_order::HeadOrder;
 pub(crate) use headers::HEADERS;
 pub use indexer_abi::{IndexScoresParams, SCORE_UNIT, SELECT_THREADS, SelectParams};
 pub use op_abi::{

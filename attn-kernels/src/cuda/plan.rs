@@ -18,6 +18,7 @@ use super::{
     sections::Sections,
     workspace::WorkspaceMemory,
 };
+use crate::launch::HeadOrder;
 
 /// A planned batch. It runs any number of times: for every layer, and every step with the same lengths. A plan that was
 /// made with a capacity can be given other batches ([`CudaPlan::update`]).
@@ -33,8 +34,8 @@ pub struct CudaPlan {
     pub(super) branches: Vec<Branch>,
     /// Keys that work items read, per KV head; with a capacity those of the first batch.
     pub(super) keys_read: u64,
-    /// Whether work items have about the same length; with a capacity those of the first batch.
-    pub(super) even: bool,
+    /// The order of KV heads; with a capacity that of the first batch.
+    pub(super) head_order: HeadOrder,
     pub(super) layout: Layout,
     pub(super) sections: Sections,
     pub(super) memory: Arc<WorkspaceMemory>,
@@ -77,7 +78,7 @@ impl CudaPlan {
             attention: attention.clone(),
             layers: binding.layers,
             keys_read: keys_read(&work),
-            even: is_even(&work),
+            head_order: HeadOrder::of(&work, kernels[0].traits(), kernels[0].resident_ctas()),
             branches: branches(&kernels, args),
             preprocess_tokens: layout.preprocessed_keys() as u32,
             layout,
@@ -105,7 +106,8 @@ impl CudaPlan {
         let LoadedKernels { kernels, rule } = loaded;
         let counts = PlanCapacity::of(capacity, &attention.variant, attention.heads, &rule)?;
         let sections = Sections::within(attention.heads, attention.value_dim(), &kernels, &counts, capacity)?;
-        let (keys_read, even, of_batch) = (keys_read(&work), is_even(&work), self::counts(&work));
+        let (keys_read, of_batch) = (keys_read(&work), self::counts(&work));
+        let head_order = HeadOrder::of(&work, kernels[0].traits(), kernels[0].resident_ctas());
         let merges = counts.merges as u32; // the capacity counts in i32
         let mut reserved = ReservedCapacity::new(capacity, counts, rule, work)?;
         let (memory, generation) =
@@ -115,7 +117,7 @@ impl CudaPlan {
             attention: attention.clone(),
             layers: binding.layers,
             keys_read,
-            even,
+            head_order,
             branches: branches(&kernels, args),
             preprocess_tokens: capacity.kv_tokens,
             layout,
@@ -223,15 +225,4 @@ fn keys_read(work: &WorkList) -> u64 {
     let parts = &work.parts[..if work.is_mixed() { 1 } else { work.parts.len() }];
     let items = parts.iter().flat_map(|part| &work.items[part.items.clone()]);
     items.map(|item| (item.kv_end - item.kv_begin).max(0) as u64).sum()
-}
-
-/// Whether work items have about the same length: the longest is at most a quarter longer than the average. Of a mixed
-/// launch those of the prefill part.
-fn is_even(work: &WorkList) -> bool {
-    let items = match &work.parts[..] {
-        [_, prefill] if work.is_mixed() => &work.items[prefill.items.clone()],
-        _ => &work.items,
-    };
-    let keys = || items.iter().map(|item| (item.kv_end - item.kv_begin).max(0) as u64);
-    items.len() as u64 * keys().max().unwrap_or(0) / 5 * 4 <= keys().sum()
 }

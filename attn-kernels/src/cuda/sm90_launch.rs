@@ -8,10 +8,7 @@ use super::{
     launch_kernel::{argument, launch_with},
     tensor_maps::{self, Extents, PackedRows},
 };
-use crate::{
-    kernel_traits::KernelTraits,
-    launch::{KernelParams, Sm90Params, Strided, TensorMap},
-};
+use crate::launch::{KernelParams, Sm90Params, Strided, TensorMap};
 
 impl CudaPlan {
     /// Launches the main kernel of a branch. The kernel is persistent: the grid has as many CTAs as the device holds,
@@ -40,7 +37,7 @@ impl CudaPlan {
     }
 
     /// The third parameter of a kernel with sm90 prefill, for a number of prefill items. Keys of `params` are as the
-    /// kernel reads them ([`KernelTraits::in_pairs`]).
+    /// kernel reads them ([`in_pairs`](crate::kernel_traits::KernelTraits::in_pairs)).
     pub(super) fn sm90_params(
         &self,
         params: &KernelParams,
@@ -89,26 +86,10 @@ impl CudaPlan {
             o: o.unwrap_or_default(),
             box_rows: paged_rows as i32,
             items: items as i32,
-            heads: interleaved_heads(traits, tokens, self.even).min(kv_heads) as i32,
+            heads: self.head_order.interleaved_heads(traits, tokens).min(kv_heads) as i32,
             use_tma_q: q.is_some().into(),
             use_tma_o: o.is_some().into(),
             ..Sm90Params::default()
         })
     }
-}
-
-/// KV heads that the tile scheduler interleaves. If all tiles have about the same length, these are as many heads as
-/// fit L2 with K and V of `tokens` tokens. Uneven tiles interleave more heads: the longest tiles of all of them run
-/// first, and short tiles finish last. Resident keys are read once and need no L2: all heads are interleaved, so that
-/// rows of Q, O and pages, which have all heads of a token, are in use at once.
-fn interleaved_heads(traits: &KernelTraits, tokens: u32, even: bool) -> u32 {
-    const L2_BUDGET: u64 = 8 << 20;
-    const MIN_UNEVEN_HEADS: u32 = 4;
-    if traits.resident {
-        return u32::MAX;
-    }
-    let bytes = if traits.e4m3_products { 1 } else { 2 };
-    let each = u64::from(tokens) * u64::from(traits.head_dim + traits.value_dim) * bytes;
-    let fit = u32::try_from(L2_BUDGET / each.max(1)).unwrap_or(u32::MAX).max(1);
-    if even { fit } else { fit.max(MIN_UNEVEN_HEADS) }
 }
