@@ -23,6 +23,28 @@ fn stock_variants() {
     check(simt::sample(&grid::serving(), "prefill", 24));
 }
 
+/// Rows of more than 128 elements: tiles have fewer keys than rows, so that one warpgroup may skip a tile that the
+/// other one sees.
+#[test]
+fn long_rows() {
+    let case = |(number, (variant, head_dim)): (usize, (&str, u32))| Case {
+        name: Some(format!("{variant} of {head_dim}")),
+        kernel: "prefill".to_owned(),
+        head_dim,
+        qo_heads: 2,
+        kv_heads: 1 + number as u32 % 2,
+        kv_layout: [LayoutKind::Ragged, LayoutKind::Paged][number % 2],
+        page_size: [8, 5, 16][number % 3],
+        qo_lens: Lens::List(vec![70, 0, 230, 1]),
+        kv_lens: Lens::List(vec![270, 9, 230, 1]),
+        seed: number as u64,
+        ..Case::new(variant)
+    };
+    let variants = ["causal", "full", "causal + alibi", "sliding_window(window=30)", "causal + soft_cap(cap=30)"];
+    let cases = variants.into_iter().flat_map(|variant| [256, 208].map(|head_dim| (variant, head_dim)));
+    check(cases.enumerate().map(case).collect());
+}
+
 #[test]
 fn key_lists() {
     check(simt::key_lists("prefill"));

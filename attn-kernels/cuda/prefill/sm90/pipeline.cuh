@@ -8,7 +8,14 @@
 
 // Groups of rows, one per warpgroup, whose tiles are classified separately: where a tile has more rows than keys, so
 // that a group may be fully masked, and classifying is cheap.
+#ifdef ATTN_LONG_ROWS
+// A tile of few keys takes the consumers longer than the producer needs to classify more of them. Over pages with
+// transformed queries the producer lacks the registers.
+constexpr int PARTS = Variant::HAS_BOUNDS && !(KV_PAGED && Variant::HAS_QUERY_TRANSFORM) ? WARPS / 4 : 1;
+static_assert(TILE_KEYS < TILE_ROWS, "a group may be fully masked");
+#else  // ATTN_LONG_ROWS
 constexpr int PARTS = Variant::HAS_BOUNDS && WARPS > 8 ? WARPS / 4 : 1;
+#endif  // ATTN_LONG_ROWS
 
 // What the producer tells the consumers about a KV tile of the pipeline.
 struct PipelineTile {
