@@ -26,3 +26,6 @@ inline void tma_store(const TensorMap& map, unsigned panel, int column, const Ro
     ++stores->done;
   });
 }
+inline void store_16_of_row(bool exists, void* to, const unsigned (&x)[4]) {
+  if (exists) store_16(to, {x[0], x[1], x[2], x[3]});
+}
