@@ -21,8 +21,6 @@ def mask_func(seen):
     first, start, end = seen
     if not start.any():
         return end[None, None].int().contiguous().to(DEV)
-    if not first.any():
-        first = torch.zeros_like(first)
     return torch.stack([first, start, end])[None].int().contiguous().to(DEV)
 
 

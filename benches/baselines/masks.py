@@ -87,7 +87,8 @@ def mask_mod(v, batch, device):
         sink, near = int(v["streaming"]["sink"]), int(v["streaming"]["window"])
         mods.append(lambda b, h, i, j: (i >= j) & ((j < sink) | (i - j < near)))
     if "prefix_lm" in v:
-        lengths = set(v["prefix_lm"]["prefix"])
+        prefix = v["prefix_lm"]["prefix"]
+        lengths = set(prefix if isinstance(prefix, list) else [prefix])
         if len(lengths) == 1:
             prefix = int(*lengths)
             mods.append(lambda b, h, i, j: (j < prefix) | (i >= j))

@@ -5,6 +5,7 @@ import torch
 
 from cases import DT, kind, lens, parse
 import masks
+from reference import Check
 import shared_tensors
 from timing import DEV, Runner
 
@@ -36,6 +37,7 @@ def torch_baseline(case, which):
     mk = lambda name, h: shared_tensors.rows(name, (b * s, h, d), DT[case["dtype"]]).view(b, s, h, d).transpose(1, 2)
     q, k, vv = (x.contiguous() for x in (mk("q", hq), mk("k", hkv), mk("v", hkv)))
     rows = lambda o: o.transpose(1, 2).reshape(b * s, hq, d)
+    in_rows = lambda x, i: x[i].transpose(0, 1)
     try:
         if which != "flex":
             from torch.nn.attention import sdpa_kernel, SDPBackend
@@ -71,6 +73,14 @@ def torch_baseline(case, which):
         f = Rows(lambda: fl(q, k, vv, score_mod=smod, block_mask=bm, enable_gqa=hq != hkv), rows, which)
         f()
         torch.cuda.synchronize()
-        yield which, f, {"first_s": round(time.time() - t, 2)}
+        info = {"first_s": round(time.time() - t, 2)}
+        seen = masks.intervals({part: v[part] for part in v if part in masks.MASKS}, Q, K)
+        if seen is not None and "alibi" not in v:
+            keys = lambda i: (in_rows(k, i), in_rows(vv, i))
+            info["err"], most = Check(case, rows(q), keys, "causal" in v, seen)(f.output())
+            if info["err"] > most:
+                yield which, None, f"wrong results: off by {info['err']:.2g}, at most {most:.2g} is rounding"
+                return
+        yield which, f, info
     except Exception as e:
         yield which, None, f"{type(e).__name__}: {str(e)[:160]}"

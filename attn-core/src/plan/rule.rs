@@ -100,8 +100,8 @@ pub enum Schedule {
     /// would be shorter than [`PlanRule::min_span`], or if merging more states takes longer than shorter splits save.
     /// For decode.
     StreamK,
-    /// One item per worker, longest first. Keys are split, into equal splits, only if there are fewer tiles than
-    /// workers. For prefill.
+    /// One item per worker, longest first (of a mixed list without levels, by request). Keys are split, into equal
+    /// splits, only if there are fewer tiles than workers. For prefill.
     LongestFirst,
     /// Splits at every multiple of a fixed number of keys of the request (rounded up to whole blocks; at least 1), and
     /// nowhere else. The splits depend on the request alone, so that a request gives the same bits alone and in any

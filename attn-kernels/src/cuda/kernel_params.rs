@@ -12,16 +12,18 @@ use super::{CudaError, CudaPlan};
 use crate::launch::{FastDiv, KernelParams, KvSides, Strided};
 
 impl CudaPlan {
-    /// Whether K/V loads of decode use the L2 policy `evict_first`. It needs keys that one CTA alone reads: all rows of a
-    /// request are one Q tile, and requests share no keys.
+    /// Whether K/V loads of decode workers use the L2 policy `evict_first`. It needs keys that one CTA alone reads: all
+    /// rows of a request are one Q tile, and requests share no keys.
     ///
     /// Decode alone also needs few enough bytes that other data could stay in L2. On an H200 the policy saves 4 to 6 us
     /// of a run that reads 150 MB; a run that reads 1 GB is 4 % slower with it. In a mixed launch the keys of the
-    /// prefill part are such data at any size: they are read by every tile of a request (2 to 4 % of a launch).
+    /// prefill part are such data at any size: every tile of a request reads them (up to 3 % of a launch). On CUDA
+    /// cores that part loads keys as decode does, so the policy would evict them.
     fn read_once(&self) -> bool {
         let capacity = self.capacity();
         if self.kind() == KernelKind::Mixed {
-            return !capacity.map_or(self.layout.has_levels(), |capacity| capacity.levels > 1);
+            let levels = capacity.map_or(self.layout.has_levels(), |capacity| capacity.levels > 1);
+            return !levels && !self.kernel().traits().prefill_part().cuda_cores;
         }
         let attention = &*self.attention;
         let queries = capacity.map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());

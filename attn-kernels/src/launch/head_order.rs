@@ -28,6 +28,9 @@ impl HeadOrder {
     /// Of a work list, on a device that holds `resident_ctas` CTAs of a kernel; of a mixed list its prefill part.
     #[must_use]
     pub fn of(work: &WorkList, traits: &KernelTraits, resident_ctas: u32) -> Self {
+        if !traits.is_sm90_prefill() {
+            return HeadOrder { even: false, sharing: UNEVEN_HEADS };
+        }
         let items = match &work.parts[..] {
             [_, prefill] if work.is_mixed() => &work.items[prefill.items.clone()],
             _ => &work.items,
@@ -62,7 +65,7 @@ fn key_bytes(traits: &KernelTraits) -> u64 {
 }
 
 /// The most heads for which the items at work share keys [`ITEMS_OF_KEYS`] times, or as often as those of one head do,
-/// or for which L2 holds their keys. `items`: of one head, longest first.
+/// or for which L2 holds their keys. `items`: of one head, in the order in which they run.
 fn sharing_heads(items: &[WorkItem], key_bytes: u64, ctas: u32) -> u32 {
     // items at work per request, and the bytes of their keys, with this many heads
     let at_work = |heads: u32| {
