@@ -23,11 +23,12 @@ const LIST: &str = include_str!("../emulated_functions.txt");
 #[test]
 fn the_functions_that_run_on_a_gpu_alone_are_listed() {
     let arch = "90a".parse().expect("an architecture");
-    let kernel = |kind, prefill| {
-        let request = KernelTraitsRequest { prefill, ..KernelTraitsRequest::new(kind, 128, Dtypes::f16(), arch) };
+    let kernel_of = |kind, prefill, head_dim| {
+        let request = KernelTraitsRequest { prefill, ..KernelTraitsRequest::new(kind, head_dim, Dtypes::f16(), arch) };
         let traits = KernelTraits::choose(&request).expect("supported");
         KernelSource::build(&Variant::full(), &traits).expect("supported").text
     };
+    let kernel = |kind, prefill| kernel_of(kind, prefill, 128);
     let e4m3_products = {
         let dtypes = Dtypes::new(Dtype::F16, Dtype::E4m3);
         let request = KernelTraitsRequest {
@@ -48,6 +49,7 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
     let texts = [
         kernel(KernelKind::Prefill, PrefillBackend::Sm80),
         kernel(KernelKind::Prefill, PrefillBackend::Sm90),
+        kernel_of(KernelKind::Prefill, PrefillBackend::Sm90, 256),
         kernel(KernelKind::Prefill, PrefillBackend::Sm90Resident),
         kernel(KernelKind::Prefill, PrefillBackend::CudaCores),
         kernel(KernelKind::Decode, PrefillBackend::Sm80),
