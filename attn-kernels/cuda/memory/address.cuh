@@ -67,9 +67,8 @@ inline bool shares_rows(const Request& request) { return SHARED_ROWS && request.
 
 // Coordinates of a packed row (PackGQA): row r of a request and KV head is query r / group and query head
 // kv_head * group + r % group.
-inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_head, int packed_row) {
+inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_head, int packed_row, int query) {
   int group = p.group.divisor;
-  int query = divide(packed_row, p.group);
   RowIndex at;
   at.batch = request.batch;
   at.qo_row = query;
@@ -91,6 +90,18 @@ inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_
   }
   return at;
 }
+inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_head, int packed_row) {
+  return row_index(p, request, kv_head, packed_row, divide(packed_row, p.group));
+}
+
+// Consecutive packed rows: one division for all of them.
+struct PackedRows {
+  int row, query;
+
+  PackedRows(const KernelParams& p, int first) : row(first), query(divide(first, p.group)) {}
+
+  void advance(const KernelParams& p) { query += ++row == (query + 1) * p.group.divisor; }
+};
 
 // The key token of position 0: `kv_token` of a key is this plus its position.
 inline int first_key_token(const KernelParams& p, const Request& request, const RowIndex& at) {

@@ -22,6 +22,11 @@ struct QTile {
   RowIndex at(const KernelParams& p, int row) const {
     return row_index(p, request, kv_head, first_row + (SHARED_ROWS ? clamp_row(row) : row));
   }
+  // The same for rows from `row` on, one after the other.
+  PackedRows rows_from(const KernelParams& p, int row) const { return PackedRows(p, first_row + row); }
+  RowIndex at(const KernelParams& p, const PackedRows& rows) const {
+    return row_index(p, request, kv_head, rows.row, rows.query);
+  }
   bool has_row(int row) const { return row < rows; }
   // Clamps to the last row.
   int clamp_row(int row) const { return min(row, rows - 1); }

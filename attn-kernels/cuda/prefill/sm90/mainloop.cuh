@@ -120,14 +120,15 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
       issue_gemm_qk(s, tile, state);
       ScoreMask mask;
-      if (!next.full(part)) mask.evaluate(tile);
+      bool masked = !next.full(part);
+      if (masked) mask.evaluate(tile);
       Bias bias(tile);
       warpgroup_wait<0>();
       warpgroup_fence_operand(s[0]);
       if constexpr (PINGPONG) warp_scheduler_barrier_arrive((warpgroup + 1) % CONSUMER_WARPGROUPS);
       consumer_release_k(state);
       float factor[ROWS_PER_THREAD];  // O is still 0
-      SoftmaxTile softmax_tile = {tile, next.full(part) ? nullptr : &mask, bias, scale, smem_q};
+      SoftmaxTile softmax_tile = {tile, mask, masked, bias, scale, smem_q};
       softmax_step<true>(s, softmax, factor, max_state, softmax_tile, [&](int chunk, bool, auto&) { pack(s, chunk); });
     } else {
       if constexpr (PINGPONG) warp_scheduler_barrier_arrive((warpgroup + 1) % CONSUMER_WARPGROUPS);
@@ -149,7 +150,8 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         tile.first_key = next.key;
       }
       ScoreMask mask;
-      if (MASK_IN_LOOP && !next.full(part)) mask.evaluate(tile);
+      bool masked = MASK_IN_LOOP && !next.full(part);
+      if (masked) mask.evaluate(tile);
       Bias bias(tile);
       warpgroup_wait<1>();
       warpgroup_fence_operand(s[0]);
@@ -160,7 +162,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
 #pragma unroll
         for (int r = 0; r < ROWS_PER_THREAD; ++r) rescale_o(o, r, factor[r]);
       };
-      SoftmaxTile softmax_tile = {tile, MASK_IN_LOOP && !next.full(part) ? &mask : nullptr, bias, scale, smem_q};
+      SoftmaxTile softmax_tile = {tile, mask, masked, bias, scale, smem_q};
       bool recomputed = softmax_step<false>(
           s, softmax, factor, max_state, softmax_tile, [&](int chunk, bool grown, const float(&sums)[ROWS_PER_THREAD]) {
             if (chunk == PV_WAIT_CHUNK) {

@@ -44,7 +44,8 @@ struct BiasedScaledRowMax : ScaledRowMax {
 // A warpgroup's tile, and what the softmax step needs to know about it.
 struct SoftmaxTile {
   const ScoreTile& tile;
-  const ScoreMask* mask;
+  const ScoreMask& mask;
+  bool masked;
   const Bias& bias;
   float scale;  // from units of row_max to the exponent of exp2
   SmemQ smem_q;
@@ -52,7 +53,7 @@ struct SoftmaxTile {
   void finish_scores(ScoreFragment& s) const {
     transform_scores(s, tile, 0, TILE_CHUNKS);
     bias.add(s);
-    if (mask) mask->apply(s, tile);
+    if (masked) mask.apply(s, tile);
   }
   // S becomes P, and row_sum accumulates it; `grown`: whether S includes the slopes. Calls `each(chunk)` after each
   // chunk.

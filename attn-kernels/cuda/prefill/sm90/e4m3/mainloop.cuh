@@ -92,13 +92,14 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
       issue_gemm_qk(s, state);
       ScoreMask mask;
-      if (!next.full(part)) mask.evaluate(tile);
+      bool masked = !next.full(part);
+      if (masked) mask.evaluate(tile);
       Bias bias(tile);
       warpgroup_wait<0>();
       warpgroup_fence_operand(s[0]);
       consumer_release_k(state);
       float factor[ROWS_PER_THREAD];  // O is still 0
-      SoftmaxTileE4m3{tile, next.full(part) ? nullptr : &mask, bias}.finish_scores(s, inverse);
+      SoftmaxTileE4m3{tile, mask, masked, bias}.finish_scores(s, inverse);
       softmax.step<true>(s, bias, probs, factor, [](float) {});
     } else {
       consumer_release_k(PipelineState(n));
@@ -114,13 +115,14 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       next = pipeline.read_tile(n);  // after the GEMMs, which do not need it
       ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
       ScoreMask mask;
-      if (MASK_IN_LOOP && !next.full(part)) mask.evaluate(tile);
+      bool masked = MASK_IN_LOOP && !next.full(part);
+      if (masked) mask.evaluate(tile);
       Bias bias(tile);
       warpgroup_wait<1>();
       warpgroup_fence_operand(s[0]);
       consumer_release_k(state);
       float factor[ROWS_PER_THREAD];
-      SoftmaxTileE4m3{tile, MASK_IN_LOOP && !next.full(part) ? &mask : nullptr, bias}.finish_scores(s, inverse);
+      SoftmaxTileE4m3{tile, mask, masked, bias}.finish_scores(s, inverse);
       bool grown = softmax.step<false>(s, bias, probs, factor, [&](float sum) {
         // ptxas would hoist the wait, and then nothing would overlap with gemm_pv
         scheduling_fence(sum, tiles.q.base);

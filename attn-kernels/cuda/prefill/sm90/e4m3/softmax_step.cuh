@@ -21,7 +21,8 @@ static_assert(!Variant::HAS_WEIGHT && !STATIC_MAX && ROW_BLOCKS == 1, "a softmax
 // What a tile's logits need to become probabilities.
 struct SoftmaxTileE4m3 {
   const ScoreTile& tile;
-  const ScoreMask* mask;
+  const ScoreMask& mask;
+  bool masked;
   const Bias& bias;
 
   // S in the units of row_max; `inverse` as round_q gives it.
@@ -40,7 +41,7 @@ struct SoftmaxTileE4m3 {
     }
     bias.add(s);
     bias.add_slopes(s);
-    if (mask) mask->apply(s, tile);
+    if (masked) mask.apply(s, tile);
   }
 };
 

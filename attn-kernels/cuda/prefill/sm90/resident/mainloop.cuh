@@ -86,7 +86,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         release_q(pipeline.q_empty(q_state.stage));
         if (last) release(pipeline.k_empty(state.stage));
         float factor[ROWS_PER_THREAD];  // O is still 0
-        SoftmaxTile softmax_tile = {tile, &mask, bias, scale, smem_q};
+        SoftmaxTile softmax_tile = {tile, mask, true, bias, scale, smem_q};
         softmax_step<true>(s, softmax, factor, max_state, softmax_tile, [&](int chunk, bool, auto&) {
           pack_probs(*reinterpret_cast<ProbFragment*>(&probs[chunk]), s, chunk);
         });
