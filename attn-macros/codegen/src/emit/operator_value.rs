@@ -3,11 +3,13 @@
 use super::{
     cpp_type::spelled,
     interval::positive,
-    precedence::{AND_ALSO, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, UNARY, float, operand_precedence, precedence},
+    precedence::{
+        AND_ALSO, ATOM, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, UNARY, float, operand_precedence, precedence,
+    },
     writer::CudaWriter,
 };
 use crate::{
-    ir::{Expr, Kind, Op},
+    ir::{Expr, Kind, Op, Part},
     types::Ty,
 };
 
@@ -124,6 +126,7 @@ impl CudaWriter<'_> {
             let (a, b) = (self.value(a), self.value(b));
             return CppExpr::atom(format!("{}{function}({a}, {b})", self.prefix));
         }
+        let op = without_branch(op, b);
         let plain = self.is_plain(op, a, b);
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
         let (a, b) = if plain { self.factors(op, a, b) } else { (self.text(a), self.text(b)) };
@@ -137,6 +140,7 @@ impl CudaWriter<'_> {
             OR_ELSE => t.precedence == AND_ALSO,
             _ => false,
         };
+        let [a, b] = if is_bool { [a, b].map(without_conversion) } else { [a, b] };
         let left = if mixes(&a) { format!("({})", a.text) } else { a.at_least(operand_precedence(precedence)) };
         let right = if mixes(&b) {
             format!("({})", b.text)
@@ -164,5 +168,41 @@ impl CudaWriter<'_> {
             Op::Shr => (unsigned || signed) && shift_fits,
             _ => unsigned || signed || ty == Ty::Bool,
         }
+    }
+}
+
+/// `&` and `|` in place of `&&` and `||` where the right side is a few operations on coordinates. A branch, or what
+/// compilers make of one, costs more than such a side in a mask, which is evaluated for each element of a tile.
+fn without_branch(op: Op, right: &Expr) -> Op {
+    match op {
+        Op::AndAlso if is_cheap_condition(right) => Op::And,
+        Op::OrElse if is_cheap_condition(right) => Op::Or,
+        _ => op,
+    }
+}
+
+/// Whether a condition compares coordinates and scalars, and neither loads, divides nor calls anything.
+fn is_cheap_condition(e: &Expr) -> bool {
+    const MOST_OPERATIONS: usize = 8;
+    let (mut operations, mut coordinates) = (0, 0);
+    let costs = Part::Expr(e).any(&mut |part| {
+        let Part::Expr(Expr { kind, .. }) = part else { return Some(true) };
+        match kind {
+            Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Local(_) | Kind::Param(_) | Kind::Const(_) => {}
+            Kind::Coordinate(..) => coordinates += 1,
+            Kind::Neg(_) | Kind::Not(_) => operations += 1,
+            Kind::Binary(op, ..) if !matches!(op, Op::Div | Op::Rem | Op::Shl | Op::Shr) => operations += 1,
+            _ => return Some(true),
+        }
+        None
+    });
+    !costs && coordinates > 0 && operations <= MOST_OPERATIONS
+}
+
+/// An operand of a bit operator: without the conversion that makes a `bool` of bits.
+fn without_conversion(e: CppExpr) -> CppExpr {
+    match e.text.strip_prefix("bool(").and_then(|text| text.strip_suffix(')')) {
+        Some(bits) if e.precedence == ATOM => CppExpr { text: bits.into(), precedence: BITS },
+        _ => e,
     }
 }
