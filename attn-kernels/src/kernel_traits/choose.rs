@@ -188,7 +188,13 @@ impl KernelTraits {
         let in_registers = traits.packed.is_some() && !(traits.widened_keys && traits.widened_values);
         let padded = padded || in_registers && traits.head_dim.max(traits.value_dim) > 128;
         let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
-        let first = if three { (4, 2, 3) } else { (4, 3, 2) };
+        // 16 rows leave registers for eight warps. One CTA of them has half the workers, and so half the partial states.
+        let one = traits.tile_rows == 16 && row_bytes >= 256 && traits.packed.is_none();
+        let first = match () {
+            () if three => (4, 2, 3),
+            () if one => (8, 2, 1),
+            () => (4, 3, 2),
+        };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| {
             move |(warps, stages, ctas_per_sm)| KernelTraits { warp_keys, warps, stages, ctas_per_sm, ..traits }
