@@ -284,12 +284,6 @@ impl KernelTraits {
         self.producer_warps > 0
     }
 
-    /// Whether this is sm90 prefill of rows so long that two consumer warpgroups have more rows than a tile has keys,
-    /// and that shared memory has room for one Q tile.
-    pub(crate) fn has_long_sm90_rows(&self) -> bool {
-        self.is_sm90_prefill() && self.warps == 8 && self.tile_keys < self.tile_rows
-    }
-
     /// The traits of the decode part of a mixed kernel, with one CTA per SM; for other kernels the traits themselves.
     #[must_use]
     pub fn decode_part(&self) -> Self {

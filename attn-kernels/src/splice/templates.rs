@@ -49,8 +49,6 @@ struct Conditions {
     e4m3_products: bool,
     /// `ATTN_RESIDENT_KEYS`: sm90 prefill whose keys stay in shared memory.
     resident: bool,
-    /// `ATTN_LONG_ROWS`: sm90 prefill whose rows are so long that a tile has fewer keys than rows, and one Q stage.
-    long_rows: bool,
 }
 
 impl Conditions {
@@ -60,7 +58,6 @@ impl Conditions {
             "ATTN_KV_FORMAT" => Some(self.formats),
             "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_products),
             "ATTN_RESIDENT_KEYS" => Some(self.resident),
-            "ATTN_LONG_ROWS" => Some(self.long_rows),
             _ => None,
         }
     }
@@ -157,8 +154,7 @@ impl Inliner {
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
         let KernelTraits { e4m3_products, resident, .. } = *traits;
-        let (formats, long_rows) = (traits.packed.is_some(), traits.has_long_sm90_rows());
-        let conditions = Conditions { formats, e4m3_products, resident, long_rows };
+        let conditions = Conditions { formats: traits.packed.is_some(), e4m3_products, resident };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
@@ -278,9 +274,9 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for on in 0..5 {
+            for on in 0..4 {
                 let (formats, e4m3_products) = (on == 1, on == 2);
-                let conditions = Conditions { formats, e4m3_products, resident: on == 3, long_rows: on == 4 };
+                let conditions = Conditions { formats, e4m3_products, resident: on == 3 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
                 let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };

@@ -7,15 +7,12 @@
 #include "memory/smem_tile.cuh"
 
 // Groups of rows, one per warpgroup, whose tiles are classified separately: where a tile has more rows than keys, so
-// that a group may be fully masked, and classifying is cheap.
-#ifdef ATTN_LONG_ROWS
-// A tile of few keys takes the consumers longer than the producer needs to classify more of them. Over pages with
-// transformed queries the producer lacks the registers.
-constexpr int PARTS = Variant::HAS_BOUNDS && !(KV_PAGED && Variant::HAS_QUERY_TRANSFORM) ? WARPS / 4 : 1;
-static_assert(TILE_KEYS < TILE_ROWS, "a group may be fully masked");
-#else  // ATTN_LONG_ROWS
-constexpr int PARTS = Variant::HAS_BOUNDS && WARPS > 8 ? WARPS / 4 : 1;
-#endif  // ATTN_LONG_ROWS
+// that a group may be fully masked, and the consumers take longer than the producer needs to classify more. Beside two
+// warpgroups it lacks the registers over pages with transformed queries.
+constexpr int PARTS =
+    Variant::HAS_BOUNDS && TILE_KEYS < TILE_ROWS && !(WARPS == 8 && KV_PAGED && Variant::HAS_QUERY_TRANSFORM)
+        ? WARPS / 4
+        : 1;
 
 // What the producer tells the consumers about a KV tile of the pipeline.
 struct PipelineTile {

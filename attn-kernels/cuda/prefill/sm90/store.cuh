@@ -9,7 +9,6 @@ constexpr bool OUTPUTS_STAGED = SMEM_O_BYTES > 0;
 // Whether O is stored from registers: each quad of lanes has whole groups of 32 columns.
 constexpr bool STORE_FROM_REGISTERS = !OUTPUTS_STAGED && !Variant::HAS_OUTPUT_TRANSFORM && COLUMNS % 32 == 0;
 
-#ifdef ATTN_LONG_ROWS
 // Stores 16 bytes of a row that exists. Predicated, as a branch hides from ptxas that the warp stays converged: each
 // shuffle would then wait for the one before it.
 inline void store_16_of_row(bool exists, void* to, const unsigned (&x)[4]) {
@@ -19,11 +18,10 @@ inline void store_16_of_row(bool exists, void* to, const unsigned (&x)[4]) {
       "setp.ne.u32 exists, %5, 0;\n"
       "@exists st.global.v4.b32 [%0], {%1, %2, %3, %4};\n"
       "}" ::"l"(to),
-      "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"((unsigned)exists)
+      "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(static_cast<unsigned>(exists))
       : "memory");
 }
 
-#endif  // ATTN_LONG_ROWS
 // Output rows without an output transform, straight from registers: for every 32 columns the lanes of a quad exchange
 // words until each has 16 contiguous bytes of the row.
 inline void store_o_from_registers(const KernelParams& p, const Variant& variant, const OutputFragment& o,
@@ -55,11 +53,7 @@ inline void store_o_from_registers(const KernelParams& p, const Variant& variant
       second = __shfl_xor_sync(ALL_LANES, upper ? x[1] : x[3], 2);
       (upper ? x[0] : x[2]) = first;
       (upper ? x[1] : x[3]) = second;
-#ifdef ATTN_LONG_ROWS
       store_16_of_row(exists, to + 32 * group, x);
-#else  // ATTN_LONG_ROWS
-      if (exists) store_16(to + 32 * group, {x[0], x[1], x[2], x[3]});
-#endif  // ATTN_LONG_ROWS
     }
   }
 }
