@@ -25,9 +25,9 @@ extern "C" __global__ void __launch_bounds__(prefill::CTA_THREADS, 1)
   extern __shared__ __align__(128) unsigned char shared_memory[];
   if (blockIdx.x < static_cast<unsigned>(p.decode_ctas)) {
     decode_part(p, variant, shared_memory);
-    // TMA writes over the memory of decode. Its accesses, by each thread, come before the barrier of prefill_cta.
+    // TMA writes over the memory of decode. Its accesses, by each thread, come before the barrier of prefill.
     cp_async_wait<0>();
     prefill::fence_view_async_shared();
   }
-  prefill::prefill_cta(p, variant, w, shared_memory);
+  prefill::Cta::run(p, variant, w, shared_memory);
 }

@@ -7,5 +7,5 @@ extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1)
     attn_prefill(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant,
                  const __grid_constant__ Sm90Params w) {
   extern __shared__ unsigned char shared_memory[];
-  prefill_cta(p, variant, w, shared_memory);
+  Cta::run(p, variant, w, shared_memory);
 }

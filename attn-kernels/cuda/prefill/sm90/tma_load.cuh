@@ -3,6 +3,7 @@
 #pragma once
 #include "arch/mbarrier.cuh"
 #include "memory/smem_tile.cuh"
+#include "softmax/score_element.cuh"
 
 // TMA load of a box: rows of 64 elements with 128-byte swizzle, as in `SmemTile`; elements outside of the tensor become
 // 0. Completion is counted in bytes on `barrier`.
@@ -145,6 +146,11 @@ struct TransposedLoader : TmaLoader<false, TILE_KEYS / 2, true> {
 template <bool USE_TMA>
 using VLoader = TransposedLoader;
 #else  // ATTN_E4M3_PRODUCTS
+static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "Q and K have one element type, unless K is preprocessed");
+static_assert(K_PREPROCESSED == (Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>),
+              "K is preprocessed where it is transformed or fp8");
+static_assert(V_PREPROCESSED == (Variant::HAS_VALUE_TRANSFORM || IS_FP8<KvElem>),
+              "V is preprocessed where it is transformed or fp8");
 template <bool USE_TMA>
 using KLoader = TileLoader<KV_PAGED && !K_PREPROCESSED, USE_TMA, HEAD_DIM_QK, false>;
 template <bool USE_TMA>

@@ -102,7 +102,7 @@ struct PendingQTiles {
 };
 
 template <bool USE_TMA>
-inline void producer_loop(const KernelParams& p, const Sm90Params& w, const SmemTiles& tiles,
+inline void producer_loop(const KernelParams& p, const Variant&, const Sm90Params& w, const SmemTiles& tiles,
                           const Pipeline& pipeline) {
   TileScheduler scheduler(p, w, pipeline);
   int work_index = 0, q_index = 0;
