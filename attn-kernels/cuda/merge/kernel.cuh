@@ -1,5 +1,5 @@
 // attn_merge: merges the split-KV partials of Q tiles into output rows, where merging is a kernel of its own (after
-// prefill and mixed launches). Grid (merges, kv_heads), MERGE_THREADS threads.
+// prefill). Grid (merges, kv_heads), MERGE_THREADS threads.
 #pragma once
 
 #include "abi/launch_params.cuh"
@@ -9,8 +9,7 @@ constexpr int MERGE_THREADS = 128;
 
 extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
     attn_merge(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
-  // A mixed launch has few rows with many partials, so that more loads are in flight.
-  using Merger = RowMerger<MERGE_THREADS, MIXED ? 8 : 4>;
+  using Merger = RowMerger<MERGE_THREADS, 4>;
   __shared__ __align__(16) Merger::Shared shared;
   MergeItem merge = p.merges[blockIdx.x];
   if (merge.count == 0) return;  // unused capacity of the grid

@@ -7,28 +7,25 @@
 #pragma once
 
 #include "abi/launch_params.cuh"
-#include "merge/merge_states.cuh"
+#include "merge/row_teams.cuh"
+#include "schedule/q_tile.cuh"
 
 constexpr int MERGE_THREADS = 128;
 
 class MixedMerger {
-  static constexpr int ROW_TEAMS = MERGE_THREADS / ROW_LANES;
+  using Teams = RowTeams<MERGE_THREADS>;
   // Partials that a team loads together. Registers hold them.
   static constexpr int PARTIALS_IN_FLIGHT = LANE_VALUES > 8 ? 4 : 8;
 
  public:
-  struct Shared {
-    float o[ROW_TEAMS][HEAD_DIM_VO];
-    float2 md[ROW_TEAMS];
-  };
+  using Shared = Teams::Shared;
 
   static void run(const KernelParams& p, const Variant& variant, const MergeItem& merge, Shared& shared) {
-    MergedPartials partials = {merge.first, merge.count};
     // More partials than are in flight at once are shared by several teams. How many depends on their number alone, and
     // so do the bits of a row.
     int per_row = 1;
-    while (per_row < ROW_TEAMS && per_row * PARTIALS_IN_FLIGHT < merge.count) per_row *= 2;
-    int of_team = (merge.count + per_row - 1) / per_row, at_once = ROW_TEAMS / per_row;
+    while (per_row < Teams::COUNT && per_row * PARTIALS_IN_FLIGHT < merge.count) per_row *= 2;
+    int of_team = (merge.count + per_row - 1) / per_row, at_once = Teams::COUNT / per_row;
     int team = threadIdx.x / ROW_LANES, share = team % per_row, leader = team - share;
     int begin = share * of_team, end = min(begin + of_team, merge.count);
     int rows = merge.rows * p.kv_heads;
@@ -39,26 +36,15 @@ class MixedMerger {
       index = min(index, rows - 1);  // the warp stays converged for the shuffles of the row hooks
       // heads vary fastest, as in the partials
       int row = index / p.kv_heads, kv_head = index - row * p.kv_heads;
-      PartialRow state = merge_partials(p, partials, kv_head, row, begin, end);
-      if (per_row > 1) {
-        store_partial(state, shared.o[team], &shared.md[team]);
-        __syncthreads();
-        auto of = [&](int which) {
-          return load_partial([&](int dim) { return shared.o[which] + dim; }, &shared.md[which]);
-        };
-        state = of(leader);
-#pragma unroll 1
-        for (int other = 1; other < per_row; ++other) state.merge(of(leader + other));
-        __syncthreads();
-      }
+      PartialRow state = merge_partials(p, merge.first, kv_head, row, begin, end);
+      Teams::merge(state, per_row, team, leader, shared);
       write_output(p, variant, state, QTile(merge, kv_head).at(p, row), exists && share == 0);
     }
   }
 
  private:
-  // Merges the partials from `begin` to `end` of a row.
-  static PartialRow merge_partials(const KernelParams& p, MergedPartials partials, int kv_head, int row, int begin,
-                                   int end) {
+  // Merges the partials from `begin` to `end` of a row. `first`: as in MergeItem.
+  static PartialRow merge_partials(const KernelParams& p, int first, int kv_head, int row, int begin, int end) {
     PartialRow state;
 #pragma unroll 1
     for (int i = begin; i < end; i += PARTIALS_IN_FLIGHT) {
@@ -67,7 +53,7 @@ class MixedMerger {
       int rows[PARTIALS_IN_FLIGHT];
 #pragma unroll
       for (int j = 0; j < PARTIALS_IN_FLIGHT; ++j)
-        if (i + j < end) rows[j] = partials.row(p, i + j);
+        if (i + j < end) rows[j] = mixed(p).merge_parts[first + i + j];
       PartialRow parts[PARTIALS_IN_FLIGHT];
 #pragma unroll
       for (int j = 0; j < PARTIALS_IN_FLIGHT; ++j)

@@ -38,11 +38,12 @@ const OTHERS: [&str; 7] = [
 ];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
-const FIRST: [(&str, &[&str], bool); 18] = [
+const FIRST: [(&str, &[&str], bool); 19] = [
     ("cuda_cores/", &["cuda_cores"], true),
     ("decode/", &["decode_emulated"], false),
     ("merge/mixed_kernel", &["mixed_emulated"], false),
     ("merge/partial", &["decode_emulated"], false),
+    ("merge/row_teams", &["mixed_emulated"], false),
     ("merge/", &["prefill_sm80_emulated", "decode_emulated"], false),
     ("mixed/", &["mixed_emulated"], false),
     ("ops/", &["bits_emulated", "ops_emulated"], true),
