@@ -6,6 +6,7 @@
 #include "prefill/sm90/store.cuh"
 #include "arch/wgmma.cuh"
 #include "prefill/sm90/softmax_step.cuh"
+#include "prefill/sm90/zero_v_rows.cuh"
 
 // Ping-pong scheduling: a warpgroup issues its GEMMs once the previous warpgroup's S has arrived, so that one computes
 // softmax while another computes GEMMs. Used where registers are few or rows are long; for two warpgroups with rows of
@@ -20,15 +21,6 @@ constexpr bool SEPARATE_O_SMEM = OUTPUTS_STAGED || STORE_FROM_REGISTERS;
 // Whether tiles after the first one of an item may need a mask: only the first one extends past the last key. Even
 // untaken mask instructions cost 2 to 4 %.
 constexpr bool MASK_IN_LOOP = Variant::HAS_LOGITS_MASK;
-
-// Zeroes rows of V from `first` on: P is 0 where there is no key, but 0 * NaN is not 0.
-inline void zero_v_rows(SmemV smem_v, int first) {
-  constexpr int CHUNKS = SmemV::BYTES / (TILE_KEYS * 16);
-  for (int i = threadIdx.x; i < (TILE_KEYS - first) * CHUNKS; i += THREADS)
-    store_shared_16(smem_v.at(first + i / CHUNKS, i % CHUNKS), make_uint4(0, 0, 0, 0));
-  fence_view_async_shared();
-  named_barrier_sync(CONSUMER_BARRIER, THREADS);
-}
 
 inline void consumer_mainloop(const KernelParams& p, const Variant& variant, const Sm90Params& w,
                               const SmemTiles& tiles, const Pipeline& pipeline) {
@@ -63,7 +55,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     if (v_by_tma && next.has_keys() && next.key + TILE_KEYS > kv_range.end()) {
       PipelineState state(n);
       mbarrier_wait(pipeline.v_full(state.stage), state.phase);
-      zero_v_rows(tiles.v_stage(state.stage), kv_range.end() - next.key);
+      zero_v_rows<THREADS>(CONSUMER_BARRIER, threadIdx.x, tiles.v_stage(state.stage), kv_range.end() - next.key);
     }
 
     OutputFragment o;

@@ -6,22 +6,13 @@
 #include "prefill/sm90/store.cuh"
 #include "arch/wgmma.cuh"
 #include "prefill/sm90/softmax_step.cuh"
+#include "prefill/sm90/zero_v_rows.cuh"
 
 // The planner never splits these items along their keys, so that there are no partials.
 constexpr int NOT_SPLIT = -1;
 
 // S, and then O: P is in registers of its own by then. ptxas would keep both in registers of their own.
 using Accumulators = float[ROW_BLOCKS][(TILE_KEYS > COLUMNS ? TILE_KEYS : COLUMNS) / 8][4];
-
-// Zeroes rows of V from `first` on: P is 0 where there is no key, but 0 * NaN is not 0. Each warpgroup does it for
-// itself and writes the same zeros, since the other ones may be a work item ahead.
-inline void zero_v_rows(SmemV smem_v, int first, int warpgroup) {
-  constexpr int CHUNKS = SmemV::BYTES / (TILE_KEYS * 16);
-  for (int i = threadIdx.x % 128; i < (TILE_KEYS - first) * CHUNKS; i += 128)
-    store_shared_16(smem_v.at(first + i / CHUNKS, i % CHUNKS), make_uint4(0, 0, 0, 0));
-  fence_view_async_shared();
-  named_barrier_sync(WARPGROUP_BARRIER + warpgroup, 128);
-}
 
 inline void consumer_mainloop(const KernelParams& p, const Variant& variant, const Sm90Params& w,
                               const SmemTiles& tiles, const Pipeline& pipeline) {
@@ -92,9 +83,10 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         });
         if (!v_arrived) {
           mbarrier_wait(pipeline.v_full(state.stage), state.phase);
-          // TMA can load rows past the last key; cp.async loads are clamped to keys that exist
+          // TMA can load rows past the last key; cp.async loads are clamped to keys that exist. Each warpgroup writes
+          // the same zeros for itself, since the other ones may be a work item ahead.
           if (v_by_tma && next.key + TILE_KEYS > kv_range.end())
-            zero_v_rows(smem_v, kv_range.end() - next.key, warpgroup);
+            zero_v_rows<128>(WARPGROUP_BARRIER + warpgroup, threadIdx.x % 128, smem_v, kv_range.end() - next.key);
           v_arrived = true;
         }
         if (!tma) fence_view_async_shared();
