@@ -66,9 +66,10 @@ inline Tile make_tile(const QueryTile& rows, const Request& request, int first, 
   return tile;
 }
 
-// CTAs start in the order of their linear index, and the host sorts items by length, longest first. Iterating over all
-// items of one head after the other would leave the last head's longest items alone at the end. So heads alternate
-// within an item, in groups of as many heads as fit their K and V into L2: this many unless the launch says otherwise.
+// Work tiles are taken in the order of their linear index, and the host orders items: longest first, or of a mixed
+// launch the requests one after the other. All items of one head and then those of the next would leave the longest
+// items of the last head alone at the end. So heads alternate within an item, in groups: of as many heads as the launch
+// says (`HeadOrder` on the host), or of this many.
 constexpr unsigned HEADS_PER_GROUP = 4;
 
 struct WorkTileIndex {

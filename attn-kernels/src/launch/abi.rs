@@ -86,7 +86,8 @@ pub struct KernelParams {
     pub list_block: FastDiv,
     pub batch: i32,
     pub kv_heads: i32,
-    /// Whether no other CTA of the launch reads the same K and V, so that L2 may evict them first.
+    /// Whether decode loads K and V with the L2 policy `evict_first`: one CTA alone reads them, and what others read
+    /// or have written stays in L2.
     pub read_once: i32,
     pub sm_scale: f32,
     /// The scale of all of stored K; 1: none.
@@ -183,7 +184,7 @@ pub struct Sm90Params {
     pub box_rows: i32,
     /// The length of `KernelParams::items`, in a mixed launch of `MixedParams::prefill`.
     pub items: i32,
-    /// KV heads that are processed at a time: as many as fit their K and V into L2.
+    /// KV heads whose items alternate ([`super::HeadOrder`]).
     pub heads: i32,
     /// Whether a Q tile (PackGQA) is a box.
     pub use_tma_q: i32,
