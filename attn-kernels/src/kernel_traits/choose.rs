@@ -188,7 +188,7 @@ impl KernelTraits {
         let in_registers = traits.packed.is_some() && !(traits.widened_keys && traits.widened_values);
         let padded = padded || in_registers && traits.head_dim.max(traits.value_dim) > 128;
         let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
-        // 16 rows leave registers for eight warps. One CTA of them has half the workers, and so half the partial states.
+        // Registers allow eight warps of 16 rows. In one CTA they are half the workers, with half the partial states.
         let one = traits.tile_rows == 16 && row_bytes >= 256 && traits.packed.is_none();
         let first = match () {
             () if three => (4, 2, 3),

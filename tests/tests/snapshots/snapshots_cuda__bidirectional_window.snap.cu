@@ -12,7 +12,7 @@ struct BidirectionalWindow {
 
 #line _ "variants/src/masks/bidirectional_window.rs"
   ATTN_FN bool logits_mask(LogitIndex at) const {
-    return at.qo_pos - at.kv_pos <= left_ && at.kv_pos - at.qo_pos <= right_;
+    return bool((at.qo_pos - at.kv_pos <= left_) & (at.kv_pos - at.qo_pos <= right_));
   }
 
 #line _ "derived from logits_mask"

@@ -11,7 +11,7 @@ struct CausalDocuments {
 
 #line _ "variants/src/masks/causal_documents.rs"
   ATTN_FN bool logits_mask(LogitIndex at) const {
-    return start_[at.qo_token] <= at.kv_pos && at.kv_pos <= at.qo_pos;
+    return bool((start_[at.qo_token] <= at.kv_pos) & (at.kv_pos <= at.qo_pos));
   }
 
 #line _ "derived from logits_mask"

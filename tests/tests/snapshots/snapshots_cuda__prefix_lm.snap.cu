@@ -11,7 +11,7 @@ struct PrefixLm {
 
 #line _ "variants/src/masks/prefix_lm.rs"
   ATTN_FN bool logits_mask(LogitIndex at) const {
-    return at.kv_pos < prefix_[at.batch] || at.kv_pos <= at.qo_pos;
+    return bool((at.kv_pos < prefix_[at.batch]) | (at.kv_pos <= at.qo_pos));
   }
 
 #line _ "derived from logits_mask"

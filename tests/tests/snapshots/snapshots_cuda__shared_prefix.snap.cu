@@ -19,7 +19,7 @@ struct SharedPrefix {
   ATTN_FN bool logits_mask(LogitIndex at) const {
     const int document = of_query_[at.qo_token];
     const int prefix = prefix_of_[document];
-    const bool own = offsets_[document] <= at.kv_pos && at.kv_pos <= at.qo_pos;
+    const bool own = bool((offsets_[document] <= at.kv_pos) & (at.kv_pos <= at.qo_pos));
     const bool shared = offsets_[prefix] <= at.kv_pos && at.kv_pos < offsets_[add(prefix, 1)];
     return own || (document != prefix && shared);
   }

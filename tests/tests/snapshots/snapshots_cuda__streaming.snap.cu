@@ -11,7 +11,7 @@ struct Streaming {
 
 #line _ "variants/src/masks/streaming.rs"
   ATTN_FN bool logits_mask(LogitIndex at) const {
-    return at.kv_pos <= at.qo_pos && (at.kv_pos < sink_ || at.qo_pos - at.kv_pos < window_);
+    return bool((at.kv_pos <= at.qo_pos) & ((at.kv_pos < sink_) | (at.qo_pos - at.kv_pos < window_)));
   }
 
 #line _ "derived from logits_mask"
