@@ -60,7 +60,9 @@ fn of_cases(cases: &[Case], arch: Arch, costs: &CostTable) -> BTreeSet<String> {
     let all = |case: &Case| {
         let in_f32 = Case { dtype: Dtype::F32.to_string(), ..case.clone() };
         let mma_sync = Case { prefill: PrefillBackend::Sm80, ..case.clone() };
-        [case.clone(), mma_sync, on_cuda_cores(case.clone()), on_cuda_cores(in_f32.clone()), in_f32]
+        let resident = Case { prefill: PrefillBackend::Sm90Resident, ..case.clone() };
+        let others = [mma_sync, resident, on_cuda_cores(case.clone()), on_cuda_cores(in_f32.clone()), in_f32];
+        others.into_iter().chain(case.with_e4m3_products()).chain([case.clone()])
     };
     // text depends on the structure of a variant and on KV formats with their scalars, so one case's tensors do for all
     let mut of_text: HashMap<_, Vec<&Case>> = HashMap::new();
@@ -96,8 +98,8 @@ mod tests {
     fn a_case_has_the_keys_of_each_backend() {
         let case = |variant: &str| Case { kernel: "prefill".to_owned(), ..Case::new(variant) };
         let on = |variant: &str| of_cases(&[case(variant)], Arch::for_device(9, 0), &CostTable::default());
-        // wgmma, mma.sync, CUDA cores in 16 bits and in f32
-        assert_eq!((on("causal").len(), on("full").len()), (4, 4));
+        // wgmma, products of e4m3, mma.sync, CUDA cores in 16 bits and in f32; its head_dim has no resident kernel
+        assert_eq!((on("causal").len(), on("full").len()), (5, 5));
         assert!(on("causal").is_disjoint(&on("full")));
         assert_eq!(on("soft_cap(cap=30)"), on("soft_cap(cap=50)"), "values are not in the text");
         assert!(on("causal").iter().all(|key| key.len() == 64));

@@ -35,9 +35,14 @@ fn a_side_that_costs_something_stays_behind_its_condition() {
         "at.kv_pos <= at.qo_pos && self.first[at.qo_token] <= at.kv_pos",
         "at.kv_pos <= at.qo_pos && at.kv_pos / self.size == 0",
         "at.kv_pos <= at.qo_pos && (at.kv_pos as f32).exp() < 2.0",
-        "at.kv_pos <= at.qo_pos && self.size < 7",
+        "at.kv_pos < 9 && at.kv_pos + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 < 9",
     ] {
         let text = mask(costly);
         assert!(text.contains("&&"), "{costly}: {text}");
     }
+}
+
+#[test]
+fn a_side_that_is_the_same_for_all_elements_stays() {
+    assert_eq!(mask("at.kv_pos <= at.qo_pos && self.size < 7"), "at.kv_pos <= at.qo_pos && size_ < 7");
 }

@@ -11,7 +11,7 @@ use super::{
 /// in nanoseconds: launch, item, block, first, merge_launch, merge.
 #[rustfmt::skip]
 pub(super) const TABLE: &[Measured] = &[
-    // sm_90: NVIDIA H200, 2026-11-26, commit 5135cc16
+    // sm_90: NVIDIA H200, 2026-11-26, commit 1c5a1c92
     row(90, KernelKind::Decode, 8, 16, 128, HookClass::None, 3, [8272, 697, 3088, 0, 612, 168]),
     row(90, KernelKind::Decode, 8, 16, 128, HookClass::Logits, 3, [7684, 888, 3097, 0, 437, 175]),
     row(90, KernelKind::Decode, 8, 16, 128, HookClass::Rewrites, 3, [7441, 3172, 3293, 0, 772, 131]),

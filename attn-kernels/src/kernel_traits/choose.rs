@@ -174,8 +174,8 @@ impl KernelTraits {
         (exists && resident.output_bytes() > 0).then_some(resident)
     }
 
-    /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs
-    /// on GPUs of the architecture with less shared memory, which must hold one CTA.
+    /// Decode: the first of the tiles below that fits, with as many CTAs per SM as it names. A cubin also runs on GPUs of
+    /// the architecture with less shared memory, which must hold one CTA.
     fn for_decode(self, tile_rows: u32, rewrites: bool) -> Self {
         let row_bytes = self.key_bytes();
         let fp8 = self.dtypes.kv.is_fp8();
@@ -188,7 +188,7 @@ impl KernelTraits {
         let in_registers = traits.packed.is_some() && !(traits.widened_keys && traits.widened_values);
         let padded = padded || in_registers && traits.head_dim.max(traits.value_dim) > 128;
         let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
-        // Registers allow eight warps of 16 rows. In one CTA they are half the workers, with half the partial states.
+        // One CTA of eight warps has half the workers of two CTAs of four, and so half the partial states.
         let one = traits.tile_rows == 16 && row_bytes >= 256 && traits.packed.is_none();
         let first = match () {
             () if three => (4, 2, 3),

@@ -172,7 +172,8 @@ impl CudaWriter<'_> {
 }
 
 /// `&` and `|` in place of `&&` and `||` where the right side is a few operations on coordinates. A branch, or what
-/// compilers make of one, costs more than such a side in a mask, which is evaluated for each element of a tile.
+/// compilers make of one, costs more than such a side in a mask, which is evaluated for each element of a tile. A side
+/// of parameters alone is the same for all elements, and stays.
 fn without_branch(op: Op, right: &Expr) -> Op {
     match op {
         Op::AndAlso if is_cheap_condition(right) => Op::And,
@@ -186,8 +187,10 @@ fn is_cheap_condition(e: &Expr) -> bool {
     const MOST_OPERATIONS: usize = 8;
     let (mut operations, mut coordinates) = (0, 0);
     let costs = Part::Expr(e).any(&mut |part| {
-        let Part::Expr(Expr { kind, .. }) = part else { return Some(true) };
+        let Part::Expr(Expr { kind, ty, .. }) = part else { return Some(true) };
         match kind {
+            // `usize` is an `int` in the text, whose overflow the left side may rule out
+            Kind::Binary(op, ..) if !op.is_comparison() && *ty == Ty::Usize => return Some(true),
             Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Local(_) | Kind::Param(_) | Kind::Const(_) => {}
             Kind::Coordinate(..) => coordinates += 1,
             Kind::Neg(_) | Kind::Not(_) => operations += 1,
