@@ -174,8 +174,8 @@ impl KernelTraits {
         (exists && resident.output_bytes() > 0).then_some(resident)
     }
 
-    /// Decode: the first of the tiles below that fits, with as many CTAs per SM as it names. A cubin also runs on GPUs of
-    /// the architecture with less shared memory, which must hold one CTA.
+    /// Decode: the first of the tiles below that fits, with as many CTAs per SM as it names. A cubin also runs on GPUs
+    /// of the architecture with less shared memory, which must hold one CTA.
     fn for_decode(self, tile_rows: u32, rewrites: bool) -> Self {
         let row_bytes = self.key_bytes();
         let fp8 = self.dtypes.kv.is_fp8();

@@ -232,6 +232,25 @@ fn decode_tiles_hold_a_group() {
 }
 
 #[test]
+fn decode_of_16_rows_has_few_workers_where_rows_are_long() {
+    // warps, stages, CTAs per SM of group 8, and of group 16
+    for (head_dim, of_8, of_16) in [
+        (64, (4, 2, 3), (4, 3, 2)),
+        (128, (4, 2, 3), (8, 2, 1)),
+        // more stages do not fit
+        (256, (4, 3, 1), (4, 3, 1)),
+    ] {
+        let arch = Arch::for_device(9, 0);
+        let tiles = [8, 16].map(|group| {
+            let of = KernelTraitsRequest { group, arch, ..request(KernelKind::Decode, head_dim) };
+            let traits = KernelTraits::choose(&of).expect("supported");
+            (traits.warps, traits.stages, traits.ctas_per_sm)
+        });
+        assert_eq!(tiles, [of_8, of_16], "head_dim {head_dim}");
+    }
+}
+
+#[test]
 fn sm90_prefill_runs_on_hopper_alone() {
     let hopper = Arch::for_device(9, 0);
     let ask = |kind, head_dim, arch, key_lists| {
