@@ -190,10 +190,12 @@ impl KernelTraits {
         let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
         // One CTA of eight warps has half the workers of two CTAs of four, and so half the partial states.
         let one = traits.tile_rows == 16 && row_bytes >= 256 && traits.packed.is_none();
-        let first = match () {
-            () if three => (4, 2, 3),
-            () if one => (8, 2, 1),
-            () => (4, 3, 2),
+        let first = if three {
+            (4, 2, 3)
+        } else if one {
+            (8, 2, 1)
+        } else {
+            (4, 3, 2)
         };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| {

@@ -44,8 +44,12 @@ const BAR: f64 = 13.0;
 const GAP: f64 = 14.0;
 const TOP: f64 = 44.0;
 /// Runner, its name in the legend, its colour.
-const RUNNERS: [(&str, &str, &str); 3] =
-    [("ours", "attn-rs", "#2f6fb0"), ("flashinfer-fa3", "FlashInfer fa3", "#8a8a8a"), ("cudnn", "cuDNN", "#c4c4c4")];
+const RUNNERS: [(&str, &str, &str); 4] = [
+    ("ours", "attn-rs", "#2f6fb0"),
+    ("flashinfer-fa3", "FlashInfer fa3", "#8a8a8a"),
+    ("fa4", "FlashAttention-4", "#a7a7a7"),
+    ("cudnn", "cuDNN", "#c4c4c4"),
+];
 
 /// The chart: time of each runner over the best baseline's, a group of bars a case; shorter is faster.
 pub(super) fn chart(sections: &[Section]) -> Result<String> {
