@@ -13,7 +13,7 @@ use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Context as _, Result, bail};
 use attn::{AttentionOptions, Engine};
-use attn_core::spec::KernelKind;
+use attn_core::{plan::merge_steps, spec::KernelKind};
 use attn_kernels::compile::Arch;
 use attn_testing::{SharedTensors, case_variant};
 use regex::Regex;
@@ -174,7 +174,9 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel
         let keys = vec![SPLIT_KEYS; states as usize];
         let separate = tensors.prepare(&split, &vec![queries; keys.len()], &keys)?.time(reps, WARM_UP)?;
         let merged = tensors.prepare(&split, &[queries], &[states * SPLIT_KEYS])?.time(reps, WARM_UP)?;
-        merges.push((f64::from(states), (merged - separate) * 1e6));
+        // kernels with a merge launch have one step
+        let steps = if kernel.kind == KernelKind::Decode { merge_steps(states.into()) } else { (1, states.into()) };
+        merges.push((steps, (merged - separate) * 1e6));
     }
     let device = engine.device().context("a device")?;
     let (fitted, merged) = (fit::work(&runs), fit::merge(&merges));

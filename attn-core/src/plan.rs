@@ -37,6 +37,7 @@ mod cut_tiles;
 mod error;
 mod interval;
 mod kv_splits;
+mod merge_groups;
 mod partial_rows;
 mod rule;
 mod search;
@@ -50,9 +51,12 @@ mod work_list;
 pub use blob::{PartEntries, PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use capacity::{PartCapacity, PlanCapacity};
 pub use error::PlanError;
+pub(crate) use merge_groups::CUDA as MERGE_GROUPS;
+pub use merge_groups::{merge_steps, partials_of_group};
 pub use rule::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanRule, Schedule};
 pub use split_tiles::PlanScratch;
 pub(crate) use stream_k::CUDA as STREAM_K_LINE;
+pub use stream_k::share_to_merge;
 pub use work_list::{MERGE_ROWS, MergeItem, WorkItem, WorkList, WorkPart};
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ def prefill(backend, options, dim=DIM, q=B, kv=B):
 
 MODULES = {
     "decode": lambda: modules.gen_batch_decode_module(B, B, B, I, DIM, DIM, *PLAIN),
+    "decode_cap": lambda: modules.gen_batch_decode_module(B, B, B, I, DIM, DIM, *CAP),
+    "decode_window": lambda: modules.gen_batch_decode_module(B, B, B, I, DIM, DIM, *WINDOW),
     "decode_e4m3": lambda: modules.gen_batch_decode_module(B, E, B, I, DIM, DIM, *PLAIN),
     "fa2": prefill("fa2", PLAIN),
     "fa2_e4m3": prefill("fa2", PLAIN, kv=E),
@@ -45,6 +47,8 @@ MODULES = {
     "fa3_window": prefill("fa3", WINDOW),
     "fa2_alibi": prefill("fa2", ALIBI),
     "fa2_rope": prefill("fa2", ROPE),
+    "fa2_cap": prefill("fa2", CAP),
+    "fa2_window": prefill("fa2", WINDOW),
     "attention": lambda: module_of("attention")(B, B, B, I, DIM, DIM, 0, False, False),
     "batch_pod": lambda: modules.gen_batch_pod_module(B, B, B, DIM, *PLAIN, False, I, *PLAIN),
     "pod": lambda: modules.gen_pod_module(B, B, B, DIM, *PLAIN, False, I, *PLAIN),

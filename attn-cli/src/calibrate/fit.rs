@@ -37,9 +37,10 @@ pub(super) fn work(runs: &[(Work, f64)]) -> Fitted {
     Fitted { launch, item, block, first, off }
 }
 
-/// Fits the cost of merges to pairs: the number of partial states, and the nanoseconds that the merge adds to a run.
-pub(super) fn merge(runs: &[(f64, f64)]) -> Merged {
-    let rows: Vec<Row<2>> = runs.iter().map(|&(states, ns)| ([1.0, states], ns)).collect();
+/// Fits the cost of merges: to the steps of a merge, the partial states that are merged one after the other, and the
+/// nanoseconds that the merge adds to a run.
+pub(super) fn merge(runs: &[((u64, u64), f64)]) -> Merged {
+    let rows: Vec<Row<2>> = runs.iter().map(|&((steps, states), ns)| ([steps as f64, states as f64], ns)).collect();
     let [merge_launch, merge] = least_squares(&rows);
     Merged { merge_launch, merge }
 }
@@ -146,19 +147,19 @@ mod tests {
         let fitted = work(&runs);
         assert_eq!(fitted.item, 0.0);
         assert!(fitted.launch >= 0.0 && fitted.block > 1500.0, "{fitted:?}");
-        let merged = merge(&[(4.0, 900.0), (8.0, 800.0), (16.0, 700.0), (32.0, 600.0)]);
+        let merged = merge(&[4, 8, 16, 32].map(|states| ((1, states), 950.0 - 12.5 * states as f64)));
         assert_eq!(merged.merge, 0.0);
-        close(merged.merge_launch, 750.0, 1e-9);
+        close(merged.merge_launch, 762.5, 1e-9);
     }
 
     #[test]
-    fn merge_cost_is_linear_in_states() {
-        let merged = merge(&[(4.0, 1900.0), (8.0, 2300.0), (16.0, 3100.0), (32.0, 4700.0)]);
+    fn merge_cost_is_linear_in_steps_and_states() {
+        let merged = merge(&[((1, 4), 1900.0), ((1, 8), 2300.0), ((1, 16), 3100.0), ((2, 12), 4200.0)]);
         close(merged.merge_launch, 1500.0, 1e-9);
         close(merged.merge, 100.0, 1e-9);
         assert_eq!(merge(&[]), Merged::default());
         // one run determines only the sum
-        let one = merge(&[(4.0, 1000.0)]);
+        let one = merge(&[((1, 4), 1000.0)]);
         close(one.merge_launch + 4.0 * one.merge, 1000.0, 1e-9);
     }
 }

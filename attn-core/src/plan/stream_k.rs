@@ -9,6 +9,7 @@ use super::{Cost, PlanError, PlanRule};
 use device::{Costs, Line};
 
 pub(crate) use device::CUDA;
+pub use device::share_to_merge;
 
 /// Where a worker begins: a tile and a block, counted from the first visible block of the tile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,11 +150,20 @@ mod device {
         divide(a + b - 1, b)
     }
 
+    /// The share of a worker that makes the longest tile end soonest. With s splits it ends after `tile / s`, and a merge
+    /// of s partials one after the other. Where that gives more than 16 splits, they merge in groups: of about 8 and
+    /// s / 8. A tile whose time counts is then nearly alone, and ends in a part of the cost with the device full.
+    #[must_use]
+    pub fn share_to_merge(tile: u64, merge: u64) -> u64 {
+        let squared = tile.saturating_mul(merge);
+        if tile > merge.saturating_mul(256) { (squared / 2).isqrt() } else { squared.isqrt() }
+    }
+
     /// Cuts a line of tiles. `longest` is the blocks of the longest tile; `countable` says whether all of them run.
     pub fn line_of(costs: Costs, total: u64, tiles: u64, longest: u64, countable: bool) -> Line {
         let shared = total.saturating_sub(costs.item);
         let min_share = costs.min_blocks * costs.block;
-        let merge_share = (longest * costs.block).saturating_mul(costs.merge).isqrt();
+        let merge_share = share_to_merge(longest * costs.block, costs.merge);
         let most = if merge_share == 0 { u64::MAX } else { divide(shared, merge_share) };
         let useful = divide(shared, min_share).min(most).max(tiles);
         let workers = useful.max(1).min(costs.max_workers);

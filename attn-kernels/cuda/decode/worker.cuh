@@ -37,8 +37,7 @@ inline void epilogue(const KernelParams& p, const Variant& variant, const QTile&
     if (partial < 0) {
       write_output(p, variant, state, q_tile.at(p, r), exists);
     } else if (exists) {
-      long long index = partial_index(p, partial + r, q_tile.kv_head);
-      store_partial(state, p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
+      store_partial_row(p, state, partial + r, q_tile.kv_head);
     }
   }
 }

@@ -94,7 +94,7 @@ inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_
   return row_index(p, request, kv_head, packed_row, divide(packed_row, p.group));
 }
 
-// Consecutive packed rows: one division for all of them.
+// Consecutive rows of PackGQA: one division for all of them.
 struct PackedRows {
   int row, query;
 

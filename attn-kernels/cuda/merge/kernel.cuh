@@ -13,5 +13,5 @@ extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
   __shared__ __align__(16) Merger::Shared shared;
   MergeItem merge = p.merges[blockIdx.x];
   if (merge.count == 0) return;  // unused capacity of the grid
-  Merger::run(p, variant, {merge.first, merge.count}, QTile(merge, blockIdx.y), shared);
+  Merger::run(p, variant, {merge.first, merge.count}, true, QTile(merge, blockIdx.y), shared);
 }

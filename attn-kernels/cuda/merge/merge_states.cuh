@@ -1,13 +1,13 @@
-// Merges the split-KV partials of a Q tile in the order of keys and writes its output rows. All THREADS threads of a
-// CTA take part.
+// Merges split-KV partials of a Q tile in the order of keys, into its output rows or into one partial. All THREADS
+// threads of a CTA take part.
 #pragma once
 
 #include "merge/row_teams.cuh"
 #include "schedule/q_tile.cuh"
 
-// The partials that one merge reads.
+// The partials that one merge reads: `count` of them, `stride` rows apart.
 struct MergedPartials {
-  int first, count;  // as in MergeItem
+  int first, count, stride = TILE_ROWS;  // `first`, `count`: as in MergeItem
 };
 
 // PARTIALS_IN_FLIGHT partials are loaded together, to hide the latency of L2.
@@ -18,8 +18,9 @@ class RowMerger {
  public:
   using Shared = typename Teams::Shared;
 
-  static void run(const KernelParams& p, const Variant& variant, MergedPartials partials, const QTile& q_tile,
-                  Shared& shared) {
+  // Writes the output rows or, not `finalizes`, a partial in place of the first one.
+  static void run(const KernelParams& p, const Variant& variant, MergedPartials partials, bool finalizes,
+                  const QTile& q_tile, Shared& shared) {
     // A Q tile of few rows leaves teams idle: then several teams share a row's partials.
     int per_row = Teams::COUNT;
     while (per_row > 1 && per_row * q_tile.rows > Teams::COUNT) per_row /= 2;
@@ -31,7 +32,13 @@ class RowMerger {
       row = q_tile.clamp_row(row);  // the warp stays converged for the shuffles of the row hooks
       PartialRow state = merge_partials(p, partials, q_tile.kv_head, row, share, per_row);
       Teams::merge(state, per_row, team, leader, shared);
-      write_output(p, variant, state, q_tile.at(p, row), exists && share == 0);
+      exists = exists && share == 0;
+      if (finalizes) {
+        write_output(p, variant, state, q_tile.at(p, row), exists);
+      } else {
+        __syncwarp();  // all lanes have read (row_max, row_sum) of the first partial, which one of them replaces
+        if (exists) store_partial_row(p, state, partials.first + row, q_tile.kv_head);
+      }
     }
   }
 
@@ -46,7 +53,7 @@ class RowMerger {
 #pragma unroll
       for (int j = 0; j < PARTIALS_IN_FLIGHT; ++j)
         if (i + j * step < partials.count) {
-          long long index = partial_index(p, partials.first + (i + j * step) * TILE_ROWS + row, kv_head);
+          long long index = partial_index(p, partials.first + (i + j * step) * partials.stride + row, kv_head);
           parts[j] = load_partial_l2(p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
         }
 #pragma unroll

@@ -83,6 +83,11 @@ inline long long partial_index(const KernelParams& p, int row, int kv_head) {
   return static_cast<long long>(row) * p.kv_heads + kv_head;
 }
 
+inline void store_partial_row(const KernelParams& p, const PartialRow& state, int row, int kv_head) {
+  long long index = partial_index(p, row, kv_head);
+  store_partial(state, p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
+}
+
 // Finalizes a row and stores it: sink, division by row_sum, output transform, rounding. All lanes of the warp call it;
 // `store` says whether the row exists.
 inline void write_output(const KernelParams& p, const Variant& variant, PartialRow state, RowIndex at, bool store) {

@@ -22,7 +22,7 @@ struct QTile {
   RowIndex at(const KernelParams& p, int row) const {
     return row_index(p, request, kv_head, first_row + (SHARED_ROWS ? clamp_row(row) : row));
   }
-  // The same for rows from `row` on, one after the other.
+  // Rows from `row` on, one after the other. They are not clamped, so not where requests share rows.
   PackedRows rows_from(const KernelParams& p, int row) const { return PackedRows(p, first_row + row); }
   RowIndex at(const KernelParams& p, const PackedRows& rows) const {
     return row_index(p, request, kv_head, rows.row, rows.query);
@@ -66,10 +66,8 @@ inline Tile make_tile(const QueryTile& rows, const Request& request, int first, 
   return tile;
 }
 
-// Work tiles are taken in the order of their linear index, and the host orders items: longest first, or of a mixed
-// launch the requests one after the other. All items of one head and then those of the next would leave the longest
-// items of the last head alone at the end. So heads alternate within an item, in groups: of as many heads as the launch
-// says (`HeadOrder` on the host), or of this many.
+// The host orders items, longest first (a mixed launch: by request). Heads alternate within an item, so that no head's
+// longest items run last alone: as many as the launch says (`HeadOrder`), or this many.
 constexpr unsigned HEADS_PER_GROUP = 4;
 
 struct WorkTileIndex {

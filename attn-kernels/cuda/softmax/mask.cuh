@@ -61,10 +61,7 @@ class TileMask {
 #pragma unroll
         for (int j = 0; j < LANE_KEYS; ++j) {
           set_key(at, tile, first_token, key_column(j));
-          if constexpr (Variant::HAS_LOGITS_MASK)
-            rows[j] |= tile.variant.logits_mask(at) ? row : 0;
-          else
-            rows[j] |= row;
+          rows[j] |= tile.variant.logits_mask(at) ? row : 0;
         }
       }
 #pragma unroll

@@ -20,7 +20,7 @@ pub(super) struct Sections {
     pub(super) lists: PlanOffsets,
     pub(super) partial_o: Range<usize>,
     pub(super) partial_md: Range<usize>,
-    /// The split-KV semaphores, `[merges][kv_heads]`; or the two counters of the dynamic tile scheduler; or nothing.
+    /// The split-KV semaphores, `[partials of tiles][kv_heads]`; or the two counters of the dynamic tile scheduler; or nothing.
     pub(super) split_semaphores: Range<usize>,
     /// For a plan that the device may update: the status, and planning memory that exceeds shared memory. Follows
     /// `split_semaphores`.
@@ -36,7 +36,7 @@ pub(super) struct Sections {
 struct Sizes {
     lists: PlanOffsets,
     partial: PartialBytes,
-    merges: usize,
+    partial_rows: usize,
     kv_tokens: usize,
     requests: usize,
     planning: usize,
@@ -54,7 +54,7 @@ impl Sections {
         let sizes = Sizes {
             lists: PlanOffsets::of(layout, work),
             partial: PartialBytes::of(work.partial_rows as usize, heads.kv, value_dim)?,
-            merges: work.merges.len(),
+            partial_rows: work.partial_rows as usize,
             kv_tokens: layout.preprocessed_keys() as usize,
             requests: layout.batch(),
             planning: 0,
@@ -78,7 +78,7 @@ impl Sections {
         let sizes = Sizes {
             lists: PlanOffsets::within(counts),
             partial: PartialBytes::of(counts.partial_rows, heads.kv, value_dim)?,
-            merges: counts.merges,
+            partial_rows: counts.partial_rows,
             kv_tokens: capacity.kv_tokens as usize,
             requests: capacity.requests as usize,
             planning,
@@ -88,7 +88,7 @@ impl Sections {
 
     fn sized(heads: Heads, kernels: &[Arc<Kernel>], sizes: Sizes) -> Result<Self, CudaError> {
         let Heads { kv, head_dim, .. } = heads;
-        let Sizes { lists, partial, merges, kv_tokens, requests, planning } = sizes;
+        let Sizes { lists, partial, partial_rows, kv_tokens, requests, planning } = sizes;
         let largest = |bytes: &dyn Fn(&KernelTraits) -> u64| {
             kernels.iter().map(|kernel| bytes(kernel.traits())).max().unwrap_or(0)
         };
@@ -107,7 +107,7 @@ impl Sections {
         };
         let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
         let counters = |kernel: &Arc<Kernel>| match kernel.traits() {
-            traits if traits.merges_in_kernel() => merges as u64 * u64::from(kv),
+            traits if traits.merges_in_kernel() => partial_rows as u64 / u64::from(traits.tile_rows) * u64::from(kv),
             traits if traits.is_sm90_prefill() => 2,
             _ => 0,
         };

@@ -69,8 +69,8 @@ pub struct KernelParams {
     /// `[workers]` of decode.
     #[cuda("const WorkerStart*")]
     pub workers: u64,
-    /// `[merges][kv_heads]`: split-KV semaphores, 0 between launches (decode, except mixed launches). Of sm_90 prefill
-    /// the two counters of the tile scheduler.
+    /// `[partials of tiles][kv_heads]`: split-KV semaphores, 0 between launches (decode, except mixed launches). Of sm_90
+    /// prefill the two counters of the tile scheduler.
     #[cuda("unsigned*")]
     pub split_semaphores: u64,
     /// `[partial rows][kv_heads][HEAD_DIM_VO]`: unnormalised O, relative to row_max.

@@ -1,6 +1,9 @@
 //! The predicted time of a batch in each kernel, from measured costs.
 
-use attn_core::spec::KernelKind;
+use attn_core::{
+    plan::{merge_steps, share_to_merge},
+    spec::KernelKind,
+};
 
 use super::selected::SelectedKernel;
 use crate::cost::{COST_KEYS, Costs};
@@ -89,8 +92,7 @@ impl Candidate {
         let split = |min_keys: u64| (total / self.workers).max(longest.min(self.tile(min_keys)));
         let [min_prefill, min_decode] = MIN_SPAN;
         let share = match self.kernel.kind {
-            // with s splits the time is longest / s + s * merge, which is least at s = sqrt(longest / merge)
-            KernelKind::Decode => split(min_decode).max(longest.saturating_mul(merge).isqrt().min(longest)),
+            KernelKind::Decode => split(min_decode).max(share_to_merge(longest, merge).min(longest)),
             // tiles are not split; a worker runs `each` whole tiles
             KernelKind::Prefill if size.tiles >= self.workers => {
                 let each = size.tiles.div_ceil(self.workers);
@@ -99,12 +101,12 @@ impl Candidate {
             KernelKind::Prefill | KernelKind::Mixed => split(min_prefill),
         };
         let time = launch.saturating_add(share.saturating_mul(self.waves));
-        match share < longest {
-            true => {
-                time.saturating_add(merge_launch).saturating_add(longest.div_ceil(share.max(1)).saturating_mul(merge))
-            }
-            false => time,
+        if share >= longest {
+            return time;
         }
+        let splits = longest.div_ceil(share.max(1));
+        let (steps, partials) = if self.kernel.kind == KernelKind::Decode { merge_steps(splits) } else { (1, splits) };
+        time.saturating_add(steps * merge_launch).saturating_add(partials.saturating_mul(merge))
     }
 }
 

@@ -14,7 +14,7 @@ use attn::{
 };
 use attn_kernels::{
     cost::{CostTable, HookClass},
-    kernel_traits::{RESIDENT_Q_TILES, resident_tile_rows},
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, resident_tile_rows},
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
     },
@@ -73,7 +73,7 @@ pub(super) fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: 
         blob.repack_within(&with_room(&layout, &work, &blob.offsets), &layout, &work).expect("there is room");
     }
     let merges = blob.offsets.merges.len() / size_of::<MergeItem>();
-    let mut memory = Memory::new(case, &inputs, &layout, &work, merges);
+    let mut memory = Memory::new(case, &inputs, &layout, &work, &kernels[0].traits);
     let run = Run {
         case,
         inputs: &inputs,
@@ -151,7 +151,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(case: &Case, inputs: &Inputs, layout: &Layout, work: &WorkList, merges: usize) -> Memory {
+    fn new(case: &Case, inputs: &Inputs, layout: &Layout, work: &WorkList, traits: &KernelTraits) -> Memory {
         let keys = layout.preprocessed_keys() as usize;
         let [tokens, heads, value_dim] = inputs.o_shape();
         let dtype = case.dtypes().expect("known types").qo;
@@ -170,7 +170,7 @@ impl Memory {
             k_pre: preprocessed(case.head_dim as usize),
             v_pre: preprocessed(value_dim),
             // sm_90 prefill has two counters there
-            semaphores: vec![0; (merges * case.kv_heads as usize).max(2)],
+            semaphores: vec![0; ((work.partial_rows / traits.tile_rows * case.kv_heads) as usize).max(2)],
         }
     }
 

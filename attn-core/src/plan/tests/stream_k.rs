@@ -121,6 +121,18 @@ fn a_short_request_has_few_workers_and_a_long_one_all() {
 }
 
 #[test]
+fn a_long_tile_alone_has_more_splits_where_they_merge_in_groups() {
+    // costs of bf16 at head_dim 128 on an H200, for one KV head
+    let rule = PlanRule { workers: 396, cost: Cost { item: 697, block: 3088, merge: 168 }, ..DECODE };
+    let workers = |keys: u32| decode(&[keys], &rule).len();
+    assert_eq!([1, 8].map(|thousand| workers(thousand << 10)), [8, 64], "128 keys each");
+    // sqrt(2 * 512 * 3088 / 168), where 97 would be best if one CTA merged them all
+    assert_eq!([32, 128].map(|thousand| workers(thousand << 10)), [137, 274]);
+    let costly = PlanRule { cost: Cost { merge: 7_000, ..rule.cost }, ..rule };
+    assert_eq!(decode(&[32 << 10], &costly).len(), 15, "16 merge in one step");
+}
+
+#[test]
 fn short_requests_have_a_worker_each_as_far_as_there_are_workers() {
     assert_eq!(decode(&[64; 8], &DECODE), vec![vec![64]; 8]);
     assert_eq!(decode(&[128; 8], &DECODE), vec![vec![128]; 8]);

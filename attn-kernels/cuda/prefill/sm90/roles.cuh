@@ -1,6 +1,6 @@
 // What CTAs of all sm_90 prefill kernels have in common: they are persistent and warp-specialised. One producer
 // warpgroup loads with TMA, two or three consumer warpgroups compute with WGMMA; CTA_THREADS threads, one CTA per SM.
-// It takes work tiles from the tile scheduler until there are none. A kernel has its `producer_loop` and
+// Each takes work tiles from the tile scheduler until there are none. A kernel has its `producer_loop` and
 // `consumer_mainloop` before it includes this file.
 #pragma once
 #include "prefill/sm90/smem_tiles.cuh"
