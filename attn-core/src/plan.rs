@@ -52,7 +52,7 @@ pub use blob::{PartEntries, PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use capacity::{PartCapacity, PlanCapacity};
 pub use error::PlanError;
 pub(crate) use merge_groups::CUDA as MERGE_GROUPS;
-pub use merge_groups::{merge_steps, partials_of_group};
+pub use merge_groups::merge_steps;
 pub use rule::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanRule, Schedule};
 pub use split_tiles::PlanScratch;
 pub(crate) use stream_k::CUDA as STREAM_K_LINE;

@@ -21,6 +21,24 @@ fn the_small_grid_in_f32() {
     check(in_f32(grid::small()));
 }
 
+/// More than 16 partial states merge in groups.
+#[test]
+fn many_partials_merge_in_groups() {
+    let (prefill, decode) = (PrefillBackend::CudaCores, Some(DecodeBackend::CudaCores));
+    let case = |variant: &str, head_dim| Case {
+        kernel: "decode".to_owned(),
+        dtype: "f32".to_owned(),
+        head_dim,
+        qo_lens: Lens::List(vec![1, 1]),
+        kv_lens: Lens::List(vec![1200, 70]),
+        fixed_split_size: Some(64),
+        prefill,
+        decode,
+        ..Case::new(variant)
+    };
+    simt::check_merges(64, 19, [case("causal + alibi", 72), case("causal + sink", 128)]);
+}
+
 #[test]
 fn head_dims_of_every_multiple_of_eight() {
     let dims = [(8, 8), (24, 24), (40, 24), (72, 136), (128, 64), (200, 200), (264, 264), (504, 504), (64, 512)];

@@ -48,6 +48,36 @@ fn fixed_splits() {
     check(simt::sample(&cases.collect::<Vec<_>>(), "decode", 96));
 }
 
+/// More than 16 partial states merge in groups of 8, more than 64 in groups of 16.
+#[test]
+fn many_partials_merge_in_groups() {
+    // the last group has one state, seven, one
+    for (partials, keys) in [(17, 17 * 128), (23, 23 * 128), (65, 65 * 128)] {
+        let case = |variant: &str, head_dim, kv_heads| Case {
+            kernel: "decode".to_owned(),
+            qo_heads: 4,
+            kv_heads,
+            head_dim,
+            qo_lens: Lens::List(vec![1, 1]),
+            kv_lens: Lens::List(vec![keys, 40]),
+            ..Case::new(variant)
+        };
+        let cases = [case("causal + sink", 64, 1), case("sigmoid", 256, 2)];
+        let cases = simt::on_tensor_cores("decode", PrefillBackend::Sm80, cases);
+        simt::check_merges(2 * partials + 4, partials, cases);
+    }
+    // of a union, whose branches are launches of their own
+    let union = "union(causal + sliding_window(window=64), not(causal) + soft_cap(cap=3))";
+    let case = Case {
+        kernel: "decode".to_owned(),
+        qo_lens: Lens::List(vec![1]),
+        kv_lens: Lens::List(vec![2000]),
+        fixed_split_size: Some(64),
+        ..Case::new(union)
+    };
+    simt::check_merges(64, 17, simt::on_tensor_cores("decode", PrefillBackend::Sm80, [case]));
+}
+
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn the_large_grids() {

@@ -28,11 +28,23 @@ fn check(kernel: &'static str, prefill: PrefillBackend) {
     simt::check(simt::on_tensor_cores(kernel, prefill, cases(kernel)));
 }
 
+/// A case whose partial states merge in groups.
+fn groups() -> Case {
+    Case {
+        kernel: "decode".to_owned(),
+        qo_lens: Lens::List(vec![1]),
+        kv_lens: Lens::List(vec![1200]),
+        fixed_split_size: Some(64),
+        ..Case::new("causal")
+    }
+}
+
 #[test]
 #[ignore = "in a process of its own"]
 fn kernels() {
     check("prefill", PrefillBackend::Sm80);
     check("decode", PrefillBackend::Sm80);
+    simt::check(simt::on_tensor_cores("decode", PrefillBackend::Sm80, [groups()]));
     check("mixed", PrefillBackend::Sm80);
     check("mixed", PrefillBackend::Sm90);
     check("prefill", PrefillBackend::Sm90);

@@ -5,7 +5,7 @@
 //! depend on the number of partials alone, so neither changes with the CTA that is last.
 
 pub(crate) use device::CUDA;
-pub use device::partials_of_group;
+use device::partials_of_group;
 
 /// The groups, for the host and for the kernels.
 #[allow(unreachable_pub)] // private to the plan

@@ -150,9 +150,10 @@ mod device {
         divide(a + b - 1, b)
     }
 
-    /// The share of a worker that makes the longest tile end soonest. With s splits it ends after `tile / s`, and a merge
-    /// of s partials one after the other. Where that gives more than 16 splits, they merge in groups: of about 8 and
-    /// s / 8. A tile whose time counts is then nearly alone, and ends in a part of the cost with the device full.
+    /// The share of a worker that makes the longest tile end soonest. With s splits it ends after `tile / s` and a
+    /// merge of s partials, one after the other. Where that gives more than 16 splits, they merge in groups, which
+    /// allows more of them: as many as for half the cost of a merge. Groups of eight allow twice as many in turn, but
+    /// a tile that is alone on the device takes less than its cost.
     #[must_use]
     pub fn share_to_merge(tile: u64, merge: u64) -> u64 {
         let squared = tile.saturating_mul(merge);

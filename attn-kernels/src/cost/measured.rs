@@ -20,9 +20,9 @@ pub struct Costs {
     /// The cost of `COST_KEYS` keys that arises once, however many tiles read them: the load from device memory, and
     /// preprocessing if there is any.
     pub first: u32,
-    /// A run that merges, without the cost of its partial states.
+    /// A step of a merge, without the cost of its partial states.
     pub merge_launch: u32,
-    /// One more partial state in a merge.
+    /// One more partial state that a step merges.
     pub merge: u32,
     /// CTAs that shared an SM in the measurement.
     pub ctas_per_sm: u32,

@@ -20,7 +20,8 @@ pub(super) struct Sections {
     pub(super) lists: PlanOffsets,
     pub(super) partial_o: Range<usize>,
     pub(super) partial_md: Range<usize>,
-    /// The split-KV semaphores, `[partials of tiles][kv_heads]`; or the two counters of the dynamic tile scheduler; or nothing.
+    /// The split-KV semaphores, `[partials of tiles][kv_heads]`; or the two counters of the dynamic tile scheduler; or
+    /// nothing.
     pub(super) split_semaphores: Range<usize>,
     /// For a plan that the device may update: the status, and planning memory that exceeds shared memory. Follows
     /// `split_semaphores`.

@@ -122,7 +122,7 @@ fn a_short_request_has_few_workers_and_a_long_one_all() {
 
 #[test]
 fn a_long_tile_alone_has_more_splits_where_they_merge_in_groups() {
-    // costs of bf16 at head_dim 128 on an H200, for one KV head
+    // costs like those of bf16 at head_dim 128 on an H200, for one KV head
     let rule = PlanRule { workers: 396, cost: Cost { item: 697, block: 3088, merge: 168 }, ..DECODE };
     let workers = |keys: u32| decode(&[keys], &rule).len();
     assert_eq!([1, 8].map(|thousand| workers(thousand << 10)), [8, 64], "128 keys each");
