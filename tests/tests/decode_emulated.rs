@@ -67,7 +67,7 @@ fn many_partials_merge_in_groups() {
         simt::check_merges(2 * partials + 4, partials, cases);
     }
     // of a union, whose branches are launches of their own
-    let union = "union(causal + sliding_window(window=64), not(causal) + soft_cap(cap=3))";
+    let union = "union(sliding_window(window=64), not(sliding_window(window=64)) + soft_cap(cap=3))";
     let case = Case {
         kernel: "decode".to_owned(),
         qo_lens: Lens::List(vec![1]),

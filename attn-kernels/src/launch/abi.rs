@@ -69,7 +69,9 @@ pub struct KernelParams {
     /// `[workers]` of decode.
     #[cuda("const WorkerStart*")]
     pub workers: u64,
-    /// `[partials of tiles][kv_heads]`: split-KV semaphores, 0 between launches (decode, except mixed launches). Of sm_90
+    // one line of the header, which is part of the keys of kernels
+    #[doc = " `[partials of tiles][kv_heads]`: split-KV semaphores, 0 between launches (decode, except mixed \
+             launches). Of sm_90"]
     /// prefill the two counters of the tile scheduler.
     #[cuda("unsigned*")]
     pub split_semaphores: u64,
