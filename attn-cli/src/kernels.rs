@@ -14,7 +14,7 @@ use attn_kernels::{
     select::{KernelSelector, SelectedKernel},
     splice::KernelSource,
 };
-use attn_testing::Case;
+use attn_testing::{Case, LevelCase};
 use clap::{Args, ValueEnum};
 
 /// The kernels of an expression: one for each combination.
@@ -194,7 +194,7 @@ pub(crate) fn traits_of(
     // the same selection as in an attention
     let kernels = match (case.kernel.as_str(), list_queries) {
         ("auto" | "prefill", None) => {
-            let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| indptr(&lens.to_vec()));
+            let [qo, kv] = [case.qo_lens.to_vec(), all_keys(case)].map(|lens| indptr(&lens));
             let layout = Batch::ragged(&qo?, &kv?).validate()?;
             let request = KernelTraitsRequest { kind: decode.kind, group: decode.rows, ..of_attention };
             let forced = (case.kernel == "prefill").then_some(KernelKind::Prefill);
@@ -215,13 +215,13 @@ pub(crate) fn traits_of(
         (named, _) => vec![match named.parse::<KernelKind>()? {
             KernelKind::Decode => decode,
             KernelKind::Prefill => SelectedKernel::PREFILL,
-            KernelKind::Mixed => mixed(case, &of_attention),
+            KernelKind::Mixed => mixed(case, &of_attention, &[]),
         }],
     };
     // a mixed kernel attends to shared keys where the cascade policy pays
     let mut kernels: Vec<_> = kernels.into_iter().map(|kernel| (kernel, false)).collect();
     if case.kv_layout.levels() && branches.len() == 1 && list_queries.is_none() {
-        kernels.push((mixed(case, &of_attention), true));
+        kernels.push((mixed(case, &of_attention, &case.levels), true));
     }
     let mut all = Vec::new();
     for (kernel, shared) in kernels {
@@ -233,13 +233,25 @@ pub(crate) fn traits_of(
     Ok(all)
 }
 
+/// The keys of each request, those of all levels included.
+fn all_keys(case: &Case) -> Vec<u32> {
+    let mut keys = case.kv_lens.to_vec();
+    for level in &case.levels {
+        let mut of_requests = keys.iter_mut();
+        for (&requests, shared) in level.groups.iter().zip(level.kv_lens.to_vec()) {
+            of_requests.by_ref().take(requests as usize).for_each(|keys| *keys += shared);
+        }
+    }
+    keys
+}
+
 /// The mixed kernel of a case. The tile of its decode part holds the requests of few rows, and the groups of them that
-/// share keys.
-fn mixed(case: &Case, request: &KernelTraitsRequest) -> SelectedKernel {
+/// share keys in these levels.
+fn mixed(case: &Case, request: &KernelTraitsRequest, levels: &[LevelCase]) -> SelectedKernel {
     let heads = case.heads();
     let queries = case.qo_lens.to_vec();
     let mut tiles = queries.clone();
-    for level in &case.levels {
+    for level in levels {
         let mut first = 0;
         for (&requests, keys) in level.groups.iter().zip(level.kv_lens.to_vec()) {
             let end = queries.len().min(first + requests as usize);
@@ -256,7 +268,7 @@ fn mixed(case: &Case, request: &KernelTraitsRequest) -> SelectedKernel {
 
 #[cfg(test)]
 mod tests {
-    use attn_testing::{LayoutKind, Lens, LevelCase};
+    use attn_testing::{LayoutKind, Lens};
 
     use super::*;
 

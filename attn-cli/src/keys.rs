@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use attn::{DecodeBackend, Dtype, PrefillBackend};
+use attn::{DecodeBackend, Dtype, PrefillBackend, lang::KvFormats};
 use attn_kernels::{compile::Arch, cost::CostTable, splice::KernelSource};
 use attn_testing::{Case, bit_exact_runs, case_variant, grid, wide_offset_cases};
 use rayon::prelude::*;
@@ -32,6 +32,9 @@ pub(crate) struct Keys {
     /// The cases of the files alone.
     #[arg(long)]
     no_grids: bool,
+    /// A KV format over which the serving grid runs too: int8, "int8 / int4(group=32)". May be given several times.
+    #[arg(long, value_name = "FORMAT", conflicts_with = "no_grids")]
+    kv_format: Vec<String>,
 }
 
 /// Prints every key once, in order. A case that no kernel supports has none.
@@ -42,6 +45,10 @@ pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
         cases.extend(grids.concat());
         cases.extend(grid::bit_exact().iter().flat_map(bit_exact_runs));
         cases.extend(wide_offset_cases());
+    }
+    for format in &args.kv_format {
+        KvFormats::parse(format)?;
+        cases.extend(grid::serving().iter().filter_map(|case| case.over_format(format)));
     }
     let (archs, costs) = (parse_archs(&args.arch)?, global.costs()?);
     let keys: BTreeSet<String> = archs.into_iter().flat_map(|arch| of_cases(&cases, arch, &costs)).collect();

@@ -73,7 +73,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     if args.check && !args.tables {
         let today = match &args.keys {
             Some(path) => sources::read_keys(&fs::read_to_string(path).with_context(|| path.display().to_string())?)?,
-            None => sources::today(sh, root, &sources::archs(&sections)?)?,
+            None => sources::today(sh, root, &sources::archs(&sections)?, &sources::formats(&sections))?,
         };
         sources::report(&sources::sources(&sections, &today), args.strict)?;
     }

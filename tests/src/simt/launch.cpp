@@ -1,10 +1,20 @@
 
+// How far apart CTAs are that run one after the other. On a device they end in any order: with an odd seed neighbours
+// are far apart, and all others run between them.
+inline int cta_stride(int ctas, unsigned seed) {
+  int stride = seed % 2 == 1 ? ctas / 2 + 1 : 1;
+  while (std::gcd(stride, ctas) != 1) ++stride;
+  return stride;
+}
+
 // Runs the threads of a kernel on a grid: one CTA after the other, with poisoned shared memory. Fails if the kernel
 // writes beyond its `bytes` of dynamic shared memory.
 inline void run_grid(const char* kernel, int threads, unsigned bytes, int ctas_x, int ctas_y, unsigned seed,
                      void (*thread)(void*), void* arguments) {
   gridDim.x = static_cast<unsigned>(ctas_x), gridDim.y = static_cast<unsigned>(ctas_y);
-  for (int cta = 0; cta < ctas_x * ctas_y; ++cta) {
+  int ctas = ctas_x * ctas_y, stride = cta_stride(ctas, seed);
+  for (int i = 0; i < ctas; ++i) {
+    int cta = static_cast<int>(static_cast<long long>(i) * stride % ctas);
     poison_shared_memory();
     blockIdx.x = static_cast<unsigned>(cta % ctas_x), blockIdx.y = static_cast<unsigned>(cta / ctas_x);
     std::make_unique<Fibers>(threads, seed + static_cast<unsigned>(cta), thread, arguments);

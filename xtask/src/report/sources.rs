@@ -86,15 +86,30 @@ pub(super) fn read_keys(text: &str) -> Result<BTreeSet<String>> {
     text.lines().filter(|line| !line.trim().is_empty()).map(key).collect()
 }
 
-/// Today's keys on these architectures, for the grids, the files of benches/cases and the catalogue.
-pub(super) fn today(sh: &Shell, root: &Path, archs: &BTreeSet<&'static str>) -> Result<BTreeSet<String>> {
+/// The KV formats that the commands of records name, each in single quotes.
+pub(super) fn formats(sections: &[Section]) -> BTreeSet<&str> {
+    let commands = sections.iter().filter_map(|section| section.about.get("command")?.as_str());
+    let after = commands.flat_map(|command| command.split("--kv-format '").skip(1));
+    after.filter_map(|text| text.split('\'').next()).collect()
+}
+
+/// Today's keys on these architectures, for the grids, that of serving over `formats` too, the files of benches/cases
+/// and the catalogue.
+pub(super) fn today(
+    sh: &Shell,
+    root: &Path,
+    archs: &BTreeSet<&'static str>,
+    formats: &BTreeSet<&str>,
+) -> Result<BTreeSet<String>> {
     if archs.is_empty() {
         return Ok(BTreeSet::new());
     }
     let files = crate::paths::jsonl_files(&root.join("benches/cases"))?;
     let archs = archs.iter().copied().collect::<Vec<_>>().join(";");
     let run = ["run", "--quiet", "-p"];
-    let grids = cmd!(sh, "cargo {run...} attn-cli --bin attn -- keys --json --arch {archs} {files...}").read()?;
+    let over: Vec<_> = formats.iter().flat_map(|format| ["--kv-format", format]).collect();
+    let grids =
+        cmd!(sh, "cargo {run...} attn-cli --bin attn -- keys --json --arch {archs} {over...} {files...}").read()?;
     let catalogue = [run.as_slice(), &["attn-tests", "--features", "cuda", "--bin", "attn-catalogue", "--"]].concat();
     let cases = crate::paths::target_dir(root)?.join("catalogue-cases.jsonl");
     let lines = cmd!(sh, "cargo").args(&catalogue).arg("cases").read()?;
@@ -147,6 +162,18 @@ mod tests {
             section("old", vec![json!({"case": "x", "us": 4.0}), json!({"case": "y", "cannot": "why"})]),
             section("ops", vec![json!({"op": "merge", "us": 4.0})]),
         ]
+    }
+
+    #[test]
+    fn formats_are_those_that_commands_name() {
+        let over = "attn check --grid serving --kv-format 'int8 / f16' --kv-format 'mx_fp8'";
+        let of = |command: &str| {
+            let mut section = section("checks", vec![]);
+            section.about.insert("command".to_owned(), json!(command));
+            section
+        };
+        let sections = [of(over), of("attn check --grid formats"), section("ops", vec![])];
+        assert_eq!(formats(&sections).into_iter().collect::<Vec<_>>(), ["int8 / f16", "mx_fp8"]);
     }
 
     const TODAY: &str = "{\"key\":\"aaaaaaaaaaaa0123\"}\n\n{\"key\":\"bbbbbbbbbbbb4567\"}\n";
