@@ -13,8 +13,8 @@ use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Context as _, Result, bail};
 use attn::{AttentionOptions, Engine};
-use attn_core::{plan::merge_steps, spec::KernelKind};
-use attn_kernels::compile::Arch;
+use attn_core::spec::KernelKind;
+use attn_kernels::{compile::Arch, cost::steps_of_merge};
 use attn_testing::{SharedTensors, case_variant};
 use regex::Regex;
 use serde_json::Value;
@@ -174,9 +174,7 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel
         let keys = vec![SPLIT_KEYS; states as usize];
         let separate = tensors.prepare(&split, &vec![queries; keys.len()], &keys)?.time(reps, WARM_UP)?;
         let merged = tensors.prepare(&split, &[queries], &[states * SPLIT_KEYS])?.time(reps, WARM_UP)?;
-        // kernels with a merge launch have one step
-        let steps = if kernel.kind == KernelKind::Decode { merge_steps(states.into()) } else { (1, states.into()) };
-        merges.push((steps, (merged - separate) * 1e6));
+        merges.push((steps_of_merge(kernel.kind, states.into()), (merged - separate) * 1e6));
     }
     let device = engine.device().context("a device")?;
     let (fitted, merged) = (fit::work(&runs), fit::merge(&merges));

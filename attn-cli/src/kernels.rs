@@ -194,7 +194,7 @@ pub(crate) fn traits_of(
     // the same selection as in an attention
     let kernels = match (case.kernel.as_str(), list_queries) {
         ("auto" | "prefill", None) => {
-            let [qo, kv] = [case.qo_lens.to_vec(), all_keys(case)].map(|lens| indptr(&lens));
+            let [qo, kv] = [case.qo_lens.to_vec(), case.all_kv_lens()].map(|lens| indptr(&lens));
             let layout = Batch::ragged(&qo?, &kv?).validate()?;
             let request = KernelTraitsRequest { kind: decode.kind, group: decode.rows, ..of_attention };
             let forced = (case.kernel == "prefill").then_some(KernelKind::Prefill);
@@ -231,18 +231,6 @@ pub(crate) fn traits_of(
         }
     }
     Ok(all)
-}
-
-/// The keys of each request, those of all levels included.
-fn all_keys(case: &Case) -> Vec<u32> {
-    let mut keys = case.kv_lens.to_vec();
-    for level in &case.levels {
-        let mut of_requests = keys.iter_mut();
-        for (&requests, shared) in level.groups.iter().zip(level.kv_lens.to_vec()) {
-            of_requests.by_ref().take(requests as usize).for_each(|keys| *keys += shared);
-        }
-    }
-    keys
 }
 
 /// The mixed kernel of a case. The tile of its decode part holds the requests of few rows, and the groups of them that

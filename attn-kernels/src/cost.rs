@@ -12,7 +12,10 @@ mod json_lines;
 mod measured;
 mod table;
 
-use attn_core::plan::Cost;
+use attn_core::{
+    plan::{Cost, merge_steps},
+    spec::KernelKind,
+};
 
 use crate::kernel_traits::KernelTraits;
 
@@ -20,6 +23,13 @@ pub use cost_table::CostTable;
 pub use error::{CostsError, CostsLineError};
 pub use hook_class::HookClass;
 pub use measured::{COST_KEYS, Costs, Measured};
+
+/// The steps of a merge of `count` partial states by a kernel, and the states that are merged one after the other: as
+/// [`merge_steps`] where decode merges itself, one step in a launch of its own.
+#[must_use]
+pub fn steps_of_merge(kind: KernelKind, count: u64) -> (u64, u64) {
+    if kind == KernelKind::Decode { merge_steps(count) } else { (1, count) }
+}
 
 impl Costs {
     /// The costs that the planner uses, for blocks of `kv_align` keys. A decode tile is the only reader of its keys, so

@@ -1,12 +1,9 @@
 //! The predicted time of a batch in each kernel, from measured costs.
 
-use attn_core::{
-    plan::{merge_steps, share_to_merge},
-    spec::KernelKind,
-};
+use attn_core::{plan::share_to_merge, spec::KernelKind};
 
 use super::selected::SelectedKernel;
-use crate::cost::{COST_KEYS, Costs};
+use crate::cost::{COST_KEYS, Costs, steps_of_merge};
 
 /// A kernel that a batch may run, with its costs on a device.
 #[derive(Clone, Copy, Debug)]
@@ -104,8 +101,7 @@ impl Candidate {
         if share >= longest {
             return time;
         }
-        let splits = longest.div_ceil(share.max(1));
-        let (steps, partials) = if self.kernel.kind == KernelKind::Decode { merge_steps(splits) } else { (1, splits) };
+        let (steps, partials) = steps_of_merge(self.kernel.kind, longest.div_ceil(share.max(1)));
         time.saturating_add(steps * merge_launch).saturating_add(partials.saturating_mul(merge))
     }
 }

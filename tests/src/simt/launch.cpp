@@ -1,6 +1,6 @@
 
-// How far apart CTAs are that run one after the other. On a device they end in any order: with an odd seed neighbours
-// are far apart, and all others run between them.
+// How far apart CTAs are that run one after the other: next to each other, or with an odd seed about half a grid. On a
+// device they end in any order.
 inline int cta_stride(int ctas, unsigned seed) {
   int stride = seed % 2 == 1 ? ctas / 2 + 1 : 1;
   while (std::gcd(stride, ctas) != 1) ++stride;

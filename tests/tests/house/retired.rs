@@ -9,24 +9,20 @@ const LIST: &str = "tests/style/retired_names.txt";
 /// Pages that name what is retired: the history, and the glossary.
 const EXEMPT: [&str; 2] = ["CHANGELOG.md", "book/src/glossary.md"];
 
-/// The list: regexes of whole identifiers, and phrases in lower case, each with the file that may have it.
+/// The list: regexes of whole identifiers, and phrases in lower case.
 struct Retired {
     identifiers: Regex,
-    phrases: Vec<(String, Option<String>)>,
+    phrases: Vec<String>,
 }
 
 impl Retired {
-    /// Lines are `identifier REGEX`, `phrase WORDS`, `phrase WORDS, but for FILE`, or a comment that begins with `#`.
+    /// Lines are `identifier REGEX`, `phrase WORDS`, or a comment that begins with `#`.
     fn parse(list: &str) -> Self {
         let (mut identifiers, mut phrases) = (Vec::new(), Vec::new());
         for line in list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             match line.split_once(' ') {
                 Some(("identifier", regex)) => identifiers.push(regex.trim()),
-                Some(("phrase", words)) => {
-                    let (words, file) =
-                        words.split_once(", but for ").map_or((words, None), |(w, file)| (w, Some(file)));
-                    phrases.push((words.trim().to_lowercase(), file.map(str::to_owned)));
-                }
+                Some(("phrase", words)) => phrases.push(words.trim().to_lowercase()),
                 _ => panic!("{LIST}: neither an identifier nor a phrase: {line}"),
             }
         }
@@ -45,10 +41,8 @@ impl Retired {
             }
         }
         let prose = words_of(&prose);
-        for (phrase, exempt) in &self.phrases {
-            if prose.contains(&format!(" {phrase} ")) && exempt.as_deref() != Some(source.path.as_str()) {
-                found.push(format!("{}: phrase \"{phrase}\"", source.path));
-            }
+        for phrase in self.phrases.iter().filter(|phrase| prose.contains(&format!(" {phrase} "))) {
+            found.push(format!("{}: phrase \"{phrase}\"", source.path));
         }
         found
     }
