@@ -45,6 +45,19 @@ def test_parameters():
     refused(attn_rs.InvalidArgument, "a parameter is a number", lambda: call({"sink.logits": object()}))
 
 
+def test_arguments_that_would_not_be_read():
+    refused(
+        attn_rs.InvalidArgument,
+        "cu_seqlens_k is given without cu_seqlens_q",
+        lambda: attn_rs.attention(Q[None], K[None], K[None], cu_seqlens_k=[0, 9]),
+    )
+    refused(
+        attn_rs.InvalidArgument,
+        "`bhsd` beside cu_seqlens_q",
+        lambda: attn_rs.attention(Q, K, K, layout="bhsd", cu_seqlens_q=[0, 3], cu_seqlens_k=[0, 9]),
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "tensors", "text"),
     [

@@ -116,6 +116,10 @@ def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_l
     """As `attention`, with a mask of Transformers; the log-sum-exps are None unless they are wanted."""
     if layout not in ("bshd", "bhsd"):
         raise InvalidArgument(f"layout is `{layout}`; there are `bshd` and `bhsd`")
+    if cu_q is None and cu_k is not None:
+        raise InvalidArgument("cu_seqlens_k is given without cu_seqlens_q; give both, or neither for a padded batch")
+    if cu_q is not None and layout != "bshd":
+        raise InvalidArgument("layout is `bhsd` beside cu_seqlens_q; tensors are (tokens, heads, head dim) then")
     for name, x in (("q", q), ("k", k), ("v", v)):
         check_tensor(name, x, 4 if cu_q is None else 3)
     if cu_q is None:
