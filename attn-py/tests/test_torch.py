@@ -163,3 +163,24 @@ def test_a_quantised_cache_has_scales():
     torch.testing.assert_close(k8, k.float(), atol=0.2, rtol=0.07)
     want, _ = reference.attention(q.float().numpy(), k8.numpy(), v8.numpy())
     np.testing.assert_allclose(plan.run(q, k_pool, v_pool, **scales).float().numpy(), want, atol=4e-3)
+
+
+def test_calls_that_a_registered_variant_would_not_reach():
+    """Torch sends them to attentions that know nothing of it."""
+    from attn_rs import torch_sdpa
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q = torch.randn(1, 2, 4, 16)
+    handle = torch_sdpa._Handle("soft_cap(cap=2)", "CPU")
+    try:
+        with (
+            sdpa_kernel(SDPBackend.MATH),
+            pytest.raises(attn_rs.Unsupported, match="`soft_cap\\(cap=2\\)` is registered"),
+        ):
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        with pytest.raises(attn_rs.Unsupported, match="return_debug_mask"):
+            torch.ops.aten._scaled_dot_product_flash_attention(q, q, q, 0.0, False, True)
+    finally:
+        handle.remove()
+    with sdpa_kernel(SDPBackend.MATH):
+        torch.nn.functional.scaled_dot_product_attention(q, q, q)

@@ -5,13 +5,16 @@
 
 From then on `torch.nn.functional.scaled_dot_product_attention` of CUDA tensors runs here wherever torch chooses its
 flash attention (float16 or bfloat16, no mask but `is_causal`), until `restore_flash_attention_impl()`. Torch 2.11 and
-later have that registry. It has one entry for all calls, so a variant is given to `register` and not to a call. The
-backward pass stays torch's own, which is right for plain attention alone: with a variant it raises. Dropout is refused.
+later have that registry. It has one entry for all calls, so a variant is given to `register` and not to a call. With a
+variant, calls that torch would send elsewhere (float32, a mask) are refused, since they would be without it. The backward
+pass stays torch's own, which is right for plain attention alone: with a variant it raises. Dropout is refused.
 """
 
 from ._errors import InvalidArgument, Unsupported
 
 _NAME = "attn_rs"
+# torch's attentions beside the flash attention
+_OTHERS = ("attention_math", "efficient_attention", "cudnn_attention")
 
 
 def register(name=_NAME, variant=None):
@@ -27,14 +30,16 @@ def register(name=_NAME, variant=None):
 class _Handle:
     """What keeps the kernels of torch's dispatcher replaced."""
 
-    def __init__(self, variant):
+    def __init__(self, variant, device="CUDA"):
         from torch.library import Library
 
         forward = _forward(variant)
-        self._library = Library("aten", "IMPL", "CUDA")
-        self._library.impl("_scaled_dot_product_flash_attention", forward, "CUDA")
+        self._library = Library("aten", "IMPL", device)
+        self._library.impl("_scaled_dot_product_flash_attention", forward, device)
         if variant is not None:
-            self._library.impl("_scaled_dot_product_flash_attention_backward", _no_backward, "CUDA")
+            self._library.impl("_scaled_dot_product_flash_attention_backward", _no_backward, device)
+            for other in _OTHERS:
+                self._library.impl(f"_scaled_dot_product_{other}", _without(variant), device)
 
     def remove(self):
         """Gives the dispatcher its own kernels back."""
@@ -46,6 +51,16 @@ def _no_backward(*args, **kwargs):
     raise Unsupported("a variant of attn_rs has no backward pass")
 
 
+def _without(variant):
+    def refuse(*args, **kwargs):
+        raise Unsupported(
+            f"`{variant}` is registered for all calls, and torch sends this one to another attention than its flash "
+            "attention: give float16 or bfloat16 and no mask but `is_causal`, or call restore_flash_attention_impl()"
+        )
+
+    return refuse
+
+
 def _forward(variant):
     import torch
 
@@ -54,6 +69,8 @@ def _forward(variant):
     def forward(query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
         if dropout_p:
             raise Unsupported(f"dropout_p is {dropout_p}; there is no dropout")
+        if return_debug_mask:
+            raise Unsupported("return_debug_mask is True; there is no mask of dropout to return")
         queries, keys = query.shape[2], key.shape[2]
         if is_causal and queries != keys:
             # torch aligns the first query and the first key, a variant the last ones
