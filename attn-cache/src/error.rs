@@ -87,6 +87,15 @@ pub enum CacheError {
         /// A position in the page.
         position: usize,
     },
+    /// Tokens that were moved are asked for as a prefix.
+    #[error(
+        "the sequence was compacted: its tokens from position {position} on have moved, and are no prefix of its text; \
+         cache a sequence before `compact`"
+    )]
+    Compacted {
+        /// The first position whose token has moved.
+        position: usize,
+    },
     /// The sequence is in host memory.
     #[error("the sequence is swapped out; swap it in first")]
     SwappedOut,

@@ -7,9 +7,8 @@ mod pool;
 mod ref_counts;
 mod step_copies;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use copies::PendingCopies;
 pub use page_ref::PageRef;
 pub use page_refs::PageRefs;
 pub(crate) use pool::Pool;
@@ -33,8 +32,6 @@ use crate::{CacheError, OutOfPages, PageId};
 #[derive(Clone, Debug)]
 pub struct Pages {
     pool: Arc<Pool>,
-    // beside the pool: copies hold references, which hold the pool
-    copies: Arc<Mutex<PendingCopies>>,
 }
 
 /// Counts of a pool, in pages: `free + used = total`.
@@ -44,7 +41,7 @@ pub struct PageStats {
     pub total: usize,
     /// Pages without references.
     pub free: usize,
-    /// Pages with references: of sequences, of the prefix tree, of copies that are not made yet.
+    /// Pages with references: of sequences, of the prefix tree, and the sources of copies that are not made yet.
     pub used: usize,
     /// Pages among the used ones that eviction from the prefix tree would make free.
     pub evictable: usize,
@@ -55,9 +52,10 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// [`CacheError::PoolShape`] for a page size of 0, or numbers beyond `i32`.
+    /// [`CacheError::PoolShape`] for a page size of 0, or numbers beyond `i32`; [`CacheError::Capacity`] for more than
+    /// 2^28 pages, whose counts would take more than 1 GiB of memory.
     pub fn new(count: usize, page_size: usize) -> Result<Self, CacheError> {
-        Ok(Pages { pool: Arc::new(Pool::new(count, page_size)?), copies: Arc::default() })
+        Ok(Pages { pool: Arc::new(Pool::new(count, page_size)?) })
     }
 
     /// Takes `n` free pages.
@@ -116,15 +114,11 @@ impl Pages {
     /// are not made yet do not count: they are made before anything is written.
     pub(crate) fn is_shared(&self, page: &PageRef) -> bool {
         let refs = page.refs();
-        refs > 1 && refs - self.copies().refs(page.id()) > 1
+        refs > 1 && refs.saturating_sub(self.pool.copy_refs(page.id())) > 1
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
-    }
-
-    pub(crate) fn copies(&self) -> MutexGuard<'_, PendingCopies> {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

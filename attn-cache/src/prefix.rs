@@ -3,6 +3,7 @@
 mod check;
 mod evict;
 mod index;
+mod insert;
 mod lock;
 mod node;
 mod policy;
@@ -77,6 +78,14 @@ pub struct PrefixStats {
     pub found: u64,
 }
 
+/// What an insertion has found.
+pub(crate) struct Found {
+    /// Tokens that were cached already.
+    pub(crate) reused: usize,
+    /// As [`Inserted::remaps`].
+    pub(crate) remaps: Vec<Remap>,
+}
+
 impl Prefix {
     /// An empty tree over the pages of a pool, which evicts what was not used for the longest time.
     #[must_use]
@@ -101,9 +110,11 @@ impl Prefix {
         let page_size = tree.page_size();
         let whole = prompt.len().saturating_sub(1) / page_size * page_size;
         let mut pages = PageRefs::new(tree.pages.pool(), whole / page_size);
-        let node = tree.find(namespace, &prompt[..whole], &mut pages);
+        let root = tree.roots.get(namespace).copied();
+        let node = root.map(|root| tree.find(root, &prompt[..whole], |run| pages.extend(run)));
+        let node = node.filter(|_| !pages.is_empty());
         if let Some(node) = node {
-            tree.lock(node);
+            tree.lock(node, None);
         }
         let tokens = pages.len() * page_size;
         tree.asked_tokens += prompt.len() as u64;
@@ -127,23 +138,31 @@ impl Prefix {
         let Some(pages) = pages.get(..want) else {
             return Err(CacheError::TooFewPages { tokens: tokens.len(), pages: pages.len(), want });
         };
-        if let Some(other) = pages.iter().find(|page| !page.is_of(tree.pages.pool())) {
-            return Err(CacheError::OtherPool { page: other.id() });
-        }
-        let mut of_tree = PageRefs::new(tree.pages.pool(), want);
-        let mut node = tree.find(namespace, tokens, &mut of_tree);
-        let count = of_tree.len();
-        tree.claim(&pages[count..])?;
-        if count < want {
-            node = Some(tree.add(namespace, node, &tokens[count * page_size..], &pages[count..]));
-        }
-        if let Some(node) = node {
-            tree.lock(node);
-        }
-        let differs = |&index: &usize| of_tree.ids()[index] != pages[index].id();
-        let remap = |index| of_tree.get(index).map(|page| Remap { index, page });
-        let remaps = (0..count).filter(differs).filter_map(remap).collect();
-        Ok(Inserted { reused: count * page_size, remaps, lock: PrefixLock::counted(&self.tree, node) })
+        let (node, found) = tree.insert(namespace, None, tokens, pages)?;
+        let lock = PrefixLock::counted(&self.tree, node);
+        Ok(Inserted { reused: found.reused, remaps: found.remaps, lock })
+    }
+
+    /// As [`Prefix::insert`] of whole pages, whose first tokens have the lock already; `pages` are those after them.
+    /// The lock is then one of all tokens. It takes time by the tokens after the lock's alone. `None`, and nothing has
+    /// changed, if the lock is not one of these tokens.
+    pub(crate) fn insert_after(
+        &self,
+        lock: &mut PrefixLock,
+        namespace: &Namespace,
+        tokens: &[Token],
+        pages: &[PageRef],
+    ) -> Result<Option<Found>, CacheError> {
+        let tree = &mut *self.tree();
+        let known = tokens.len() - pages.len() * tree.page_size();
+        let Some(held) = lock.node_in(&self.tree).filter(|&node| tree.ends(node, namespace, &tokens[..known])) else {
+            return Ok(None);
+        };
+        let (node, mut found) = tree.insert(namespace, Some(held), &tokens[known..], pages)?;
+        lock.move_to(node.unwrap_or(held));
+        found.reused += known;
+        found.remaps.iter_mut().for_each(|remap| remap.index += known / tree.page_size());
+        Ok(Some(found))
     }
 
     /// Evicts until `want` more pages are free, or nothing is left that may be evicted.

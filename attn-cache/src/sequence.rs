@@ -1,5 +1,6 @@
 //! Sequences: the tokens of one request, and the pages that hold their keys.
 
+mod gone;
 mod share;
 mod slots;
 mod swap;
@@ -8,9 +9,14 @@ mod window;
 pub use slots::Slots;
 pub use swap::Swap;
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use attn_core::batch::MAX_TOKENS;
+
+use gone::Gone;
 
 use crate::{
     CacheError, Hit, PageId, PrefixLock,
@@ -31,9 +37,20 @@ pub struct Sequence {
     ids: Vec<PageId>,
     len: usize,
     written: usize,
+    /// Changes with the tokens; no two sequences have the same.
+    version: u64,
+    /// What is no longer there of the tokens.
+    gone: Option<Gone>,
     /// Keeps the prefix that was found, or cached, from eviction.
     lock: Option<PrefixLock>,
+    /// Tokens at the start whose pages are those that the tree has for them.
+    cached: usize,
     swapped: bool,
+}
+
+fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Sequence {
@@ -46,21 +63,35 @@ impl Sequence {
             ids: Vec::new(),
             len: 0,
             written: 0,
+            version: next_version(),
+            gone: None,
             lock: None,
+            cached: 0,
             swapped: false,
         }
     }
 
-    /// A sequence that begins with a cached prefix, which is written already. It keeps the lock. `pages` is the pool of
-    /// the tree.
+    /// A sequence that begins with a cached prefix, which is written already. It keeps the lock. Of a hit whose fields
+    /// were changed it takes the tokens that the pages hold.
+    ///
+    /// `pages` is the pool of the tree. A hit in another pool is dropped, and the sequence begins with no tokens: its
+    /// pages are not there.
     #[must_use]
-    pub fn with_prefix(pages: &Pages, hit: Hit) -> Self {
+    pub fn with_prefix(pages: &Pages, mut hit: Hit) -> Self {
+        let page_size = pages.page_size();
+        if !hit.pages.is_of(pages.pool()) {
+            return Sequence::new(pages);
+        }
+        let whole = hit.pages.len().min(hit.tokens / page_size);
+        hit.pages.truncate(whole);
+        let tokens = whole * page_size;
         Sequence {
             ids: hit.pages.ids().to_vec(),
             pages: Vec::from(hit.pages).into_iter().map(Some).collect(),
-            len: hit.tokens,
-            written: hit.tokens,
+            len: tokens,
+            written: tokens,
             lock: Some(hit.lock),
+            cached: tokens,
             ..Sequence::new(pages)
         }
     }
@@ -133,7 +164,7 @@ impl Sequence {
             && let Some(shared) = self.shared_last_page().cloned()
             && let Some(own) = taken.next()
         {
-            self.pool.copies().push(&shared, &own);
+            self.pool.pool().push_copy(&shared, &own);
             let last = self.pages.len() - 1;
             self.replace_page(last, own);
         }
@@ -142,6 +173,7 @@ impl Sequence {
             self.pages.push(Some(page));
         }
         let first = std::mem::replace(&mut self.len, len);
+        self.version = next_version();
         Ok(self.slots(first..len))
     }
 
@@ -159,26 +191,40 @@ impl Sequence {
     ///
     /// # Errors
     ///
-    /// [`CacheError::TooManyTokens`]; [`CacheError::SwappedOut`]; [`CacheError::Released`] if the last page would be
-    /// one that is released and not full.
+    /// [`CacheError::TooManyTokens`]; [`CacheError::SwappedOut`]; [`CacheError::Released`] if the next query would see
+    /// what [`Sequence::window`] has released. Truncate first, and release then.
     pub fn truncate(&mut self, len: usize) -> Result<(), CacheError> {
         self.check_on_device()?;
         if len > self.len {
             return Err(CacheError::TooManyTokens { tokens: len, len: self.len });
         }
+        self.gone = match self.gone {
+            Some(gone) if gone.first < len && len < gone.least_len => {
+                return Err(CacheError::Released { position: self.last_gone(gone, len) });
+            }
+            gone => gone.filter(|gone| gone.first < len),
+        };
         let page_size = self.pool.page_size();
-        let (kept, partial) = (len.div_ceil(page_size), !len.is_multiple_of(page_size));
-        if partial && self.pages[kept - 1].is_none() {
-            return Err(CacheError::Released { position: len - 1 });
-        }
+        let kept = len.div_ceil(page_size);
         self.pages.truncate(kept);
         self.ids.truncate(kept);
         (self.len, self.written) = (len, self.written.min(len));
+        self.cached = self.cached.min(len / page_size * page_size);
+        self.version = next_version();
         Ok(())
     }
 
     fn check_on_device(&self) -> Result<(), CacheError> {
         if self.swapped { Err(CacheError::SwappedOut) } else { Ok(()) }
+    }
+
+    /// The number that a step sees whether its tokens are still those of the sequence by.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn pool(&self) -> &Pages {
+        &self.pool
     }
 
     /// Checks that the keys of all tokens are in pages of the device, or are on their way.

@@ -41,6 +41,8 @@ pub struct Step {
     words: Box<[i32]>,
     slots: Box<[i64]>,
     order: Vec<usize>,
+    /// Of the sequences that were built, sorted.
+    versions: Vec<u64>,
     requests: usize,
     tokens: usize,
     entries: usize,
@@ -53,7 +55,7 @@ impl Step {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Capacity`] for arrays that `i32` cannot index.
+    /// [`CacheError::Capacity`] for arrays of more than 2^28 elements, which would take more than 1 GiB of memory.
     pub fn new(pages: &Pages, capacity: StepCapacity) -> Result<Self, CacheError> {
         let step = Step::for_tables(pages.count(), pages.page_size(), capacity)?;
         Ok(Step { copies: Some(StepCopies::new(pages, capacity.sequences)), ..step })
@@ -64,7 +66,7 @@ impl Step {
     ///
     /// # Errors
     ///
-    /// [`CacheError::PoolShape`], and [`CacheError::Capacity`] for arrays that `i32` cannot index.
+    /// [`CacheError::PoolShape`], and [`CacheError::Capacity`] for arrays of more than 2^28 elements.
     pub fn for_tables(num_pages: usize, page_size: usize, capacity: StepCapacity) -> Result<Self, CacheError> {
         let shape = CacheError::PoolShape { count: num_pages, page_size };
         if page_size == 0 || [num_pages, page_size].iter().any(|&n| i32::try_from(n).is_err()) {
@@ -80,6 +82,7 @@ impl Step {
             page_size,
             num_pages,
             order: Vec::with_capacity(capacity.sequences),
+            versions: Vec::with_capacity(capacity.sequences),
             requests: 0,
             tokens: 0,
             entries: 0,
@@ -135,11 +138,19 @@ impl Step {
         &self.slots
     }
 
-    /// The launches of the step are enqueued: its copies are done with, and the new tokens of the source are written.
+    /// The launches of the step are enqueued: its copies are done with, and the new tokens of its sequences are written.
+    /// The source may have other sequences, and in another order. A sequence whose tokens have changed since the step
+    /// was built has written nothing: all of its new tokens are in its next step.
     pub fn commit<S: BlockSource + ?Sized>(&mut self, source: &mut S) {
         if let Some(copies) = &mut self.copies {
             copies.finish();
         }
+        for sequence in 0..source.sequences() {
+            if self.versions.binary_search(&source.version(sequence)).is_ok() {
+                source.commit_sequence(sequence);
+            }
+        }
+        self.versions.clear();
         source.commit();
     }
 }

@@ -29,6 +29,12 @@ impl PageRef {
         self.pool.counts().refs(self.page as usize)
     }
 
+    /// One more reference to a page that keeps one meanwhile.
+    pub(crate) fn another(pool: &Arc<Pool>, page: PageId) -> Self {
+        pool.counts().add(page as usize);
+        PageRef::counted(pool, page)
+    }
+
     pub(crate) fn is_of(&self, pool: &Arc<Pool>) -> bool {
         Arc::ptr_eq(&self.pool, pool)
     }
@@ -36,8 +42,7 @@ impl PageRef {
 
 impl Clone for PageRef {
     fn clone(&self) -> Self {
-        self.pool.counts().add(self.page as usize);
-        PageRef::counted(&self.pool, self.page)
+        PageRef::another(&self.pool, self.page)
     }
 }
 

@@ -23,6 +23,11 @@ impl PageRefs {
         list
     }
 
+    /// Adds one more reference to a page of the pool.
+    pub(crate) fn push(&mut self, page: &PageRef) {
+        self.add(page.id());
+    }
+
     fn add(&mut self, page: PageId) {
         self.pool.counts().add(page as usize);
         self.ids.push(page);
@@ -49,14 +54,27 @@ impl PageRefs {
     /// One more reference to a page of the list.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<PageRef> {
-        let &page = self.ids.get(index)?;
-        self.pool.counts().add(page as usize);
-        Some(PageRef::counted(&self.pool, page))
+        self.ids.get(index).map(|&page| PageRef::another(&self.pool, page))
     }
 
     pub(crate) fn extend(&mut self, other: &PageRefs) {
         self.ids.reserve(other.len());
         other.ids.iter().for_each(|&page| self.add(page));
+    }
+
+    /// Moves the references of another list to the end of this one.
+    pub(crate) fn append(&mut self, mut other: PageRefs) {
+        self.ids.append(&mut other.ids);
+    }
+
+    pub(crate) fn is_of(&self, pool: &Arc<Pool>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        while self.ids.len() > len {
+            self.pop();
+        }
     }
 
     pub(crate) fn pop(&mut self) -> Option<PageRef> {

@@ -1,17 +1,49 @@
 //! A pool: which pages are free.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
-use super::ref_counts::RefCounts;
+use super::{copies::PendingCopies, ref_counts::RefCounts};
 use crate::{CacheError, OutOfPages, PageId};
+
+/// The most pages of a pool. The state of a page is four bytes, so that of a pool takes at most 1 GiB.
+const MAX_PAGES: usize = 1 << 28;
 
 /// The pages of one KV cache.
 #[derive(Debug)]
 pub(crate) struct Pool {
     page_size: usize,
     counts: RefCounts,
-    /// Free pages; the last one is given out first, so pages that are still in the L2 cache are used again soon.
-    free: Mutex<Vec<PageId>>,
+    free: Mutex<FreePages>,
+    copies: Mutex<PendingCopies>,
+}
+
+/// The free pages.
+#[derive(Debug)]
+struct FreePages {
+    /// Pages that were used before; the last one is given out first, so pages that are still in the L2 cache are used
+    /// again soon.
+    used: Vec<PageId>,
+    /// Pages that were never given out.
+    fresh: Range<PageId>,
+}
+
+impl FreePages {
+    fn len(&self) -> usize {
+        self.used.len() + self.fresh.len()
+    }
+
+    /// Takes pages that there are, in the order in which they are given out.
+    fn take(&mut self, need: usize) -> Vec<PageId> {
+        let kept = self.used.len().saturating_sub(need);
+        let mut taken = self.used.split_off(kept);
+        taken.reverse();
+        let rest = need - taken.len();
+        taken.extend(self.fresh.by_ref().take(rest));
+        taken
+    }
 }
 
 impl Pool {
@@ -20,8 +52,11 @@ impl Pool {
         let (Some(pages), Some(1..)) = (fits(count), fits(page_size)) else {
             return Err(CacheError::PoolShape { count, page_size });
         };
-        let free = Mutex::new((0..pages).rev().collect());
-        Ok(Pool { page_size, counts: RefCounts::new(count), free })
+        if count > MAX_PAGES {
+            return Err(CacheError::Capacity { what: "pages in a pool", count, capacity: MAX_PAGES });
+        }
+        let free = Mutex::new(FreePages { used: Vec::new(), fresh: 0..pages });
+        Ok(Pool { page_size, counts: RefCounts::new(count), free, copies: Mutex::default() })
     }
 
     pub(crate) fn page_size(&self) -> usize {
@@ -32,23 +67,26 @@ impl Pool {
         &self.counts
     }
 
-    fn free_list(&self) -> MutexGuard<'_, Vec<PageId>> {
+    fn free_pages(&self) -> MutexGuard<'_, FreePages> {
         // every change of the list is one call that does not panic halfway
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn copies(&self) -> MutexGuard<'_, PendingCopies> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn free(&self) -> usize {
-        self.free_list().len()
+        self.free_pages().len()
     }
 
     /// Takes `need` free pages, each with one reference.
     pub(crate) fn take(&self, need: usize) -> Result<Vec<PageId>, OutOfPages> {
-        let mut free = self.free_list();
-        let Some(kept) = free.len().checked_sub(need) else {
+        let mut free = self.free_pages();
+        if need > free.len() {
             return Err(OutOfPages { need, free: free.len(), evictable: self.counts.evictable() });
-        };
-        let mut taken = free.split_off(kept);
-        taken.reverse();
+        }
+        let taken = free.take(need);
         taken.iter().for_each(|&page| self.counts.first(page as usize));
         Ok(taken)
     }
@@ -56,16 +94,20 @@ impl Pool {
     /// Takes a reference away. The page is free when it was the last one.
     pub(crate) fn drop_ref(&self, page: PageId) {
         if self.counts.remove(page as usize) {
-            self.free_list().push(page);
+            let source = self.drop_copy_to(page);
+            self.free_pages().used.push(page);
+            if let Some(source) = source {
+                self.drop_ref(source);
+            }
         }
     }
 
     /// Checks that exactly the pages without references are in the free list, once each.
     pub(crate) fn check(&self) -> Result<(), CacheError> {
         let broken = |what: String| Err(CacheError::Broken(what));
-        let free = self.free_list();
+        let free = self.free_pages();
         let mut listed = vec![false; self.counts.pages()];
-        for &page in free.iter() {
+        for page in free.used.iter().copied().chain(free.fresh.clone()) {
             if std::mem::replace(&mut listed[page as usize], true) {
                 return broken(format!("page {page} is twice in the free list"));
             }
@@ -77,6 +119,9 @@ impl Pool {
             }
             if refs == 0 && self.counts.is_in_tree(page) {
                 return broken(format!("page {page} is free and in the tree"));
+            }
+            if refs == 0 && self.counts.is_copy_target(page) {
+                return broken(format!("page {page} is free and waits for a copy"));
             }
         }
         let (counted, gauge) = (self.counts.count_evictable(), self.counts.evictable());

@@ -48,12 +48,14 @@ impl Tree {
 
     fn check_node(&self, id: NodeId, node: &Node) -> Result<(), CacheError> {
         if let Some(namespace) = &node.root_of {
-            let sound = node.parent == id && node.pages.is_empty() && node.tokens.is_empty();
+            let sound = node.parent == id && node.root == id && node.pages.is_empty() && node.tokens.is_empty();
             return ensure(sound && self.roots.get(namespace) == Some(&id), || format!("node {id} is no sound root"));
         }
         let sizes = (node.tokens.len(), node.pages.len() * self.page_size());
         ensure(sizes.0 == sizes.1 && sizes.0 > 0, || format!("node {id} has {} tokens in {} slots", sizes.0, sizes.1))?;
         let parent = self.nodes.get(node.parent);
+        let root = parent.map(|parent| parent.root);
+        ensure(root == Some(node.root), || format!("node {id} is below root {root:?}, not {}", node.root))?;
         let begin = parent.map(|parent| parent.begin + parent.tokens.len());
         ensure(begin == Some(node.begin), || format!("node {id} begins at {}, not at {begin:?}", node.begin))?;
         let page = &node.tokens[..self.page_size()];

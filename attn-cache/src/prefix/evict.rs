@@ -32,7 +32,7 @@ impl Tree {
         let mut done = Evicted::default();
         let Some(&root) = self.roots.get(namespace) else { return done };
         let leaves: Vec<NodeId> = self.leaves.iter().map(|&(_, leaf)| leaf).collect();
-        for leaf in leaves.into_iter().filter(|&leaf| self.root_above(leaf) == root).collect::<Vec<_>>() {
+        for leaf in leaves.into_iter().filter(|&leaf| self.nodes[leaf].root == root).collect::<Vec<_>>() {
             // a node becomes a leaf when its last child goes; the root goes with its own
             let mut next = Some(leaf);
             while let Some(node) = next.filter(|&node| self.nodes.get(node).is_some_and(Node::may_be_evicted)) {

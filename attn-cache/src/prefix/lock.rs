@@ -28,6 +28,16 @@ impl PrefixLock {
         PrefixLock { held: node.map(|node| (Arc::clone(tree), node)) }
     }
 
+    /// The node that ends the prefix, if it is of this tree.
+    pub(super) fn node_in(&self, shared: &SharedTree) -> Option<NodeId> {
+        self.held.as_ref().filter(|(tree, _)| Arc::ptr_eq(tree, shared)).map(|&(_, node)| node)
+    }
+
+    /// Takes over a lock of a node further down, which counts this one.
+    pub(super) fn move_to(&mut self, to: NodeId) {
+        self.held.iter_mut().for_each(|(_, node)| *node = to);
+    }
+
     /// Tokens that are protected.
     #[must_use]
     pub fn tokens(&self) -> usize {
@@ -41,7 +51,7 @@ impl PrefixLock {
 impl Clone for PrefixLock {
     fn clone(&self) -> Self {
         if let Some((tree, node)) = &self.held {
-            tree_of(tree).lock(*node);
+            tree_of(tree).lock(*node, None);
         }
         PrefixLock { held: self.held.clone() }
     }

@@ -11,11 +11,15 @@ pub(super) type NodeId = usize;
 pub(super) struct Node {
     /// The root of a namespace has itself.
     pub(super) parent: NodeId,
+    /// The root of its namespace.
+    pub(super) root: NodeId,
     pub(super) tokens: Vec<Token>,
     pub(super) pages: PageRefs,
     /// Its hash in the index.
     pub(super) hash: u64,
     pub(super) children: usize,
+    /// The child that was added last, which may be gone.
+    pub(super) last_child: NodeId,
     /// Locks of this node and of those below.
     pub(super) locks: usize,
     pub(super) begin: usize,

@@ -7,9 +7,9 @@ use std::fmt::Debug;
 pub struct LeafInfo {
     /// When the leaf was last found, inserted, or unlocked.
     pub last_used: u64,
-    /// When the leaf was inserted. The parts of a leaf that was split have the same time.
+    /// When the leaf, or what it grew from, was inserted. The parts of a leaf that was split have the same time.
     pub created: u64,
-    /// How often the leaf was found.
+    /// How often the leaf, or what it grew from, was found.
     pub hits: u64,
     /// Tokens before the leaf.
     pub begin: usize,

@@ -54,23 +54,22 @@ impl Tree {
         self.pages.page_size()
     }
 
-    /// The longest cached prefix of `tokens`, which are whole pages: its last node, and its pages in `to`, which is
-    /// empty. A node that matches in part is split first, so the prefix ends where a node does. `None` if nothing is
+    /// The longest cached run of `tokens`, which are whole pages, below a node: its last node, and what each node has.
+    /// A node that matches in part is split first, so the run ends where a node does. The node itself if nothing is
     /// cached.
-    pub(super) fn find(&mut self, namespace: &Namespace, tokens: &[Token], to: &mut PageRefs) -> Option<NodeId> {
-        let mut node = *self.roots.get(namespace)?;
+    pub(super) fn find(&mut self, mut node: NodeId, tokens: &[Token], mut each: impl FnMut(&PageRefs)) -> NodeId {
         let mut rest = tokens;
         while let Some(child) = self.child(node, rest) {
             let same = self.same_pages(child, rest);
             let whole = same == self.nodes[child].pages.len();
             node = if whole { child } else { self.split(child, same) };
             rest = &rest[same * self.page_size()..];
-            to.extend(&self.nodes[node].pages);
+            each(&self.nodes[node].pages);
             if !whole {
                 break;
             }
         }
-        (!to.is_empty()).then_some(node)
+        node
     }
 
     /// The child of a node that begins with the next page of `tokens`.
@@ -100,10 +99,12 @@ impl Tree {
         let (rest_tokens, rest_pages) = (node.tokens.split_off(cut), node.pages.split_off(pages));
         let upper = Node {
             parent: node.parent,
+            root: node.root,
             tokens: std::mem::replace(&mut node.tokens, rest_tokens),
             pages: std::mem::replace(&mut node.pages, rest_pages),
             hash: node.hash,
             children: 1,
+            last_child: id,
             locks: node.locks,
             begin: node.begin,
             last_used: node.last_used,
@@ -127,27 +128,39 @@ impl Tree {
         new
     }
 
-    /// Adds a node below `parent`, or below the root of the namespace. The pages are marked as held by the tree
-    /// already.
-    pub(super) fn add(
-        &mut self,
-        namespace: &Namespace,
-        parent: Option<NodeId>,
-        tokens: &[Token],
-        pages: &[PageRef],
-    ) -> NodeId {
-        let parent = parent.unwrap_or_else(|| self.root(namespace));
+    /// Adds a run below `parent`, and returns the node that ends with it. A leaf that no one else has locked grows
+    /// instead, so a text that is cached page by page is one node. `held` is the node whose lock the caller has. The
+    /// pages are marked as held by the tree already.
+    pub(super) fn add(&mut self, parent: NodeId, held: Option<NodeId>, tokens: &[Token], pages: &[PageRef]) -> NodeId {
         self.tick += 1;
+        self.total_pages += pages.len();
+        let unprotect = |page: &PageRef| self.pages.pool().counts().unprotect(page.id() as usize);
+        let own_locks = usize::from(held == Some(parent));
+        let leaf = &mut self.nodes[parent];
+        if leaf.root_of.is_none() && leaf.children == 0 && leaf.locks == own_locks {
+            leaf.tokens.extend_from_slice(tokens);
+            pages.iter().for_each(|page| leaf.pages.push(page));
+            leaf.last_used = self.tick;
+            if own_locks == 0 {
+                pages.iter().for_each(unprotect);
+                self.rank(parent);
+            } else {
+                self.protected_pages += pages.len();
+            }
+            return parent;
+        }
         let above = &mut self.nodes[parent];
         above.children += 1;
-        let begin = above.begin + above.tokens.len();
+        let (begin, root) = (above.begin + above.tokens.len(), above.root);
         let hash = self.index.hash(parent, &tokens[..self.pages.page_size()]);
         let node = self.nodes.insert(Node {
             parent,
+            root,
             tokens: tokens.to_vec(),
             pages: PageRefs::of(self.pages.pool(), pages),
             hash,
             children: 0,
+            last_child: parent,
             locks: 0,
             begin,
             last_used: self.tick,
@@ -156,15 +169,15 @@ impl Tree {
             root_of: None,
             priority: None,
         });
+        self.nodes[parent].last_child = node;
         self.index.insert(hash, node, |node| self.nodes[node].hash);
-        self.total_pages += pages.len();
-        pages.iter().for_each(|page| self.pages.pool().counts().unprotect(page.id() as usize));
+        pages.iter().for_each(unprotect);
         self.rank(parent);
         self.rank(node);
         node
     }
 
-    fn root(&mut self, namespace: &Namespace) -> NodeId {
+    pub(super) fn root(&mut self, namespace: &Namespace) -> NodeId {
         if let Some(&root) = self.roots.get(namespace) {
             return root;
         }
@@ -172,10 +185,12 @@ impl Tree {
         let root = entry.key();
         entry.insert(Node {
             parent: root,
+            root,
             tokens: Vec::new(),
             pages: PageRefs::new(self.pages.pool(), 0),
             hash: 0,
             children: 0,
+            last_child: root,
             locks: 0,
             begin: 0,
             last_used: 0,
@@ -217,10 +232,11 @@ impl Tree {
         }
     }
 
-    /// Locks the nodes from the root to `node`, of which no page is evicted then.
-    pub(super) fn lock(&mut self, node: NodeId) {
+    /// Locks the nodes from the root to `node`, of which no page is evicted then; from below `held` on, if the caller
+    /// has a lock there, which is then one of `node`.
+    pub(super) fn lock(&mut self, node: NodeId, held: Option<NodeId>) {
         self.tick += 1;
-        self.each_to_root(node, |tree, id| {
+        self.each_up(node, held, |tree, id| {
             let node = &mut tree.nodes[id];
             (node.last_used, node.hits) = (tree.tick, node.hits + 1);
             node.locks += 1;
@@ -236,7 +252,7 @@ impl Tree {
     /// Takes one lock away. A node is in use until its last lock goes.
     pub(super) fn unlock(&mut self, node: NodeId) {
         self.tick += 1;
-        self.each_to_root(node, |tree, id| {
+        self.each_up(node, None, |tree, id| {
             let node = &mut tree.nodes[id];
             node.last_used = tree.tick;
             node.locks -= 1;
@@ -247,18 +263,48 @@ impl Tree {
                 tree.rank(id);
             }
         });
+        self.join(node);
     }
 
-    /// The root of the namespace of a node.
-    pub(super) fn root_above(&self, mut node: NodeId) -> NodeId {
-        while self.nodes[node].parent != node {
-            node = self.nodes[node].parent;
+    /// Puts a node and its only child together, if every lock on it is one of the child: what was cached page by page
+    /// is one node then. The child stays, for its locks name it.
+    fn join(&mut self, id: NodeId) {
+        let node = &self.nodes[id];
+        let child = node.last_child;
+        let all_below = |child: &Node| child.parent == id && child.locks == node.locks;
+        if node.children != 1 || node.locks == 0 || !self.nodes.get(child).is_some_and(all_below) {
+            return;
         }
-        node
+        let upper = self.nodes.remove(id);
+        let lower = &mut self.nodes[child];
+        self.index.remove(upper.hash, id);
+        self.index.remove(lower.hash, child);
+        let (rest_tokens, rest_pages) =
+            (std::mem::replace(&mut lower.tokens, upper.tokens), std::mem::replace(&mut lower.pages, upper.pages));
+        lower.tokens.extend(rest_tokens);
+        lower.pages.append(rest_pages);
+        (lower.parent, lower.hash, lower.begin) = (upper.parent, upper.hash, upper.begin);
+        (lower.created, lower.hits) = (upper.created, upper.hits);
+        self.index.insert(upper.hash, child, |node| self.nodes[node].hash);
+        let above = &mut self.nodes[upper.parent];
+        if above.last_child == id {
+            above.last_child = child;
+        }
     }
 
-    fn each_to_root(&mut self, mut node: NodeId, mut each: impl FnMut(&mut Self, NodeId)) {
-        loop {
+    /// Whether a node ends the prefix `tokens` of a namespace, as far as its last page says: who has a lock on it has
+    /// named all of them before.
+    pub(super) fn ends(&self, node: NodeId, namespace: &Namespace, tokens: &[Token]) -> bool {
+        let Node { begin, tokens: own, root, .. } = &self.nodes[node];
+        let last = self.page_size().min(tokens.len());
+        begin + own.len() == tokens.len()
+            && own.ends_with(&tokens[tokens.len() - last..])
+            && self.nodes[*root].root_of.as_ref() == Some(namespace)
+    }
+
+    /// From a node up to the root, or to below another.
+    fn each_up(&mut self, mut node: NodeId, below: Option<NodeId>, mut each: impl FnMut(&mut Self, NodeId)) {
+        while Some(node) != below {
             let parent = self.nodes[node].parent;
             each(self, node);
             if parent == node {

@@ -1,7 +1,7 @@
 //! Sequences that share pages: forks, and the prefix tree.
 
-use super::Sequence;
-use crate::{CacheError, Namespace, PageRef, Prefix, Token};
+use super::{Sequence, next_version};
+use crate::{CacheError, Namespace, PageRef, Prefix, Remap, Token};
 
 impl Sequence {
     /// A second sequence with the same tokens. Both share all pages; the first that appends to a last page that is not
@@ -18,6 +18,7 @@ impl Sequence {
             pages: self.pages.clone(),
             ids: self.ids.clone(),
             lock: self.lock.clone(),
+            version: next_version(),
             ..*self
         })
     }
@@ -26,25 +27,43 @@ impl Sequence {
     /// the same tokens, the sequence takes that, and drops its own. It keeps the lock. Returns the tokens that were
     /// cached already.
     ///
-    /// Pages from the first released one on are not cached.
+    /// Pages from the first released one on are not cached. Of tokens that the sequence has found or cached before,
+    /// only the last page is compared again, so a text that is cached page by page takes time by its length.
     ///
     /// # Errors
     ///
-    /// [`CacheError::TooManyTokens`] for more tokens than are written; otherwise as [`Prefix::insert`]. Also
-    /// [`CacheError::SwappedOut`].
+    /// [`CacheError::TooManyTokens`] for more tokens than are written; [`CacheError::Compacted`] after
+    /// [`Sequence::compact`]; otherwise as [`Prefix::insert`]. Also [`CacheError::SwappedOut`].
     pub fn cache(&mut self, prefix: &Prefix, namespace: &Namespace, tokens: &[Token]) -> Result<usize, CacheError> {
         self.check_on_device()?;
         if tokens.len() > self.written {
             return Err(CacheError::TooManyTokens { tokens: tokens.len(), len: self.written });
         }
-        let page_size = self.pool.page_size();
-        let whole = self.pages.iter().take(tokens.len() / page_size);
-        let pages: Vec<PageRef> = whole.map_while(Clone::clone).collect();
-        let inserted = prefix.insert(namespace, &tokens[..pages.len() * page_size], &pages)?;
-        for remap in inserted.remaps {
-            self.replace_page(remap.index, remap.page);
+        if let Some(gone) = self.gone.filter(|gone| gone.moved) {
+            return Err(CacheError::Compacted { position: gone.first });
         }
+        let page_size = self.pool.page_size();
+        let whole = tokens.len().min(self.in_place()) / page_size;
+        let tokens = &tokens[..whole * page_size];
+        let held = |from: usize| -> Vec<PageRef> { self.pages[from..whole].iter().flatten().cloned().collect() };
+        if 0 < self.cached
+            && self.cached <= tokens.len()
+            && let new = held(self.cached / page_size)
+            && let Some(lock) = &mut self.lock
+            && let Some(found) = prefix.insert_after(lock, namespace, tokens, &new)?
+        {
+            self.take_pages(found.remaps, tokens.len());
+            return Ok(found.reused);
+        }
+        let inserted = prefix.insert(namespace, tokens, &held(0))?;
+        self.take_pages(inserted.remaps, tokens.len());
         self.lock = Some(inserted.lock);
         Ok(inserted.reused)
+    }
+
+    /// Takes the pages of the tree, which has the first `cached` tokens now.
+    fn take_pages(&mut self, remaps: Vec<Remap>, cached: usize) {
+        remaps.into_iter().for_each(|remap| self.replace_page(remap.index, remap.page));
+        self.cached = cached;
     }
 }

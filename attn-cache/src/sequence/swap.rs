@@ -37,7 +37,7 @@ impl Sequence {
     pub fn swap_out(&mut self, host: &Pages) -> Result<Swap, CacheError> {
         self.check_written()?;
         let swap = self.move_to(host)?;
-        (self.swapped, self.lock) = (true, None);
+        (self.swapped, self.lock, self.cached) = (true, None, 0);
         Ok(swap)
     }
 
@@ -62,13 +62,12 @@ impl Sequence {
         }
         let mut taken = target.alloc(self.held_pages())?.into_iter();
         // a page whose copy-on-write is not made yet is read at its source; host pages have no such copies
-        let copies = self.pool.copies();
         let (mut pairs, mut read) = (Vec::new(), Vec::new());
         for (page, id) in self.pages.iter_mut().zip(&mut self.ids) {
             let Some(old) = page.take() else { continue };
             let new = taken.next();
             *id = new.as_ref().map_or(RELEASED, PageRef::id);
-            let source = if self.swapped { old } else { copies.source_of(&old).clone() };
+            let source = if self.swapped { old } else { self.pool.pool().copy_source(&old) };
             pairs.push([source.id(), *id]);
             read.push(source);
             *page = new;

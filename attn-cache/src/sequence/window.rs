@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Sequence;
+use super::{Sequence, next_version};
 use crate::RELEASED;
 
 impl Sequence {
@@ -12,13 +12,20 @@ impl Sequence {
     /// A page that the prefix tree or another sequence holds is not free then.
     pub fn window(&mut self, window: usize, sinks: usize) -> usize {
         // the next query is the first that is not written; it sees itself and `window - 1` keys before
-        let first = (self.written + 1).saturating_sub(window.max(1));
-        self.release(sinks..first)
+        let window = window.max(1);
+        let first = (self.written + 1).saturating_sub(window);
+        // a query sees `window - 1` keys before its own
+        self.release_pages(sinks..first, |end| end + (window - 1))
     }
 
     /// Releases the pages that lie wholly within a range of written positions. Masks must hide these positions from all
-    /// later queries.
+    /// later queries. A sequence that is swapped out keeps its pages.
     pub fn release(&mut self, positions: Range<usize>) -> usize {
+        self.release_pages(positions, |end| end)
+    }
+
+    /// Releases pages. Queries do not see them in a sequence that is as long as `least_len` says for their end.
+    fn release_pages(&mut self, positions: Range<usize>, least_len: impl Fn(usize) -> usize) -> usize {
         if self.swapped {
             return 0;
         }
@@ -27,15 +34,19 @@ impl Sequence {
         let end = positions.end.min(self.written) / page_size;
         let mut released = 0;
         for index in first..end {
-            released += usize::from(self.pages[index].take().is_some());
-            self.ids[index] = RELEASED;
+            if self.pages[index].take().is_some() {
+                self.ids[index] = RELEASED;
+                self.note_gone(index * page_size, least_len((index + 1) * page_size));
+                released += 1;
+            }
         }
         released
     }
 
     /// Removes the entries of released pages from the page table: the tokens behind them move forward by whole pages,
     /// and lengths, positions and slots count what is left. Returns how many tokens the sequence is shorter by. It then
-    /// gives its lock on the prefix tree back, and must not be cached: its tokens are no longer a prefix.
+    /// gives its lock on the prefix tree back, and is not cached ([`CacheError::Compacted`](crate::CacheError)): its
+    /// tokens are no longer a prefix.
     ///
     /// So the page table of an endless text stays short, for kernels that rotate keys by their place in the cache
     /// (StreamingLLM, arXiv 2309.17453).
@@ -48,7 +59,11 @@ impl Sequence {
             // released pages lie wholly within the written tokens
             self.len -= tokens;
             self.written -= tokens;
-            self.lock = None;
+            (self.lock, self.cached) = (None, 0);
+            self.version = next_version();
+            if let Some(gone) = &mut self.gone {
+                (gone.moved, gone.least_len) = (true, gone.least_len.saturating_sub(tokens));
+            }
         }
         tokens
     }

@@ -19,8 +19,8 @@ impl Step {
     /// # Errors
     ///
     /// [`CacheError::Capacity`] names the count that is too large; [`CacheError::NoNewTokens`],
-    /// [`CacheError::NewTokens`], [`CacheError::ShortTable`] and [`CacheError::PageOutOfPool`] the sequence. The arrays
-    /// are those of the earlier build then.
+    /// [`CacheError::NewTokens`], [`CacheError::ShortTable`] and [`CacheError::PageOutOfPool`] the sequence, and
+    /// [`CacheError::OtherPool`] its first page. The arrays are those of the earlier build then.
     pub fn build<S: BlockSource + ?Sized>(&mut self, source: &S) -> Result<(), CacheError> {
         let sequences = source.sequences();
         within("sequences in a step", sequences, self.capacity.sequences)?;
@@ -44,6 +44,9 @@ impl Step {
             // stable, so sequences that share nothing keep their order
             self.order.sort_by(|&a, &b| compare(source.pages(a), source.pages(b)));
         }
+        self.versions.clear();
+        self.versions.extend((0..sequences).map(|sequence| source.version(sequence)));
+        self.versions.sort_unstable();
         self.write_rows(source);
         self.pad(before.0, before.1);
         if let Some(copies) = &mut self.copies {
@@ -65,6 +68,11 @@ impl Step {
         let Some(row) = row.get(..len.div_ceil(page_size)) else {
             return Err(CacheError::ShortTable { sequence, pages: row.len(), len, page_size });
         };
+        if let (Some(copies), Some(pool), Some(&page)) = (&self.copies, source.pool(sequence), row.first())
+            && !copies.is_of(pool)
+        {
+            return Err(CacheError::OtherPool { page });
+        }
         // new tokens need their pages; earlier ones may be released
         let first_new = (len - new) / page_size;
         let allowed = |index: usize, page: PageId| {

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::CacheError;
 
+/// The most elements of the arrays: 1 GiB.
+const MAX_ELEMENTS: usize = 1 << 28;
+
 /// Upper bounds of the steps that one [`Step`](super::Step) may be built for. Memory and addresses depend on them
 /// alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +70,7 @@ impl StepCapacity {
             positions: section(self.tokens),
             requests: section(self.tokens),
         };
-        let (count, capacity) = (sections.words(), i32::MAX as usize);
+        let (count, capacity) = (sections.words(), MAX_ELEMENTS);
         if count > capacity {
             return Err(CacheError::Capacity { what: "elements in the arrays of a step", count, capacity });
         }

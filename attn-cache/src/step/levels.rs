@@ -63,7 +63,8 @@ impl Step {
 
     /// Marks the groups whose pages become a segment of their own.
     fn choose(&self, levels: &mut Levels, cost: &(impl CascadeCost + ?Sized)) {
-        let shared_levels = self.capacity.levels.saturating_sub(1);
+        // groups lie within groups to this depth, so more levels are never chosen
+        let shared_levels = self.capacity.levels.saturating_sub(1).min(MAX_DEPTH);
         levels.chosen.clear();
         levels.chosen.resize(levels.groups.len(), false);
         levels.memo.clear();

@@ -1,6 +1,6 @@
 //! Where a step gets page tables from.
 
-use crate::{PageId, Sequence};
+use crate::{PageId, Pages, Sequence};
 
 /// A set of sequences with their pages: those of this crate, or of an engine with a page manager of its own.
 ///
@@ -44,6 +44,20 @@ pub trait BlockSource {
     /// Tokens at the end of a sequence that the step writes: its queries. At least 1.
     fn new_tokens(&self, sequence: usize) -> usize;
 
+    /// The pool of a sequence's pages, if the source knows it. A [`Step`](crate::Step) over another pool is refused.
+    fn pool(&self, _sequence: usize) -> Option<&Pages> {
+        None
+    }
+
+    /// A number that changes whenever the tokens of a sequence do, and that no two sequences share.
+    fn version(&self, _sequence: usize) -> u64 {
+        0
+    }
+
+    /// The launches that write the tokens of a sequence are enqueued. It is called for sequences whose
+    /// [`version`](BlockSource::version) is that of the step that was built: tokens that came later are not written.
+    fn commit_sequence(&mut self, _sequence: usize) {}
+
     /// The launches of the step are enqueued.
     fn commit(&mut self) {}
 }
@@ -63,8 +77,14 @@ macro_rules! source_of_sequences {
             fn new_tokens(&self, sequence: usize) -> usize {
                 self[sequence].new_tokens()
             }
-            fn commit(&mut self) {
-                self.iter_mut().for_each(|sequence| sequence.commit());
+            fn pool(&self, sequence: usize) -> Option<&Pages> {
+                Some(self[sequence].pool())
+            }
+            fn version(&self, sequence: usize) -> u64 {
+                self[sequence].version()
+            }
+            fn commit_sequence(&mut self, sequence: usize) {
+                self[sequence].commit();
             }
         }
     )*};

@@ -29,6 +29,8 @@ pub(crate) enum Op {
         mask: u8,
         grouped: bool,
         cost: u8,
+        /// A sequence that changes between the build of the step and its commit, and how.
+        change: Option<(usize, bool)>,
     },
     Fork {
         sequence: usize,
@@ -46,6 +48,9 @@ pub(crate) enum Op {
         sequence: usize,
         window: usize,
         sinks: usize,
+    },
+    Compact {
+        sequence: usize,
     },
     Cache {
         sequence: usize,
@@ -79,10 +84,16 @@ impl Op {
             5 => Op::Lookup { namespace: (x % 8).saturating_sub(5), prompt: b, len: z % 20 + 1 },
             6 => Op::DropHit { hit: x },
             7..=10 => Op::Append { sequence: x, n: y % 6, token: u32::from(c % 2) },
-            11..=16 => Op::Step { mask: if a % 4 == 0 { b } else { u8::MAX }, grouped: a % 8 < 5, cost: c },
+            11..=16 => Op::Step {
+                mask: if a % 4 == 0 { b } else { u8::MAX },
+                grouped: a % 8 < 5,
+                cost: c,
+                change: (a >> 3 == 1).then_some((y / 2, b % 2 == 0)),
+            },
             17..=18 => Op::Fork { sequence: x },
             19 => Op::Truncate { sequence: x, by: y % 7 },
             20 => Op::Withdraw { sequence: x, n: y % 4 + 1 },
+            22 if a % 2 == 0 => Op::Compact { sequence: y },
             21..=22 => Op::Window { sequence: x, window: y % 8, sinks: z % 4 },
             23..=25 => Op::Cache { sequence: x, keep: y % 24 },
             26..=27 => Op::End { sequence: x },

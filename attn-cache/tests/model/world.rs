@@ -4,11 +4,11 @@ mod check;
 mod memory;
 mod step;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use attn_cache::{CacheError, Hit, PageId, Pages, Prefix, RELEASED, Sequence, Step, StepCapacity};
 
-use memory::{copy, namespace};
+use memory::{copy, namespace, next_key};
 
 use crate::{
     events::{Event, count},
@@ -24,10 +24,32 @@ struct Request {
     sequence: Sequence,
     namespace: usize,
     tokens: Vec<u32>,
+    /// The keys of the tokens; those of a sequence that was compacted depend on tokens that are gone, too.
+    keys: Vec<u64>,
     written: usize,
     released: Vec<bool>,
+    /// The first position whose token has moved.
+    moved: Option<usize>,
+    /// The next query of a sequence that is at least this long sees nothing that is gone.
+    least_len: usize,
     lock: Path,
     swapped: bool,
+}
+
+impl Request {
+    fn push(&mut self, tokens: &[u32]) {
+        for &token in tokens {
+            self.tokens.push(token);
+            self.keys.push(next_key(self.keys.last().copied().unwrap_or(self.namespace as u64), token));
+            self.released.push(false);
+        }
+    }
+
+    /// The first position that was released, or from which tokens have moved.
+    fn first_gone(&self) -> Option<usize> {
+        let released = self.released.iter().position(|&released| released);
+        released.into_iter().chain(self.moved).min()
+    }
 }
 
 pub(crate) struct World {
@@ -88,7 +110,7 @@ impl World {
                     self.append(request, &vec![token; n]);
                 }
             }
-            Op::Step { mask, grouped, cost } => self.step(mask, grouped, cost),
+            Op::Step { mask, grouped, cost, change } => self.step(mask, grouped, cost, change),
             Op::Fork { sequence } => pick(sequence).map_or((), |request| self.fork(request)),
             Op::Truncate { sequence, by } => pick(sequence).map_or((), |request| self.truncate(request, by)),
             Op::Withdraw { sequence, n } => {
@@ -105,6 +127,7 @@ impl World {
                     self.window(request, window, sinks);
                 }
             }
+            Op::Compact { sequence } => pick(sequence).map_or((), |request| self.compact(request)),
             Op::Cache { sequence, keep } => pick(sequence).map_or((), |request| self.cache(request, keep)),
             Op::End { sequence } => pick(sequence).map_or((), |request| self.end(request)),
             Op::Evict { want } => {
@@ -128,6 +151,15 @@ impl World {
         }
     }
 
+    /// Copies to pages that no one reads are not made.
+    fn drop_copies(&mut self) {
+        let before = self.pending.len();
+        let on_device = self.requests.iter().filter(|request| !request.swapped);
+        let read: BTreeSet<PageId> = on_device.flat_map(|request| request.sequence.page_ids()).copied().collect();
+        self.pending.retain(|[_, to]| read.contains(to));
+        count(Event::CopyDropped, before - self.pending.len());
+    }
+
     fn check_hit(&self, hit: &Hit, path: &Path) {
         assert_eq!((hit.tokens, hit.lock.tokens()), (path.1.len(), path.1.len()));
         let ends = (1..=hit.pages.len()).map(|pages| pages * self.page_size);
@@ -145,15 +177,20 @@ impl World {
         let found = hit.tokens;
         count(Event::Hit, usize::from(found > 0));
         assert!(found < tokens.len() && hit.pages.len() * self.page_size == found);
-        self.requests.push(Request {
+        let mut request = Request {
             sequence: Sequence::with_prefix(&self.pages, hit),
             namespace: number,
-            tokens: tokens[..found].to_vec(),
+            tokens: Vec::new(),
+            keys: Vec::new(),
             written: found,
-            released: vec![false; found],
+            released: Vec::new(),
+            moved: None,
+            least_len: 0,
             lock: path,
             swapped: false,
-        });
+        };
+        request.push(&tokens[..found]);
+        self.requests.push(request);
         let last = self.requests.len() - 1;
         if !self.append(last, &tokens[found..]) {
             self.end(last);
@@ -188,8 +225,7 @@ impl World {
         // fewer than before if the tree no longer shares the last page
         let (free, need) = (self.pages.stats().free, request.sequence.pages_needed(tokens.len()));
         let slots: Vec<i64> = request.sequence.append(tokens.len()).expect("pages are free").collect();
-        request.tokens.extend_from_slice(tokens);
-        request.released.resize(request.tokens.len(), false);
+        request.push(tokens);
         assert_eq!(slots.len(), tokens.len());
         let after = request.sequence.page_ids();
         assert_eq!(self.pages.stats().free, free - need);
@@ -239,9 +275,12 @@ impl World {
         let sequence = forked.expect("everything is written");
         count(Event::Forked, 1);
         let (namespace, written, lock) = (request.namespace, request.written, request.lock.clone());
-        let (tokens, released) = (request.tokens.clone(), request.released.clone());
-        self.naive.lock(&lock);
-        self.requests.push(Request { sequence, namespace, tokens, written, released, lock, swapped: false });
+        let (tokens, keys, released) = (request.tokens.clone(), request.keys.clone(), request.released.clone());
+        let (moved, least_len) = (request.moved, request.least_len);
+        let fork =
+            Request { sequence, namespace, tokens, keys, written, released, moved, least_len, lock, swapped: false };
+        self.naive.lock(&fork.lock);
+        self.requests.push(fork);
         if self.requests.len() > SEQUENCES {
             self.end(0);
         }
@@ -253,20 +292,28 @@ impl World {
         let len = request.tokens.len().saturating_sub(by);
         let done = request.sequence.truncate(len);
         let partial = !len.is_multiple_of(self.page_size);
+        let gone = request.first_gone().filter(|&first| first < len);
         if request.swapped {
             assert_eq!((too_long, done), (CacheError::SwappedOut, Err(CacheError::SwappedOut)));
-        } else if partial && request.released[len - 1] {
-            assert_eq!(done, Err(CacheError::Released { position: len - 1 }));
+        } else if gone.is_some() && len < request.least_len {
+            let Err(CacheError::Released { position }) = done else { panic!("{done:?}") };
+            assert!(request.released[position] || request.first_gone() == Some(position));
+            count(Event::TruncateRefused, 1);
         } else {
             assert_eq!(done, Ok(()));
             request.tokens.truncate(len);
+            request.keys.truncate(len);
             request.released.truncate(len);
             request.written = request.written.min(len);
+            if gone.is_none() {
+                (request.moved, request.least_len) = (None, 0);
+            }
             let last = request.sequence.page_ids().last();
             count(
                 Event::TruncatedIntoShared,
                 usize::from(partial && last.is_some_and(|&page| self.pages.refs(page) > 1)),
             );
+            self.drop_copies();
         }
     }
 
@@ -279,12 +326,35 @@ impl World {
         for (page, positions) in request.released.chunks_exact_mut(page_size).enumerate() {
             let (begin, end) = (page * page_size, (page + 1) * page_size);
             if !request.swapped && begin >= sinks && end <= first_seen && end <= request.written {
-                newly += usize::from(!positions[0]);
+                if !positions[0] {
+                    newly += 1;
+                    // the query at a position `q` sees the keys after `q - window`
+                    request.least_len = request.least_len.max(end - 1 + window.max(1));
+                }
                 positions.fill(true);
             }
         }
         assert_eq!(released, newly, "a page is released once");
         count(Event::Released, newly);
+    }
+
+    fn compact(&mut self, index: usize) {
+        let request = &mut self.requests[index];
+        let gone = request.released.iter().filter(|&&released| released).count();
+        let first = request.first_gone();
+        assert_eq!(request.sequence.compact(), gone);
+        if gone > 0 {
+            let mut kept = request.released.iter().map(|&released| !released);
+            request.tokens.retain(|_| kept.next() == Some(true));
+            let mut kept = request.released.iter().map(|&released| !released);
+            request.keys.retain(|_| kept.next() == Some(true));
+            request.released.retain(|&released| !released);
+            request.written -= gone;
+            (request.moved, request.least_len) = (first, request.least_len - gone);
+            let old = std::mem::take(&mut request.lock);
+            self.naive.unlock(&old);
+            count(Event::Compacted, 1);
+        }
     }
 
     fn cache(&mut self, index: usize, keep: usize) {
@@ -298,6 +368,12 @@ impl World {
         }
         if tokens.len() > request.written {
             assert_eq!(done, Err(CacheError::TooManyTokens { tokens: tokens.len(), len: request.written }));
+            return;
+        }
+        if request.moved.is_some() {
+            let position = request.first_gone().expect("tokens have moved");
+            assert_eq!(done, Err(CacheError::Compacted { position }));
+            count(Event::CacheRefused, 1);
             return;
         }
         let held = request.released.iter().position(|&released| released).unwrap_or(tokens.len());
@@ -318,6 +394,8 @@ impl World {
     fn end(&mut self, index: usize) {
         let request = self.requests.swap_remove(index);
         self.naive.unlock(&request.lock);
+        drop(request);
+        self.drop_copies();
     }
 
     fn swap_out(&mut self, index: usize) {
@@ -339,6 +417,7 @@ impl World {
                 count(Event::SwappedOut, usize::from(held > 0));
                 let old = std::mem::take(&mut request.lock);
                 self.naive.unlock(&old);
+                self.drop_copies();
             }
         }
     }
@@ -365,7 +444,8 @@ impl World {
         let on_device = self.requests.iter().filter(|request| !request.swapped);
         let tables = on_device.flat_map(|request| request.sequence.page_ids()).copied();
         let hits = self.hits.iter().flat_map(|(hit, _)| hit.pages.ids().iter().copied());
-        let pages = tables.chain(hits).chain(self.pending.iter().flatten().copied());
+        // a copy refers to its source; its target is that of those who read it
+        let pages = tables.chain(hits).chain(self.pending.iter().map(|copy| copy[0]));
         pages.filter(|&page| page != RELEASED).for_each(|page| *held.entry(page).or_insert(0) += 1);
         held
     }
@@ -378,11 +458,6 @@ impl World {
         assert_eq!(self.prefix.stats().protected, 0);
         let _ = self.prefix.clear();
         assert_eq!(self.prefix.stats().tokens, 0);
-        for step in &mut self.steps {
-            let mut none: [Sequence; 0] = [];
-            step.build(&none[..]).expect("an empty step");
-            step.commit(&mut none[..]);
-        }
         assert_eq!((self.pages.stats().used, self.host.stats().used), (0, 0), "a page has leaked");
     }
 }

@@ -1,7 +1,5 @@
 //! What keys depend on, and the memory that holds them.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use attn_cache::{Namespace, PageId};
 
 pub(super) fn namespace(number: usize) -> Namespace {
@@ -14,9 +12,13 @@ pub(super) fn namespace(number: usize) -> Namespace {
 
 /// What a key depends on: the namespace, and all tokens up to it.
 pub(super) fn key(namespace: usize, tokens: &[u32]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (namespace, tokens).hash(&mut hasher);
-    hasher.finish()
+    tokens.iter().fold(namespace as u64, |before, &token| next_key(before, token))
+}
+
+/// The key of a token, by the one before it.
+pub(super) fn next_key(before: u64, token: u32) -> u64 {
+    let mixed = (before ^ u64::from(token) << 32 ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ mixed >> 31
 }
 
 pub(super) fn copy(from: &[u64], to: &mut [u64], pairs: &[[PageId; 2]], page_size: usize) {

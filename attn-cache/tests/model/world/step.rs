@@ -5,23 +5,42 @@ use attn_core::batch::Batch;
 
 use super::{
     Request, SEQUENCES, World,
-    memory::{copy, key},
+    memory::{copy, next_key},
 };
 use crate::events::{Event, count};
 
 impl World {
     /// Builds and runs a step: the copies, all at once, then the new tokens.
-    pub(super) fn step(&mut self, mask: u8, grouped: bool, cost: u8) {
+    pub(super) fn step(&mut self, mask: u8, grouped: bool, cost: u8, change: Option<(usize, bool)>) {
         let step = &mut self.steps[usize::from(grouped)];
         let chosen = |(i, request): &(usize, &mut Request)| {
             mask >> (i % 8) & 1 == 1 && !request.swapped && request.tokens.len() > request.written
         };
         let mut requests: Vec<_> =
             self.requests.iter_mut().enumerate().filter(chosen).map(|(_, request)| request).collect();
-        let plans: Vec<(usize, Vec<u32>, usize)> =
-            requests.iter().map(|request| (request.namespace, request.tokens.clone(), request.written)).collect();
-        requests.iter_mut().for_each(|request| request.written = request.tokens.len());
-        let mut source: Vec<&mut Sequence> = requests.into_iter().map(|request| &mut request.sequence).collect();
+        let plans: Vec<(Vec<u64>, usize)> =
+            requests.iter().map(|request| (request.keys.clone(), request.written)).collect();
+        let namespaces: Vec<usize> = requests.iter().map(|request| request.namespace).collect();
+        let change = change.and_then(|(which, grows)| Some((which.checked_rem(plans.len())?, grows)));
+        let in_step = |(i, request): (usize, &mut &mut Request)| {
+            if change.is_none_or(|(which, _)| which != i) {
+                request.written = request.tokens.len();
+            }
+        };
+        requests.iter_mut().enumerate().for_each(in_step);
+        // those that the step changes, apart from their sequences
+        let mut sequences = Vec::new();
+        let mut changed = None;
+        for (i, request) in requests.into_iter().enumerate() {
+            let Request { sequence, tokens, keys, written, released, .. } = request;
+            sequences.push(sequence);
+            if let Some((which, grows)) = change
+                && which == i
+            {
+                changed = Some((which, grows, tokens, keys, written, released));
+            }
+        }
+        let mut source: Vec<&mut Sequence> = sequences;
         step.build(&source[..]).expect("within the capacity");
 
         let pairs: Vec<[PageId; 2]> = step.copies().to_vec();
@@ -36,14 +55,14 @@ impl World {
         let arrays = step.arrays();
         let mut written = Vec::new();
         for ((&slot, &position), &request) in arrays.slots.iter().zip(arrays.positions).zip(arrays.requests) {
-            let (namespace, tokens, first) = &plans[step.order()[request as usize]];
-            assert!((*first..tokens.len()).contains(&(position as usize)));
-            self.device_memory[slot as usize] = key(*namespace, &tokens[..=position as usize]);
+            let (keys, first) = &plans[step.order()[request as usize]];
+            assert!((*first..keys.len()).contains(&(position as usize)));
+            self.device_memory[slot as usize] = keys[position as usize];
             written.push(slot);
         }
         written.sort_unstable();
         written.dedup();
-        let tokens: usize = plans.iter().map(|(_, tokens, first)| tokens.len() - first).sum();
+        let tokens: usize = plans.iter().map(|(keys, first)| keys.len() - first).sum();
         assert_eq!(written.len(), tokens, "each new token has a slot of its own");
 
         let layout = arrays.batch().validate().expect("a sound batch");
@@ -78,8 +97,27 @@ impl World {
             let mut ours = got.indices().iter().zip(want.indices());
             assert!(ours.all(|(a, b)| a == b));
         }
+        if let Some((which, grows, tokens, keys, written, released)) = changed {
+            // what was appended later is not written, nor is what takes the place of a token that was taken back
+            let sequence = &mut *source[which];
+            if !grows {
+                sequence.truncate(tokens.len() - 1).expect("the token is new");
+                tokens.pop();
+                keys.pop();
+                *written = (*written).min(tokens.len());
+            }
+            if sequence.append(1).is_ok() {
+                tokens.push(2);
+                keys.push(next_key(keys.last().copied().unwrap_or(namespaces[which] as u64), 2));
+            } else if grows {
+                *written = tokens.len();
+            }
+            released.resize(tokens.len(), false);
+            count(Event::ChangedInStep, 1);
+        }
         step.commit(&mut source[..]);
         assert!(step.copies().is_empty() && source[..].sequences() == plans.len());
         self.pending.clear();
+        self.drop_copies();
     }
 }
