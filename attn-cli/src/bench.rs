@@ -1,6 +1,6 @@
 //! `attn bench`.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{num::NonZeroUsize, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 use attn::{Engine, kernels::cost::CostTable};
@@ -24,26 +24,26 @@ pub(crate) struct Bench {
     #[command(flatten)]
     device: Device,
     /// Timed runs of each case; the median counts.
-    #[arg(long, default_value_t = 15)]
-    reps: usize,
+    #[arg(long, value_name = "N", default_value = "15")]
+    reps: NonZeroUsize,
     /// Also writes one HTML page: a roofline of the device, bars of times with what bytes and FLOPs alone need, tables.
     #[arg(long, value_name = "FILE.html", conflicts_with_all = ["serve", "ops", "sampling"])]
     report: Option<PathBuf>,
     /// The commit that this program was built from, for the report.
-    #[arg(long, value_name = "HASH", requires = "report")]
+    #[arg(long, value_name = "HASH", requires = "report", conflicts_with_all = ["serve", "ops", "sampling"])]
     commit: Option<String>,
     /// Times the ops around attention instead (merge, append, copy), with the bytes that they move.
-    #[arg(long, conflicts_with = "serve")]
+    #[arg(long, conflicts_with_all = ["serve", "Cases"])]
     ops: bool,
     /// Serves times of sampling, for benches/baselines/sampling.py, over stdin and stdout.
-    #[arg(long, conflicts_with_all = ["serve", "ops"])]
+    #[arg(long, conflicts_with_all = ["serve", "ops", "Cases", "reps"])]
     sampling: bool,
     /// Serves the interleaved benchmark, benches/baselines/interleave.py, over stdin and stdout: prepare, time, drop.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["Cases", "reps"])]
     serve: bool,
     /// Times this variant instead of each case's own, so that two variants can be compared on the same inputs. Needs
     /// --serve.
-    #[arg(long, value_name = "EXPR", requires = "serve")]
+    #[arg(long, value_name = "EXPR", requires = "serve", conflicts_with_all = ["Cases", "ops", "sampling"])]
     variant: Option<String>,
 }
 
@@ -84,23 +84,24 @@ impl Device {
 
 /// Times every case. A case that cannot be run has a record with the reason and is no failure.
 pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
+    let reps = args.reps.get();
     if args.ops {
-        return op_bench::run(&args.device.engine(global)?, args.reps, global);
+        return op_bench::run(&args.device.engine(global)?, reps, global);
+    }
+    if (args.sampling || args.serve) && (global.json || global.out.is_some()) {
+        bail!("--serve and --sampling answer on stdout, line by line: --json and --out are for the other commands");
     }
     if args.sampling {
         return sampling_serve::run(&args.device.engine(global)?);
     }
     if args.serve {
-        if args.cases.named() {
-            bail!("--serve takes its cases from stdin");
-        }
         return serve::run(&args.device.engine(global)?, args.variant.as_deref());
     }
     let cases = args.cases.load()?;
     let engine = args.device.engine(global)?;
     let columns = ["case", "kernel", "us", "GB/s", "TFLOP/s", "plan, us", "compile, ms", "regs", "spill, B", "smem, B"];
     let mut output = Output::new(global, &columns)?;
-    let create = |path: &PathBuf| Report::create(path, &engine, args.commit.as_deref(), args.reps);
+    let create = |path: &PathBuf| Report::create(path, &engine, args.commit.as_deref(), reps);
     let mut report = args.report.as_ref().map(create).transpose()?;
     let modes = |case: &Case| [&[RunMode::AsIs], &case.ours_also[..]].concat();
     let in_modes = |case| modes(case).into_iter().map(move |mode| (case, mode));
@@ -111,7 +112,7 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
         bar.set_message(case.title().to_owned());
         let mut any_ran = false;
         for mode in modes(case) {
-            let outcome = attn_testing::bench_mode(case, mode, &engine, args.reps);
+            let outcome = attn_testing::bench_mode(case, mode, &engine, reps);
             let outcome = outcome.map_err(|error| crate::output::causes(&error.into()));
             any_ran |= outcome.is_ok();
             record(case, mode, &outcome, &mut output)?;

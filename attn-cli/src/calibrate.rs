@@ -9,7 +9,7 @@ mod fit;
 mod measured_kernel;
 mod rows;
 
-use std::{process::ExitCode, time::Instant};
+use std::{num::NonZeroUsize, process::ExitCode, time::Instant};
 
 use anyhow::{Context as _, Result, bail};
 use attn::{AttentionOptions, Engine};
@@ -32,8 +32,8 @@ pub(crate) struct Calibrate {
     #[command(flatten)]
     device: bench::Device,
     /// Timed runs of each batch; the median counts.
-    #[arg(long, default_value_t = 15)]
-    reps: usize,
+    #[arg(long, value_name = "N", default_value = "15")]
+    reps: NonZeroUsize,
     /// Only kernels whose name matches, such as `decode of 8 rows, 16-bit keys, head_dim 128, none`.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -42,7 +42,7 @@ pub(crate) struct Calibrate {
     commit: Option<String>,
     /// Prints a case for each kernel of any GPU instead of measuring. With --json it is a file for `attn compile
     /// --cases`.
-    #[arg(long, alias = "dry-run")]
+    #[arg(long, alias = "dry-run", conflicts_with_all = ["Device", "reps", "commit"])]
     cases: bool,
 }
 
@@ -62,12 +62,13 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
     };
     let (major, minor) = device.capability();
     let has_wgmma = Arch::for_device(major, minor).has_wgmma();
+    let reps = args.reps.get();
     let groups = groups(args, |kernel| has_wgmma || !kernel.is_sm90_prefill())?;
     let count: usize = groups.iter().map(Vec::len).sum();
     let columns =
         ["kernel", "launch", "item", "block", "first", "merge_launch", "merge", "off by", "CTAs an SM", "seconds"];
     let mut output = Output::new(global, &columns)?;
-    let about = rows::about(device, args.commit.as_deref(), args.reps)?;
+    let about = rows::about(device, args.commit.as_deref(), reps)?;
     output.line(&about)?;
     let workers = device.multiprocessors() * MAX_CTAS / KV_HEADS;
     let bar = progress(count);
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
         for kernel in group {
             bar.set_message(kernel.to_string());
             let start = Instant::now();
-            let measured = measure(&engine, &mut tensors, kernel, args.reps);
+            let measured = measure(&engine, &mut tensors, kernel, reps);
             match measured.and_then(|row| rows::check(&about, &row).map(|()| row)) {
                 Ok(row) => {
                     let seconds = start.elapsed().as_secs_f64();

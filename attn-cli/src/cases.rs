@@ -72,7 +72,12 @@ impl Cases {
 
     /// The cases, in order; at least one.
     pub(crate) fn load(&self) -> Result<Vec<Case>> {
-        let mut cases = load_files(&self.files)?;
+        self.load_or(Vec::new())
+    }
+
+    /// As [`Cases::load`]; without a file, a grid or an expression the cases of `default`, chosen and changed alike.
+    pub(crate) fn load_or(&self, default: Vec<Case>) -> Result<Vec<Case>> {
+        let mut cases = if self.named() { load_files(&self.files)? } else { default };
         match self.grid {
             Some(Grid::Full) => cases.extend(grid::check()),
             Some(Grid::Dims) => cases.extend(grid::dims()),
@@ -80,13 +85,16 @@ impl Cases {
             Some(Grid::Serving) => cases.extend(grid::serving()),
             Some(Grid::Formats) => cases.extend(grid::formats()),
             Some(Grid::Counting) => cases.extend(grid::counting()),
-            None if !self.named() => bail!(
+            None if !self.named() && cases.is_empty() => bail!(
                 "no cases: name a file of cases, a grid (--grid full, small, serving, dims, formats, counting), \
                  or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}
         }
         cases.extend(grid::over(&self.expressions()?));
+        if cases.is_empty() {
+            bail!("no cases in {}", names(&[&self.files[..], &self.exprs].concat()));
+        }
         if let Some(prefill) = self.prefill {
             cases.iter_mut().for_each(|case| case.prefill = prefill);
         }
@@ -100,11 +108,22 @@ impl Cases {
             attn::lang::KvFormats::parse(format)?;
         }
         if !self.kv_format.is_empty() {
-            let turns = cases.iter().zip(self.kv_format.iter().cycle());
+            let (count, turns) = (cases.len(), cases.iter().zip(self.kv_format.iter().cycle()));
             cases = turns.filter_map(|(case, format)| case.over_format(format)).collect();
+            if cases.is_empty() {
+                bail!("none of {count} cases can be over a KV format: all of them count keys");
+            }
         }
-        if self.products == Some(Products::E4m3) {
-            cases = cases.iter().filter_map(Case::with_e4m3_products).collect();
+        match self.products {
+            Some(Products::E4m3) => {
+                let count = cases.len();
+                cases = cases.iter().filter_map(Case::with_e4m3_products).collect();
+                if cases.is_empty() {
+                    bail!("none of {count} cases has products of e4m3: those of prefill have, for some variants");
+                }
+            }
+            Some(products) => cases.iter_mut().for_each(|case| case.products = products),
+            None => {}
         }
         let count = cases.len();
         if let Some(pattern) = &self.pattern {
@@ -112,7 +131,6 @@ impl Cases {
         }
         match &self.pattern {
             Some(pattern) if cases.is_empty() => bail!("none of {count} cases matches `{pattern}`"),
-            _ if cases.is_empty() => bail!("no cases in {}", names(&[&self.files[..], &self.exprs].concat())),
             _ => Ok(cases),
         }
     }

@@ -23,10 +23,11 @@ pub(crate) struct Check {
     #[command(flatten)]
     device: Device,
     /// Skips cases whose reference takes more operations than this.
-    #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_cost as f64)]
+    #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_cost as f64, value_parser = cost,
+        conflicts_with_all = ["list", "bit_exact", "wide_offsets"])]
     max_cost: f64,
     /// Prints the cases and runs nothing; with --json this is a case file.
-    #[arg(long, conflicts_with_all = ["bit_exact", "wide_offsets"])]
+    #[arg(long, conflicts_with_all = ["bit_exact", "wide_offsets", "Device"])]
     list: bool,
     /// Compares bits instead of distances: each case in every layout, with NaN or zeros beside its keys, over dirty
     /// workspaces, in graphs with more capacity, and each request alone. The default is a grid for this.
@@ -34,8 +35,14 @@ pub(crate) struct Check {
     bit_exact: bool,
     /// Compares bits over a tensor of more than 2^32 elements with those of a small one. Needs 10 GB of memory on the
     /// host and on the GPU.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "Cases")]
     wide_offsets: bool,
+}
+
+/// Parses a number of operations.
+fn cost(text: &str) -> Result<f64, String> {
+    let cost = text.parse::<f64>().ok().filter(|cost| *cost >= 0.0);
+    cost.ok_or_else(|| format!("`{text}` is not a number of operations, such as 1e10"))
 }
 
 /// With more cases than this, the table shows only those that fail.
@@ -80,7 +87,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
         );
     }
     if args.bit_exact {
-        let cases = if args.cases.named() { args.cases.load()? } else { attn_testing::grid::bit_exact() };
+        let cases = args.cases.load_or(attn_testing::grid::bit_exact())?;
         return bit_exact::check(
             &cases,
             &args.device.engine(global)?,

@@ -24,6 +24,7 @@ use crate::{
 };
 
 #[derive(clap::Args)]
+#[command(mut_args(of_exprs))]
 pub(crate) struct Compile {
     /// Variant expressions, or source files with one variant each; `all` is every registered variant.
     #[arg(value_name = "EXPR")]
@@ -41,6 +42,26 @@ pub(crate) struct Compile {
     /// Compiles each kernel N times, one at a time and without the cache, and prints the median of each.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
     cold: Option<usize>,
+}
+
+/// Options of kernels are for expressions: a case has its own, but for the architecture.
+fn of_exprs(arg: clap::Arg) -> clap::Arg {
+    const OPTIONS: [&str; 13] = [
+        "kernel",
+        "head_dim",
+        "head_dim_vo",
+        "dtype",
+        "kv_dtype",
+        "kv_format",
+        "layout",
+        "group",
+        "stored",
+        "shared_rows",
+        "prefill",
+        "decode",
+        "products",
+    ];
+    if OPTIONS.contains(&arg.get_id().as_str()) { arg.requires("exprs") } else { arg }
 }
 
 /// Compiles the kernels, or times their compilation.

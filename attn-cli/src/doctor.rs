@@ -11,7 +11,7 @@ use attn_kernels::{
 };
 use serde_json::json;
 
-use crate::{global::Global, output::Output};
+use crate::{environment, global::Global, output::Output};
 
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
@@ -64,6 +64,11 @@ pub(crate) fn run(args: &Doctor, global: &Global) -> Result<ExitCode> {
             "chooses kernels by costs of this GPU: set ATTN_COSTS to a file that `attn calibrate --out FILE` wrote",
         ),
         ("cache", cache(), "keeps compiled kernels: set ATTN_CACHE_DIR to a folder that can be written"),
+        (
+            "environment",
+            environment::report(),
+            "variables that are not understood are ignored: book/src/reference/environment.md lists them",
+        ),
         (
             "host c++",
             host_compiler(),

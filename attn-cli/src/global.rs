@@ -1,6 +1,6 @@
 //! The options of every command.
 
-use std::path::PathBuf;
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use anyhow::Result;
 use attn_kernels::cost::CostTable;
@@ -19,7 +19,7 @@ pub(crate) struct Global {
     pub(crate) out: Option<PathBuf>,
     /// Threads of the CPU backend and of compilation. The default is all cores.
     #[arg(long, global = true, help_heading = HEADING, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    pub(crate) threads: Option<NonZeroUsize>,
     /// Costs of kernels that `attn calibrate --out FILE` measured, to choose kernels and to plan by. The default is the
     /// file that ATTN_COSTS names, else the built-in costs.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]

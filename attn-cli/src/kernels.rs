@@ -85,6 +85,21 @@ impl KernelArgs {
         parse_archs(&self.arch)
     }
 
+    /// Checks that there is one kernel of a kind, apart from the branches of a variant.
+    pub(crate) fn check_one(&self) -> Result<()> {
+        for (option, count) in [
+            ("--arch", self.archs()?.len()),
+            ("--head-dim", self.head_dim.len()),
+            ("--dtype, --kv-dtype and --kv-format", self.dtypes()?.len()),
+            ("--layout", self.layout.len()),
+        ] {
+            if count > 1 {
+                bail!("{option}: {count} kernels; this prints one translation unit, so name one");
+            }
+        }
+        Ok(())
+    }
+
     /// The element types.
     fn dtypes(&self) -> Result<Vec<Dtypes>> {
         let formats = self.kv_format.iter().map(|text| Ok(attn::lang::KvFormats::parse(text)?.id()));

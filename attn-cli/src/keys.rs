@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use attn::{DecodeBackend, Dtype, PrefillBackend, lang::KvFormats};
 use attn_kernels::{compile::Arch, cost::CostTable, splice::KernelSource};
 use attn_testing::{Case, bit_exact_runs, case_variant, grid, wide_offset_cases};
@@ -51,6 +51,9 @@ pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
         cases.extend(grid::serving().iter().filter_map(|case| case.over_format(format)));
     }
     let (archs, costs) = (parse_archs(&args.arch)?, global.costs()?);
+    if cases.is_empty() {
+        bail!("no cases: with --no-grids name a file of cases");
+    }
     let keys: BTreeSet<String> = archs.into_iter().flat_map(|arch| of_cases(&cases, arch, &costs)).collect();
     let mut output = Output::new(global, &["key"])?;
     for key in keys {

@@ -12,6 +12,7 @@ mod check;
 mod compile;
 mod date;
 mod doctor;
+mod environment;
 mod global;
 mod kernels;
 mod keys;
@@ -79,14 +80,14 @@ pub fn main() -> ExitCode {
 #[must_use]
 pub fn main_with(variants: &[&'static VariantDesc]) -> ExitCode {
     let cli = Cli::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("ATTN_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
-        )
-        .with_writer(std::io::stderr)
-        .without_time()
-        .init();
+    let filter = match environment::log_filter() {
+        Ok(filter) => filter,
+        Err(why) => {
+            eprintln!("attn: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
     attn::register_embedded();
     match run(cli, variants) {
         Ok(code) => code,
@@ -99,8 +100,10 @@ pub fn main_with(variants: &[&'static VariantDesc]) -> ExitCode {
 
 fn run(cli: Cli, variants: &[&'static VariantDesc]) -> anyhow::Result<ExitCode> {
     if let Some(threads) = cli.global.threads {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+        rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global()?;
     }
+    // a file that a command does not need is not ignored if it cannot be read
+    cli.global.costs_of_option()?;
     // static linking may drop what `inventory` collects, and registering twice changes nothing
     attn_core::registry::register(attn_variants::variants())?;
     attn_core::registry::register(variants)?;

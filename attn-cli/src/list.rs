@@ -21,7 +21,7 @@ pub(crate) struct List {
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Lists the cubins embedded in this binary instead.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "name")]
     embedded: bool,
 }
 

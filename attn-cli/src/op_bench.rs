@@ -36,7 +36,7 @@ struct Bench<'a> {
 /// Times every op.
 pub(crate) fn run(engine: &Engine, reps: usize, global: &Global) -> Result<ExitCode> {
     let output = Output::new(global, &["op", "us", "MB", "GB/s"])?;
-    let mut bench = Bench { engine, stream: engine.stream()?, reps: reps.max(1), output };
+    let mut bench = Bench { engine, stream: engine.stream()?, reps, output };
     bench.merges()?;
     bench.rows()?;
     bench.pages()?;

@@ -8,12 +8,14 @@
 
 use std::{
     io::{BufRead as _, Write as _},
+    num::NonZeroUsize,
     process::ExitCode,
 };
 
 use anyhow::Result;
 use attn::Engine;
-use attn_testing::{PreparedSampling, SamplingBenchCase};
+use attn_testing::{PreparedSampling, SamplingBenchCase, parse_json};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Serves until stdin ends.
@@ -28,17 +30,27 @@ pub(crate) fn run(engine: &Engine) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A line: one of both.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    prepare: Option<SamplingBenchCase>,
+    time: Option<NonZeroUsize>,
+}
+
 fn answer(line: &str, engine: &Engine, prepared: &mut Option<PreparedSampling>) -> Result<Value, String> {
-    let mut message: Value = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"))?;
-    if let Some(case) = message.get_mut("prepare").map(Value::take) {
-        *prepared = None; // frees its memory first
-        let case: SamplingBenchCase = serde_json::from_value(case).map_err(|e| format!("not a case: {e}"))?;
-        let new = PreparedSampling::new(&case, engine).map_err(|e| crate::output::causes(&e.into()))?;
-        *prepared = Some(new);
-        return Ok(json!({ "ready": true }));
+    match parse_json(line)? {
+        Message { prepare: Some(case), time: None } => {
+            *prepared = None; // frees its memory first
+            let new = PreparedSampling::new(&case, engine).map_err(|e| crate::output::causes(&e.into()))?;
+            *prepared = Some(new);
+            Ok(json!({ "ready": true }))
+        }
+        Message { prepare: None, time: Some(reps) } => {
+            let prepared = prepared.as_mut().ok_or("nothing is prepared")?;
+            let ms = prepared.time(reps.get()).map_err(|e| crate::output::causes(&e.into()))?;
+            Ok(json!({ "ms": ms }))
+        }
+        _ => Err("expected one of prepare and time".to_owned()),
     }
-    let reps = message.get("time").and_then(Value::as_u64).ok_or("expected prepare or time")?;
-    let prepared = prepared.as_mut().ok_or("nothing is prepared")?;
-    let ms = prepared.time(reps as usize).map_err(|e| crate::output::causes(&e.into()))?;
-    Ok(json!({ "ms": ms }))
 }

@@ -18,13 +18,15 @@ use std::{
     collections::HashMap,
     fs,
     io::{BufRead as _, Write as _},
-    path::Path,
+    num::NonZeroUsize,
+    path::PathBuf,
     process::ExitCode,
 };
 
 use anyhow::Result;
 use attn::Engine;
-use attn_testing::{Case, Prepared, RunMode, SharedResult};
+use attn_testing::{Case, Prepared, RunMode, SharedResult, parse_json};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// The prepared runners, by the name of their run mode.
@@ -53,14 +55,51 @@ pub(crate) fn run(engine: &Engine, variant: Option<&str>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A line: one of `prepare`, `time`, `share`, `compare` and `drop`, and what belongs to it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    prepare: Option<Value>,
+    time: Option<String>,
+    reps: Option<NonZeroUsize>,
+    share: Option<Value>,
+    folder: Option<PathBuf>,
+    compare: Option<PathBuf>,
+    drop: Option<bool>,
+}
+
+impl Message {
+    fn check(&self) -> Result<(), String> {
+        let Message { prepare, time, reps, share, folder, compare, drop } = self;
+        let verbs = [prepare.is_some(), time.is_some(), share.is_some(), compare.is_some(), *drop == Some(true)];
+        if verbs.into_iter().filter(|&verb| verb).count() != 1 {
+            return Err("expected one of prepare, time, drop, share, compare".to_owned());
+        }
+        if reps.is_some() && time.is_none() {
+            return Err("`reps` belongs to `time`".to_owned());
+        }
+        if folder.is_some() != share.is_some() {
+            return Err("`share` needs a folder, and nothing else has one".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A case of a message, with the checks of a line of a case file.
+fn case_of(case: &Value) -> Result<Case, String> {
+    let mut cases = Case::parse_lines(&case.to_string()).map_err(|e| e.to_string())?;
+    cases.pop().ok_or_else(|| "not a case".to_owned())
+}
+
 fn answer(line: &str, engine: &Engine, variant: Option<&str>, state: &mut State) -> Result<Value, String> {
     let runners = &mut state.runners;
-    let mut message: Value = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"))?;
-    if let Some(case) = message.get_mut("prepare").map(Value::take) {
+    let message: Message = parse_json(line)?;
+    message.check()?;
+    if let Some(case) = &message.prepare {
         runners.clear(); // frees their memory first
         let (mut ready, mut cannot) = (Map::new(), Map::new());
-        match serde_json::from_value::<Case>(case) {
-            Err(e) => _ = cannot.insert(RunMode::AsIs.to_string(), format!("not a case: {e}").into()),
+        match case_of(case) {
+            Err(e) => _ = cannot.insert(RunMode::AsIs.to_string(), e.into()),
             Ok(case) => {
                 let case = Case { variant: variant.map_or(case.variant, str::to_owned), ..case };
                 for mode in std::iter::once(RunMode::AsIs).chain(case.ours_also.iter().copied()) {
@@ -77,37 +116,30 @@ fn answer(line: &str, engine: &Engine, variant: Option<&str>, state: &mut State)
         }
         return Ok(json!({ "ready": ready, "cannot": cannot }));
     }
-    if let Some(runner) = message.get("time") {
-        let reps = message.get("reps").and_then(Value::as_u64).unwrap_or(3).max(1);
+    if let Some(runner) = &message.time {
         if runners.is_empty() {
             return Err("nothing is prepared".to_owned());
         }
-        let prepared = runner.as_str().and_then(|name| runners.get_mut(name));
-        let prepared = prepared.ok_or_else(|| format!("no runner {runner} is prepared"))?;
-        let ms = prepared.time(reps as usize, 1).map_err(|e| crate::output::causes(&e.into()))?;
+        let prepared = runners.get_mut(runner).ok_or_else(|| format!("no runner `{runner}` is prepared"))?;
+        let reps = message.reps.map_or(3, NonZeroUsize::get);
+        let ms = prepared.time(reps, 1).map_err(|e| crate::output::causes(&e.into()))?;
         return Ok(json!({ "ms": ms }));
     }
-    if let Some(case) = message.get_mut("share").map(Value::take) {
+    if let (Some(case), Some(folder)) = (&message.share, &message.folder) {
         (state.shared, state.runners) = (None, Runners::new());
-        let case: Case = serde_json::from_value(case).map_err(|e| format!("not a case: {e}"))?;
-        let folder = message["folder"].as_str().ok_or("`share` needs a folder")?;
-        let shared = SharedResult::new(&case, engine, Path::new(folder));
+        let shared = SharedResult::new(&case_of(case)?, engine, folder);
         let shared = shared.map_err(|e| crate::output::causes(&e.into()))?;
         let ran = shared.ran.clone();
         state.shared = Some(shared);
         return Ok(json!({ "shared": ran }));
     }
-    if let Some(file) = message.get("compare") {
-        let file = file.as_str().ok_or("`compare` names a file")?;
+    if let Some(file) = &message.compare {
         let shared = state.shared.as_ref().ok_or("nothing is shared")?;
-        let bytes = fs::read(file).map_err(|e| format!("cannot read {file}: {e}"))?;
+        let bytes = fs::read(file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
         let (distance, passed) = shared.compare(&bytes).map_err(|e| crate::output::causes(&e.into()))?;
         let (rel_err, row_err) = (distance.rel_err, distance.row_err);
         return Ok(json!({ "rel_err": rel_err, "row_err": row_err, "nan": distance.nan, "passed": passed }));
     }
-    if message.get("drop").is_some() {
-        runners.clear();
-        return Ok(json!({ "dropped": true }));
-    }
-    Err("expected one of prepare, time, drop, share, compare".to_owned())
+    runners.clear();
+    Ok(json!({ "dropped": true }))
 }

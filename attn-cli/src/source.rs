@@ -1,11 +1,12 @@
 //! `attn source`.
 
-use std::{io::Write as _, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use attn_core::spec::KernelKind;
+use serde_json::json;
 
-use crate::{global::Global, kernels::KernelArgs, rust_text::RustText};
+use crate::{global::Global, kernels::KernelArgs, output::Output, rust_text::RustText};
 
 const KERNEL_OPTIONS: &str = "Options of the kernel (with --full)";
 
@@ -34,12 +35,17 @@ pub(crate) fn run(args: &Source, global: &Global) -> Result<ExitCode> {
     // synthetic tensors: parameters are kernel arguments and no part of the text
     let variant = attn_testing::filled_variant(&args.rust.expression(&args.expr)?)?;
     let text = if args.full {
+        args.kernel_args.check_one()?;
         let sources = args.kernel_args.sources(&variant, args.kernel, &global.costs()?)?;
         sources.into_iter().next().context("no kernel was chosen")?.text
     } else {
         attn::cuda_source(&variant)?
     };
-    // a closed pipe is no error: `attn source .. | head`
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut output = Output::new(global, &[])?;
+    output.line(&json!({ "expr": args.expr, "full": args.full, "source": text }))?;
+    if output.is_table() {
+        output.text(&text)?;
+    }
+    output.finish()?;
     Ok(ExitCode::SUCCESS)
 }

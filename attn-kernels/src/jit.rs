@@ -6,7 +6,7 @@ mod device_source;
 mod for_device;
 mod report;
 
-use std::{env, sync::Arc};
+use std::sync::Arc;
 
 pub(crate) use all::build_all;
 pub use all::{Progress, obtain_all, obtain_all_from};
@@ -74,7 +74,7 @@ impl JitError {
 /// Whether `ATTN_JIT` allows compiling.
 #[must_use]
 pub fn allowed() -> bool {
-    !env::var("ATTN_JIT").is_ok_and(|v| ["off", "0", "false"].contains(&v.as_str()))
+    crate::switch::is_on("ATTN_JIT")
 }
 
 /// The cubin of a source: embedded, from the cache, or compiled.

@@ -35,6 +35,7 @@ pub mod select;
 mod sha256;
 pub mod splice;
 pub mod support;
+mod switch;
 
 #[cfg(feature = "cuda")]
 pub mod cuda;

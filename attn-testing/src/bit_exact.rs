@@ -107,7 +107,7 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
     let mut result = BitExactResult { ran, passed: true, keys, ..BitExactResult::default() };
     let mut compare = |what: String, got: Run| result.compare(what, &want, got);
 
-    for layout_case in layout_cases(&ragged) {
+    for layout_case in layout_cases(&ragged, inputs.kv_shape == inputs.v_shape)? {
         let moved = moved(&layout_case, &inputs)?;
         let what = format!(
             "{:?} {} {:?} {:?}",
@@ -206,9 +206,11 @@ fn alone(
     Ok(())
 }
 
-/// The case in every layout.
-fn layout_cases(ragged: &Case) -> Vec<Case> {
+/// The case in every layout. Keys and values whose rows have different bytes are in pools of their own, and of a KV
+/// format are no queries.
+fn layout_cases(ragged: &Case, same_rows: bool) -> Result<Vec<Case>, TestError> {
     let mut layout_cases = Vec::new();
+    let of_format = ragged.dtypes()?.format.is_some();
     for (kv_layout, page_size) in [
         (LayoutKind::Ragged, 16),
         (LayoutKind::Paged, 1),
@@ -219,15 +221,15 @@ fn layout_cases(ragged: &Case) -> Vec<Case> {
     ] {
         for page_order in [Order::Nhd, Order::Hnd] {
             for pool in [Pool::Split, Pool::Fused, Pool::Padded, Pool::Packed] {
-                let packed = kv_layout == LayoutKind::Ragged && page_order == Order::Nhd;
-                let interleaved = pool == Pool::Split || ragged.head_dim_vo == attn::HeadDimVo::Same;
+                let packed = kv_layout == LayoutKind::Ragged && page_order == Order::Nhd && !of_format;
+                let interleaved = pool == Pool::Split || same_rows && ragged.head_dim_vo == attn::HeadDimVo::Same;
                 if interleaved && (pool != Pool::Packed || packed) {
                     layout_cases.push(Case { kv_layout, page_size, page_order, pool, ..ragged.clone() });
                 }
             }
         }
     }
-    layout_cases
+    Ok(layout_cases)
 }
 
 /// The inputs of a case with the rows of other inputs of the same lengths.
@@ -301,6 +303,16 @@ mod tests {
             let case = Case { kernel: "auto".to_owned(), ..case };
             let result = bit_exact(&case, &Engine::cpu()).expect("it runs");
             assert!(result.passed && result.compared > 40, "{}: {result:?}", case.title());
+        }
+    }
+
+    #[test]
+    fn pairs_of_kv_formats_have_pools_of_their_own() {
+        // rows of other bytes, rows of the same bytes in one format, and side data
+        for (format, least) in [("int8 / int4(group=32)", 15), ("turbo4 / f16", 15), ("int8", 25), ("nvfp4", 25)] {
+            let case = Case { kv_dtype: Some(format.to_owned()), kernel: "auto".to_owned(), ..Case::new("causal") };
+            let result = bit_exact(&case, &Engine::cpu()).expect(format);
+            assert!(result.passed && result.compared >= least, "{format}: {result:?}");
         }
     }
 

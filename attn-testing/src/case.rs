@@ -8,7 +8,7 @@ use attn::lang::Dims;
 use attn::{DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend, Products};
 
 use super::case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
-use super::{KeptPages, RunMode, Table, TestError};
+use super::{KeptPages, RunMode, Table, TestError, parse_json};
 
 /// One case: a variant, sizes, a layout and a seed. This is the format of every `.jsonl` case file.
 ///
@@ -18,8 +18,9 @@ use super::{KeptPages, RunMode, Table, TestError};
 ///  "graph":true}
 /// ```
 ///
-/// Unknown fields are kept and written back with the results.
+/// Unknown fields are refused; notes are in `meta`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Case {
     /// The name. It defaults to the variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,9 +110,18 @@ pub struct Case {
     /// Run modes that are timed besides the case itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ours_also: Vec<RunMode>,
-    /// Unknown fields.
-    #[serde(flatten)]
-    pub rest: serde_json::Map<String, serde_json::Value>,
+    /// The variant that reports show this one beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<String>,
+    /// The lengths of the documents in each request, for baselines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<Vec<u32>>,
+    /// The type of k and v in baselines, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baselines_kv_dtype: Option<String>,
+    /// Notes, of any form. They are written back with the results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<serde_json::Value>,
 }
 
 /// The most requests of a case, so that one line cannot take all memory.
@@ -164,7 +174,10 @@ impl Case {
             tables: BTreeMap::new(),
             sparse: None,
             ours_also: Vec::new(),
-            rest: serde_json::Map::new(),
+            plain: None,
+            documents: None,
+            baselines_kv_dtype: None,
+            meta: None,
         }
     }
 
@@ -263,8 +276,7 @@ impl Case {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         lines
             .map(|(at, line)| {
-                let case: Case =
-                    serde_json::from_str(line).map_err(|source| TestError::CaseLine { line: at + 1, source })?;
+                let case: Case = parse_json(line).map_err(|why| TestError::CaseLine { line: at + 1, why })?;
                 case.check_lens().map_err(|why| TestError::CaseInvalid { line: at + 1, why })?;
                 Ok(case)
             })
@@ -382,16 +394,44 @@ mod optional_name {
 mod tests {
     use super::{Case, HeadDimVo, LayoutKind, Lens, LevelCase, Order, Pool};
 
+    const LINE: &str = r#"{"variant":"full","dtype":"bf16","qo_heads":8,"kv_heads":2,"head_dim":64,"qo_lens":{"repeat":[3,5]},"kv_lens":[1,2,3]}"#;
+
+    /// The line with a field more.
+    fn with(field: &str) -> String {
+        LINE.replace("{\"variant\"", &format!("{{{field},\"variant\""))
+    }
+
     #[test]
-    fn unknown_fields_are_kept() {
-        let line = r#"{"variant":"full","dtype":"bf16","qo_heads":8,"kv_heads":2,"head_dim":64,
-            "qo_lens":{"repeat":[3,5]},"kv_lens":[1,2,3],"why":"x"}"#;
-        let cases = Case::parse_lines(&line.replace('\n', "")).expect("a case");
+    fn notes_are_kept() {
+        let cases = Case::parse_lines(&with(r#""meta":{"why":["x"]}"#)).expect("a case");
         assert_eq!(cases[0].qo_lens.to_vec(), [5, 5, 5]);
         assert_eq!((cases[0].kv_layout, cases[0].page_order), (LayoutKind::Ragged, Order::Nhd));
         let back = serde_json::to_value(&cases[0]).expect("JSON");
-        assert_eq!(back["why"], "x");
+        assert_eq!(back["meta"]["why"][0], "x");
         assert_eq!(back["qo_lens"]["repeat"][1], 5);
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_at_every_level() {
+        for (field, why) in [
+            (r#""fixed_split_sise":1024"#, "unknown field `fixed_split_sise`; did you mean `fixed_split_size`?"),
+            (r#""kv_dtyp":"e4m3""#, "unknown field `kv_dtyp`; did you mean `kv_dtype`?"),
+            (r#""mine":1"#, "unknown field `mine`, expected one of `name`"),
+            (r#""seed":1,"seed":1"#, "duplicate field `seed`"),
+            (r#""meta":{"a":1,"a":2}"#, "duplicate field `a`"),
+            (r#""kv_layout":"page""#, "unknown variant `page`; did you mean `paged`?"),
+            (r#""page_order":"NDH""#, "unknown variant `NDH`; did you mean `NHD`?"),
+            (r#""pool":"fuse""#, "unknown variant `fuse`; did you mean `fused`?"),
+            (r#""ours_also":["flatt"]"#, "unknown variant `flatt`; did you mean `flat`?"),
+            (r#""sparse":{"page":16,"keep":0.5,"head":"own"}"#, "unknown field `head`; did you mean `heads`?"),
+            (r#""sparse":{"page":16}"#, "missing field `keep`"),
+            (r#""tables":{"a.b":"lengths","a.b":"lengths"}"#, "duplicate field `a.b`"),
+            (r#""levels":[{"groups":[3],"kv_lens":[1],"page_sise":16}]"#, "unknown field `page_sise`; did you mean"),
+            (r#""levels":[{"groups":[3],"kv_lens":{"repeat":[1,1],"more":1}}]"#, "lengths are a list"),
+        ] {
+            let error = Case::parse_lines(&with(field)).expect_err(field).to_string();
+            assert!(error.starts_with("line 1 is not a case: ") && error.contains(why), "{field}: {error}");
+        }
     }
 
     #[test]

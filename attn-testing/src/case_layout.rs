@@ -35,6 +35,7 @@ impl LayoutKind {
 
 /// A shared level of a cascade.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LevelCase {
     /// Requests of each group of neighbours; they sum to the requests of the case.
     pub groups: Vec<u32>,
@@ -76,6 +77,7 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
+    deny_unknown_fields,
     expecting = "lengths are a list of whole numbers from 0 to 4294967295, or {\"repeat\": [count, length]}"
 )]
 pub enum Lens {

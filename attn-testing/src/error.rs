@@ -8,12 +8,12 @@ use attn::batch::BatchError;
 #[non_exhaustive]
 pub enum TestError {
     /// An invalid line of a case file.
-    #[error("line {line} is not a case: {source}")]
+    #[error("line {line} is not a case: {why}")]
     CaseLine {
         /// Counted from 1.
         line: usize,
         /// The error.
-        source: serde_json::Error,
+        why: String,
     },
     /// A line of a case file whose sizes contradict each other.
     #[error("line {line}: {why}")]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The pages that a case reads: `{"page": 16, "keep": 0.25}`. The variant has a `page_list` that is large enough, and
 /// its lists are filled with these pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeptPages {
     /// The page size of the list in keys.
     pub page: u32,

@@ -52,6 +52,7 @@ mod host;
 mod info;
 mod inputs;
 mod interleave;
+mod json;
 mod kept_lists;
 mod kept_pages;
 #[cfg(feature = "cuda")]
@@ -90,6 +91,7 @@ pub use fill::example_expression;
 pub use host::{Host, HostScale};
 pub use info::Info;
 pub use inputs::Inputs;
+pub use json::parse_json;
 pub use kept_pages::{KeptPages, ListsOf};
 #[cfg(feature = "cuda")]
 pub use kernels::add_kernels;

@@ -97,3 +97,33 @@ fn a_baseline_over_our_tensors_has_our_output_or_fails() {
     let none = verify(0, "^c$");
     assert!(!none.status.success() && text(&none.stdout).contains("0 outputs"), "nothing was compared");
 }
+
+#[test]
+fn lines_of_the_protocol_that_are_not_understood_are_refused() {
+    let dir = scratch();
+    let case =
+        r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[8],"kv_lens":[8]}"#;
+    let bad_case = case.replace("\"qo_lens\"", "\"sead\":1,\"qo_lens\"");
+    let twice = case.replace("\"qo_lens\"", "\"seed\":1,\"seed\":2,\"qo_lens\"");
+    let lines_and_why = [
+        (format!("{{\"prepare\": {bad_case}}}"), "unknown field `sead`; did you mean `seed`?"),
+        (format!("{{\"prepare\": {twice}}}"), "duplicate field `seed`"),
+        ("{\"time\": \"attn\", \"rep\": 3}".to_owned(), "unknown field `rep`; did you mean `reps`?"),
+        ("{\"time\": \"attn\", \"reps\": \"3\"}".to_owned(), "invalid type"),
+        ("{\"time\": \"attn\", \"drop\": true}".to_owned(), "expected one of prepare, time, drop"),
+        ("{\"drop\": true, \"reps\": 3}".to_owned(), "`reps` belongs to `time`"),
+        (format!("{{\"share\": {case}}}"), "`share` needs a folder"),
+    ];
+    let mut child = command(dir.path(), &["bench", "--serve", "--device", "cpu"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("attn runs");
+    let script: String = lines_and_why.iter().map(|(line, _)| format!("{line}\n")).collect();
+    child.stdin.take().expect("piped").write_all(script.as_bytes()).expect("written");
+    let answers = lines(&child.wait_with_output().expect("ends"));
+    assert_eq!(answers.len(), lines_and_why.len(), "{answers:?}");
+    for (answer, (line, why)) in answers.iter().zip(&lines_and_why) {
+        assert!(answer.to_string().replace("\\\"", "\"").contains(why), "{line}: {answer}");
+    }
+}

@@ -54,12 +54,12 @@ fn bench_times_a_case() {
     let dir = scratch();
     let path = dir.path().join("cases.jsonl");
     let case = r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,
-        "qo_lens":[64],"kv_lens":[64],"mine":1}"#;
+        "qo_lens":[64],"kv_lens":[64],"meta":{"mine":1}}"#;
     std::fs::write(&path, case.replace('\n', "")).expect("written");
     let timed =
         records(&attn_json(dir.path(), &["bench", path.to_str().expect("UTF-8"), "--device", "cpu", "--reps", "3"]));
     let record = &timed[0];
-    assert_eq!(record["mine"], 1, "unknown fields come back");
+    assert_eq!(record["meta"]["mine"], 1, "notes come back");
     for field in ["ms", "gbps", "tflops", "plan_us"] {
         assert!(record[field].as_f64().is_some_and(|x| x > 0.0), "{field}: {record}");
     }
@@ -134,4 +134,43 @@ fn without_a_gpu_cuda_is_a_clear_error() {
     }
     let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--device", "cuda"]));
     assert!(message.contains("driver") || message.contains("device"), "{message}");
+}
+
+#[test]
+fn a_misspelt_field_of_a_case_file_is_refused() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case =
+        r#"{"variant":"full","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[3],"kv_lens":[5]"#;
+    for (field, why) in [
+        (r#""fixed_split_sise":1024"#, "unknown field `fixed_split_sise`; did you mean `fixed_split_size`?"),
+        (r#""kv_dtyp":"e4m3""#, "unknown field `kv_dtyp`; did you mean `kv_dtype`?"),
+        (r#""seed":1,"seed":2"#, "duplicate field `seed`"),
+    ] {
+        std::fs::write(&path, format!("{case}}}\n{case},{field}}}\n")).expect("written");
+        let file = path.to_str().expect("UTF-8");
+        let commands =
+            [&["check", file][..], &["bench", file], &["keys", "--no-grids", file], &["compile", "--cases", file]];
+        for args in commands {
+            let message = failure(&attn(dir.path(), args));
+            assert!(message.contains("cases.jsonl: line 2 is not a case: ") && message.contains(why), "{message}");
+        }
+    }
+}
+
+#[test]
+fn bits_are_compared_over_pairs_of_kv_formats() {
+    let dir = scratch();
+    for format in ["int8 / int4(group=32)", "int8"] {
+        let args = ["check", "--bit-exact", "--expr", "causal", "--match", "over-00[01]", "--device", "cpu"];
+        let compared = records(&attn_json(dir.path(), &[&args[..], &["--kv-format", format]].concat()));
+        assert_eq!(compared.len(), 2);
+        for record in compared {
+            assert!(record["passed"] == true && record["kv_dtype"] == format, "{record}");
+        }
+    }
+    // without named cases the options choose from the grid of --bit-exact
+    let args = ["check", "--bit-exact", "--device", "cpu", "--match", "nothing like this"];
+    let message = failure(&attn(dir.path(), &args));
+    assert!(message.contains("none of ") && message.contains("matches `nothing like this`"), "{message}");
 }

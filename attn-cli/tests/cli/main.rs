@@ -2,6 +2,7 @@
 
 mod baselines;
 mod cases;
+mod combinations;
 mod compile;
 mod costs;
 mod report;

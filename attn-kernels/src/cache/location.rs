@@ -2,11 +2,13 @@
 
 use std::{env, path::PathBuf};
 
+use crate::switch::is_on;
+
 /// In bytes; enough for some thousand kernels.
 const DEFAULT_LIMIT: u64 = 512 << 20;
 
 pub(super) fn from_environment() -> Option<(PathBuf, u64)> {
-    if env::var("ATTN_CACHE").is_ok_and(|v| ["off", "0", "false"].contains(&v.as_str())) {
+    if !is_on("ATTN_CACHE") {
         return None;
     }
     let Some(dir) = dir() else {

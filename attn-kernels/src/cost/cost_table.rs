@@ -33,7 +33,7 @@ pub struct CostTable {
 
 impl CostTable {
     /// Reads what `attn calibrate` writes: a line `{"about": {"arch": "sm_90", ..}}`, and after it a line for each
-    /// kernel. Blank lines, and fields that costs do not need, are skipped.
+    /// kernel. Blank lines are skipped, and so are the measured times of a row, and its notes in `meta`.
     ///
     /// # Errors
     ///

@@ -72,6 +72,23 @@ pub enum CostsLineError {
         /// The most.
         most: u32,
     },
+    /// A field that rows do not have.
+    #[error("`{field}` is no field of a row of costs{near}; notes are in `meta`")]
+    Unknown {
+        /// The field.
+        field: String,
+        /// The nearest one that rows have, in words.
+        near: String,
+    },
+    /// A field that is there twice.
+    #[error("`{field}` is there twice; remove one of them")]
+    Twice {
+        /// The field.
+        field: String,
+    },
+    /// A row in the line that says what rows are of.
+    #[error("`about` is a line of its own, before the rows of the GPU")]
+    AboutBeside,
     /// A kernel that is there twice.
     #[error("line {first} has costs of the same kernel; remove one of them")]
     Again {

@@ -1,6 +1,9 @@
 //! Rows of costs, as `attn calibrate` writes them.
 
-use attn_core::spec::KernelKind;
+use std::fmt;
+
+use attn_core::{nearest::nearest, spec::KernelKind};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::{
@@ -10,6 +13,27 @@ use super::{
 use crate::compile::{Arch, UnknownArch};
 
 type Object = Map<String, Value>;
+
+/// The fields of a row: what costs need, what `attn calibrate` notes beside them, and notes of the user.
+const FIELDS: [&str; 17] = [
+    "kernel",
+    "backend",
+    "rows",
+    "kv",
+    "head_dim",
+    "hooks",
+    "ctas_per_sm",
+    "launch",
+    "item",
+    "block",
+    "first",
+    "merge_launch",
+    "merge",
+    "off",
+    "us",
+    "merge_us",
+    "meta",
+];
 
 /// A cost is at most a tenth of a second, so that sums of a few do not overflow. Of whole batches selection saturates,
 /// and plans refuse.
@@ -30,6 +54,7 @@ pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, CostsLineError)>
             continue;
         }
         let row = measured(&object, arch.ok_or_else(|| of_line(CostsLineError::NoArch))?).map_err(of_line)?;
+        known(&object).map_err(of_line)?;
         if let Some(same) = rows.iter().position(|known| known.is_of_kernel_of(&row)) {
             return Err(of_line(CostsLineError::Again { first: lines[same] }));
         }
@@ -41,11 +66,58 @@ pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, CostsLineError)>
 
 fn object(line: &str) -> Result<Object, CostsLineError> {
     match serde_json::from_str(line) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(CostsLineError::NoObject(String::new())),
+        Ok(Fields(fields)) => unique(fields),
+        Err(_) if serde_json::from_str::<IgnoredAny>(line).is_ok() => Err(CostsLineError::NoObject(String::new())),
         // serde_json counts lines too, and there is one
         Err(error) => Err(CostsLineError::NoObject(format!(" (column {}: {})", error.column(), category(&error)))),
     }
+}
+
+/// The fields of an object, each as often as it is there.
+struct Fields(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(Entries)
+    }
+}
+
+/// A line with one field of a name.
+fn unique(fields: Vec<(String, Value)>) -> Result<Object, CostsLineError> {
+    let mut object = Object::new();
+    for (field, value) in fields {
+        if object.contains_key(&field) {
+            return Err(CostsLineError::Twice { field });
+        }
+        object.insert(field, value);
+    }
+    if object.len() > 1 && object.contains_key("about") {
+        return Err(CostsLineError::AboutBeside);
+    }
+    Ok(object)
+}
+
+/// Checks that a row has no fields but those of rows.
+fn known(row: &Object) -> Result<(), CostsLineError> {
+    let Some(field) = row.keys().find(|field| !FIELDS.contains(&field.as_str())) else { return Ok(()) };
+    let near = nearest(field, FIELDS).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    Err(CostsLineError::Unknown { field: field.clone(), near })
 }
 
 fn category(error: &serde_json::Error) -> &'static str {

@@ -288,3 +288,23 @@ fn loaded_costs_choose_no_decode_backend_without_the_mixed_kernel() {
     }
     assert!(followed > 50 && kept > 50, "{followed} {kept}");
 }
+
+#[test]
+fn fields_that_are_not_understood_are_refused() {
+    let with = |field: &str| row("decode of 8", 2000).replacen('{', &format!("{{{field}, "), 1);
+    let refused = |line: &str| {
+        let error = CostTable::parse(&format!("{}\n{line}", about("sm_120"))).expect_err(line).to_string();
+        assert!(error.contains("line 2: "), "{error}");
+        error
+    };
+    for (field, why) in [
+        ("\"backnd\": \"sm90\"", "`backnd` is no field of a row of costs; did you mean `backend`?"),
+        ("\"whatever\": 1", "`whatever` is no field of a row of costs; notes are in `meta`"),
+        ("\"rows\": 16", "`rows` is there twice"),
+        ("\"about\": {\"arch\": \"sm_90\"}", "`about` is a line of its own"),
+    ] {
+        let error = refused(&with(field));
+        assert!(error.contains(why), "{error}");
+    }
+    table(&[&about("sm_120"), &with("\"meta\": {\"of\": \"me\"}, \"us\": [1.5], \"off\": 0.1")]);
+}
