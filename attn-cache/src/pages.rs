@@ -4,6 +4,7 @@ mod copies;
 mod page_ref;
 mod page_refs;
 mod pool;
+mod pool_copies;
 mod ref_counts;
 mod step_copies;
 

@@ -394,7 +394,10 @@ mod optional_name {
 mod tests {
     use super::{Case, HeadDimVo, LayoutKind, Lens, LevelCase, Order, Pool};
 
-    const LINE: &str = r#"{"variant":"full","dtype":"bf16","qo_heads":8,"kv_heads":2,"head_dim":64,"qo_lens":{"repeat":[3,5]},"kv_lens":[1,2,3]}"#;
+    const LINE: &str = concat!(
+        r#"{"variant":"full","dtype":"bf16","qo_heads":8,"kv_heads":2,"head_dim":64,"#,
+        r#""qo_lens":{"repeat":[3,5]},"kv_lens":[1,2,3]}"#
+    );
 
     /// The line with a field more.
     fn with(field: &str) -> String {

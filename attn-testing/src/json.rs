@@ -9,8 +9,8 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAcce
 ///
 /// # Errors
 ///
-/// What is wrong, and where: for an unknown name the nearest of those that are possible, or all of them; for a name that
-/// an object has twice, that name.
+/// What is wrong, and where: for an unknown name the nearest of those that are possible, or all of them; for a name
+/// that an object has twice, that name.
 pub fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     // the types themselves do not see names twice in maps, and values of any kind keep the last
     serde_json::from_str::<Unique>(text).map_err(|error| error.to_string())?;
@@ -26,9 +26,10 @@ fn suggested(message: &str) -> String {
     };
     // names alternate with what is between them
     let possible = after.split('`').skip(1).step_by(2);
-    let place = after.rsplit_once(" at line ").map_or_else(String::new, |(_, place)| format!(" at line {place}"));
+    let position =
+        after.rsplit_once(" at line ").map_or_else(String::new, |(_, position)| format!(" at line {position}"));
     match nearest(name, possible) {
-        Some(near) => format!("{before}; did you mean `{near}`?{place}"),
+        Some(near) => format!("{before}; did you mean `{near}`?{position}"),
         None => message.to_owned(),
     }
 }
@@ -104,7 +105,7 @@ mod tests {
         #[serde(default)]
         _seed: u64,
         #[serde(default)]
-        _inner: Option<Inner>,
+        _inner: Option<Pages>,
         #[serde(default)]
         _order: Option<Order>,
         #[serde(default)]
@@ -113,7 +114,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Inner {
+    struct Pages {
         _page_size: u32,
     }
 

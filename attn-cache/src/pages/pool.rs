@@ -91,6 +91,15 @@ impl Pool {
         Ok(taken)
     }
 
+    /// A page is free: nothing will read what a copy was to bring. Returns the source, which the copy referred to.
+    fn drop_copy_to(&self, page: PageId) -> Option<PageId> {
+        if !self.counts.is_copy_target(page as usize) {
+            return None;
+        }
+        self.counts.set_copy_target(page as usize, false);
+        self.copies().remove(page)
+    }
+
     /// Takes a reference away. The page is free when it was the last one.
     pub(crate) fn drop_ref(&self, page: PageId) {
         if self.counts.remove(page as usize) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Sequence, next_version};
+use super::{Sequence, gone::Gone, next_version};
 use crate::RELEASED;
 
 impl Sequence {
@@ -66,5 +66,25 @@ impl Sequence {
             }
         }
         tokens
+    }
+
+    /// Positions from `first` on are gone; queries of sequences of `least_len` tokens do not see them.
+    pub(super) fn note_gone(&mut self, first: usize, least_len: usize) {
+        let before = self.gone.unwrap_or(Gone { first, least_len, moved: false });
+        let (first, least_len) = (before.first.min(first), before.least_len.max(least_len));
+        self.gone = Some(Gone { first, least_len, ..before });
+    }
+
+    /// Tokens at the start that are all there, and in their places.
+    pub(super) fn in_place(&self) -> usize {
+        self.gone.map_or(self.len, |gone| gone.first)
+    }
+
+    /// The last position before `len` that is gone.
+    pub(super) fn last_gone(&self, gone: Gone, len: usize) -> usize {
+        let page_size = self.pool.page_size();
+        let page = self.ids[..len.div_ceil(page_size)].iter().rposition(|&page| page == RELEASED);
+        // what was taken out was before the first that has moved
+        page.map_or(gone.first, |page| ((page + 1) * page_size).min(len) - 1)
     }
 }
