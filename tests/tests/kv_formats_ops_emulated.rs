@@ -34,13 +34,24 @@ const SLOTS: [i64; 14] = [44, 0, -1, 7, 12, 13, 14, -5, 31, 30, 2, 20, 43, 9];
 const TOKENS: usize = SLOTS.len();
 const OF_HEADS: [f32; HEADS] = [0.5, 1.0, 3.0];
 
-/// Bytes, aligned for all types.
+/// Bytes, aligned for all types, between guards.
 #[derive(Clone)]
 struct Bytes(Vec<u64>, usize);
 
+/// Words in front of bytes and behind them, and what they hold.
+const GUARD: (usize, u64) = (64, 0xa5c3_96e1_5a3c_691e);
+
 impl Bytes {
     fn of(bytes: &[u8]) -> Bytes {
-        Bytes(words(bytes), bytes.len())
+        let around = [GUARD.1; GUARD.0];
+        Bytes([&around[..], &words(bytes), &around[..]].concat(), bytes.len())
+    }
+    fn words(&self) -> &[u64] {
+        &self.0[GUARD.0..self.0.len() - GUARD.0]
+    }
+    fn assert_guards(&self, name: &str) {
+        let (before, behind) = (&self.0[..GUARD.0], &self.0[self.0.len() - GUARD.0..]);
+        assert!(before.iter().chain(behind).all(|&word| word == GUARD.1), "{name}: a guard is written to");
     }
     fn elements(dtype: Dtype, values: &[f32]) -> Bytes {
         let bytes = values.iter().flat_map(|&x| match dtype {
@@ -51,19 +62,19 @@ impl Bytes {
         Bytes::of(&bytes.collect::<Vec<_>>())
     }
     fn get(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.0)[..self.1]
+        &bytemuck::cast_slice(self.words())[..self.1]
     }
     fn tensor(&self, dtype: Dtype, shape: &[usize]) -> TensorRef<'_> {
         TensorRef::of_bytes(dtype, self.get(), shape).expect("as many")
     }
     fn tensor_mut(&mut self, dtype: Dtype, shape: &[usize]) -> TensorMut<'_> {
-        let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.0)[..self.1];
+        let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut self.0[GUARD.0..])[..self.1];
         TensorMut::of_bytes(dtype, bytes, shape).expect("as many")
     }
     /// Rows of (tokens or slots, heads, elements of `size` bytes); pages of slots.
     fn strided(&self, row: usize) -> Strided {
         let (head, token) = (row as i64, (HEADS * row) as i64);
-        Strided { data: self.0.as_ptr() as u64, token, head, page: token * PAGE_SIZE as i64 }
+        Strided { data: self.words().as_ptr() as u64, token, head, page: token * PAGE_SIZE as i64 }
     }
 }
 
@@ -201,6 +212,7 @@ fn rows_have_the_bytes_of_the_cpu() {
             let bytes = OP_THREADS / 32 * dim as u32 * 4;
             // SAFETY: the arrays have the extents of the parameters.
             unsafe { encode.run(ENCODE_KERNELS[usize::from(narrow)], &params, Some(bound), [ctas, 2], bytes) };
+            got.codes.iter().chain(&got.sides).chain(&new).for_each(|bytes| bytes.assert_guards(&name));
             for part in [0, 1] {
                 assert!(got.codes[part].get() == want.codes[part].get(), "{name}: codes of part {part}");
                 assert!(got.sides[part].get() == want.sides[part].get(), "{name}: side data of part {part}");
@@ -228,6 +240,7 @@ fn rows_have_the_bytes_of_the_cpu() {
             let ctas = (TOKENS * HEADS).div_ceil(params.base.part[0].share.rows as usize) as u32;
             // SAFETY: the arrays have the extents of the parameters.
             unsafe { decode.run(GATHER_PACKED_KERNELS[usize::from(narrow)], &params, Some(bound), [ctas, 2], 0) };
+            gathered.iter().for_each(|bytes| bytes.assert_guards(&name));
             for (part, (got, want)) in gathered.iter().zip(&want).enumerate() {
                 same_numbers(&format!("{name}: gathered part {part}"), dtype, got.get(), want.get());
             }

@@ -39,12 +39,22 @@ fn groups() -> Case {
     }
 }
 
+/// Rows of KV formats, whose pools are allocations of their own.
+fn over_formats(kernel: &str) -> Vec<Case> {
+    let formats = ["int8 / int4(group=32)", "turbo4 / mx_fp8", "nvfp4"];
+    let cases = cases(kernel).into_iter().zip(formats);
+    cases.filter_map(|(case, format)| Case { kv_dtype: None, head_dim: 64, ..case }.over_format(format)).collect()
+}
+
 #[test]
 #[ignore = "in a process of its own"]
 fn kernels() {
     check("prefill", PrefillBackend::Sm80);
     check("decode", PrefillBackend::Sm80);
     simt::check(simt::on_tensor_cores("decode", PrefillBackend::Sm80, [groups()]));
+    for kernel in ["prefill", "decode"] {
+        simt::check(simt::on_tensor_cores(kernel, PrefillBackend::Sm80, over_formats(kernel)));
+    }
     check("mixed", PrefillBackend::Sm80);
     check("mixed", PrefillBackend::Sm90);
     check("prefill", PrefillBackend::Sm90);

@@ -13,7 +13,7 @@
 mod element;
 pub(crate) mod functions;
 mod operands;
-mod parts;
+pub(crate) mod parts;
 mod value;
 pub(crate) mod wide;
 

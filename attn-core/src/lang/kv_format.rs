@@ -2,9 +2,11 @@
 //!
 //! A user implements [`KvFormat`]; `#[kv_format]` turns it into CUDA. [`packed`] has the bytes of a stored row and the
 //! row that is encoded, [`desc`] the descriptor and the object-safe form that the CPU runs. [`LinearCodes`] are codes
-//! that kernels need not decode; [`KvFormats`] are the formats of keys and of values.
+//! that kernels need not decode; [`KvFormats`] are the formats of keys and of values. [`extents`] proves that functions
+//! stay within a row.
 
 pub mod desc;
+pub mod extents;
 mod formats;
 mod linear;
 mod linear_check;
@@ -27,6 +29,8 @@ use super::VariantParams;
 /// Both functions give the same bits on the CPU and on a GPU: products are not fused with sums, divisions and square
 /// roots are rounded correctly, reductions have a fixed order. Functions that differ between devices (`exp`, `log`,
 /// `sin`, `powf`, `approx`) are refused.
+///
+/// Binding proves that no function touches bytes or elements outside of a row ([`extents`]), or refuses the format.
 pub trait KvFormat: VariantParams + Clone + Send + Sync + 'static {
     /// Bytes of a row's codes. `dim` is the head dimension of keys or of values. Host only.
     fn code_bytes(&self, dim: i32) -> i32;

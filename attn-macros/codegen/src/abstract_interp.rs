@@ -20,6 +20,7 @@ mod ranges;
 
 use crate::{ir::Function, parse::Links, types::Types};
 use emit_rust::RustNames;
+pub(crate) use lowering::{MOST_ELEMENTS, position};
 use normal_form::{Generic, Node};
 use proc_macro2::TokenStream;
 

@@ -24,6 +24,8 @@ struct Format {
     /// The instances of a generic format.
     instances: Vec<Instance>,
     functions: Functions,
+    /// The functions as data.
+    extents: TokenStream,
     links: Links,
     used: emit::Used,
     /// The parameters that the impl names.
@@ -121,7 +123,8 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Format, Report> {
     }
     let mut named = Named(BTreeSet::new());
     named.visit_item_impl(item);
-    Ok(Format { name, instances, functions, links: shared.links, used, named: named.0 })
+    let extents = extents::of(&read, &shared.types, &shared.links, &|path| without_self(path, &item.self_ty));
+    Ok(Format { name, instances, functions, extents, links: shared.links, used, named: named.0 })
 }
 
 /// Reads the item's signature: the format's name, and its instances where it is generic.
@@ -207,6 +210,7 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
     let file = descriptor::file_of(item.impl_token.span());
     let line = u32::try_from(item.impl_token.span().start().line).unwrap_or(0);
     let Functions { encode, decode, scale, zero, level } = &format.functions;
+    let extents = &format.extents;
     let consts = descriptor::consts(&format.links, |path| without_self(path, ty));
     let helpers = descriptor::helpers(&format.links, syn::Path::clone);
     let types = descriptor::types(&format.links, syn::Path::clone);
@@ -218,6 +222,8 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
         #(#cfg)*
         const _: () = {
             #scope
+            #[allow(unused_imports)]
+            use ::attn::lang::{interval as __interval, kv_format::extents as __extents};
             static DESC: ::attn::lang::kv_format::KvFormatDesc = ::attn::lang::kv_format::KvFormatDesc {
                 name: #name,
                 type_name: #type_name,
@@ -230,6 +236,7 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
                 scale: #scale,
                 zero: #zero,
                 level: #level,
+                extents: #extents,
                 divisors: &[#(#divisors),*],
                 device_fns: #helpers,
                 types: #types,
@@ -261,5 +268,6 @@ fn exact_helpers(links: &Links) -> TokenStream {
     checks.collect()
 }
 
+mod extents;
 #[cfg(test)]
 mod tests;

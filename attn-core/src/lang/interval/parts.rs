@@ -155,7 +155,7 @@ where
 }
 
 /// Any value of the same type.
-fn unknown(value: Val) -> Val {
+pub(crate) fn unknown(value: Val) -> Val {
     match value {
         Val::I32(_) => full::<i32>().into(),
         Val::U32(_) => full::<u32>().into(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{KvFormat, LinearCodes, Packed, PackedMut};
+use super::{KvFormat, LinearCodes, Packed, PackedMut, extents::Extents};
 use crate::lang::desc::{ConstDesc, DeviceFn, FieldDesc};
 use crate::lang::device_type::TypeLink;
 use crate::lang::params::{ErasedParams, ParamError, ParamValues};
@@ -35,6 +35,8 @@ pub struct KvFormatDesc {
     pub zero: &'static str,
     /// `float level(int code) const`, or empty.
     pub level: &'static str,
+    /// What the functions touch of a row.
+    pub extents: Extents,
     /// Scalars that the functions divide by; each has a member `Divisor<T> name_div_` beside it.
     pub divisors: &'static [&'static str],
     /// Helpers that the functions call directly.

@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{DescribedKvFormat, ErasedKvFormat, linear_check};
+use super::{DescribedKvFormat, ErasedKvFormat, extents, linear_check};
 use crate::lang::{
     FieldType,
     params::{BindError, Dims, ParamValues},
@@ -157,6 +157,10 @@ fn bind(format: &mut Box<dyn ErasedKvFormat>, prefix: &str, dims: &Dims) -> Resu
     let (codes, side) = (format.code_bytes(dim), format.side_bytes(dim));
     if codes <= 0 || side < 0 {
         return row(format!("`code_bytes` is {codes} and `side_bytes` {side}; a row has at least one byte of codes"));
+    }
+    // before anything calls the functions
+    if let Some(why) = extents::mistake(&**format, dim, dims.kv_heads) {
+        return row(why);
     }
     if format.linear() != without_tensors(&**format).linear() {
         return row("`linear` is another without the tensors of the format, and kernels serve all tensors".to_owned());

@@ -1,6 +1,6 @@
 //! KV formats by hand, for tests of this crate: what `#[kv_format]` makes, without CUDA text.
 
-use super::{DescribedKvFormat, EncodeRow, KvFormat, KvFormatDesc, Packed, PackedMut, desc::make};
+use super::{DescribedKvFormat, EncodeRow, KvFormat, KvFormatDesc, Packed, PackedMut, desc::make, extents::Extents};
 use crate::VariantParams;
 use crate::lang::Tensor2;
 use crate::registry::Registry;
@@ -74,6 +74,7 @@ const fn described<F: DescribedKvFormat>(name: &'static str, type_name: &'static
         scale: "",
         zero: "",
         level: "",
+        extents: Extents::NOTHING,
         divisors: &[],
         device_fns: &[],
         types: &[],

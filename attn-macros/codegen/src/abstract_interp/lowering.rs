@@ -38,7 +38,7 @@ pub(super) const LISTED: &str = "the mask depends on the order of a list of keys
 pub(super) const TOO_LONG: &str = "the mask is too long";
 
 /// Most elements of an array that is taken apart.
-pub(super) const MOST_ELEMENTS: u64 = 64;
+pub(crate) const MOST_ELEMENTS: u64 = 64;
 
 /// Most nodes of one function: unrolled loops multiply them.
 const MOST_NODES: usize = 4000;
@@ -397,7 +397,7 @@ impl Lowering<'_> {
 }
 
 /// The name of an item of a tuple, a tuple struct or an array.
-pub(super) fn position(i: usize) -> String {
+pub(crate) fn position(i: usize) -> String {
     names::TUPLE_FIELDS.get(i).map_or_else(|| format!("at{i}"), |name| (*name).to_owned())
 }
 
