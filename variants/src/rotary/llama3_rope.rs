@@ -24,9 +24,10 @@ pub struct Llama3Rope {
     #[default(1.0)]
     #[require(low_freq_factor > 0.0 && low_freq_factor.is_finite())]
     pub low_freq_factor: f32,
-    /// Pairs that make more turns in `original_len` positions are fast.
+    /// Pairs that make more turns in `original_len` positions are fast. Where it equals `low_freq_factor`, as in Llama
+    /// 4 Scout, no pair is between them: those that are not slow are fast.
     #[default(4.0)]
-    #[require(high_freq_factor > low_freq_factor && high_freq_factor.is_finite())]
+    #[require(high_freq_factor >= low_freq_factor && high_freq_factor.is_finite())]
     pub high_freq_factor: f32,
     /// Context length of pre-training, in positions: `original_max_position_embeddings`.
     #[default(8192)]
@@ -70,7 +71,10 @@ fn scaled_frequencies(rope: &Llama3Rope, dims: &Dims) -> Vec<f32> {
         let fast = f64::from(rope.theta).powf(-2.0 * i as f64 / dim as f64);
         let slow = fast / f64::from(rope.factor);
         let turns = f64::from(rope.original_len) * fast / std::f64::consts::TAU;
-        let mix = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+        let mix = match high > low {
+            true => ((turns - low) / (high - low)).clamp(0.0, 1.0),
+            false => f64::from(u8::from(turns >= low)),
+        };
         (mix * fast + (1.0 - mix) * slow) as f32
     };
     (0..dim / 2).map(scaled).collect()
@@ -108,6 +112,22 @@ mod tests {
             assert!((f64::from(*got) - want).abs() <= 1e-7 * want, "pair {i}: {got} is not {want}");
         }
         assert!(kinds.iter().all(|&n| n > 0), "{kinds:?}");
+    }
+
+    #[test]
+    fn equal_factors_leave_no_pair_between() {
+        let rope = bound(Llama3Rope { factor: 16.0, high_freq_factor: 1.0, ..Llama3Rope::default() }, 128);
+        let mut slow = 0;
+        for (i, got) in rope.inv_freq.as_slice().iter().enumerate() {
+            let freq = 1.0 / 500_000f64.powf(2.0 * i as f64 / 128.0);
+            let is_slow = std::f64::consts::TAU / freq > 8192.0;
+            let want = if is_slow { freq / 16.0 } else { freq };
+            slow += usize::from(is_slow);
+            assert!((f64::from(*got) - want).abs() <= 1e-7 * want, "pair {i}: {got} is not {want}");
+        }
+        assert_eq!(slow, 29);
+        let mut crossed = Llama3Rope { high_freq_factor: 0.5, ..Llama3Rope::default() };
+        assert!(crossed.bind(&Dims { head_dim: Some(128), ..Dims::default() }).is_err());
     }
 
     #[test]

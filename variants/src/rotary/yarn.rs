@@ -25,7 +25,7 @@ pub struct Yarn {
     pub original_len: i32,
     /// Pairs that make more turns in `original_len` positions keep their frequency.
     #[default(32.0)]
-    #[require(beta_fast > beta_slow && beta_fast.is_finite())]
+    #[require(beta_fast >= beta_slow && beta_fast.is_finite())]
     pub beta_fast: f32,
     /// Frequencies of pairs that make fewer turns are divided by `factor`.
     #[default(1.0)]
@@ -34,9 +34,9 @@ pub struct Yarn {
     /// Whether the two pairs between which frequencies are mixed are rounded to integers; false in gpt-oss.
     #[default(true)]
     pub truncate: bool,
-    /// Coefficient of `ln(factor)` in the factor of rotated rows; 0 keeps their length.
+    /// Coefficient of `ln(factor)` in the factor of rotated rows; 0 keeps their length, below 0 they are shorter.
     #[default(0.1)]
-    #[require(mscale >= 0.0 && mscale.is_finite())]
+    #[require(mscale.is_finite())]
     pub mscale: f32,
     /// Whether pairs are adjacent elements, `(2 i, 2 i + 1)`, instead of half-split.
     #[default(false)]
