@@ -18,8 +18,13 @@
 //! the variant, so the cache holds raw keys. Tensors of a layer are set by name when its weights are loaded: `logits`
 //! of `sink` (gpt-oss), `q_weight` and `k_weight` of `qk_norm` (Qwen3, Gemma 3).
 //!
+//! Files are read as the classes of transformers (5.17) read them. A field that is left out has the default of the
+//! model's class. One that is `null` is not left out: it is the class's `None`, as no window or no cap, and refused
+//! where the class takes none. `is_causal: false` gives layers that attend to both sides.
+//!
 //! A field that changes attention, and that the family of the model does not have, is refused by name unless its value
-//! changes nothing; so is everything that is not understood of a scaled rotary embedding.
+//! changes nothing; so is everything that is not understood of a scaled rotary embedding, and a `rope_scaling` that
+//! differs from the `rope_parameters` beside it.
 
 mod config;
 mod error;
@@ -33,6 +38,7 @@ mod model;
 mod qwen3;
 mod read;
 mod rope;
+mod text;
 mod understood;
 
 pub use error::ModelError;

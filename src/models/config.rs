@@ -1,5 +1,6 @@
-//! Typed access to the fields of a configuration. `null` counts as missing. What was read is recorded, so that fields
-//! that nobody has read can be refused.
+//! Typed access to the fields of a configuration. A field that is left out is not one that is `null`: the first has the
+//! default of the model's class, the second is the class's `None`, which many fields do not take. What was read is
+//! recorded, so that fields that nobody has read can be refused.
 
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
@@ -7,19 +8,35 @@ use serde_json::Value;
 
 use super::{ModelError, error::shown};
 
-/// The most layers of a model. Larger numbers are mistakes, for which nothing is allocated.
-const MAX_LAYERS: u32 = 1024;
-
-/// The keys that a layer attends to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LayerMask {
-    /// All earlier keys.
-    All,
-    /// The keys of a sliding window.
-    Window,
-    /// The keys of its chunk.
-    Chunk,
+/// What a field holds: in words, and how it is read.
+pub(super) struct Kind<T> {
+    pub(super) expected: &'static str,
+    pub(super) read: fn(&Value) -> Option<T>,
 }
+
+/// `true` or `false`; numbers too, as older files have them.
+pub(super) const TRUTH: Kind<bool> =
+    Kind { expected: "true or false", read: |value| value.as_bool().or_else(|| value.as_i64().map(|x| x != 0)) };
+
+/// A whole number.
+pub(super) const WHOLE: Kind<i64> = Kind { expected: "a whole number", read: Value::as_i64 };
+
+/// A count of at least 0.
+pub(super) const COUNT: Kind<u64> = Kind { expected: "a whole number of at least 0", read: Value::as_u64 };
+
+/// A whole number above 0, as the i32 of variant parameters.
+pub(super) const LENGTH: Kind<i32> = Kind {
+    expected: "a whole number above 0",
+    read: |value| value.as_i64().and_then(|x| i32::try_from(x).ok()).filter(|&x| x > 0),
+};
+
+/// A number.
+pub(super) const NUMBER: Kind<f32> =
+    Kind { expected: "a number", read: |value| value.as_f64().map(|x| x as f32).filter(|x| x.is_finite()) };
+
+/// A number above 0.
+pub(super) const ABOVE_ZERO: Kind<f32> =
+    Kind { expected: "a number above 0", read: |value| (NUMBER.read)(value).filter(|&x| x > 0.0) };
 
 /// One object of a configuration.
 #[derive(Clone, Debug)]
@@ -34,144 +51,81 @@ impl<'a> Config<'a> {
         Config { value, read: Rc::default() }
     }
 
-    pub(super) fn field(&self, name: &str) -> Option<&'a Value> {
-        self.mark_read(&[name]);
-        self.value.get(name).filter(|value| !value.is_null())
-    }
-
     /// Fields that are understood although their value does not matter here.
     pub(super) fn mark_read(&self, names: &[&str]) {
         self.read.borrow_mut().extend(names.iter().map(|&name| name.to_owned()));
     }
 
-    /// The fields that are there and that nobody has asked for.
-    pub(super) fn unread(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        let fields = self.value.as_object().into_iter().flatten();
-        let unread = fields.filter(|(name, value)| !value.is_null() && !self.read.borrow().contains(*name));
-        unread.map(|(name, value)| (name.as_str(), value))
+    /// Whether somebody has asked for this field.
+    pub(super) fn was_read(&self, name: &str) -> bool {
+        self.read.borrow().contains(name)
     }
 
+    /// Whether there is no field, `null` included.
+    pub(super) fn is_empty(&self) -> bool {
+        self.value.as_object().is_none_or(serde_json::Map::is_empty)
+    }
+
+    /// The fields that are there, `null` aside.
+    fn fields(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let fields = self.value.as_object().into_iter().flatten();
+        fields.filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The fields that are there and that nobody has asked for.
+    pub(super) fn unread(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        self.fields().filter(|(name, _)| !self.was_read(name))
+    }
+
+    /// A field: `None` if it is left out, `Some(None)` if it is `null`.
     fn typed<T>(
         &self,
         name: &str,
         expected: &'static str,
         read: impl Fn(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, ModelError> {
-        let Some(value) = self.field(name) else { return Ok(None) };
-        let wrong = || ModelError::Type { field: name.to_owned(), expected, got: shown(value) };
-        read(value).map(Some).ok_or_else(wrong)
+    ) -> Result<Option<Option<T>>, ModelError> {
+        self.mark_read(&[name]);
+        match self.value.get(name) {
+            None => Ok(None),
+            Some(Value::Null) => Ok(Some(None)),
+            Some(value) => match read(value) {
+                Some(read) => Ok(Some(Some(read))),
+                None => Err(wrong(name, expected, shown(value))),
+            },
+        }
     }
 
+    /// A field of which the class takes no `null`; `None` if it is left out.
+    pub(super) fn given<T>(&self, name: &str, kind: &Kind<T>) -> Result<Option<T>, ModelError> {
+        let expected = kind.expected;
+        let given = self.or_null(name, kind)?;
+        given.map(|given| given.ok_or_else(|| wrong(name, expected, "null".to_owned()))).transpose()
+    }
+
+    /// A field of which the class takes `null`: `None` if it is left out, `Some(None)` if it is `null`.
+    pub(super) fn or_null<T>(&self, name: &str, kind: &Kind<T>) -> Result<Option<Option<T>>, ModelError> {
+        self.typed(name, kind.expected, kind.read)
+    }
+
+    /// A text, not `null`.
     pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, ModelError> {
-        self.typed(name, "a text", Value::as_str)
+        const EXPECTED: &str = "a text";
+        let given = self.typed(name, EXPECTED, Value::as_str)?;
+        given.map(|given| given.ok_or_else(|| wrong(name, EXPECTED, "null".to_owned()))).transpose()
     }
 
-    pub(super) fn truth(&self, name: &str) -> Result<Option<bool>, ModelError> {
-        self.typed(name, "true or false", |value| value.as_bool().or_else(|| value.as_f64().map(|x| x != 0.0)))
-    }
-
-    pub(super) fn number(&self, name: &str) -> Result<Option<f32>, ModelError> {
-        let finite = |x: f64| (x as f32).is_finite().then_some(x as f32);
-        self.typed(name, "a number", |value| value.as_f64().and_then(finite))
-    }
-
-    /// A number above 0.
-    pub(super) fn above_zero(&self, name: &str) -> Result<Option<f32>, ModelError> {
-        let above = |x: f64| (x as f32).is_finite().then_some(x as f32).filter(|&x| x > 0.0);
-        self.typed(name, "a number above 0", |value| value.as_f64().and_then(above))
-    }
-
-    /// A list.
+    /// A list, if it is there.
     pub(super) fn list(&self, name: &str) -> Result<Option<&'a Vec<Value>>, ModelError> {
-        self.typed(name, "a list", Value::as_array)
+        Ok(self.typed(name, "a list", Value::as_array)?.flatten())
     }
 
-    /// An integer above 0.
-    pub(super) fn positive(&self, name: &str) -> Result<Option<u32>, ModelError> {
-        let positive = |x: u64| u32::try_from(x).ok().filter(|&x| (1..=i32::MAX as u32).contains(&x));
-        self.typed(name, "a whole number above 0", |value| value.as_u64().and_then(positive))
-    }
-
-    /// As `positive`, as the i32 of variant parameters.
-    pub(super) fn length(&self, name: &str) -> Result<Option<i32>, ModelError> {
-        Ok(self.positive(name)?.map(u32::cast_signed))
-    }
-
+    /// An object, if it is there.
     pub(super) fn object(&self, name: &str) -> Result<Option<Config<'a>>, ModelError> {
-        self.typed(name, "an object", |value| value.is_object().then(|| Config::new(value)))
+        let object = |value: &'a Value| value.is_object().then(|| Config::new(value));
+        Ok(self.typed(name, "an object", object)?.flatten())
     }
+}
 
-    pub(super) fn layers(&self) -> Result<usize, ModelError> {
-        let field = "num_hidden_layers";
-        let layers = self.positive(field)?.ok_or(ModelError::Missing { field })?;
-        if layers > MAX_LAYERS {
-            let (expected, got) = ("a whole number from 1 to 1024", layers.to_string());
-            return Err(ModelError::Type { field: field.to_owned(), expected, got });
-        }
-        Ok(layers as usize)
-    }
-
-    pub(super) fn heads(&self) -> Result<u32, ModelError> {
-        let field = "num_attention_heads";
-        self.positive(field)?.ok_or(ModelError::Missing { field })
-    }
-
-    pub(super) fn head_dim(&self) -> Result<u32, ModelError> {
-        if let Some(given) = self.positive("head_dim")? {
-            return Ok(given);
-        }
-        let hidden = self.positive("hidden_size")?.ok_or(ModelError::Missing { field: "head_dim" })?;
-        let heads = self.heads()?;
-        if hidden % heads != 0 {
-            let (field, expected) = ("hidden_size".to_owned(), "a multiple of `num_attention_heads`");
-            return Err(ModelError::Type { field, expected, got: format!("{hidden} for {heads} heads") });
-        }
-        Ok(hidden / heads)
-    }
-
-    /// The keys of each layer: `layer_types`, else the default of the model family.
-    pub(super) fn layer_types(&self, default: impl Fn(usize) -> LayerMask) -> Result<Vec<LayerMask>, ModelError> {
-        let layers = self.layers()?;
-        // these matter to layers of their kind alone
-        self.mark_read(&["sliding_window", "attention_chunk_size"]);
-        let Some(given) = self.list("layer_types")? else {
-            return Ok((0..layers).map(default).collect());
-        };
-        if given.len() != layers {
-            let got = format!("a list of {}", given.len());
-            return Err(ModelError::Type { field: "layer_types".to_owned(), expected: "one text for each layer", got });
-        }
-        let one = |(i, value): (usize, &Value)| match value.as_str() {
-            Some("full_attention") => Ok(LayerMask::All),
-            Some("sliding_attention") => Ok(LayerMask::Window),
-            Some("chunked_attention") => Ok(LayerMask::Chunk),
-            _ => Err(ModelError::Unsupported {
-                field: format!("layer_types[{i}]"),
-                got: shown(value).trim_matches('"').to_owned(),
-                known: "full_attention, sliding_attention, chunked_attention",
-            }),
-        };
-        given.iter().enumerate().map(one).collect()
-    }
-
-    /// Refuses a boolean setting that is on.
-    pub(super) fn off(&self, name: &str) -> Result<(), ModelError> {
-        match self.truth(name)? {
-            Some(true) => {
-                Err(ModelError::Unsupported { field: name.to_owned(), got: "true".to_owned(), known: "false" })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The mask of a decoder layer.
-    pub(super) fn mask(&self, sees: LayerMask) -> Result<crate::Variant, ModelError> {
-        use crate::stock::{Causal, Chunked, SlidingWindow};
-        let needed = |field| self.length(field)?.ok_or(ModelError::Missing { field });
-        Ok(match sees {
-            LayerMask::All => crate::compose!(Causal),
-            LayerMask::Window => crate::compose!(Causal, SlidingWindow { window: needed("sliding_window")? }),
-            LayerMask::Chunk => crate::compose!(Causal, Chunked { chunk: needed("attention_chunk_size")? }),
-        })
-    }
+pub(super) fn wrong(field: &str, expected: &'static str, got: String) -> ModelError {
+    ModelError::Type { field: field.to_owned(), expected, got }
 }
