@@ -184,7 +184,8 @@ def read(config):
 
 
 # irrelevant to attention, and as in public files
-NOTES = {"architectures": ["X"], "vocab_size": 64, "torch_dtype": "bfloat16", "intermediate_size": 64, "use_cache": True}
+NOTES = {"architectures": ["X"], "vocab_size": 64, "torch_dtype": "bfloat16", "intermediate_size": 64}
+NOTES["use_cache"] = True
 LLAMA3 = {
     "rope_type": "llama3",
     "factor": 8.0,
@@ -543,7 +544,8 @@ for base in ("llama without rope", "mistral without rope"):
     outside = {"rope_scaling": LLAMA3, "original_max_position_embeddings": 4096}
     case(base, outside)
     case(base, {"rope_scaling": YARN, "original_max_position_embeddings": 4096})
-    case(base, {"rope_scaling": YARN, "original_max_position_embeddings": None}, raises="original_max_position_embeddings")
+    change = {"rope_scaling": YARN, "original_max_position_embeddings": None}
+    case(base, change, raises="original_max_position_embeddings")
 case("gemma3_text without rope", {"rope_scaling": YARN, "original_max_position_embeddings": 4096})
 short = {k: v for k, v in LLAMA3.items() if k != "original_max_position_embeddings"}
 change = {"rope_scaling": short, "max_position_embeddings": None}
@@ -582,7 +584,8 @@ case("gemma3_text without rope", {"rope_scaling": linear, "rope_parameters": nes
 because = "its masks are causal in one implementation, and not in another"
 case("gemma2", {"use_bidirectional_attention": True}, refused="use_bidirectional_attention", because=because)
 because = "the text model alone has the mask, the multimodal one has half the window under a causal mask"
-case("gemma3", {"text_config.use_bidirectional_attention": True}, refused="use_bidirectional_attention", because=because)
+change = {"text_config.use_bidirectional_attention": True}
+case("gemma3", change, refused="use_bidirectional_attention", because=because)
 because = "the overrides of layers are not read"
 case("llama", {"per_layer_config": {"0": {"head_dim": 64}}}, refused="per_layer_config", because=because)
 # the same twice is one
