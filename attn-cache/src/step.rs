@@ -139,8 +139,8 @@ impl Step {
     }
 
     /// The launches of the step are enqueued: its copies are done with, and the new tokens of its sequences are
-    /// written. The source may have other sequences, and in another order. A sequence whose tokens have changed since the step
-    /// was built has written nothing: all of its new tokens are in its next step.
+    /// written. The source may have other sequences, and in another order. A sequence whose tokens have changed since
+    /// the step was built has written nothing: all of its new tokens are in its next step.
     pub fn commit<S: BlockSource + ?Sized>(&mut self, source: &mut S) {
         if let Some(copies) = &mut self.copies {
             copies.finish();
