@@ -86,9 +86,34 @@ pub enum Error {
     /// The tokenizer.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
+    /// A text of more tokens than there may be, found before all of them were made.
+    #[error(
+        "a text of {bytes} bytes has {least} tokens or more; at most {most} leave room for one more in the context"
+    )]
+    TooLong {
+        /// Its bytes.
+        bytes: usize,
+        /// Tokens that it has at least.
+        least: usize,
+        /// Tokens that it may have.
+        most: usize,
+    },
+    /// A conversation that the chat template does not take.
+    #[error("{0}")]
+    Chat(String),
     /// The chat template of the file.
     #[error("chat template: {0}")]
     Template(#[from] minijinja::Error),
+    /// A key or a tensor of the file that changes what the model says, and that this program does not know.
+    #[error("{file}: this program does not know the {what} `{name}`, which may change what the model says")]
+    Unknown {
+        /// The file.
+        file: String,
+        /// `key` or `tensor`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// A step that the model has no memory for, or with values that it does not know.
     #[error("{what} is {got}, the limit is {limit}")]
     Step {

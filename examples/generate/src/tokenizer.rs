@@ -1,25 +1,56 @@
 //! Text to tokens and back, by the tokenizer of a model file.
 
 mod bytes;
+mod chat;
+mod cut;
+mod spelled;
 mod stream;
 mod utf8;
 
-use minijinja::{Environment, context, value::Serde};
+use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use tokenizers::{
-    AddedToken, DecoderWrapper, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper,
-    TokenizerBuilder, TokenizerImpl,
+    DecoderWrapper, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, TokenizerBuilder,
+    TokenizerImpl,
     models::bpe::BPE,
     pre_tokenizers::{byte_level::ByteLevel, digits::Digits, sequence::Sequence},
 };
 
-use crate::{Error, model::gguf::Gguf};
+use crate::{
+    Error,
+    model::gguf::{Gguf, keys},
+};
+use chat::{Rendered, Template};
+use spelled::{Piece, Spelled};
 
 pub use stream::TextStream;
 pub(crate) use utf8::Utf8Stream;
 
-/// The kind of a control token in GGUF files, which is one token wherever it stands.
-const CONTROL: i64 = 3;
+/// What a token is, in GGUF files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A token of the byte alphabet.
+    Normal,
+    /// No text; one token where its name stands, but for texts of users.
+    Control,
+    /// One token wherever its text stands, such as `<think>`.
+    UserDefined,
+    /// It fills the vocabulary up.
+    Unused,
+}
+
+impl Kind {
+    fn new(kind: i64) -> Option<Self> {
+        match kind {
+            1 => Some(Kind::Normal),
+            // the token for what is unknown, which byte-level BPE never needs
+            2 | 3 => Some(Kind::Control),
+            4 => Some(Kind::UserDefined),
+            5 => Some(Kind::Unused),
+            _ => None,
+        }
+    }
+}
 
 /// A message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +66,13 @@ pub struct Tokenizer {
     inner: Encoder,
     /// The bytes of each token; none for a control token.
     bytes: Vec<Box<[u8]>>,
-    template: Option<String>,
+    /// The names of tokens without text.
+    names: HashMap<u32, String>,
+    controls: Spelled,
+    user_defined: Spelled,
+    /// Bytes of the longest token.
+    longest: usize,
+    template: Option<Template>,
     eos: u32,
 }
 
@@ -63,11 +100,12 @@ impl Tokenizer {
                 return Err(file.unsupported(key, sentence));
             }
         }
+        file.check_keys("tokenizer.", keys::TOKENIZER)?;
         let tokens = file.texts("tokenizer.ggml.tokens")?;
-        let kinds = file.integers("tokenizer.ggml.token_type")?;
-        if kinds.len() != tokens.len() {
-            return Err(file.unsupported("tokenizer.ggml.token_type", "a kind for each token"));
-        }
+        let kinds: Option<Vec<Kind>> = file.integers("tokenizer.ggml.token_type")?.into_iter().map(Kind::new).collect();
+        let kinds = kinds.filter(|kinds| kinds.len() == tokens.len());
+        let kinds =
+            kinds.ok_or_else(|| file.unsupported("tokenizer.ggml.token_type", "a kind, 1 to 5, for each token"))?;
         let merges = file.texts("tokenizer.ggml.merges")?;
         let pairs: Option<Vec<_>> = merges.iter().map(|merge| merge.split_once(' ')).collect();
         let pairs = pairs.ok_or_else(|| file.unsupported("tokenizer.ggml.merges", "pairs of tokens"))?;
@@ -75,17 +113,33 @@ impl Tokenizer {
         if eos as usize >= tokens.len() {
             return Err(file.unsupported("tokenizer.ggml.eos_token_id", "a token of the vocabulary"));
         }
-        let control = |token: usize| kinds[token] == CONTROL;
-        let bytes = tokens.iter().enumerate().map(|(i, token)| match control(i) {
-            true => Some(Box::default()),
-            false => bytes::of_token(token),
+        for key in ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"] {
+            if file.has_key(key) && file.token(key)? != eos {
+                return Err(file.unsupported(key, "the token of `eos_token_id`: one token ends texts"));
+            }
+        }
+        let of_kind = |kind: Kind| {
+            let tokens = tokens.iter().zip(&kinds).zip(0u32..).filter(move |((_, of), _)| **of == kind);
+            tokens.map(|((text, _), id)| (id, *text))
+        };
+        let bytes = tokens.iter().zip(&kinds).map(|(token, kind)| match kind {
+            Kind::Normal => bytes::of_token(token),
+            Kind::UserDefined => Some(token.as_bytes().into()),
+            Kind::Control | Kind::Unused => Some(Box::default()),
         });
-        let bytes: Option<Vec<_>> = bytes.collect();
+        let bytes: Option<Vec<Box<[u8]>>> = bytes.collect();
         let bytes = bytes.ok_or_else(|| file.unsupported("tokenizer.ggml.tokens", "tokens of the byte alphabet"))?;
+        // control tokens never come from merges
+        let words = of_kind(Kind::Normal).chain(of_kind(Kind::UserDefined));
+        let names = of_kind(Kind::Control).chain(of_kind(Kind::Unused)).map(|(id, text)| (id, text.to_owned()));
         Ok(Tokenizer {
-            inner: build(&tokens, &pairs, control).map_err(|error| Error::Tokenizer(error.to_string()))?,
+            inner: build(words, &pairs).map_err(|error| Error::Tokenizer(error.to_string()))?,
+            longest: bytes.iter().map(|bytes| bytes.len()).max().unwrap_or(0).max(1),
             bytes,
-            template: file.text("tokenizer.chat_template").ok().map(str::to_owned),
+            names: names.collect(),
+            controls: Spelled::new(of_kind(Kind::Control))?,
+            user_defined: Spelled::new(of_kind(Kind::UserDefined))?,
+            template: template(file, &tokens)?,
             eos,
         })
     }
@@ -102,14 +156,89 @@ impl Tokenizer {
         self.bytes.len()
     }
 
-    /// The tokens of a text. Control tokens that it spells out are one token each.
+    /// The tokens of a text. Control tokens that it spells out are one token each: for texts of programs. For those of
+    /// users there is [`Tokenizer::encode_text`].
     ///
     /// # Errors
     ///
     /// [`Error::Tokenizer`]; byte-level BPE has tokens for every text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let encoding = self.inner.encode_fast(text, false).map_err(|error| Error::Tokenizer(error.to_string()))?;
-        Ok(encoding.get_ids().to_vec())
+        let mut tokens = Vec::new();
+        for piece in self.controls.split(text) {
+            match piece {
+                Piece::Token(token) => tokens.push(token),
+                Piece::Text(text) => self.encode_into(&mut tokens, text, usize::MAX)?,
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// The tokens of a text of a user. What looks like a control token is text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLong`] for more than `most` tokens, found before all of them are made.
+    pub fn encode_text(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+        let mut tokens = Vec::new();
+        self.encode_into(&mut tokens, text, most)?;
+        Ok(tokens)
+    }
+
+    /// The tokens of a chat by the template of the file, up to where the assistant answers. Control tokens are those of
+    /// the template: what looks like one in a message is text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tokenizer::chat`] and [`Tokenizer::encode_text`]. [`Error::Chat`] for a template that would make control
+    /// tokens of a message.
+    pub fn encode_chat(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
+        let bytes = messages.iter().map(|message| message.content.len()).sum();
+        self.check_size(bytes, most)?;
+        let controls = |text: &str| {
+            let tokens = self.controls.split(text).filter_map(|piece| match piece {
+                Piece::Token(token) => Some(token),
+                Piece::Text(_) => None,
+            });
+            tokens.collect::<Vec<_>>()
+        };
+        let Rendered { text, mark } = self.template()?.render_marked(messages, controls)?;
+        let mut tokens = Vec::new();
+        for piece in self.controls.split(&text) {
+            match piece {
+                Piece::Token(token) => tokens.push(token),
+                Piece::Text(text) => self.encode_into(&mut tokens, &chat::unmarked(text, mark), most)?,
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// Refuses a text that has more than `most` tokens by its size alone.
+    fn check_size(&self, bytes: usize, most: usize) -> Result<(), Error> {
+        let least = bytes.div_ceil(self.longest);
+        if least > most { Err(Error::TooLong { bytes, least, most }) } else { Ok(()) }
+    }
+
+    /// Adds the tokens of a text without control tokens, as long as there are at most `most`.
+    fn encode_into(&self, tokens: &mut Vec<u32>, text: &str, most: usize) -> Result<(), Error> {
+        self.check_size(text.len(), most)?;
+        for piece in self.user_defined.split(text) {
+            let text = match piece {
+                Piece::Text(text) => text,
+                Piece::Token(token) => {
+                    tokens.push(token);
+                    continue;
+                }
+            };
+            for part in cut::parts(text) {
+                let encoding = self.inner.encode_fast(part, false);
+                let encoding = encoding.map_err(|error| Error::Tokenizer(error.to_string()))?;
+                tokens.extend_from_slice(encoding.get_ids());
+                if tokens.len() > most {
+                    return Err(Error::TooLong { bytes: text.len(), least: tokens.len(), most });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The text of tokens, without control tokens. Bytes that are no UTF-8 become U+FFFD.
@@ -133,6 +262,12 @@ impl Tokenizer {
         self.bytes.get(token as usize).map_or(&[], |bytes| bytes)
     }
 
+    /// How a token without text is called; `None` for one with text, and for one outside of the vocabulary.
+    #[must_use]
+    pub fn token_name(&self, token: u32) -> Option<&str> {
+        self.names.get(&token).map(String::as_str)
+    }
+
     /// The prompt of a chat by the template of the file, up to where the assistant answers. SmolLM2's template begins
     /// with a system message of its own, unless the chat has one.
     ///
@@ -140,32 +275,51 @@ impl Tokenizer {
     ///
     /// A file without a template, or one that fails.
     pub fn chat(&self, messages: &[ChatMessage]) -> Result<String, Error> {
-        let missing = || Error::Tokenizer("the model file has no chat template".to_owned());
-        let template = self.template.as_deref().ok_or_else(missing)?;
-        let environment = Environment::new();
-        Ok(environment.render_str(template, context! { messages => Serde(messages), add_generation_prompt => true })?)
+        self.template()?.render(messages)
+    }
+
+    fn template(&self) -> Result<&Template, Error> {
+        self.template.as_ref().ok_or_else(|| Error::Chat("the model file has no chat template".to_owned()))
     }
 }
 
-fn build(
-    tokens: &[&str],
+/// The chat template of a file, which may name the special tokens of the file.
+fn template(file: &Gguf, tokens: &[&str]) -> Result<Option<Template>, Error> {
+    if !file.has_key("tokenizer.chat_template") {
+        return Ok(None);
+    }
+    let mut names = Vec::new();
+    for (name, key) in [
+        ("bos_token", "tokenizer.ggml.bos_token_id"),
+        ("eos_token", "tokenizer.ggml.eos_token_id"),
+        ("unk_token", "tokenizer.ggml.unknown_token_id"),
+        ("pad_token", "tokenizer.ggml.padding_token_id"),
+        ("sep_token", "tokenizer.ggml.seperator_token_id"),
+        ("cls_token", "tokenizer.ggml.cls_token_id"),
+        ("mask_token", "tokenizer.ggml.mask_token_id"),
+    ] {
+        if file.has_key(key) {
+            let text = tokens.get(file.token(key)? as usize);
+            names.push((name, *text.ok_or_else(|| file.unsupported(key, "a token of the vocabulary"))?));
+        }
+    }
+    Template::new(file.text("tokenizer.chat_template")?, &names).map(Some)
+}
+
+fn build<'a>(
+    words: impl Iterator<Item = (u32, &'a str)>,
     merges: &[(&str, &str)],
-    control: impl Fn(usize) -> bool,
 ) -> Result<Encoder, tokenizers::Error> {
-    let vocab = tokens.iter().zip(0u32..).map(|(token, id)| ((*token).to_owned(), id));
+    let vocab = words.map(|(id, token)| (token.to_owned(), id));
     let merges = merges.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     let model = BPE::builder().vocab_and_merges(vocab.collect::<tokenizers::models::bpe::Vocab>(), merges).build()?;
     let words = ByteLevel::new(false, true, true);
     let digits = Sequence::new(vec![Digits::new(true).into(), words.into()]);
-    let mut inner = TokenizerBuilder::new()
+    TokenizerBuilder::new()
         .with_model(ModelWrapper::from(model))
         .with_normalizer(None::<NormalizerWrapper>)
         .with_pre_tokenizer(Some(digits.into()))
         .with_post_processor(None::<PostProcessorWrapper>)
         .with_decoder(None::<DecoderWrapper>)
-        .build()?;
-    let special = tokens.iter().enumerate().filter(|&(i, _)| control(i));
-    let special: Vec<_> = special.map(|(_, token)| AddedToken::from(*token, true).normalized(false)).collect();
-    inner.add_special_tokens(special)?;
-    Ok(inner)
+        .build()
 }

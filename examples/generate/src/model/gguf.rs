@@ -4,7 +4,10 @@
 //! file takes from it what a Llama needs. (candle-core reads GGUF too, and brings 150 crates; the checks of `ggus`
 //! panic.)
 
+pub(crate) mod keys;
+
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{BufReader, Read, Seek},
     path::Path,
@@ -20,6 +23,7 @@ use gguf_rs_lib::{
 
 use super::{config::LlamaConfig, dequant::dequantize, weights::Checkpoint};
 use crate::Error;
+use keys::May;
 
 /// Bytes of a file.
 trait Input: Read + Seek + Send {}
@@ -30,6 +34,8 @@ pub struct Gguf {
     file: String,
     reader: Mutex<GGUFFileReader<Box<dyn Input>>>,
     metadata: Metadata,
+    /// The tensors that were read.
+    used: Mutex<BTreeSet<String>>,
 }
 
 impl std::fmt::Debug for Gguf {
@@ -59,7 +65,10 @@ impl Gguf {
     /// As [`Gguf::open`].
     pub fn read(file: String, input: impl Read + Seek + Send + 'static) -> Result<Self, Error> {
         match GGUFFileReader::new(Box::new(input) as Box<dyn Input>) {
-            Ok(reader) => Ok(Gguf { file, metadata: reader.metadata().clone(), reader: Mutex::new(reader) }),
+            Ok(reader) => {
+                let (metadata, used) = (reader.metadata().clone(), Mutex::default());
+                Ok(Gguf { file, metadata, reader: Mutex::new(reader), used })
+            }
             Err(source) => Err(Error::Gguf { file, source }),
         }
     }
@@ -68,11 +77,17 @@ impl Gguf {
     ///
     /// # Errors
     ///
-    /// [`Error::Architecture`], and [`Error::Metadata`] for values that are missing or contradict each other.
+    /// [`Error::Architecture`]; [`Error::Metadata`] for values that are missing, contradict each other or ask for what
+    /// this program does not do; [`Error::Unknown`] for keys that it does not know.
     pub fn config(&self) -> Result<LlamaConfig, Error> {
         let got = self.text("general.architecture")?;
         if got != "llama" {
             return Err(Error::Architecture { file: self.file.clone(), got: got.to_owned() });
+        }
+        if let Some(value) = self.value("general.type")
+            && !May::Say("model").allows(value)
+        {
+            return Err(self.unsupported("general.type", "model"));
         }
         let size = |key: &str| self.size(&format!("llama.{key}"));
         let (width, qo) = (size("embedding_length")?, size("attention.head_count")?);
@@ -85,10 +100,10 @@ impl Gguf {
         heads.check().map_err(attn::Error::from)?;
         self.expect("llama.rope.dimension_count", head_dim)?;
         self.expect("llama.attention.value_length", head_dim)?;
-        if let Some(value) = self.value("llama.rope.scaling.type")
-            && value.as_str() != Some("none")
-        {
-            return Err(self.unsupported("llama.rope.scaling.type", "none"));
+        self.check_keys("llama.", keys::LLAMA)?;
+        let vocab = self.texts("tokenizer.ggml.tokens")?.len();
+        if self.has_key("llama.vocab_size") && size("vocab_size")? != vocab {
+            return Err(self.unsupported("llama.vocab_size", "the number of tokens of the tokenizer"));
         }
         let rope_theta = match self.value("llama.rope.freq_base") {
             Some(_) => self.positive("llama.rope.freq_base")?,
@@ -99,11 +114,36 @@ impl Gguf {
             width,
             heads,
             ffn: size("feed_forward_length")?,
-            vocab: self.texts("tokenizer.ggml.tokens")?.len(),
+            vocab,
             context: size("context_length")?,
             norm_eps: self.positive("llama.attention.layer_norm_rms_epsilon")?,
             rope_theta,
         })
+    }
+
+    /// Refuses keys below `prefix` that are not in a table, and values that it does not allow.
+    pub(crate) fn check_keys(&self, prefix: &str, table: &[(&str, May)]) -> Result<(), Error> {
+        let mut keys: Vec<&str> = self.metadata.keys().map(String::as_str).collect();
+        // a file has no order that is kept, and errors have one
+        keys.sort_unstable();
+        for key in keys {
+            let Some(name) = key.strip_prefix(prefix) else { continue };
+            match (May::of(table, name), self.value(key)) {
+                (Some(may), Some(value)) if !may.allows(value) => return Err(self.unsupported(key, may.words())),
+                (None, _) => return Err(self.unknown("key", key)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the file has a key.
+    pub(crate) fn has_key(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
+    fn unknown(&self, what: &'static str, name: &str) -> Error {
+        Error::Unknown { file: self.file.clone(), what, name: name.to_owned() }
     }
 
     /// The name of the file.
@@ -215,7 +255,15 @@ impl Checkpoint for Gguf {
         let of_file = |source: GGUFError| Error::Gguf { file: self.file.clone(), source };
         let data = reader.load_tensor_data(name).map_err(of_file)?.ok_or_else(|| wrong("without data".to_owned()))?;
         let values = dequantize(kind, data.as_slice()).filter(|values| values.len() == elements);
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         values.ok_or_else(|| wrong(is()))
+    }
+
+    fn check_unused(&self) -> Result<(), Error> {
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let unused = reader.tensor_names().into_iter().find(|&name| !used.contains(name));
+        unused.map_or(Ok(()), |name| Err(self.unknown("tensor", name)))
     }
 
     fn has(&self, name: &str) -> bool {

@@ -19,6 +19,15 @@ pub trait Checkpoint {
 
     /// Whether the checkpoint has a tensor.
     fn has(&self, name: &str) -> bool;
+
+    /// Refuses tensors that were not asked for: a model without them says something else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unknown`] names one.
+    fn check_unused(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// The weights of one block. Matrices with the same input are one, so that each is one launch.
@@ -56,16 +65,18 @@ impl LlamaWeights {
     ///
     /// # Errors
     ///
-    /// A missing or misshapen tensor; out of memory.
+    /// A missing or misshapen tensor, or one that is not known; out of memory.
     pub fn load(config: &LlamaConfig, from: &dyn Checkpoint, math: &dyn Math) -> Result<Self, Error> {
         let (width, head) = (config.width, "output.weight");
         let vocab = [config.vocab, width];
-        Ok(LlamaWeights {
+        let weights = LlamaWeights {
             embedding: math.matrix(&from.tensor("token_embd.weight", &vocab)?, width)?,
             layers: (0..config.layers).map(|i| LayerWeights::load(config, i, from, math)).collect::<Result<_, _>>()?,
             norm: math.weights(&from.tensor("output_norm.weight", &[width])?)?,
             head: if from.has(head) { Some(math.matrix(&from.tensor(head, &vocab)?, width)?) } else { None },
-        })
+        };
+        from.check_unused()?;
+        Ok(weights)
     }
 
     /// A matrix of each shape that products have.

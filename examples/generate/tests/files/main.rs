@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod parts;
+mod tokens;
+
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    collections::BTreeMap,
     io::Cursor,
     sync::atomic::{AtomicUsize, Ordering},
 };
@@ -15,13 +17,10 @@ use generate::{
     tokenizer::Tokenizer,
 };
 use gguf_rs_lib::{
-    builder::gguf_builder::GGUFBuilder,
-    format::{
-        metadata::{MetadataArray, MetadataValue as Value},
-        types::GGUFValueType,
-    },
+    format::{metadata::MetadataValue as Value, types::GGUFValueType},
     tensor::TensorType as Kind,
 };
+use parts::{Parts, list, parts, texts};
 
 /// Remembers the largest allocation.
 struct Watched;
@@ -43,87 +42,6 @@ unsafe impl GlobalAlloc for Watched {
 
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
-
-const WIDTH: usize = 32;
-const FFN: usize = 64;
-
-/// The parts of a small file, to change before it is written.
-struct Parts {
-    metadata: BTreeMap<&'static str, Value>,
-    tensors: BTreeMap<String, (Vec<u64>, Kind, Vec<u8>)>,
-}
-
-fn list(kind: GGUFValueType, values: Vec<Value>) -> Value {
-    Value::Array(Box::new(MetadataArray::new(kind, values).unwrap()))
-}
-
-fn texts<T: ToString>(values: &[T]) -> Value {
-    list(GGUFValueType::String, values.iter().map(|text| Value::String(text.to_string())).collect())
-}
-
-/// A file of one block with a vocabulary of bytes, one merge and one control token.
-fn parts() -> Parts {
-    let text = |text: &str| Value::String(text.to_owned());
-    let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
-    let mut tokens: Vec<String> = (0..=255u8).filter(printable).map(|byte| char::from(byte).to_string()).collect();
-    tokens.extend((0x100..0x144).map(|code| char::from_u32(code).unwrap().to_string()));
-    tokens.extend(["he".to_owned(), "<|end|>".to_owned()]);
-    let kinds = (0..tokens.len()).map(|i| Value::I32(if i + 1 == tokens.len() { 3 } else { 1 })).collect();
-    let metadata = BTreeMap::from([
-        ("general.architecture", text("llama")),
-        ("llama.block_count", Value::U32(1)),
-        ("llama.context_length", Value::U32(64)),
-        ("llama.embedding_length", Value::U32(WIDTH as u32)),
-        ("llama.feed_forward_length", Value::U32(FFN as u32)),
-        ("llama.attention.head_count", Value::U32(2)),
-        ("llama.attention.head_count_kv", Value::U32(1)),
-        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
-        ("llama.rope.freq_base", Value::F32(10_000.0)),
-        ("tokenizer.ggml.model", text("gpt2")),
-        ("tokenizer.ggml.pre", text("smollm")),
-        ("tokenizer.ggml.tokens", texts(&tokens)),
-        ("tokenizer.ggml.token_type", list(GGUFValueType::I32, kinds)),
-        ("tokenizer.ggml.merges", texts(&["h e"])),
-        ("tokenizer.ggml.eos_token_id", Value::U32(tokens.len() as u32 - 1)),
-        ("tokenizer.chat_template", text("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}")),
-    ]);
-    let mut tensors = BTreeMap::new();
-    let mut add = |name: &str, shape: &[usize], kind: Kind, block: (usize, usize)| {
-        let dims = shape.iter().rev().map(|&n| n as u64).collect();
-        let bytes = shape.iter().product::<usize>() / block.0 * block.1;
-        tensors.insert(name.to_owned(), (dims, kind, vec![0; bytes]));
-    };
-    let (f32, q4) = ((Kind::F32, (1, 4)), (Kind::Q4_1, (32, 20)));
-    add("token_embd.weight", &[tokens.len(), WIDTH], Kind::Q8_0, (32, 34));
-    add("output_norm.weight", &[WIDTH], f32.0, f32.1);
-    for (name, shape, (kind, block)) in [
-        ("attn_norm", &[WIDTH][..], f32),
-        ("ffn_norm", &[WIDTH], f32),
-        ("attn_q", &[WIDTH, WIDTH], q4),
-        ("attn_k", &[WIDTH / 2, WIDTH], q4),
-        ("attn_v", &[WIDTH / 2, WIDTH], q4),
-        ("attn_output", &[WIDTH, WIDTH], q4),
-        ("ffn_gate", &[FFN, WIDTH], q4),
-        ("ffn_up", &[FFN, WIDTH], q4),
-        ("ffn_down", &[WIDTH, FFN], f32),
-    ] {
-        add(&format!("blk.0.{name}.weight"), shape, kind, block);
-    }
-    Parts { metadata, tensors }
-}
-
-impl Parts {
-    fn bytes(self) -> Vec<u8> {
-        let mut builder = GGUFBuilder::new();
-        for (key, value) in self.metadata {
-            builder = builder.add_metadata(key, value);
-        }
-        for (name, (dims, kind, bytes)) in self.tensors {
-            builder = builder.add_tensor(name, dims, kind, bytes).unwrap();
-        }
-        builder.build_to_bytes().unwrap().0
-    }
-}
 
 /// Loads everything that a model needs.
 fn load(bytes: &[u8]) -> Result<Tokenizer, Error> {
@@ -204,6 +122,76 @@ fn errors_name_what_is_wrong() {
     }
     let missing = Gguf::open("/nowhere/model.gguf".as_ref()).unwrap_err();
     assert!(matches!(missing, Error::Io { .. }), "{missing}");
+}
+
+/// A key or a tensor that changes what the model says, and is not understood, is refused by its name.
+#[test]
+fn what_is_not_understood_is_named() {
+    let text = |text: &str| Value::String(text.to_owned());
+    let with = |key, value| {
+        let mut parts = parts();
+        parts.metadata.insert(key, value);
+        load(&parts.bytes())
+    };
+    for (key, value) in [
+        ("llama.rope.scaling.low_freq_factor", Value::F32(1.0)),
+        ("llama.attention.block_count_of_something", Value::U32(1)),
+        ("llama.tensor_data_layout", text("Meta AI original pth")),
+        ("tokenizer.ggml.precompiled_charsmap", text("x")),
+        ("tokenizer.rwkv.world", text("x")),
+    ] {
+        let error = with(key, value).expect_err(key);
+        assert!(matches!(&error, Error::Unknown { what: "key", name, .. } if name == key), "{key}: {error}");
+        assert!(error.to_string().contains(&format!("does not know the key `{key}`")), "{error}");
+    }
+    // keys that are known, with values that this program does not do
+    for (key, value) in [
+        ("general.type", text("adapter")),
+        ("llama.vocab_size", Value::U32(7)),
+        ("llama.rope.scaling.type", text("linear")),
+        ("llama.rope.scaling.factor", Value::F32(8.0)),
+        ("llama.rope.scale_linear", Value::F32(2.0)),
+        ("llama.attention.sliding_window", Value::U32(16)),
+        ("llama.attention.causal", Value::Bool(false)),
+        ("llama.attention.scale", Value::F32(0.5)),
+        ("llama.final_logit_softcapping", Value::F32(30.0)),
+        ("llama.logit_scale", Value::F32(0.5)),
+        ("llama.expert_count", Value::U32(8)),
+        ("tokenizer.ggml.add_bos_token", Value::Bool(true)),
+        ("tokenizer.ggml.add_eos_token", Value::Bool(true)),
+        ("tokenizer.ggml.add_space_prefix", Value::Bool(true)),
+        ("tokenizer.ggml.eot_token_id", Value::U32(3)),
+        ("tokenizer.ggml.bos_token_id", Value::U32(100_000)),
+    ] {
+        let error = with(key, value).expect_err(key);
+        assert!(matches!(&error, Error::Metadata { key: named, .. } if named == key), "{key}: {error}");
+    }
+    // and what changes nothing
+    let last = parts().metadata.get("tokenizer.ggml.eos_token_id").cloned().unwrap();
+    for (key, value) in [
+        ("general.type", text("model")),
+        ("general.file_type", Value::U32(3)),
+        ("quantize.imatrix.file", text("x")),
+        ("llama.expert_count", Value::U32(0)),
+        ("llama.rope.scaling.type", text("none")),
+        ("tokenizer.ggml.scores", list(GGUFValueType::F32, vec![Value::F32(0.0)])),
+        ("tokenizer.ggml.add_bos_token", Value::Bool(false)),
+        ("tokenizer.ggml.eot_token_id", last),
+        ("tokenizer.ggml.fim_pre_token_id", Value::U32(1)),
+        ("tokenizer.chat_template.tool_use", text("x")),
+    ] {
+        with(key, value).unwrap();
+    }
+
+    for name in ["rope_freqs.weight", "blk.0.attn_q.bias", "blk.0.attn_q_norm.weight", "blk.7.attn_q.weight", "extra"] {
+        let mut parts = parts();
+        parts.tensors.insert(name.to_owned(), (vec![8], Kind::F32, vec![0; 32]));
+        let error = load(&parts.bytes()).expect_err(name);
+        assert!(
+            matches!(&error, Error::Unknown { what: "tensor", name: named, .. } if named == name),
+            "{name}: {error}"
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Tokens that are found by their spelling, before a text is cut into words.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use crate::Error;
+
+/// A set of tokens that are one token wherever their spelling stands; the longest of them at a place.
+pub(super) struct Spelled {
+    /// `None` where there are no such tokens.
+    search: Option<AhoCorasick>,
+    ids: Vec<u32>,
+}
+
+/// A part of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    Token(u32),
+    Text(&'a str),
+}
+
+impl Spelled {
+    pub(super) fn new<'a>(tokens: impl Iterator<Item = (u32, &'a str)>) -> Result<Self, Error> {
+        // an empty spelling is everywhere
+        let (ids, texts): (Vec<u32>, Vec<&str>) = tokens.filter(|(_, text)| !text.is_empty()).unzip();
+        let search = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
+        let search = search.map_err(|error| Error::Tokenizer(error.to_string()))?;
+        Ok(Spelled { search: (!ids.is_empty()).then_some(search), ids })
+    }
+
+    /// The pieces of a text, in order. No text is empty.
+    pub(super) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Piece<'a>> {
+        let mut end = 0;
+        let found = self.search.iter().flat_map(move |search| search.find_iter(text));
+        let found = found.map(|found| (found.start(), found.end(), Some(self.ids[found.pattern().as_usize()])));
+        let pieces = found.chain([(text.len(), text.len(), None)]).flat_map(move |(start, next, token)| {
+            let before = &text[end..start];
+            end = next;
+            [(!before.is_empty()).then_some(Piece::Text(before)), token.map(Piece::Token)]
+        });
+        pieces.flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_token_at_a_place_is_taken() {
+        let spelled = Spelled::new([(7, "<a>"), (8, "<a>b"), (9, "")].into_iter()).expect("a set");
+        let pieces = |text| spelled.split(text).collect::<Vec<_>>();
+        assert_eq!(pieces("x<a>bé<a>"), [Piece::Text("x"), Piece::Token(8), Piece::Text("é"), Piece::Token(7)]);
+        assert_eq!(pieces("<a"), [Piece::Text("<a")]);
+        assert_eq!(pieces(""), []);
+        let none = Spelled::new(std::iter::empty()).expect("a set");
+        assert_eq!(none.split("<a>").collect::<Vec<_>>(), [Piece::Text("<a>")]);
+    }
+}
