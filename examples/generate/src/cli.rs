@@ -36,7 +36,8 @@ pub(crate) struct Cli {
 
 /// Does what the command line says.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<()> {
-    let default = if cli.serve { "warn,generate=info" } else { "warn" };
+    // a model that is fetched takes minutes
+    let default = if cli.serve { "warn,generate=info" } else { "warn,generate::model::fetch=info" };
     let filter = EnvFilter::try_from_env("GENERATE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match &cli.prompt {

