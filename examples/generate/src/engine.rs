@@ -71,6 +71,8 @@ pub struct Engine<M> {
     /// Pages that stay free when a request is admitted.
     watermark: usize,
     blocked: Option<Blocked>,
+    /// Rows of this step that nothing needs so far.
+    spare_rows: usize,
     /// Whether a choice was preempted in this step.
     has_preempted: bool,
     stats: EngineStats,
@@ -102,6 +104,8 @@ impl<M: Model> Engine<M> {
             model: ModelLimits { step_sequences, ..of_model },
             pages: pages.clone(),
             max_waiting: config.max_waiting,
+            // as many as a channel may have, and at least one
+            max_unread: config.max_unread.clamp(1, usize::MAX >> 3),
         };
         Ok(Engine {
             prefix: Prefix::new(&pages),
@@ -115,6 +119,7 @@ impl<M: Model> Engine<M> {
             // a fraction of a count that i32 holds
             watermark: (f64::from(config.watermark.clamp(0.0, 1.0)) * pages.count() as f64) as usize,
             blocked: None,
+            spare_rows: 0,
             has_preempted: false,
             stats: EngineStats::new(pages.stats()),
             picked: Vec::new(),

@@ -25,6 +25,9 @@ pub struct SamplingParams {
     pub top_logprobs: usize,
     /// Tokens that may be drawn, one bit each; `None` allows all.
     pub allowed: Option<Arc<[u32]>>,
+    /// The token whose log-probability is asked for, in place of the one that is drawn. The engine sets it for tokens
+    /// of prompts.
+    pub score: Option<u32>,
 }
 
 impl Default for SamplingParams {
@@ -41,6 +44,7 @@ impl Default for SamplingParams {
             seed: 0,
             top_logprobs: 0,
             allowed: None,
+            score: None,
         }
     }
 }

@@ -3,12 +3,13 @@
 //! | path | what |
 //! |---|---|
 //! | `POST /v1/completions`, `POST /v1/chat/completions` | text, whole or as server-sent events |
-//! | `GET /v1/models`, `GET /health` | what is served, and whether it is |
+//! | `GET /v1/models`, `GET /v1/models/{id}`, `GET /health` | what is served, and whether it is |
 //! | `GET /metrics` | counts and latencies for Prometheus |
 //! | `GET /` | a page to chat with the model |
 //!
-//! A parameter that is not supported is an error. A client that goes away cancels its request. If the queue is full,
-//! `Retry-After` says when it will have been served, as far as the last texts tell.
+//! A parameter that is not supported is an error; one that changes no text is not. A client that goes away cancels its
+//! request. If the queue is full, `Retry-After` says when it will have been served, as far as the last texts tell. What
+//! clients may take is bounded: connections, time and memory ([`Limits`]).
 //!
 //! Beside OpenAI's parameters there are vLLM's (`top_k`, `min_p`, `repetition_penalty`, `ignore_eos`, `stop_token_ids`,
 //! `allowed_token_ids`, `cache_salt`), and one of our own: `"endless": {"sinks": 4, "window": 1020}` makes a text that
@@ -16,18 +17,24 @@
 //! numbers may be left out. `max_tokens` ends it, or the client. The model must be started for it (`--endless`).
 //!
 //! ```text
-//! routes ─▶ completions, chat ─▶ body, parameters ─▶ generation ─▶ engine
-//!                             └▶ answer ─▶ choice ─▶ stop
+//! connections ─▶ access, routes ─▶ completions, chat ─▶ body, fields ─▶ cost, generation ─▶ engine
+//!                                                   └▶ answer ─▶ choice ─▶ stop
 //! ```
 
+mod access;
 mod answer;
 mod app;
 mod body;
 mod chat;
 mod choice;
 mod completions;
+mod connections;
+mod cost;
 mod failure;
+mod fields;
 mod generation;
+mod items;
+mod limits;
 mod logprob;
 mod metrics;
 mod pace;
@@ -37,7 +44,9 @@ mod stamp;
 mod stop;
 mod text;
 
+pub use access::ApiKey;
 pub use app::ServeOptions;
+pub use limits::Limits;
 pub use text::Text;
 
 use std::{io, pin::pin, sync::Arc, time::Duration};
@@ -46,13 +55,14 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::engine::EngineHandle;
 use app::App;
+use connections::Connections;
 
 /// Serves until `shutdown` is done. Then no request is taken any more, and those that run have `grace` to end; what is
 /// left is cancelled, and its clients are told so. The engine has ended when this returns.
 ///
 /// # Errors
 ///
-/// Those of the listener.
+/// A listener without an address, or no threads. What it fails to accept is logged.
 pub async fn serve(
     listener: TcpListener,
     engine: EngineHandle,
@@ -61,7 +71,9 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
     grace: Duration,
 ) -> io::Result<()> {
-    let app = App::new(engine.clone(), text, options);
+    let is_loopback = listener.local_addr()?.ip().is_loopback();
+    let connections = Connections::new(options.limits);
+    let app = App::new(engine.clone(), text, options, is_loopback)?;
     let (draining, drained) = oneshot::channel();
     let signal = async move {
         shutdown.await;
@@ -76,17 +88,14 @@ pub async fn serve(
             Err(_) => std::future::pending().await,
         }
     };
-    let server = axum::serve(listener, routes::routes(app)).with_graceful_shutdown(signal).into_future();
+    let server = connections::accept(listener, routes::routes(app), connections, signal);
     let (mut server, mut ended) = (pin!(server), pin!(ended));
     tokio::select! {
-        result = &mut server => {
-            result?;
-            ended.await;
-            Ok(())
-        }
+        () = &mut server => ended.await,
         // clients that do not read their answers do not keep the server
-        () = &mut ended => tokio::time::timeout(STALLED_CLIENTS, server).await.unwrap_or(Ok(())),
+        () = &mut ended => drop(tokio::time::timeout(STALLED_CLIENTS, server).await),
     }
+    Ok(())
 }
 
 /// How long answers may take to be read after the engine has ended.

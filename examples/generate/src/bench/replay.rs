@@ -151,7 +151,7 @@ async fn measure(
                 }
                 none => *none = Some(Record { first: now, last: now, gaps: Vec::new() }),
             },
-            Event::Finished { .. } => {}
+            Event::Prompt { .. } | Event::Finished { .. } => {}
             Event::Failed { message } => return Err(message),
         }
     }

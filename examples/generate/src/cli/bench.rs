@@ -70,7 +70,7 @@ impl BenchArgs {
 }
 
 pub(crate) fn run(model: &ModelArgs, args: &BenchArgs, choices: usize) -> anyhow::Result<()> {
-    let Started { engine, device, .. } = model.start(false)?;
+    let Started { engine, device, .. } = model.start(false, false)?;
     let options = args.options(choices, model.speculate);
     // what is wrong with the trace is said before the warm-up
     let limits = engine.model_limits();

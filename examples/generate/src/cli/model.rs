@@ -66,6 +66,9 @@ fn name_of_dtype<S: serde::Serializer>(dtype: &Option<Dtype>, serializer: S) -> 
     dtype.map(|dtype| dtype.to_string()).serialize(serializer)
 }
 
+/// Tokens of prompts whose log-probabilities a step computes, beside the tokens that it draws.
+const SCORED_ROWS: usize = 64;
+
 /// A model that runs.
 pub(crate) struct Started {
     pub(crate) engine: EngineHandle,
@@ -75,16 +78,20 @@ pub(crate) struct Started {
 }
 
 impl ModelArgs {
-    /// Loads the model, for endless texts too if that is asked, and starts its engine.
-    pub(crate) fn start(&self, endless: bool) -> anyhow::Result<Started> {
+    /// Loads the model, for endless texts too if that is asked, and starts its engine. A server has clients that may leave
+    /// events unread, and has its memory from the start.
+    pub(crate) fn start(&self, endless: bool, serves: bool) -> anyhow::Result<Started> {
         anyhow::ensure!(self.page_size > 0, "a page has at least one token; see --page-size");
         anyhow::ensure!(self.cache_tokens > 0, "the KV cache has at least one token; see --cache-tokens");
         anyhow::ensure!(self.sequences > 0, "at least one text runs at a time; see --sequences");
         anyhow::ensure!(self.chunk_tokens > 0, "a step computes at least one token; see --chunk-tokens");
-        let (model, tokenizer) = load(&LoadOptions { endless, ..self.load_options() })?;
+        let (model, tokenizer) = load(&LoadOptions { endless, resident: serves, ..self.load_options() })?;
         let device = model.engine().to_string();
         let batch_invariant = self.batch_invariant.unwrap_or(model.engine().is_cpu());
-        let engine = Engine::new(model, self.engine_config(batch_invariant))?;
+        let config = self.engine_config(batch_invariant);
+        let max_unread = if serves { config.max_unread } else { usize::MAX };
+        let config = EngineConfig { max_unread, ..config };
+        let engine = Engine::new(model, config)?;
         let engine = EngineHandle::spawn(engine).context("the engine has no thread")?;
         Ok(Started { engine, tokenizer, device })
     }
@@ -97,7 +104,7 @@ impl ModelArgs {
             // a chunk beside a token, and guesses, of every other text
             step_tokens: self.chunk_tokens + self.sequences * (1 + self.speculate),
             step_sequences: self.sequences,
-            step_rows: self.sequences * (1 + self.speculate),
+            step_rows: self.sequences * (1 + self.speculate) + SCORED_ROWS,
             cache_tokens: self.cache_tokens,
             page_size: self.page_size,
             cache_dtype: self.cache_dtype,
@@ -151,7 +158,7 @@ mod tests {
         assert!(!config.reuse_prefixes && !config.cascade);
         let options = args.load_options();
         assert_eq!((options.cache_dtype, options.batch_invariant), (Some(Dtype::E4m3), Some(false)));
-        assert_eq!((options.device, options.step_rows), (Device::Cpu, 32));
+        assert_eq!((options.device, options.step_rows), (Device::Cpu, 32 + SCORED_ROWS));
         let json = serde_json::to_value(&args).expect("JSON");
         assert_eq!((&json["device"], &json["cache_dtype"]), (&"cpu".into(), &"e4m3".into()));
         assert_eq!(parse(&["--batch-invariant"]).batch_invariant, Some(true));

@@ -93,15 +93,15 @@ pub(crate) fn run(model: &ModelArgs, args: &TextArgs, prompt: &str) -> anyhow::R
     } else {
         prompt.clone_into(&mut input);
     }
-    let Started { engine, tokenizer, device } = model.start(args.endless)?;
-    let text = if args.chat {
+    let Started { engine, tokenizer, device } = model.start(args.endless, false)?;
+    let tokens = if args.chat {
         let message = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
         let system = args.system.iter().map(|system| message("system", system));
-        tokenizer.chat(&system.chain([message("user", input.trim_end())]).collect::<Vec<_>>())?
+        let messages: Vec<_> = system.chain([message("user", input.trim_end())]).collect();
+        tokenizer.encode_chat(&messages, usize::MAX)?
     } else {
-        input.clone()
+        tokenizer.encode_text(&input, usize::MAX)?
     };
-    let tokens = tokenizer.encode(&text)?;
     let prompt_tokens = tokens.len();
     let begin = Instant::now();
     let mut stream = engine.submit(args.request(tokens, model.speculate)).map_err(generate::Error::from)?;
@@ -115,7 +115,7 @@ pub(crate) fn run(model: &ModelArgs, args: &TextArgs, prompt: &str) -> anyhow::R
     let (mut first, mut generated, mut cut_off) = (None, 0usize, false);
     while let Some(event) = stream.blocking_recv() {
         let (choice, chunk) = match event {
-            Event::Started { .. } => continue,
+            Event::Started { .. } | Event::Prompt { .. } => continue,
             Event::Token { choice, sampled } => {
                 first.get_or_insert_with(|| begin.elapsed());
                 generated += 1;

@@ -21,6 +21,7 @@ impl<M: Model> Engine<M> {
         let mut born = Vec::new();
         for index in 0..self.picked.len() {
             let at = self.picked[self.step.order()[index]];
+            self.accept_scores(at, &mut sampled, events);
             let draws = self.running[at].draws();
             self.running[at].scheduled = 0;
             if draws > 0 {
@@ -32,6 +33,24 @@ impl<M: Model> Engine<M> {
             let at = self.running.partition_point(|other| other.age() < choice.age());
             self.running.insert(at, choice);
         }
+    }
+
+    /// Takes the log-probabilities of tokens of a prompt.
+    fn accept_scores(&mut self, at: usize, sampled: &mut Drain<'_, Sampled>, events: &mut Vec<RequestEvent>) {
+        let (vocab, choice) = (self.limits.model.vocab, &mut self.running[at]);
+        let range = choice.to_score(choice.computed(), choice.scheduled);
+        if range.is_empty() {
+            return;
+        }
+        let scored: Vec<Sampled> = sampled.by_ref().take(range.len()).collect();
+        if scored.iter().any(|sampled| sampled.token as usize >= vocab) {
+            self.failures.push((choice.job.id, "the logits of a token are not finite".into()));
+            return;
+        }
+        let token = |(sampled, at): (Sampled, usize)| Sampled { token: choice.text[at], ..sampled };
+        let scored = scored.into_iter().zip(range.clone()).map(token).collect();
+        choice.scored = range.end;
+        events.push(RequestEvent { request: choice.job.id, event: Event::Prompt { scored } });
     }
 
     /// Takes the tokens that were drawn for a choice.

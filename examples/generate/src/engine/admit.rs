@@ -22,7 +22,7 @@ impl<M: Model> Engine<M> {
         while *tokens > 0
             && let Some(front) = self.waiting.front()
         {
-            if self.seats() + 1 + front.forks > self.limits.model.step_sequences {
+            if self.seats() + front.seats() > self.limits.model.step_sequences {
                 return;
             }
             let Some(prefix) = self.prefix_with_room() else { return };
@@ -64,7 +64,9 @@ impl<M: Model> Engine<M> {
             self.blocked = (!fits).then_some(now);
             return fits.then_some(None);
         }
-        let hit = self.config.reuse_prefixes.then(|| self.prefix.lookup(&front.job.namespace, &front.text));
+        // a prefix has keys and no logits
+        let reuse = self.config.reuse_prefixes && !front.is_scoring();
+        let hit = reuse.then(|| self.prefix.lookup(&front.job.namespace, &front.text));
         // the prefix is locked now, so its pages can no longer be evicted
         let available = self.available().saturating_sub(self.promised());
         let held = hit.as_ref().map_or(0, |hit| hit.pages.len());

@@ -1,6 +1,6 @@
 //! One continuation of a prompt.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use attn_cache::{Pages, Prefix, Sequence, Token};
 
@@ -32,6 +32,8 @@ pub(super) struct Choice {
     /// Tokens at the start whose keys and values are finite: a token was drawn that attends to them all. A value that
     /// is not a number spreads to earlier rows of its tile, whose weight for it is zero.
     pub(super) finite: usize,
+    /// Tokens of the prompt whose log-probabilities were told, or are not asked for.
+    pub(super) scored: usize,
     /// Whether the prefix tree has the prompt.
     pub(super) cached: bool,
     /// Whether the client knows that the request has started.
@@ -53,6 +55,8 @@ impl Choice {
             scheduled: 0,
             guesses: 0,
             finite: 0,
+            // nothing is before the first token
+            scored: if job.request.score_prompt { 1 } else { job.request.prompt.len() },
             cached: false,
             started: false,
             ended: None,
@@ -73,6 +77,7 @@ impl Choice {
             scheduled: 0,
             guesses: 0,
             finite: self.finite,
+            scored: self.scored,
             cached: self.cached,
             started: true,
             ended: None,
@@ -117,6 +122,22 @@ impl Choice {
     /// Tokens that are drawn after this step: none before the end of the text.
     pub(super) fn draws(&self) -> usize {
         if self.scheduled == 0 || self.rest() > 0 { 0 } else { 1 + self.forks + self.guesses }
+    }
+
+    /// Whether log-probabilities of the prompt are still to be told.
+    pub(super) fn is_scoring(&self) -> bool {
+        self.scored < self.job.request.prompt.len()
+    }
+
+    /// Sequences of a step that the choice may need, and one more row while it scores its prompt.
+    pub(super) fn seats(&self) -> usize {
+        1 + self.forks + usize::from(self.is_scoring())
+    }
+
+    /// The tokens of the prompt that are scored after `computed` tokens, the last `new` of which are of this step.
+    pub(super) fn to_score(&self, computed: usize, new: usize) -> Range<usize> {
+        let first = (computed - new + 1).max(self.scored);
+        first..(computed + 1).min(self.job.request.prompt.len()).max(first)
     }
 
     /// Guesses up to `most` tokens that may follow the text.

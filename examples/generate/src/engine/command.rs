@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 
 use super::request::{Event, Request, RequestId};
 
 #[derive(Debug)]
 pub(super) enum Command {
     /// A request that was checked already.
-    Submit { id: RequestId, request: Request, events: UnboundedSender<Event> },
+    Submit { id: RequestId, request: Request, events: Sender<Event> },
     /// The client went away.
     Cancel { request: RequestId },
     /// The client ends a choice.

@@ -19,11 +19,14 @@ pub struct EngineConfig {
     pub watermark: f32,
     /// Requests that wait, at most, before [`Refused::Busy`](super::Refused::Busy).
     pub max_waiting: usize,
+    /// Events that a client of an [`EngineHandle`](super::EngineHandle) may leave unread. A request with more is
+    /// cancelled, so that a client that reads nothing does not fill the memory.
+    pub max_unread: usize,
 }
 
 impl Default for EngineConfig {
     /// Chunks of 512 tokens, not batch-invariant, with prefix reuse and cascades, 1 % of the pool as watermark, 1,024
-    /// waiting requests.
+    /// waiting requests, 8,192 unread events.
     fn default() -> Self {
         EngineConfig {
             chunk_tokens: 512,
@@ -32,6 +35,7 @@ impl Default for EngineConfig {
             cascade: true,
             watermark: 0.01,
             max_waiting: 1024,
+            max_unread: 8192,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use attn_cache::Pages;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::channel;
 
 use super::{
     Engine, command::Command, refused::Refused, request::Request, shared::Shared, stats::EngineStats,
@@ -54,11 +54,20 @@ impl EngineHandle {
         let EngineThread { shared, commands, .. } = &*self.thread;
         shared.limits.check(&request)?;
         let id = shared.enter()?;
-        let (events, received) = unbounded_channel();
+        let (events, received) = channel(shared.limits.max_unread);
         let stream = RequestStream::new(id, request.choices, received, commands.clone(), Arc::clone(shared));
         // a thread that ended in between has dropped the sender, and the stream says so
         let _ = commands.send(Command::Submit { id, request, events });
         Ok(stream)
+    }
+
+    /// Whether a request would be taken by an engine without others.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why not.
+    pub fn check(&self, request: &Request) -> Result<(), Refused> {
+        self.thread.shared.limits.check(request)
     }
 
     /// The counts after the last step.

@@ -6,7 +6,7 @@ use super::{Engine, choice::Choice};
 use crate::{
     Error,
     model::{Model, SampleRow, StepInput},
-    sampling::Sampled,
+    sampling::{Sampled, SamplingParams},
 };
 
 /// The choices of a step, by their indices among those that run.
@@ -43,11 +43,27 @@ impl<M: Model> Engine<M> {
             self.step.choose_levels(&ReadCost::default());
         }
         let order = self.step.order().iter().map(|&sequence| &self.running[self.picked[sequence]]);
+        let score = |choice: &Choice, at: usize| SamplingParams {
+            temperature: 1.0,
+            top_logprobs: choice.job.request.sampling.top_logprobs,
+            score: Some(choice.text[at]),
+            ..SamplingParams::default()
+        };
+        let scores = |choice: &Choice| choice.to_score(choice.computed(), choice.scheduled);
+        let of_scores: Vec<SamplingParams> =
+            order.clone().flat_map(|choice| scores(choice).map(move |at| score(choice, at))).collect();
+        let mut of_scores = of_scores.iter();
         self.tokens.clear();
         self.endless.clear();
         let mut rows = Vec::with_capacity(self.picked.len());
         for choice in order {
+            let begin = self.tokens.len();
             self.tokens.extend_from_slice(choice.new_tokens());
+            let computed = choice.computed() - choice.scheduled;
+            for (position, params) in scores(choice).zip(of_scores.by_ref()) {
+                let row = begin + position - 1 - computed;
+                rows.push(SampleRow { row, position, params, prompt: &choice.text[..position], generated: &[] });
+            }
             self.endless.push(choice.job.request.endless);
             let draws = choice.draws();
             let first = self.tokens.len() - (1 + choice.guesses).min(draws);

@@ -14,6 +14,7 @@ pub(super) struct RequestLimits {
     pub(super) model: ModelLimits,
     pub(super) pages: Pages,
     pub(super) max_waiting: usize,
+    pub(super) max_unread: usize,
 }
 
 impl RequestLimits {
@@ -39,7 +40,9 @@ impl RequestLimits {
         }
         self.check_tokens("the prompt", &request.prompt)?;
         self.check_tokens("the list of stop tokens", &request.stop_tokens)?;
-        count("the number of choices", request.choices, step_sequences)?;
+        // a prompt that is scored takes a row beside those of its choices
+        let most = step_sequences - usize::from(request.score_prompt && request.prompt.len() > 1);
+        count("the number of choices", request.choices, most)?;
         count("the number of tokens to generate", request.max_tokens, usize::MAX)?;
         check_sampling(&request.sampling)?;
         if request.sampling.top_logprobs > self.model.top_logprobs {

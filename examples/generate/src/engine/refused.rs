@@ -1,5 +1,10 @@
 //! Why a request is not run.
 
+/// The end of a range of counts.
+fn up_to(most: usize) -> String {
+    if most == usize::MAX { "or more".into() } else { format!("to {most}") }
+}
+
 /// A request that is refused. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -36,7 +41,7 @@ pub enum Refused {
         range: &'static str,
     },
     /// A count outside of its range.
-    #[error("{name} is {value}; it must be 1 to {most}")]
+    #[error("{name} is {value}; it must be 1 {}", up_to(*.most))]
     Count {
         /// The parameter.
         name: &'static str,

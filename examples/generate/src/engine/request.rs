@@ -30,6 +30,9 @@ pub struct Request {
     pub namespace: Option<String>,
     /// Tokens to guess ahead by prompt lookup, at most; 0 for none. The text is the same. Endless texts do not guess.
     pub speculate: usize,
+    /// Whether the log-probabilities of the prompt's tokens are told ([`Event::Prompt`]). The prompt is computed whole
+    /// then.
+    pub score_prompt: bool,
     /// Which keys the text sees if it may exceed the context of the model; `None` for all keys, within the context.
     pub endless: Option<Endless>,
 }
@@ -47,6 +50,7 @@ impl Request {
             stop_tokens: Vec::new(),
             namespace: None,
             speculate: 0,
+            score_prompt: false,
             endless: None,
         }
     }
@@ -63,13 +67,19 @@ pub enum FinishReason {
     Cancelled,
 }
 
-/// What happens to a request: [`Event::Started`], tokens, and the end of each choice; or [`Event::Failed`].
+/// What happens to a request: [`Event::Started`], [`Event::Prompt`] where it is asked for, tokens, and the end of each
+/// choice; or [`Event::Failed`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The request left the queue; its prompt is being computed.
     Started {
         /// Tokens of the prompt whose keys were cached.
         cached_tokens: usize,
+    },
+    /// Further tokens of the prompt with their log-probabilities, from its second token on: the first has none.
+    Prompt {
+        /// The tokens.
+        scored: Vec<Sampled>,
     },
     /// A token of a choice. A token that ends the text is among them.
     Token {

@@ -9,7 +9,7 @@ impl<M: Model> Engine<M> {
         self.has_preempted = false;
         self.reserved = self.reserved_pages();
         let mut tokens = self.limits.model.step_tokens;
-        self.schedule_texts(&mut tokens);
+        self.spare_rows = self.schedule_texts(&mut tokens);
         let all_got_theirs = self.schedule_prompts(&mut tokens);
         if all_got_theirs && !self.has_preempted {
             self.admit(&mut tokens, events);
@@ -17,13 +17,15 @@ impl<M: Model> Engine<M> {
     }
 
     /// Schedules the last token of every text, and guesses where there is room. The oldest choices come first, and take
-    /// pages from the newest.
-    fn schedule_texts(&mut self, tokens: &mut usize) {
+    /// pages from the newest. Returns rows of the step that no draw needs.
+    fn schedule_texts(&mut self, tokens: &mut usize) -> usize {
         let texts = self.running.iter().filter(|choice| choice.rest() == 1).count();
         let prompts = texts < self.running.len() || self.waiting.len() > 0;
         let chunk = if prompts { self.config.chunk_tokens } else { 0 };
         let seats = if self.waiting.len() > 0 { self.limits.model.step_sequences } else { self.seats() };
-        let mut spare_tokens = tokens.saturating_sub(texts + chunk);
+        // a prompt that is scored needs rows, and guesses leave it all of them
+        let scores = self.running.iter().any(Choice::is_scoring);
+        let mut spare_tokens = if scores { 0 } else { tokens.saturating_sub(texts + chunk) };
         let mut spare_rows = self.limits.model.step_rows - seats;
         let mut at = 0;
         while at < self.running.len() {
@@ -48,6 +50,7 @@ impl<M: Model> Engine<M> {
                 self.preempt(at);
             }
         }
+        spare_rows
     }
 
     /// Adds guesses to a text, as far as they can be kept.
@@ -80,16 +83,27 @@ impl<M: Model> Engine<M> {
         let choice = &self.running[at];
         let Some(chunk) = self.chunk(choice, *tokens) else { return false };
         let scheduled = self.make_room(at, chunk) && self.append(at, chunk);
-        *tokens -= if scheduled { chunk } else { 0 };
+        if scheduled {
+            *tokens -= chunk;
+            let choice = &self.running[at];
+            let scores = choice.to_score(choice.computed(), chunk).len();
+            // one row of them is a seat of the choice
+            self.spare_rows -= scores.saturating_sub(1);
+        }
         scheduled
     }
 
     /// Tokens of the next chunk of a prompt, where `tokens` are left in the step.
     fn chunk(&self, choice: &Choice, tokens: usize) -> Option<usize> {
-        let (computed, most) = (choice.computed(), self.config.chunk_tokens);
+        let limits = &self.limits.model;
+        let (mut most, mut tokens) = (self.config.chunk_tokens, tokens);
+        if choice.is_scoring() {
+            most = most.min(1 + limits.step_rows - limits.step_sequences);
+            tokens = tokens.min(1 + self.spare_rows);
+        }
         let chunk = if self.config.batch_invariant {
             // up to the next border, or not at all
-            let chunk = choice.rest().min(most - computed % most);
+            let chunk = choice.rest().min(most - choice.computed() % most);
             if chunk <= tokens { chunk } else { 0 }
         } else {
             choice.rest().min(most).min(tokens)
@@ -99,6 +113,6 @@ impl<M: Model> Engine<M> {
 
     /// Sequences that run, with choices that are still to begin.
     pub(super) fn seats(&self) -> usize {
-        self.running.iter().map(|choice| 1 + choice.forks).sum()
+        self.running.iter().map(Choice::seats).sum()
     }
 }

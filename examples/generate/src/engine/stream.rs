@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 
 use super::{
     command::Command,
@@ -19,7 +19,7 @@ use super::{
 #[derive(Debug)]
 pub struct RequestStream {
     id: RequestId,
-    events: UnboundedReceiver<Event>,
+    events: Receiver<Event>,
     commands: mpsc::Sender<Command>,
     shared: Arc<Shared>,
     /// Choices that have not ended.
@@ -30,7 +30,7 @@ impl RequestStream {
     pub(super) fn new(
         id: RequestId,
         choices: usize,
-        events: UnboundedReceiver<Event>,
+        events: Receiver<Event>,
         commands: mpsc::Sender<Command>,
         shared: Arc<Shared>,
     ) -> Self {
@@ -80,7 +80,9 @@ impl RequestStream {
             Some(_) => {}
             None if self.open > 0 => {
                 self.open = 0;
-                let message = self.shared.stopped().map_or_else(|| "the engine is gone".into(), |why| why.to_string());
+                let unread =
+                    || format!("it was cancelled: its client has left {} events unread", self.events.max_capacity());
+                let message = self.shared.stopped().map_or_else(unread, |why| why.to_string());
                 return Some(Event::Failed { message });
             }
             None => {}

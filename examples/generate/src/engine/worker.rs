@@ -8,7 +8,7 @@ use std::{
 };
 
 use hashbrown::HashMap;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{Sender, error::TrySendError};
 
 use super::{
     Engine,
@@ -32,7 +32,7 @@ pub(super) struct Worker<M: Model> {
 
 /// Where the events of a request go.
 struct Client {
-    events: UnboundedSender<Event>,
+    events: Sender<Event>,
     /// Choices that have not ended.
     open: usize,
     waiting: bool,
@@ -58,7 +58,7 @@ impl<M: Model> Worker<M> {
         let message = format!("the engine has stopped: {why}");
         for (_, client) in self.clients.drain() {
             // a client that went away needs no answer
-            let _ = client.events.send(Event::Failed { message: message.clone() });
+            let _ = client.events.try_send(Event::Failed { message: message.clone() });
         }
         // what panicked once may panic again when it is dropped
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
@@ -106,7 +106,7 @@ impl<M: Model> Worker<M> {
             match &event {
                 Event::Finished { .. } => client.open -= 1,
                 Event::Failed { .. } => client.open = 0,
-                Event::Started { .. } | Event::Token { .. } => {}
+                Event::Started { .. } | Event::Prompt { .. } | Event::Token { .. } => {}
             }
             if client.waiting {
                 // its first event, of whatever kind
@@ -115,8 +115,12 @@ impl<M: Model> Worker<M> {
             }
             let ended = client.open == 0;
             // the stream of a client that went away has sent `Cancel`
-            let _ = client.events.send(event);
-            if ended {
+            let unread = matches!(client.events.try_send(event), Err(TrySendError::Full(_)));
+            if unread && !ended {
+                tracing::warn!(request = request.0, "a request is cancelled: its client does not read");
+                self.engine.cancel(request);
+            }
+            if ended || unread {
                 self.clients.remove(&request);
             }
         }

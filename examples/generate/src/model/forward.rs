@@ -160,6 +160,11 @@ impl Forward {
         Self::with_form(config, weights.into(), options, AttentionForm::default(), math)
     }
 
+    /// Tokens of the vocabulary.
+    pub(super) fn vocab(&self) -> usize {
+        self.config.vocab
+    }
+
     /// As [`Forward::new`], with another form of attention.
     ///
     /// # Errors

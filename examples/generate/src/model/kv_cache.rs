@@ -42,6 +42,15 @@ impl KvCache {
         Ok(KvCache { layers, dtype, shape })
     }
 
+    /// Writes all of it, so that the system gives the memory now.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the device.
+    pub fn touch(&mut self, stream: &Stream) -> Result<(), Error> {
+        self.layers.iter_mut().flatten().try_for_each(|pool| Ok(pool.fill(stream, 0)?))
+    }
+
     /// The pools of a layer, for attention.
     ///
     /// # Errors

@@ -55,6 +55,8 @@ pub struct LoadOptions {
     /// Levels of cascades that steps may have, for sequences that share pages; 0 for none. Steps that
     /// share enough keys then run as cascades ([`Cascades`]), by plans of their own. Not in batch-invariant mode.
     pub levels: u32,
+    /// Takes the memory of the KV cache at once, and not when it is first used: then a server has it, or does not start.
+    pub resident: bool,
     /// Runs endless texts too: keys are rotated when they are read, by their places in the cache. It takes a little
     /// longer.
     pub endless: bool,
@@ -73,6 +75,7 @@ impl Default for LoadOptions {
             page_size: 16,
             cache_dtype: None,
             levels: 0,
+            resident: false,
             endless: false,
         }
     }
@@ -146,7 +149,10 @@ impl Llama {
             cascades: (!batch_invariant && options.levels > 1).then_some(cascades),
             ..AttentionForm::default()
         };
-        let forward = Forward::with_form(config, weights.into(), &sizes, form, &*math)?;
+        let mut forward = Forward::with_form(config, weights.into(), &sizes, form, &*math)?;
+        if options.resident {
+            forward.cache_mut().touch(math.stream())?;
+        }
         let sampler = Sampler::new(&engine, math.padded_rows(step_rows), config.vocab)?;
         let limits = ModelLimits {
             vocab: config.vocab,

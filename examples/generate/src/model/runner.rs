@@ -122,7 +122,22 @@ impl<D: Draw> ModelRunner<D> {
     /// More tokens or rows than there is memory for, and failures of the device.
     pub fn run(&mut self, input: &StepInput<'_>) -> Result<Vec<Sampled>, Error> {
         self.launch(input)?;
-        self.draw.read(self.math.stream(), input.rows)
+        let mut drawn = self.draw.read(self.math.stream(), input.rows)?;
+        if input.rows.iter().any(|row| row.params.score.is_some()) {
+            self.score(input, &mut drawn)?;
+        }
+        Ok(drawn)
+    }
+
+    /// Puts the tokens that are scored in the place of those that were drawn. It reads the logits, which few steps do.
+    fn score(&self, input: &StepInput<'_>, drawn: &mut [Sampled]) -> Result<(), Error> {
+        let logits = self.math.engine().download::<f32>(&self.forward.logits)?;
+        for ((row, sampled), logits) in input.rows.iter().zip(drawn).zip(logits.chunks(self.forward.vocab())) {
+            let Some(token) = row.params.score else { continue };
+            let logprob = log_prob(logits, token as usize);
+            (sampled.token, sampled.logprob) = logprob.map_or((u32::MAX, f32::NAN), |logprob| (token, logprob));
+        }
+        Ok(())
     }
 
     /// As [`ModelRunner::run`], without waiting for the device and without reading the tokens.
@@ -189,6 +204,15 @@ impl<D: Draw> ModelRunner<D> {
         times.launches = begin.elapsed() - times.uploads;
         launched
     }
+}
+
+/// The natural log-probability of a token; `None` for one outside of the vocabulary, and for logits that are not
+/// finite.
+fn log_prob(logits: &[f32], token: usize) -> Option<f32> {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = logits.iter().map(|&logit| f64::from(logit - most).exp()).sum();
+    let logprob = (f64::from(*logits.get(token)? - most) - sum.ln()) as f32;
+    (!logprob.is_nan()).then_some(logprob)
 }
 
 /// A count, as plans have it.

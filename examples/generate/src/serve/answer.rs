@@ -1,9 +1,9 @@
 //! How a generation becomes an answer: whole, or as server-sent events.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, ops::Range, time::Duration};
 
 use axum::{
-    Json,
+    http::header::CONTENT_TYPE,
     response::{
         IntoResponse, Response,
         sse::{Event, KeepAlive, Sse},
@@ -12,6 +12,8 @@ use axum::{
 use futures_util::stream::unfold;
 use serde_json::Value;
 
+use crate::sampling::Sampled;
+
 use super::{
     choice::Chunk,
     failure::Failure,
@@ -19,19 +21,25 @@ use super::{
     text::Text,
 };
 
-/// The words of one endpoint.
+/// The words of one endpoint, as JSON.
 pub(crate) trait Shape: Send + Sync + 'static {
-    /// What a stream sends before the text of a choice.
-    fn opening(&self, choice: usize) -> Option<Value>;
+    /// What a stream sends before the text of a choice; `None` for nothing, or before its prompt has come.
+    fn opening(&self, choice: usize) -> Option<String>;
+
+    /// The log-probabilities of a prompt have come. Choices of it follow.
+    fn prompt(&mut self, prompt: usize, scored: &[Sampled], text: &dyn Text);
+
+    /// Choices of each prompt that begin when its log-probabilities have come; 0 where none are asked for.
+    fn waiting(&self) -> usize;
 
     /// A part of a choice, in a stream.
-    fn part(&self, choice: usize, chunk: &Chunk, finish: Option<&Finish>, text: &dyn Text) -> Value;
+    fn part(&self, choice: usize, chunk: &Chunk, finish: Option<&Finish>, text: &dyn Text) -> String;
 
     /// A whole choice.
-    fn whole(&self, choice: usize, chunk: &Chunk, finish: &Finish, text: &dyn Text) -> Value;
+    fn whole(&self, choice: usize, chunk: &Chunk, finish: &Finish, text: &dyn Text) -> String;
 
     /// The object around choices; `usage` is left out, `null` or an object.
-    fn envelope(&self, stream: bool, choices: Vec<Value>, usage: Option<Value>) -> Value;
+    fn envelope(&self, stream: bool, choices: &[String], usage: Option<Value>) -> String;
 }
 
 /// How an answer is sent.
@@ -42,29 +50,34 @@ pub(crate) enum Delivery {
 }
 
 /// Answers with all of a generation.
-pub(crate) async fn answer(generation: Generation, shape: Arc<dyn Shape>, delivery: Delivery) -> Response {
+pub(crate) async fn answer(generation: Generation, shape: Box<dyn Shape>, delivery: Delivery) -> Response {
     match delivery {
-        Delivery::Whole => whole(generation, &*shape).await,
+        Delivery::Whole => whole(generation, shape).await,
         Delivery::Stream { include_usage } => stream(generation, shape, include_usage),
     }
 }
 
 /// Waits for all choices. If the client goes away, the server drops this future, which cancels the requests.
-async fn whole(mut generation: Generation, shape: &dyn Shape) -> Response {
+async fn whole(mut generation: Generation, mut shape: Box<dyn Shape>) -> Response {
     let mut chunks: Vec<Chunk> = vec![Chunk::default(); generation.count()];
-    let mut choices: Vec<Option<Value>> = vec![None; generation.count()];
+    let mut choices: Vec<Option<String>> = vec![None; generation.count()];
     while let Some(update) = generation.next().await {
         match update {
+            Update::Prompt { prompt, scored } => shape.prompt(prompt, &scored, generation.text()),
             Update::Text { choice, chunk } => extend(&mut chunks[choice], chunk),
             Update::Finished { choice, chunk, finish } => {
                 extend(&mut chunks[choice], chunk);
-                choices[choice] = Some(shape.whole(choice, &chunks[choice], &finish, generation.text()));
+                let chunk = std::mem::take(&mut chunks[choice]);
+                choices[choice] = Some(shape.whole(choice, &chunk, &finish, generation.text()));
             }
             Update::Failed(failure) => return failure.into_response(),
         }
     }
-    match choices.into_iter().collect::<Option<Vec<Value>>>() {
-        Some(choices) => Json(shape.envelope(false, choices, Some(usage(generation.usage())))).into_response(),
+    match choices.into_iter().collect::<Option<Vec<String>>>() {
+        Some(choices) => {
+            let body = shape.envelope(false, &choices, Some(usage(generation.usage())));
+            ([(CONTENT_TYPE, "application/json")], body).into_response()
+        }
         None => Failure::failed("the engine ended the request without a reason").into_response(),
     }
 }
@@ -77,20 +90,16 @@ fn extend(chunk: &mut Chunk, more: Chunk) {
 /// What a stream holds between two events.
 struct State {
     generation: Generation,
-    shape: Arc<dyn Shape>,
+    shape: Box<dyn Shape>,
     include_usage: bool,
     queue: VecDeque<String>,
     ended: bool,
 }
 
 /// Sends events as they come. If the client goes away, the server drops the stream, which cancels the requests.
-fn stream(generation: Generation, shape: Arc<dyn Shape>, include_usage: bool) -> Response {
+fn stream(generation: Generation, shape: Box<dyn Shape>, include_usage: bool) -> Response {
     let mut state = State { generation, shape, include_usage, queue: VecDeque::new(), ended: false };
-    for choice in 0..state.generation.count() {
-        if let Some(opening) = state.shape.opening(choice) {
-            state.send(opening);
-        }
-    }
+    state.open(0..state.generation.count());
     let events = unfold(state, |mut state| async move {
         let data = state.next().await?;
         Some((Ok::<_, Infallible>(Event::default().data(data)), state))
@@ -100,6 +109,15 @@ fn stream(generation: Generation, shape: Arc<dyn Shape>, include_usage: bool) ->
 }
 
 impl State {
+    /// Opens choices that have not begun.
+    fn open(&mut self, choices: Range<usize>) {
+        for choice in choices {
+            if let Some(opening) = self.shape.opening(choice) {
+                self.send(opening);
+            }
+        }
+    }
+
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(data) = self.queue.pop_front() {
@@ -114,6 +132,11 @@ impl State {
 
     async fn advance(&mut self) {
         match self.generation.next().await {
+            Some(Update::Prompt { prompt, scored }) => {
+                self.shape.prompt(prompt, &scored, self.generation.text());
+                let waiting = self.shape.waiting();
+                self.open(prompt * waiting..(prompt + 1) * waiting);
+            }
             Some(Update::Text { choice, chunk }) => {
                 let part = self.shape.part(choice, &chunk, None, self.generation.text());
                 self.send(part);
@@ -133,16 +156,16 @@ impl State {
             None => {
                 if self.include_usage {
                     let usage = usage(self.generation.usage());
-                    self.queue.push_back(self.shape.envelope(true, Vec::new(), Some(usage)).to_string());
+                    self.queue.push_back(self.shape.envelope(true, &[], Some(usage)));
                 }
                 self.end();
             }
         }
     }
 
-    fn send(&mut self, choice: Value) {
+    fn send(&mut self, choice: String) {
         let usage = self.include_usage.then_some(Value::Null);
-        self.queue.push_back(self.shape.envelope(true, vec![choice], usage).to_string());
+        self.queue.push_back(self.shape.envelope(true, &[choice], usage));
     }
 
     fn end(&mut self) {

@@ -1,8 +1,18 @@
 //! What all handlers share.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
-use super::{failure::Failure, metrics::Metrics, pace::Pace, text::Text};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::{
+    access::ApiKey,
+    failure::Failure,
+    limits::{Limits, Memory},
+    metrics::Metrics,
+    pace::Pace,
+    text::Text,
+};
 use crate::engine::{EngineHandle, Refused};
 
 /// What a server says of itself, and what it takes.
@@ -14,14 +24,27 @@ pub struct ServeOptions {
     pub max_body: usize,
     /// Tokens to guess ahead by prompt lookup, for all requests.
     pub speculate: usize,
+    /// The key that clients must send; `None` for none.
+    pub api_key: Option<ApiKey>,
+    /// What clients may take.
+    pub limits: Limits,
 }
 
 impl Default for ServeOptions {
-    /// SmolLM2, bodies of 4 MiB, no speculation.
+    /// SmolLM2, bodies of 4 MiB, no speculation, no key, [`Limits::default`].
     fn default() -> Self {
-        ServeOptions { model: "SmolLM2-135M-Instruct".into(), max_body: 4 << 20, speculate: 0 }
+        ServeOptions {
+            model: "SmolLM2-135M-Instruct".into(),
+            max_body: 4 << 20,
+            speculate: 0,
+            api_key: None,
+            limits: Limits::default(),
+        }
     }
 }
+
+/// Requests that are prepared at a time.
+const PREPARING: usize = 2;
 
 /// An engine, its tokenizer, and what is counted.
 pub(crate) struct App {
@@ -30,13 +53,43 @@ pub(crate) struct App {
     pub(crate) options: ServeOptions,
     pub(crate) metrics: Metrics,
     pub(crate) pace: Pace,
+    pub(crate) memory: Memory,
+    /// Whether the server listens for this machine alone.
+    pub(crate) is_loopback: bool,
+    /// Requests that are prepared at a time: a long text takes much memory while it is tokenized.
+    preparing: Semaphore,
+    /// The threads that prepare them. An allocator keeps memory for each thread, so they are few.
+    threads: ThreadPool,
     /// When the server began, in seconds since 1970.
     pub(crate) created: u64,
 }
 
 impl App {
-    pub(crate) fn new(engine: EngineHandle, text: Arc<dyn Text>, options: ServeOptions) -> Arc<Self> {
-        Arc::new(App { engine, text, options, metrics: Metrics::new(), pace: Pace::default(), created: now() })
+    pub(crate) fn new(
+        engine: EngineHandle,
+        text: Arc<dyn Text>,
+        options: ServeOptions,
+        is_loopback: bool,
+    ) -> io::Result<Arc<Self>> {
+        let threads = ThreadPoolBuilder::new().num_threads(PREPARING).thread_name(|_| "prepare".into());
+        let threads = threads.panic_handler(|_| tracing::error!("a request could not be prepared: a panic"));
+        Ok(Arc::new(App {
+            engine,
+            text,
+            metrics: Metrics::new(),
+            pace: Pace::default(),
+            memory: Memory::new(options.limits.memory),
+            is_loopback,
+            preparing: Semaphore::new(PREPARING),
+            threads: threads.build().map_err(io::Error::other)?,
+            created: now(),
+            options,
+        }))
+    }
+
+    /// Tokens that a prompt may have.
+    pub(crate) fn prompt_tokens(&self) -> usize {
+        self.engine.model_limits().context - 1
     }
 
     /// Tokens that may follow a prompt: the rest of the context, and of the pool.
@@ -62,11 +115,15 @@ impl App {
         self: &Arc<Self>,
         work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let app = Arc::clone(self);
-        match tokio::task::spawn_blocking(move || work(&app)).await {
-            Ok(result) => result,
-            Err(error) => Err(Failure::failed(format!("the request could not be prepared: {error}"))),
-        }
+        // it is never closed
+        let _turn = self.preparing.acquire().await;
+        let (app, (done, result)) = (Arc::clone(self), oneshot::channel());
+        self.threads.spawn(move || {
+            // a client that has gone away needs no result
+            let _ = done.send(work(&app));
+        });
+        // a panic has dropped the sender
+        result.await.unwrap_or_else(|_| Err(Failure::failed("the request could not be prepared")))
     }
 }
 

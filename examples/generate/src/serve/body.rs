@@ -1,38 +1,107 @@
-//! The JSON of a request: read strictly, so that nothing is ignored in silence.
+//! The JSON of a request: read within a time and a memory, and strictly, so that nothing is ignored in silence.
+
+use std::sync::Arc;
 
 use axum::{
-    body::Bytes,
-    extract::{FromRequest, Request, rejection::BytesRejection},
-    http::{StatusCode, header::CONTENT_TYPE},
+    body::Body as RawBody,
+    extract::{FromRequest, Request},
+    http::{
+        StatusCode,
+        header::{CONTENT_LENGTH, CONTENT_TYPE},
+    },
 };
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use http_body_util::BodyExt;
+use tokio::time::timeout;
 
-use super::{failure::Failure, parameters::Parameters};
+use super::{
+    app::App,
+    connections::{Answering, Seat},
+    failure::Failure,
+    fields::{Both, Fields},
+    limits::Claim,
+    parameters::Parameters,
+};
 
-/// The body of a request: what all requests share and what is of this kind. Or the failure that says what is wrong.
-pub(crate) struct Body<T>(pub(crate) Parameters, pub(crate) T);
+/// Memory that a byte of a body may take while it is read: the byte itself, and what it says.
+const MEMORY_OF_BYTE: usize = 4;
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+/// Bytes by which the memory of a body grows, at least.
+const PART: usize = 4096;
+
+/// A request that is there: what all requests share, what is of this kind, and what it holds.
+pub(crate) struct Body<T> {
+    pub(crate) parameters: Parameters,
+    pub(crate) own: T,
+    pub(crate) held: Held,
+}
+
+/// What a request holds while it is answered.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// Its part of the memory.
+    pub(crate) claim: Claim,
+    /// Its connection is not silent.
+    _answering: Option<Answering>,
+}
+
+impl<T: Fields + Send + 'static> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
         let json = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json);
         if !json {
             let message = "the body must be JSON, with the header `Content-Type: application/json`";
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection: BytesRejection| {
-            let status = rejection.status();
-            let message = match status {
-                StatusCode::PAYLOAD_TOO_LARGE => "the body is larger than this server takes".into(),
-                _ => format!("the body could not be read: {}", rejection.body_text()),
-            };
-            Failure::new(status, message)
-        })?;
-        let (parameters, own) = parse(&bytes)?;
-        Ok(Body(parameters, own))
+        let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if length.is_some_and(|length| length > app.options.max_body as u64) {
+            return Err(too_large(app));
+        }
+        let seat = request.extensions().get::<Seat>().cloned();
+        if let Some(seat) = &seat {
+            seat.reads();
+        }
+        let mut claim = Claim::default();
+        let reading = timeout(app.options.limits.body_timeout, read(app, request.into_body(), &mut claim));
+        let bytes = reading.await.map_err(|_| {
+            let seconds = app.options.limits.body_timeout.as_secs_f64();
+            let message = format!("the body did not come within {seconds} s");
+            Failure::new(StatusCode::REQUEST_TIMEOUT, message).code("body_timeout")
+        })??;
+        let answering = seat.map(|seat| {
+            let message = "as many requests are being answered as there may be connections; try again later";
+            let busy = || Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).code("too_many_connections");
+            seat.answers().ok_or_else(busy)
+        });
+        let answering = answering.transpose()?;
+        let Both(parameters, own) = app.aside(move |_| parse(&bytes)).await?;
+        Ok(Body { parameters, own, held: Held { claim, _answering: answering } })
     }
+}
+
+/// Reads a body as it comes, within the memory for requests.
+async fn read(app: &App, mut body: RawBody, claim: &mut Claim) -> Result<Vec<u8>, Failure> {
+    let mut bytes: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|error| Failure::new(StatusCode::BAD_REQUEST, format!("the body could not be read: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > app.options.max_body {
+            return Err(too_large(app));
+        }
+        if bytes.len() + data.len() > bytes.capacity() {
+            let more = data.len().max(PART);
+            app.memory.claim(claim, MEMORY_OF_BYTE * more)?;
+            bytes.reserve_exact(more);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+fn too_large(app: &App) -> Failure {
+    let message = format!("the body is larger than this server takes, which is {} bytes", app.options.max_body);
+    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
 fn is_json(value: &str) -> bool {
@@ -40,91 +109,64 @@ fn is_json(value: &str) -> bool {
 }
 
 /// Parses a body. `null` stands for a parameter that is not given, as in OpenAI's API.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Parameters, T), Failure> {
+pub(crate) fn parse<T: Fields>(bytes: &[u8]) -> Result<Both<T>, Failure> {
     let bad = |message| Failure::new(StatusCode::BAD_REQUEST, message);
-    let mut value: Value =
-        serde_json::from_slice(bytes).map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
-    drop_nulls(&mut value);
-    let Value::Object(fields) = &mut value else { return Err(bad("the body must be a JSON object".into())) };
-    fields.retain(|name, value| !asks_nothing(name, value));
-    let shared: Map<String, Value> = Parameters::NAMES.iter().filter_map(|&name| fields.remove_entry(name)).collect();
-    Ok((typed(Value::Object(shared))?, typed(value)?))
-}
-
-fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let message = error.inner().to_string();
-        let failure = |message| Failure::new(StatusCode::BAD_REQUEST, message);
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let both = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let (path, error) = (error.path().to_string(), error.into_inner());
+        if !error.is_data() {
+            return bad(format!("the body is not valid JSON: {error}"));
+        }
         if path == "." {
-            return failure(message);
+            return bad(error.to_string());
         }
-        Failure { param: Some(path.clone()), ..failure(format!("`{path}`: {message}")) }
-    })
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(values) => values.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
-}
-
-/// Parameters that are not supported, with the value that clients send to ask for nothing; and `user`, which changes
-/// no text.
-fn asks_nothing(name: &str, value: &Value) -> bool {
-    match name {
-        "user" => value.is_string(),
-        "best_of" => *value == json!(1),
-        "logit_bias" | "metadata" => *value == json!({}),
-        "tools" | "functions" => *value == json!([]),
-        "tool_choice" => *value == json!("none"),
-        "response_format" => *value == json!({ "type": "text" }),
-        "suffix" => *value == json!(""),
-        "store" => *value == json!(false),
-        _ => false,
-    }
+        let path: String = path.chars().take(100).collect();
+        Failure { param: Some(path.clone()), ..bad(format!("`{path}`: {error}")) }
+    })?;
+    deserializer.end().map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
+    Ok(both)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
 
-    #[derive(Debug, PartialEq, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Sample {
-        #[serde(default)]
-        logprobs: Option<usize>,
-        prompt: Vec<String>,
+    crate::serve::fields::fields! {
+        struct Sample {
+            logprobs: usize,
+            prompt: Vec<String>,
+        }
     }
 
     #[test]
     fn null_and_neutral_values_are_nothing() {
         let body = br#"{"logprobs": null, "prompt": ["a"], "tools": [], "logit_bias": {}, "user": "me", "n": 2}"#;
-        let (parameters, sample) = parse::<Sample>(body).expect("a body");
-        assert_eq!((parameters.choices(), sample), (2, Sample { logprobs: None, prompt: vec!["a".into()] }));
+        let Both(parameters, sample) = parse::<Sample>(body).expect("a body");
+        assert_eq!((parameters.choices(), sample.logprobs, sample.prompt), (2, None, Some(vec!["a".into()])));
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        let cases: [(&[u8], Option<&str>, &str); 6] = [
+        let cases: [(&[u8], Option<&str>, &str); 12] = [
             (b"{", None, "not valid JSON"),
             (b"\xFF\xFE", None, "not valid JSON"),
+            (b"{} {}", None, "not valid JSON"),
+            (b"{\"top_p\": NaN}", None, "not valid JSON"),
+            (b"{\"top_p\": 1e999}", None, "out of range"),
             (b"[1]", None, "JSON object"),
-            (br#"{"tools": [1]}"#, Some("tools"), "unknown field `tools`"),
+            (b"\"a\"", None, "JSON object"),
+            (br#"{"tools": [1]}"#, Some("tools"), "`tools` is not supported; leave it out, or send []"),
             (br#"{"temperature": "hot"}"#, Some("temperature"), "expected f32"),
             (br#"{"prompt": ["a", 1]}"#, Some("prompt[1]"), "expected a string"),
+            (br#"{"n": 1, "n": 2}"#, Some("n"), "the field `n` is given twice"),
+            (br#"{"promt": "a"}"#, Some("promt"), "unknown field `promt`; there are `model`, `stream`"),
         ];
         for (body, param, expected) in cases {
             let failure = parse::<Sample>(body).expect_err("refused");
             assert_eq!((failure.status, failure.param.as_deref()), (StatusCode::BAD_REQUEST, param), "{failure:?}");
             assert!(failure.message.contains(expected), "{failure:?}");
         }
+        let failure = parse::<Sample>(br#"{"promt": "a"}"#).expect_err("refused");
+        assert!(failure.message.contains("`endless`, `logprobs`, `prompt`"), "{failure:?}");
     }
 }

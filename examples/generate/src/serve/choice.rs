@@ -1,6 +1,6 @@
 //! The text of one choice, while its tokens arrive.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::stop::StopStrings;
 use crate::{sampling::Sampled, tokenizer::Utf8Stream};
@@ -10,7 +10,7 @@ use crate::{sampling::Sampled, tokenizer::Utf8Stream};
 pub(crate) struct Chunk {
     /// The text.
     pub(crate) text: String,
-    /// Tokens, each with the offset of its text within that of the choice, in bytes.
+    /// Tokens, each with the offset of its text within that of the choice, in characters.
     pub(crate) tokens: Vec<(Sampled, usize)>,
 }
 
@@ -19,15 +19,15 @@ pub(crate) struct Chunk {
 pub(crate) struct ChoiceText {
     utf8: Utf8Stream,
     stops: StopStrings,
-    /// Tokens whose text was not sent yet.
+    /// Tokens whose text was not sent yet, each with the characters before it.
     waiting: VecDeque<(Sampled, usize)>,
-    /// Bytes of text, decoded and sent.
+    /// Characters of text, decoded and sent.
     decoded: usize,
     sent: usize,
 }
 
 impl ChoiceText {
-    pub(crate) fn new(stops: Vec<String>) -> Self {
+    pub(crate) fn new(stops: Arc<[Arc<str>]>) -> Self {
         ChoiceText {
             utf8: Utf8Stream::default(),
             stops: StopStrings::new(stops),
@@ -50,7 +50,7 @@ impl ChoiceText {
         let (mut chunk, stop) = self.pass(text);
         if stop.is_none() {
             let rest = self.stops.finish();
-            self.sent += rest.len();
+            self.sent += rest.chars().count();
             chunk.text += &rest;
             chunk.tokens.extend(self.waiting.drain(..));
         }
@@ -58,9 +58,9 @@ impl ChoiceText {
     }
 
     fn pass(&mut self, text: &str) -> (Chunk, Option<String>) {
-        self.decoded += text.len();
+        self.decoded += text.chars().count();
         let passed = self.stops.push(text);
-        self.sent += passed.text.len();
+        self.sent += passed.text.chars().count();
         let shown = self.waiting.iter().take_while(|(_, start)| *start < self.sent).count();
         let tokens = self.waiting.drain(..shown).collect();
         let stop = passed.stop.map(|index| self.stops.get(index).to_owned());
@@ -83,22 +83,22 @@ mod tests {
 
     #[test]
     fn tokens_come_with_the_text_that_shows_them() {
-        let mut text = ChoiceText::new(vec!["##".into()]);
+        let mut text = ChoiceText::new([Arc::from("##")].into());
         let (chunk, _) = text.push(token(1), b"one \xC3");
         assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("one ", vec![(1, 0)]));
         let (chunk, _) = text.push(token(2), b"\xA9#");
         assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("é", vec![(2, 4)]));
         let (chunk, stop) = text.push(token(3), b"-");
-        assert_eq!((chunk.text.as_str(), tokens(&chunk), stop), ("#-", vec![(3, 7)], None));
+        assert_eq!((chunk.text.as_str(), tokens(&chunk), stop), ("#-", vec![(3, 6)], None));
         let (chunk, _) = text.push(token(4), b"");
         assert_eq!(chunk, Chunk::default());
         let (chunk, _) = text.finish();
-        assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("", vec![(4, 8)]));
+        assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("", vec![(4, 7)]));
     }
 
     #[test]
     fn tokens_of_a_stop_string_do_not_show() {
-        let mut text = ChoiceText::new(vec!["STOP".into()]);
+        let mut text = ChoiceText::new([Arc::from("STOP")].into());
         assert_eq!(text.push(token(1), b"go S").0.text, "go ");
         assert_eq!(text.push(token(2), b"TO"), (Chunk::default(), None));
         let (chunk, stop) = text.push(token(3), b"P more");
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_is_held_back_comes_at_the_end() {
-        let mut text = ChoiceText::new(vec!["STOP".into()]);
+        let mut text = ChoiceText::new([Arc::from("STOP")].into());
         assert_eq!(text.push(token(1), b"STO").0, Chunk::default());
         assert_eq!(text.push(token(2), b"\xF0\x9F").0, Chunk::default());
         let (chunk, stop) = text.finish();

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::{Error, engine::Refused};
 
+/// Characters of a message, at most.
+const MAX_MESSAGE: usize = 1000;
+
 /// An answer with a status of 400 or more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -24,7 +27,13 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Failure { status, message: message.into(), param: None, code: None, retry_after: 1 }
+        let mut message = message.into();
+        // a client may have sent what it says
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+            message.truncate(end);
+            message.push('…');
+        }
+        Failure { status, message, param: None, code: None, retry_after: 1 }
     }
 
     /// A parameter that is wrong.
@@ -50,6 +59,7 @@ impl Failure {
     pub(crate) fn body(&self) -> Value {
         let kind = match self.status {
             StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            StatusCode::UNAUTHORIZED => "authentication_error",
             status if status.is_server_error() => "server_error",
             _ => "invalid_request_error",
         };
@@ -101,6 +111,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refused) => refused.into(),
+            Error::TooLong { .. } => Failure::parameter("prompt", error.to_string()).code("context_length_exceeded"),
+            // what a template says of a conversation
+            Error::Chat(_) | Error::Template(_) => Failure::parameter("messages", error.to_string()),
             error => Failure::failed(error.to_string()),
         }
     }

@@ -8,12 +8,19 @@ use std::{
 };
 
 use super::{
+    answer::Delivery,
     app::App,
+    body::Held,
     choice::{ChoiceText, Chunk},
+    cost::Ask,
     failure::Failure,
+    limits::Claim,
     text::Text,
 };
-use crate::engine::{Event, FinishReason, Request, RequestStream};
+use crate::{
+    engine::{Event, FinishReason, Request, RequestStream},
+    sampling::Sampled,
+};
 
 /// Counts of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub(crate) struct Finish {
 /// What is new. Choice `c` of prompt `p` has the index `p * n + c`.
 #[derive(Debug)]
 pub(crate) enum Update {
+    /// All tokens of a prompt but its first, with their log-probabilities.
+    Prompt { prompt: usize, scored: Vec<Sampled> },
     /// Text of a choice.
     Text { choice: usize, chunk: Chunk },
     /// The rest of a choice.
@@ -51,6 +60,11 @@ pub(crate) struct Generation {
     n: usize,
     /// The text of each choice; `None` when it has ended.
     choices: Vec<Option<ChoiceText>>,
+    /// Tokens of each prompt that are to be scored, and those that were.
+    scores: Vec<(usize, Vec<Sampled>)>,
+    /// Whether tokens are given beside their text.
+    logprobs: bool,
+    _held: Held,
     usage: Usage,
     begin: Instant,
     /// When the last token of each choice came.
@@ -64,11 +78,31 @@ impl Generation {
     ///
     /// # Errors
     ///
-    /// What the engine refuses. Requests that were taken before are cancelled then.
-    pub(crate) fn begin(app: &Arc<App>, requests: Vec<Request>, stops: &[String]) -> Result<Self, Failure> {
+    /// What the engine refuses. Requests that were taken before are cancelled then. More memory than there is.
+    pub(crate) fn begin(
+        app: &Arc<App>,
+        requests: Vec<Request>,
+        stops: Arc<[Arc<str>]>,
+        (delivery, logprobs, echo): (Delivery, bool, usize),
+        mut held: Held,
+    ) -> Result<Self, Failure> {
+        for request in &requests {
+            app.engine.check(request).map_err(|refused| app.refused(refused))?;
+        }
+        let ask = Ask { requests: &requests, stops: &stops, logprobs, delivery, echo };
+        let bytes = ask.check(app)?;
+        let mut claim = Claim::default();
+        app.memory.claim(&mut claim, bytes)?;
+        // that of the body is free now
+        held.claim = claim;
         let n = requests.first().map_or(1, |request| request.choices);
         let prompt = requests.iter().map(|request| request.prompt.len()).sum();
         let choices = requests.len() * n;
+        let scores = requests.iter().map(|request| {
+            let rest = if request.score_prompt { request.prompt.len() - 1 } else { 0 };
+            (rest, Vec::new())
+        });
+        let scores = scores.collect();
         let streams: Result<Vec<_>, _> = requests
             .into_iter()
             .map(|request| app.engine.submit(Request { speculate: app.options.speculate, ..request }))
@@ -80,7 +114,10 @@ impl Generation {
             app: Arc::clone(app),
             streams,
             n,
-            choices: (0..choices).map(|_| Some(ChoiceText::new(stops.to_vec()))).collect(),
+            choices: (0..choices).map(|_| Some(ChoiceText::new(Arc::clone(&stops)))).collect(),
+            scores,
+            logprobs,
+            _held: held,
             usage: Usage { prompt, ..Usage::default() },
             begin: Instant::now(),
             last: vec![None; choices],
@@ -139,13 +176,22 @@ impl Generation {
                 self.app.metrics.cached_tokens(cached_tokens);
                 None
             }
+            Event::Prompt { scored } => {
+                let (rest, all) = &mut self.scores[prompt];
+                *rest = rest.saturating_sub(scored.len());
+                all.extend(scored);
+                (*rest == 0).then(|| Update::Prompt { prompt, scored: std::mem::take(all) })
+            }
             Event::Token { choice: within, sampled } => {
                 let choice = prompt * self.n + within;
                 // tokens that were drawn before the engine knew of a stop string
                 let text = self.choices[choice].as_mut()?;
                 self.usage.generated += 1;
                 let bytes = self.app.text.bytes(sampled.token);
-                let (chunk, stop) = text.push(sampled, &bytes);
+                let (mut chunk, stop) = text.push(sampled, &bytes);
+                if !self.logprobs {
+                    chunk.tokens.clear();
+                }
                 self.time(choice);
                 if stop.is_some() {
                     self.streams[prompt].stop(within);
@@ -156,7 +202,10 @@ impl Generation {
             }
             Event::Finished { choice: within, reason } => {
                 let choice = prompt * self.n + within;
-                let (chunk, stop) = self.choices[choice].as_mut()?.finish();
+                let (mut chunk, stop) = self.choices[choice].as_mut()?.finish();
+                if !self.logprobs {
+                    chunk.tokens.clear();
+                }
                 let reason = match reason {
                     FinishReason::Stop => "stop",
                     _ if stop.is_some() => "stop",

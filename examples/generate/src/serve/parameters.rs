@@ -5,35 +5,23 @@ use std::sync::Arc;
 use rand::Rng;
 use serde::Deserialize;
 
-use super::{answer::Delivery, failure::Failure};
+use super::{
+    answer::Delivery,
+    failure::Failure,
+    fields::fields,
+    items::{Few, Stops},
+};
 use crate::{engine::Request, model::Endless, sampling::SamplingParams};
-
-/// Stop strings of a request, at most.
-const MAX_STOPS: usize = 16;
-
-/// One value or several.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "this is neither a value of the right type nor an array of them")]
-pub(crate) enum OneOrMany<T> {
-    One(T),
-    Many(Vec<T>),
-}
-
-impl<T> OneOrMany<T> {
-    pub(crate) fn into_vec(self) -> Vec<T> {
-        match self {
-            OneOrMany::One(value) => vec![value],
-            OneOrMany::Many(values) => values,
-        }
-    }
-}
 
 /// What a stream sends besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StreamOptions {
     #[serde(default)]
-    pub(crate) include_usage: bool,
+    pub(crate) include_usage: Option<bool>,
+    /// Padding against those who measure the lengths of what is encrypted; there is none.
+    #[serde(default)]
+    include_obfuscation: Option<bool>,
 }
 
 /// An extension: which keys an endless text sees (StreamingLLM). Such a text may exceed the context of the model.
@@ -54,53 +42,36 @@ impl Default for EndlessKeys {
     }
 }
 
-/// OpenAI's parameters, vLLM's extensions and our own, as they come.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Parameters {
-    pub(crate) model: Option<String>,
-    pub(crate) stream: bool,
-    pub(crate) stream_options: Option<StreamOptions>,
-    pub(crate) n: Option<usize>,
-    pub(crate) stop: Option<OneOrMany<String>>,
-    pub(crate) temperature: Option<f32>,
-    pub(crate) top_p: Option<f32>,
-    pub(crate) top_k: Option<i64>,
-    pub(crate) min_p: Option<f32>,
-    pub(crate) seed: Option<i64>,
-    pub(crate) presence_penalty: Option<f32>,
-    pub(crate) frequency_penalty: Option<f32>,
-    pub(crate) repetition_penalty: Option<f32>,
-    pub(crate) ignore_eos: bool,
-    pub(crate) stop_token_ids: Vec<u32>,
-    pub(crate) allowed_token_ids: Option<Vec<u32>>,
-    pub(crate) cache_salt: Option<String>,
-    pub(crate) endless: Option<EndlessKeys>,
+fields! {
+    /// OpenAI's parameters, vLLM's extensions and our own, as they come.
+    pub(crate) struct Parameters {
+        model: String,
+        stream: bool,
+        stream_options: StreamOptions,
+        n: usize,
+        stop: Stops,
+        temperature: f32,
+        top_p: f32,
+        top_k: i64,
+        min_p: f32,
+        seed: i64,
+        presence_penalty: f32,
+        frequency_penalty: f32,
+        repetition_penalty: f32,
+        ignore_eos: bool,
+        stop_token_ids: Few<MAX_STOP_TOKENS>,
+        allowed_token_ids: Vec<u32>,
+        cache_salt: String,
+        endless: EndlessKeys,
+    }
 }
 
-impl Parameters {
-    /// The names of the fields. [`super::body::parse`] takes them out of a body.
-    pub(crate) const NAMES: [&str; 18] = [
-        "model",
-        "stream",
-        "stream_options",
-        "n",
-        "stop",
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "seed",
-        "presence_penalty",
-        "frequency_penalty",
-        "repetition_penalty",
-        "ignore_eos",
-        "stop_token_ids",
-        "allowed_token_ids",
-        "cache_salt",
-        "endless",
-    ];
+/// Tokens that end a text, at most: each is compared with each token.
+const MAX_STOP_TOKENS: usize = 128;
+/// Bytes of a cache salt, at most: each prompt keeps it.
+const MAX_SALT: usize = 256;
 
+impl Parameters {
     /// How the answer is sent.
     ///
     /// # Errors
@@ -108,7 +79,10 @@ impl Parameters {
     /// Options of a stream where none is asked for.
     pub(crate) fn delivery(&self) -> Result<Delivery, Failure> {
         match self.stream_options {
-            options if self.stream => Ok(Delivery::Stream { include_usage: options.unwrap_or_default().include_usage }),
+            options if self.stream.unwrap_or(false) => {
+                let include_usage = options.unwrap_or_default().include_usage.unwrap_or(false);
+                Ok(Delivery::Stream { include_usage })
+            }
             None => Ok(Delivery::Whole),
             Some(_) => Err(Failure::parameter("stream_options", "stream_options are for `\"stream\": true` alone")),
         }
@@ -123,25 +97,40 @@ impl Parameters {
     ///
     /// # Errors
     ///
-    /// An empty string, and more strings than are looked for.
-    pub(crate) fn stops(&self) -> Result<Vec<String>, Failure> {
-        let stops = self.stop.clone().map_or(Vec::new(), OneOrMany::into_vec);
-        if stops.len() > MAX_STOPS {
-            let message = format!("{} stop strings; at most {MAX_STOPS} are looked for", stops.len());
-            return Err(Failure::parameter("stop", message));
-        }
-        if stops.iter().any(String::is_empty) {
+    /// An empty string.
+    pub(crate) fn stops(&self) -> Result<Arc<[Arc<str>]>, Failure> {
+        let stops = self.stop.as_ref().map_or(&[][..], |stops| &stops.0);
+        if stops.iter().any(|stop| stop.is_empty()) {
             return Err(Failure::parameter("stop", "a stop string is empty; every text begins with it"));
         }
-        Ok(stops)
+        Ok(stops.into())
     }
 
-    /// The request of the engine for one prompt. The engine checks ranges.
+    /// The requests of the engine for prompts. The engine checks ranges.
     ///
     /// # Errors
     ///
     /// Parameters that no request of the engine expresses.
-    pub(crate) fn request(
+    pub(crate) fn requests(
+        &self,
+        prompts: Vec<Vec<u32>>,
+        max_tokens: usize,
+        top_logprobs: usize,
+        vocab: usize,
+    ) -> Result<Vec<Request>, Failure> {
+        let shared = self.request(Vec::new(), max_tokens, top_logprobs, vocab)?;
+        let request = |prompt: Vec<u32>| {
+            let mut request = Request { prompt: prompt.into(), ..shared.clone() };
+            if self.seed.is_none() {
+                request.sampling.seed = rand::rng().random();
+            }
+            request
+        };
+        Ok(prompts.into_iter().map(request).collect())
+    }
+
+    /// The request of the engine for one prompt.
+    fn request(
         &self,
         prompt: Vec<u32>,
         max_tokens: usize,
@@ -154,6 +143,10 @@ impl Parameters {
             top_k => u32::try_from(top_k)
                 .map_err(|_| Failure::parameter("top_k", format!("top_k is {top_k}; it must be 0 or more")))?,
         };
+        if let Some(salt) = self.cache_salt.as_ref().filter(|salt| salt.len() > MAX_SALT) {
+            let message = format!("cache_salt has {} bytes; it may have {MAX_SALT}", salt.len());
+            return Err(Failure::parameter("cache_salt", message));
+        }
         let sampling = SamplingParams {
             temperature: self.temperature.unwrap_or(1.0),
             top_k,
@@ -164,13 +157,14 @@ impl Parameters {
             frequency_penalty: self.frequency_penalty.unwrap_or(0.0),
             seed: self.seed.map_or_else(|| rand::rng().random(), i64::cast_unsigned),
             top_logprobs,
+            score: None,
             allowed: self.allowed_token_ids.as_deref().map(|tokens| mask(tokens, vocab)).transpose()?,
         };
         Ok(Request {
             sampling,
             choices: self.choices(),
-            ignore_eos: self.ignore_eos,
-            stop_tokens: self.stop_token_ids.clone(),
+            ignore_eos: self.ignore_eos.unwrap_or(false),
+            stop_tokens: self.stop_token_ids.as_ref().map_or(Vec::new(), |tokens| tokens.0.clone()),
             namespace: self.cache_salt.clone(),
             endless: self.endless.map(|EndlessKeys { sinks, window }| Endless { sinks, window }),
             ..Request::new(prompt, max_tokens)
@@ -199,18 +193,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_fields() {
-        for name in Parameters::NAMES {
-            // a value of no field's type: the message is about the type, and not about the name
-            let body = serde_json::json!({ name: { "x": [] } });
-            let message = serde_json::from_value::<Parameters>(body).expect_err("no such value").to_string();
-            assert!(!message.contains(&format!("unknown field `{name}`")), "{message}");
-        }
-        let message = serde_json::from_str::<Parameters>(r#"{"_": 1}"#).expect_err("no such field").to_string();
-        assert_eq!(message.matches('`').count() / 2, 1 + Parameters::NAMES.len(), "{message}");
-    }
-
-    #[test]
     fn defaults_are_those_of_openai() {
         let request = Parameters::default().request(vec![1], 16, 0, 70).expect("a request");
         let expected = SamplingParams { temperature: 1.0, seed: request.sampling.seed, ..SamplingParams::default() };
@@ -227,15 +209,16 @@ mod tests {
     #[test]
     fn what_no_engine_runs_is_refused() {
         let stop = |stops: &[&str]| Parameters {
-            stop: Some(OneOrMany::Many(stops.iter().map(|&stop| stop.to_owned()).collect())),
+            stop: Some(Stops(stops.iter().map(|&stop| stop.into()).collect())),
             ..Parameters::default()
         };
         assert!(stop(&["a", ""]).stops().is_err());
-        assert!(stop(&["a"; 17]).stops().is_err());
         assert_eq!(stop(&["a"; 16]).stops().map(|stops| stops.len()), Ok(16));
         let parameters = Parameters { top_k: Some(-2), ..Parameters::default() };
         assert_eq!(parameters.request(vec![1], 1, 0, 70).expect_err("negative").param.as_deref(), Some("top_k"));
         let parameters = Parameters { stream_options: Some(StreamOptions::default()), ..Parameters::default() };
         assert!(parameters.delivery().is_err());
+        let parameters = Parameters { cache_salt: Some("s".repeat(257)), ..Parameters::default() };
+        assert!(parameters.request(vec![1], 1, 0, 70).expect_err("too long").message.contains("257 bytes"));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, MatchedPath, Request, State},
+    extract::{MatchedPath, Path, Request, State},
     http::{
         HeaderName, StatusCode,
         header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE},
@@ -15,7 +15,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{app::App, chat::chat, completions::completions, failure::Failure};
+use super::{access, app::App, chat::chat, completions::completions, failure::Failure, stamp::no_such_model};
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
     Router::new()
@@ -23,11 +23,13 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .route("/v1/models", get(models))
+        // names of models have slashes, as in `owner/model`
+        .route("/v1/models/{*id}", get(model))
         .route("/v1/completions", post(completions))
         .route("/v1/chat/completions", post(chat))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(DefaultBodyLimit::max(app.options.max_body))
+        .layer(from_fn_with_state(Arc::clone(&app), access::check))
         .layer(from_fn_with_state(Arc::clone(&app), count))
         .with_state(app)
 }
@@ -52,15 +54,24 @@ async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
 }
 
 async fn models(State(app): State<Arc<App>>) -> Json<Value> {
+    Json(json!({ "object": "list", "data": [shown(&app)] }))
+}
+
+async fn model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, Failure> {
+    let own = &app.options.model;
+    if id == *own { Ok(Json(shown(&app))) } else { Err(no_such_model(&id, own)) }
+}
+
+/// The model, as the API shows it.
+fn shown(app: &App) -> Value {
     let context = app.engine.model_limits().context;
-    let model = json!({
+    json!({
         "id": app.options.model,
         "object": "model",
         "created": app.created,
         "owned_by": "attn-rs",
         "max_model_len": context,
-    });
-    Json(json!({ "object": "list", "data": [model] }))
+    })
 }
 
 async fn no_such_path(request: Request) -> Failure {

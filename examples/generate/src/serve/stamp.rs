@@ -17,6 +17,14 @@ pub(crate) struct Stamp {
     model: String,
 }
 
+/// The failure for a model that this server does not have.
+pub(crate) fn no_such_model(model: &str, own: &str) -> Failure {
+    let model: String = model.chars().take(100).collect();
+    let message = format!("there is no model `{model}`; this server has `{own}`");
+    let failure = Failure::new(StatusCode::NOT_FOUND, message).code("model_not_found");
+    Failure { param: Some("model".into()), ..failure }
+}
+
 impl Stamp {
     /// The stamp of a request for `model`.
     ///
@@ -26,25 +34,21 @@ impl Stamp {
     pub(crate) fn new(kind: &str, app: &App, model: Option<&str>) -> Result<Self, Failure> {
         let own = &app.options.model;
         if let Some(model) = model.filter(|model| model != own) {
-            let message = format!("there is no model `{model}`; this server has `{own}`");
-            let failure = Failure::new(StatusCode::NOT_FOUND, message).code("model_not_found");
-            return Err(Failure { param: Some("model".into()), ..failure });
+            return Err(no_such_model(model, own));
         }
         let id = format!("{kind}-{:032x}", rand::rng().random::<u128>());
         Ok(Stamp { id, created: now(), model: own.clone() })
     }
 
-    pub(crate) fn envelope(&self, object: &str, choices: &[Value], usage: Option<Value>) -> Value {
-        let mut envelope = json!({
-            "id": self.id,
-            "object": object,
-            "created": self.created,
-            "model": self.model,
-            "choices": choices,
-        });
+    /// The object around choices, which are JSON already: a tree of values takes much more memory than its text.
+    pub(crate) fn envelope(&self, object: &str, choices: &[String], usage: Option<Value>) -> String {
+        let mut envelope = json!({ "id": self.id, "object": object, "created": self.created, "model": self.model });
         if let Some(usage) = usage {
             envelope["usage"] = usage;
         }
-        envelope
+        let mut text = envelope.to_string();
+        // before the last brace
+        text.pop();
+        format!("{text},\"choices\":[{}]}}", choices.join(","))
     }
 }

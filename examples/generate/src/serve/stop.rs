@@ -1,12 +1,14 @@
 //! Stop strings: a text ends before the first of them, wherever the borders of tokens are.
 
+use std::sync::Arc;
+
 /// Looks for stop strings in a text that arrives in parts.
 ///
 /// What could be the begin of a stop string is held back. The match that *ends* first wins, so that the outcome does
 /// not depend on the parts.
 #[derive(Clone, Debug)]
 pub(crate) struct StopStrings {
-    stops: Vec<String>,
+    stops: Arc<[Arc<str>]>,
     held: String,
 }
 
@@ -20,8 +22,8 @@ pub(crate) struct Passed {
 }
 
 impl StopStrings {
-    /// No string may be empty.
-    pub(crate) fn new(stops: Vec<String>) -> Self {
+    /// No string may be empty. All choices of a request share them.
+    pub(crate) fn new(stops: Arc<[Arc<str>]>) -> Self {
         debug_assert!(stops.iter().all(|stop| !stop.is_empty()));
         StopStrings { stops, held: String::new() }
     }
@@ -35,7 +37,7 @@ impl StopStrings {
     pub(crate) fn push(&mut self, part: &str) -> Passed {
         self.held.push_str(part);
         let matches = self.stops.iter().enumerate().filter_map(|(index, stop)| {
-            let start = self.held.find(stop.as_str())?;
+            let start = self.held.find(&**stop)?;
             Some((start + stop.len(), start, index))
         });
         if let Some((_, start, index)) = matches.min() {
@@ -67,7 +69,7 @@ mod tests {
 
     /// The text that comes out, and the stop string that ended it.
     fn run(stops: &[&str], parts: &[&str]) -> (String, Option<usize>) {
-        let mut strings = StopStrings::new(stops.iter().map(|&stop| stop.to_owned()).collect());
+        let mut strings = StopStrings::new(stops.iter().map(|&stop| stop.into()).collect());
         let mut text = String::new();
         for part in parts {
             let passed = strings.push(part);
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn text_is_held_back_only_while_it_could_match() {
-        let mut strings = StopStrings::new(vec!["</s>".into()]);
+        let mut strings = StopStrings::new([Arc::from("</s>")].into());
         assert_eq!(strings.push("one <").text, "one ");
         assert_eq!(strings.push("/").text, "");
         assert_eq!(strings.push("b").text, "</b");

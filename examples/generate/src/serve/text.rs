@@ -21,25 +21,84 @@ pub trait Text: Send + Sync {
     /// Those of the tokenizer, and conversations that the template refuses.
     fn encode_chat(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error>;
 
+    /// As [`Text::encode`], for a text of a user: what looks like a control token is text, and a text of more than
+    /// `most` tokens is refused, if possible before it is tokenized.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLong`], and those of the tokenizer.
+    fn encode_at_most(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+        at_most(self.encode(text)?, text.len(), most)
+    }
+
+    /// As [`Text::encode_chat`], for a conversation of at most `most` tokens. What looks like a control token in a
+    /// message is text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Text::encode_at_most`], and conversations that the template refuses.
+    fn encode_chat_at_most(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
+        let bytes = messages.iter().map(|message| message.content.len()).sum();
+        at_most(self.encode_chat(messages)?, bytes, most)
+    }
+
     /// The bytes that a token adds to a text: a part of a character at times, and nothing for control tokens.
     fn bytes(&self, token: u32) -> Vec<u8>;
 
-    /// How a token is shown by itself; control tokens by their names.
+    /// How a token is shown by itself: control tokens by their names, and a part of a character by its bytes, as
+    /// OpenAI's API has it (`bytes:\xe2\x80`).
     fn name(&self, token: u32) -> String {
-        String::from_utf8_lossy(&self.bytes(token)).into_owned()
+        shown(&self.bytes(token))
     }
+}
+
+fn at_most(tokens: Vec<u32>, bytes: usize, most: usize) -> Result<Vec<u32>, Error> {
+    let least = tokens.len();
+    if least > most { Err(Error::TooLong { bytes, least, most }) } else { Ok(tokens) }
 }
 
 impl Text for Tokenizer {
     fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
-        Tokenizer::encode(self, text)
+        self.encode_text(text, usize::MAX)
     }
 
     fn encode_chat(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error> {
-        Tokenizer::encode(self, &self.chat(messages)?)
+        Tokenizer::encode_chat(self, messages, usize::MAX)
+    }
+
+    fn encode_at_most(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+        self.encode_text(text, most)
+    }
+
+    fn encode_chat_at_most(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
+        Tokenizer::encode_chat(self, messages, most)
     }
 
     fn bytes(&self, token: u32) -> Vec<u8> {
         self.token_bytes(token).to_vec()
+    }
+
+    fn name(&self, token: u32) -> String {
+        match self.token_name(token) {
+            Some(name) => name.to_owned(),
+            None => shown(self.token_bytes(token)),
+        }
+    }
+}
+
+/// The text of bytes, or the bytes of what is a part of a character.
+fn shown(bytes: &[u8]) -> String {
+    let escaped = |_| bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+    std::str::from_utf8(bytes).map_or_else(|error| format!("bytes:{}", escaped(error)), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_characters_are_shown_by_their_bytes() {
+        assert_eq!((shown("é".as_bytes()), shown(b"\xc3")), ("é".into(), "bytes:\\xc3".into()));
+        assert_ne!(shown(b"\xe2\x80"), shown(b"\xe2\x81"));
     }
 }

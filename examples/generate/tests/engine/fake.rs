@@ -181,7 +181,10 @@ impl Model for FakeModel {
             let context = self.context(&arrays.page_indices[pages], position, endless);
             let text = [row.prompt, row.generated].concat();
             assert_eq!(row.position, text.len());
-            if context.contains(&NOT_FINITE) && text.contains(&NOT_FINITE) {
+            // what is not finite spreads to earlier rows of its chunk, which a prompt that is scored has
+            let new = arrays.qo_indptr[request] as usize..arrays.qo_indptr[request + 1] as usize;
+            let is_broken = text.contains(&NOT_FINITE) || input.tokens[new].contains(&NOT_FINITE);
+            if context.contains(&NOT_FINITE) && is_broken {
                 return Sampled { token: Token::MAX, logprob: f32::NEG_INFINITY, top: Vec::new() };
             }
             match endless {

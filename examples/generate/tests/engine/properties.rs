@@ -41,9 +41,9 @@ fn prompt() -> impl Strategy<Value = Vec<Token>> {
 fn request() -> impl Strategy<Value = Request> {
     let endless = prop::option::weighted(0.15, (0usize..9, 1usize..30));
     let namespace = prop::option::weighted(0.2, Just("tenant".to_owned()));
-    let flags = (any::<bool>(), any::<bool>(), namespace, endless);
+    let flags = (any::<bool>(), any::<bool>(), namespace, endless, prop::bool::weighted(0.2));
     (prompt(), 1usize..40, 1usize..4, 0u64..4, 0usize..5, flags).prop_map(
-        |(prompt, max_tokens, choices, seed, speculate, (ignore_eos, greedy, namespace, endless))| {
+        |(prompt, max_tokens, choices, seed, speculate, (ignore_eos, greedy, namespace, endless, score_prompt))| {
             let temperature = if greedy { 0.0 } else { 1.0 };
             Request {
                 sampling: SamplingParams { temperature, seed, ..SamplingParams::default() },
@@ -52,6 +52,7 @@ fn request() -> impl Strategy<Value = Request> {
                 stop_tokens: vec![7],
                 namespace,
                 speculate,
+                score_prompt,
                 endless: endless.map(|(sinks, window)| Endless { sinks, window }),
                 ..Request::new(prompt, max_tokens)
             }
@@ -121,7 +122,8 @@ impl Run for Case {
                     Ok(_) => {}
                     Err(Refused::PromptTooLong { .. } | Refused::NeverFits { .. }) => {}
                     Err(Refused::Endless { .. }) if request.endless.is_some() => {}
-                    Err(Refused::Count { .. }) if request.choices > self.limits.step_sequences => {}
+                    Err(Refused::Count { .. })
+                        if request.choices + usize::from(request.score_prompt) > self.limits.step_sequences => {}
                     Err(other) => panic!("{other}: {request:?}"),
                 },
                 Op::Steps(steps) => (0..*steps).for_each(|_| world.step()),

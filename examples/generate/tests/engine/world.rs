@@ -12,6 +12,8 @@ pub(crate) struct Told {
     pub(crate) request: Request,
     pub(crate) started: bool,
     pub(crate) cached_tokens: usize,
+    /// Tokens of the prompt whose log-probabilities were told.
+    pub(crate) scored: Vec<Token>,
     pub(crate) texts: Vec<Vec<Token>>,
     pub(crate) ends: Vec<Option<FinishReason>>,
     pub(crate) failed: Option<String>,
@@ -25,6 +27,7 @@ impl Told {
             request,
             started: false,
             cached_tokens: 0,
+            scored: Vec::new(),
             texts: vec![Vec::new(); choices],
             ends: vec![None; choices],
             failed: None,
@@ -43,6 +46,10 @@ impl Told {
                 assert!(!std::mem::replace(&mut self.started, true), "a request starts once");
                 self.cached_tokens = cached_tokens;
             }
+            Event::Prompt { scored } => {
+                assert!(self.started && self.texts.iter().all(Vec::is_empty));
+                self.scored.extend(scored.into_iter().map(|sampled| sampled.token));
+            }
             Event::Token { choice, sampled } => {
                 assert!(self.started && self.ends[choice].is_none());
                 self.texts[choice].push(sampled.token);
@@ -58,6 +65,10 @@ impl Told {
     pub(crate) fn check(&self, context: usize) {
         for (choice, text) in self.texts.iter().enumerate() {
             let (want, reason) = alone(&self.request, choice, context);
+            if !text.is_empty() {
+                let scored = if self.request.score_prompt { &self.request.prompt[1..] } else { &[] };
+                assert_eq!(self.scored, scored, "{:?}", self.request);
+            }
             let is_whole = matches!(self.ends[choice], Some(FinishReason::Stop | FinishReason::Length));
             if is_whole {
                 assert_eq!(text, &want, "choice {choice} of {:?}", self.request);

@@ -223,7 +223,8 @@ async fn logprobs_come_with_their_text() {
     let whole = server.ok(COMPLETIONS, body.clone()).await;
     let logprobs = &whole["choices"][0]["logprobs"];
     assert_eq!(logprobs["tokens"], json!(["a", "\u{FFFD}", "\u{FFFD}", "<eos>"]));
-    assert_eq!(logprobs["text_offset"], json!([0, 1, 1, 3]));
+    // characters, as OpenAI has it
+    assert_eq!(logprobs["text_offset"], json!([0, 1, 1, 2]));
     assert_eq!(logprobs["token_logprobs"], json!([-0.5, -0.5, -0.5, -0.5]));
     assert_eq!(logprobs["top_logprobs"][0], json!({ "a": -0.5, "b": -1.0 }));
     let streamed: Vec<Value> = server
@@ -242,4 +243,57 @@ async fn logprobs_come_with_their_text() {
     assert_eq!(content.len(), 3);
     let top = json!([{ "token": "h", "logprob": -0.5, "bytes": [104] }]);
     assert_eq!(content[0], json!({ "token": "h", "logprob": -0.5, "bytes": [104], "top_logprobs": top }));
+}
+
+/// Tokens after `é` are parts of characters, which all have one name.
+#[tokio::test]
+async fn likely_tokens_of_one_name_are_all_there() {
+    let server = Server::start(Setup::default()).await;
+    let body = json!({ "prompt": "é$", "temperature": 0, "logprobs": 3 });
+    let whole = server.ok(COMPLETIONS, body).await;
+    let top = &whole["choices"][0]["logprobs"]["top_logprobs"][0];
+    assert_eq!(top, &json!({ "\u{FFFD}": -0.5, "token_id:196": -1.0, "token_id:197": -1.5 }));
+    let body = json!({
+        "messages": [{ "role": "user", "content": "é$" }], "temperature": 0, "logprobs": true, "top_logprobs": 3,
+    });
+    let content = &server.ok(CHAT, body).await["choices"][0]["logprobs"]["content"];
+    assert_eq!(content[0]["top_logprobs"].as_array().map(Vec::len), Some(3));
+    assert_eq!((&content[2]["token"], &content[2]["bytes"]), (&json!("<eos>"), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_prompt_is_scored_and_repeated() {
+    let server = Server::start(Setup::default()).await;
+    let body = json!({ "prompt": "aéb$", "temperature": 0, "logprobs": 1, "echo": true, "n": 2, "max_tokens": 2 });
+    let whole = server.ok(COMPLETIONS, body.clone()).await;
+    for choice in whole["choices"].as_array().expect("choices") {
+        assert_eq!(choice["text"], "aéb$aé".strip_suffix('é').map(|text| format!("{text}\u{FFFD}")).expect("é"));
+        let logprobs = &choice["logprobs"];
+        assert_eq!(logprobs["tokens"], json!(["a", "\u{FFFD}", "\u{FFFD}", "b", "$", "a", "\u{FFFD}"]));
+        assert_eq!(logprobs["text_offset"], json!([0, 1, 1, 2, 3, 4, 5]));
+        assert_eq!(logprobs["token_logprobs"], json!([null, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5]));
+        let top = logprobs["top_logprobs"].as_array().expect("an array");
+        assert!(top[0].is_null() && top[3] == json!({ "b": -0.5 }), "{top:?}");
+    }
+    // a stream has the same, the prompt first
+    let events = server.stream(COMPLETIONS, body).await;
+    let of_second = events.iter().flat_map(|event| event["choices"].as_array().expect("choices"));
+    let of_second: Vec<&Value> = of_second.filter(|choice| choice["index"] == 1).collect();
+    assert_eq!(of_second[0]["text"], "aéb$");
+    let tokens = of_second.iter().filter_map(|choice| choice["logprobs"]["tokens"].as_array()).flatten();
+    assert_eq!(tokens.count(), 7);
+
+    // prompts of one token, and a long one beside texts that run
+    let body = json!({
+        "prompt": ["a".to_owned(), "x".repeat(300)], "temperature": 0, "logprobs": 0, "echo": true, "max_tokens": 1,
+    });
+    let whole = server.ok(COMPLETIONS, body.clone()).await;
+    assert_eq!(whole["choices"][0]["logprobs"]["token_logprobs"], json!([null, -0.5]));
+    assert_eq!(whole["choices"][1]["logprobs"]["tokens"].as_array().map(Vec::len), Some(301));
+    let again = server.ok(COMPLETIONS, body).await;
+    assert_eq!(again["choices"][1]["logprobs"], whole["choices"][1]["logprobs"], "a cached prefix has no logits");
+    let body = json!({ "prompt": "ab", "logprobs": 0, "echo": true, "n": 64, "max_tokens": 1 });
+    let (status, answer) = server.post(COMPLETIONS, body).await;
+    assert_eq!((status.as_u16(), &answer["error"]["param"]), (400, &json!("n")), "{answer}");
+    server.drained().await;
 }

@@ -59,7 +59,7 @@ impl Model for Echo {
 }
 
 fn draw(row: &SampleRow<'_>) -> Sampled {
-    let token = next(row);
+    let token = row.params.score.unwrap_or_else(|| next(row));
     let others = (1..=row.params.top_logprobs as u32).map(|rank| ((token + rank - 1) % 256, -0.5 * rank as f32));
     Sampled { token, logprob: -0.5, top: others.collect() }
 }
@@ -106,6 +106,11 @@ impl Text for Bytes {
     }
 
     fn name(&self, token: u32) -> String {
-        if token == EOS { "<eos>".into() } else { String::from_utf8_lossy(&self.bytes(token)).into_owned() }
+        match token {
+            EOS => "<eos>".into(),
+            // parts of characters
+            128..=255 => "\u{FFFD}".into(),
+            _ => String::from_utf8_lossy(&self.bytes(token)).into_owned(),
+        }
     }
 }

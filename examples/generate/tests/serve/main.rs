@@ -4,6 +4,8 @@ mod answers;
 mod browser;
 mod clients;
 mod echo;
+mod hostile;
 mod operation;
+mod raw;
 mod refusals;
 mod server;

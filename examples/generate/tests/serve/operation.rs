@@ -67,6 +67,13 @@ async fn the_model_is_listed_and_the_server_is_healthy() {
         (&models["object"], &model["id"], &model["max_model_len"]),
         (&json!("list"), &json!("echo"), &json!(512))
     );
+    let one = server.get("/v1/models/echo").await;
+    assert_eq!(one.status(), 200);
+    assert_eq!(&one.json::<Value>().await.expect("JSON"), model);
+    let other = server.get("/v1/models/owner/other").await;
+    assert_eq!(other.status(), 404);
+    let other: Value = other.json().await.expect("JSON");
+    assert_eq!(other["error"]["code"], "model_not_found");
     let health = server.get("/health").await;
     assert_eq!(health.status(), 200);
     server.engine.shutdown(std::time::Duration::ZERO);

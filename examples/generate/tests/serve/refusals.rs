@@ -45,7 +45,12 @@ async fn bad_parameters_are_named() {
         (prompt("top_k", json!(-7)), Some("top_k"), "0 or more"),
         (prompt("top_k", json!(1.5)), Some("top_k"), "expected i64"),
         (prompt("repetition_penalty", json!(0)), Some("repetition_penalty"), "more than 0"),
-        (prompt("max_tokens", json!(0)), Some("max_tokens"), "1 to"),
+        (
+            prompt("max_tokens", json!(0)),
+            Some("max_tokens"),
+            "the number of tokens to generate is 0; it must be 1 or more",
+        ),
+        (chat("max_completion_tokens", json!(0)), Some("max_completion_tokens"), "is 0; it must be 1 or more"),
         (prompt("max_tokens", json!(-3)), Some("max_tokens"), "expected usize"),
         (prompt("n", json!(0)), Some("n"), "1 to"),
         (prompt("n", json!(1000)), Some("n"), "1 to 64"),
@@ -59,16 +64,34 @@ async fn bad_parameters_are_named() {
         (prompt("prompt", json!({})), Some("prompt"), "array of strings"),
         (prompt("prompt", json!([1, 100_000])), Some("prompt"), "vocabulary ends at 256"),
         (prompt("prompt", json!("x".repeat(512))), Some("prompt"), "at most 511"),
+        (prompt("prompt", json!([1, "a"])), Some("prompt"), "array of strings"),
+        (prompt("prompt", json!([-1])), Some("prompt"), "array of strings"),
+        (prompt("prompt", json!(vec!["a"; 129])), Some("prompt"), "1 to 128"),
+        (prompt("seed", json!(1e300)), Some("seed"), "expected i64"),
+        (prompt("n", json!(u64::MAX)), Some("n"), "1 to 64"),
+        (prompt("stop_token_ids", json!(vec![1; 129])), Some("stop_token_ids"), "more than 128"),
+        (prompt("cache_salt", json!("s".repeat(257))), Some("cache_salt"), "it may have 256"),
         (prompt("stop_token_ids", json!([257])), Some("stop_token_ids"), "vocabulary ends at 256"),
         (prompt("allowed_token_ids", json!([])), Some("allowed_token_ids"), "no token"),
         (prompt("allowed_token_ids", json!([257])), Some("allowed_token_ids"), "257 tokens"),
         (prompt("stream_options", json!({})), Some("stream_options"), "stream"),
-        (prompt("best_of", json!(2)), Some("best_of"), "unknown field `best_of`"),
-        (prompt("logit_bias", json!({ "1": 5 })), Some("logit_bias"), "unknown field"),
-        (prompt("suffix", json!("z")), Some("suffix"), "unknown field"),
-        (prompt("max_completion_tokens", json!(3)), Some("max_completion_tokens"), "unknown field"),
-        (chat("tools", json!([{ "type": "function" }])), Some("tools"), "unknown field"),
-        (chat("response_format", json!({ "type": "json_object" })), Some("response_format"), "unknown field"),
+        (prompt("best_of", json!(2)), Some("best_of"), "`best_of` is not supported; leave it out, or send 1"),
+        (prompt("logit_bias", json!({ "1": 5 })), Some("logit_bias"), "`logit_bias` is not supported"),
+        (prompt("suffix", json!("z")), Some("suffix"), "`suffix` is not supported"),
+        (prompt("max_completion_tokens", json!(3)), Some("max_completion_tokens"), "`prompt`, `max_tokens`, `echo`"),
+        (chat("prompt", json!("a")), Some("prompt"), "`messages`, `max_tokens`, `max_completion_tokens`"),
+        (
+            chat("tools", json!([{ "type": "function" }])),
+            Some("tools"),
+            "`tools` is not supported; leave it out, or send []",
+        ),
+        (chat("tool_choice", json!("required")), Some("tool_choice"), "`tool_choice` is not supported"),
+        (chat("reasoning_effort", json!("high")), Some("reasoning_effort"), "`reasoning_effort` is not supported"),
+        (
+            chat("response_format", json!({ "type": "json_object" })),
+            Some("response_format"),
+            "`response_format` is not supported",
+        ),
         (chat("logprobs", json!(3)), Some("logprobs"), "expected a boolean"),
         (chat("top_logprobs", json!(3)), Some("top_logprobs"), "logprobs"),
         (prompt("endless", json!({ "window": 10 })), Some("endless"), "rotates keys"),
@@ -77,6 +100,17 @@ async fn bad_parameters_are_named() {
         (chat("messages", json!([])), Some("messages"), "no message"),
         (chat("messages", json!([{ "role": "robot", "content": "a" }])), Some("messages[0].role"), "robot"),
         (chat("messages", json!([{ "role": "user" }])), Some("messages[0]"), "content"),
+        (chat("messages", json!([{ "role": "user", "content": null }])), Some("messages[0]"), "content"),
+        (
+            chat("messages", json!([{ "role": "user", "content": "a", "mood": 1 }])),
+            Some("messages[0].mood"),
+            "unknown field",
+        ),
+        (
+            chat("messages", json!([{ "role": "assistant", "content": null, "tool_calls": [{}] }])),
+            Some("messages[0].tool_calls"),
+            "not supported",
+        ),
         (
             chat("messages", json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": "x" }] }])),
             Some("messages[0].content"),
@@ -111,6 +145,32 @@ async fn what_asks_for_nothing_is_no_error() {
 }
 
 #[tokio::test]
+async fn what_changes_no_text_is_no_error() {
+    let server = Server::start(Setup::default()).await;
+    // what openai-python sends back of an answer, and what its users add
+    let assistant = json!({
+        "role": "assistant", "content": null, "refusal": null, "tool_calls": null, "function_call": null,
+        "audio": null, "annotations": [],
+    });
+    let body = json!({
+        "messages": [
+            { "role": "developer", "content": "x", "name": "operator" }, assistant,
+            { "role": "user", "content": [{ "type": "text", "text": "a$" }], "name": "me" },
+        ],
+        "temperature": 0, "tool_choice": "auto", "function_call": "none", "parallel_tool_calls": true,
+        "service_tier": "auto", "metadata": { "a": "b" }, "safety_identifier": "s", "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h", "store": true, "user": "me", "modalities": ["text"], "verbosity": "medium",
+        "prediction": { "type": "content", "content": "a" }, "reasoning_effort": null, "audio": null,
+    });
+    assert_eq!(server.ok(CHAT, body.clone()).await["choices"][0]["message"]["content"], "a");
+    let mut body = body;
+    body["stream_options"] = json!({ "include_usage": true, "include_obfuscation": false });
+    server.stream(CHAT, body).await;
+    let body = json!({ "prompt": "a$", "temperature": 0, "best_of": 1, "suffix": "", "user": "me", "store": true });
+    assert_eq!(server.ok(COMPLETIONS, body).await["choices"][0]["text"], "a");
+}
+
+#[tokio::test]
 async fn bodies_that_are_no_requests() {
     let server = Server::start(Setup { max_body: 4096, ..Setup::default() }).await;
     let send = async |kind: &str, body: Vec<u8>| {
@@ -125,7 +185,7 @@ async fn bodies_that_are_no_requests() {
         (json, b"[]".to_vec(), StatusCode::BAD_REQUEST, "JSON object"),
         (json, b"{\"prompt\": \"\xFF\"}".to_vec(), StatusCode::BAD_REQUEST, "not valid JSON"),
         (json, b"{\"prompt\": \"\\ud800\"}".to_vec(), StatusCode::BAD_REQUEST, "not valid JSON"),
-        (json, [&b"["[..]; 4000].concat(), StatusCode::BAD_REQUEST, "recursion limit"),
+        (json, [&b"["[..]; 4000].concat(), StatusCode::BAD_REQUEST, "not valid JSON"),
         (json, b"{}".to_vec(), StatusCode::BAD_REQUEST, "missing field `prompt`"),
         (json, vec![b' '; 4097], StatusCode::PAYLOAD_TOO_LARGE, "larger"),
         ("text/plain", b"{\"prompt\": \"a\"}".to_vec(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type"),

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use attn_cache::Pages;
 use generate::{
     engine::{Engine, EngineConfig, EngineHandle},
-    serve::{ServeOptions, serve},
+    serve::{ApiKey, Limits, ServeOptions, serve},
 };
 use reqwest::{Client, Response, StatusCode};
 use serde_json::Value;
@@ -22,6 +22,9 @@ pub(crate) struct Setup {
     pub(crate) grace: Duration,
     /// Whether the model runs endless texts.
     pub(crate) endless: bool,
+    pub(crate) api_key: Option<&'static str>,
+    pub(crate) limits: Limits,
+    pub(crate) max_unread: usize,
 }
 
 impl Default for Setup {
@@ -33,6 +36,9 @@ impl Default for Setup {
             max_body: 64 << 10,
             grace: Duration::from_secs(20),
             endless: false,
+            api_key: None,
+            limits: Limits::default(),
+            max_unread: EngineConfig::default().max_unread,
         }
     }
 }
@@ -47,12 +53,19 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(setup: Setup) -> Self {
-        let config = EngineConfig { max_waiting: setup.max_waiting, ..EngineConfig::default() };
+        let Setup { max_waiting, max_unread, .. } = setup;
+        let config = EngineConfig { max_waiting, max_unread, ..EngineConfig::default() };
         let engine = Engine::new(Echo::new(setup.pages, setup.step, setup.endless), config).expect("an engine");
         let engine = EngineHandle::spawn(engine).expect("a thread");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let options = ServeOptions { model: "echo".into(), max_body: setup.max_body, speculate: 0 };
+        let options = ServeOptions {
+            model: "echo".into(),
+            max_body: setup.max_body,
+            speculate: 0,
+            api_key: setup.api_key.and_then(ApiKey::new),
+            limits: setup.limits,
+        };
         let (stop, stopped) = oneshot::channel();
         let shutdown = async {
             let _ = stopped.await;

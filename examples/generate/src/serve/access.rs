@@ -1,0 +1,125 @@
+//! Who may ask: the name that a client calls the server by, and its key.
+
+use std::{fmt, net::IpAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{
+        HeaderValue, StatusCode, Uri,
+        header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE},
+        uri::Authority,
+    },
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use sha2::{Digest, Sha256};
+
+use super::{app::App, failure::Failure};
+
+/// A key that clients must send. Its hash is kept, so that a comparison takes as long for every key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey([u8; 32]);
+
+impl ApiKey {
+    /// A key; `None` for an empty one.
+    #[must_use]
+    pub fn new(key: &str) -> Option<Self> {
+        (!key.is_empty()).then(|| ApiKey(Sha256::digest(key).into()))
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey")
+    }
+}
+
+/// Paths that need no key: whether the server is there, and a page without secrets.
+const OPEN: [&str; 2] = ["/health", "/"];
+
+/// Lets a request pass that names this server and, where one is asked for, has the key.
+pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    match check_host(&app, &request).and_then(|()| check_key(&app, &request)) {
+        Ok(()) => next.run(request).await,
+        Err(failure) => {
+            let is_key = failure.status == StatusCode::UNAUTHORIZED;
+            let mut response = failure.into_response();
+            if is_key {
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            response
+        }
+    }
+}
+
+/// A page of another site can have its name resolved to this machine (DNS rebinding), and then reads what a server on
+/// loopback says. The browser still sends the name.
+fn check_host(app: &App, request: &Request) -> Result<(), Failure> {
+    if !app.is_loopback {
+        return Ok(());
+    }
+    let hosts = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok().and_then(named));
+    let target = request.uri().host().map(|_| named_by(request.uri()));
+    let mut names: Vec<Option<String>> = hosts.collect();
+    if names.len() > 1 {
+        return Err(Failure::new(StatusCode::BAD_REQUEST, "a request has one header `Host`"));
+    }
+    names.extend(target);
+    match names.iter().find(|name| !name.as_deref().is_some_and(is_local)) {
+        None => Ok(()),
+        Some(name) => {
+            let name = name.as_deref().unwrap_or("something else");
+            let message = format!(
+                "this server is for this machine alone, and is called `localhost` or by its address, not `{name}`; to \
+                 serve others start it with --addr"
+            );
+            Err(Failure::new(StatusCode::FORBIDDEN, message).code("host_not_allowed"))
+        }
+    }
+}
+
+fn named(host: &str) -> Option<String> {
+    host.parse::<Authority>().ok().map(|authority| authority.host().to_owned())
+}
+
+fn named_by(uri: &Uri) -> Option<String> {
+    uri.host().map(str::to_owned)
+}
+
+fn is_local(name: &str) -> bool {
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let name = name.to_ascii_lowercase();
+    let name = name.trim_end_matches('.');
+    address.is_ok_and(|address| address.is_loopback()) || name == "localhost" || name.ends_with(".localhost")
+}
+
+fn check_key(app: &App, request: &Request) -> Result<(), Failure> {
+    let Some(key) = &app.options.api_key else { return Ok(()) };
+    if OPEN.contains(&request.uri().path()) {
+        return Ok(());
+    }
+    let unauthorized = |message| Failure::new(StatusCode::UNAUTHORIZED, message).code("invalid_api_key");
+    let sent = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let sent =
+        sent.ok_or_else(|| unauthorized("this server asks for a key: send the header `Authorization: Bearer KEY`"))?;
+    let sent = sent.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    match sent.and_then(|(_, sent)| ApiKey::new(sent.trim())) {
+        Some(sent) if sent == *key => Ok(()),
+        _ => Err(unauthorized("the key in the header `Authorization: Bearer KEY` is not that of this server")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_machine() {
+        for name in ["localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "127.8.9.1", "[::1]"] {
+            assert!(is_local(name), "{name}");
+        }
+        for name in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "0.0.0.0", ""] {
+            assert!(!is_local(name), "{name}");
+        }
+    }
+}
