@@ -218,12 +218,13 @@ impl Sequence {
         if self.swapped { Err(CacheError::SwappedOut) } else { Ok(()) }
     }
 
-    /// The number that a step sees whether its tokens are still those of the sequence by.
-    pub(crate) fn version(&self) -> u64 {
+    /// A number that changes whenever the tokens do, and that no two sequences share.
+    pub fn version(&self) -> u64 {
         self.version
     }
 
-    pub(crate) fn pool(&self) -> &Pages {
+    /// The pool of its pages.
+    pub fn pool(&self) -> &Pages {
         &self.pool
     }
 

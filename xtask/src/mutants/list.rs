@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
+use serde::Deserialize;
 
 /// The lists of mutants, one a line: a name, a file, a text in it, and what takes its place.
 pub(super) const LISTS: [&str; 2] = ["tests/mutants/by_a_stranger.jsonl", "tests/mutants/kernels.jsonl"];
@@ -11,14 +11,20 @@ pub(super) const LISTS: [&str; 2] = ["tests/mutants/by_a_stranger.jsonl", "tests
 pub(super) const KERNELS: &str = "attn-kernels/cuda/";
 
 /// A mistake in a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Mutant {
     /// The list that it is in.
+    #[serde(skip)]
     pub(super) list: &'static str,
     pub(super) name: String,
     /// The path from the root of the repository.
     pub(super) file: String,
     pub(super) old: String,
     pub(super) new: String,
+    /// How a legal call goes wrong.
+    #[serde(default, rename = "why")]
+    _why: Option<String>,
 }
 
 /// The test that fails with a mutant: its program, and its name where that is known.
@@ -51,7 +57,7 @@ pub(super) fn read(root: &Path) -> Result<Vec<Mutant>> {
     for list in LISTS {
         let text = fs::read_to_string(root.join(list)).context(list)?;
         for line in text.lines() {
-            let mutant = parse(list, line)?;
+            let mutant = Mutant { list, ..serde_json::from_str(line).with_context(|| format!("{list}: {line}"))? };
             let Mutant { name, file, old, new, .. } = &mutant;
             let source = fs::read_to_string(root.join(file)).with_context(|| format!("{name}: {file}"))?;
             let count = source.matches(old.as_str()).count();
@@ -60,15 +66,6 @@ pub(super) fn read(root: &Path) -> Result<Vec<Mutant>> {
         }
     }
     Ok(mutants)
-}
-
-fn parse(list: &'static str, line: &str) -> Result<Mutant> {
-    let value: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
-    let text = |key: &str| -> Result<String> {
-        let text = value[key].as_str().with_context(|| format!("{key} of {line}"))?;
-        Ok(text.to_owned())
-    };
-    Ok(Mutant { list, name: text("name")?, file: text("file")?, old: text("old")?, new: text("new")? })
 }
 
 #[cfg(test)]

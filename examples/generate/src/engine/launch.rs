@@ -1,6 +1,6 @@
 //! One run of the model over the choices that are scheduled.
 
-use attn_cache::{BlockSource, PageId, ReadCost};
+use attn_cache::{BlockSource, PageId, Pages, ReadCost};
 
 use super::{Engine, choice::Choice};
 use crate::{
@@ -28,8 +28,14 @@ impl BlockSource for Picked<'_> {
     fn new_tokens(&self, sequence: usize) -> usize {
         self.running[self.indices[sequence]].sequence.new_tokens()
     }
-    fn commit(&mut self) {
-        self.indices.iter().for_each(|&index| self.running[index].sequence.commit());
+    fn pool(&self, sequence: usize) -> Option<&Pages> {
+        Some(self.running[self.indices[sequence]].sequence.pool())
+    }
+    fn version(&self, sequence: usize) -> u64 {
+        self.running[self.indices[sequence]].sequence.version()
+    }
+    fn commit_sequence(&mut self, sequence: usize) {
+        self.running[self.indices[sequence]].sequence.commit();
     }
 }
 
