@@ -9,7 +9,7 @@ use super::tree::Variant;
 use crate::lang::keywords::{COMBINATORS, is_reserved};
 use crate::lang::params::ParamField;
 use crate::lang::{
-    ComposeError, ErasedVariant, ParamError, ParamValue, ParamValues,
+    ComposeError, ErasedVariant, FieldType, ParamError, ParamValue, ParamValues,
     kv_format::{ErasedKvFormat, KvFormats},
 };
 use crate::nearest::nearest;
@@ -28,14 +28,18 @@ pub(super) fn parse(text: &str, registry: &Registry) -> Result<Variant, ExprErro
     read(text, registry, 0)?.checked()
 }
 
+/// As [`parse`], with parameters beside the text, by their paths.
+pub(super) fn parse_with_values(
+    text: &str,
+    registry: &Registry,
+    given: &[(String, ParamValue)],
+) -> Result<Variant, ExprError> {
+    Parser { tokens: Tokens::new(text), registry, given }.all(0)?.checked()
+}
+
 /// Reads an expression at nesting `depth`, without checking that its parts compose.
 pub(super) fn read(text: &str, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
-    let mut parser = Parser { tokens: Tokens::new(text), registry };
-    let variant = parser.expr(depth)?;
-    match parser.tokens.peek() {
-        Token::End => Ok(variant),
-        _ => Err(parser.tokens.expected("`+` or the end")),
-    }
+    Parser { tokens: Tokens::new(text), registry, given: &[] }.all(depth)
 }
 
 /// Reads `format` or `format / format` over the KV formats of a registry.
@@ -77,9 +81,20 @@ fn format(tokens: &mut Tokens<'_>, registry: &Registry) -> Result<Box<dyn Erased
 struct Parser<'t, 'r> {
     tokens: Tokens<'t>,
     registry: &'r Registry,
+    /// Parameters beside the text, by their paths.
+    given: &'r [(String, ParamValue)],
 }
 
 impl Parser<'_, '_> {
+    /// The whole text.
+    fn all(&mut self, depth: usize) -> Result<Variant, ExprError> {
+        let variant = self.expr(depth)?;
+        match self.tokens.peek() {
+            Token::End => Ok(variant),
+            _ => Err(self.tokens.expected("`+` or the end")),
+        }
+    }
+
     /// Items joined by `+`, up to the first other token.
     fn expr(&mut self, depth: usize) -> Result<Variant, ExprError> {
         let mut variant = self.item(depth)?;
@@ -209,7 +224,19 @@ impl Parser<'_, '_> {
         if !known(name, self.registry) {
             return Err(unknown(name, self.registry, Some(column)));
         }
-        let (values, columns) = if self.tokens.eat('(') { args(&mut self.tokens, name)? } else { Default::default() };
+        let (mut values, mut columns) =
+            if self.tokens.eat('(') { args(&mut self.tokens, name)? } else { Default::default() };
+        // a scalar without a default may be given beside the text; all others are set afterwards
+        for field in self.registry.get(name).map_or(&[][..], |desc| desc.fields) {
+            let is_needed = matches!(field.ty, FieldType::Scalar(_)) && field.default.is_none();
+            let beside = self.given.iter().find(|(path, _)| {
+                path == field.name || path.split_once('.').is_some_and(|of| of == (name, field.name))
+            });
+            if let Some((_, value)) = beside.filter(|_| is_needed && values.get(field.name).is_none()) {
+                values.set(field.name, value.clone());
+                columns.push(column);
+            }
+        }
         part_by_name(name, &values, self.registry).map_err(|error| match error {
             ExprError::Param { variant, source, .. } => {
                 let column = column_of(&source, &values, &columns).unwrap_or(column);

@@ -8,7 +8,7 @@ use super::error::ExprError;
 use super::parse;
 use super::tree::{Node, Variant};
 use crate::lang::params::ArgVisitor;
-use crate::lang::{BindError, ComposeError, Described, Dims, Hook, KvFormats, Normalizer};
+use crate::lang::{BindError, ComposeError, Described, Dims, Hook, KvFormats, Normalizer, ParamValue};
 use crate::registry::Registry;
 
 impl Variant {
@@ -26,6 +26,32 @@ impl Variant {
     /// As [`Variant::parse`].
     pub fn parse_with(text: &str, registry: &Registry) -> Result<Self, ExprError> {
         parse::parse(text, registry)
+    }
+
+    /// As [`Variant::parse`], with parameters beside the text, by the paths of [`Variant::set`]: also those that have no
+    /// default. A parameter that is in both has the value that is beside the text.
+    ///
+    /// ```
+    /// # use attn_core::{lang::ParamValue, Variant};
+    /// # fn example() -> Result<(), attn_core::ExprError> {
+    /// let variant = Variant::parse_with_values("causal + soft_cap", [("soft_cap.cap".to_owned(), ParamValue::Int(30))])?;
+    /// assert_eq!(variant.to_string(), "causal + soft_cap(cap=30)");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Variant::parse`] and [`Variant::set`].
+    pub fn parse_with_values(
+        text: &str,
+        values: impl IntoIterator<Item = (String, ParamValue)>,
+    ) -> Result<Self, ExprError> {
+        let values: Vec<(String, ParamValue)> = values.into_iter().collect();
+        let mut variant = parse::parse_with_values(text, &*Registry::global()?, &values)?;
+        for (path, value) in values {
+            variant.set(&path, value)?;
+        }
+        Ok(variant)
     }
 
     /// `self`, then the parts of `other`.
