@@ -11,18 +11,20 @@ mod error;
 mod kv;
 pub(crate) mod memory;
 mod out;
+mod overlap;
 mod raw;
 mod scale;
 mod shape;
 pub(crate) mod sides;
 
-pub use check::{check_inputs, check_run};
+pub use check::{Tokens, check_inputs, check_run};
 pub use descriptor::{TensorMut, TensorRef};
 pub use element::Element;
 pub use error::TensorError;
 pub use kv::{Kv, KvSides, PageOrder};
 pub use memory::DeviceMemory;
 pub use out::Out;
+pub use overlap::Reach;
 pub use scale::{KvScales, Scale};
 pub use shape::MAX_RANK;
 

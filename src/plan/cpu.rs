@@ -4,7 +4,7 @@ use attn_core::{
     batch::{Batch, BatchCapacity, BatchError, DeviceBatch, Layout},
     cpu,
     plan::{ListRule, PlanRule, Schedule, WorkList},
-    tensor::check_run,
+    tensor::{Tokens, check_run},
 };
 
 use crate::{Error, Kv, Out, TensorRef, Variant, attention::CpuAttention};
@@ -61,7 +61,8 @@ impl CpuPlan {
         };
         let &CpuAttention { heads, dtypes, head_dim_vo, sm_scale, .. } = attention;
         let (variant, sm_scale) = of_layer.as_ref().map_or((variant, sm_scale), |(variant, scale)| (variant, *scale));
-        check_run(layout, heads, head_dim_vo, dtypes, &q, &kv, &out)?;
+        let tokens = if self.capacity.is_some() { Tokens::AtLeast } else { Tokens::Exactly };
+        check_run(layout, tokens, heads, head_dim_vo, dtypes, &q, &kv, &out)?;
         let problem = cpu::Problem { variant, heads, head_dim_vo, sm_scale, layout, work, q, kv };
         if partial {
             cpu::run_partial(&problem, out)?;

@@ -12,7 +12,7 @@ use crate::{
     expr::{KvLists, Variant},
     lang::{Hook, KvFormats, KvIndex, LogitIndex, Normalizer, RowIndex},
     spec::Heads,
-    tensor::{TensorError, check_inputs},
+    tensor::{TensorError, Tokens, check_inputs},
 };
 
 /// A problem whose tensors have been checked.
@@ -51,7 +51,7 @@ impl<'a> Problem<'a> {
 
     /// Checks everything except the work list and the output.
     pub(super) fn checked(&self) -> Result<CheckedProblem<'a>, CpuError> {
-        check_inputs(self.layout, self.heads, self.head_dim_vo, self.dtypes(), &self.q, &self.kv)?;
+        check_inputs(self.layout, Tokens::AtLeast, self.heads, self.head_dim_vo, self.dtypes(), &self.q, &self.kv)?;
         check_variant(self.variant)?;
         let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
         Ok(CheckedProblem {

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     plan::{MergeItem, WorkList},
     state::State,
-    tensor::{Out, TensorError, check_run},
+    tensor::{Out, TensorError, Tokens, check_run},
 };
 
 /// The partial states of one item under one KV head; rows of `o` have `value_dim` elements.
@@ -71,8 +71,8 @@ fn check_lse(out: &Out<'_>) -> Result<(), TensorError> {
 }
 
 fn run_rows(problem: &Problem<'_>, out: Out<'_>, partial: bool) -> Result<(), CpuError> {
-    let mut out = out;
-    check_run(problem.layout, problem.heads, problem.head_dim_vo, problem.dtypes(), &problem.q, &problem.kv, &out)?;
+    let &Problem { layout, heads, head_dim_vo, ref q, ref kv, .. } = problem;
+    check_run(layout, Tokens::AtLeast, heads, head_dim_vo, problem.dtypes(), q, kv, &out)?;
     let variants = problem.variant.branches();
     let checked = |variant| Ok(CheckedProblem { partial, ..Problem { variant, ..*problem }.checked()? });
     let branches: Vec<_> = variants.iter().map(checked).collect::<Result<_, CpuError>>()?;
@@ -83,7 +83,7 @@ fn run_rows(problem: &Problem<'_>, out: Out<'_>, partial: bool) -> Result<(), Cp
         branches,
         partial_sources: partial_sources(work),
         partials: (0..work.items.len() * kv_heads).map(|_| OnceLock::new()).collect(),
-        writer: Mutex::new(OutputWriter::new(&mut out)?),
+        writer: Mutex::new(OutputWriter::new(out)?),
     };
     let widths = [problem.heads.head_dim, problem.head_dim_vo.dim(problem.heads)].map(|dim| dim as usize);
     let items: Vec<_> = work.parts.iter().flat_map(|part| part.items.clone().map(|_| part.branch as usize)).collect();

@@ -14,7 +14,7 @@ use crate::{
     expr::{ContentError, TensorContent},
     lang::{BindError, Dims, ErasedVariant, Hook, KvFormats, KvIndex},
     spec::{HeadDimVo, Heads},
-    tensor::{KvScales, Scale, TensorError, TensorMut, TensorRef, sides},
+    tensor::{KvScales, Scale, TensorError, TensorRef, sides},
 };
 
 /// The arguments of an append.
@@ -209,6 +209,11 @@ pub fn check(
         None => check_conversion(["k", "k pool"], source.dtype(), target.dtype(), changed)?,
     }
     check::status(append.status.as_ref())?;
+    let targets = pools.as_ref();
+    let outputs: Vec<_> = check::named(&targets, [to.k, to.v]).collect();
+    let rows: Vec<_> = check::named(kv, [from.k, from.v]).collect();
+    let inputs = rows.iter().map(|(name, tensor)| (*name, tensor.reach()));
+    check::apart(&outputs, inputs.chain(append.slot_mapping.arrays()))?;
     let Some(transform) = transform else { return Ok(()) };
     transform.check(kv, source.shape()[0])?;
     let asks = transform.applies_to(0) || transform.applies_to(1);
@@ -266,23 +271,23 @@ pub fn append(
     let formats = variant.as_ref().and_then(Variant::kv_formats);
     let (sources, pool_names) = (["k", "v"], ["k pool", "v pool"]);
     for (part, name) in pool_names.into_iter().enumerate().take(kv.parts().count()) {
-        let (mut pool, side) = pools.planes(part)?;
-        pool.host_bytes_mut().ok_or_else(|| elements::on_device(name))?;
-        let on_host = side.is_none_or(|mut side| side.host_bytes_mut().is_some());
-        if !on_host {
+        let (pool, side) = pools.planes(part)?;
+        if pool.device_ptr().is_some() {
+            return Err(elements::on_device(name).into());
+        }
+        if side.is_some_and(|side| side.device_ptr().is_some()) {
             return Err(elements::on_device(sides::NAMES[part]).into());
         }
     }
     for (part, source) in kv.parts().enumerate() {
         let bytes = source.host_bytes().ok_or_else(|| elements::on_device(sources[part]))?;
+        // pools may interleave with each other and with their side data: nothing but a row is borrowed
         let (mut pool, mut side) = pools.planes(part)?;
         let format = formats.map(|formats| formats.part(part));
-        let mut side = side.as_mut().map(|side| PoolRows::of(side, sides::NAMES[part])).transpose()?;
         let from_side = kv.sides().part(part);
         let from_side = from_side.as_ref().map(|side| side_rows(side, part)).transpose()?;
-        let (strides, dtype, dim) = (pool.strides().to_vec(), pool.dtype(), source.shape()[2]);
-        let code_bytes = pool.shape()[3];
-        let to = pool.host_bytes_mut().ok_or_else(|| elements::on_device(pool_names[part]))?;
+        let (dtype, dim, width) = (pool.dtype(), source.shape()[2], pool.shape()[3]);
+        let side_bytes = side.as_ref().map_or(0, |side| side.shape()[3]);
         if dim == 0 {
             continue; // rows of no elements have no memory
         }
@@ -295,12 +300,12 @@ pub fn append(
             let (page, slot) = target.page_slot;
             for (head, scale) in all_scales[part].iter().enumerate() {
                 let from = elements::offset(&source.strides()[..2], &[token, head], source.dtype().size());
-                let at = elements::offset(&strides[..3], &[page, slot, head], dtype.size());
+                let at = [page, slot, head];
+                let to = pool.host_row_mut(&at, width).ok_or_else(|| elements::on_device(pool_names[part]))?;
+                let side = side.as_mut().and_then(|side| side.host_row_mut(&at, side_bytes));
                 if raw {
-                    let length = dim * dtype.size();
-                    to[at..at + length].copy_from_slice(&bytes[from..from + length]);
-                    if let Some((side, (from, strides))) = side.as_mut().zip(from_side) {
-                        let to = side.row(page, slot, head);
+                    to.copy_from_slice(&bytes[from..from + to.len()]);
+                    if let Some((to, (from, strides))) = side.zip(from_side) {
                         to.copy_from_slice(&from[elements::offset(&strides[..2], &[token, head], 1)..][..to.len()]);
                     }
                     continue;
@@ -317,36 +322,13 @@ pub fn append(
                 let inverse = 1.0 / scale;
                 row.iter_mut().for_each(|x| *x *= inverse);
                 match format {
-                    None => elements::write(dtype, &mut to[at..], &row),
-                    Some(format) => {
-                        let side = side.as_mut().map_or(&mut [][..], |side| side.row(page, slot, head));
-                        format.encode_row(&row, &mut to[at..at + code_bytes], side, head as i32);
-                    }
+                    None => elements::write(dtype, to, &row),
+                    Some(format) => format.encode_row(&row, to, side.unwrap_or(&mut []), head as i32),
                 }
             }
         }
     }
     Ok(())
-}
-
-/// Rows of a pool of bytes.
-struct PoolRows<'a> {
-    bytes: &'a mut [u8],
-    strides: [i64; 3],
-    row: usize,
-}
-
-impl<'a> PoolRows<'a> {
-    fn of(pool: &'a mut TensorMut<'_>, name: &'static str) -> Result<Self, OpError> {
-        let (shape, strides) = (pool.shape(), pool.strides());
-        let (row, strides) = (shape[3], [strides[0], strides[1], strides[2]]);
-        Ok(PoolRows { bytes: pool.host_bytes_mut().ok_or_else(|| elements::on_device(name))?, strides, row })
-    }
-
-    fn row(&mut self, page: usize, slot: usize, head: usize) -> &mut [u8] {
-        let at = elements::offset(&self.strides, &[page, slot, head], 1);
-        &mut self.bytes[at..at + self.row]
-    }
 }
 
 /// The bytes of side data, and its strides.

@@ -6,7 +6,7 @@ use super::OpError;
 use crate::{
     batch::I32Slice,
     tensor::{
-        DeviceMemory,
+        DeviceMemory, Reach,
         memory::{DevicePtr, Memory},
     },
 };
@@ -81,6 +81,15 @@ impl<'a, T: Number> Array<'a, T> {
     /// The numbers in host memory, or an error that names the array.
     pub(crate) fn on_host(&self, array: &'static str) -> Result<&'a [T], OpError> {
         self.as_host().ok_or(OpError::Memory { array, got: "device", want: "host" })
+    }
+
+    /// The bytes of its entries.
+    pub(crate) fn reach(&self) -> Reach<'_> {
+        let address = match &self.memory {
+            Memory::Host(values) => values.as_ptr() as u64,
+            Memory::Device(ptr) => ptr.address,
+        };
+        Reach::new(self.device_ptr().is_some(), address, size_of::<T>(), std::slice::from_ref(&self.len), &[1])
     }
 
     /// Checks the length of the array.

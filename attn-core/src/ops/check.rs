@@ -4,7 +4,7 @@ use super::{ArrayMut, KvMut, KvRef, OpError};
 use crate::{
     dtype::Dtype,
     lang::kv_format::{KvFormats, RowBytes},
-    tensor::{TensorError, TensorMut, TensorRef, sides},
+    tensor::{Reach, TensorError, TensorMut, TensorRef, sides},
 };
 
 pub(crate) fn rank(name: &'static str, tensor: &TensorRef<'_>, rank: usize, want: &'static str) -> Result<(), OpError> {
@@ -37,7 +37,7 @@ pub(crate) fn innermost(name: &'static str, tensor: &TensorRef<'_>) -> Result<()
     let dim = tensor.shape().len() - 1;
     let stride = tensor.strides()[dim];
     let wrong = || TensorError::Stride { tensor: name, dim, stride, want: "1" };
-    if stride == 1 || tensor.shape()[dim] <= 1 { Ok(()) } else { Err(wrong().into()) }
+    if stride == 1 || tensor.shape()[dim] <= 1 || tensor.shape().contains(&0) { Ok(()) } else { Err(wrong().into()) }
 }
 
 pub(crate) fn disjoint(name: &'static str, tensor: &TensorMut<'_>) -> Result<(), OpError> {
@@ -52,6 +52,35 @@ pub(crate) fn disjoint(name: &'static str, tensor: &TensorMut<'_>) -> Result<(),
 pub(crate) fn status(status: Option<&ArrayMut<'_, u32>>) -> Result<(), OpError> {
     let none = status.is_some_and(ArrayMut::is_empty);
     if none { Err(OpError::Len { array: "status", len: 0, want: 1, exact: false }) } else { Ok(()) }
+}
+
+/// The tensors of keys and values and of their side data, by their names.
+pub(super) fn named<'a>(
+    kv: &KvRef<'a>,
+    [k, v]: [&'static str; 2],
+) -> impl Iterator<Item = (&'static str, TensorRef<'a>)> {
+    let of_sides = [(sides::NAMES[0], kv.sides().k), (sides::NAMES[1], kv.sides().v)];
+    let of_rows = [k, v].into_iter().zip(kv.parts());
+    of_rows.chain(of_sides.into_iter().filter_map(|(name, side)| Some((name, side?))))
+}
+
+/// Refuses outputs that share memory with each other or with an input.
+pub(super) fn apart<'a>(
+    outputs: &[(&'static str, TensorRef<'_>)],
+    inputs: impl IntoIterator<Item = (&'static str, Reach<'a>)>,
+) -> Result<(), OpError> {
+    let shared = |tensor, other| TensorError::Shared { tensor, other };
+    for (other, input) in inputs {
+        if let Some((output, _)) = outputs.iter().find(|(_, output)| output.reach().shares(&input)) {
+            return Err(shared(*output, other).into());
+        }
+    }
+    for (i, (output, tensor)) in outputs.iter().enumerate() {
+        if let Some((other, _)) = outputs[..i].iter().find(|(_, other)| other.reach().shares(&tensor.reach())) {
+            return Err(shared(*other, output).into());
+        }
+    }
+    Ok(())
 }
 
 /// One side of an op that moves keys and values, with the names of its tensors for errors.

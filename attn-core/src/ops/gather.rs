@@ -112,13 +112,13 @@ pub fn gather_with(
         let side_bytes = pools.sides().part(part).map_or(0, |side| side.shape()[3]);
         let format = formats.map(|formats| formats.part(part));
         let (mut packed, mut to_side) = kv.planes(part)?;
-        let side_strides = to_side.as_ref().map_or_else(Vec::new, |side| side.strides().to_vec());
-        let mut to_side = to_side
-            .as_mut()
-            .map(|side| side.host_bytes_mut().ok_or_else(|| elements::on_device("side data")))
-            .transpose()?;
-        let (strides, dtype, dim) = (packed.strides().to_vec(), packed.dtype(), packed.shape()[2]);
-        let to = packed.host_bytes_mut().ok_or_else(|| elements::on_device(names[part][1]))?;
+        if to_side.as_ref().is_some_and(|side| side.device_ptr().is_some()) {
+            return Err(elements::on_device("side data").into());
+        }
+        if packed.device_ptr().is_some() {
+            return Err(elements::on_device(names[part][1]).into());
+        }
+        let (dtype, dim) = (packed.dtype(), packed.shape()[2]);
         if dim == 0 {
             continue; // rows of no elements have no memory
         }
@@ -128,17 +128,14 @@ pub fn gather_with(
         for (token, &(page, slot)) in from.iter().enumerate() {
             for (head, scale) in scales[part].iter().enumerate() {
                 let start = elements::offset(&source.strides()[..3], &[page, slot, head], source.dtype().size());
-                let at = elements::offset(&strides[..2], &[token, head], dtype.size());
+                let to = packed.host_row_mut(&[token, head], dim).ok_or_else(|| elements::on_device(names[part][1]))?;
                 let side = side.map_or(&[][..], |(bytes, strides)| {
                     &bytes[elements::offset(&strides[..3], &[page, slot, head], 1)..][..side_bytes]
                 });
                 if raw {
-                    let length = dim * dtype.size();
-                    to[at..at + length].copy_from_slice(&bytes[start..start + length]);
-                    if let Some(to) = &mut to_side {
-                        to[elements::offset(&side_strides[..2], &[token, head], 1)..][..side.len()]
-                            .copy_from_slice(side);
-                    }
+                    to.copy_from_slice(&bytes[start..start + to.len()]);
+                    let to_side = to_side.as_mut().and_then(|to| to.host_row_mut(&[token, head], side.len()));
+                    to_side.into_iter().for_each(|to| to.copy_from_slice(side));
                 } else {
                     match format {
                         None => elements::read(source.dtype(), &bytes[start..], &mut row),
@@ -147,7 +144,7 @@ pub fn gather_with(
                         }
                     }
                     row.iter_mut().for_each(|x| *x *= scale);
-                    elements::write(dtype, &mut to[at..], &row);
+                    elements::write(dtype, to, &row);
                 }
             }
         }

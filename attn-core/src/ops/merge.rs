@@ -49,6 +49,7 @@ pub fn check_two(a: &StateRef<'_>, b: &StateRef<'_>, out: &Out<'_>) -> Result<Si
     }
     state(["a.o", "a.lse"], a, sizes, out.o.dtype())?;
     state(["b.o", "b.lse"], b, sizes, out.o.dtype())?;
+    apart(out, [("a.o", &a.o), ("a.lse", &a.lse), ("b.o", &b.o), ("b.lse", &b.lse)])?;
     Ok(sizes)
 }
 
@@ -64,6 +65,9 @@ pub fn check_in_place(a: &StateMut<'_>, b: &StateRef<'_>, mask: Option<&Array<'_
     check::disjoint("a.lse", &a.lse)?;
     state(["b.o", "b.lse"], b, sizes, a.o.dtype())?;
     mask.map_or(Ok(()), |mask| mask.expect_len("mask", sizes[0]))?;
+    let inputs = [("b.o", b.o.reach()), ("b.lse", b.lse.reach())].into_iter();
+    let inputs = inputs.chain(mask.map(|mask| ("mask", mask.reach())));
+    check::apart(&[("a.o", a.o.as_ref()), ("a.lse", a.lse.as_ref())], inputs)?;
     Ok(sizes)
 }
 
@@ -90,6 +94,7 @@ pub fn check_many(states: &StateRef<'_>, out: &Out<'_>) -> Result<Sizes, OpError
     for (dim, what, want) in [(0, "tokens", sizes[0]), (1, "states", states.o.shape()[1]), (2, "heads", sizes[1])] {
         check::extent("states.lse", &states.lse, dim, what, want)?;
     }
+    apart(out, [("states.o", &states.o), ("states.lse", &states.lse)])?;
     Ok(sizes)
 }
 
@@ -103,7 +108,15 @@ pub fn check_sum(a: &TensorRef<'_>, b: &TensorRef<'_>, o: &TensorMut<'_>) -> Res
     check::disjoint("o", o)?;
     rows("a", a, sizes, o.dtype())?;
     rows("b", b, sizes, o.dtype())?;
+    check::apart(&[("o", o.as_ref())], [("a", a.reach()), ("b", b.reach())])?;
     Ok(sizes)
+}
+
+/// Refuses outputs that share memory with each other or with a state.
+fn apart<const N: usize>(out: &Out<'_>, states: [(&'static str, &TensorRef<'_>); N]) -> Result<(), OpError> {
+    let lse = out.lse.as_ref().map(|lse| ("lse", lse.as_ref()));
+    let outputs: Vec<_> = [("o", out.o.as_ref())].into_iter().chain(lse).collect();
+    check::apart(&outputs, states.iter().map(|(name, state)| (*name, state.reach())))
 }
 
 fn output(o: &TensorRef<'_>) -> Result<Sizes, OpError> {
@@ -301,40 +314,33 @@ impl Row {
     }
 }
 
-struct Writer<'a> {
-    bytes: &'a mut [u8],
-    dtype: Dtype,
-    strides: [i64; 2],
-    lse: Option<(&'a mut [f32], [i64; 2])>,
+/// Outputs in host memory, of which a row at a time is borrowed: they may interleave with what is read.
+struct Writer<'a, 't> {
+    o: &'a mut TensorMut<'t>,
+    lse: Option<&'a mut TensorMut<'t>>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(o: &'a mut TensorMut<'_>, lse: Option<&'a mut TensorMut<'_>>) -> Result<Self, OpError> {
-        let two = |strides: &[i64]| [strides[0], strides[1]];
-        let (dtype, strides) = (o.dtype(), two(o.strides()));
-        let lse = match lse {
-            None => None,
-            Some(lse) => {
-                let strides = two(lse.strides());
-                Some((lse.as_host_mut::<f32>().ok_or_else(|| elements::on_device("lse"))?, strides))
+impl<'a, 't> Writer<'a, 't> {
+    fn new(o: &'a mut TensorMut<'t>, lse: Option<&'a mut TensorMut<'t>>) -> Result<Self, OpError> {
+        for (name, of) in [("lse", lse.as_deref()), ("o", Some(&*o))] {
+            if of.is_some_and(|of| of.device_ptr().is_some()) {
+                return Err(elements::on_device(name).into());
             }
-        };
-        let bytes = o.host_bytes_mut().ok_or_else(|| elements::on_device("o"))?;
-        Ok(Writer { bytes, dtype, strides, lse })
+        }
+        Ok(Writer { o, lse })
     }
 
     fn put(&mut self, token: usize, head: usize, row: &[f32]) {
-        if row.is_empty() {
-            return;
+        let dtype = self.o.dtype();
+        if let Some(to) = self.o.host_row_mut(&[token, head], row.len()).filter(|_| !row.is_empty()) {
+            elements::write(dtype, to, row);
         }
-        let at = elements::offset(&self.strides, &[token, head], self.dtype.size());
-        elements::write(self.dtype, &mut self.bytes[at..], row);
     }
 
     fn write(&mut self, token: usize, head: usize, row: &Row) {
         self.put(token, head, &row.o);
-        if let Some((lse, strides)) = &mut self.lse {
-            lse[elements::offset(strides, &[token, head], 1)] = row.lse;
+        if let Some(to) = self.lse.as_mut().and_then(|lse| lse.host_row_mut(&[token, head], 1)) {
+            elements::write(Dtype::F32, to, &[row.lse]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Slots of keys in a pool: given directly, or by request and position through a page table.
 
 use super::{Array, OpError};
-use crate::batch::Layout;
+use crate::{batch::Layout, tensor::Reach};
 
 /// The slot of each token's keys and values in a pool. An entry below 0 is padding: nothing is written for that token.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,30 @@ pub enum PageTableRows<'a> {
         /// Entries of a row.
         max_pages: usize,
     },
+}
+
+impl SlotMapping<'_> {
+    /// The bytes of its arrays, by their names.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = (&'static str, Reach<'_>)> {
+        let [first, second] = match self {
+            SlotMapping::Slots { slots, positions } => {
+                [Some(("slots", slots.reach())), positions.as_ref().map(|of| ("positions", of.reach()))]
+            }
+            SlotMapping::Positions { requests, positions, .. } => {
+                [Some(("requests", requests.reach())), Some(("positions", positions.reach()))]
+            }
+        };
+        let rows = match self {
+            SlotMapping::Slots { .. } => [None, None],
+            SlotMapping::Positions { rows: PageTableRows::Csr { indptr, pages }, .. } => {
+                [Some(("page_indptr", indptr.reach())), Some(("pages", pages.reach()))]
+            }
+            SlotMapping::Positions { rows: PageTableRows::Padded { pages, .. }, .. } => {
+                [Some(("pages", pages.reach())), None]
+            }
+        };
+        [first, second].into_iter().chain(rows).flatten()
+    }
 }
 
 impl<'a> PageTableRows<'a> {

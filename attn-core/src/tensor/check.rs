@@ -8,18 +8,30 @@ use crate::{
     spec::{HeadDimVo, Heads},
 };
 
+/// How many tokens the tensors of a run have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tokens {
+    /// Those of the batch: another number is that of another batch.
+    Exactly,
+    /// Those of the batch or more, as under a capacity, whose batches have different numbers. The rest is neither read
+    /// nor written.
+    AtLeast,
+}
+
 /// Checks the tensors of a run against the batch, the heads and the element types.
 ///
-/// Tensors may have more tokens or pages than the batch uses; the rest is neither read nor written. Strides of q, k and
-/// v are free, except that head_dim is contiguous. Elements of `o` and `lse` must not overlap. Scales by head are
-/// checked if they are in host memory. In a KV format, rows of k and v and their side data are bytes, as many as the
-/// format says.
+/// Pools may have more pages than the batch uses; the rest is neither read nor written. Strides of q, k and v are free,
+/// except that head_dim is contiguous. Elements of `o` and `lse` must not overlap, nor share memory with those of
+/// another tensor. Scales by head are checked if they are in host memory. In a KV format, rows of k and v and their
+/// side data are bytes, as many as the format says.
 ///
 /// # Errors
 ///
 /// The first thing that does not fit.
+#[allow(clippy::too_many_arguments)] // all of a run
 pub fn check_run(
     layout: &Layout,
+    tokens: Tokens,
     heads: Heads,
     head_dim_vo: HeadDimVo,
     dtypes: Dtypes,
@@ -27,19 +39,44 @@ pub fn check_run(
     kv: &Kv<'_>,
     out: &Out<'_>,
 ) -> Result<(), TensorError> {
-    check_inputs(layout, heads, head_dim_vo, dtypes, q, kv)?;
-    let tokens = layout.qo_tokens();
-    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, elements(head_dim_vo.dim(heads)))?;
+    check_inputs(layout, tokens, heads, head_dim_vo, dtypes, q, kv)?;
+    let of_batch = (layout.qo_tokens(), tokens);
+    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, of_batch, heads.qo, elements(head_dim_vo.dim(heads)))?;
     disjoint("o", &out.o)?;
     if let Some(lse) = &out.lse {
         let named = Named("lse", lse.dtype, &lse.shape);
         named.rank(2, "2: (tokens, qo_heads)")?;
         named.dtype(Dtype::F32)?;
-        named.extent(0, "tokens", tokens, false)?;
+        named.tokens(of_batch)?;
         named.extent(1, "heads", heads.qo as usize, true)?;
         disjoint("lse", lse)?;
     }
-    Ok(())
+    check_apart(q, kv, out)
+}
+
+/// Refuses an output that shares memory with another tensor of a run.
+fn check_apart(q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<(), TensorError> {
+    let inputs = [
+        ("q", Some(q)),
+        ("k", Some(&kv.k)),
+        ("v", Some(&kv.v)),
+        (sides::NAMES[0], kv.sides.k.as_ref()),
+        (sides::NAMES[1], kv.sides.v.as_ref()),
+        ("k_scales", kv.scales.k.heads.as_ref()),
+        ("v_scales", kv.scales.v.heads.as_ref()),
+    ];
+    let (o, lse) = (out.o.reach(), out.lse.as_ref().map(TensorMut::reach));
+    for (other, input) in inputs {
+        let Some(input) = input.map(TensorRef::reach) else { continue };
+        if o.shares(&input) {
+            return Err(TensorError::Shared { tensor: "o", other });
+        }
+        if lse.is_some_and(|lse| lse.shares(&input)) {
+            return Err(TensorError::Shared { tensor: "lse", other });
+        }
+    }
+    let shared = lse.is_some_and(|lse| lse.shares(&o));
+    if shared { Err(TensorError::Shared { tensor: "o", other: "lse" }) } else { Ok(()) }
 }
 
 /// The checks of [`check_run`] that do not need an output.
@@ -49,6 +86,7 @@ pub fn check_run(
 /// The first thing that does not fit.
 pub fn check_inputs(
     layout: &Layout,
+    tokens: Tokens,
     heads: Heads,
     head_dim_vo: HeadDimVo,
     dtypes: Dtypes,
@@ -62,8 +100,8 @@ pub fn check_inputs(
     if qo_len as u64 * u64::from(group) > i32::MAX as u64 {
         return Err(TensorError::TooManyRows { qo_len, group });
     }
-    let tokens = layout.qo_tokens();
-    rows(&Named("q", q.dtype, &q.shape), dtypes.qo, tokens, heads.qo, elements(heads.head_dim))?;
+    let of_batch = (layout.qo_tokens(), tokens);
+    rows(&Named("q", q.dtype, &q.shape), dtypes.qo, of_batch, heads.qo, elements(heads.head_dim))?;
     if head_dim_vo.shares_keys() && !kv.v.is_rows_of(&kv.k) {
         return Err(TensorError::NotTheKeys);
     }
@@ -71,7 +109,7 @@ pub fn check_inputs(
     let memory = |name, tensor: &TensorRef<'_>, row| {
         let named = Named(name, tensor.dtype, &tensor.shape);
         match layout.pages() {
-            None => rows(&named, dtypes.kv, layout.kv_memory_tokens(), heads.kv, row),
+            None => rows(&named, dtypes.kv, (layout.kv_memory_tokens(), tokens), heads.kv, row),
             Some(pages) => {
                 named.rank(4, "4 for a paged batch: (pages, slots, kv_heads, head_dim)")?;
                 named.dtype(dtypes.kv)?;
@@ -124,10 +162,10 @@ fn elements(head_dim: u32) -> Row {
 }
 
 /// Checks a tensor of (tokens, heads, head_dim).
-fn rows(t: &Named<'_>, dtype: Dtype, tokens: usize, heads: u32, row: Row) -> Result<(), TensorError> {
+fn rows(t: &Named<'_>, dtype: Dtype, tokens: (usize, Tokens), heads: u32, row: Row) -> Result<(), TensorError> {
     t.rank(3, "3: (tokens, heads, head_dim)")?;
     t.dtype(dtype)?;
-    t.extent(0, "tokens", tokens, false)?;
+    t.tokens(tokens)?;
     t.extent(1, "heads", heads as usize, true)?;
     t.contiguous(2, row)
 }
@@ -157,15 +195,24 @@ impl Named<'_> {
         if fits { Ok(()) } else { Err(TensorError::Shape { tensor: self.0, dim, got, want, exact }) }
     }
 
+    fn tokens(&self, (want, tokens): (usize, Tokens)) -> Result<(), TensorError> {
+        let (tensor, got) = (self.0, self.2.extents()[0]);
+        match tokens {
+            Tokens::AtLeast => self.extent(0, "tokens", want, false),
+            Tokens::Exactly if got == want => Ok(()),
+            Tokens::Exactly => Err(TensorError::Tokens { tensor, got, want }),
+        }
+    }
+
     fn contiguous(&self, dim: usize, (counts, extent): Row) -> Result<(), TensorError> {
         self.extent(dim, counts, extent, true)?;
         self.step(dim)
     }
 
-    /// Checks that a dimension is contiguous.
+    /// Checks that a dimension is contiguous, as that of a tensor without elements is.
     fn step(&self, dim: usize) -> Result<(), TensorError> {
-        let stride = self.2.strides()[dim];
-        let fits = stride == 1 || self.2.extents()[dim] == 1;
+        let (stride, extents) = (self.2.strides()[dim], self.2.extents());
+        let fits = stride == 1 || extents[dim] == 1 || extents.contains(&0);
         if fits { Ok(()) } else { Err(TensorError::Stride { tensor: self.0, dim, stride, want: "1" }) }
     }
 }

@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::{
     element::Element,
     error::TensorError,
-    memory::{DeviceMemory, DevicePtr, Memory},
+    memory::{DeviceMemory, DevicePtr, HostMut, Memory},
+    overlap::Reach,
     shape::Shape,
 };
 use crate::dtype::Dtype;
@@ -21,7 +22,7 @@ pub struct TensorRef<'a> {
 /// A tensor that is written, in host or device memory.
 #[derive(Debug)]
 pub struct TensorMut<'a> {
-    pub(super) memory: Memory<'a, &'a mut [u8]>,
+    pub(super) memory: Memory<'a, HostMut<'a>>,
     pub(super) dtype: Dtype,
     pub(super) shape: Shape,
 }
@@ -188,7 +189,7 @@ impl<'a> TensorMut<'a> {
     pub fn host<T: Element>(data: &'a mut [T], shape: &[usize]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?;
         shape.check_extent(data.len())?;
-        Ok(TensorMut { memory: Memory::Host(bytemuck::cast_slice_mut(data)), dtype: T::DTYPE, shape })
+        Ok(TensorMut { memory: Memory::Host(HostMut::new(bytemuck::cast_slice_mut(data))), dtype: T::DTYPE, shape })
     }
 
     /// A contiguous row-major tensor of bytes in host memory, as [`TensorRef::bytes`].
@@ -208,7 +209,7 @@ impl<'a> TensorMut<'a> {
     pub fn of_bytes(dtype: Dtype, data: &'a mut [u8], shape: &[usize]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?;
         shape.check_extent(elements_at(dtype, data)?)?;
-        Ok(TensorMut { memory: Memory::Host(data), dtype, shape })
+        Ok(TensorMut { memory: Memory::Host(HostMut::new(data)), dtype, shape })
     }
 
     /// A tensor behind a device pointer.
@@ -294,6 +295,18 @@ impl<'a> TensorMut<'a> {
         }
     }
 
+    /// The bytes of `count` adjacent elements from an index on, if they are in host memory. Nothing else is borrowed.
+    /// An index may leave out inner dimensions.
+    pub(crate) fn host_row_mut(&mut self, at: &[usize], count: usize) -> Option<&mut [u8]> {
+        let first: usize = self.strides().iter().zip(at).map(|(&stride, &i)| stride as usize * i).sum();
+        let size = self.dtype.size();
+        match &mut self.memory {
+            Memory::Host(_) if count == 0 => Some(&mut []),
+            Memory::Host(bytes) => Some(bytes.range(first * size, count * size)),
+            Memory::Device(_) => None,
+        }
+    }
+
     /// The tensor as one that is read.
     #[must_use]
     pub fn as_ref(&self) -> TensorRef<'_> {
@@ -308,7 +321,7 @@ impl<'a> TensorMut<'a> {
     #[must_use]
     pub fn reborrow(&mut self) -> TensorMut<'_> {
         let memory = match &mut self.memory {
-            Memory::Host(bytes) => Memory::Host(&mut **bytes),
+            Memory::Host(bytes) => Memory::Host(bytes.reborrow()),
             Memory::Device(ptr) => Memory::Device(*ptr),
         };
         TensorMut { memory, dtype: self.dtype, shape: self.shape }
@@ -355,6 +368,15 @@ macro_rules! descriptor {
             #[must_use]
             pub fn device_ptr(&self) -> Option<u64> {
                 self.memory.device_ptr()
+            }
+            /// The bytes of its elements.
+            #[must_use]
+            pub fn reach(&self) -> Reach<'_> {
+                let address = match &self.memory {
+                    Memory::Host(bytes) => bytes.as_ptr() as u64,
+                    Memory::Device(ptr) => ptr.address,
+                };
+                Reach::new(self.device_ptr().is_some(), address, self.dtype.size(), self.shape(), self.strides())
             }
             /// The owner of its device memory, if one was named.
             #[must_use]

@@ -144,6 +144,19 @@ pub enum TensorError {
         /// Whether the extent must be equal; otherwise it may be larger.
         exact: bool,
     },
+    /// Other tokens than those of the batch, of a plan without a capacity.
+    #[error(
+        "{tensor} has {got} tokens; this run needs {want}: those of the batch, or at least {want} for a plan with a \
+        capacity"
+    )]
+    Tokens {
+        /// The tensor.
+        tensor: &'static str,
+        /// Its tokens.
+        got: usize,
+        /// Those of the batch.
+        want: usize,
+    },
     /// Elements of an output share memory.
     #[error("{tensor} has shape {shape:?} and strides {strides:?}: elements overlap")]
     Overlap {
@@ -153,6 +166,14 @@ pub enum TensorError {
         shape: Vec<usize>,
         /// Its strides.
         strides: Vec<i64>,
+    },
+    /// An output has elements in the memory of another tensor of the call.
+    #[error("{tensor} shares memory with {other}; give it memory of its own")]
+    Shared {
+        /// The output.
+        tensor: &'static str,
+        /// The other tensor, which is read or written too.
+        other: &'static str,
     },
     /// The backend cannot access the memory of the tensor.
     #[error("{tensor} is in {got} memory; this backend runs on {want} memory")]

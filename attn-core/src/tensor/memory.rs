@@ -1,6 +1,12 @@
 //! Host or device memory.
 
-use std::{any::Any, fmt, ops::Deref};
+use std::{
+    any::Any,
+    fmt,
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    slice,
+};
 
 /// The owner of device memory, which a descriptor names so that runs can check and order its use.
 ///
@@ -17,6 +23,65 @@ pub trait DeviceMemory: Any + fmt::Debug + Send + Sync {
 pub(crate) enum Memory<'a, H> {
     Host(H),
     Device(DevicePtr<'a>),
+}
+
+/// Host memory to write. It is an address, and a slice only where it is borrowed: elements of two tensors may
+/// interleave, and a slice of each would be of the same bytes.
+pub(crate) struct HostMut<'a> {
+    data: *mut u8,
+    len: usize,
+    of: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: it stands for a mutable slice of bytes.
+unsafe impl Send for HostMut<'_> {}
+// SAFETY: as above; a shared reference reads alone.
+unsafe impl Sync for HostMut<'_> {}
+
+impl<'a> HostMut<'a> {
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
+        HostMut { data: bytes.as_mut_ptr(), len: bytes.len(), of: PhantomData }
+    }
+
+    /// Memory at an address.
+    ///
+    /// # Safety
+    ///
+    /// While it lives, the `len` bytes are there. Nothing else reads or writes those of them that are borrowed, while
+    /// they are.
+    pub(crate) unsafe fn raw(data: *mut u8, len: usize) -> Self {
+        HostMut { data, len, of: PhantomData }
+    }
+
+    pub(crate) fn reborrow(&mut self) -> HostMut<'_> {
+        HostMut { of: PhantomData, ..*self }
+    }
+
+    /// Some of the bytes alone.
+    ///
+    /// # Panics
+    ///
+    /// Bytes past the end.
+    pub(crate) fn range(&mut self, first: usize, len: usize) -> &mut [u8] {
+        assert!(first.checked_add(len).is_some_and(|end| end <= self.len), "{len} bytes at {first} of {}", self.len);
+        // SAFETY: they are within the memory, and borrowed with this.
+        unsafe { slice::from_raw_parts_mut(self.data.add(first), len) }
+    }
+}
+
+impl Deref for HostMut<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the memory is there.
+        unsafe { slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl DerefMut for HostMut<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.range(0, self.len)
+    }
 }
 
 /// An address in device memory.
@@ -71,11 +136,15 @@ impl<'a> Memory<'a, &'a [u8]> {
     }
 }
 
-impl<'a> Memory<'a, &'a mut [u8]> {
+impl<'a> Memory<'a, HostMut<'a>> {
     /// As [`Memory::after`] of memory to read.
     pub(crate) fn after(self, bytes: u64) -> Self {
         match self {
-            Memory::Host(data) => Memory::Host(data.get_mut(bytes as usize..).unwrap_or(&mut [])),
+            Memory::Host(HostMut { data, len, of }) => {
+                let bytes = usize::try_from(bytes).unwrap_or(len).min(len);
+                // SAFETY: at most its end.
+                Memory::Host(HostMut { data: unsafe { data.add(bytes) }, len: len - bytes, of })
+            }
             Memory::Device(ptr) => Memory::Device(ptr.after(bytes)),
         }
     }

@@ -5,7 +5,7 @@ use std::{ptr::NonNull, slice};
 use super::{
     descriptor::{TensorMut, TensorRef},
     error::TensorError,
-    memory::Memory,
+    memory::{HostMut, Memory},
     shape::Shape,
 };
 use crate::dtype::Dtype;
@@ -60,12 +60,13 @@ impl TensorMut<'_> {
     ///
     /// # Safety
     ///
-    /// As [`TensorRef::host_raw`], and nothing else reads the memory either.
+    /// As [`TensorRef::host_raw`]. Nothing else reads or writes the elements; what lies between them may be elements of
+    /// other tensors.
     pub unsafe fn host_raw(data: *mut u8, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?.with_strides(strides)?;
         let (data, bytes) = reach(data, dtype, &shape)?;
-        // SAFETY: the caller guarantees the memory, and that it is nobody else's.
-        let bytes = unsafe { slice::from_raw_parts_mut(data, bytes) };
+        // SAFETY: the caller guarantees the memory, and that its elements are nobody else's.
+        let bytes = unsafe { HostMut::raw(data, bytes) };
         Ok(TensorMut { memory: Memory::Host(bytes), dtype, shape })
     }
 }

@@ -210,11 +210,12 @@ fn run_with(change: impl FnOnce(&mut Shapes)) -> Result<(), TensorError> {
         o = o.with_strides(strides)?;
     }
     let out = Out::with_lse(o, TensorMut::host(&mut lse, &s.lse)?);
-    check_run(&s.layout, s.heads, s.head_dim_vo, s.dtypes, &read(&s.q), &kv, &out)
+    check_run(&s.layout, s.tokens, s.heads, s.head_dim_vo, s.dtypes, &read(&s.q), &kv, &out)
 }
 
 struct Shapes {
     layout: Layout,
+    tokens: Tokens,
     heads: Heads,
     head_dim_vo: HeadDimVo,
     dtypes: Dtypes,
@@ -231,6 +232,7 @@ impl Default for Shapes {
     fn default() -> Self {
         Shapes {
             layout: ragged(),
+            tokens: Tokens::Exactly,
             heads: HEADS,
             head_dim_vo: HeadDimVo::Same,
             dtypes: Dtypes::f32(),
@@ -248,9 +250,54 @@ impl Default for Shapes {
 #[test]
 fn a_run_that_fits_passes() {
     assert_eq!(run_with(|_| ()), Ok(()));
-    assert_eq!(run_with(|s| s.q[0] = 5), Ok(()), "more tokens than the batch uses");
+    let more = |s: &mut Shapes| (s.q[0], s.k[0], s.v[0], s.o[0], s.lse[0]) = (5, 7, 8, 4, 9);
+    let under_a_capacity = |s: &mut Shapes| {
+        more(s);
+        s.tokens = Tokens::AtLeast;
+    };
+    assert_eq!(run_with(under_a_capacity), Ok(()), "more tokens than the batch uses");
     assert_eq!(run_with(|s| s.k_strides = Some(vec![0, 8, 1])), Ok(()), "reads may overlap");
     assert_eq!(run_with(|s| s.o_strides = Some(vec![8, 24, 1])), Ok(()), "heads outermost");
+}
+
+/// Without a capacity a tensor of other tokens is one of another batch: rows past the batch would be left as they are.
+#[test]
+fn without_a_capacity_tensors_have_the_tokens_of_the_batch() {
+    let too_many = |tensor, got, want| Err(TensorError::Tokens { tensor, got, want });
+    assert_eq!(run_with(|s| s.q[0] = 5), too_many("q", 5, 3));
+    assert_eq!(run_with(|s| s.k[0] = 7), too_many("k", 7, 6));
+    assert_eq!(run_with(|s| s.v[0] = 9), too_many("v", 9, 6));
+    assert_eq!(run_with(|s| s.o[0] = 4), too_many("o", 4, 3));
+    assert_eq!(run_with(|s| s.lse[0] = 5), too_many("lse", 5, 3));
+    assert_eq!(run_with(|s| s.q[0] = 2), too_many("q", 2, 3));
+    assert_eq!(run_with(|s| s.k[0] = 5), too_many("k", 5, 6));
+}
+
+/// Tensors in one piece of memory, as callers of other languages pass them.
+#[test]
+fn outputs_share_no_memory_with_other_tensors() {
+    let (layout, mut memory) = (ragged(), vec![0f32; 4096]);
+    let at = memory.as_mut_ptr().cast::<u8>();
+    // SAFETY: 4096 elements, none of which is read or written.
+    let place = |first: usize, shape: &[usize]| unsafe {
+        let strides: Vec<i64> = (0..shape.len()).map(|i| shape[i + 1..].iter().product::<usize>() as i64).collect();
+        TensorMut::host_raw(at.add(4 * first), Dtype::F32, shape, &strides).expect("it fits")
+    };
+    // q of 96 elements, k and v of 96, o of 96, lse of 12
+    let run = |q: usize, k: usize, v: usize, o: usize, lse: usize| {
+        let [q, k, v] = [(q, [3, 4, 8]), (k, [6, 2, 8]), (v, [6, 2, 8])].map(|(first, shape)| place(first, &shape));
+        let out = Out::with_lse(place(o, &[3, 4, 8]), place(lse, &[3, 4]));
+        let kv = Kv::ragged(k.as_ref(), v.as_ref());
+        check_run(&layout, Tokens::Exactly, HEADS, HeadDimVo::Same, Dtypes::f32(), &q.as_ref(), &kv, &out)
+    };
+    let shared = |tensor, other| Err(TensorError::Shared { tensor, other });
+    assert_eq!(run(0, 96, 192, 288, 384), Ok(()));
+    assert_eq!(run(0, 0, 0, 288, 384), Ok(()), "inputs may share memory");
+    assert_eq!(run(0, 96, 192, 0, 384), shared("o", "q"));
+    assert_eq!(run(0, 96, 192, 96, 384), shared("o", "k"));
+    assert_eq!(run(0, 96, 192, 287, 384), shared("o", "v"), "one element");
+    assert_eq!(run(0, 96, 192, 288, 383), shared("o", "lse"));
+    assert_eq!(run(0, 96, 192, 288, 90), shared("lse", "q"));
 }
 
 #[test]
@@ -284,9 +331,9 @@ fn values_shared_with_keys_are_in_the_tensor_of_keys() {
 #[test]
 fn each_mismatch_is_named() {
     let shape = |tensor, dim, got, want, exact| Err(TensorError::Shape { tensor, dim, got, want, exact });
-    assert_eq!(run_with(|s| s.q[0] = 2), shape("q", "tokens", 2, 3, false));
+    assert_eq!(run_with(|s| (s.tokens, s.q[0]) = (Tokens::AtLeast, 2)), shape("q", "tokens", 2, 3, false));
+    assert_eq!(run_with(|s| (s.tokens, s.k[0]) = (Tokens::AtLeast, 5)), shape("k", "tokens", 5, 6, false));
     assert_eq!(run_with(|s| s.o[1] = 2), shape("o", "heads", 2, 4, true));
-    assert_eq!(run_with(|s| s.k[0] = 5), shape("k", "tokens", 5, 6, false));
     assert_eq!(run_with(|s| s.v[1] = 4), shape("v", "heads", 4, 2, true));
     assert_eq!(run_with(|s| s.v[2] = 16), shape("v", "values per head", 16, 8, true));
     assert_eq!(run_with(|s| s.lse[1] = 2), shape("lse", "heads", 2, 4, true));
@@ -324,7 +371,16 @@ fn scales_are_checked() {
         let kv = TensorRef::host(&data, &[6, 2, 8]).expect("fits");
         let out = Out::new(TensorMut::host(&mut o, &[3, 4, 8]).expect("fits"));
         let q = TensorRef::host(&data, &[3, 4, 8]).expect("fits");
-        check_run(&layout, HEADS, HeadDimVo::Same, Dtypes::f32(), &q, &Kv::ragged(kv, kv).with_scales(scales), &out)
+        check_run(
+            &layout,
+            Tokens::Exactly,
+            HEADS,
+            HeadDimVo::Same,
+            Dtypes::f32(),
+            &q,
+            &Kv::ragged(kv, kv).with_scales(scales),
+            &out,
+        )
     };
     let heads = [0.5f32, 2.0, 0.0, f32::NAN];
     let of = |n| TensorRef::host(&heads, &[n]).expect("fits");
@@ -365,7 +421,7 @@ fn pools_must_hold_every_page_and_slot() {
         let (mut o, pool) = ([0f32; 32], TensorRef::host(&data, shape).expect("fits"));
         let q = TensorRef::host(&data, &[1, 4, 8]).expect("fits");
         let out = Out::new(TensorMut::host(&mut o, &[1, 4, 8]).expect("fits"));
-        check_run(&layout, HEADS, HeadDimVo::Same, Dtypes::f32(), &q, &Kv::paged(pool, pool), &out)
+        check_run(&layout, Tokens::Exactly, HEADS, HeadDimVo::Same, Dtypes::f32(), &q, &Kv::paged(pool, pool), &out)
     };
     assert_eq!(run(&[4, 4, 2, 8]), Ok(()));
     let shape = |dim, got, want, exact| Err(TensorError::Shape { tensor: "k", dim, got, want, exact });

@@ -3,7 +3,7 @@
 
 use attn_core::{
     spec::KernelKind,
-    tensor::{Kv, Out, TensorError, TensorRef, check_run},
+    tensor::{Kv, Out, TensorError, TensorRef, Tokens, check_run},
 };
 
 use super::{
@@ -76,7 +76,8 @@ impl CudaPlan {
             }
             _ => &self.layout,
         };
-        check_run(largest, attention.heads, attention.head_dim_vo, attention.dtypes, &q, &kv, &out)?;
+        let tokens = if self.reserved.is_some() { Tokens::AtLeast } else { Tokens::Exactly };
+        check_run(largest, tokens, attention.heads, attention.head_dim_vo, attention.dtypes, &q, &kv, &out)?;
         let sm_scale = layer.unwrap_or(attention).sm_scale;
         let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, partial)? };
         let sides = kv_sides(&kv, attention.head_dim_vo.shares_keys())?;

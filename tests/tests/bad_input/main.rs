@@ -296,6 +296,77 @@ fn tensors() {
     says(Engine::cpu().alloc(Dtype::F32, usize::MAX), &["too large"]);
 }
 
+/// Tensors of another number of tokens are those of another batch, unless a capacity says otherwise.
+#[test]
+fn tokens_past_the_batch() {
+    let (engine, attention) = (Engine::cpu(), attention());
+    let stream = engine.stream().expect("a token");
+    let batch = Batch::ragged(&[0, 3], &[0, 6]);
+    let data = vec![1f32; 256];
+    let host = |shape: &[usize]| TensorRef::host(&data, shape).expect("fits");
+    let run = |plan: &Plan, tokens: [usize; 5]| {
+        let [q, k, v, of_o, of_lse] = tokens;
+        let (mut o, mut lse) = (vec![7f32; of_o * 16], vec![7f32; of_lse * 2]);
+        let out = Out::with_lse(
+            TensorMut::host(&mut o, &[of_o, 2, 8]).expect("fits"),
+            TensorMut::host(&mut lse, &[of_lse, 2]).expect("fits"),
+        );
+        let result = plan.run(&stream, host(&[q, 2, 8]), Kv::ragged(host(&[k, 1, 8]), host(&[v, 1, 8])), out);
+        assert!(result.is_ok() || o.iter().chain(&lse).all(|&x| x == 7.0), "nothing is written");
+        result.map(|()| (o, lse))
+    };
+    let (exact, names) = ([3, 6, 6, 3, 3], ["q", "k", "v", "o", "lse"]);
+    let plan = attention.plan(&batch, &mut engine.workspace()).expect("sound");
+    run(&plan, exact).expect("those of the batch");
+    let options = PlanOptions { capacity: Some(BatchCapacity::new(1, 5, 9)), ..Default::default() };
+    let within = attention.plan_with(&batch, &mut engine.workspace(), options).expect("sound");
+    for (tensor, name) in names.into_iter().enumerate() {
+        let with = |tokens: usize| {
+            let mut all = exact;
+            all[tensor] = tokens;
+            all
+        };
+        for tokens in [exact[tensor] - 1, exact[tensor] + 1, 10] {
+            let error = says(run(&plan, with(tokens)), &[&format!("{name} has {tokens} tokens"), "with a capacity"]);
+            assert!(matches!(error, Error::Tensor(TensorError::Tokens { .. })), "{error:?}");
+        }
+        says(run(&within, with(exact[tensor] - 1)), &[name, "at least"]);
+        let (o, lse) = run(&within, with(10)).expect("room for other batches");
+        assert!(o[48..].iter().chain(&lse[6..]).all(|&x| x == 7.0), "rows past the batch stay");
+        assert!(o[..48].iter().all(|&x| (x - 1.0).abs() < 1e-6));
+    }
+}
+
+/// Callers of other languages pass addresses. The elements of an output are those of no other tensor.
+#[test]
+fn outputs_that_are_other_tensors() {
+    let (engine, attention) = (Engine::cpu(), attention());
+    let stream = engine.stream().expect("a token");
+    let plan = attention.plan(&Batch::ragged(&[0, 3], &[0, 3]), &mut engine.workspace()).expect("sound");
+    let mut memory: Vec<f32> = (0..1024).map(|i| (i as f32).sin()).collect();
+    let at = memory.as_mut_ptr().cast::<u8>();
+    let rows = |first: usize, heads: usize, token: i64| {
+        // SAFETY: within the memory, which outlives the tensors; runs that would write to what they read are refused.
+        unsafe { TensorMut::host_raw(at.add(4 * first), Dtype::F32, &[3, heads, 8], &[token, 8, 1]) }.expect("fits")
+    };
+    let run = |q: TensorMut<'_>, o: TensorMut<'_>| {
+        let (k, v) = (rows(800, 1, 8), rows(900, 1, 8));
+        plan.run(&stream, q.as_ref(), Kv::ragged(k.as_ref(), v.as_ref()), Out::new(o))
+    };
+    for (first, other) in [(0, "q"), (47, "q"), (800, "k"), (785, "k"), (900, "v"), (923, "v")] {
+        let error = says(run(rows(0, 2, 16), rows(first, 2, 16)), &[&format!("o shares memory with {other}")]);
+        assert!(matches!(error, Error::Tensor(TensorError::Shared { .. })), "{error:?}");
+    }
+    // q and o are the halves of wider rows
+    run(rows(0, 2, 32), rows(16, 2, 32)).expect("no element is shared");
+    says(run(rows(0, 2, 32), rows(15, 2, 32)), &["o shares memory with q"]);
+    run(rows(0, 2, 32), rows(400, 2, 16)).expect("apart");
+    for token in 0..3 {
+        let [within, apart] = [16 + 32 * token, 400 + 16 * token].map(|first| memory[first..first + 16].to_vec());
+        assert_eq!(within, apart);
+    }
+}
+
 #[test]
 fn kernel_errors_list_what_is_supported() {
     use attn::kernels::{
