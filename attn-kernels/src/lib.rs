@@ -33,6 +33,8 @@ mod prebuilt;
 mod problem;
 pub mod select;
 mod sha256;
+#[cfg(any(feature = "cuda", feature = "jit"))]
+mod shared_library;
 pub mod splice;
 pub mod support;
 mod switch;

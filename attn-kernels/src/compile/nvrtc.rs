@@ -13,9 +13,10 @@ pub use library::Nvrtc;
 impl Nvrtc {
     /// Finds and loads NVRTC once per process.
     ///
-    /// Searches `ATTN_NVRTC` (the library or its folder; if set, nothing else), the loader's path, `CUDA_HOME`,
-    /// `CUDA_PATH`, `/usr/local/cuda`, and the Python packages `nvidia-cuda-nvrtc` of the environment. 13 before 12.
-    /// No other folder is searched, and a relative `CUDA_HOME` or `CUDA_PATH` is not either.
+    /// Searches `ATTN_NVRTC` (the library or its folder; if set, nothing else), the loader's path, on Windows the
+    /// absolute folders of `PATH`, `CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`, and the Python packages
+    /// `nvidia-cuda-nvrtc` of the environment. 13 before 12. No other folder is searched, and neither the working folder
+    /// nor a relative `CUDA_HOME` or `CUDA_PATH` is.
     ///
     /// # Errors
     ///

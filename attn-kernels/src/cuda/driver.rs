@@ -1,10 +1,11 @@
 //! The driver library, probed before any call, because cudarc panics on a missing library or function.
 
-use std::{error::Error as _, ffi::c_void, sync::OnceLock};
+use std::{error::Error as _, ffi::c_void, path::Path, sync::OnceLock};
 
 use libloading::Library;
 
 use super::CudaError;
+use crate::shared_library;
 
 pub use super::address::is_device_memory;
 
@@ -100,7 +101,7 @@ fn load() -> Result<Driver, String> {
     let mut why = String::new();
     let open = |name: &&str| {
         // SAFETY: the driver's initialisers have no requirements on the caller.
-        let opened = unsafe { Library::new(*name) };
+        let opened = unsafe { shared_library::load(Path::new(name), false) };
         // the loader's message distinguishes a missing library from one that does not fit; `libloading` has it as the
         // source of its error
         opened.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))
@@ -127,7 +128,9 @@ fn load() -> Result<Driver, String> {
     let elapsed_time = *unsafe { library.get::<ElapsedTime>(b"cuEventElapsedTime") }.map_err(|e| e.to_string())?;
     // SAFETY: as above.
     let stream_id = *unsafe { library.get::<StreamId>(b"cuStreamGetId") }.map_err(|e| e.to_string())?;
-    cudarc::driver::result::init().map_err(|e| format!("it does not start: {e}"))?;
+    // it loads the driver once more, by several names
+    shared_library::without_working_folder(cudarc::driver::result::init)
+        .map_err(|e| format!("it does not start: {e}"))?;
     Ok(Driver { elapsed_time, stream_id })
 }
 

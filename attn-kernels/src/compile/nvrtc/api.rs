@@ -8,6 +8,8 @@ use std::{
 
 use libloading::Library;
 
+use crate::shared_library;
+
 /// `nvrtcProgram`.
 pub(super) type Program = *mut c_void;
 /// `NVRTC_SUCCESS`.
@@ -52,7 +54,7 @@ impl Api {
     /// Loads a library, which is never unloaded, and binds its entry points.
     pub(super) fn load(path: &Path) -> Result<Self, String> {
         // SAFETY: NVRTC and its builtins run no initialisers with requirements on the caller.
-        let library = unsafe { open(path) }.map_err(|e| reason(&e))?;
+        let library = unsafe { shared_library::load(path, true) }.map_err(|e| reason(&e))?;
         Api::bind(Box::leak(Box::new(library)))
     }
 
@@ -79,21 +81,8 @@ fn reason(error: &libloading::Error) -> String {
 /// Loads `libnvrtc-builtins` before NVRTC asks for it by bare name, so that it need not be on the loader's path.
 pub(super) fn preload_builtins(path: &Path) {
     // SAFETY: as in `Api::load`.
-    match unsafe { open(path) } {
+    match unsafe { shared_library::load(path, true) } {
         Ok(library) => std::mem::forget(library),
         Err(error) => tracing::debug!(path = %path.display(), %error, "NVRTC builtins did not load"),
     }
-}
-
-#[cfg(unix)]
-unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
-    use libloading::os::unix::{Library as Unix, RTLD_GLOBAL, RTLD_NOW};
-    // SAFETY: the caller's promise.
-    unsafe { Unix::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map(Into::into)
-}
-
-#[cfg(not(unix))]
-unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
-    // SAFETY: the caller's promise.
-    unsafe { Library::new(path) }
 }

@@ -2,7 +2,9 @@
 //! somebody else wrote, such as a checkout, could hold a library, and to open a library is to run its code.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -44,7 +46,14 @@ pub(super) fn find() -> Result<Nvrtc, NoCompiler> {
             return Ok(nvrtc);
         }
     }
-    for folder in toolkits().chain(from_environments()).chain(std::iter::once_with(from_python).flatten()) {
+    // where toolkits are on Windows: its loader would search the working folder before
+    let on_path = env::var_os("PATH").filter(|_| cfg!(windows)).map(|path| absolute(&path)).unwrap_or_default();
+    for folder in on_path
+        .into_iter()
+        .chain(toolkits())
+        .chain(from_environments())
+        .chain(std::iter::once_with(from_python).flatten())
+    {
         if let Some(nvrtc) = in_folder(&folder, &mut tried) {
             return Ok(nvrtc);
         }
@@ -103,6 +112,11 @@ fn named(variables: [&str; 2]) -> impl Iterator<Item = PathBuf> {
     variables.into_iter().filter_map(env::var_os).map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
+/// The folders of a list that are absolute.
+fn absolute(list: &OsStr) -> Vec<PathBuf> {
+    env::split_paths(list).filter(|folder| folder.is_absolute()).collect()
+}
+
 fn toolkits() -> impl Iterator<Item = PathBuf> {
     named(["CUDA_HOME", "CUDA_PATH"])
         .chain([PathBuf::from("/usr/local/cuda")])
@@ -140,4 +154,17 @@ fn from_python() -> Vec<PathBuf> {
 
 fn below_site_packages(root: PathBuf) -> impl Iterator<Item = PathBuf> {
     IN_SITE_PACKAGES.iter().map(move |below| root.join(below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_folders_of_a_list_are_left_out() {
+        let [first, second] = if cfg!(windows) { [r"C:\a", r"C:\b"] } else { ["/a", "/b"] };
+        let list = env::join_paths([first, "", ".", "bin", second, ".."]).expect("no separators");
+        assert_eq!(absolute(&list), [PathBuf::from(first), PathBuf::from(second)]);
+        assert_eq!(absolute(OsStr::new("")), [] as [PathBuf; 0]);
+    }
 }
