@@ -82,6 +82,14 @@ impl Engine {
         Engine { backend }
     }
 
+    /// Lets go of what captured launches use of plans, attentions, transforms and ops, where another library captured
+    /// the stream ([`Stream::from_raw`](crate::Stream)): its graphs must not be replayed any more. All of it is kept
+    /// until then, also after its owners are dropped; [`Plan::release_captured`](crate::Plan::release_captured) is for
+    /// one plan. On the CPU nothing is captured.
+    pub fn release_captured(&self) {
+        on_backend!(&self.backend, { Cpu(()) => (), Cuda(device) => device.release_captured() });
+    }
+
     /// Whether the engine is the CPU.
     #[must_use]
     pub fn is_cpu(&self) -> bool {

@@ -88,6 +88,12 @@ pub enum Error {
         /// The backend that is needed.
         want: &'static str,
     },
+    /// Host memory that is not to be had.
+    #[error("{bytes} bytes of host memory are not to be had; allocate fewer elements")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
     /// A buffer, read as another element type.
     #[error("the buffer holds {have}, not {want}")]
     Elements {
@@ -110,7 +116,7 @@ impl Error {
             Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => ErrorKind::InvalidTensor,
             Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => ErrorKind::Unsupported,
             Error::Products(_) | Error::Unsupported(_) => ErrorKind::Unsupported,
-            Error::Backend { .. } | Error::Costs(_) => ErrorKind::InvalidArgument,
+            Error::Backend { .. } | Error::Costs(_) | Error::OutOfMemory { .. } => ErrorKind::InvalidArgument,
             Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
             Error::Cpu(CpuError::Text { .. } | CpuError::Sink { .. }) => ErrorKind::Unsupported,
             Error::Cpu(_) => ErrorKind::Internal,

@@ -1,5 +1,7 @@
 //! Device memory with a type of elements; host memory where the engine is the CPU.
 
+use std::alloc::{self, Layout};
+
 use half::{bf16, f16};
 
 use crate::{
@@ -54,7 +56,7 @@ impl Engine {
     pub fn download<T: Element>(&self, buffer: &DeviceBuffer) -> Result<Vec<T>, Error> {
         check_elements::<T>(buffer.dtype())?;
         self.backend.check("buffer", &buffer.memory)?;
-        let mut out = vec![T::from_f32(0.0); buffer.elements()];
+        let mut out = zeros::<T>(buffer.elements())?;
         buffer.read(bytemuck::cast_slice_mut(&mut out))?;
         Ok(out)
     }
@@ -93,7 +95,7 @@ impl Engine {
     /// As [`Engine::download`].
     pub fn download_bytes(&self, buffer: &DeviceBuffer) -> Result<Vec<u8>, Error> {
         self.backend.check("buffer", &buffer.memory)?;
-        let mut out = vec![0; buffer.elements() * buffer.dtype().size()];
+        let mut out = zeros(buffer.elements() * buffer.dtype().size())?;
         buffer.read(&mut out)?;
         Ok(out)
     }
@@ -102,7 +104,7 @@ impl Engine {
 impl DeviceBuffer {
     pub(crate) fn upload(engine: &Engine, dtype: Dtype, bytes: &[u8]) -> Result<Self, Error> {
         let memory = map_backend!(&engine.backend, {
-            Cpu(()) => words_of(bytes),
+            Cpu(()) => words_of(bytes)?,
             Cuda(device) => CudaBuffer::upload(device, bytes)?,
         });
         Ok(DeviceBuffer { memory, dtype, elements: bytes.len() / dtype.size() })
@@ -112,7 +114,7 @@ impl DeviceBuffer {
         let bytes =
             elements.checked_mul(dtype.size()).ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?;
         let memory = map_backend!(&engine.backend, {
-            Cpu(()) => vec![0u64; bytes.div_ceil(8)],
+            Cpu(()) => zeros(bytes.div_ceil(8))?,
             Cuda(device) => CudaBuffer::zeroed(device, bytes)?,
         });
         Ok(DeviceBuffer { memory, dtype, elements })
@@ -257,15 +259,50 @@ fn write_host(stream: &Stream, words: &mut [u64], at: usize, bytes: &[u8]) -> Re
 }
 
 /// Bytes in words, the last of which is padded with zeros.
-fn words_of(bytes: &[u8]) -> Vec<u64> {
-    let mut words = vec![0u64; bytes.len().div_ceil(8)];
+fn words_of(bytes: &[u8]) -> Result<Vec<u64>, Error> {
+    let mut words = zeros(bytes.len().div_ceil(8))?;
     bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-    words
+    Ok(words)
+}
+
+/// Zeros in host memory, or the error that there is not so much. `T` has a size.
+pub(crate) fn zeros<T: bytemuck::Zeroable>(count: usize) -> Result<Vec<T>, Error> {
+    let layout = Layout::array::<T>(count).map_err(|_| TensorError::TooLarge { shape: vec![count] })?;
+    if layout.size() == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the size is not 0.
+    let memory = unsafe { alloc::alloc_zeroed(layout) };
+    if memory.is_null() {
+        return Err(Error::OutOfMemory { bytes: layout.size() });
+    }
+    // SAFETY: it is of this allocator, with the layout of `count` elements, which zeros are.
+    Ok(unsafe { Vec::from_raw_parts(memory.cast(), count, count) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::{HostBuffer, HostNumbers, Numbers};
+
+    #[test]
+    fn memory_that_there_is_not_is_an_error() {
+        let engine = Engine::cpu();
+        for count in [1 << 46, 1 << 60, usize::MAX / 4, usize::MAX] {
+            let errors = [
+                engine.alloc(Dtype::F32, count).err(),
+                HostBuffer::new(&engine, Dtype::F16, count).err(),
+                Numbers::<i64>::zeroed(&engine, count).err(),
+                HostNumbers::<i32>::new(&engine, count).err(),
+            ];
+            for error in errors {
+                let is_typed =
+                    matches!(error, Some(Error::OutOfMemory { .. } | Error::Tensor(TensorError::TooLarge { .. })));
+                assert!(is_typed, "{count}: {error:?}");
+            }
+        }
+        assert_eq!(engine.alloc(Dtype::F16, 0).expect("nothing").elements(), 0);
+    }
 
     #[test]
     fn writes_stay_inside_the_buffer() {

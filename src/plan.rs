@@ -27,7 +27,8 @@ pub struct Plan {
 impl Plan {
     /// Runs the attention. `q` is (qo tokens, qo heads, head_dim); `kv` has the layout of the batch ([`Kv::ragged`],
     /// [`Kv::paged`]), with scales for quantised caches ([`Kv::with_scales`]); `out` receives o (qo tokens, qo heads,
-    /// value dim) and, if wanted, lse (qo tokens, qo heads).
+    /// value dim) and, if wanted, lse (qo tokens, qo heads). Without a capacity these are the tokens of the batch. With
+    /// one, tensors may have more: what is past the batch is neither read nor written.
     ///
     /// On CUDA it only launches: no allocation, no synchronisation and no decision on the host, so a CUDA graph can
     /// capture it. Results are ready when the stream has reached them. On the CPU the call returns when the attention
@@ -36,7 +37,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A tensor that does not fit the batch, heads or types, or that is in the wrong memory. On CUDA also a tensor
+    /// A tensor that does not fit the batch, heads or types, or that is in the wrong memory; an output that shares
+    /// memory with another tensor. On CUDA also a tensor
     /// whose address or strides are no multiples of 16 bytes; a stream or a buffer of another device; a stale plan,
     /// whose workspace was planned into again; `CudaError::Capturing` where another library captures a stream that used
     /// the same memory before. Nothing is written then.
@@ -196,6 +198,14 @@ impl Plan {
     #[must_use]
     pub fn is_current(&self) -> bool {
         on_backend!(&self.backend, { Cpu(_) => true, Cuda(plan) => plan.is_current() })
+    }
+
+    /// Lets go of the memory and kernels that captured runs of this plan use, where another library captured the stream
+    /// ([`Stream::from_raw`](crate::Stream)): its graphs must not be replayed any more. They are kept until then, also
+    /// after the plan is dropped; [`Engine::release_captured`](crate::Engine::release_captured) releases those of plans
+    /// that are gone. The plan itself goes on. On the CPU nothing is captured.
+    pub fn release_captured(&self) {
+        on_backend!(&self.backend, { Cpu(_) => (), Cuda(plan) => plan.release_captured() });
     }
 
     /// Bytes of workspace in use; 0 on the CPU.

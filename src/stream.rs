@@ -37,7 +37,11 @@ impl Stream {
     ///
     /// It is a stream of the device's primary context, and it outlives this object. Where another library captures the
     /// stream, it orders replays as runs have to be: after earlier work on the same plans and memory, and before later.
-    /// This object is then dropped outside of the capture, unless everything launched through it is captured.
+    /// What they use of plans, attentions and transforms is kept until
+    /// [`Plan::release_captured`](crate::Plan::release_captured) or
+    /// [`Engine::release_captured`](crate::Engine::release_captured), after which there are no replays; tensors and
+    /// buffers are the caller's. This object is dropped outside of the capture, unless everything launched through it
+    /// is captured.
     #[cfg(feature = "cuda")]
     pub unsafe fn from_raw(engine: &Engine, raw: *mut std::ffi::c_void) -> Result<Self, Error> {
         // SAFETY: the caller guarantees it.

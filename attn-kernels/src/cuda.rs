@@ -15,6 +15,7 @@ mod buffer;
 mod capacity;
 mod capture;
 mod capture_lock;
+mod captured;
 mod cascade;
 mod device;
 mod device_batch;

@@ -92,6 +92,8 @@ impl Planner {
     /// Copies a batch to the device, in the order of the stream.
     fn put(&self, arrays: &BatchArrays) {
         let write = |buffer: &CudaBuffer, values: &[i32]| {
+            // SAFETY: the memory is that of the buffer, which outlives this; the stream orders writes and reads.
+            let mut buffer = unsafe { CudaBuffer::from_raw(buffer.device(), buffer.ptr(), buffer.len()) };
             buffer.write(&self.stream, 0, bytemuck::cast_slice(values)).expect("room");
         };
         write(&self.qo_indptr, &arrays.qo);

@@ -146,7 +146,7 @@ fn updates_are_safe_while_the_host_runs_ahead() {
     let mut workspace = gpu.workspace();
     let mut plan = attention.plan(&batches[0].batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let rows = QUERIES * ROW * 2;
-    let outputs = CudaBuffer::new(&gpu.device, STEPS * rows).expect("memory");
+    let mut outputs = CudaBuffer::new(&gpu.device, STEPS * rows).expect("memory");
     for _ in 0..3 {
         outputs.fill(&gpu.stream, 0xff).expect("fills");
         // some milliseconds of work, so that the device falls behind
@@ -200,7 +200,7 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
                 let plan = make(&mut exact).expect(&title);
                 assert!(gpu.written(|| gpu.run(&plan)) == want && exact.capacity() == size, "{title}");
                 // memory that the engine owns: filled with NaN, then with the content of another plan
-                let memory = CudaBuffer::new(&gpu.device, size).expect("memory");
+                let mut memory = CudaBuffer::new(&gpu.device, size).expect("memory");
                 memory.fill(&gpu.stream, 0xff).expect("fills");
                 gpu.stream.synchronize().expect("filled");
                 for _ in 0..2 {

@@ -106,7 +106,7 @@ pub fn append_paged(
         Cpu(()) => append::append(kv, pools, append, transform.map(KvTransform::cpu).transpose()?),
         Cuda(stream) => {
             let transform = transform.map(KvTransform::cuda).transpose()?;
-            cuda::ops::append(stream, kv, pools, append, transform.map(Arc::as_ref))
+            cuda::ops::append(stream, kv, pools, append, transform)
         },
     })
 }
@@ -137,7 +137,7 @@ pub fn gather_with(
         Cpu(()) => gathering::gather_with(pools, kv, gather, transform.map(KvTransform::cpu).transpose()?),
         Cuda(stream) => {
             let transform = transform.map(KvTransform::cuda).transpose()?;
-            cuda::ops::gather(stream, pools, kv, gather, transform.map(Arc::as_ref))
+            cuda::ops::gather(stream, pools, kv, gather, transform)
         },
     })
 }

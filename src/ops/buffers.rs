@@ -4,7 +4,7 @@ use super::{Array, ArrayMut, Number};
 use crate::{
     DeviceBuffer, Dtype, Engine, Error, Stream, TensorMut, TensorRef,
     backend::{Backend, CudaBuffer, CudaHostBuffer, map_backend, on_backend},
-    memory::check_elements,
+    memory::{check_elements, zeros},
     tensor::{Element, TensorError},
 };
 
@@ -39,7 +39,14 @@ impl<T: Number> Numbers<T> {
     ///
     /// Out of memory, or a failure of the driver.
     pub fn zeroed(engine: &Engine, len: usize) -> Result<Self, Error> {
-        Self::upload(engine, &vec![T::zeroed(); len])
+        let memory = map_backend!(&engine.backend, {
+            Cpu(()) => zeros(len)?,
+            Cuda(device) => {
+                let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| TensorError::TooLarge { shape: vec![len] })?;
+                CudaBuffer::zeroed(device, bytes)?
+            },
+        });
+        Ok(Numbers { memory, len })
     }
 
     /// The number of entries.
@@ -78,8 +85,8 @@ impl<T: Number> Numbers<T> {
 
     /// The memory on a CUDA device.
     #[cfg(feature = "cuda")]
-    pub(super) fn cuda(&self) -> Result<&CudaBuffer, Error> {
-        self.memory.cuda("array")
+    pub(super) fn cuda(&mut self) -> Result<&mut CudaBuffer, Error> {
+        self.memory.cuda_mut("array")
     }
 
     /// The array to read.
@@ -112,7 +119,7 @@ impl<T: Number> Numbers<T> {
         on_backend!(&self.memory, {
             Cpu(values) => Ok(values.clone()),
             Cuda(buffer) => {
-                let mut values = vec![T::zeroed(); self.len];
+                let mut values = zeros::<T>(self.len)?;
                 buffer.download(0, bytemuck::cast_slice_mut(&mut values))?;
                 Ok(values)
             },
@@ -197,7 +204,7 @@ impl HostBuffer {
     /// Another element type, or a fault of a kernel that ran before.
     pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
         check_elements::<T>(self.dtype)?;
-        let mut out = vec![T::from_f32(0.0); self.elements];
+        let mut out = zeros::<T>(self.elements)?;
         let bytes = bytemuck::cast_slice_mut(&mut out);
         on_backend!(&self.memory, {
             Cpu(buffer) => buffer.read(bytes)?,

@@ -4,6 +4,7 @@ use super::{ArrayMut, Number, Numbers};
 use crate::{
     Engine, Error, Stream,
     backend::{Backend, CudaHostBuffer, CudaStaging, map_backend, on_backend},
+    memory::zeros,
     tensor::TensorError,
 };
 
@@ -68,7 +69,7 @@ impl<T: Number> HostNumbers<T> {
     /// No memory that can be pinned, or a failure of the driver.
     pub fn new(engine: &Engine, len: usize) -> Result<Self, Error> {
         let memory = map_backend!(&engine.backend, {
-            Cpu(()) => vec![T::zeroed(); len],
+            Cpu(()) => zeros(len)?,
             Cuda(device) => {
                 let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| TensorError::TooLarge { shape: vec![len] })?;
                 CudaHostBuffer::new(device, bytes)?
@@ -116,7 +117,7 @@ impl<T: Number> HostNumbers<T> {
                 Ok(values[..len].to_vec())
             },
             Cuda(buffer) => {
-                let mut out = vec![T::zeroed(); len];
+                let mut out = zeros(len)?;
                 buffer.read_after(stream.cuda()?, bytemuck::cast_slice_mut(&mut out))?;
                 Ok(out)
             },

@@ -13,8 +13,9 @@ use super::{
     uses::Access,
 };
 
-/// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`: copies take
-/// it by shared reference, in the order of streams. A copy waits for earlier work of other streams on the buffer.
+/// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`. Reads take it
+/// by shared reference and writes take it alone, so that no launch of another thread reads it in between. A copy waits
+/// for earlier work of other streams on the buffer.
 #[derive(Debug)]
 pub struct CudaBuffer {
     device: Device,
@@ -68,7 +69,7 @@ impl CudaBuffer {
     ///
     /// As [`CudaBuffer::new`].
     pub fn zeroed(device: &Device, bytes: usize) -> Result<Self, CudaError> {
-        let (buffer, stream) = (Self::new(device, bytes)?, CudaStream::new(device)?);
+        let (mut buffer, stream) = (Self::new(device, bytes)?, CudaStream::new(device)?);
         buffer.fill(&stream, 0)?;
         stream.synchronize()?;
         Ok(buffer)
@@ -149,11 +150,25 @@ impl CudaBuffer {
     /// # Errors
     ///
     /// A range past the end, a stream that is being captured (replays would read `data`), or a failure of the driver.
-    pub fn write(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
+    ///
+    /// ```compile_fail,E0596
+    /// use attn_kernels::cuda::{CudaBuffer, CudaStream};
+    ///
+    /// fn beside_a_run(buffer: &CudaBuffer, stream: &CudaStream) {
+    ///     let _ = buffer.write(stream, 0, &[0]);
+    /// }
+    /// ```
+    pub fn write(&mut self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
+        self.write_shared(stream, offset, data)
+    }
+
+    /// As [`CudaBuffer::write`], where a lock of the caller keeps launches with the memory from coming in between: they
+    /// are ordered before they are launched, and a write of another thread in between would be ordered before them.
+    pub(super) fn write_shared(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         let _current = self.device.make_current()?;
         let _submission = stream.submission();
         // SAFETY: `data` has been read when `copy_from` returns.
-        copy_from(stream, data, || unsafe { self.write_async(stream, offset, data) })
+        copy_from(stream, data, || unsafe { self.write_async_shared(stream, offset, data) })
     }
 
     /// As [`CudaBuffer::write`], without waiting for a copy from pinned memory.
@@ -166,7 +181,22 @@ impl CudaBuffer {
     ///
     /// Where `data` is memory that the driver knows (pinned, registered, managed), it is neither changed nor freed
     /// before the stream has executed the copy.
-    pub unsafe fn write_async(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
+    pub unsafe fn write_async(&mut self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.write_async_shared(stream, offset, data) }
+    }
+
+    /// As [`CudaBuffer::write_async`], under a lock as [`CudaBuffer::write_shared`].
+    ///
+    /// # Safety
+    ///
+    /// As [`CudaBuffer::write_async`].
+    pub(super) unsafe fn write_async_shared(
+        &self,
+        stream: &CudaStream,
+        offset: usize,
+        data: &[u8],
+    ) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         let _submission = stream.submission();
         stream.refuse_capture("copy values of the host")?;
@@ -188,7 +218,7 @@ impl CudaBuffer {
     /// # Errors
     ///
     /// A failure of the driver.
-    pub fn fill(&self, stream: &CudaStream, byte: u8) -> Result<(), CudaError> {
+    pub fn fill(&mut self, stream: &CudaStream, byte: u8) -> Result<(), CudaError> {
         self.fill_range(stream, 0..self.bytes, byte)
     }
 
@@ -197,7 +227,12 @@ impl CudaBuffer {
     /// # Errors
     ///
     /// A range past the end, or a failure of the driver.
-    pub fn fill_range(&self, stream: &CudaStream, range: Range<usize>, byte: u8) -> Result<(), CudaError> {
+    pub fn fill_range(&mut self, stream: &CudaStream, range: Range<usize>, byte: u8) -> Result<(), CudaError> {
+        self.fill_shared(stream, range, byte)
+    }
+
+    /// As [`CudaBuffer::fill_range`], under a lock as [`CudaBuffer::write_shared`].
+    pub(super) fn fill_shared(&self, stream: &CudaStream, range: Range<usize>, byte: u8) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         self.check(range.start, range.len())?;
         if range.is_empty() {

@@ -16,6 +16,7 @@ use cudarc::driver::{
 use super::{
     CudaError,
     capture_lock::CaptureLock,
+    captured::{self, Kept},
     device_costs::DeviceCosts,
     driver,
     op_module::OpModule,
@@ -213,6 +214,19 @@ impl Device {
         }
         self.free_released();
         Ok(())
+    }
+
+    /// Frees what captured launches of gone plans, attentions and transforms use, where another library captured them:
+    /// its graphs of them must not be replayed any more. [`CudaPlan::release_captured`] does so for one plan.
+    ///
+    /// [`CudaPlan::release_captured`]: super::CudaPlan::release_captured
+    pub fn release_captured(&self) {
+        captured::release_device(self.ordinal());
+    }
+
+    /// The context with the loaded ops, to be kept for captured launches.
+    pub(super) fn kept(&self) -> Kept {
+        self.inner.clone()
     }
 
     /// Frees what nobody owns any more, after the device has finished its work. Under a capture on the device it is

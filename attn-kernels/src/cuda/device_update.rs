@@ -48,6 +48,7 @@ impl CudaPlan {
             stream.refuse_capture("load the kernel that plans")?;
         }
         self.prepare_device_updates()?;
+        self.keep_captured(stream, None)?;
         let Some(reserved) = self.reserved.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
         let Some(DevicePlanning { planner, params, copy_ctas }) = &reserved.on_device else {
             return Err(CudaError::StalePlan);

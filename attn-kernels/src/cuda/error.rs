@@ -70,6 +70,12 @@ pub enum CudaError {
         /// Bytes that were free.
         free: usize,
     },
+    /// A workspace of a fixed size, whose plan another library captured.
+    #[error(
+        "the workspace is of a fixed size, and a CUDA graph captured the plan in it: plan into another workspace, or \
+        release the captured plan first, after the last replay"
+    )]
+    CapturedWorkspace,
     /// A plan that exceeds a workspace of a fixed size.
     #[error(
         "the plan takes {need} bytes of workspace, and this one has {have} and is of a fixed size; `workspace_size` \
@@ -272,7 +278,9 @@ impl CudaError {
             | CudaError::Misaligned { .. }
             | CudaError::NotOnDevice { .. }
             | CudaError::OtherDevice { .. } => ErrorKind::InvalidTensor,
-            CudaError::PerThreadStream | CudaError::Costs(_) => ErrorKind::InvalidArgument,
+            CudaError::PerThreadStream | CudaError::CapturedWorkspace | CudaError::Costs(_) => {
+                ErrorKind::InvalidArgument
+            }
             _ => ErrorKind::Cuda,
         }
     }

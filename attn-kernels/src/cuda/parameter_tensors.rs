@@ -1,6 +1,6 @@
 //! Parameter tensors whose content is replaced in place.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::Arc};
 
 use attn_core::{
     expr::{ContentError, TensorContent, TensorSlot, Variant},
@@ -11,6 +11,7 @@ use cudarc::driver::result;
 use super::{
     CudaAttention, CudaBuffer, CudaError, CudaStream,
     args::Args,
+    captured::{Kept, Name},
     ops::{CudaKvTransform, write_rows},
     uses::Access,
 };
@@ -31,6 +32,7 @@ impl CudaAttention {
         let slot = self.variant().tensor_slot(name)?;
         slot.check(content)?;
         let buffer = self.buffer_of(&slot)?;
+        self.keep_captured(stream)?;
         self.bound.first_branch().0.replace(stream, buffer, content)
     }
 
@@ -44,6 +46,7 @@ impl CudaAttention {
         self.device().check_same("stream", stream.device())?;
         let slot = self.variant().tensor_slot(name)?;
         let buffer = self.buffer_of(&slot)?;
+        self.keep_captured(stream)?;
         self.bound.first_branch().0.replace_content(|| write_rows(stream, buffer, &slot, rows))
     }
 
@@ -55,6 +58,11 @@ impl CudaAttention {
     /// As [`CudaAttention::set_tensor`].
     pub fn tensor_ptr(&self, name: &str) -> Result<u64, CudaError> {
         Ok(self.buffer_of(&self.variant().tensor_slot(name)?)?.ptr())
+    }
+
+    /// Keeps the tensors, if another library captures what is about to be launched.
+    fn keep_captured(&self, stream: &CudaStream) -> Result<(), CudaError> {
+        stream.keep_captured(Name::of_device(self.device().ordinal()), || [self.bound.clone() as Kept])
     }
 
     /// The buffer of a parameter tensor. There is one branch, since unions have no tensor slots.
@@ -75,8 +83,14 @@ impl CudaKvTransform {
     /// # Errors
     ///
     /// As [`CudaAttention::set_tensor`].
-    pub fn set_tensor(&self, stream: &CudaStream, name: &str, content: &TensorContent<'_>) -> Result<(), CudaError> {
+    pub fn set_tensor(
+        self: &Arc<Self>,
+        stream: &CudaStream,
+        name: &str,
+        content: &TensorContent<'_>,
+    ) -> Result<(), CudaError> {
         self.device().check_same("stream", stream.device())?;
+        self.keep_captured(stream)?;
         let variant = self.transform().variant();
         let slot = variant.tensor_slot(name)?;
         slot.check(content)?;
@@ -88,7 +102,7 @@ impl Args {
     /// Replaces the content of one of the tensors.
     fn replace(&self, stream: &CudaStream, buffer: &CudaBuffer, content: &TensorContent<'_>) -> Result<(), CudaError> {
         self.replace_content(|| match (content.as_host(), content.device_ptr()) {
-            (Some(bytes), _) => buffer.write(stream, 0, bytes),
+            (Some(bytes), _) => buffer.write_shared(stream, 0, bytes),
             (None, Some(ptr)) => {
                 let _current = stream.device().make_current()?;
                 let _submission = stream.submission();

@@ -9,10 +9,11 @@ use attn_core::{
 };
 
 use super::{
-    CudaError, CudaStream, CudaWorkspace, Kernel,
+    CudaAttention, CudaError, CudaStream, CudaWorkspace, Kernel,
     args::Args,
     bound::{BatchBinding, BoundAttention},
     capacity::ReservedCapacity,
+    captured::{Kept, Name},
     kernel_cache::BranchKernels,
     kernels::LoadedKernels,
     sections::Sections,
@@ -48,6 +49,8 @@ pub struct CudaPlan {
     pub(super) generation: u64,
     /// For a plan with a capacity.
     pub(super) reserved: Option<Box<ReservedCapacity>>,
+    /// The name under which is kept what another library captured.
+    pub(super) captured: Name,
 }
 
 /// The launch of the main kernel for one branch of the variant.
@@ -88,6 +91,7 @@ impl CudaPlan {
             merges: counts.1,
             generation,
             reserved: None,
+            captured: Name::of_plan(attention.device.ordinal()),
         })
     }
 
@@ -127,6 +131,7 @@ impl CudaPlan {
             merges,
             generation,
             reserved: Some(Box::new(reserved)),
+            captured: Name::of_plan(attention.device.ordinal()),
         })
     }
 
@@ -149,6 +154,23 @@ impl CudaPlan {
     ) -> Result<usize, CudaError> {
         let counts = PlanCapacity::of(capacity, &attention.variant, attention.heads, &loaded.rule)?;
         Ok(Sections::within(attention.heads, attention.value_dim(), &loaded.kernels, &counts, capacity)?.bytes)
+    }
+
+    /// Keeps what the next launch uses, if another library captures the stream: a graph may replay it when the plan,
+    /// its workspace and the layer are gone.
+    pub(super) fn keep_captured(&self, stream: &CudaStream, layer: Option<&CudaAttention>) -> Result<(), CudaError> {
+        let layer = layer.map_or(&self.attention, |layer| &layer.bound);
+        stream.keep_captured(self.captured, || {
+            let args = self.branches.iter().map(|branch| branch.args.clone() as Kept);
+            args.chain([self.memory.clone() as Kept, self.attention.clone(), layer.clone()])
+        })
+    }
+
+    /// Lets go of the memory and kernels that captured runs of this plan use, where another library captured them: its
+    /// graphs must not be replayed any more. Without it they stay for as long as the process, also after the plan is
+    /// dropped. The plan itself goes on.
+    pub fn release_captured(&self) {
+        self.captured.release();
     }
 
     /// Whether the workspace still holds this plan.

@@ -27,7 +27,11 @@ impl CudaPlan {
     ///
     /// A layer is an attention that was made from the plan's by [`CudaAttention::with_parameters`] or
     /// [`CudaAttention::with_sm_scale`]. Kernels and work list are the same. A captured run reads the parameter tensors
-    /// of the layer, which must outlive the graph.
+    /// of the layer.
+    ///
+    /// What a captured run uses must outlive a [`CudaGraph`](super::CudaGraph). Where another library captures the
+    /// stream, the memory of the plan, its kernels and the parameter tensors are kept until
+    /// [`CudaPlan::release_captured`].
     ///
     /// In a partial run rows are not finalized: neither sink nor `output_transform` is applied. It writes the
     /// partial state of each row over the keys of this batch: O divided by the row sum, and the log-sum-exp. It merges
@@ -60,7 +64,7 @@ impl CudaPlan {
             return Err(TensorError::Absent { tensor: "lse", why }.into());
         }
         layer.map_or(Ok(()), |layer| self.check_layer(layer))?;
-        let layer = layer.map(|layer| &*layer.bound);
+        let (of_layer, layer) = (layer, layer.map(|layer| &*layer.bound));
         let attention = &*self.attention;
         let device = &attention.device;
         device.check_same("stream", stream.device())?;
@@ -83,6 +87,7 @@ impl CudaPlan {
         let sides = kv_sides(&kv, attention.head_dim_vo.shares_keys())?;
         let _current = device.make_current()?;
         let qo_tokens = [q.shape()[0], out.o.shape()[0]];
+        self.keep_captured(stream, of_layer)?;
         order_run(stream, &q, &kv, &out)?;
         memory.order(stream)?;
         let _content = self.args_of(0, layer).keep_content(); // of a union, no tensor can be replaced

@@ -51,14 +51,24 @@ impl CudaStaging {
     /// # Errors
     ///
     /// More bytes than the buffer has, a stream that is being captured, or a failure of the driver.
-    pub fn upload(&mut self, stream: &CudaStream, to: &CudaBuffer, bytes: &[u8]) -> Result<(), CudaError> {
+    pub fn upload(&mut self, stream: &CudaStream, to: &mut CudaBuffer, bytes: &[u8]) -> Result<(), CudaError> {
+        self.upload_shared(stream, to, bytes)
+    }
+
+    /// As [`CudaStaging::upload`], where a lock of the caller keeps launches with the buffer from coming in between.
+    pub(super) fn upload_shared(
+        &mut self,
+        stream: &CudaStream,
+        to: &CudaBuffer,
+        bytes: &[u8],
+    ) -> Result<(), CudaError> {
         self.reserve(bytes.len())?;
         if let Some(slot) = &mut self.slots[self.next] {
             slot.read.synchronize()?; // returns at once if it was never recorded
             slot.bytes.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
             let _submission = stream.submission();
             // SAFETY: the slot is written again, or freed, once the stream has executed the copy.
-            unsafe { to.write_async(stream, 0, &slot.bytes.bytes()[..bytes.len()]) }?;
+            unsafe { to.write_async_shared(stream, 0, &slot.bytes.bytes()[..bytes.len()]) }?;
             if let Err(error) = stream.record(&slot.read) {
                 self.slots[self.next] = None; // freed once the device has copied from it
                 return Err(error);

@@ -6,6 +6,7 @@ use cudarc::driver::{result::stream, sys::CUstream};
 
 use super::{
     CudaError, Device, Event,
+    captured::{Kept, Name},
     stream_state::{StreamState, Submission},
 };
 
@@ -47,7 +48,11 @@ impl CudaStream {
     ///
     /// It is a stream of the device's primary context, and it outlives this object. Where another library captures the
     /// stream, it orders replays as runs have to be: after earlier work on the same plans and memory, and before later.
-    /// This object is then dropped outside of the capture, unless everything launched through it is captured.
+    /// What they use of plans, attentions and transforms is kept until [`CudaPlan::release_captured`] or
+    /// [`Device::release_captured`], after which there are no replays; tensors and buffers are the caller's. This object
+    /// is dropped outside of the capture, unless everything launched through it is captured.
+    ///
+    /// [`CudaPlan::release_captured`]: super::CudaPlan::release_captured
     pub unsafe fn from_raw(device: &Device, raw: *mut c_void) -> Result<Self, CudaError> {
         Ok(CudaStream { device: device.clone(), state: StreamState::of(device, raw.cast())?, owned: false })
     }
@@ -104,6 +109,18 @@ impl CudaStream {
     pub(super) fn is_capturing(&self) -> Result<bool, CudaError> {
         let _current = self.device.make_current()?;
         self.state.is_capturing()
+    }
+
+    /// Keeps what the next launch uses under a name, if another library captures the stream.
+    pub(super) fn keep_captured<I>(&self, name: Name, all: impl FnOnce() -> I) -> Result<(), CudaError>
+    where
+        I: IntoIterator<Item = Kept>,
+    {
+        let _current = self.device.make_current()?;
+        if self.state.is_captured_elsewhere()? {
+            name.keep(all());
+        }
+        Ok(())
     }
 
     /// Refuses a stream that is being captured. A captured copy from host memory, for example, would read this memory

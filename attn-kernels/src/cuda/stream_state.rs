@@ -184,6 +184,12 @@ impl StreamState {
         is_capturing(self.raw)
     }
 
+    /// Whether another library captures the stream, whose graph this library does not know. Its context is current.
+    pub(super) fn is_captured_elsewhere(&self) -> Result<bool, CudaError> {
+        // the legacy default stream is never captured, and is not asked while another one is
+        Ok(!self.is_captured() && self.raw as usize > LEGACY && self.is_capturing()?)
+    }
+
     /// Makes the next work of `next` wait for all work of this stream. The context of both is current.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
-    CudaBuffer, CudaError, CudaStream, Device, alignment::WORKSPACE_ALIGNMENT, capture_lock::refuse_capture,
+    CudaBuffer, CudaError, CudaStream, Device, alignment::WORKSPACE_ALIGNMENT, capture_lock::refuse_capture, captured,
     staging::CudaStaging, uses::Access,
 };
 
@@ -128,12 +128,15 @@ impl CudaWorkspace {
             Some(stream) => stream.refuse_capture("upload a plan")?,
             None => refuse_capture("wait for the upload of a plan")?,
         }
-        if bytes > self.capacity() {
-            if self.fixed {
-                return Err(CudaError::WorkspaceSize { need: bytes, have: self.capacity() });
+        // a graph of another library replays the plan that is there
+        let is_captured = captured::is_kept(&self.memory);
+        if bytes > self.capacity() || is_captured {
+            match self.fixed {
+                true if is_captured => return Err(CudaError::CapturedWorkspace),
+                true => return Err(CudaError::WorkspaceSize { need: bytes, have: self.capacity() }),
+                // a plan that still uses the old memory keeps it alive
+                false => self.memory = WorkspaceMemory::over(CudaBuffer::new(&self.device, bytes)?),
             }
-            // a plan that still uses the old memory keeps it alive
-            self.memory = WorkspaceMemory::over(CudaBuffer::new(&self.device, bytes)?);
         }
         let memory = &self.memory;
         let mut lock = memory.lock();
@@ -141,9 +144,9 @@ impl CudaWorkspace {
         let upload = stream.unwrap_or(&self.upload);
         match stream {
             Some(stream) => memory.staged(stream, blob)?,
-            None => memory.buffer.write(upload, 0, blob)?, // synchronised below
+            None => memory.buffer.write_shared(upload, 0, blob)?, // synchronised below
         }
-        memory.buffer.fill_range(upload, zeros.clone(), 0)?;
+        memory.buffer.fill_shared(upload, zeros.clone(), 0)?;
         if stream.is_none() {
             self.upload.synchronize()?;
             memory.buffer.uses().clear(); // the upload came after all of them
@@ -167,7 +170,7 @@ impl WorkspaceMemory {
 
     /// Copies lists to the start of the memory, in the order of the stream. They may be changed on return.
     fn staged(&self, stream: &CudaStream, lists: &[u8]) -> Result<(), CudaError> {
-        self.staging.lock().unwrap_or_else(PoisonError::into_inner).upload(stream, &self.buffer, lists)
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner).upload_shared(stream, &self.buffer, lists)
     }
 
     fn lock(&self) -> MemoryLock<'_> {

@@ -129,7 +129,9 @@ impl Gpu {
 
     /// The output of a run; bytes of 0xff where it writes nothing.
     pub(crate) fn written(&self, run: impl FnOnce() -> Result<(), CudaError>) -> Vec<u8> {
-        self.o.fill(&self.stream, 0xff).expect("fills");
+        // SAFETY: the memory is that of `o`, which outlives this; the stream orders its writes before the run.
+        let mut o = unsafe { CudaBuffer::from_raw(&self.device, self.o.ptr(), self.o.len()) };
+        o.fill(&self.stream, 0xff).expect("fills");
         run().expect("runs");
         self.stream.synchronize().expect("it ran");
         let mut bytes = vec![0; self.o.len()];

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use attn_core::{
@@ -20,6 +20,7 @@ use crate::{
     cuda::{
         CudaError, CudaStream, Device,
         args::Args,
+        captured::{Kept, Name},
         op_module::{OpModule, not_loaded},
         release::Released,
     },
@@ -57,6 +58,11 @@ impl CudaKvTransform {
     /// Whether rows are stored in KV formats.
     pub(super) fn has_formats(&self) -> bool {
         self.transform.formats().is_some()
+    }
+
+    /// Keeps the transform, if another library captures what is about to be launched.
+    pub(in crate::cuda) fn keep_captured(self: &Arc<Self>, stream: &CudaStream) -> Result<(), CudaError> {
+        stream.keep_captured(Name::of_device(self.device.ordinal()), || [self.clone() as Kept])
     }
 
     /// The device.
@@ -109,13 +115,14 @@ impl CudaKvTransform {
 
     /// The kernel for a pair of element types, by its number.
     pub(super) fn kernel(
-        &self,
+        self: &Arc<Self>,
         stream: &CudaStream,
         from: Dtype,
         to: Dtype,
         number: usize,
     ) -> Result<CUfunction, CudaError> {
         self.device.check_same("stream", stream.device())?;
+        self.keep_captured(stream)?;
         let find = || {
             let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
             modules.get(&(from, to)).map(|module| module.get(number))

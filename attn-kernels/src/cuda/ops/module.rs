@@ -7,7 +7,9 @@ use cudarc::driver::{result::module, sys::CUfunction};
 use super::Op;
 use crate::{
     cuda::{
-        CudaError, CudaStream, Device, function,
+        CudaError, CudaStream, Device,
+        captured::Name,
+        function,
         op_module::{OpModule, not_loaded},
     },
     jit::{self, Ready},
@@ -71,6 +73,7 @@ pub(super) fn prepare(device: &Device, op: Op) -> Result<(), CudaError> {
 /// The kernel of an op with a number. It is loaded if it is not yet and the stream is not being captured.
 pub(super) fn kernel(stream: &CudaStream, op: Op, number: usize) -> Result<CUfunction, CudaError> {
     let device = stream.device();
+    stream.keep_captured(Name::of_device(device.ordinal()), || [device.kept()])?;
     let find = || device.ops().get(&op).map(|module| module.get(number));
     if let Some(function) = find() {
         return function;

@@ -1,5 +1,7 @@
 //! Appends and gathers: rows of keys and values are copied between packed tensors and pools.
 
+use std::sync::Arc;
+
 use attn_core::{
     dtype::Dtype,
     ops::{Append, Array, ArrayMut, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, append::check, gather},
@@ -36,14 +38,14 @@ pub fn append(
     kv: &KvRef<'_>,
     pools: &KvMut<'_>,
     append: &Append<'_>,
-    transform: Option<&CudaKvTransform>,
+    transform: Option<&Arc<CudaKvTransform>>,
 ) -> Result<(), CudaError> {
-    check(kv, pools, append, transform.map(CudaKvTransform::transform))?;
+    check(kv, pools, append, transform.map(|transform| transform.transform()))?;
     let pools = pools.as_ref();
     append_rows(stream, [kv, &pools], append, transform, append.status.as_ref())?;
     // rows of a KV format that are copied as they are have side data beside them; the first launch has counted what is
     // skipped
-    let encodes = transform.is_some_and(CudaKvTransform::has_formats);
+    let encodes = transform.is_some_and(|transform| transform.has_formats());
     let sides = kv.side_planes().zip(pools.side_planes()).filter(|_| !encodes);
     sides.map_or(Ok(()), |(from, to)| append_rows(stream, [&from, &to], append, None, None))
 }
@@ -52,11 +54,11 @@ fn append_rows(
     stream: &CudaStream,
     [kv, pools]: [&KvRef<'_>; 2],
     append: &Append<'_>,
-    transform: Option<&CudaKvTransform>,
+    transform: Option<&Arc<CudaKvTransform>>,
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), CudaError> {
     let scales = [&append.scales.k, &append.scales.v];
-    let encodes = transform.is_some_and(CudaKvTransform::has_formats);
+    let encodes = transform.is_some_and(|transform| transform.has_formats());
     let moves = |part| encodes || transform.is_some_and(|transform| transform.transform().applies_to(part));
     let (mut rows, sides) = RowMove::new(kv, pools, scales, (true, encodes), moves)?;
     let params = &mut rows.params;
@@ -109,9 +111,9 @@ pub fn gather(
     pools: &KvRef<'_>,
     kv: &KvMut<'_>,
     gather: &Gather<'_>,
-    transform: Option<&CudaKvTransform>,
+    transform: Option<&Arc<CudaKvTransform>>,
 ) -> Result<(), CudaError> {
-    gather::check(pools, kv, gather, transform.map(CudaKvTransform::transform))?;
+    gather::check(pools, kv, gather, transform.map(|transform| transform.transform()))?;
     let (kv, transform) = (kv.as_ref(), transform.filter(|transform| transform.has_formats()));
     gather_rows(stream, [pools, &kv], gather, transform, gather.status.as_ref())?;
     let sides = pools.side_planes().zip(kv.side_planes()).filter(|_| transform.is_none());
@@ -122,7 +124,7 @@ fn gather_rows(
     stream: &CudaStream,
     [pools, kv]: [&KvRef<'_>; 2],
     gather: &Gather<'_>,
-    transform: Option<&CudaKvTransform>,
+    transform: Option<&Arc<CudaKvTransform>>,
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), CudaError> {
     let scales = [&gather.scales.k, &gather.scales.v];
