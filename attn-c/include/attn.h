@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 // The version of this interface. It grows with each addition; what a version has stays in later ones.
-#define ATTN_ABI_VERSION 4
+#define ATTN_ABI_VERSION 5
 
 // The greatest rank of a tensor.
 #define ATTN_MAX_RANK 5
@@ -324,6 +324,7 @@ uint32_t attn_abi_version(void);
 
 // Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
 // `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`.
+// Pools share no memory with each other or with what is appended; they may be parts of one pool, such as its halves.
 // On a CUDA device it launches and returns, as a run does.
 AttnStatus attn_append(const AttnStream *stream, const AttnAttention *attention, const AttnAppend *append);
 
@@ -371,6 +372,10 @@ bool attn_engine_is_cpu(const AttnEngine *engine);
 // them. Nothing else may use the engine during the call; one that fails leaves it as it was.
 AttnStatus attn_engine_load_costs(AttnEngine *engine, const char *path);
 
+// Lets go of what CUDA graphs of yours captured on the device: of plans (`attn_plan_release_captured`), attentions,
+// appends and merges, whether their handles are freed or not. None of these graphs may be replayed any more.
+AttnStatus attn_engine_release_captured(const AttnEngine *engine);
+
 // Frees an engine. What was made of it stays.
 void attn_engine_free(AttnEngine *engine);
 
@@ -403,10 +408,17 @@ AttnStatus attn_plan_update(AttnPlan *plan, const AttnStream *stream, const Attn
 
 // Runs the attention of a plan. On a CUDA device it launches and returns: it allocates nothing and waits for nothing,
 // so that a graph can capture it. The tensors stay until the stream has executed it. On the CPU it returns when it is
-// done.
+// done. Without a capacity, tensors have the tokens of the batch; with one they may have more, of which outputs are
+// left as they are. Outputs share no memory with each other or with an input.
 AttnStatus attn_plan_run(const AttnPlan *plan, const AttnStream *stream, const AttnRun *run);
 
-// Frees a plan. On a CUDA device this waits for its runs.
+// Lets go of the memory and kernels that a CUDA graph of yours captured with runs of this plan, which must not be
+// replayed any more. They are kept until then, also after `attn_plan_free`; `attn_engine_release_captured` releases
+// those of plans that are gone. The plan itself goes on.
+AttnStatus attn_plan_release_captured(const AttnPlan *plan);
+
+// Frees a plan. On a CUDA device this waits for its runs. What a CUDA graph captured of it stays
+// (`attn_plan_release_captured`).
 void attn_plan_free(AttnPlan *plan);
 
 // The text of the last call of this thread that failed; null if none did. It stays until the next one fails.

@@ -86,6 +86,7 @@ impl AttnAppend {
 
 /// Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
 /// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`.
+/// Pools share no memory with each other or with what is appended; they may be parts of one pool, such as its halves.
 /// On a CUDA device it launches and returns, as a run does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_append(
@@ -94,5 +95,8 @@ pub unsafe extern "C" fn attn_append(
     append: *const AttnAppend,
 ) -> AttnStatus {
     // SAFETY: the caller's pointers.
-    call(|| unsafe { versioned(append)?.run(handle(stream, "stream")?, attention.as_ref()) })
+    call(|| unsafe {
+        let attention = if attention.is_null() { None } else { Some(handle(attention, "attention")?) };
+        versioned(append)?.run(handle(stream, "stream")?, attention)
+    })
 }

@@ -55,6 +55,17 @@ pub unsafe extern "C" fn attn_engine_load_costs(engine: *mut AttnEngine, path: *
     })
 }
 
+/// Lets go of what CUDA graphs of yours captured on the device: of plans (`attn_plan_release_captured`), attentions,
+/// appends and merges, whether their handles are freed or not. None of these graphs may be replayed any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_engine_release_captured(engine: *const AttnEngine) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's handle.
+        unsafe { handle(engine, "engine") }?.0.release_captured();
+        Ok(())
+    })
+}
+
 /// Frees an engine. What was made of it stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_engine_free(engine: *mut AttnEngine) {

@@ -60,6 +60,7 @@ pub(crate) unsafe fn versioned<T: Versioned>(from: *const T) -> Result<T, Failur
 ///
 /// The pointer is null, or that of a live handle.
 pub(crate) unsafe fn handle<'a, T>(from: *const T, name: &str) -> Result<&'a T, Failure> {
+    check_place(from, name)?;
     // SAFETY: the caller guarantees it.
     unsafe { from.as_ref() }.ok_or_else(|| Failure::argument(format!("the {name} is null")))
 }
@@ -68,6 +69,7 @@ pub(crate) unsafe fn handle<'a, T>(from: *const T, name: &str) -> Result<&'a T, 
 ///
 /// The pointer is null, or that of a live handle that nothing else uses during the call.
 pub(crate) unsafe fn handle_mut<'a, T>(from: *mut T, name: &str) -> Result<&'a mut T, Failure> {
+    check_place(from, name)?;
     // SAFETY: the caller guarantees it.
     unsafe { from.as_mut() }.ok_or_else(|| Failure::argument(format!("the {name} is null")))
 }
@@ -81,7 +83,8 @@ pub(crate) unsafe fn give<T>(to: *mut *mut T, make: impl FnOnce() -> Result<T, F
     if to.is_null() {
         return Err(Failure::argument("where the new handle goes is null"));
     }
-    // SAFETY: it is not null.
+    check_place(to, "place of the new handle")?;
+    // SAFETY: it is not null, and aligned.
     unsafe { to.write(std::ptr::null_mut()) };
     let made = Box::into_raw(Box::new(make()?));
     // SAFETY: as above.
@@ -101,11 +104,22 @@ pub(crate) unsafe fn text<'a>(from: *const c_char, name: &str) -> Result<&'a str
     text.to_str().map_err(|_| Failure::argument(format!("{name} is not UTF-8")))
 }
 
-/// Refuses entries at null, and at an address where they cannot be.
+/// Refuses an address where no such object can be. Null is refused elsewhere.
+fn check_place<T>(at: *const T, name: &str) -> Result<(), Failure> {
+    let of = align_of::<T>();
+    if at.is_aligned() { Ok(()) } else { Err(Failure::argument(format!("the {name} is at no multiple of {of} bytes"))) }
+}
+
+/// Refuses entries at null, at an address where they cannot be, and more of them than there is memory.
 pub(crate) fn check_array<T>(from: *const T, len: usize, name: &str) -> Result<(), Failure> {
     let of_entry = align_of::<T>();
+    let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
+    let end = bytes.and_then(|bytes| from.addr().checked_add(bytes));
     match (from.is_null(), len) {
         (_, 0) => Ok(()),
+        _ if end.is_none() => {
+            Err(Failure::argument(format!("{name} should have {len} entries, and memory has no room for so many")))
+        }
         (true, _) => Err(Failure::argument(format!("{name} is null, and should have {len} entries"))),
         _ if !from.is_aligned() => Err(Failure::argument(format!("{name} is at no multiple of {of_entry} bytes"))),
         _ => Ok(()),

@@ -106,7 +106,8 @@ pub unsafe extern "C" fn attn_plan_update(
 
 /// Runs the attention of a plan. On a CUDA device it launches and returns: it allocates nothing and waits for nothing,
 /// so that a graph can capture it. The tensors stay until the stream has executed it. On the CPU it returns when it is
-/// done.
+/// done. Without a capacity, tensors have the tokens of the batch; with one they may have more, of which outputs are
+/// left as they are. Outputs share no memory with each other or with an input.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_plan_run(
     plan: *const AttnPlan,
@@ -126,13 +127,29 @@ pub unsafe extern "C" fn attn_plan_run(
                 true => Out::new(o),
                 false => Out::with_lse(o, run.lse.write(memory, "lse")?),
             };
-            let layer = run.layer.as_ref().map(|layer| &layer.attention);
+            let layer = match run.layer.is_null() {
+                true => None,
+                false => Some(&handle(run.layer, "layer")?.attention),
+            };
             Ok(plan.plan.run_with(&stream.stream, q, kv, out, RunOptions { layer, partial: run.partial != 0 })?)
         }
     })
 }
 
-/// Frees a plan. On a CUDA device this waits for its runs.
+/// Lets go of the memory and kernels that a CUDA graph of yours captured with runs of this plan, which must not be
+/// replayed any more. They are kept until then, also after `attn_plan_free`; `attn_engine_release_captured` releases
+/// those of plans that are gone. The plan itself goes on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_plan_release_captured(plan: *const AttnPlan) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's handle.
+        unsafe { handle(plan, "plan") }?.plan.release_captured();
+        Ok(())
+    })
+}
+
+/// Frees a plan. On a CUDA device this waits for its runs. What a CUDA graph captured of it stays
+/// (`attn_plan_release_captured`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_plan_free(plan: *mut AttnPlan) {
     // SAFETY: the caller's handle, which it frees once.
