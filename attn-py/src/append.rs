@@ -5,6 +5,7 @@ use attn::{KvScales, PageOrder};
 use pyo3::prelude::*;
 
 use crate::{
+    argument::{ATTENTION, Arg, NUMBER, TEXT, optional},
     attention::Attention,
     engine::{address, stream},
     error::{Failure, call},
@@ -15,8 +16,8 @@ use crate::{
 /// int64; below 0 nothing is written).
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python's keywords
-#[pyo3(signature = (k, v, k_pool, v_pool, slots, *, kv_layout="NHD", positions=None, attention=None, k_scale=1.0,
-    v_scale=1.0, stream=None, k_side=None, v_side=None))]
+#[pyo3(signature = (k, v, k_pool, v_pool, slots, *, kv_layout=None, positions=None, attention=None, k_scale=None,
+    v_scale=None, stream=None, k_side=None, v_side=None))]
 pub(crate) fn append(
     py: Python<'_>,
     k: &Bound<'_, PyAny>,
@@ -24,17 +25,20 @@ pub(crate) fn append(
     k_pool: &Bound<'_, PyAny>,
     v_pool: Option<&Bound<'_, PyAny>>,
     slots: &Bound<'_, PyAny>,
-    kv_layout: &str,
+    kv_layout: Option<Arg<&str>>,
     positions: Option<&Bound<'_, PyAny>>,
-    attention: Option<&Attention>,
-    k_scale: f32,
-    v_scale: f32,
-    stream: Option<usize>,
+    attention: Option<Arg<PyRef<'_, Attention>>>,
+    k_scale: Option<Arg<f32>>,
+    v_scale: Option<Arg<f32>>,
+    stream: Option<Arg<usize>>,
     k_side: Option<&Bound<'_, PyAny>>,
     v_side: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     call(py, || {
-        let layout = KvLayout::parse(kv_layout)?;
+        let layout = KvLayout::parse(optional(kv_layout, py, "kv_layout", TEXT)?.unwrap_or("NHD"))?;
+        let attention = optional(attention, py, "attention", ATTENTION)?;
+        let k_scale = optional(k_scale, py, "k_scale", NUMBER)?.unwrap_or(1.0);
+        let v_scale = optional(v_scale, py, "v_scale", NUMBER)?.unwrap_or(1.0);
         let location = tensor::location(k_pool, "k_pool")?;
         let engine = crate::engine::engine(location)?;
         let on = self::stream(py, &engine, location, stream)?;
@@ -59,7 +63,7 @@ pub(crate) fn append(
         others.extend(k_side.as_ref().map(|side| ("k_side", side)));
         v_side.as_ref().map_or(Ok(()), |side| side.check_apart("v_side", &others))?;
         let absent = |name: &str| Failure::tensor(format!("{name} is None; in this layout it is given"));
-        // SAFETY: the caller's tensors, which stay during the call and do not meet on the CPU
+        // SAFETY: the caller's tensors, which stay during the call; pools share no memory with each other or the rest
         unsafe {
             let new = match (layout, &v) {
                 (KvLayout::Latent, _) => KvRef::latent(k.read("k")?),
@@ -87,7 +91,7 @@ pub(crate) fn append(
                 positions.as_ref().map(|positions| tensor::array(positions, Element::I32, "positions")).transpose()?;
             let scales = KvScales::of(k_scale, v_scale);
             let append = Append { scales, ..Append::at(SlotMapping::Slots { slots, positions }) };
-            let transform = attention.and_then(|attention| attention.transform.as_ref());
+            let transform = attention.as_ref().and_then(|attention| attention.transform.as_ref());
             py.detach(|| append_paged(&on, &new, &mut pools, &append, transform))?;
         }
         Ok(())

@@ -7,9 +7,11 @@ use attn::{
     spec::UnknownProducts,
     stock,
 };
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
+    argument::{Arg, COUNT, NUMBER, TEXT, optional},
+    batch::line,
     engine::{Location, address, engine, stream},
     error::{Failure, call},
     tensor::{self, Element, View, view},
@@ -57,33 +59,47 @@ fn transform(
 impl Attention {
     #[new]
     #[pyo3(signature = (variant, params, device, qo_heads, kv_heads, head_dim, value_dim, qo_dtype, kv_dtype, *,
-        scale=None, kernel=None, fixed_split_size=None, stores_transformed=false, values_in_keys=false, mask=None,
-        kv_format=None, products="exact"))]
+        scale=None, kernel=None, fixed_split_size=None, stores_transformed=None, values_in_keys=None, mask=None,
+        kv_format=None, products=None))]
     #[allow(clippy::too_many_arguments)] // Python's keywords
     fn new(
         py: Python<'_>,
-        variant: &str,
-        params: Option<&Bound<'_, PyDict>>,
-        device: &str,
-        qo_heads: u32,
-        kv_heads: u32,
-        head_dim: u32,
-        value_dim: Option<u32>,
-        qo_dtype: &str,
-        kv_dtype: &str,
-        scale: Option<f32>,
-        kernel: Option<&str>,
-        fixed_split_size: Option<u32>,
-        stores_transformed: bool,
-        values_in_keys: bool,
-        mask: Option<(Vec<u8>, Vec<i32>)>,
-        kv_format: Option<&str>,
-        products: &str,
+        variant: &Bound<'_, PyAny>,
+        params: Option<&Bound<'_, PyAny>>,
+        device: Arg<&str>,
+        qo_heads: Arg<u32>,
+        kv_heads: Arg<u32>,
+        head_dim: Arg<u32>,
+        value_dim: Option<Arg<u32>>,
+        qo_dtype: Arg<&str>,
+        kv_dtype: Arg<&str>,
+        scale: Option<Arg<f32>>,
+        kernel: Option<Arg<&str>>,
+        fixed_split_size: Option<Arg<u32>>,
+        stores_transformed: Option<Arg<bool>>,
+        values_in_keys: Option<Arg<bool>>,
+        mask: Option<Arg<(Bound<'_, PyBytes>, Bound<'_, PyAny>)>>,
+        kv_format: Option<Arg<&str>>,
+        products: Option<Arg<&str>>,
     ) -> PyResult<Self> {
         call(py, || {
             let mut variant = parse(variant, params)?;
-            if let Some((bytes, indptr)) = mask {
-                let mask = stock::CustomMask::from_packed(&bytes, &indptr);
+            let count = |of: Arg<u32>, name| of.get(py, name, COUNT);
+            let [qo_heads, kv_heads] = [count(qo_heads, "qo_heads")?, count(kv_heads, "kv_heads")?];
+            let (head_dim, value_dim) = (count(head_dim, "head_dim")?, optional(value_dim, py, "value_dim", COUNT)?);
+            let fixed_split_size = optional(fixed_split_size, py, "fixed_split_size", COUNT)?;
+            let text = |of: Option<Arg<_>>, name| optional(of, py, name, TEXT);
+            let (device, kernel) = (device.get(py, "device", TEXT)?, text(kernel, "kernel")?);
+            let (qo_dtype, kv_dtype) = (qo_dtype.get(py, "dtype", TEXT)?, kv_dtype.get(py, "kv_dtype", TEXT)?);
+            let (kv_format, products) = (text(kv_format, "kv_format")?, text(products, "products")?);
+            let products = products.unwrap_or("exact");
+            let flag = |of, name| Ok::<_, Failure>(optional(of, py, name, "True or False")?.unwrap_or(false));
+            let stores_transformed = flag(stores_transformed, "stores_transformed")?;
+            let values_in_keys = flag(values_in_keys, "values_in_keys")?;
+            let scale = optional(scale, py, "scale", NUMBER)?;
+            let of_mask = "a pair of packed bits, bytes, and of where those of each request begin, a list";
+            if let Some((bytes, indptr)) = optional(mask, py, "mask", of_mask)? {
+                let mask = stock::CustomMask::from_packed(bytes.as_bytes(), &line(&indptr, "mask")?);
                 let mask = mask.map_err(|error| Failure::argument(error.to_string()))?;
                 variant = variant.and(mask).map_err(attn::Error::from)?;
             }
@@ -140,12 +156,13 @@ impl Attention {
     fn with_parameters(
         &self,
         py: Python<'_>,
-        variant: &str,
-        params: Option<&Bound<'_, PyDict>>,
-        scale: Option<f32>,
+        variant: &Bound<'_, PyAny>,
+        params: Option<&Bound<'_, PyAny>>,
+        scale: Option<Arg<f32>>,
     ) -> PyResult<Self> {
         call(py, || {
             let variant = parse(variant, params)?;
+            let scale = optional(scale, py, "scale", NUMBER)?;
             let mut attention = py.detach(|| self.attention.with_parameters(&variant))?;
             if let Some(scale) = scale {
                 attention = attention.with_sm_scale(scale)?;
@@ -158,8 +175,15 @@ impl Attention {
 
     /// Replaces the content of a parameter tensor, in the order of the stream.
     #[pyo3(signature = (name, values, stream=None))]
-    fn set_tensor(&self, py: Python<'_>, name: &str, values: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<()> {
+    fn set_tensor(
+        &self,
+        py: Python<'_>,
+        name: Arg<&str>,
+        values: &Bound<'_, PyAny>,
+        stream: Option<Arg<usize>>,
+    ) -> PyResult<()> {
         call(py, || {
+            let name = name.get(py, "name", TEXT)?;
             let stream = self::stream(py, &self.engine, self.location, stream)?;
             let values = view(values, name, address(&stream))?.on(self.location, name)?;
             // SAFETY: the caller's tensor stays during the call; on a device the stream orders the copy before what its
@@ -175,12 +199,13 @@ impl Attention {
     fn set_tensor_rows(
         &self,
         py: Python<'_>,
-        name: &str,
+        name: Arg<&str>,
         indices: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
-        stream: Option<usize>,
+        stream: Option<Arg<usize>>,
     ) -> PyResult<()> {
         call(py, || {
+            let name = name.get(py, "name", TEXT)?;
             let stream = self::stream(py, &self.engine, self.location, stream)?;
             let read =
                 |object: &Bound<'_, PyAny>, name: &str| view(object, name, address(&stream))?.on(self.location, name);
@@ -224,10 +249,10 @@ impl Attention {
 ///
 /// Nothing writes the elements while the result lives, or, on a device, until the work of the call is done.
 unsafe fn content<'a>(values: &View, name: &str) -> Result<TensorContent<'a>, Failure> {
-    let count: usize = values.dims.shape().iter().product();
-    if !values.dims.is_row_major() {
+    let Some(count) = values.dims.count().filter(|_| values.dims.is_row_major()) else {
         return Err(Failure::tensor(format!("{name} has gaps; pass {name}.contiguous()")));
-    }
+    };
+    values.check_aligned(name)?;
     // SAFETY: the caller's tensor has as many elements
     Ok(unsafe {
         match (values.element, values.location) {
@@ -235,7 +260,10 @@ unsafe fn content<'a>(values: &View, name: &str) -> Result<TensorContent<'a>, Fa
             (Element::I32, Location::Cuda(_)) => TensorContent::device::<i32>(values.data as u64, count),
             (Element::F32, Location::Cpu) => TensorContent::host(host::<f32>(values.data, count)),
             (Element::I32, Location::Cpu) => TensorContent::host(host::<i32>(values.data, count)),
-            _ => return Err(Failure::tensor(format!("{name} is replaced by float32 or int32"))),
+            (other, _) => {
+                let other = other.name();
+                return Err(Failure::tensor(format!("{name} is replaced by float32 or int32, and not by {other}")));
+            }
         }
     })
 }

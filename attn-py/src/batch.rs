@@ -1,9 +1,14 @@
 //! Batches, and the largest batch of a plan.
 
 use attn::{BatchCapacity, BlockTable, PageTable};
-use pyo3::prelude::*;
+use pyo3::{
+    exceptions::PyOverflowError,
+    prelude::*,
+    types::{PySequence, PyString},
+};
 
 use crate::{
+    argument::{Arg, COUNT, optional},
     engine::Location,
     error::{Failure, call},
     tensor::{Element, view},
@@ -26,28 +31,62 @@ pub(crate) struct Batch {
     num_pages: u32,
 }
 
+/// The most numbers of an array of a batch: 1 GiB of them. Arrays may repeat their elements and lists may lie about
+/// their length, so what is allocated here is bounded before.
+const MOST: usize = 1 << 28;
+
+/// Numbers as they are read, of which there are not too many.
+struct Numbers<'a> {
+    name: &'a str,
+    read: Vec<i32>,
+}
+
+impl Numbers<'_> {
+    /// Room for `count` numbers in all.
+    fn reserve(&mut self, count: usize) -> Result<(), Failure> {
+        let name = self.name;
+        if count > MOST {
+            return Err(Failure::batch(format!("{name} has {count} numbers or more; a batch has at most {MOST}")));
+        }
+        let refused = |_| Failure::batch(format!("{name} has {count} numbers, for which there is no memory"));
+        self.read.try_reserve_exact(count - self.read.len()).map_err(refused)
+    }
+
+    fn push(&mut self, number: i64) -> Result<(), Failure> {
+        let (name, count) = (self.name, self.read.len());
+        let narrow = i32::try_from(number);
+        let narrow = narrow.map_err(|_| Failure::batch(format!("{name} has {number}; numbers are below 2^31")))?;
+        if count == self.read.capacity() {
+            self.reserve((2 * count).clamp(16, MOST.max(count + 1)))?;
+        }
+        self.read.push(narrow);
+        Ok(())
+    }
+
+    /// Adds the numbers of a list; returns how many, or the first that is none.
+    fn list<'py>(&mut self, list: &Bound<'py, PyAny>) -> Result<(usize, Option<Bound<'py, PyAny>>), Failure> {
+        let (name, before) = (self.name, self.read.len());
+        self.reserve(before.saturating_add(list.len()?))?;
+        for number in list.try_iter()? {
+            let number = number?;
+            match number.extract::<i64>() {
+                Ok(number) => self.push(number)?,
+                Err(error) if error.is_instance_of::<PyOverflowError>(list.py()) => {
+                    return Err(Failure::batch(format!("{name} has {number}; numbers are below 2^31")));
+                }
+                Err(_) => return Ok((self.read.len() - before, Some(number))),
+            }
+        }
+        Ok((self.read.len() - before, None))
+    }
+}
+
 /// Whole numbers of a list or of an array in host memory, in row-major order, and the shape of an array.
 fn numbers(object: &Bound<'_, PyAny>, name: &str) -> Result<(Vec<i32>, Option<Vec<usize>>), Failure> {
-    let narrow = |number: i64| {
-        i32::try_from(number).map_err(|_| Failure::batch(format!("{name} has {number}; numbers are below 2^31")))
-    };
+    let mut numbers = Numbers { name, read: Vec::new() };
     if !object.hasattr("__dlpack__")? {
-        let list: Vec<i64> = match object.extract() {
-            Ok(list) => list,
-            // rows of a table
-            Err(error) => match object.extract::<Vec<Vec<i64>>>() {
-                Ok(rows) => {
-                    let width = rows.first().map_or(0, Vec::len);
-                    if rows.iter().any(|row| row.len() != width) {
-                        return Err(Failure::batch(format!("{name} has rows of different lengths")));
-                    }
-                    let shape = vec![rows.len(), width];
-                    return Ok((rows.into_iter().flatten().map(narrow).collect::<Result<_, _>>()?, Some(shape)));
-                }
-                Err(_) => return Err(error.into()),
-            },
-        };
-        return Ok((list.into_iter().map(narrow).collect::<Result<_, _>>()?, None));
+        let shape = listed(object, &mut numbers)?;
+        return Ok((numbers.read, shape));
     }
     let array = view(object, name, None)?;
     if array.location != Location::Cpu {
@@ -55,32 +94,76 @@ fn numbers(object: &Bound<'_, PyAny>, name: &str) -> Result<(Vec<i32>, Option<Ve
         return Err(Failure::batch(format!("{name} is on {location}; a batch is read on the host: pass {name}.cpu()")));
     }
     let (shape, strides) = (array.dims.shape(), array.dims.strides());
-    let size = match array.element {
-        Element::I32 => 4,
-        Element::I64 => 8,
-        _ => return Err(Failure::batch(format!("{name} is not of whole numbers; pass int32 or int64"))),
-    };
-    let count: usize = shape.iter().product();
-    let read = |mut index: usize| {
-        let mut offset = 0isize;
+    let count = array.dims.count().unwrap_or(usize::MAX);
+    numbers.reserve(count)?;
+    for index in 0..count {
+        let (mut offset, mut index) = (0isize, index);
         for (&length, &stride) in shape.iter().zip(strides).rev() {
-            offset += (index % length) as isize * stride as isize;
+            offset = offset.wrapping_add(((index % length) as isize).wrapping_mul(stride as isize));
             index /= length;
         }
-        let at = (array.data as *const u8).wrapping_offset(offset * size);
+        let at = (array.data as *const u8).wrapping_offset(offset.wrapping_mul(array.element.size() as isize));
         // SAFETY: the element of an index within the shape, in host memory that the caller's object keeps
-        unsafe {
+        let number = unsafe {
             match array.element {
+                Element::U8 => i64::from(at.read()),
+                Element::I8 => i64::from(at.cast::<i8>().read()),
+                Element::U16 => i64::from(at.cast::<u16>().read_unaligned()),
+                Element::I16 => i64::from(at.cast::<i16>().read_unaligned()),
+                Element::U32 => i64::from(at.cast::<u32>().read_unaligned()),
                 Element::I32 => i64::from(at.cast::<i32>().read_unaligned()),
-                _ => at.cast::<i64>().read_unaligned(),
+                Element::U64 => i64::try_from(at.cast::<u64>().read_unaligned()).unwrap_or(i64::MAX),
+                Element::I64 => at.cast::<i64>().read_unaligned(),
+                other => {
+                    let of = other.name();
+                    return Err(Failure::batch(format!("{name} is of {of}; it is of whole numbers, such as int32")));
+                }
             }
-        }
+        };
+        numbers.push(number)?;
+    }
+    Ok((numbers.read, Some(shape.to_vec())))
+}
+
+/// Reads the numbers of a list, or those of a list of rows, of which there is a shape.
+fn listed(object: &Bound<'_, PyAny>, numbers: &mut Numbers<'_>) -> Result<Option<Vec<usize>>, Failure> {
+    let name = numbers.name;
+    let wrong = |object: &Bound<'_, PyAny>| {
+        let class = object.get_type().name()?.to_string();
+        Ok(Failure::WrongType(format!(
+            "{name} is of or has the type `{class}`; it is a list of whole numbers, or an array or a tensor of them"
+        )))
     };
-    Ok(((0..count).map(|index| narrow(read(index))).collect::<Result<_, _>>()?, Some(shape.to_vec())))
+    let is_list =
+        |object: &Bound<'_, PyAny>| object.cast::<PySequence>().is_ok() && !object.is_instance_of::<PyString>();
+    if !is_list(object) {
+        return wrong(object).and_then(Err);
+    }
+    let first = match numbers.list(object)? {
+        (_, None) => return Ok(None),
+        (0, Some(row)) => row,
+        (_, Some(other)) => return wrong(&other).and_then(Err),
+    };
+    let (mut rows, mut width) = (0, None);
+    for row in object.try_iter()? {
+        let row = row?;
+        if !is_list(&row) {
+            return wrong(if rows == 0 { &first } else { &row }).and_then(Err);
+        }
+        let (count, other) = numbers.list(&row)?;
+        if let Some(other) = other {
+            return wrong(&other).and_then(Err);
+        }
+        if *width.get_or_insert(count) != count {
+            return Err(Failure::batch(format!("{name} has rows of different lengths")));
+        }
+        rows += 1;
+    }
+    Ok(Some(vec![rows, width.unwrap_or(0)]))
 }
 
 /// As [`numbers`], of one dimension.
-fn line(object: &Bound<'_, PyAny>, name: &str) -> Result<Vec<i32>, Failure> {
+pub(crate) fn line(object: &Bound<'_, PyAny>, name: &str) -> Result<Vec<i32>, Failure> {
     match numbers(object, name)? {
         (line, Some(shape)) if shape.len() != 1 => Err(Failure::batch(format!(
             "{name} has the shape {shape:?} of {} numbers; it has one dimension",
@@ -116,10 +199,12 @@ impl Batch {
         page_indptr: &Bound<'_, PyAny>,
         page_indices: &Bound<'_, PyAny>,
         last_page_len: &Bound<'_, PyAny>,
-        page_size: u32,
-        num_pages: u32,
+        page_size: Arg<u32>,
+        num_pages: Arg<u32>,
     ) -> PyResult<Self> {
         call(py, || {
+            let (page_size, num_pages) =
+                (page_size.get(py, "page_size", COUNT)?, num_pages.get(py, "num_pages", COUNT)?);
             let keys = Keys::Paged {
                 indptr: line(page_indptr, "page_indptr")?,
                 indices: line(page_indices, "page_indices")?,
@@ -140,10 +225,12 @@ impl Batch {
         qo_indptr: &Bound<'_, PyAny>,
         block_table: &Bound<'_, PyAny>,
         kv_lens: &Bound<'_, PyAny>,
-        page_size: u32,
-        num_pages: u32,
+        page_size: Arg<u32>,
+        num_pages: Arg<u32>,
     ) -> PyResult<Self> {
         call(py, || {
+            let (page_size, num_pages) =
+                (page_size.get(py, "page_size", COUNT)?, num_pages.get(py, "num_pages", COUNT)?);
             let kv_lens = line(kv_lens, "kv_lens")?;
             let (pages, shape) = numbers(block_table, "block_table")?;
             let max_pages = match shape.as_deref() {
@@ -198,13 +285,17 @@ impl Capacity {
     #[pyo3(signature = (requests, kv_tokens, *, qo_tokens=None, page_size=None, num_pages=None))]
     fn new(
         py: Python<'_>,
-        requests: u32,
-        kv_tokens: u32,
-        qo_tokens: Option<u32>,
-        page_size: Option<u32>,
-        num_pages: Option<u32>,
+        requests: Arg<u32>,
+        kv_tokens: Arg<u32>,
+        qo_tokens: Option<Arg<u32>>,
+        page_size: Option<Arg<u32>>,
+        num_pages: Option<Arg<u32>>,
     ) -> PyResult<Self> {
         call(py, || {
+            let (requests, kv_tokens) = (requests.get(py, "requests", COUNT)?, kv_tokens.get(py, "kv_tokens", COUNT)?);
+            let count = |of, name| optional(of, py, name, COUNT);
+            let [qo_tokens, page_size, num_pages] =
+                [count(qo_tokens, "qo_tokens")?, count(page_size, "page_size")?, count(num_pages, "num_pages")?];
             let flat = match qo_tokens {
                 None => BatchCapacity::decode(requests, kv_tokens),
                 Some(qo_tokens) => BatchCapacity::new(requests, qo_tokens, kv_tokens),

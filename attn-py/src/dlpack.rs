@@ -109,10 +109,16 @@ impl Lent {
     }
 }
 
+/// What a producer does not give: numpy has no DLPack of other byte orders, for one.
+fn refused(name: &str, why: impl std::fmt::Display) -> Failure {
+    Failure::tensor(format!("{name} is not given by its producer: {why}"))
+}
+
 /// Where a tensor is, without taking it: `__dlpack__` may order streams.
 pub(crate) fn location(object: &Bound<'_, PyAny>, name: &str) -> Result<Location, Failure> {
-    let device = object.call_method0(intern!(object.py(), "__dlpack_device__"))?;
-    let (kind, id): (i32, i32) = device.extract()?;
+    let device = object.call_method0(intern!(object.py(), "__dlpack_device__"));
+    let device = device.and_then(|device| device.extract::<(i32, i32)>());
+    let (kind, id) = device.map_err(|error| refused(name, &error))?;
     match kind {
         CPU | CUDA_HOST => Ok(Location::Cpu),
         CUDA => Ok(Location::Cuda(id.try_into().unwrap_or(0))),
@@ -141,10 +147,12 @@ pub(crate) fn view<'py>(
     newer.set_item("max_version", (1, 0))?;
     let capsule = match ask(newer) {
         // a producer from before version 1
-        Err(error) if error.is_instance_of::<PyTypeError>(py) => ask(options)?,
-        capsule => capsule?,
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => ask(options),
+        capsule => capsule,
     };
-    let lent = Lent::take(capsule.cast::<PyCapsule>().map_err(PyErr::from)?, name)?;
+    let capsule = capsule.map_err(|error| refused(name, &error))?;
+    let capsule = capsule.cast::<PyCapsule>();
+    let lent = Lent::take(capsule.map_err(|_| refused(name, "`__dlpack__` gave no capsule"))?, name)?;
     let tensor = lent.tensor();
     let element = match (tensor.code, tensor.bits, tensor.lanes) {
         (2, 16, 1) => Element::F16,
@@ -153,12 +161,18 @@ pub(crate) fn view<'py>(
         (10, 8, 1) => Element::E4m3,
         (12, 8, 1) => Element::E5m2,
         (1, 8, 1) => Element::U8,
+        (1, 16, 1) => Element::U16,
+        (1, 32, 1) => Element::U32,
+        (1, 64, 1) => Element::U64,
+        (0, 8, 1) => Element::I8,
+        (0, 16, 1) => Element::I16,
         (0, 32, 1) => Element::I32,
         (0, 64, 1) => Element::I64,
         (code, bits, lanes) => {
             let words = ["int", "uint", "float", "handle", "bfloat", "complex", "bool"];
             let word = words.get(usize::from(code)).copied().unwrap_or("type");
-            return Err(Failure::tensor(format!("{name} is of {word}{bits} x {lanes}; {}", Element::POSSIBLE)));
+            let lanes = if lanes == 1 { String::new() } else { format!(" x {lanes}") };
+            return Err(Failure::tensor(format!("{name} is of {word}{bits}{lanes}; {}", Element::POSSIBLE)));
         }
     };
     let rank = usize::try_from(tensor.rank).unwrap_or(0);

@@ -11,6 +11,7 @@ use attn::{Engine, Stream, kernels::cost::CostTable};
 use pyo3::prelude::*;
 
 use crate::{
+    argument::{Arg, STREAM, TEXT, optional},
     error::{Failure, call},
     torch,
 };
@@ -70,8 +71,9 @@ pub(crate) fn stream(
     py: Python<'_>,
     engine: &Engine,
     location: Location,
-    given: Option<usize>,
+    given: Option<Arg<usize>>,
 ) -> Result<Arc<Stream>, Failure> {
+    let given = optional(given, py, "stream", STREAM)?;
     type Streams = BTreeMap<(Location, usize), Arc<Stream>>;
     static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(Mutex::default);
     let ordinal = match (location, given) {
@@ -105,9 +107,10 @@ pub(crate) fn address(stream: &Stream) -> Option<usize> {
 
 /// Loads measured costs for what is made on a device from now on.
 #[pyfunction]
-pub(crate) fn load_costs(py: Python<'_>, path: PathBuf, device: &str) -> PyResult<()> {
+pub(crate) fn load_costs(py: Python<'_>, path: Arg<PathBuf>, device: Arg<&str>) -> PyResult<()> {
     call(py, || {
-        let location = Location::parse(device)?;
+        let location = Location::parse(device.get(py, "device", TEXT)?)?;
+        let path = path.get(py, "path", "a path")?;
         py.detach(|| {
             let costs = CostTable::load(path).map_err(attn::Error::from)?;
             let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,8 +121,23 @@ pub(crate) fn load_costs(py: Python<'_>, path: PathBuf, device: &str) -> PyResul
     })
 }
 
+/// Lets go of what captured calls use on a device, whether their plans are there or not.
+#[pyfunction]
+pub(crate) fn release_captured(py: Python<'_>, device: Arg<&str>) -> PyResult<()> {
+    call(py, || {
+        let location = Location::parse(device.get(py, "device", TEXT)?)?;
+        let engine = ENGINES.lock().unwrap_or_else(PoisonError::into_inner).get(&location).cloned();
+        // without an engine nothing was captured
+        py.detach(|| engine.iter().for_each(Engine::release_captured));
+        Ok(())
+    })
+}
+
 /// The name of a device: `CPU (2 threads)`, or that of a GPU.
 #[pyfunction]
-pub(crate) fn describe(py: Python<'_>, device: &str) -> PyResult<String> {
-    call(py, || Ok(py.detach(|| engine(Location::parse(device)?))?.to_string()))
+pub(crate) fn describe(py: Python<'_>, device: Arg<&str>) -> PyResult<String> {
+    call(py, || {
+        let location = Location::parse(device.get(py, "device", TEXT)?)?;
+        Ok(py.detach(|| engine(location))?.to_string())
+    })
 }

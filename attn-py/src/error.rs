@@ -12,6 +12,10 @@ use pyo3::{prelude::*, types::PyType};
 pub(crate) enum Failure {
     /// The class of the exception, and its text.
     Ours(ErrorKind, String),
+    /// An invalid argument of another type, which is a `TypeError` too.
+    WrongType(String),
+    /// An invalid argument that its type cannot hold, which is an `OverflowError` too.
+    OutOfRange(String),
     /// An exception of the caller's objects.
     Theirs(PyErr),
 }
@@ -19,6 +23,10 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn argument(text: impl Into<String>) -> Self {
         Failure::Ours(ErrorKind::InvalidArgument, text.into())
+    }
+
+    pub(crate) fn variant(text: impl Into<String>) -> Self {
+        Failure::Ours(ErrorKind::InvalidVariant, text.into())
     }
 
     pub(crate) fn batch(text: impl Into<String>) -> Self {
@@ -59,8 +67,13 @@ pub(crate) fn call<T>(py: Python<'_>, run: impl FnOnce() -> Result<T, Failure>) 
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(Failure::Theirs(error))) => Err(error),
-        Ok(Err(Failure::Ours(kind, text))) => Err(exception(py, kind, text)),
-        Err(panic) => Err(exception(py, ErrorKind::Internal, format!("a bug of attn-rs: {}", text_of(&*panic)))),
+        Ok(Err(Failure::Ours(kind, text))) => Err(exception(py, class_of(kind), text)),
+        Ok(Err(Failure::WrongType(text))) => Err(exception(py, "WrongType", text)),
+        Ok(Err(Failure::OutOfRange(text))) => Err(exception(py, "OutOfRange", text)),
+        Err(panic) => {
+            let text = format!("a bug of attn-rs: {}", text_of(&*panic));
+            Err(exception(py, class_of(ErrorKind::Internal), text))
+        }
     }
 }
 
@@ -70,8 +83,9 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
 }
 
-fn exception(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
-    let name = match kind {
+/// The name of the exception of a kind.
+fn class_of(kind: ErrorKind) -> &'static str {
+    match kind {
         ErrorKind::InvalidArgument => "InvalidArgument",
         ErrorKind::InvalidVariant => "InvalidVariant",
         ErrorKind::InvalidBatch => "InvalidBatch",
@@ -80,7 +94,10 @@ fn exception(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
         ErrorKind::NoDevice => "NoDevice",
         ErrorKind::Cuda => "CudaFailure",
         _ => "InternalError",
-    };
+    }
+}
+
+fn exception(py: Python<'_>, name: &str, text: String) -> PyErr {
     let class = py.import("attn_rs._errors").and_then(|errors| errors.getattr(name));
     match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
         Ok(class) => PyErr::from_type(class, text),

@@ -5,6 +5,7 @@
 //! are the classes of `attn_rs._errors`, one for each [`attn::ErrorKind`], and panics are among them.
 
 mod append;
+mod argument;
 mod attention;
 mod batch;
 mod dlpack;
@@ -30,6 +31,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(append::append, module)?)?;
     module.add_function(wrap_pyfunction!(engine::describe, module)?)?;
     module.add_function(wrap_pyfunction!(engine::load_costs, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::release_captured, module)?)?;
     module.add_function(wrap_pyfunction!(variants::check, module)?)?;
     module.add_function(wrap_pyfunction!(variants::variant, module)?)?;
     module.add_function(wrap_pyfunction!(variants::variants, module)?)

@@ -6,9 +6,10 @@ use std::{
 };
 
 use attn::{KvScales, Out, PlanOptions, RunOptions, Workspace};
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyList};
 
 use crate::{
+    argument::{ATTENTION, Arg, BATCH, NUMBER, TEXT, optional},
     attention::Attention,
     batch::{Batch, Capacity},
     engine::{Location, address, stream},
@@ -31,20 +32,32 @@ pub(crate) struct Plan {
 impl Plan {
     /// Plans a batch. `reuse` is a plan that is not needed any more: its workspace becomes that of this one.
     #[new]
-    #[pyo3(signature = (attention, batch, kv_layout, capacity=None, layers=vec![], reuse=None, stream=None))]
+    #[pyo3(signature = (attention, batch, kv_layout, capacity=None, layers=None, reuse=None, stream=None))]
     #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // Python's keywords
     fn new(
         py: Python<'_>,
-        attention: &Attention,
-        batch: &Batch,
-        kv_layout: &str,
-        capacity: Option<&Capacity>,
-        layers: Vec<PyRef<'_, Attention>>,
-        reuse: Option<&Plan>,
-        stream: Option<usize>,
+        attention: Arg<PyRef<'_, Attention>>,
+        batch: Arg<PyRef<'_, Batch>>,
+        kv_layout: Arg<&str>,
+        capacity: Option<Arg<PyRef<'_, Capacity>>>,
+        layers: Option<Arg<Bound<'_, PyList>>>,
+        reuse: Option<Arg<PyRef<'_, Plan>>>,
+        stream: Option<Arg<usize>>,
     ) -> PyResult<Self> {
         call(py, || {
-            let layout = KvLayout::parse(kv_layout)?;
+            let layout = KvLayout::parse(kv_layout.get(py, "kv_layout", TEXT)?)?;
+            let (attention, batch) = (attention.get(py, "attention", ATTENTION)?, batch.get(py, "batch", BATCH)?);
+            let (attention, batch) = (&*attention, &*batch);
+            let capacity = optional(capacity, py, "capacity", "a `Capacity`")?;
+            let reuse = optional(reuse, py, "reuse", "a `Plan`")?;
+            let reuse = reuse.as_deref();
+            let of_layers = "a list of `Attention`s: `plan.layer(..)`";
+            let layers = optional(layers, py, "layers", of_layers)?;
+            let mut given: Vec<PyRef<'_, Attention>> = Vec::new();
+            for layer in layers.iter().flatten() {
+                given.push(layer.extract::<Arg<_>>()?.get(py, "layers", of_layers)?);
+            }
+            let layers = given;
             let (engine, location) = (attention.engine.clone(), attention.location);
             let stream = self::stream(py, &engine, location, stream)?;
             let layers: Vec<&attn::Attention> = layers.iter().map(|layer| &layer.attention).collect();
@@ -62,8 +75,10 @@ impl Plan {
 
     /// Updates the plan to another batch within its capacity.
     #[pyo3(signature = (batch, stream=None))]
-    fn update(&self, py: Python<'_>, batch: &Batch, stream: Option<usize>) -> PyResult<()> {
+    fn update(&self, py: Python<'_>, batch: Arg<PyRef<'_, Batch>>, stream: Option<Arg<usize>>) -> PyResult<()> {
         call(py, || {
+            let batch = batch.get(py, "batch", BATCH)?;
+            let batch = &*batch;
             let stream = self::stream(py, &self.engine, self.location, stream)?;
             Ok(py.detach(|| write(&self.plan).update(&stream, &batch.batch()))?)
         })
@@ -71,7 +86,7 @@ impl Plan {
 
     /// Runs the attention into `o` and, if it is given, `lse`.
     #[allow(clippy::too_many_arguments)] // Python's keywords
-    #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=false, k_scale=1.0, v_scale=1.0, stream=None,
+    #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=None, k_scale=None, v_scale=None, stream=None,
         k_side=None, v_side=None))]
     fn run(
         &self,
@@ -81,15 +96,20 @@ impl Plan {
         v: Option<&Bound<'_, PyAny>>,
         o: &Bound<'_, PyAny>,
         lse: Option<&Bound<'_, PyAny>>,
-        layer: Option<&Attention>,
-        partial: bool,
-        k_scale: f32,
-        v_scale: f32,
-        stream: Option<usize>,
+        layer: Option<Arg<PyRef<'_, Attention>>>,
+        partial: Option<Arg<bool>>,
+        k_scale: Option<Arg<f32>>,
+        v_scale: Option<Arg<f32>>,
+        stream: Option<Arg<usize>>,
         k_side: Option<&Bound<'_, PyAny>>,
         v_side: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         call(py, || {
+            let layer = optional(layer, py, "layer", ATTENTION)?;
+            let layer = layer.as_deref();
+            let partial = optional(partial, py, "partial", "True or False")?.unwrap_or(false);
+            let k_scale = optional(k_scale, py, "k_scale", NUMBER)?.unwrap_or(1.0);
+            let v_scale = optional(v_scale, py, "v_scale", NUMBER)?.unwrap_or(1.0);
             let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
             self.with_tensors(py, [q, k, o], [v, lse, k_side, v_side], [k_scale, v_scale], stream, |run| {
                 py.detach(|| run(options).map_err(Failure::from))
@@ -125,6 +145,17 @@ impl Plan {
         py.detach(|| self.plan.read().unwrap_or_else(PoisonError::into_inner).layout().qo_tokens())
     }
 
+    /// Lets go of the memory and kernels that captured runs use; the graphs must not be replayed any more.
+    fn release_captured(&self, py: Python<'_>) {
+        py.detach(|| self.plan.read().unwrap_or_else(PoisonError::into_inner).release_captured());
+    }
+
+    /// Whether the plan has a capacity, so that tensors may have more tokens than its batch.
+    #[getter]
+    fn has_capacity(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.plan.read().unwrap_or_else(PoisonError::into_inner).capacity().is_some())
+    }
+
     /// Bytes of device memory of the plan; 0 on the CPU.
     #[getter]
     fn workspace_bytes(&self, py: Python<'_>) -> usize {
@@ -147,7 +178,7 @@ impl Plan {
         [q, k, o]: [&Bound<'_, PyAny>; 3],
         [v, lse, k_side, v_side]: [Option<&Bound<'_, PyAny>>; 4],
         [k_scale, v_scale]: [f32; 2],
-        stream: Option<usize>,
+        stream: Option<Arg<usize>>,
         with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let on = self::stream(py, &self.engine, self.location, stream)?;
@@ -168,8 +199,8 @@ impl Plan {
             others.extend(lse.as_ref().map(|lse| ("lse", lse)));
             o.check_apart("out", &others)?;
         }
-        // SAFETY: the caller's tensors, which stay during the call. On the CPU the output reaches into none of the
-        // others. On a device their allocator reuses memory in the order of the stream.
+        // SAFETY: the caller's tensors, which stay during the call. The outputs share no memory with the others. On a
+        // device their allocator reuses memory in the order of the stream.
         let (q, kv, mut o, mut lse) = unsafe {
             let v = v.as_ref().map(|v| v.read("v")).transpose()?;
             let k_side = k_side.as_ref().map(|side| side.read("k_side")).transpose()?;

@@ -1,7 +1,10 @@
 //! Tensors of the caller.
 
 use attn::ops::{Array, Number};
-use attn::{Dtype, Kv, KvScales, KvSides, PageOrder, TensorMut, TensorRef, tensor::MAX_RANK};
+use attn::{
+    Dtype, Kv, KvScales, KvSides, PageOrder, TensorMut, TensorRef,
+    tensor::{MAX_RANK, Reach},
+};
 use pyo3::{prelude::*, types::PyTuple};
 
 use crate::{dlpack, engine::Location, error::Failure, torch};
@@ -15,6 +18,11 @@ pub(crate) enum Element {
     E4m3,
     E5m2,
     U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
     I32,
     I64,
 }
@@ -31,11 +39,57 @@ impl Element {
             Element::E4m3 => Ok(Dtype::E4m3),
             Element::E5m2 => Ok(Dtype::E5m2),
             Element::U8 => Ok(Dtype::U8),
-            Element::I32 | Element::I64 => {
-                Err(Failure::tensor(format!("{name} is of whole numbers; {}", Element::POSSIBLE)))
+            Element::U16 | Element::U32 | Element::U64 | Element::I8 | Element::I16 | Element::I32 | Element::I64 => {
+                Err(Failure::tensor(format!("{name} is of {}, whole numbers; {}", self.name(), Element::POSSIBLE)))
             }
         }
     }
+
+    /// Bytes of an element.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Element::E4m3 | Element::E5m2 | Element::U8 | Element::I8 => 1,
+            Element::F16 | Element::Bf16 | Element::U16 | Element::I16 => 2,
+            Element::F32 | Element::U32 | Element::I32 => 4,
+            Element::U64 | Element::I64 => 8,
+        }
+    }
+
+    /// Its name in numpy and torch.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Element::F16 => "float16",
+            Element::Bf16 => "bfloat16",
+            Element::F32 => "float32",
+            Element::E4m3 => "float8_e4m3fn",
+            Element::E5m2 => "float8_e5m2",
+            Element::U8 => "uint8",
+            Element::U16 => "uint16",
+            Element::U32 => "uint32",
+            Element::U64 => "uint64",
+            Element::I8 => "int8",
+            Element::I16 => "int16",
+            Element::I32 => "int32",
+            Element::I64 => "int64",
+        }
+    }
+
+    /// All of them, by their names.
+    pub(crate) const ALL: [Element; 13] = [
+        Element::F16,
+        Element::Bf16,
+        Element::F32,
+        Element::E4m3,
+        Element::E5m2,
+        Element::U8,
+        Element::U16,
+        Element::U32,
+        Element::U64,
+        Element::I8,
+        Element::I16,
+        Element::I32,
+        Element::I64,
+    ];
 }
 
 /// Lengths and strides, in elements.
@@ -59,8 +113,9 @@ impl Dims {
             *to = length.map_err(|_| Failure::tensor(format!("{name} has the shape {shape:?}")))?;
         }
         match strides {
-            Some(strides) => dims.strides[..rank].copy_from_slice(strides),
-            None => {
+            // of no elements numpy and others have any strides, 0 among them
+            Some(strides) if !dims.is_empty() => dims.strides[..rank].copy_from_slice(strides),
+            _ => {
                 let mut next = 1i64;
                 for i in (0..rank).rev() {
                     dims.strides[i] = next;
@@ -98,6 +153,14 @@ impl Dims {
             next = next.saturating_mul(length as i64);
             fits
         })
+    }
+
+    /// Elements; `None` for more than there are addresses.
+    pub(crate) fn count(&self) -> Option<usize> {
+        if self.is_empty() {
+            return Some(0);
+        }
+        self.shape().iter().try_fold(1usize, |count, &length| count.checked_mul(length))
     }
 
     pub(crate) fn shape(&self) -> &[usize] {
@@ -141,14 +204,14 @@ pub(crate) unsafe fn array<'a, T: Number>(view: &View, element: Element, name: &
     let (shape, strides) = (view.dims.shape(), view.dims.strides());
     let (&[count], true) = (shape, view.dims.is_row_major()) else {
         return Err(Failure::tensor(format!(
-            "{name} has the shape {shape:?} and the strides {strides:?}; it is a line"
+            "{name} has the shape {shape:?} and the strides {strides:?}; it has one dimension, without gaps: pass a copy"
         )));
     };
     if view.element != element {
-        return Err(Failure::tensor(format!(
-            "{name} is not of {element:?}: slots are int64, positions and indices int32"
-        )));
+        let (own, want) = (view.element.name(), element.name());
+        return Err(Failure::tensor(format!("{name} is of {own}; it is of {want}")));
     }
+    view.check_aligned(name)?;
     Ok(match view.location {
         // SAFETY: the caller guarantees the entries
         Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
@@ -185,6 +248,7 @@ impl View {
     pub(crate) unsafe fn read<'a>(&self, name: &str) -> Result<TensorRef<'a>, Failure> {
         let (dtype, dims) = (self.element.dtype(name)?, &self.dims);
         self.check_last(name)?;
+        self.check_aligned(name)?;
         // SAFETY: the object is a tensor of these dimensions, which the caller of Python keeps during the call
         Ok(unsafe {
             match self.location {
@@ -202,6 +266,7 @@ impl View {
     pub(crate) unsafe fn write<'a>(&self, name: &str) -> Result<TensorMut<'a>, Failure> {
         let (dtype, dims) = (self.element.dtype(name)?, &self.dims);
         self.check_last(name)?;
+        self.check_aligned(name)?;
         if self.read_only {
             return Err(Failure::tensor(format!("{name} is read-only, and the call writes to it")));
         }
@@ -225,25 +290,29 @@ impl View {
         Ok(())
     }
 
-    /// The first and one past the last byte that the elements reach.
-    fn bytes(&self) -> (usize, usize) {
-        if self.dims.is_empty() {
-            return (self.data, self.data);
+    /// Refuses elements between the addresses that elements have.
+    pub(crate) fn check_aligned(&self, name: &str) -> Result<(), Failure> {
+        let (at, size) = (self.data, self.element.size());
+        if self.dims.is_empty() || at.is_multiple_of(size) {
+            return Ok(());
         }
-        let size = self.element.dtype("").map_or(8, Dtype::size);
-        let last = self.dims.shape().iter().zip(self.dims.strides());
-        let last = last.fold(0usize, |sum, (&n, &stride)| {
-            sum.saturating_add((n - 1).saturating_mul(usize::try_from(stride).unwrap_or(0)))
-        });
-        (self.data, self.data.saturating_add(last.saturating_add(1).saturating_mul(size)))
+        let of = self.element.name();
+        Err(Failure::tensor(format!("{name} is at {at:#x}, no multiple of {size}, the size of {of}: pass a copy")))
     }
 
-    /// Refuses an output in host memory that reaches into another tensor of the call.
+    /// The bytes of the elements. Negative strides are refused elsewhere.
+    fn reach(&self) -> Reach<'_> {
+        let (shape, strides) = (self.dims.shape(), self.dims.strides());
+        Reach::new(self.location != Location::Cpu, self.data as u64, self.element.size(), shape, strides)
+    }
+
+    /// Refuses an output that shares memory with another tensor of the call: the library does as well, and has other
+    /// names for both.
     pub(crate) fn check_apart(&self, name: &str, others: &[(&str, &View)]) -> Result<(), Failure> {
-        let own = self.bytes();
-        let meets = |other: (usize, usize)| own.0 < other.1 && other.0 < own.1;
-        match others.iter().find(|(_, other)| self.location == Location::Cpu && meets(other.bytes())) {
-            Some((other, _)) => Err(Failure::tensor(format!("{name} shares memory with {other}"))),
+        match others.iter().find(|(_, other)| self.reach().shares(&other.reach())) {
+            Some((other, _)) => {
+                Err(Failure::tensor(format!("{name} shares memory with {other}; give it memory of its own")))
+            }
             None => Ok(()),
         }
     }

@@ -31,17 +31,8 @@ fn torch(py: Python<'_>) -> PyResult<Option<&Torch>> {
     let Some(torch) = modules.get_item("torch")? else { return Ok(None) };
     // while torch is being imported it has no tensors
     let Ok(tensor) = torch.getattr("Tensor") else { return Ok(None) };
-    let names = [
-        ("float16", Element::F16),
-        ("bfloat16", Element::Bf16),
-        ("float32", Element::F32),
-        ("float8_e4m3fn", Element::E4m3),
-        ("float8_e5m2", Element::E5m2),
-        ("uint8", Element::U8),
-        ("int32", Element::I32),
-        ("int64", Element::I64),
-    ];
-    let dtypes = names.iter().filter_map(|(name, element)| Some((torch.getattr(*name).ok()?.unbind(), *element)));
+    let all = Element::ALL.into_iter();
+    let dtypes = all.filter_map(|element| Some((torch.getattr(element.name()).ok()?.unbind(), element)));
     let native = torch.getattr("_C")?;
     let current_stream = native.getattr("_cuda_getCurrentRawStream").ok().map(Bound::unbind);
     let found = Torch { tensor: tensor.cast_into::<PyType>()?.unbind(), dtypes: dtypes.collect(), current_stream };
@@ -74,6 +65,8 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, name: &str) -> Result<Option<View>
     let dtype = object.getattr(intern!(py, "dtype"))?;
     let element = torch.dtypes.iter().find(|(of_torch, _)| dtype.is(of_torch)).map(|(_, element)| *element);
     let Some(element) = element else {
+        let dtype = dtype.to_string();
+        let dtype = dtype.rsplit('.').next().unwrap_or_default();
         return Err(Failure::tensor(format!("{name} is of {dtype}; {}", Element::POSSIBLE)));
     };
     let data: usize = object.call_method0(intern!(py, "data_ptr"))?.extract()?;

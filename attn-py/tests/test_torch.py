@@ -104,8 +104,12 @@ def test_fake_kernels_have_the_shapes_of_the_real_ones(layout, return_lse):
 def test_a_backward_pass_raises():
     q, k, v = rows(1, 3, 4, 8).requires_grad_(), rows(1, 5, 2, 8), rows(1, 5, 2, 8)
     o = attn_rs.attention(q, k, v, "causal")
-    with pytest.raises(RuntimeError, match="autograd"):
-        o.sum().backward()
+    for backward in (o.sum().backward, lambda: torch.autograd.grad(o.sum(), q)):
+        with pytest.raises(attn_rs.Unsupported, match="the forward pass alone, and autograd asks"):
+            backward()
+    o, lse = attn_rs.attention(q, k, v, "causal", return_lse=True)
+    with pytest.raises(attn_rs.Unsupported, match="autograd"):
+        lse.sum().backward()
     plan = attn_rs.Plan(
         attn_rs.Batch.ragged([0, 3], [0, 5]), qo_heads=4, kv_heads=2, head_dim=8, dtype=q.dtype, device="cpu"
     )

@@ -26,7 +26,7 @@ from ._errors import (
     Unsupported,
 )
 from ._native import Attention, Batch, Capacity, __version__, check, describe, variants
-from ._plan import Plan, append
+from ._plan import Plan, append, release_captured
 from ._variants import variant
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "clear_cache",
     "describe",
     "load_costs",
+    "release_captured",
     "variant",
     "variants",
 ]

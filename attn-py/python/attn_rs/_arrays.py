@@ -1,8 +1,9 @@
 """What torch and numpy do differently. Torch is used only where the caller has imported it."""
 
+import math
 import sys
 
-from ._errors import InvalidTensor
+from ._errors import InvalidArgument, InvalidTensor
 
 
 def is_torch(x):
@@ -38,16 +39,18 @@ def check_tensor(name, x, rank):
         raise InvalidTensor(f"{name} has the shape {tuple(shape)}; it has {rank} dimensions")
 
 
-def empty(like, shape, dtype=None):
+def empty(like, shape, dtype=None, *, zero=False):
     """Memory of the library and the device of `like`; `dtype` is a name."""
     if is_torch(like):
         import torch
 
-        return torch.empty(shape, dtype=getattr(torch, dtype) if dtype else like.dtype, device=like.device)
+        make = torch.zeros if zero else torch.empty
+        return make(shape, dtype=getattr(torch, dtype) if dtype else like.dtype, device=like.device)
     library = type(like).__module__.partition(".")[0]
     if library not in ("numpy", "cupy"):
         raise InvalidTensor(f"outputs are made for torch, numpy and cupy, not for {library}: give `out` and `lse`")
-    return sys.modules[library].empty(shape, dtype=dtype or like.dtype)
+    make = sys.modules[library].zeros if zero else sys.modules[library].empty
+    return make(shape, dtype=dtype or like.dtype)
 
 
 def strides(x):
@@ -69,6 +72,35 @@ def needs_grad(*tensors):
     import torch
 
     return torch.is_grad_enabled() and any(is_torch(x) and x.requires_grad for x in tensors)
+
+
+def is_capturing(x, stream=None):
+    """Whether a CUDA graph of torch captures the stream, by default the current one."""
+    if not is_torch(x) or not x.is_cuda:
+        return False
+    cuda = sys.modules["torch"].cuda
+    if stream is None:
+        return cuda.is_current_stream_capturing()
+    with cuda.stream(cuda.ExternalStream(stream, device=x.device)):
+        return cuda.is_current_stream_capturing()
+
+
+def listed(name, x, most=1 << 26):
+    """The numbers of an array or a list, as lists: not more than `most`, which an array that repeats its elements may
+    have without any memory."""
+    shape = getattr(x, "shape", None)
+    try:
+        count = math.prod(shape) if shape is not None else len(x)
+    except TypeError:
+        count = 1
+    if count > most:
+        raise InvalidArgument(f"{name} has {count} numbers; there may be {most} on the host")
+    return x.tolist() if hasattr(x, "tolist") else x
+
+
+def type_name(x):
+    """The name of the type of an argument."""
+    return type(x).__name__
 
 
 def is_compiling(x):

@@ -5,15 +5,28 @@ import threading
 from collections import OrderedDict
 
 from . import _masks, _native
-from ._arrays import check_tensor, device_name, dtype_name, empty, is_compiling, is_torch, merges, needs_grad
-from ._errors import AttnError, InvalidArgument, InvalidTensor
+from ._arrays import (
+    check_tensor,
+    device_name,
+    dtype_name,
+    empty,
+    is_capturing,
+    is_compiling,
+    is_torch,
+    listed,
+    merges,
+    needs_grad,
+    type_name,
+)
+from ._errors import AttnError, InvalidArgument, InvalidTensor, InvalidVariant, WrongType
 
 _LIMIT = 64
+# types of queries, and of keys and values
+_QUERIES = ("float16", "bfloat16", "float32")
+_KEYS = (*_QUERIES, "float8_e4m3fn", "float8_e5m2")
 _lock = threading.Lock()
 _attentions = OrderedDict()
 _entries = OrderedDict()
-# plans that a CUDA graph has captured: they stay, as the graph runs their work lists
-_captured = {}
 # parameter tensors that cannot be replaced in place, by variant and name: their values are part of the key
 _fixed = set()
 # how often variants of Rust text were registered or costs were loaded: what was made before is of earlier ones
@@ -45,8 +58,10 @@ def clear_cache():
     """Forgets all attentions and plans of `attention`. CUDA graphs that captured some must not be replayed then."""
     with _lock:
         _attentions.clear()
+        entries = list(_entries.values())
         _entries.clear()
-        _captured.clear()
+    for entry in entries:
+        entry.plan.release_captured()
 
 
 def attention(
@@ -120,8 +135,19 @@ def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_l
         raise InvalidArgument("cu_seqlens_k is given without cu_seqlens_q; give both, or neither for a padded batch")
     if cu_q is not None and layout != "bshd":
         raise InvalidArgument("layout is `bhsd` beside cu_seqlens_q; tensors are (tokens, heads, head dim) then")
-    for name, x in (("q", q), ("k", k), ("v", v)):
+    if not isinstance(variant, str):
+        of = type_name(variant)
+        raise InvalidVariant(
+            f"the variant is of the type `{of}`; it is an expression, such as `causal + soft_cap(cap=30)`"
+        )
+    if not (params is None or isinstance(params, dict)):
+        raise WrongType(f"params is of the type `{type_name(params)}`; it is a dict of parameters by name")
+    for name, x, types in (("q", q, _QUERIES), ("k", k, _KEYS), ("v", v, _KEYS)):
         check_tensor(name, x, 4 if cu_q is None else 3)
+        if (dtype := dtype_name(x)) not in types:
+            raise InvalidTensor(f"{name} is of {dtype}; it is one of {', '.join(types)}")
+    if out is not None:
+        check_tensor("out", out, len(q.shape))
     if cu_q is None:
         call = _dense(q, k, v, layout, out, return_lse)
     else:
@@ -181,7 +207,10 @@ def _dense(q, k, v, layout, out, return_lse):
 
 def _ragged(q, k, v, cu_q, cu_k, out, return_lse):
     """As `_dense`, for requests of different lengths."""
-    cu_q, cu_k = (tuple(x.tolist() if hasattr(x, "tolist") else x) for x in (cu_q, cu_k))
+    try:
+        cu_q, cu_k = (tuple(listed(f"cu_seqlens_{of}", x)) for of, x in (("q", cu_q), ("k", cu_k)))
+    except TypeError as error:
+        raise WrongType(f"cu_seqlens_q and cu_seqlens_k are lists or arrays of whole numbers: {error}") from None
     o = empty(q, (*q.shape[:2], v.shape[2])) if out is None else out
     lse = empty(q, q.shape[:2], "float32") if return_lse else None
 
@@ -199,7 +228,7 @@ def _split(q, variant, params):
         if is_tensor and len(value.shape) > 0 and (variant, name) not in _fixed:
             tensors[name] = value
         else:
-            fixed[name] = value.tolist() if hasattr(value, "tolist") else value
+            fixed[name] = listed(name, value)
     return fixed, tensors
 
 
@@ -224,16 +253,12 @@ def _entry(key, batch_key, batch, made_of, stream):
     """The plan of a key, made if there is none, in place of the one that was not used for the longest time."""
     full, tensors = (key, batch_key), made_of[6]
     count = len(tensors)
-    capturing = _is_capturing(made_of[0])
     with _lock:
-        entry = _captured.get(full) or _entries.get(full)
+        entry = _entries.get(full)
         if entry is not None:
-            if capturing:
-                _captured[full] = _entries.pop(full, entry)
-            elif full in _entries:
-                _entries.move_to_end(full)
+            _entries.move_to_end(full)
             return entry
-    if capturing:
+    if is_capturing(made_of[0], stream):
         raise AttnError(
             "a CUDA graph captures a call of `attention` that was not planned: make the same call once before the "
             "capture, or use an `attn_rs.Plan`"
@@ -260,7 +285,7 @@ def _bound(key, made_of, stream):
         if (bound := _attentions.get(key)) is not None:
             _attentions.move_to_end(key)
             return bound
-    first = {name: values.tolist() for name, values in tensors.items()}
+    first = {name: listed(name, values) for name, values in tensors.items()}
     heads = (q.shape[1], k.shape[-2], q.shape[-1], v.shape[-1])
     attention = _native.Attention(
         variant, {**fixed, **first}, key[0], *heads, dtype_name(q), dtype_name(k), scale=scale, mask=masked
@@ -279,9 +304,3 @@ def _bound(key, made_of, stream):
         # the key of a call to come has the values
         is_found_again = len(first) == len(tensors)
         return _attentions.setdefault(key, bound) if is_found_again else bound
-
-
-def _is_capturing(q):
-    if not is_torch(q) or not q.is_cuda:
-        return False
-    return sys.modules["torch"].cuda.is_current_stream_capturing()

@@ -9,6 +9,14 @@ class InvalidArgument(AttnError, ValueError):
     """An argument that is none of its possible values, or an object of another device."""
 
 
+class WrongType(InvalidArgument, TypeError):
+    """An argument of another type."""
+
+
+class OutOfRange(InvalidArgument, OverflowError):
+    """A number that the argument cannot be."""
+
+
 class InvalidVariant(AttnError, ValueError):
     """An expression that is none, a variant that does not exist, a parameter that does not fit."""
 

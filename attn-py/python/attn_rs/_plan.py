@@ -3,8 +3,8 @@
 import itertools
 
 from . import _native
-from ._arrays import check_tensor, empty, is_compiling, is_torch, needs_grad
-from ._errors import InvalidArgument
+from ._arrays import check_tensor, empty, is_capturing, is_compiling, needs_grad, type_name
+from ._errors import InvalidArgument, WrongType
 
 _numbers = itertools.count(1)
 
@@ -28,7 +28,8 @@ class Plan:
             `"HND"`: (pages, KV heads, slots, head dim); `"fused NHD"`, `"fused HND"`: one pool with keys and then
             values of each page; `"latent"`: one tensor, whose first elements are the values.
         capacity: the largest batch that `update` may give it. A CUDA graph that captured `run` then computes the batch
-            of the last update.
+            of the last update. Tensors of a run may then have more tokens than the batch; without a capacity they have
+            as many.
         kernel: `"decode"`, `"prefill"`, `"mixed"`, or None for the fastest.
         fixed_split_size: keys are split at multiples of this number and nowhere else, so that the bits of a request do
             not depend on the batch.
@@ -88,10 +89,15 @@ class Plan:
                 kv_format=kv_format,
                 products=products,
             )
+        elif not isinstance(attention, _native.Attention):
+            raise WrongType(f"attention is of the type `{type_name(attention)}`; it is an `Attention`")
+        if not isinstance(layers, (list, tuple)):
+            raise WrongType(f"layers is of the type `{type_name(layers)}`; it is a list of `plan.layer(..)`")
         self.attention = attention
         self.native = _native.Plan(attention, batch, kv_layout, capacity, list(layers), None, stream)
         self.kv_layout = kv_layout
         self.value_dim = attention.heads[3]
+        self._has_capacity = self.native.has_capacity
         self._number = None
 
     def run(
@@ -114,9 +120,10 @@ class Plan:
         """Runs the attention. On a CUDA device it launches and returns, and a CUDA graph can capture it.
 
         Args:
-            q: queries, (query tokens, query heads, head dim).
+            q: queries, (query tokens, query heads, head dim); as many as the batch has, or more under a capacity.
             k, v: keys and values in the layout of the plan; `v` is None where values are in `k`.
-            out: where the output goes, (query tokens, query heads, value dim), else new memory.
+            out: where the output goes, (query tokens, query heads, value dim), else new memory. Under a capacity it may
+                have more rows than the batch: those past the batch stay as they are, and are 0 in new memory.
             lse: where the log-sum-exp of each row goes, float32 of (query tokens, query heads).
             return_lse: whether to return log-sum-exps, in new memory without `lse`.
             layer: the attention of another layer (`Plan.layer`).
@@ -141,12 +148,21 @@ class Plan:
             raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")
         if out is None or (lse is None and return_lse):
             check_tensor("q", q, 3)
-        if out is None:
-            out = empty(q, (*q.shape[:2], self.value_dim))
-        if lse is None and return_lse:
-            lse = empty(q, tuple(q.shape[:2]), "float32")
+            zero = self._leaves_rows(q, stream)
+            out = empty(q, (*q.shape[:2], self.value_dim), zero=zero) if out is None else out
+            lse = empty(q, tuple(q.shape[:2]), "float32", zero=zero) if lse is None and return_lse else lse
         self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream, k_side, v_side)
         return (out, lse) if return_lse else out
+
+    def _leaves_rows(self, q, stream=None):
+        """Whether a run, or a replay of it with another batch, may leave rows of the output as they are."""
+        return self._has_capacity and (q.shape[0] != self.native.qo_tokens or is_capturing(q, stream))
+
+    def release_captured(self):
+        """Lets go of what CUDA graphs captured of this plan: its memory, its kernels and parameter tensors. The graphs
+        must not be replayed any more. Without this it all stays, also after the plan is gone, for as long as the
+        process; `attn_rs.release_captured` is for plans that are gone."""
+        self.native.release_captured()
 
     def _run_compiled(self, q, k, v, given, partial, return_lse, k_scale, v_scale):
         from . import _torch
@@ -249,6 +265,15 @@ def append(k, v, k_pool, v_pool, slots, *, kv_layout="NHD", positions=None, k_sc
         v_scale=v_scale,
         stream=stream,
     )
+
+
+def release_captured(device="cuda"):
+    """Lets go of what CUDA graphs captured on a device, of all plans, appends and calls of `attention`, whether these
+    are there or gone. None of the graphs may be replayed any more. `Plan.release_captured` is for one plan.
+
+    Raises InvalidArgument for what is no device.
+    """
+    _native.release_captured(str(device))
 
 
 def _name(dtype):

@@ -6,7 +6,8 @@ import weakref
 import torch
 
 from . import _attention
-from ._errors import InvalidArgument
+from ._arrays import listed
+from ._errors import InvalidArgument, Unsupported
 
 # plans that a compiled program may name
 plans = weakref.WeakValueDictionary()
@@ -20,7 +21,7 @@ def attention(q, k, v, variant, scale, params, layout, cu_q, cu_k, *, mask=None,
             names.append(name)
             tensors.append(value)
         else:
-            value = value.tolist() if hasattr(value, "tolist") else value
+            value = listed(name, value)
             scalars.append(f"{name}={value!r}")
     scalars, names = "\n".join(scalars), "\n".join(names)
     return torch.ops.attn_rs.attention(
@@ -73,8 +74,8 @@ def run_plan(
     """Runs the plan of a number, with its log-sum-exps."""
     if (found := plans.get(plan)) is None:
         raise InvalidArgument("the plan of a compiled program is gone; keep it while the program runs")
-    o = q.new_empty((*q.shape[:2], value_dim))
-    lse = q.new_empty(q.shape[:2], dtype=torch.float32)
+    new = q.new_zeros if found._leaves_rows(q) else q.new_empty
+    o, lse = new((*q.shape[:2], value_dim)), new(q.shape[:2], dtype=torch.float32)
     found.native.run(q, k, v, o, lse, k_scale=k_scale, v_scale=v_scale)
     return o, lse
 
@@ -82,3 +83,14 @@ def run_plan(
 @run_plan.register_fake
 def _(q, k, v, plan, value_dim, k_scale, v_scale):
     return q.new_empty((*q.shape[:2], value_dim)), q.new_empty(q.shape[:2], dtype=torch.float32)
+
+
+def _backward(ctx, *grads):
+    raise Unsupported(
+        "attn_rs computes the forward pass alone, and autograd asks for a backward pass through it: use "
+        "torch.no_grad(), or another attention for training"
+    )
+
+
+for _of in (_op, run_plan):
+    _of.register_autograd(_backward)

@@ -97,6 +97,124 @@ def test_side_streams_are_in_order(cuda):
     assert torch.equal(got, want)
 
 
+@pytest.mark.parametrize("capacity", [None, attn_rs.Capacity(64, 64 * 300, qo_tokens=64)])
+def test_a_graph_outlives_its_plan(cuda, capacity):
+    q, k, v = rows(64, 8, 128), rows(64 * 300, 2, 128), rows(64 * 300, 2, 128)
+    batch = attn_rs.Batch.ragged(list(range(65)), [300 * i for i in range(65)])
+    sinks = torch.randn(8, device=cuda)
+    plan = attn_rs.Plan(batch, "causal + sink", device=cuda, capacity=capacity, params={"sink.logits": sinks}, **HOW)
+    layer = plan.layer("causal + sink", {"sink.logits": sinks + 1})
+    outs, wants = ([torch.empty_like(q) for _ in range(2)] for _ in range(2))
+    for out, of in zip(wants, (None, layer), strict=True):
+        plan.run(q, k, v, out=out, layer=of)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for out, of in zip(outs, (None, layer), strict=True):
+            plan.run(q, k, v, out=out, layer=of)
+    before = torch.cuda.mem_get_info()[0]
+    kept = plan.workspace_bytes
+    del plan, layer, of
+    gc.collect()
+    # what takes the memory if it is free
+    junk = [torch.full((1 << 20,), float("nan"), device=cuda) for _ in range(64)]
+    others = [attn_rs.Plan(batch, "full", device=cuda, **HOW) for _ in range(4)]
+    for _ in range(3):
+        for out in outs:
+            out.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        for out, want in zip(outs, wants, strict=True):
+            assert torch.equal(out, want)
+    del graph, junk, others
+    gc.collect()
+    torch.cuda.empty_cache()
+    attn_rs.release_captured(cuda)
+    assert torch.cuda.mem_get_info()[0] >= before + kept - (1 << 21)
+
+
+def test_a_plan_that_is_released_frees_its_memory(cuda):
+    q, k = rows(1, 8, 128), rows(1 << 16, 2, 128)
+    batch = attn_rs.Batch.ragged([0, 1], [0, 1 << 16])
+
+    def captured(release):
+        plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=attn_rs.Capacity(512, 1 << 22), **HOW)
+        big, out = (torch.empty(512, 8, 128, dtype=q.dtype, device=cuda) for _ in range(2))
+        keys = torch.empty(1 << 22, 2, 128, dtype=q.dtype, device=cuda)
+        plan.run(big, keys, keys, out=out)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            plan.run(big, keys, keys, out=out)
+        del graph
+        if release:
+            plan.release_captured()
+
+    def free():
+        gc.collect()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        return torch.cuda.mem_get_info()[0]
+
+    captured(True)
+    before = free()
+    for _ in range(8):
+        captured(True)
+    assert free() >= before - (4 << 20)
+    captured(False)
+    assert free() < before, "what nobody released is kept"
+    attn_rs.release_captured(cuda)
+    assert free() >= before - (4 << 20)
+
+
+def test_a_graph_outlives_a_call_of_attention(cuda):
+    q, k, v = rows(2, 5, 8, 128), rows(2, 77, 2, 128), rows(2, 77, 2, 128)
+    want = attn_rs.attention(q, k, v, "causal")
+    side, out = torch.cuda.Stream(), torch.empty_like(want)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=side):
+        attn_rs.attention(q, k, v, "causal", out=out, stream=side.cuda_stream)
+    for keys in range(1, 76):  # the plan of the call gives way to others
+        attn_rs.attention(q, k[:, :keys], v[:, :keys], "causal")
+    out.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, want)
+
+
+def test_a_graph_outlives_the_plan_that_appends(cuda):
+    k = rows(3, 2, 128)
+    batch = attn_rs.Batch.block_table([0, 3], [[0]], [3], page_size=16, num_pages=1)
+    plan = attn_rs.Plan(batch, "causal + rope", device=cuda, stores_transformed=True, **HOW)
+    pools = [torch.zeros(1, 16, 2, 128, dtype=k.dtype, device=cuda) for _ in range(2)]
+    slots, positions = torch.tensor([0, 1, 2], device=cuda), torch.tensor([0, 1, 2], dtype=torch.int32, device=cuda)
+    plan.append(k, k, *pools, slots, positions=positions)
+    want = [pool.clone() for pool in pools]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        plan.append(k, k, *pools, slots, positions=positions)
+    del plan
+    gc.collect()
+    for pool in pools:
+        pool.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(pool, of) for pool, of in zip(pools, want, strict=True))
+
+
+def test_outputs_under_a_capacity_are_zero_past_the_batch(cuda):
+    capacity = attn_rs.Capacity(4, 64, qo_tokens=4)
+    plan = attn_rs.Plan(attn_rs.Batch.ragged([0, 1, 2], [0, 5, 9]), "full", device=cuda, capacity=capacity, **HOW)
+    q, k = rows(4, 8, 128), rows(64, 2, 128)
+    assert not plan.run(q, k, k)[2:].any()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = plan.run(q, k, k)
+    for rows_of in (2, 1, 4, 3):
+        plan.update(attn_rs.Batch.ragged(list(range(rows_of + 1)), [5 * i for i in range(rows_of + 1)]))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert o[:rows_of].any() and not o[rows_of:].any()
+
+
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_compile(device, mode):
     q, k, v = (rows(2, 8, 64, 128, device=device) for _ in range(3))

@@ -1,0 +1,59 @@
+//! Arguments of Python calls that may be of another type: an exception of this library names them.
+
+use pyo3::{exceptions::PyOverflowError, prelude::*};
+
+use crate::error::Failure;
+
+/// An argument that is an error only when it is asked for, by the function that knows its name.
+pub(crate) struct Arg<T>(Result<T, Refused>);
+
+/// Why an object is no such argument.
+struct Refused {
+    class: String,
+    error: PyErr,
+}
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let refused = |error: T::Error| {
+            let class = object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
+            Refused { class, error: error.into() }
+        };
+        Ok(Arg(object.extract().map_err(refused)))
+    }
+}
+
+impl<T> Arg<T> {
+    /// The argument; `what` says what it is.
+    pub(crate) fn get(self, py: Python<'_>, name: &str, what: &str) -> Result<T, Failure> {
+        self.0.map_err(|Refused { class, error }| match error.is_instance_of::<PyOverflowError>(py) {
+            true => Failure::OutOfRange(format!("{name} is out of range ({error}); it is {what}")),
+            false => Failure::WrongType(format!("{name} is of the type `{class}`; it is {what}")),
+        })
+    }
+}
+
+/// An argument that may be left out.
+pub(crate) fn optional<T>(
+    argument: Option<Arg<T>>,
+    py: Python<'_>,
+    name: &str,
+    what: &str,
+) -> Result<Option<T>, Failure> {
+    argument.map(|argument| argument.get(py, name, what)).transpose()
+}
+
+/// A whole number from 0 to 2^32 - 1.
+pub(crate) const COUNT: &str = "a whole number from 0 to 4294967295";
+/// A number.
+pub(crate) const NUMBER: &str = "a number";
+/// A text.
+pub(crate) const TEXT: &str = "a str";
+/// The address of a stream.
+pub(crate) const STREAM: &str = "the address of a CUDA stream, a whole number";
+/// A batch.
+pub(crate) const BATCH: &str = "a `Batch`: `Batch.ragged(..)`, `Batch.paged(..)` or `Batch.block_table(..)`";
+/// An attention.
+pub(crate) const ATTENTION: &str = "an `Attention`";
