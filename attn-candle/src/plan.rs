@@ -58,7 +58,9 @@ pub enum DeviceTable<'a> {
     },
 }
 
-/// A planned batch, with a workspace of its own. It runs any number of times, on any thread.
+/// A planned batch, with a workspace of its own. It runs any number of times, on any thread. A CUDA graph that captured
+/// runs may be replayed when the plan is gone: what they use stays until
+/// [`release_captured`](attn::Plan::release_captured), by [`Plan::inspect`] or by the engine.
 #[derive(Debug)]
 pub struct Plan {
     state: Arc<State>,
@@ -92,7 +94,8 @@ impl Plan {
     }
 
     /// Runs the attention: `q` is (queries, query heads, head dim), `kv` has the layout of the batch. On CUDA it
-    /// allocates the output and launches; nothing is waited for.
+    /// allocates the output and launches; nothing is waited for. Tensors have the tokens of the batch; with a capacity
+    /// they may have more, and the rows of the output past the batch are 0.
     ///
     /// # Errors
     ///
@@ -112,7 +115,8 @@ impl Plan {
     }
 
     /// As [`Plan::run_with`], into tensors of the caller, so that nothing is allocated: `o` of (queries, query heads,
-    /// value dim), and `lse`, if given, of (queries, query heads) f32, contiguous.
+    /// value dim), and `lse`, if given, of (queries, query heads) f32, contiguous. Rows past the batch, which there may
+    /// be with a capacity, stay as they are.
     ///
     /// # Errors
     ///

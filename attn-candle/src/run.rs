@@ -175,8 +175,13 @@ impl Run {
         if !matches!(q.0.dtype(), DType::F16 | DType::BF16 | DType::F32) {
             return self.refuse_queries(q.0.dtype());
         }
-        // SAFETY: the run writes every element before anything reads it.
-        let alloc = |shape: &[usize], dtype| unsafe { device.alloc_uninit(&Shape::from_dims(shape), dtype) };
+        // under a capacity a run, or a replay of it, may have fewer queries than the tensors
+        let has_capacity = self.state.plan().capacity().is_some();
+        let alloc = |shape: &[usize], dtype| match has_capacity {
+            true => device.zeros_impl(&Shape::from_dims(shape), dtype),
+            // SAFETY: the run writes every element before anything reads it: those of the batch, and there are no more.
+            false => unsafe { device.alloc_uninit(&Shape::from_dims(shape), dtype) },
+        };
         let mut o = alloc(&shape, q.0.dtype())?;
         let mut lse = self.lse.as_ref().map(|_| alloc(&rows, DType::F32)).transpose()?;
         let view = |(storage, layout)| (View::Cuda(storage, stream), layout);
