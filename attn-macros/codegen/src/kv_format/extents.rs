@@ -376,7 +376,7 @@ impl Writer<'_> {
             let fields = quote!(count: #count, of_codes: #of_codes, written: #written);
             quote!(__extents::Touched::Bytes { #fields })
         };
-        let packed = |bits: u8| quote!(__extents::Touched::Packed { bits: #bits, of_codes: #of_codes });
+        let packed = |bits: u8| quote!(__extents::Touched::Codes { bits: #bits, of_codes: #of_codes });
         let (target, is_word) = match method {
             "dim" => return quote!(__extents::Term::Dim),
             "u8_at" | "u16_at" | "u32_at" | "words2" => {

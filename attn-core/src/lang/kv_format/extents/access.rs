@@ -41,7 +41,7 @@ impl Row {
                     _ => word(),
                 })
             }
-            Touched::Packed { bits, of_codes } => {
+            Touched::Codes { bits, of_codes } => {
                 let (at, first, len) = (number(0), number(1), number(2));
                 if low_zeros(first) < 3 || low_zeros(len) < 3 {
                     let elements = elements(first, len);

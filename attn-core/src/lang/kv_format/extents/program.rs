@@ -163,7 +163,7 @@ pub enum Touched {
     /// A number of bytes at an offset, a multiple of it.
     Bytes { count: u8, of_codes: bool, written: bool },
     /// Codes of so many bits at an offset, of elements from a first one.
-    Packed { bits: u8, of_codes: bool },
+    Codes { bits: u8, of_codes: bool },
     /// Elements of the row from a first one.
     Elements,
 }
