@@ -176,7 +176,7 @@ pub(crate) async fn chat(
             parameters.requests(vec![tokens], max_tokens, top, app.engine.model_limits().vocab)
         })
         .await?;
-    let generation = Generation::begin(&app, requests, stops, (delivery, logprobs, 0), held).map_err(|failure| {
+    let generation = Generation::begin(&app, requests, &stops, (delivery, logprobs, 0), held).map_err(|failure| {
         let param = match failure.param.as_deref() {
             Some("max_tokens") => Some(name.to_owned()),
             Some("logprobs") => Some("top_logprobs".to_owned()),

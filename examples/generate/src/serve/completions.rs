@@ -60,7 +60,7 @@ pub(crate) async fn completions(
     let echoed = echoes.iter().map(|echo| echo.text.len()).sum();
     let firsts: Vec<u32> = requests.iter().filter_map(|request| request.prompt.first().copied()).collect();
     let alone: Vec<bool> = requests.iter().map(|request| request.prompt.len() < 2).collect();
-    let generation = Generation::begin(&app, requests, stops, (delivery, logprobs, echoed), held)?;
+    let generation = Generation::begin(&app, requests, &stops, (delivery, logprobs, echoed), held)?;
     let mut shape = Completions { stamp, logprobs, scores, echoes, firsts, choices };
     // nothing comes for a prompt of one token
     for (prompt, _) in alone.iter().enumerate().filter(|(_, alone)| **alone && scores) {

@@ -52,8 +52,10 @@ const NO_MATTER: [&str; 9] = [
     "prediction",
 ];
 
-/// Fields that are not supported, with what clients send to ask for nothing, and whether a value does.
-const UNSUPPORTED: [(&str, &str, fn(&Shown) -> bool); 14] = [
+/// A field that is not supported: its name, what clients send to ask for nothing, and whether a value does.
+type Unsupported = (&'static str, &'static str, fn(&Shown) -> bool);
+
+const UNSUPPORTED: [Unsupported; 14] = [
     ("tools", "[]", Shown::is_empty),
     ("functions", "[]", Shown::is_empty),
     ("tool_choice", "\"none\" or \"auto\"", |shown| shown.says(&["none", "auto"])),

@@ -82,14 +82,14 @@ impl Generation {
     pub(crate) fn begin(
         app: &Arc<App>,
         requests: Vec<Request>,
-        stops: Arc<[Arc<str>]>,
+        stops: &Arc<[Arc<str>]>,
         (delivery, logprobs, echo): (Delivery, bool, usize),
         mut held: Held,
     ) -> Result<Self, Failure> {
         for request in &requests {
             app.engine.check(request).map_err(|refused| app.refused(refused))?;
         }
-        let ask = Ask { requests: &requests, stops: &stops, logprobs, delivery, echo };
+        let ask = Ask { requests: &requests, stops, logprobs, delivery, echo };
         let bytes = ask.check(app)?;
         let mut claim = Claim::default();
         app.memory.claim(&mut claim, bytes)?;
@@ -114,7 +114,7 @@ impl Generation {
             app: Arc::clone(app),
             streams,
             n,
-            choices: (0..choices).map(|_| Some(ChoiceText::new(Arc::clone(&stops)))).collect(),
+            choices: (0..choices).map(|_| Some(ChoiceText::new(Arc::clone(stops)))).collect(),
             scores,
             logprobs,
             _held: held,
