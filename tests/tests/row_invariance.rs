@@ -1,5 +1,6 @@
 //! Under `fixed_split_size` the bits of a request that decodes do not change while a neighbour's prefill grows from 9
-//! to 10 tokens (vllm-project/vllm#51902): on the CPU, and in kernels on CUDA cores that run on the host.
+//! to 10 tokens (vllm-project/vllm#51902), and a query of a prompt has the same bits in any chunk: on the CPU, and in
+//! kernels that run on the host.
 
 extern crate facade as attn;
 
@@ -8,7 +9,7 @@ use attn::{
     prelude::*,
     spec::{DecodeBackend, PrefillBackend},
 };
-use attn_testing::{Case, Lens};
+use attn_testing::{Case, KeptPages, LayoutKind, Lens, ListsOf};
 use attn_tests::{
     row_invariance::{Kernel, Neighbours, Request, rows, undisturbed},
     simt,
@@ -80,4 +81,66 @@ fn a_row_has_its_bits_beside_a_growing_neighbour_in_an_emulated_kernel() {
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn a_row_has_its_bits_beside_1000_growing_neighbours_in_an_emulated_kernel() {
     emulated(1000);
+}
+
+/// Queries of a prompt, which are its last tokens, and its keys: 16 splits of 64 keys for some queries, 17 for others.
+const PROMPT: [u32; 2] = [70, 1064];
+/// The first queries of chunks that end with the prompt: within and after a Q tile, in company and alone.
+const STARTS: [u32; 4] = [0, 3, 64, 69];
+
+/// Asserts that a query has the same bits in every chunk, in a kernel of prefill. Masks hide keys at the front, so that
+/// a tile begins where its first query sees a key: in another block for another chunk.
+fn chunks(prefill: PrefillBackend, dtype: &str, masks: &[&str]) {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let cores = prefill == PrefillBackend::CudaCores;
+    let case = |(number, mask): (usize, &&str)| Case {
+        kernel: "prefill".to_owned(),
+        prefill,
+        decode: cores.then_some(DecodeBackend::CudaCores),
+        dtype: dtype.to_owned(),
+        qo_heads: 2,
+        kv_heads: 1,
+        kv_layout: [LayoutKind::Paged, LayoutKind::Ragged][number % 2],
+        kv_lens: Lens::List(vec![1, PROMPT[1]]),
+        fixed_split_size: Some(64),
+        sparse: mask.contains("page_list").then_some(KeptPages { page: 16, keep: 0.6, heads: ListsOf::Shared }),
+        seed: number as u64,
+        ..Case::new(*mask)
+    };
+    for case in masks.iter().enumerate().map(case) {
+        // the queries before a chunk are another request's, so that those of the chunk are the same elements
+        let chunk = |first| Case { qo_lens: Lens::List(vec![first, PROMPT[0] - first]), ..case.clone() };
+        let results = simt::bits(STARTS.map(chunk));
+        let (heads, row) = (case.qo_heads as usize, (case.qo_heads * case.head_dim) as usize);
+        let of = |result: &(Vec<u32>, Vec<u32>), token: usize| {
+            let (o, lse) = (&result.0[token * row..][..row], &result.1[token * heads..][..heads]);
+            assert!(lse.iter().all(|&bits| f32::from_bits(bits).is_finite()), "{}: it ran", case.title());
+            (o.to_vec(), lse.to_vec())
+        };
+        for (first, result) in STARTS.into_iter().zip(&results) {
+            let differs = |&token: &usize| of(result, token) != of(&results[0], token);
+            let others: Vec<_> = (first as usize..PROMPT[0] as usize).filter(differs).collect();
+            assert!(others.is_empty(), "{prefill} {}: other bits of {others:?} from {first} on", case.title());
+        }
+    }
+}
+
+const MASKS: [&str; 4] =
+    ["causal", "sliding_window(window=700)", "streaming(sink=4, window=300)", "causal + chunked(chunk=1020)"];
+
+#[test]
+fn a_query_has_its_bits_in_any_chunk_by_mma_sync() {
+    chunks(PrefillBackend::Sm80, "bf16", &MASKS);
+    let union = "causal + union(sliding_window(window=200), not(sliding_window(window=200)) + soft_cap(cap=3))";
+    chunks(PrefillBackend::Sm80, "f16", &[union, "causal + page_list(page_size=16, max_pages=67)"]);
+}
+
+#[test]
+fn a_query_has_its_bits_in_any_chunk_by_wgmma() {
+    chunks(PrefillBackend::Sm90, "bf16", &MASKS);
+}
+
+#[test]
+fn a_query_has_its_bits_in_any_chunk_on_cuda_cores() {
+    chunks(PrefillBackend::CudaCores, "f32", &MASKS);
 }

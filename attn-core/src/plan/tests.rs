@@ -220,6 +220,35 @@ proptest! {
         }
     }
 
+    /// Cuts depend on the request's keys alone: not on the block at which a tile's first query sees a key, so that a
+    /// query has the same cuts in any tile.
+    #[test]
+    fn fixed_splits_are_at_multiples_of_the_keys_of_a_request_under_any_mask(
+        (qo, kv) in requests(), group in 1u32..5, rule in rules(), keys in 1u32..300,
+        (window, front) in (0i32..400, prop_oneof![Just(0), 0i32..200]),
+    ) {
+        let layout = layout(&qo, &kv);
+        let rule = PlanRule { schedule: Schedule::FixedSplit { keys }, ..rule };
+        // a window, or no key before `front`
+        let classify = |tile: Tile| {
+            let gone = tile.qo_pos_min - tile.kv_pos_max > window || tile.kv_pos_max < front;
+            causal(tile).and(if gone { TileClass::Skip } else { TileClass::Partial })
+        };
+        let list = build_visible(&layout, group, &rule, &classify).expect("small");
+        prop_assert!(list.check(&layout).is_ok());
+        let step = keys.next_multiple_of(rule.kv_align) as i32;
+        for items in splits_of_tiles(&list).values() {
+            let (first, last) = (items[0].kv_begin, items[items.len() - 1].kv_end);
+            if first == last {
+                prop_assert_eq!(items.len(), 1, "a tile without keys has one item");
+                continue;
+            }
+            let cuts: Vec<_> = items.windows(2).map(|pair| (pair[0].kv_end, pair[1].kv_begin)).collect();
+            let multiples = (1..).map(|n| n * step).skip_while(|cut| *cut <= first).take_while(|cut| *cut < last);
+            prop_assert_eq!(cuts, multiples.map(|cut| (cut, cut)).collect::<Vec<_>>());
+        }
+    }
+
     #[test]
     fn every_visible_key_is_covered_once(
         (qo, kv) in requests(), group in 1u32..5, rule in rules(), window in 0i32..300,
@@ -268,6 +297,27 @@ fn causal_and_window_shorten_the_kv_range() {
     let window = |tile: Tile| if tile.qo_pos_min - tile.kv_pos_max >= 64 { TileClass::Skip } else { causal(tile) };
     let list = build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &window).expect("small");
     assert!(list.items.iter().all(|item| item.kv_begin == (item.first_row - 64).max(0)));
+}
+
+/// A window of 700 keys, splits of 128 and blocks of 64, for queries at 1000 to 1199 in chunks of 1 to 200.
+#[test]
+fn under_a_window_a_query_has_the_same_cuts_in_any_chunk() {
+    let window = |tile: Tile| if tile.qo_pos_min - tile.kv_pos_max >= 700 { TileClass::Skip } else { causal(tile) };
+    let mut begins = std::collections::BTreeSet::new();
+    for chunk in [1, 3, 64, 100, 200] {
+        for first in (1000..1200).step_by(chunk) {
+            let queries = (chunk as u32).min(1200 - first);
+            let layout = layout(&[queries], &[first + queries]);
+            let rule = PlanRule { schedule: Schedule::FixedSplit { keys: 128 }, ..RULE };
+            let list = build_visible(&layout, 1, &rule, &window).expect("small");
+            for items in splits_of_tiles(&list).values() {
+                begins.insert(items[0].kv_begin);
+                assert!(items.len() > 5 && items.is_sorted_by_key(|item| item.kv_begin));
+                assert!(items[1..].iter().all(|item| item.kv_begin % 128 == 0), "{chunk} from {first}: {items:?}");
+            }
+        }
+    }
+    assert!(begins.iter().any(|begin| begin % 128 != 0), "no tile begins between two cuts: {begins:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use attn_core::{dtype::Dtype, headers::HEADERS};
+use attn_core::{dtype::Dtype, headers::HEADERS, spec::KernelKind};
 
 use crate::{kernel_traits::KernelTraits, launch::HEADERS as STRUCTS};
 
@@ -49,6 +49,8 @@ struct Conditions {
     e4m3_products: bool,
     /// `ATTN_RESIDENT_KEYS`: sm90 prefill whose keys stay in shared memory.
     resident: bool,
+    /// `ATTN_ROW_INVARIANT_PREFILL`: prefill under fixed splits, where a row has its bits beside any other rows.
+    row_invariant_prefill: bool,
 }
 
 impl Conditions {
@@ -58,6 +60,7 @@ impl Conditions {
             "ATTN_KV_FORMAT" => Some(self.formats),
             "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_products),
             "ATTN_RESIDENT_KEYS" => Some(self.resident),
+            "ATTN_ROW_INVARIANT_PREFILL" => Some(self.row_invariant_prefill),
             _ => None,
         }
     }
@@ -154,7 +157,9 @@ impl Inliner {
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
         let KernelTraits { e4m3_products, resident, .. } = *traits;
-        let conditions = Conditions { formats: traits.packed.is_some(), e4m3_products, resident };
+        let row_invariant_prefill = traits.row_invariant && traits.kind == KernelKind::Prefill;
+        let formats = traits.packed.is_some();
+        let conditions = Conditions { formats, e4m3_products, resident, row_invariant_prefill };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
