@@ -10,6 +10,8 @@ const EXPRESSIONS: [&str; 4] =
     ["causal", "causal + sliding_window(window=1)", "causal + soft_cap(cap=1)", "causal + alibi"];
 
 fn main() {
+    // `ATTN_AOT_KV_FORMATS` names them, also without `inventory`
+    attn_core::registry::register_kv_formats(attn_variants::kv_formats::all()).expect("no two share a name");
     build_script(&AotOptions {
         variants: attn_variants::variants(),
         expressions: &EXPRESSIONS,

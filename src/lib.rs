@@ -69,6 +69,7 @@
 #[allow(unused_extern_crates)] // only where variants are defined in here
 extern crate self as attn;
 
+pub mod aot;
 mod attention;
 mod backend;
 mod check;
@@ -169,9 +170,6 @@ pub use attn_kernels::support::{Spec, Target, Unsupported, supports};
 
 /// What [`Engine::prepare`] reports.
 pub use attn_kernels::jit::{PrepareReport, Progress};
-
-/// Kernels embedded ahead of time. See [`aot::build_script`] and [`include_prebuilt!`].
-pub use attn_kernels::aot;
 
 /// The stock variants.
 pub use attn_variants as stock;

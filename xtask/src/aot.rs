@@ -60,8 +60,11 @@ pub(crate) fn run(sh: &Shell, target: &Path) -> Result<()> {
     let app = dir.join("debug/downstream-app");
     let said = cmd!(sh, "{app}").quiet().read()?;
     for arch in ARCHS {
-        let there = said.lines().any(|line| line.starts_with("embedded: strided") && line.contains(arch));
-        ensure!(there, "downstream-app has no kernel of its own variant for {arch}:\n{said}");
+        for variant in ["strided", "soft_cap + strided"] {
+            let of = format!("embedded: {variant}: ");
+            let there = said.lines().any(|line| line.starts_with(&of) && line.contains(arch));
+            ensure!(there, "downstream-app has no kernel of `{variant}` for {arch}:\n{said}");
+        }
     }
     Ok(())
 }

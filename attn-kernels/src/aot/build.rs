@@ -4,7 +4,8 @@ use std::{env, path::Path};
 
 use attn_core::{
     dtype::Dtype,
-    lang::VariantDesc,
+    lang::{VariantDesc, kv_format::KvFormatDesc},
+    registry,
     spec::{DecodeBackend, HeadDimVo, KernelKind, KvStored},
 };
 
@@ -26,7 +27,8 @@ use crate::{
 /// no expressions.
 #[derive(Clone, Copy, Debug)]
 pub struct AotOptions<'a> {
-    /// The variants that expressions may name: a table (`attn::variants![..]`), or several in one.
+    /// The variants that expressions may name: a table (`attn::variants![..]`), or several in one. `attn::aot` adds the
+    /// stock variants.
     pub variants: &'a [&'static VariantDesc],
     /// The expressions. Parameter values do not matter: one cubin serves all.
     pub expressions: &'a [&'a str],
@@ -95,6 +97,21 @@ impl Default for AotOptions<'_> {
             archs: None,
             env: false,
         }
+    }
+}
+
+impl AotOptions<'_> {
+    /// Runs a build whose expressions may name these variants too, and these KV formats, which are registered.
+    pub fn with_known<R>(
+        &self,
+        variants: &[&'static VariantDesc],
+        formats: &[&'static KvFormatDesc],
+        run: impl FnOnce(&AotOptions<'_>) -> R,
+    ) -> R {
+        // a program that has another format of such a name keeps it
+        drop(registry::register_kv_formats(formats));
+        let variants = [variants, self.variants].concat();
+        run(&AotOptions { variants: &variants, ..*self })
     }
 }
 

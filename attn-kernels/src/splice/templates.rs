@@ -279,9 +279,13 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for on in 0..4 {
-                let (formats, e4m3_products) = (on == 1, on == 2);
-                let conditions = Conditions { formats, e4m3_products, resident: on == 3 };
+            for on in 0..5 {
+                let conditions = Conditions {
+                    formats: on == 1,
+                    e4m3_products: on == 2,
+                    resident: on == 3,
+                    row_invariant_prefill: on == 4,
+                };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
                 let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };
