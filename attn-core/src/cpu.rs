@@ -25,6 +25,6 @@ mod write;
 
 pub use classes::{UnsoundTile, check_tile_classes};
 pub use error::CpuError;
-pub use oracle::{OracleOut, RowRounding, oracle, oracle_with};
+pub use oracle::{OracleOut, RowRounding, oracle, oracle_partial, oracle_with};
 pub use problem::{Problem, check_variant, mixed_rule, plan_rule, work_of};
 pub use run::{run, run_partial};

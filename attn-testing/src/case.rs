@@ -94,6 +94,10 @@ pub struct Case {
     /// output is the scale of the values. The variant must leave such rows as they are.
     #[serde(default, skip_serializing_if = "is_default")]
     pub counting: bool,
+    /// Whether the run is partial, without sink and output transform
+    /// ([`RunOptions::partial`](attn::RunOptions::partial)).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub partial: bool,
     /// The scale of stored keys; that of stored values is 1.25 times larger. Both default to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_scale: Option<f32>,
@@ -169,6 +173,7 @@ impl Case {
             sm_scale: None,
             q_std: None,
             counting: false,
+            partial: false,
             kv_scale: None,
             kv_scale_per_head: false,
             tables: BTreeMap::new(),

@@ -113,7 +113,8 @@ impl CheckResult {
 ///
 /// Log-sum-exps are within 1e-5 and 6 ulps of the largest one, which matters where logits are in the thousands. Where
 /// queries or keys are transformed and rounded, the tolerance is larger by 5e-4, or by the distance by which rounding
-/// moves a log-sum-exp in the reference, if that is more. Where a hook calls `approx::tanh` on a GPU, it is larger by
+/// moves a log-sum-exp in the reference, if that is more: one missing key of many is not seen there, and is seen in a
+/// counting case. Where a hook calls `approx::tanh` on a GPU, it is larger by
 /// 1e-3. A counting case ([`Case::counting`]) is compared with the number of its visible keys instead.
 ///
 /// [`RowRounding`]: attn::cpu::RowRounding

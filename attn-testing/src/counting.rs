@@ -31,13 +31,14 @@ pub(super) fn expected(case: &Case, variant: &Variant, inputs: &Inputs) -> Resul
     let layout = inputs.batch(&levels).validate()?;
     let bound = variant.bind(&case.dims()).map_err(Error::from)?;
     let (heads, value_dim) = (case.heads(), inputs.o_shape()[2]);
-    let mut out = OracleOut { o: Vec::new(), lse: Vec::new(), condition: Vec::new() };
+    let mut out = OracleOut { o: Vec::new(), lse: Vec::new(), condition: Vec::new(), cancellation: Vec::new() };
     for keys in visible(&bound, &layout, heads) {
         let head = out.lse.len() % heads.qo as usize / heads.group() as usize;
         let scale = inputs.v_scale.all * inputs.v_scale.heads.as_ref().map_or(1.0, |heads| heads[head]);
         out.o.extend(std::iter::repeat_n(if keys == 0 { 0.0 } else { f64::from(scale) }, value_dim));
         out.lse.push((keys as f64).ln());
         out.condition.push(1.0);
+        out.cancellation.push(1.0);
     }
     Ok(out)
 }

@@ -1,10 +1,13 @@
 //! Distances of a result from the reference.
 
-use attn::Dtype;
+use attn::{Dtype, cpu::OracleOut};
 
 /// The rounding of a log-sum-exp, in ulps of the largest one. A large bias is rounded four times: when it is computed,
 /// when it is scaled to the unit of Q K^T, when Q K^T is added, and when the sum is scaled to a logit.
 const LSE_UNITS: f64 = 6.0;
+
+/// The condition from which no digit of a sum is left in f32: its sign, and whether it has a logarithm, is chance.
+const NO_DIGITS: f64 = (1 << 22) as f64;
 
 /// The tolerance of a result.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -63,12 +66,34 @@ impl Distance {
     /// The distances of `o` from `want`, in rows of `head_dim`, and of the log-sum-exps, if given.
     #[must_use]
     pub fn between(o: &[f32], want: &[f64], head_dim: usize, lse: Option<(&[f32], &[f64])>) -> Self {
+        Self::of_rows(o, want, head_dim, lse, |_| 1.0)
+    }
+
+    /// The distances from a reference, each row's over its cancellation ([`OracleOut::cancellation`]) and its
+    /// log-sum-exp's over its condition ([`OracleOut::condition`]), which are 1 for a softmax.
+    ///
+    /// [`OracleOut::cancellation`]: attn::cpu::OracleOut::cancellation
+    /// [`OracleOut::condition`]: attn::cpu::OracleOut::condition
+    pub(super) fn to(want: &OracleOut, o: &[f32], lse: &[f32], head_dim: usize) -> Self {
+        let cancellation = |row: usize| want.cancellation.get(row).copied().unwrap_or(1.0);
+        let distance = Self::of_rows(o, &want.o, head_dim, Some((lse, &want.lse)), cancellation);
+        distance.over_conditions(lse, &want.lse, &want.condition)
+    }
+
+    fn of_rows(
+        o: &[f32],
+        want: &[f64],
+        head_dim: usize,
+        lse: Option<(&[f32], &[f64])>,
+        cancellation: impl Fn(usize) -> f64,
+    ) -> Self {
         let mut nan = o.iter().filter(|x| x.is_nan()).count() as u64;
         let rows = want.chunks_exact(head_dim.max(1)).zip(o.chunks_exact(head_dim.max(1)));
         let norms: Vec<(f64, f64)> = rows
-            .map(|(want, got)| {
+            .enumerate()
+            .map(|(row, (want, got))| {
                 let diff: f64 = want.iter().zip(got).map(|(w, g)| (w - f64::from(*g)).powi(2)).sum();
-                (diff, want.iter().map(|w| w * w).sum())
+                (diff / cancellation(row).powi(2), want.iter().map(|w| w * w).sum())
             })
             .collect();
         let diff: f64 = norms.iter().map(|n| n.0).sum();
@@ -92,11 +117,12 @@ impl Distance {
 
     /// The distances, with that of the log-sum-exp over the conditions of its rows.
     #[must_use]
-    pub(super) fn over_conditions(self, got: &[f32], want: &[f64], conditions: &[f64]) -> Self {
+    fn over_conditions(self, got: &[f32], want: &[f64], conditions: &[f64]) -> Self {
         let rows = got.iter().zip(want).zip(conditions);
         let errors = rows.map(|((&got, &want), condition)| match f64::from(got) {
             got if got == want => 0.0, // -inf against -inf
             got if got.is_finite() && want.is_finite() => (got - want).abs() / condition,
+            got if !got.is_nan() && *condition >= NO_DIGITS => 0.0,
             got => (got - want).abs(),
         });
         Distance { lse_err: errors.fold(0.0, larger), ..self }

@@ -16,7 +16,7 @@ mod weights;
 pub use keys::keys;
 pub use padding::padding;
 pub use reference::check_variant;
-pub use requests::requests;
+pub use requests::{batch_wide, requests};
 pub use splits::splits;
 pub use tiles::tiles;
 pub use weights::weights;

@@ -100,7 +100,8 @@ impl Setup {
                 _ => RowRounding::Elements,
             };
             let kernel = Some(kernel.traits().kind);
-            return Rounding { rows, kernel, approximates: self.made_with.0.qo != Dtype::F32 };
+            let approximates = self.made_with.0.qo != Dtype::F32;
+            return Rounding { rows, kernel, approximates, ..Rounding::default() };
         }
         Rounding::default()
     }

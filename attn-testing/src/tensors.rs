@@ -1,7 +1,7 @@
 //! The tensors of a case in memory of its engine.
 
 use attn::tensor::{Kv, KvScales, KvSides, Out, Scale, TensorRef};
-use attn::{Dtype, Engine, Error, HeadDimVo, Plan, Stream};
+use attn::{Dtype, Engine, Error, HeadDimVo, Plan, RunOptions, Stream};
 
 use super::engine_memory::{PlacedTensor, put};
 use super::host::{Host, HostScale};
@@ -33,6 +33,8 @@ pub(super) struct Tensors {
     v_strides: Vec<i64>,
     head_dim_vo: HeadDimVo,
     paged: bool,
+    /// Whether runs are partial.
+    partial: bool,
 }
 
 /// Side data, its shape and its strides.
@@ -81,6 +83,7 @@ impl Tensors {
             v_shape: inputs.v_shape.clone(),
             head_dim_vo: case.head_dim_vo,
             paged: inputs.keys.paged(),
+            partial: case.partial,
         })
     }
 
@@ -109,7 +112,8 @@ impl Tensors {
         let lse = self.lse.tensor_mut(&qo_shape[..2], &[qo_shape[1] as i64, 1])?;
         let [k_side, v_side] = self.sides.each_ref().map(PlacedSide::tensor);
         let kv = kv.with_scales(scales).with_sides(KvSides::new(k_side?, v_side?));
-        plan.run(stream, q, kv, Out::with_lse(o, lse))
+        let options = RunOptions { partial: self.partial, ..RunOptions::default() };
+        plan.run_with(stream, q, kv, Out::with_lse(o, lse), options)
     }
 
     /// Fills the outputs with NaN.

@@ -28,6 +28,10 @@ pub struct OracleOut {
     /// It is 1 for a softmax. Other weights may be negative, and their sum small: then it is the sum of their
     /// magnitudes over the magnitude of their sum, over that magnitude again where it is below 1.
     pub condition: Vec<f64>,
+    /// (qo tokens, qo heads), contiguous: how many times larger a relative error of an output may be than one of a
+    /// weight, where it is divided by a sum of signed weights: the sum of their magnitudes over the magnitude of their
+    /// sum. It is 1 for a softmax, for positive weights, and where nothing is divided.
+    pub cancellation: Vec<f64>,
 }
 
 /// The type to which rows are rounded after `query_transform`, `key_transform` and `value_transform`, where a variant
@@ -73,6 +77,19 @@ pub fn oracle(problem: &Problem<'_>) -> Result<OracleOut, CpuError> {
 ///
 /// As [`run`](super::run).
 pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<OracleOut, CpuError> {
+    rows(problem, rounding, false)
+}
+
+/// As [`oracle_with`], of a [partial run](super::run_partial): without sink and `output_transform`.
+///
+/// # Errors
+///
+/// As [`run`](super::run).
+pub fn oracle_partial(problem: &Problem<'_>, rounding: RowRounding) -> Result<OracleOut, CpuError> {
+    rows(problem, rounding, true)
+}
+
+fn rows(problem: &Problem<'_>, rounding: RowRounding, partial: bool) -> Result<OracleOut, CpuError> {
     let dtypes = problem.dtypes();
     let sets = key_sets(problem.variant);
     let sets = sets.iter().map(|(variant, branch_mask)| {
@@ -83,7 +100,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
         let as_stored = |dtype| if dtypes.kv.size() == 1 { half } else { dtype };
         let round_k = (packed || rounds(Hook::KeyTransform)).then_some(half);
         let alone = rounds(Hook::QueryTransform).then_some(as_stored(dtypes.qo));
-        let mut problem = Problem { variant, ..*problem }.checked()?;
+        let mut problem = CheckedProblem { partial, ..Problem { variant, ..*problem }.checked()? };
         // where a hook runs, it sees what a format decodes before it is rounded
         if packed && !variant.has(Hook::KeyTransform) {
             problem.k.round_decoded(half);
@@ -107,6 +124,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
         o: vec![0.0; layout.qo_tokens() * heads.qo as usize * problem.head_dim_vo.dim(heads) as usize],
         lse: vec![f64::NEG_INFINITY; layout.qo_tokens() * heads.qo as usize],
         condition: vec![1.0; layout.qo_tokens() * heads.qo as usize],
+        cancellation: vec![1.0; layout.qo_tokens() * heads.qo as usize],
     };
     let finished: Vec<_> = (0..layout.batch() * kv_heads)
         .into_par_iter()
@@ -118,10 +136,10 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
             (0..rows).into_par_iter().map(|packed| attend(&keys, request, kv_head, packed)).collect::<Vec<_>>()
         })
         .collect();
-    for Row { at, o, lse, condition } in finished.into_iter().flatten() {
+    for Row { at, o, lse, condition, cancellation } in finished.into_iter().flatten() {
         let index = at.qo_token as usize * heads.qo as usize + at.qo_head as usize;
         out.o[index * o.len()..][..o.len()].copy_from_slice(&o);
-        (out.lse[index], out.condition[index]) = (lse, condition);
+        (out.lse[index], out.condition[index], out.cancellation[index]) = (lse, condition, cancellation);
     }
     Ok(out)
 }
@@ -175,13 +193,14 @@ struct Row {
     o: Vec<f64>,
     lse: f64,
     condition: f64,
+    cancellation: f64,
 }
 
 /// One query row over all key sets.
 fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize) -> Row {
     let problem = &sets[0].set.problem;
     let at = problem.row_index(request, kv_head, packed);
-    let sink = match problem.variant.has(Hook::SinkLogit) {
+    let sink = match !problem.partial && problem.variant.has(Hook::SinkLogit) {
         true => f64::from(problem.variant.sink_logit(at)),
         false => f64::NEG_INFINITY,
     };
@@ -223,13 +242,17 @@ fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize
         _ if denominator == 0.0 => f64::NEG_INFINITY,
         _ => subtract + denominator.ln(),
     };
-    let condition = match normalizer {
-        Normalizer::Softmax => 1.0,
-        _ if lse == f64::NEG_INFINITY => 1.0,
-        _ => magnitudes / denominator.abs() / lse.exp().min(1.0),
+    let cancellation = magnitudes / denominator.abs();
+    // a sum that is not positive has no logarithm, and is near one that has
+    let sum = if lse == f64::NEG_INFINITY { denominator.abs() } else { lse.exp() };
+    let (condition, cancellation) = match normalizer {
+        Normalizer::Softmax => (1.0, 1.0),
+        _ if magnitudes == 0.0 => (1.0, 1.0),
+        Normalizer::Plain { divide: false } => (cancellation / sum.min(1.0), 1.0),
+        _ => (cancellation / sum.min(1.0), cancellation),
     };
     transform_output(problem, &mut o, at, [row_max, denominator, lse]);
-    Row { at, o, lse, condition }
+    Row { at, o, lse, condition, cancellation }
 }
 
 /// Rounds a query row to e4m3, scaled by the largest power of two that keeps it within 448.
@@ -396,7 +419,7 @@ fn sink_denominator(problem: &CheckedProblem<'_>, sink: f64, row_max: f64, at: R
 }
 
 fn transform_output(problem: &CheckedProblem<'_>, o: &mut [f64], at: RowIndex, [row_max, denominator, lse]: [f64; 3]) {
-    if problem.variant.has(Hook::OutputTransform) {
+    if !problem.partial && problem.variant.has(Hook::OutputTransform) {
         let mut rounded: Vec<f32> = o.iter().map(|x| *x as f32).collect();
         let state = RowState { row_max: row_max as f32, denominator: denominator as f32, lse: lse as f32 };
         problem.variant.output_row(&mut rounded, state, at);

@@ -8,7 +8,7 @@
 /// - `splits`: tiles of other sizes, many KV splits, and merging them in another order change nothing but rounding;
 /// - `padding`: NaN in slots without a key changes nothing;
 /// - `requests`: hooks give each request of a batch what they give that request alone, so an index of the wrong space
-///   (a token of the batch beside a position) is found;
+///   (a token of the batch beside a position) is found. They count where the mask attends;
 /// - `reference`: the CPU, and a GPU if there is one, agree with the f64 reference.
 ///
 /// A failure names the place and the values. The tests are functions too: see [`properties`](crate::properties).
@@ -55,11 +55,39 @@
 /// });
 /// ```
 ///
+/// A variant that means the place of a request in its batch, or all packed tokens, says so with `#[batch_wide]`.
+/// Instead of `requests` it has the test `batch_wide`: that a request may have other results in another batch.
+///
+/// ```
+/// # use attn::prelude::*;
+/// /// Every other request of a batch has half of its logits.
+/// #[derive(Clone, VariantParams)]
+/// struct EvenRequests;
+///
+/// #[attention_variant]
+/// impl AttentionVariant for EvenRequests {
+///     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+///         if at.batch % 2 == 0 { logit } else { 0.5 * logit }
+///     }
+/// }
+///
+/// attn_testing::variant_test!(#[batch_wide] EvenRequests);
+/// ```
+///
 /// Given tensors must fit 8 query heads, 2 KV heads and a head dim of
 /// 64.
 #[macro_export]
 macro_rules! variant_test {
+    (#[batch_wide] $name:ident : $variant:expr $(, $param:ident : $make:expr)* $(,)?) => {
+        $crate::variant_test!(@module batch_wide, $name: $variant $(, $param: $make)*);
+    };
+    (#[batch_wide] $variant:expr $(, $param:ident : $make:expr)* $(,)?) => {
+        $crate::variant_test!(@module batch_wide, variant_test: $variant $(, $param: $make)*);
+    };
     ($name:ident : $variant:expr $(, $param:ident : $make:expr)* $(,)?) => {
+        $crate::variant_test!(@module requests, $name: $variant $(, $param: $make)*);
+    };
+    (@module $of_requests:ident, $name:ident : $variant:expr $(, $param:ident : $make:expr)*) => {
         #[cfg(test)]
         mod $name {
             #[allow(unused_imports)]
@@ -72,7 +100,7 @@ macro_rules! variant_test {
                 let generators = ::std::vec![$($crate::__private::generator(::core::stringify!($param), $make)),*];
                 $crate::__private::with_generators(&variant(), generators, test)
             }
-            $crate::variant_test!(@tests tiles keys weights splits padding requests);
+            $crate::variant_test!(@tests tiles keys weights splits padding $of_requests);
 
             #[test]
             fn reference() {

@@ -12,9 +12,12 @@ use crate::TestError;
 const QO_HEADS: [usize; 3] = [0, 3, 6];
 
 /// Compares what every hook gives for a request of a batch of several with what it gives for that request alone, whose
-/// tensors over tokens and requests are its part of the batch's. The bits must be the same.
+/// tensors over tokens and requests are its part of the batch's. The bits must be the same. Hooks on logits count where
+/// the mask attends, and those on keys and values for keys that a query of the request attends to: what they give
+/// elsewhere changes nothing.
 ///
-/// Not compared are variants that draw random numbers, which may differ between requests by design; variants with
+/// A variant that means the place of a request in its batch, or all packed tokens, says so ([`batch_wide`]). Not
+/// compared are variants that draw random numbers, which may differ between requests by design; variants with
 /// tensors whose shape is made of the batch in another way, such as `batch + 1`; and those with `remap`.
 ///
 /// # Errors
@@ -33,6 +36,23 @@ pub fn requests(variant: &Variant) -> Result<(), TestError> {
         }
     }
     Ok(())
+}
+
+/// The test of a variant that says that it is `#[batch_wide]`: it means `at.batch`, or packed tokens, so that a request
+/// may have other results in another batch. That must be so, or [`requests`] is its test.
+///
+/// # Errors
+///
+/// Every request has the results that it has alone.
+pub fn batch_wide(variant: &Variant) -> Result<(), TestError> {
+    match requests(variant) {
+        Err(TestError::Broken { .. }) => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => {
+            let why = "every request has what it has alone, as far as it is compared; leave `#[batch_wide]` out";
+            Err(violated("the variant does not depend on the batch", why))
+        }
+    }
 }
 
 fn can_be_cut(variant: &Variant) -> bool {
@@ -87,11 +107,42 @@ fn part_of(value: &ParamValue, ranges: &[Option<std::ops::Range<usize>>]) -> Par
     ParamValue::List(items[range].iter().map(|item| part_of(item, inner)).collect())
 }
 
+/// The keys to which a query row attends, as runs in which one call of a hook may cover: where each begins, its length,
+/// and its index of a key list.
+fn attended(sample: &Sample, request: usize, row: RowIndex) -> Vec<(usize, usize, i32)> {
+    let (variant, kv_len) = (&sample.variant, sample.layout.kv_len(request));
+    let whole = match variant.kv_list_sizes() {
+        None => vec![(0, kv_len, 0)],
+        Some((size, _)) => (0..variant.kv_list_len(row))
+            .filter_map(|n| Some((usize::try_from(variant.kv_list_block(row, n)).ok()? * size as usize, n)))
+            .map(|(begin, n)| (begin, (begin + size as usize).min(kv_len), n))
+            .collect(),
+    };
+    let mut runs = Vec::new();
+    for (begin, end, kv_slot) in whole.into_iter().filter(|(begin, end, _)| begin < end) {
+        let mut keep = vec![true; end - begin];
+        variant.mask_tile(&mut keep, logit_index(sample, request, row, (begin, kv_slot)));
+        let mut at = 0;
+        for run in keep.chunk_by(|a, b| a == b) {
+            if run[0] {
+                runs.push((begin + at, run.len(), kv_slot));
+            }
+            at += run.len();
+        }
+    }
+    runs
+}
+
+fn logit_index(sample: &Sample, request: usize, row: RowIndex, (key, kv_slot): (usize, i32)) -> LogitIndex {
+    let kv_token = sample.layout.kv_indptr()[request] + key as i32;
+    LogitIndex { row, kv_pos: key as i32, kv_token, kv_slot }
+}
+
 fn same(batch: &Sample, request: usize, alone: &Sample) -> Result<(), TestError> {
     let compare = |what: &str, [a, b]: [Vec<u32>; 2]| match a.iter().zip(&b).position(|(a, b)| a != b) {
         None if a.len() == b.len() => Ok(()),
         at => {
-            let at = at.unwrap_or(0);
+            let at = at.unwrap_or(a.len().min(b.len()));
             let read = |bits: &[u32]| bits.get(at).map_or(f32::NAN, |bits| f32::from_bits(*bits));
             let (requests, a, b) = (batch.layout.batch(), read(&a), read(&b));
             let why = format!("{what}, element {at}: {a:e} as request {request} of {requests}, {b:e} alone");
@@ -104,15 +155,26 @@ fn same(batch: &Sample, request: usize, alone: &Sample) -> Result<(), TestError>
     let (logits, row) = (values(kv_len), values(HEADS.head_dim as usize));
     let of = [(batch, request), (alone, 0)];
 
+    let mut is_read = vec![[false; HEADS.kv as usize]; kv_len];
     for qo_row in 0..qo_len {
-        for qo_head in QO_HEADS {
-            for (hook, results) in of_query(of, qo_row, qo_head, &logits, &row) {
-                compare(&format!("`{}` of query {qo_row}, head {qo_head}", hook.method()), results)?;
+        for qo_head in 0..HEADS.qo as usize {
+            let at = |(sample, request): (&Sample, usize)| sample.layout.row(HEADS, request, qo_row, qo_head);
+            let runs = attended(batch, request, at(of[0]));
+            let kv_head = qo_head / HEADS.group() as usize;
+            runs.iter()
+                .for_each(|&(key, len, _)| is_read[key..key + len].iter_mut().for_each(|read| read[kv_head] = true));
+            if !QO_HEADS.contains(&qo_head) {
+                continue;
+            }
+            let here = |what: &str| format!("{what} of query {qo_row}, head {qo_head}");
+            compare(&here("`logits_mask`"), of.map(|of| keys_of(&attended(of.0, of.1, at(of)), kv_len)))?;
+            for (hook, results) in of_query(of, qo_row, qo_head, &runs, &logits, &row) {
+                compare(&here(&format!("`{}`", hook.method())), results)?;
             }
         }
     }
     for key in 0..kv_len {
-        for kv_head in 0..HEADS.kv as usize {
+        for kv_head in (0..HEADS.kv as usize).filter(|&kv_head| is_read[key][kv_head]) {
             for hook in [Hook::KeyTransform, Hook::ValueTransform] {
                 if !batch.variant.has(hook) {
                     continue;
@@ -143,52 +205,57 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
 }
 
-/// What the hooks of a query row give, in the batch and alone.
+/// For each key whether it is in one of the runs, as numbers.
+fn keys_of(runs: &[(usize, usize, i32)], kv_len: usize) -> Vec<u32> {
+    let mut keys = vec![0f32.to_bits(); kv_len];
+    runs.iter().for_each(|&(key, len, _)| keys[key..key + len].fill(1f32.to_bits()));
+    keys
+}
+
+/// What the hooks of a query row give, in the batch and alone. `runs`: the keys that it attends to.
 fn of_query(
     of: [(&Sample, usize); 2],
     qo_row: usize,
     qo_head: usize,
+    runs: &[(usize, usize, i32)],
     logits: &[f32],
     row: &[f32],
 ) -> Vec<(Hook, [Vec<u32>; 2])> {
     let variant = &of[0].0.variant;
-    let at = |(sample, request): (&Sample, usize)| -> LogitIndex {
-        let row: RowIndex = sample.layout.row(HEADS, request, qo_row, qo_head);
-        LogitIndex { row, kv_pos: 0, kv_token: sample.layout.kv_indptr()[request], kv_slot: 0 }
-    };
-    let give = |hook: Hook, give: &dyn Fn(&Variant, LogitIndex) -> Vec<u32>| {
+    let index = |(sample, request): (&Sample, usize)| sample.layout.row(HEADS, request, qo_row, qo_head);
+    let give = |hook: Hook, give: &dyn Fn(&Variant, RowIndex) -> Vec<u32>| {
         let needed = variant.has(hook) || hook == Hook::KvListLen && variant.has_kv_list();
-        needed.then(|| (hook, of.map(|of| give(&of.0.variant, at(of)))))
+        needed.then(|| (hook, of.map(|of| give(&of.0.variant, index(of)))))
     };
-    let state = RowState { row_max: 1.5, denominator: 3.0, lse: 2.5 };
     let on_row = |change: &dyn Fn(&mut [f32])| {
         let mut row = row.to_vec();
         change(&mut row);
         bits(&row)
     };
-    let on_logits = |change: &dyn Fn(&mut [f32])| {
-        let mut logits = logits.to_vec();
-        change(&mut logits);
-        bits(&logits)
+    // run by run; the second logits are those before `change`
+    let give_keys = |hook: Hook, change: &dyn Fn(&Variant, &mut [f32], &[f32], LogitIndex)| {
+        let of_runs = |(sample, request): (&Sample, usize)| {
+            let of_run = |&(key, len, kv_slot): &(usize, usize, i32)| {
+                let mut out = logits[key..key + len].to_vec();
+                let at = logit_index(sample, request, index((sample, request)), (key, kv_slot));
+                change(&sample.variant, &mut out, &logits[key..key + len], at);
+                bits(&out)
+            };
+            runs.iter().flat_map(of_run).collect::<Vec<_>>()
+        };
+        variant.has(hook).then(|| (hook, of.map(of_runs)))
     };
+    let state = RowState { row_max: 1.5, denominator: 3.0, lse: 2.5 };
     let results = [
-        give(Hook::QueryTransform, &|v, at| on_row(&|q| v.query_row(q, at.row))),
-        give(Hook::LogitsMask, &|v, at| {
-            let mut keep = vec![true; logits.len()];
-            v.mask_tile(&mut keep, at);
-            keep.into_iter().map(|keep| f32::from(u8::from(keep)).to_bits()).collect()
-        }),
-        give(Hook::LogitsTransform, &|v, at| on_logits(&|logits| v.logits_tile(logits, at))),
-        give(Hook::Weight, &|v, at| on_logits(&|logits| v.weight_tile(logits, 0.0, at))),
-        give(Hook::Denominator, &|v, at| {
-            let mut out = logits.to_vec();
-            v.denominator_tile(&mut out, logits, 0.0, at);
-            bits(&out)
-        }),
-        give(Hook::SinkLogit, &|v, at| bits(&[v.sink_logit(at.row)])),
-        give(Hook::OutputTransform, &|v, at| on_row(&|o| v.output_row(o, state, at.row))),
+        // a query without keys has no logit
+        give(Hook::QueryTransform, &|v, at| on_row(&|q| v.query_row(q, at))).filter(|_| !runs.is_empty()),
+        give_keys(Hook::LogitsTransform, &|v, out, _, at| v.logits_tile(out, at)),
+        give_keys(Hook::Weight, &|v, out, _, at| v.weight_tile(out, 0.0, at)),
+        give_keys(Hook::Denominator, &|v, out, logits, at| v.denominator_tile(out, logits, 0.0, at)),
+        give(Hook::SinkLogit, &|v, at| bits(&[v.sink_logit(at)])),
+        give(Hook::OutputTransform, &|v, at| on_row(&|o| v.output_row(o, state, at))),
         give(Hook::KvListLen, &|v, at| {
-            let blocks = (0..v.kv_list_len(at.row)).map(|n| v.kv_list_block(at.row, n));
+            let blocks = (0..v.kv_list_len(at)).map(|n| v.kv_list_block(at, n));
             blocks.map(|block| (block as f32).to_bits()).collect()
         }),
     ];

@@ -1,10 +1,12 @@
 //! Variants that have the properties, and variants whose violations are reported.
 
-use super::{keys, padding, requests, splits, tiles, weights};
+use super::{batch_wide, keys, padding, requests, splits, tiles, weights};
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::{TestError, check_variant, grid};
-use attn::lang::{AttentionVariant, LogitIndex, Normalizer, QueryTile, RowIndex, Tensor1};
+use attn::lang::{
+    AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState, Tensor1, Tensor2,
+};
 use attn::{Engine, Variant, VariantParams, attention_variant, f16};
 
 crate::variant_test!(nothing: Variant::full());
@@ -14,6 +16,11 @@ crate::variant_test!(decaying: Decaying { rate: Tensor1::unset(), step: Tensor1:
     (0..dims.qo_heads.unwrap_or(0)).map(|_| 8 * (1 + rng.below(3) as i32)).collect::<Vec<_>>()
 });
 crate::variant_test!(listed: Listed { queries: 4, stride: 3 });
+crate::variant_test!(forgetting: Forgetting { log_forget: Tensor2::unset() });
+crate::variant_test!(signed: Signed);
+crate::variant_test!(signed_sum: attn::compose!(attn::stock::Causal, SignedSum));
+crate::variant_test!(#[batch_wide] packed: Packed { far: 30 });
+crate::variant_test!(#[batch_wide] every_other: Somewhere { hook: 1 });
 
 /// A mask of keys within `reach` of the query. Its `kv_range` claims `said`.
 #[derive(Clone, VariantParams)]
@@ -88,6 +95,158 @@ impl AttentionVariant for Decaying {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
         let steps = (at.qo_pos - at.kv_pos) / self.step[at.qo_head].max(1);
         logit + 0.125 * self.rate[at.qo_head] * steps as f32
+    }
+}
+
+/// Forgetting attention (arXiv 2503.02130). Where it is masked, the token of the query may be that of another request.
+#[derive(Clone, VariantParams)]
+struct Forgetting {
+    #[shape(kv_tokens, qo_heads)]
+    log_forget: Tensor2<f32>,
+}
+
+#[attention_variant(name = "properties_forgetting")]
+impl AttentionVariant for Forgetting {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let query = at.kv_token - at.kv_pos + at.qo_pos;
+        // beyond the query a neighbour's gates
+        let next = at.kv_token + (at.kv_pos - at.qo_pos).max(0);
+        logit + self.log_forget[[query, at.qo_head]] - self.log_forget[[next, at.qo_head]]
+    }
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.kv_pos <= at.qo_pos
+    }
+}
+
+/// Logits as weights, over their sum: some sums are near 0.
+#[derive(Clone, VariantParams)]
+struct Signed;
+
+#[attention_variant(name = "properties_signed")]
+impl AttentionVariant for Signed {
+    const NORMALIZER: Normalizer = Normalizer::Plain { divide: true };
+    fn weight(&self, logit: f32, _row_max: f32, _at: LogitIndex) -> f32 {
+        logit
+    }
+}
+
+/// Logits as weights.
+#[derive(Clone, VariantParams)]
+struct SignedSum;
+
+#[attention_variant(name = "properties_signed_sum")]
+impl AttentionVariant for SignedSum {
+    const NORMALIZER: Normalizer = Normalizer::Plain { divide: false };
+    fn weight(&self, logit: f32, _row_max: f32, _at: LogitIndex) -> f32 {
+        logit
+    }
+}
+
+/// Distances in packed tokens, of all requests.
+#[derive(Clone, VariantParams)]
+struct Packed {
+    far: i32,
+}
+
+#[attention_variant(name = "properties_packed")]
+impl AttentionVariant for Packed {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        (attn::lang::space::plain(at.qo_token) - attn::lang::space::plain(at.kv_token)).abs() <= self.far
+    }
+}
+
+/// A variant that reads the number of the request in one hook.
+#[derive(Clone, VariantParams)]
+struct Somewhere {
+    hook: i32,
+}
+
+#[attention_variant(name = "properties_somewhere")]
+impl AttentionVariant for Somewhere {
+    const NORMALIZER: Normalizer = Normalizer::MaxScaled;
+    fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) {
+        let by = if self.hook == 0 { at.batch as f32 } else { 0.0 };
+        q.map(|_, x| x + by);
+    }
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        if self.hook == 1 { logit + 0.5 * (at.batch % 2) as f32 } else { logit }
+    }
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.kv_pos <= at.qo_pos && (self.hook != 2 || at.kv_pos % 3 != at.batch)
+    }
+    fn weight(&self, logit: f32, row_max: f32, at: LogitIndex) -> f32 {
+        let by = if self.hook == 3 { 1.0 + at.batch as f32 } else { 1.0 };
+        (logit - row_max).exp() * by
+    }
+    fn denominator(&self, _logit: f32, _row_max: f32, weight: f32, at: LogitIndex) -> f32 {
+        if self.hook == 4 { weight * (1.0 + at.batch as f32) } else { weight }
+    }
+    fn sink_logit(&self, at: RowIndex) -> f32 {
+        if self.hook == 5 { at.batch as f32 } else { 0.0 }
+    }
+    fn output_transform<R: Row>(&self, o: &mut R, _state: RowState, at: RowIndex) {
+        let by = if self.hook == 6 { at.batch as f32 } else { 0.0 };
+        o.map(|_, x| x + by);
+    }
+    fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+        let by = if self.hook == 7 { at.batch as f32 } else { 0.0 };
+        k.map(|_, x| x + by);
+    }
+    fn value_transform<R: Row>(&self, v: &mut R, at: KvIndex) {
+        let by = if self.hook == 8 { at.batch as f32 } else { 0.0 };
+        v.map(|_, x| x + by);
+    }
+}
+
+/// Every hook is compared, and where it is wrong it is named.
+#[test]
+fn a_hook_that_reads_the_number_of_the_request_is_named() {
+    let hooks = [
+        "query_transform",
+        "logits_transform",
+        "logits_mask",
+        "weight",
+        "denominator",
+        "sink_logit",
+        "output_transform",
+        "key_transform",
+        "value_transform",
+    ];
+    for (hook, name) in (0..).zip(hooks) {
+        says(requests(&Somewhere { hook }.into()), &format!("alone: `{name}` of "));
+        batch_wide(&Somewhere { hook }.into()).expect("it says so");
+    }
+    requests(&Somewhere { hook: 9 }.into()).expect("no hook reads it");
+}
+
+#[test]
+fn a_variant_that_depends_on_requests_alone_is_not_batch_wide() {
+    for right in [Variant::full(), Somewhere { hook: 9 }.into(), attn::stock::Causal.into()] {
+        says(batch_wide(&right), "leave `#[batch_wide]` out");
+    }
+}
+
+/// Keys of the request that no query attends to, and logits that are masked, may be anything.
+#[test]
+fn what_changes_nothing_is_not_compared() {
+    requests(&Elsewhere { masked: true }.into()).expect("masked logits alone differ");
+    says(requests(&Elsewhere { masked: false }.into()), "`logits_transform` of query");
+}
+
+/// A bias by the number of the request: of masked keys, or of the others too.
+#[derive(Clone, VariantParams)]
+struct Elsewhere {
+    masked: bool,
+}
+
+#[attention_variant(name = "properties_elsewhere")]
+impl AttentionVariant for Elsewhere {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.kv_pos < at.qo_pos
+    }
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let hidden = at.kv_pos >= at.qo_pos;
+        if hidden || !self.masked { logit + at.batch as f32 } else { logit }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Judges the result of emulated kernels, as `attn check` judges that of a GPU.
 
-use attn::{cpu::RowRounding, expr::Variant};
+use attn::{cpu::RowRounding, expr::Variant, spec::KernelKind};
 use attn_testing::{Case, Distance, Expected, Inputs, Rounding, Tolerance};
 
 /// A result beside the f64 reference.
@@ -22,7 +22,9 @@ impl Judged {
         (o, lse): (&[f32], &[f32]),
     ) -> Judged {
         // the host has no approximate functions
-        let rounding = Rounding { rows, kernel: case.kernel.parse().ok(), approximates: false };
+        let kernel = case.kernel.parse().ok();
+        let same_elements = kernel == Some(KernelKind::Decode);
+        let rounding = Rounding { rows, kernel, approximates: false, same_elements };
         let expected = Expected::of(case, variant, inputs, rounding).expect("a sound problem");
         Judged { distance: expected.distance(o, lse), tolerance: expected.tolerance() }
     }

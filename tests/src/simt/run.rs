@@ -377,6 +377,7 @@ impl Run<'_> {
             sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
             k_scale: inputs.k_scale.all,
             v_scale: inputs.v_scale.all,
+            partial_output: case.partial.into(),
             ..KernelParams::default()
         }
     }
