@@ -65,7 +65,8 @@ fn a_build_ahead_of_time_embeds_no_cubin_of_another_compiler() {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", name, "--nocapture"]).env("ATTN_TEST_CHILD", "1").env("ATTN_CACHE_DIR", dir.path());
     let output = child.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]

@@ -14,7 +14,8 @@ fn a_damaged_driver_library_is_named_in_the_error() {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", "child", "--nocapture"]).env("ATTN_TEST_CHILD", "1").env("LD_LIBRARY_PATH", dir.path());
     let output = child.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]

@@ -84,7 +84,8 @@ impl Planted {
         }
         child.env("ATTN_TEST_CHILD", "1").env("PLANTED_RAN", &mark).envs(variables.iter().copied());
         let output = child.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
         mark.exists()
     }
 }

@@ -14,18 +14,32 @@ use attn_tests::gpu::gpu;
 use attn_tests::row_invariance::{Kernel, Neighbours, Request, rows, undisturbed};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };
-/// Keys of the text whose rows are compared.
-const KEYS: usize = 1500;
+/// Keys of the text whose rows are compared: 24 splits, so that decode merges them in groups.
+const KEYS: usize = 3000;
+/// Keys of a split.
+const SPLIT: u32 = 128;
 /// The last tokens of the text, which have queries.
 const QUERIES: usize = 150;
 
-/// Checks one kernel, with chunks of at most these sizes, by turns.
-fn check(options: AttentionOptions, chunks: &[usize]) {
+/// Queries of the chunks of a prompt, by turns.
+const CHUNKS: [usize; 4] = [1, 64, 17, 128];
+
+/// Checks one kernel: rows in chunks of `whole` queries against those in `chunks`, and beside others. Under a window a
+/// tile begins within a split; under a mask with a hole its keys are at both ends.
+fn check(options: AttentionOptions, whole: usize, chunks: &[usize]) {
+    assert!(whole == 1 || chunks.iter().any(|chunk| *chunk < whole), "no chunk is smaller than the whole");
     let Some(engine) = gpu() else { return };
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
-    for variant in ["causal", "causal + soft_cap(cap=30.0)"] {
+    for variant in [
+        "causal",
+        "causal + soft_cap(cap=30.0)",
+        "sliding_window(window=700)",
+        "sliding_window(window=2600)",
+        "streaming(sink=4, window=300)",
+        "causal + chunked(chunk=2900)",
+    ] {
         let what = format!("{variant}, {options:?}");
-        let options = AttentionOptions { fixed_split_size: Some(256), ..options };
+        let options = AttentionOptions { fixed_split_size: Some(SPLIT), ..options };
         let variant = Variant::parse(variant).expect("stock");
         let attention = engine.attention_with(&variant, HEADS, Dtypes::f16(), options).expect("bound");
         let kernel = Kernel { engine: engine.clone(), attention };
@@ -57,7 +71,7 @@ fn check(options: AttentionOptions, chunks: &[usize]) {
             }
             bits
         };
-        let want = compare(&chunks[..1], 0);
+        let want = compare(&[whole], 0);
         for others in [0, 1, 6] {
             let got = compare(chunks, others);
             let same = got.iter().zip(&want).filter(|(a, b)| a == b).count();
@@ -108,25 +122,25 @@ fn decode(decode: DecodeBackend) -> AttentionOptions {
 
 #[test]
 fn prefill_by_wgmma() {
-    check(prefill(PrefillBackend::Sm90), &[150, 1, 64, 17, 128]);
+    check(prefill(PrefillBackend::Sm90), QUERIES, &CHUNKS);
 }
 
 #[test]
 fn prefill_by_mma_sync() {
-    check(prefill(PrefillBackend::Sm80), &[150, 1, 64, 17, 128]);
+    check(prefill(PrefillBackend::Sm80), QUERIES, &CHUNKS);
 }
 
 #[test]
 fn prefill_on_cuda_cores() {
-    check(prefill(PrefillBackend::CudaCores), &[150, 1, 64, 17, 128]);
+    check(prefill(PrefillBackend::CudaCores), QUERIES, &CHUNKS);
 }
 
 #[test]
 fn decode_on_tensor_cores() {
-    check(decode(DecodeBackend::TensorCores), &[1]);
+    check(decode(DecodeBackend::TensorCores), 1, &[1]);
 }
 
 #[test]
 fn decode_on_cuda_cores() {
-    check(decode(DecodeBackend::CudaCores), &[1]);
+    check(decode(DecodeBackend::CudaCores), 1, &[1]);
 }

@@ -15,7 +15,7 @@ use super::list::{KERNELS, Killer, Mutant, failed_test};
 use crate::paths::target_dir;
 
 /// Tests of attention kernels.
-const ATTENTION: [&str; 9] = [
+const ATTENTION: [&str; 10] = [
     "decode_emulated",
     "kv_formats_emulated",
     "prefill_sm80_emulated",
@@ -23,6 +23,7 @@ const ATTENTION: [&str; 9] = [
     "prefill_resident_emulated",
     "mixed_emulated",
     "cuda_cores",
+    "partial_emulated",
     "row_invariance",
     "sanitized_emulated",
 ];
@@ -38,11 +39,11 @@ const OTHERS: [&str; 7] = [
 ];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
-const FIRST: [(&str, &[&str], bool); 19] = [
+const FIRST: [(&str, &[&str], bool); 20] = [
     ("cuda_cores/", &["cuda_cores"], true),
     ("decode/", &["decode_emulated"], false),
     ("merge/mixed_kernel", &["mixed_emulated"], false),
-    ("merge/partial", &["decode_emulated"], false),
+    ("merge/partial", &["decode_emulated", "partial_emulated"], false),
     ("merge/row_teams", &["mixed_emulated"], false),
     ("merge/", &["prefill_sm80_emulated", "decode_emulated"], false),
     ("mixed/", &["mixed_emulated"], false),
@@ -57,6 +58,7 @@ const FIRST: [(&str, &[&str], bool); 19] = [
     ("sampling/", &["sampling_emulated", "verify_emulated"], true),
     ("schedule/tile_scheduler", &["mixed_emulated", "prefill_sm90_emulated"], true),
     ("select/", &["indexer_emulated"], true),
+    ("softmax/finalize", &["partial_emulated"], false),
     ("softmax/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
 ];
 
