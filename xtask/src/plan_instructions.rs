@@ -1,8 +1,8 @@
 //! `cargo xtask plan-instructions`: counts the instructions of planning under valgrind's callgrind, and compares them
 //! with the committed counts.
 //!
-//! Unlike times, counts do not depend on other load. They depend on the compiler, so they are compared only under the
-//! compiler that the committed counts name.
+//! Unlike times, counts do not depend on other load. They depend on the compiler, so that those of another one are of
+//! no use: then the check fails, and a change of the toolchain comes with counts that were written under it.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -49,10 +49,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     }
     let text = fs::read_to_string(&path).with_context(|| format!("{FILE}: make it with --write"))?;
     let (taken_with, wanted) = read(&text)?;
-    if taken_with != rustc {
-        println!("{FILE} was taken with {taken_with}, and this is {rustc}: not compared");
-        return Ok(());
-    }
+    check_comparable(&taken_with, &rustc, &wanted)?;
     let counts = count(sh, root)?;
     for (case, instructions) in &counts {
         println!("{case}: {instructions}, committed {}", wanted.get(case).copied().unwrap_or(0));
@@ -97,6 +94,23 @@ fn count(sh: &Shell, root: &Path) -> Result<BTreeMap<String, u64>> {
 fn collected(stderr: &str) -> Option<u64> {
     let line = stderr.lines().find_map(|line| line.split_once("Collected :"))?;
     line.1.trim().parse().ok().filter(|&count| count > 0)
+}
+
+/// Checks that counts can be compared: those of this compiler, and at least one.
+fn check_comparable(taken_with: &str, rustc: &str, wanted: &BTreeMap<String, u64>) -> Result<()> {
+    if taken_with != rustc {
+        let version = taken_with.split_whitespace().nth(1).unwrap_or(taken_with);
+        bail!(
+            "{FILE} was taken with {taken_with}, and this is {rustc}: counts of two compilers cannot be compared.\n\
+             under the toolchain of the counts: `cargo +{version} xtask plan-instructions`\n\
+             where the toolchain changes: compare under the old one, then `cargo xtask plan-instructions --write` under \
+             the new one, in the same commit"
+        );
+    }
+    if wanted.is_empty() {
+        bail!("{FILE} has no case, so that nothing is compared; make it with `cargo xtask plan-instructions --write`");
+    }
+    Ok(())
 }
 
 /// The compiler and the counts of a file.
@@ -153,6 +167,34 @@ mod tests {
         assert!(off[0].starts_with("b: 1021") && off[1].contains("-2.1 %") && off[2].contains("new"), "{off:?}");
         assert!(off[3].starts_with("gone"));
         assert!(compare(&wanted, &wanted).is_empty());
+    }
+
+    #[test]
+    fn nothing_to_compare_is_a_failure() {
+        let counts = BTreeMap::from([("a".to_owned(), 7)]);
+        let ours = "rustc 1.95.0 (f00 2026-01-01)";
+        check_comparable(ours, ours, &counts).expect("the same compiler, and a case");
+        let error = check_comparable(ours, "rustc 1.96.0 (ba2 2026-03-01)", &counts).expect_err("another compiler");
+        let error = error.to_string();
+        for words in ["1.96.0", "cannot be compared", "cargo +1.95.0 xtask", "--write"] {
+            assert!(error.contains(words), "{words}: {error}");
+        }
+        let error = check_comparable(ours, ours, &BTreeMap::new()).expect_err("no case").to_string();
+        assert!(error.contains("nothing is compared") && error.contains("--write"), "{error}");
+        assert_eq!(compare(&counts, &BTreeMap::new()), ["a: no such case"], "the program counts nothing");
+    }
+
+    /// The committed counts are of the toolchain that `rust-toolchain.toml` pins, or a check compares nothing.
+    #[test]
+    fn the_committed_counts_are_of_the_pinned_toolchain() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
+        let text = |file: &str| fs::read_to_string(root.join(file)).expect("a file of the repository");
+        let (taken_with, wanted) = read(&text(FILE)).expect("sound");
+        let pinned = text("rust-toolchain.toml");
+        let pinned =
+            pinned.lines().find_map(|line| line.strip_prefix("channel = ")).expect("a channel").trim_matches('"');
+        assert!(taken_with.starts_with(&format!("rustc {pinned} ")), "{FILE} is of {taken_with}, not of {pinned}");
+        assert!(!wanted.is_empty());
     }
 
     #[test]
