@@ -35,6 +35,7 @@
 //! `structure` compares variants whose parameters differ.
 
 mod branches;
+mod budget;
 mod class;
 pub mod compose;
 mod content;

@@ -11,6 +11,7 @@ pub mod batch;
 pub mod cpu;
 pub mod dtype;
 mod error_kind;
+mod excerpt;
 pub mod expr;
 #[doc(hidden)]
 pub mod headers;

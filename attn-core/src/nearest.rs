@@ -5,8 +5,11 @@
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |s: &str| s.to_ascii_lowercase().replace('-', "_");
     let name = plain(name);
+    let letters = name.chars().count();
     candidates
         .into_iter()
+        // the distance is at least the difference of the lengths, and takes the time of their product
+        .filter(|c| c.chars().count().abs_diff(letters) <= c.chars().count().max(letters).div_ceil(3))
         .map(|c| (strsim::osa_distance(&name, &plain(c)), c))
         .filter(|&(d, c)| d <= c.chars().count().max(name.chars().count()).div_ceil(3))
         .min()

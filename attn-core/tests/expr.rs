@@ -271,3 +271,33 @@ proptest! {
         let _ = parse(&format!("sink(logits={args})"));
     }
 }
+
+#[test]
+fn a_mistake_far_to_the_right_has_a_short_message() {
+    for text in [
+        " ".repeat(65_535),
+        " ".repeat(1_000_000),
+        format!("sink(logits=[{}]) + )", vec!["1"; 40_000].join(",")),
+        format!("{}\u{e9}", "causal + ".repeat(4_000)),
+    ] {
+        let error = parse(&text).expect_err("no expression").to_string();
+        assert!(error.len() < 1000, "{} bytes", error.len());
+    }
+    let said = parse(&format!("{})", " ".repeat(70_000))).expect_err("a bracket").to_string();
+    assert!(said.contains("at column 70001: expected the name of a variant") && said.ends_with('^'), "{said}");
+}
+
+#[test]
+fn an_expression_has_a_budget() {
+    let budget = |text: &str| match parse(text) {
+        Err(ExprError::Budget { budget, found, most, .. }) => (budget, found, most),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(budget(&"a".repeat(1_000_000)), ("letters in a name", 1_000_000, 128));
+    assert_eq!(budget(&format!("full({}=1)", "a".repeat(30_000))).0, "letters in a name");
+    assert_eq!(budget(&" ".repeat((4 << 20) + 1)), ("bytes", (4 << 20) + 1, 4 << 20));
+    assert_eq!(budget(&vec!["full"; 5000].join(" + ")), ("parts", 4097, 4096));
+    assert_eq!(budget(&format!("or({})", vec!["full"; 100_000].join(", "))).0, "parts");
+    let said = parse(&"a".repeat(30_000)).expect_err("a long name").to_string();
+    assert!(said.contains("30000 letters in a name") && said.contains("at most 128"), "{said}");
+}

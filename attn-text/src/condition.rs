@@ -18,6 +18,8 @@ pub(crate) enum Ex {
     Negative(Box<Ex>),
     Binary(Op, Box<Ex>, Box<Ex>),
     Cast(Target, Box<Ex>),
+    /// Whether the first is at least the second, and less than the third, or at most where the flag is set.
+    Inside(Box<Ex>, Option<Box<Ex>>, Option<Box<Ex>>, bool),
     If(Box<Ex>, Box<Ex>, Box<Ex>),
     Call(Method, Box<Ex>, Option<Box<Ex>>),
     /// The number of elements of a tensor.
@@ -139,6 +141,15 @@ impl Ex {
                 (Target::Float, Number::Float(x)) => Number::Float(x),
                 (Target::Float, Number::Bool(_)) => return Err(Stop::Arithmetic),
             }),
+            Ex::Inside(x, low, high, inclusive) => {
+                let x = x.value(names)?;
+                let holds = |op: Op, bound: &Option<Box<Ex>>| match bound {
+                    None => Ok(true),
+                    Some(bound) => Ok(binary(op, x, bound.value(names)?)? == Number::Bool(true)),
+                };
+                let below = if *inclusive { Op::Le } else { Op::Lt };
+                Ok(Number::Bool(holds(Op::Ge, low)? && holds(below, high)?))
+            }
             Ex::If(condition, a, b) => {
                 if condition.truth(names)? {
                     a.value(names)
@@ -169,12 +180,29 @@ impl Ex {
             Ex::Name(name) => names.number(name) != Err(Stop::Unknown),
             Ex::Not(x) | Ex::Negative(x) | Ex::Cast(_, x) | Ex::Call(_, x, None) => x.is_known(names),
             Ex::Binary(_, x, y) | Ex::Call(_, x, Some(y)) => x.is_known(names) && y.is_known(names),
+            Ex::Inside(x, low, high, _) => {
+                x.is_known(names) && [low, high].into_iter().flatten().all(|bound| bound.is_known(names))
+            }
             Ex::If(x, y, z) => [x, y, z].into_iter().all(|x| x.is_known(names)),
             Ex::Len(tensor) => names.elements(tensor).is_ok(),
             Ex::Every(_, tensor, name, condition) => {
                 let value = Number::Bool(true); // of whatever type: the name is known
                 names.elements(tensor).is_ok() && condition.is_known(&Element { name, value, outer: names })
             }
+        }
+    }
+
+    /// Whether it looks at all elements of a tensor.
+    fn has_every(&self) -> bool {
+        match self {
+            Ex::Every(..) => true,
+            Ex::Is(_) | Ex::Name(_) | Ex::Len(_) => false,
+            Ex::Not(x) | Ex::Negative(x) | Ex::Cast(_, x) | Ex::Call(_, x, None) => x.has_every(),
+            Ex::Binary(_, x, y) | Ex::Call(_, x, Some(y)) => x.has_every() || y.has_every(),
+            Ex::Inside(x, low, high, _) => {
+                x.has_every() || [low, high].into_iter().flatten().any(|bound| bound.has_every())
+            }
+            Ex::If(x, y, z) => [x, y, z].into_iter().any(|x| x.has_every()),
         }
     }
 

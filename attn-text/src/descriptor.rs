@@ -9,23 +9,9 @@ use syn::{Expr, ExprStruct};
 
 use crate::{
     expansion::{field, is_true, last_name, list, string, strings, text},
+    kept::{kept, kept_list, kept_str},
     variant::{VariantText, make},
 };
-
-/// A value for the rest of the program, as descriptors need it.
-pub(crate) fn kept<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-/// A text for the rest of the program.
-pub(crate) fn kept_str(text: String) -> &'static str {
-    Box::leak(text.into_boxed_str())
-}
-
-/// A list for the rest of the program.
-pub(crate) fn kept_list<T>(values: Vec<T>) -> &'static [T] {
-    Box::leak(values.into_boxed_slice())
-}
 
 /// What a descriptor names.
 pub(crate) struct Links {

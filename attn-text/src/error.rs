@@ -4,8 +4,11 @@ use std::fmt;
 
 use proc_macro2::Span;
 
+/// The most characters of a message.
+const MOST_OF_MESSAGE: usize = 1000;
+
 /// A mistake and its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
     /// The file, as it was named.
     pub file: String,
@@ -21,7 +24,13 @@ impl Diagnostic {
     /// A mistake at a span of a file.
     pub(crate) fn at(file: &str, span: Span, message: impl fmt::Display) -> Self {
         let start = span.start();
-        Diagnostic { file: file.to_owned(), line: start.line, column: start.column + 1, message: message.to_string() }
+        let mut message = message.to_string();
+        // a message says what is wrong, and does not repeat a long text
+        if let Some((end, _)) = message.char_indices().nth(MOST_OF_MESSAGE) {
+            message.truncate(end);
+            message.push_str("..");
+        }
+        Diagnostic { file: file.to_owned(), line: start.line, column: start.column + 1, message }
     }
 }
 
@@ -39,6 +48,32 @@ pub enum TextError {
     /// Mistakes in the Rust of the text, in the order of its lines.
     #[error("{}", lines(.0))]
     Rust(Vec<Diagnostic>),
+    /// The text costs more than a text may.
+    #[error("the text has {found} {budget}, and a text has at most {most}: {way_out}")]
+    Budget {
+        /// What there is too much of.
+        budget: &'static str,
+        /// How much of it the text has.
+        found: usize,
+        /// The most that a text may have.
+        most: usize,
+        /// What to do instead.
+        way_out: &'static str,
+    },
+    /// The text takes too long to translate.
+    #[error("the text takes more than {most} steps to translate, the most for one text: {way_out}")]
+    Steps {
+        /// The most steps.
+        most: u64,
+        /// What to do instead.
+        way_out: &'static str,
+    },
+    /// No thread could be started to read the text.
+    #[error("the text is read on a thread of its own, and the system starts none: {why}")]
+    Thread {
+        /// What the system said.
+        why: String,
+    },
     /// There is no variant in the text.
     #[error("{files}: no `#[attention_variant] impl AttentionVariant for ..` is in the text")]
     Empty {

@@ -11,8 +11,9 @@ use syn::{Item, ItemEnum};
 
 use crate::{
     condition::{Ex, NoNames},
-    descriptor::{self, Links, kept, kept_list, kept_str},
+    descriptor::{self, Links},
     expansion::last_name,
+    kept::{kept, kept_list, kept_str},
     module::{DeviceTypeMade, Helper, In, Module},
     spaces::of_helper,
     tile_form::{Scope, TileForm},

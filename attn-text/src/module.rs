@@ -1,8 +1,8 @@
 //! The items of source files, and the variants that they define.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use attn_codegen::{depth, device_fn, device_type, params, variant};
+use attn_codegen::{budget::is_spent, depth, device_fn, device_type, names, params, variant};
 use attn_core::lang::{
     ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc, lints::spaces::Spaces,
 };
@@ -11,12 +11,14 @@ use quote::ToTokens as _;
 use syn::{Attribute, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
 
 use crate::{
+    budget::{self, MISTAKES},
     condition::{Ex, NoNames},
     constant::Constants,
-    descriptor::{self, OfItems, kept_str},
+    descriptor::{self, OfItems},
     error::{Diagnostic, TextError},
     expansion::{Expansion, body_in, consts_in, last_name, literals_in},
     field::field_type,
+    kept::kept_str,
     spaces::checks_in,
     tile_form::TileForm,
     variant::{ParamText, VariantText},
@@ -37,7 +39,9 @@ const ATTRIBUTES: [OfItem; 3] = [
 /// A file of the text.
 struct File {
     name: &'static str,
-    /// The name that spans of its tokens have, which stands in emitted `#line`s.
+    /// The name as `#line` has it.
+    literal: String,
+    /// The name that spans of its tokens have, as `#line` has it.
     of_spans: String,
 }
 
@@ -52,7 +56,7 @@ pub(crate) struct Module {
     files: Vec<File>,
     pub(crate) constants: Constants,
     structs: HashMap<String, In<ItemStruct>>,
-    impls: Vec<In<(TokenStream, ItemImpl)>>,
+    pub(crate) impls: Vec<In<(TokenStream, ItemImpl)>>,
     pub(crate) helpers: HashMap<String, In<(TokenStream, ItemFn)>>,
     pub(crate) types: HashMap<String, In<(TokenStream, Item)>>,
     /// Helpers and types whose descriptors are made; `None` after a mistake, and while a type is being made.
@@ -92,8 +96,9 @@ impl Module {
             made_types: HashMap::new(),
             mistakes: Vec::new(),
         };
+        let mut left = budget::TOKENS;
         for (name, text) in files {
-            let parsed = match read_file(text) {
+            let parsed = match read_file(text, &mut left)? {
                 Ok(parsed) => parsed,
                 Err((span, message)) => {
                     module.mistakes.push(Diagnostic::at(name, span, message));
@@ -101,7 +106,10 @@ impl Module {
                 }
             };
             let of_spans = parsed.items.first().map_or_else(String::new, |item| item.span().file());
-            module.files.push(File { name: kept_str(name.replace('\\', "/")), of_spans });
+            let of_spans = names::file_literal(&of_spans);
+            let name = kept_str(name.replace('\\', "/"));
+            let literal = names::file_literal(name);
+            module.files.push(File { name, literal, of_spans });
             let file = module.files.len() - 1;
             parsed.items.into_iter().for_each(|item| module.add(file, item));
         }
@@ -110,11 +118,9 @@ impl Module {
 
     fn add(&mut self, file: usize, item: Item) {
         // an attribute on an item that it is not for: its macro says so
-        for (name, is_for, expand) in ATTRIBUTES {
+        for (name, _, expand) in ATTRIBUTES.iter().filter(|(_, is_for, _)| !is_for(&item)) {
             let mut other = item.clone();
-            if let Some(arguments) = attributes(&mut other).and_then(|attrs| take(attrs, name))
-                && !is_for(&item)
-            {
+            if let Some(arguments) = attributes(&mut other).and_then(|attrs| take(attrs, name)) {
                 self.expanded(file, expand(arguments, other.to_token_stream()));
             }
         }
@@ -165,16 +171,29 @@ impl Module {
 
     /// The variants, in the order of the text.
     pub(crate) fn variants(mut self) -> Result<Vec<&'static VariantDesc>, TextError> {
+        let before = self.mistakes.len();
+        self.check_sizes();
+        if self.mistakes.len() > before {
+            return Err(self.refused());
+        }
         let mut made = Vec::new();
         for In { file, item: (arguments, item) } in std::mem::take(&mut self.impls) {
+            // the text is refused
+            if is_spent() {
+                break;
+            }
             made.extend(self.variant(file, arguments, &item));
         }
         // the mistakes of what no variant uses
         for name in self.helpers.keys().cloned().collect::<Vec<_>>() {
-            self.helper(&name);
+            if !is_spent() {
+                self.helper(&name);
+            }
         }
         for name in self.types.keys().cloned().collect::<Vec<_>>() {
-            self.device_type(&name);
+            if !is_spent() {
+                self.device_type(&name);
+            }
         }
         if self.mistakes.is_empty() && made.is_empty() {
             let files = self.files.iter().map(|file| file.name).collect::<Vec<_>>().join(", ");
@@ -183,14 +202,17 @@ impl Module {
         if self.mistakes.is_empty() {
             return Ok(made);
         }
-        let mut seen = Vec::new();
-        self.mistakes.retain(|mistake| {
-            let new = !seen.contains(mistake);
-            seen.push(mistake.clone());
-            new
-        });
-        self.mistakes.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
-        Err(TextError::Rust(self.mistakes))
+        Err(self.refused())
+    }
+
+    /// The mistakes, each once, in the order of the lines.
+    fn refused(&mut self) -> TextError {
+        let mut mistakes = std::mem::take(&mut self.mistakes);
+        let mut seen = HashSet::new();
+        mistakes.retain(|mistake| seen.insert(mistake.clone()));
+        mistakes.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        mistakes.truncate(MISTAKES);
+        TextError::Rust(mistakes)
     }
 
     pub(crate) fn mistake(&mut self, file: usize, at: &impl quote::ToTokens, message: impl std::fmt::Display) {
@@ -251,7 +273,8 @@ impl Module {
 
     /// The text of a string in which `#line` names the file.
     pub(crate) fn cuda(&self, file: usize) -> impl Fn(String) -> &'static str + use<> {
-        let (from, to) = (format!("\"{}\"", self.files[file].of_spans), format!("\"{}\"", self.files[file].name));
+        let File { literal, of_spans, .. } = &self.files[file];
+        let (from, to) = (of_spans.clone(), literal.clone());
         move |text| kept_str(text.replace(&from, &to))
     }
 
@@ -304,13 +327,21 @@ impl Module {
     fn check_fields(&mut self, file: usize, item: &ItemImpl, fields: &[FieldDesc]) {
         let mut read = FieldsOfSelf::default();
         read.visit_item_impl(item);
-        for name in read.0 {
+        for name in read.elements {
+            let plain = name.to_string();
+            let plain = plain.trim_start_matches("r#");
+            if fields.iter().any(|field| field.name == plain && matches!(field.ty, FieldType::Out { .. })) {
+                self.mistake(file, &name, OUTPUT_IS_READ);
+            }
+        }
+        for name in read.names {
             let plain = name.to_string();
             let plain = plain.trim_start_matches("r#");
             if !fields.iter().any(|field| field.name == plain) {
-                let there: Vec<_> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
+                let there: Vec<_> = fields.iter().take(32).map(|field| format!("`{}`", field.name)).collect();
                 let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
-                self.mistake(file, &name, format!("no field `{plain}` on this variant; there are: {there}"));
+                let more = if fields.len() > 32 { ", .." } else { "" };
+                self.mistake(file, &name, format!("no field `{plain}` on this variant; there are: {there}{more}"));
             }
         }
     }
@@ -342,15 +373,34 @@ impl Module {
 
 const NO_TOKENS: &str = "a bracket or a quote that opens before does not close, or a character is none of Rust's";
 
-/// The items of a text; what is nested too deeply for the parser is refused before it.
-fn read_file(text: &str) -> Result<syn::File, (Span, String)> {
+/// The items of a text; what is nested too deeply for the parser is refused before it. `left` are the tokens that the
+/// text may still have.
+fn read_file(text: &str, left: &mut usize) -> Result<Result<syn::File, (Span, String)>, TextError> {
+    let tokens = match tokens_of(text) {
+        Ok(tokens) => tokens,
+        Err(mistake) => return Ok(Err(mistake)),
+    };
+    let found = budget::tokens(&tokens);
+    *left = left.checked_sub(found).ok_or(TextError::Budget {
+        budget: "words and signs",
+        found: budget::TOKENS - *left + found,
+        most: budget::TOKENS,
+        way_out: budget::PARTS,
+    })?;
+    Ok(syn::parse2(tokens).map_err(|error| (error.span(), error.to_string())))
+}
+
+/// The tokens of a text, which are not nested deeply.
+fn tokens_of(text: &str) -> Result<TokenStream, (Span, String)> {
     let tokens: TokenStream = text.parse().map_err(|error: LexError| (error.span(), NO_TOKENS.to_owned()))?;
-    if let Err(report) = depth::check(&tokens) {
-        let expansion = Expansion::parse(report.into_tokens());
-        let first = expansion.ok().and_then(|expansion| expansion.errors.into_iter().next());
-        return Err(first.unwrap_or_else(|| (Span::call_site(), "the text is nested too deeply".to_owned())));
+    match depth::check(&tokens) {
+        Ok(()) => Ok(tokens),
+        Err(report) => {
+            let expansion = Expansion::parse(report.into_tokens());
+            let first = expansion.ok().and_then(|expansion| expansion.errors.into_iter().next());
+            Err(first.unwrap_or_else(|| (Span::call_site(), "the text is nested too deeply".to_owned())))
+        }
     }
-    syn::parse2(tokens).map_err(|error| (error.span(), error.to_string()))
 }
 
 /// The attributes of an item.
@@ -399,17 +449,39 @@ fn normalizer_of(expr: &syn::Expr) -> Option<Normalizer> {
     }
 }
 
-/// The names in `self.name`, method calls aside.
+/// As rustc has it: `attn_core::lang::param_tensor`.
+const OUTPUT_IS_READ: &str = "an output tensor is written by hooks and not read: write `self.name.store([i, j], x)`, \
+                              and read a parameter tensor, `Tensor1` to `Tensor4`";
+
+/// The names in `self.name`, method calls aside, and those of which an element is read.
 #[derive(Default)]
-struct FieldsOfSelf(Vec<syn::Ident>);
+struct FieldsOfSelf {
+    names: Vec<syn::Ident>,
+    elements: Vec<syn::Ident>,
+}
+
+/// The name in `self.name`.
+fn field_of_self(expr: &syn::Expr) -> Option<&syn::Ident> {
+    match expr {
+        syn::Expr::Paren(inner) => field_of_self(&inner.expr),
+        syn::Expr::Field(field) => match (&*field.base, &field.member) {
+            (syn::Expr::Path(path), syn::Member::Named(name)) if path.path.is_ident("self") => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
 
 impl<'ast> Visit<'ast> for FieldsOfSelf {
-    fn visit_expr_field(&mut self, field: &'ast syn::ExprField) {
-        if let (syn::Expr::Path(path), syn::Member::Named(name)) = (&*field.base, &field.member)
-            && path.path.is_ident("self")
-        {
-            self.0.push(name.clone());
+    fn visit_expr(&mut self, expr: &'ast syn::Expr) {
+        match expr {
+            syn::Expr::Field(_) => self.names.extend(field_of_self(expr).cloned()),
+            syn::Expr::Index(index) => self.elements.extend(field_of_self(&index.expr).cloned()),
+            syn::Expr::MethodCall(call) if call.method == "get" => {
+                self.elements.extend(field_of_self(&call.receiver).cloned());
+            }
+            _ => {}
         }
-        syn::visit::visit_expr_field(self, field);
+        syn::visit::visit_expr(self, expr);
     }
 }

@@ -10,8 +10,8 @@ use syn::{
 };
 
 use crate::{
-    descriptor::kept_list,
     expansion::{Expansion, last_name, list, string},
+    kept::kept_list,
     module::Module,
 };
 

@@ -1,6 +1,6 @@
 //! A mask over a whole tile: what the macros emit for `mask_over` and helpers, as a tree that is evaluated.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use attn_core::lang::{
     ConstValue, Tile, Tristate,
@@ -8,7 +8,7 @@ use attn_core::lang::{
 };
 use syn::{Block, Expr, Lit, Member, Pat, Stmt, UseTree};
 
-use crate::{descriptor::kept_str, expansion::last_name, field::Value};
+use crate::{budget, expansion::last_name, field::Value, kept::kept_str};
 
 /// A function over abstract values.
 #[derive(Debug)]
@@ -78,7 +78,8 @@ impl TileForm {
 
     /// The mask of a tile.
     pub(crate) fn mask(&self, tile: &Tile, fields: &[Box<dyn Value>]) -> Tristate {
-        tristate(one(&self.value(&Inputs { tile: Some(tile), args: &[], fields })))
+        let left = Cell::new(budget::OF_TILE);
+        tristate(one(&self.value(&Inputs { tile: Some(tile), args: &[], fields, left: &left })))
     }
 
     fn value(&self, inputs: &Inputs<'_>) -> Parts {
@@ -95,16 +96,30 @@ struct Inputs<'a> {
     tile: Option<&'a Tile>,
     args: &'a [Parts],
     fields: &'a [Box<dyn Value>],
+    /// The operations that are left: what is called twice, or in a loop, is evaluated as often.
+    left: &'a Cell<u32>,
+}
+
+impl Inputs<'_> {
+    /// Counts an operation. `false` where too many were made: every value is unknown then.
+    fn goes_on(&self) -> bool {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.unwrap_or(0));
+        left.is_some()
+    }
 }
 
 impl Node {
     fn value(&self, inputs: &Inputs<'_>, locals: &[Parts]) -> Parts {
+        if !inputs.goes_on() {
+            return Parts::One(Val::Any);
+        }
         match self {
             Node::Arg(i) => inputs.args.get(*i).cloned().unwrap_or(Parts::One(Val::Any)),
             Node::Local(i) => locals[*i].clone(),
             Node::Helper(form, args) => {
                 let args: Vec<Parts> = args.iter().map(|node| node.value(inputs, locals)).collect();
-                form.value(&Inputs { tile: None, args: &args, fields: inputs.fields })
+                form.value(&Inputs { tile: None, args: &args, ..*inputs })
             }
             Node::Tile => inputs.tile.map_or(Parts::One(Val::Any), interval::tile),
             Node::Many(parts) => {
@@ -117,6 +132,9 @@ impl Node {
     }
 
     fn scalar(&self, inputs: &Inputs<'_>, locals: &[Parts]) -> Val {
+        if !inputs.goes_on() {
+            return Val::Any;
+        }
         let all = |nodes: &[Node]| nodes.iter().map(|node| node.scalar(inputs, locals)).collect::<Vec<_>>();
         match self {
             Node::Known(value) => *value,

@@ -1,6 +1,7 @@
 //! Errors of expressions.
 
-use crate::lang::params::{did_you_mean, list};
+use crate::excerpt::{excerpt, list, marked};
+use crate::lang::params::did_you_mean;
 use crate::lang::{ComposeError, ParamError};
 use crate::registry::RegistryError;
 
@@ -9,7 +10,7 @@ use crate::registry::RegistryError;
 #[non_exhaustive]
 pub enum ExprError {
     /// A syntax error.
-    #[error("at column {column}: expected {expected}, found {found}\n  {text}\n  {:>column$}", "^")]
+    #[error("at column {column}: expected {expected}, found {found}\n{}", marked(.text, *.column))]
     Syntax {
         /// The expression.
         text: String,
@@ -21,7 +22,10 @@ pub enum ExprError {
         found: String,
     },
     /// No variant has this name.
-    #[error("{}no variant `{name}`{}; there are: {}", at(*.column), did_you_mean(.nearest.as_deref()), list(.known))]
+    #[error(
+        "{}no variant `{}`{}; there are: {}",
+        at(*.column), excerpt(.name), did_you_mean(.nearest.as_deref()), list(.known)
+    )]
     UnknownVariant {
         /// Column, in a text.
         column: Option<usize>,
@@ -33,7 +37,10 @@ pub enum ExprError {
         known: Vec<String>,
     },
     /// No KV format has this name.
-    #[error("{}no KV format `{name}`{}; there are: {}", at(*.column), did_you_mean(.nearest.as_deref()), list(.known))]
+    #[error(
+        "{}no KV format `{}`{}; there are: {}",
+        at(*.column), excerpt(.name), did_you_mean(.nearest.as_deref()), list(.known)
+    )]
     UnknownKvFormat {
         /// Column, in a text.
         column: Option<usize>,
@@ -63,6 +70,18 @@ pub enum ExprError {
         /// What is wrong there.
         source: Box<ExprError>,
     },
+    /// The expression costs more than an expression may.
+    #[error("the expression has {found} {budget}, and an expression has at most {most}: {way_out}")]
+    Budget {
+        /// What there is too much of.
+        budget: &'static str,
+        /// How much of it there is; of parts, up to where reading stopped.
+        found: usize,
+        /// The most that there may be.
+        most: usize,
+        /// What to do instead.
+        way_out: &'static str,
+    },
     /// Combinators are nested too deeply.
     #[error("more than {most} combinators inside each other")]
     Depth {
@@ -87,8 +106,8 @@ pub enum ExprError {
     Registry(#[from] RegistryError),
     /// [`Variant::set`](super::Variant::set) found no part with the parameter.
     #[error(
-        "no part of `{expr}` has a parameter `{path}`{}; there are: {}",
-        did_you_mean(.nearest.as_deref()), list(.known)
+        "no part of `{}` has a parameter `{}`{}; there are: {}",
+        excerpt(.expr), excerpt(.path), did_you_mean(.nearest.as_deref()), list(.known)
     )]
     NoParameter {
         /// The expression.
@@ -102,8 +121,8 @@ pub enum ExprError {
     },
     /// [`Variant::set`](super::Variant::set) found several parts with the parameter.
     #[error(
-        "`{path}` means several parameters of `{expr}`: {}; name the part too, or its number with `Variant::set_in`",
-        list(.candidates)
+        "`{}` means several parameters of `{}`: {}; name the part too, or its number with `Variant::set_in`",
+        excerpt(.path), excerpt(.expr), list(.candidates)
     )]
     Ambiguous {
         /// The expression.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::budget::{PartsLeft, check_name, check_text};
 use super::error::ExprError;
 use super::token::{Token, Tokens};
 use super::tree::Node;
@@ -25,7 +26,7 @@ const ITEM: &str = "the name of a variant, or `(`";
 
 /// Reads and checks an expression over the variants of a registry.
 pub(super) fn parse(text: &str, registry: &Registry) -> Result<Variant, ExprError> {
-    read(text, registry, 0)?.checked()
+    read(text, registry, 0, &PartsLeft::new())?.checked()
 }
 
 /// As [`parse`], with parameters beside the text, by their paths.
@@ -34,16 +35,19 @@ pub(super) fn parse_with_values(
     registry: &Registry,
     given: &[(String, ParamValue)],
 ) -> Result<Variant, ExprError> {
-    Parser { tokens: Tokens::new(text), registry, given }.all(0)?.checked()
+    check_text(text)?;
+    Parser { tokens: Tokens::new(text), registry, left: &PartsLeft::new(), given }.all(0)?.checked()
 }
 
 /// Reads an expression at nesting `depth`, without checking that its parts compose.
-pub(super) fn read(text: &str, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
-    Parser { tokens: Tokens::new(text), registry, given: &[] }.all(depth)
+pub(super) fn read(text: &str, registry: &Registry, depth: usize, left: &PartsLeft) -> Result<Variant, ExprError> {
+    check_text(text)?;
+    Parser { tokens: Tokens::new(text), registry, left, given: &[] }.all(depth)
 }
 
 /// Reads `format` or `format / format` over the KV formats of a registry.
 pub(super) fn formats(text: &str, registry: &Registry) -> Result<KvFormats, ExprError> {
+    check_text(text)?;
     let mut tokens = Tokens::new(text);
     let k = format(&mut tokens, registry)?;
     let v = match tokens.peek() {
@@ -60,6 +64,7 @@ pub(super) fn formats(text: &str, registry: &Registry) -> Result<KvFormats, Expr
 fn format(tokens: &mut Tokens<'_>, registry: &Registry) -> Result<Box<dyn ErasedKvFormat>, ExprError> {
     let column = tokens.column();
     let Token::Name(name) = tokens.peek() else { return Err(tokens.expected("the name of a KV format")) };
+    check_name(name)?;
     let Some(desc) = registry.kv_format(name) else {
         let known: Vec<&str> = registry.kv_formats().map(|desc| desc.name).collect();
         return Err(ExprError::UnknownKvFormat {
@@ -81,6 +86,7 @@ fn format(tokens: &mut Tokens<'_>, registry: &Registry) -> Result<Box<dyn Erased
 struct Parser<'t, 'r> {
     tokens: Tokens<'t>,
     registry: &'r Registry,
+    left: &'r PartsLeft,
     /// Parameters beside the text, by their paths.
     given: &'r [(String, ParamValue)],
 }
@@ -187,6 +193,7 @@ impl Parser<'_, '_> {
         while !self.tokens.eat(')') {
             match self.tokens.peek() {
                 Token::Name(name) if self.tokens.is_followed_by('=') => {
+                    check_name(name)?;
                     let column = self.tokens.column();
                     let name = name.to_owned();
                     if name != "heads" {
@@ -220,6 +227,8 @@ impl Parser<'_, '_> {
     fn part(&mut self) -> Result<Option<Box<dyn ErasedVariant>>, ExprError> {
         let column = self.tokens.column();
         let Token::Name(name) = self.tokens.take() else { return Err(self.tokens.expected(ITEM)) };
+        check_name(name)?;
+        self.left.take()?;
         // an unknown name is reported before its arguments are read
         if !known(name, self.registry) {
             return Err(unknown(name, self.registry, Some(column)));
@@ -263,6 +272,7 @@ pub(super) fn part_by_name(
     registry: &Registry,
 ) -> Result<Option<Box<dyn ErasedVariant>>, ExprError> {
     let param = |source| ExprError::Param { column: None, variant: name.to_owned(), source: Box::new(source) };
+    check_name(name)?;
     match registry.get(name) {
         Some(desc) => (desc.make)(desc, values).map(Some).map_err(param),
         None if name == IDENTITY => match values.0.first() {
@@ -320,6 +330,7 @@ fn args(tokens: &mut Tokens<'_>, variant: &str) -> Result<(ParamValues, Vec<usiz
         let Token::Name(name) = tokens.peek() else {
             return Err(tokens.expected("the name of a parameter, or `)`"));
         };
+        check_name(name)?;
         if !seen.insert(name) {
             let source = Box::new(ParamError::Twice { name: name.to_owned() });
             return Err(ExprError::Param { column: Some(column), variant: variant.to_owned(), source });

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::budget::PartsLeft;
 use super::error::ExprError;
 use super::parse::{self, MAX_DEPTH};
 use super::tree::Node;
@@ -86,17 +87,17 @@ impl VariantSpec {
     /// # Errors
     /// As [`Self::build`].
     pub fn build_with(&self, registry: &Registry) -> Result<Variant, ExprError> {
-        self.read(registry, 0)?.checked()
+        self.read(registry, 0, &PartsLeft::new())?.checked()
     }
 
-    fn read(&self, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
+    fn read(&self, registry: &Registry, depth: usize, left: &PartsLeft) -> Result<Variant, ExprError> {
         if depth > MAX_DEPTH {
             return Err(ExprError::Depth { most: MAX_DEPTH });
         }
         match self {
-            VariantSpec::Text(text) => parse::read(text, registry, depth),
+            VariantSpec::Text(text) => parse::read(text, registry, depth, left),
             VariantSpec::Parts(nodes) => nodes.iter().enumerate().try_fold(Variant::full(), |variant, (i, node)| {
-                let node = node.read(registry, depth).map_err(|error| error.inside(&format!("[{i}]")))?;
+                let node = node.read(registry, depth, left).map_err(|error| error.inside(&format!("[{i}]")))?;
                 Ok(variant.append(node))
             }),
         }
@@ -104,7 +105,7 @@ impl VariantSpec {
 }
 
 impl NodeSpec {
-    fn read(&self, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
+    fn read(&self, registry: &Registry, depth: usize, left: &PartsLeft) -> Result<Variant, ExprError> {
         // operands of a combinator, with the path to each
         let operands = |list: &[VariantSpec], path: &'static str, least: usize, takes: &'static str| {
             if list.len() < least {
@@ -112,23 +113,26 @@ impl NodeSpec {
                 return Err(ExprError::Operands { combinator, takes, got: list.len() });
             }
             let read = |(i, operand): (usize, &VariantSpec)| {
-                operand.read(registry, depth + 1).map_err(|error| error.inside(&format!("{path}[{i}]")))
+                operand.read(registry, depth + 1, left).map_err(|error| error.inside(&format!("{path}[{i}]")))
             };
             list.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()
         };
         let node = match self {
             NodeSpec::Part(part) => {
+                left.take()?;
                 let part = parse::part_by_name(&part.name, &part.params, registry)?;
                 return Ok(part.into_iter().fold(Variant::full(), Variant::push));
             }
             NodeSpec::Or(list) => Node::or(operands(list, ".or", 2, "two masks or more")?),
             NodeSpec::Union(list) => Node::union(operands(list, ".union", 2, "two branches or more")?),
-            NodeSpec::Not(inner) => Node::Not(inner.read(registry, depth + 1).map_err(|e| e.inside(".not"))?),
+            NodeSpec::Not(inner) => Node::Not(inner.read(registry, depth + 1, left).map_err(|e| e.inside(".not"))?),
             NodeSpec::Remap(remap) => {
+                left.take()?;
                 let map = parse::part_by_name(&remap.map.name, &remap.map.params, registry)
                     .and_then(|map| map.ok_or_else(|| ComposeError::NotAMap { part: remap.map.name.clone() }.into()))
                     .map_err(|error| error.inside(".remap.map"))?;
-                let inner = remap.inner.read(registry, depth + 1).map_err(|error| error.inside(".remap.inner"))?;
+                let inner =
+                    remap.inner.read(registry, depth + 1, left).map_err(|error| error.inside(".remap.inner"))?;
                 Node::Remap { map, inner }
             }
             NodeSpec::PerHead(spec) => {

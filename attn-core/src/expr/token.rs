@@ -1,6 +1,7 @@
 //! The tokens of an expression.
 
 use super::error::ExprError;
+use crate::excerpt::excerpt;
 
 /// One token.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +20,7 @@ impl Token<'_> {
     /// The token as error messages write it.
     pub(super) fn describe(self) -> String {
         match self {
-            Token::Name(s) | Token::Number(s) => format!("`{s}`"),
+            Token::Name(s) | Token::Number(s) => format!("`{}`", excerpt(s)),
             Token::Mark(c) | Token::Stray(c) => format!("`{c}`"),
             Token::End => "the end".to_owned(),
         }

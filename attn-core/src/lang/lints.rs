@@ -16,8 +16,15 @@ use super::{DeviceFn, FieldDesc, FieldType, desc::Elem};
     label = "put `#[derive(Clone, VariantParams)]` on this struct, also where it has no fields"
 )]
 pub trait UnreadLints {
-    /// Its constant `PARAMETER` is deprecated if there is a field of this number.
+    /// The number of a field.
     type Unread<const FIELD: usize>;
+}
+
+/// The field of a number.
+#[doc(hidden)]
+pub trait Numbered {
+    /// Its constant `IS_NOT_READ` is deprecated if there is a field of this number.
+    type Field;
 }
 
 /// Marks a function with `#[device_fn]`.

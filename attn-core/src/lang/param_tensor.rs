@@ -15,5 +15,7 @@ pub mod tensor;
 pub use element::{Bits, ParamElement};
 pub use fp8::{F8E4M3, F8E5M2};
 pub use len_error::TensorLenError;
+#[doc(hidden)]
+pub use output::ReadsOutput;
 pub use output::{OutBuffer, OutTensor, OutTensor1, OutTensor2, OutTensor3, OutTensor4};
 pub use tensor::{Tensor, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4};

@@ -10,8 +10,8 @@ pub use super::field::ParamField;
 pub use args::{ArgVisitor, TensorArg};
 pub use dims::{Dims, ShapeProblem};
 pub use erased::ErasedParams;
+pub(crate) use error::did_you_mean;
 pub use error::{BindError, ParamError, RequireError};
-pub(crate) use error::{did_you_mean, list};
 pub use value::{ParamValue, ParamValues};
 
 use super::FieldDesc;

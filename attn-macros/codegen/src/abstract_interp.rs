@@ -18,7 +18,7 @@ pub mod normal_form;
 mod range_set;
 mod ranges;
 
-use crate::{ir::Function, parse::Links, types::Types};
+use crate::{budget, ir::Function, parse::Links, types::Types};
 use emit_rust::RustNames;
 pub(crate) use lowering::{MOST_ELEMENTS, position};
 use normal_form::{Generic, Node};
@@ -48,7 +48,12 @@ pub struct DerivedMask {
 pub fn derived(functions: &[Function], types: &Types, generics: &[Generic], links: &Links) -> DerivedMask {
     let names = RustNames { links, generics, fix: &syn::Path::clone };
     let mask = functions.iter().find(|f| f.name == "logits_mask");
-    let mut mask = mask.map(|f| of_mask(f, types, &names)).unwrap_or_default();
+    // beyond the budget nothing is known of tiles: that is slow, but right
+    let (mut mask, enough) =
+        budget::within(budget::MASK_STEPS, || mask.map(|f| of_mask(f, types, &names)).unwrap_or_default());
+    if !enough {
+        mask = DerivedMask { why_not: lowering::TOO_LONG, ..DerivedMask::default() };
+    }
     remap(functions, types, &names, &mut mask);
     mask
 }
@@ -62,7 +67,7 @@ pub fn helper(
     links: &Links,
     fix: &dyn Fn(&syn::Path) -> syn::Path,
 ) -> (TokenStream, String) {
-    let form = lowering::of(f, types, generics);
+    let (form, _) = budget::within(budget::MASK_STEPS, || lowering::of(f, types, generics));
     let args = generics.len() + f.args.len();
     let names = RustNames { links, generics: &[], fix };
     (emit_rust::helper(&form, args, &names), emit_cuda::helper(&form, &crate::names::helper(&f.name), args))

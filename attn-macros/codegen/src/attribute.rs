@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::ToTokens as _;
 use syn::{Token, parse::Parser as _, punctuated::Punctuated};
 
-use crate::{messages, report::Report};
+use crate::{budget, messages, report::Report};
 
 /// Gives a message on variants the words of an attribute.
 pub(crate) type Worded = fn(&str) -> String;
@@ -112,6 +112,10 @@ pub(crate) fn check(attribute: &Attribute, generics: &syn::Generics, report: &mu
             syn::GenericParam::Const(_) => consts += 1,
             other => report.on(other, worded(messages::GENERIC_VARIANT)),
         }
+    }
+    if attribute.instances.len() > budget::INSTANCES {
+        report.on(&generics.params, worded(&messages::too_many_instances(attribute.instances.len())));
+        return;
     }
     if consts > 0 && attribute.instances.is_empty() {
         report.on(&generics.params, worded(messages::NEEDS_INSTANCES));

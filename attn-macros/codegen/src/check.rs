@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::{
-    hook,
+    budget, hook,
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt, Test},
     literals, messages,
     report::Report,
@@ -141,6 +141,9 @@ impl Check<'_> {
 
     /// Whether an expression is uniform: equal for all rows.
     fn is_uniform(&self, e: &Expr) -> bool {
+        if !budget::spend(1) {
+            return false;
+        }
         match &e.kind {
             Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Param(_) | Kind::Const(_) | Kind::Builtin(_) => true,
             Kind::Variant { .. } => true,
@@ -207,6 +210,9 @@ fn is_comparable(ty: &Ty, equality: bool) -> bool {
 }
 
 fn reads_index(e: &Expr) -> bool {
+    if !budget::spend(1) {
+        return false;
+    }
     match &e.kind {
         Kind::Coordinate(..) => true,
         Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => false,

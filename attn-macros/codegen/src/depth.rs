@@ -1,21 +1,45 @@
 //! Text that is nested too deeply for a recursive parser. It is refused before it is parsed: a parser or a generator
 //! that runs out of stack takes rustc with it.
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-use crate::{messages, report::Report};
+use crate::{budget, messages, report::Report};
 
 /// The greatest nesting of brackets.
 const BRACKETS: usize = 64;
+/// The most `<` in one expression or type that no `>` follows.
+const ANGLES: usize = 128;
 /// The most tokens of one expression, type or pattern, those before the brackets that it stands in included. Operators
 /// of a chain (`a + b + c`, `!!!a`) nest.
 const CHAIN: usize = 1024;
 
-/// Refuses an item that is nested too deeply.
-pub fn check(item: &TokenStream) -> Result<(), Report> {
-    match too_deep(item, 0, 0) {
-        Some(token) => Err(Report::of(&token, messages::TOO_DEEP)),
-        None => Ok(()),
+/// Refuses tokens that are nested too deeply, or that have a name or number that is too long.
+pub fn check(tokens: &TokenStream) -> Result<(), Report> {
+    check_within(tokens, usize::MAX)
+}
+
+/// Refuses an item that is nested too deeply, or over the budget of tokens, names or numbers.
+pub(crate) fn check_item(item: &TokenStream) -> Result<(), Report> {
+    check_within(item, budget::TOKENS)
+}
+
+fn check_within(tokens: &TokenStream, most: usize) -> Result<(), Report> {
+    if let Some(token) = too_deep(tokens, 0, 0) {
+        return Err(Report::of(&first_of(token), messages::TOO_DEEP));
+    }
+    // this walks down to what is nested, and comes second
+    budget::over(tokens, most).map_or(Ok(()), |(token, message)| Err(Report::of(&first_of(token), message)))
+}
+
+/// A token without what is inside of it: a message over a whole group would hold a copy of it.
+fn first_of(token: TokenTree) -> TokenTree {
+    match token {
+        TokenTree::Group(group) => {
+            let mut empty = Group::new(group.delimiter(), TokenStream::new());
+            empty.set_span(group.span());
+            TokenTree::Group(empty)
+        }
+        token => token,
     }
 }
 
@@ -34,9 +58,14 @@ fn too_deep(tokens: &TokenStream, depth: usize, outside: usize) -> Option<TokenT
     let (mut chain, mut before) = (outside, Before::Other);
     // a `,` after one of these may be inside of `|a, b|` or of `A<B, C>`, which go on behind it
     let mut unclosed = false;
+    // `A<B<C<` nests without brackets; comparisons open and never close
+    let mut angles = 0usize;
     for token in tokens.clone() {
         if before == Before::Block && begins(&token) {
             (chain, unclosed) = (outside, false);
+        }
+        if chain == outside {
+            angles = 0;
         }
         let fresh = chain == outside;
         chain += 1;
@@ -49,7 +78,15 @@ fn too_deep(tokens: &TokenStream, depth: usize, outside: usize) -> Option<TokenT
             TokenTree::Punct(punct) => match punct.as_char() {
                 ';' => (chain, unclosed) = (outside, false),
                 ',' if !unclosed => chain = outside,
-                '|' | '<' => unclosed = true,
+                '<' => {
+                    angles += 1;
+                    unclosed = true;
+                    if angles > ANGLES {
+                        return Some(token);
+                    }
+                }
+                '>' => angles = angles.saturating_sub(1),
+                '|' => unclosed = true,
                 '#' if fresh => before = Before::Hash,
                 _ => {}
             },
@@ -120,6 +157,7 @@ mod tests {
             ("", "|a, b, c| "),
             ("", "|a, b| c | "),
             ("x::", "<A, B, C"),
+            ("let x: ", "A<"),
             ("", "- #[a] "),
         ];
         for (begin, part) in chains {

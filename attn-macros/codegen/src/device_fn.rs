@@ -6,7 +6,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 
 use crate::{
-    abstract_interp, check, descriptor, emit, exact, expand, messages, names,
+    abstract_interp, budget, check, descriptor, emit, exact, expand, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
     spaces,
@@ -114,6 +114,9 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
         shared.report.on(receiver, messages::FN_SELF);
     }
     let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, shared| parse::ty::of(ty, shared));
+    if budget::is_spent() {
+        return Err(shared.report);
+    }
     check::function(&read, &shared.types, &mut shared.report);
     let spaces = spaces::function(&read, &mut shared.report);
     let file = descriptor::file_of(sig.fn_token.span());
@@ -126,6 +129,7 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     let inexact = exact::differing(&read).map_or("", |(name, _)| name);
     let (over, over_cuda) =
         abstract_interp::helper(&read, &shared.types, &shared.generics, &shared.links, &in_child_module);
+    budget::spend(budget::OF_ITEM + (cuda.len() + 4 * over_cuda.len()) / 16);
     Ok(Helper { cuda, exact, inexact, over, over_cuda, links: shared.links, spaces })
 }
 

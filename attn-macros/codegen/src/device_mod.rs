@@ -15,7 +15,7 @@ use quote::quote;
 use syn::parse::{Parse, ParseStream};
 
 use crate::{
-    check, descriptor, emit, loop_attributes, messages,
+    budget, check, descriptor, emit, loop_attributes, messages,
     module_scope::Scope,
     names,
     parse::{self, ItemContext},
@@ -27,7 +27,9 @@ use crate::{
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     let kept = loop_attributes::removed(item.clone());
-    with_text(attr, item, kept.clone()).unwrap_or_else(|error| {
+    // it is code of attn-rs, of any length
+    let (text, _) = budget::within(u64::MAX, || with_text(attr, item, kept.clone()));
+    text.unwrap_or_else(|error| {
         let error = error.into_compile_error();
         quote!(#kept #error)
     })

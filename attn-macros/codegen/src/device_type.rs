@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
 use crate::{
-    descriptor, emit, expand, messages, names,
+    budget, descriptor, emit, expand, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
     types::Ty,
@@ -22,6 +22,14 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
             other => return Err(Report::of(other, messages::NOT_A_TYPE)),
         };
         let mut report = Report::default();
+        let count = match &item {
+            syn::Item::Struct(item) => item.fields.len(),
+            syn::Item::Enum(item) => item.variants.len(),
+            _ => 0,
+        };
+        if count > budget::FIELDS {
+            return Err(Report::of(ident, messages::too_many_fields(count)));
+        }
         if !attr.is_empty() {
             report.on(&attr, messages::DEVICE_TYPE_ATTR);
         }
@@ -142,6 +150,7 @@ fn structure(item: &syn::ItemStruct) -> Result<DeviceTypeText, Report> {
     if !shared.report.is_empty() {
         return Err(shared.report);
     }
+    budget::spend(budget::OF_ITEM + 16 * item.fields.len());
     let head = head(&item.attrs, item.struct_token.span);
     let cuda = format!("{head}struct {name} {{\n{members}{setters}}};\n");
     Ok(DeviceTypeText { cuda, variants: Vec::new(), links: shared.links, is_valid: true })
@@ -161,6 +170,7 @@ fn enumeration(item: &syn::ItemEnum) -> Result<DeviceTypeText, Report> {
     if !report.is_empty() {
         return Err(report);
     }
+    budget::spend(budget::OF_ITEM + 16 * item.variants.len());
     let name = names::device_type(&item.ident.to_string());
     let cuda = format!("{}enum class {name} : int", head(&item.attrs, item.enum_token.span));
     let variants = item.variants.iter().map(|variant| variant.ident.clone()).collect();

@@ -3,15 +3,16 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::{depth, loop_attributes, report::Report};
+use crate::{budget, depth, loop_attributes, report::Report};
 
 /// The item, without the attributes that rustc does not know, and what `beside` makes of it, or its errors.
 pub(crate) fn kept(item: TokenStream, beside: impl FnOnce(TokenStream) -> Result<TokenStream, Report>) -> TokenStream {
-    if let Err(report) = depth::check(&item) {
+    if let Err(report) = depth::check_item(&item) {
         let errors = report.into_tokens();
         return quote!(#item #errors);
     }
-    let beside = beside(item.clone()).unwrap_or_else(Report::into_tokens);
+    let beside = budget::checked(budget::first_of(&item), || beside(item.clone()));
+    let beside = beside.unwrap_or_else(Report::into_tokens);
     let item = loop_attributes::removed(item);
     quote!(#item #beside)
 }

@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 
-use crate::{report::SpanRange, types::Ty};
+use crate::{budget, report::SpanRange, types::Ty};
 
 /// A local variable or argument.
 #[derive(Clone, Debug)]
@@ -309,6 +309,9 @@ impl<'a> Part<'a> {
 
     /// Whether `test` holds for this part or one inside; where `test` gives `None`, the parts inside decide.
     pub fn any(self, test: &mut impl FnMut(Part<'a>) -> Option<bool>) -> bool {
+        if !budget::spend(1) {
+            return false;
+        }
         test(self).unwrap_or_else(|| self.children().into_iter().any(|part| part.any(test)))
     }
 }

@@ -9,7 +9,7 @@ use syn::{spanned::Spanned, visit::Visit};
 
 use crate::{
     attribute::{self, Instance},
-    check, descriptor, emit, exact, expand,
+    budget, check, descriptor, emit, exact, expand,
     helper_module::with_helper,
     impl_item::{type_name, without_self},
     messages, notes,
@@ -68,7 +68,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
 /// # Errors
 /// The impl is refused.
 pub fn functions(item: &syn::ItemImpl) -> Result<Functions, Report> {
-    read(&TokenStream::new(), item).map(|format| format.functions)
+    budget::checked(item.impl_token.span, || read(&TokenStream::new(), item)).map(|format| format.functions)
 }
 
 /// Stands for what a refused format has not, so that lists of formats do not report it again.
@@ -104,6 +104,9 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Format, Report> {
         if let syn::ImplItem::Fn(f) = entry {
             read.extend(read_function(f, &mut shared));
         }
+    }
+    if budget::is_spent() {
+        return Err(shared.report);
     }
     let (mut functions, mut used) = (Functions::default(), emit::Used::default());
     for f in &read {

@@ -9,6 +9,7 @@
 
 pub mod abstract_interp;
 mod attribute;
+pub mod budget;
 pub mod check;
 pub mod compose;
 mod compose_part;

@@ -2,6 +2,8 @@
 
 #![allow(missing_docs)] // each is a sentence
 
+use crate::budget::{FIELDS, INSTANCES};
+
 /// Expressions and statements outside of the subset.
 pub const REFERENCE: &str = "a hook has no references: values are copied";
 pub const STRING: &str = "a hook has no strings";
@@ -21,7 +23,8 @@ pub const QUESTION: &str = "`?` is not available in a hook: a hook cannot fail";
 pub const LOOP: &str = "an unbounded loop is not available in a hook: write `for i in a..b`";
 pub const FOR_RANGE: &str = "a hook iterates over ranges of integers only: write `for i in a..b`";
 pub const FOR_PATTERN: &str = "the variable of a `for` is a plain name";
-pub const UNROLL: &str = "a loop is unrolled by a number: `#[unroll(2)]`";
+pub const UNROLL: &str =
+    "a loop is unrolled by a number from 1 to 255: `#[unroll(2)]`, and `#[unroll(1)]` keeps it rolled";
 pub const LABEL: &str = "labels are not available in a hook: `break` and `continue` leave the innermost loop";
 pub const BREAK_VALUE: &str = "`break` has no value in a hook";
 pub const CLOSURE: &str = "closures are available only as arguments of a row's methods: `map`, `zip`, `dot`, \
@@ -30,6 +33,10 @@ pub const CLOSURE_WANTED: &str = "write a closure here";
 pub const CLOSURE_PARAM: &str = "the parameters of this closure are plain names";
 pub const METHOD_ON_SELF: &str =
     "a hook does not call methods of its variant: put the shared code into a free function with `#[device_fn]`";
+pub const OTHER_HOOK: &str = "a hook does not call hooks of a variant: compose the variants in the expression, as in \
+     `causal + mine`, or put the shared code into a free function with `#[device_fn]`";
+pub const INDEX_PATTERN: &str = "an index is not taken apart: name its coordinates where they are used, `at.kv_pos`, \
+     or one by one, `let kv_pos = at.kv_pos;`";
 pub const BARE_SELF: &str = "`self` is used by its parameters only: `self.name`";
 pub const NESTED_FIELD: &str = "parameters do not nest: `self.name` is a scalar or a parameter tensor, and a struct \
      is made in the hook, of its parameters";
@@ -173,6 +180,21 @@ pub const DEVICE_MOD_INLINE: &str = "`#[device_mod]` goes on an inline module: `
 pub const CUDA_STRUCT_FIELD: &str = "a field of a `CudaStruct` has a name, and is an i32, u32, i64, u64, f32, an array \
      of them, another such struct, or an address with its type, `#[cuda(\"const int*\")]`";
 pub const RECURSION: &str = "recursion is not available on the GPU: use a bounded `for`";
+
+/// What is over the budget of an item.
+pub fn too_many_instances(count: usize) -> String {
+    format!(
+        "a variant has at most {INSTANCES} instances; this one has {count}: make the constant a parameter, or write \
+         the impl for another struct too"
+    )
+}
+pub fn too_many_fields(count: usize) -> String {
+    format!("a type in a hook has at most {FIELDS} fields or variants; this one has {count}: use an array for some")
+}
+pub const ARRAY_TOO_LONG: &str = "an array in a hook has at most 4096 elements, those of arrays inside of it counted \
+     together: it is in the registers or the stack of each thread. Make it a parameter tensor";
+pub const TYPE_TOO_LARGE: &str = "a tuple in a hook has at most 64 parts, those of tuples inside of it counted \
+     together: use an array, or a struct with `#[device_type]`";
 
 /// Legal Rust that is wrong as a variant.
 pub const WEIGHT_UNDER_SOFTMAX: &str = "`weight` is never called under softmax: declare the normaliser, for example \

@@ -5,8 +5,9 @@
 
 mod reserved;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use crate::budget;
 use reserved::{CPP, is_reserved};
 
 /// The identifier of a field as Rust writes it, raw or not.
@@ -73,19 +74,66 @@ fn is_kept(name: &str) -> bool {
     name.starts_with("__") || name.starts_with('_') && name[1..].starts_with(char::is_uppercase)
 }
 
-/// A name for a local that is neither reserved nor in `taken`; adds it there.
-pub fn local(name: &str, taken: &mut HashSet<String>) -> String {
-    let plain = ascii(name);
-    let plain = plain.trim_end_matches('_');
-    let plain = if plain.is_empty() || is_kept(plain) { format!("x{plain}") } else { plain.to_owned() };
-    let mut candidate = plain.clone();
-    let mut n = 2;
-    while taken.contains(&candidate) || is_reserved(&candidate) {
-        candidate = format!("{plain}_{n}");
-        n += 1;
+/// The names of locals that are in scope, in the order in which they were taken.
+#[derive(Debug, Default)]
+pub struct Taken {
+    names: HashSet<String>,
+    order: Vec<String>,
+    /// The numbers up to which a name has suffixes, `x_2` and on: looking for a free one from 2 takes quadratic time.
+    /// A name that is free again only lowers its number.
+    numbered: HashMap<String, usize>,
+}
+
+impl Taken {
+    /// How many names are taken.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
     }
-    taken.insert(candidate.clone());
-    candidate
+
+    /// Whether none is taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Takes a name.
+    pub fn take(&mut self, name: &str) {
+        if self.names.insert(name.to_owned()) {
+            self.order.push(name.to_owned());
+        }
+    }
+
+    /// Frees the names that were taken after the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        for name in self.order.drain(len.min(self.order.len())..) {
+            self.names.remove(&name);
+            if let Some((plain, number)) = name.rsplit_once('_')
+                && let Some(last) = self.numbered.get_mut(plain)
+                && let Ok(number) = number.parse::<usize>()
+            {
+                *last = (*last).min(number.saturating_sub(1));
+            }
+        }
+    }
+
+    /// A name for a local that is neither reserved nor taken; takes it.
+    pub fn local(&mut self, name: &str) -> String {
+        let plain = ascii(name);
+        let plain = plain.trim_end_matches('_');
+        let plain = if plain.is_empty() || is_kept(plain) { format!("x{plain}") } else { plain.to_owned() };
+        let mut candidate = plain.clone();
+        if self.names.contains(&candidate) || is_reserved(&candidate) {
+            let mut n = self.numbered.get(&plain).copied().unwrap_or(1);
+            while self.names.contains(&candidate) || is_reserved(&candidate) {
+                n += 1;
+                candidate = format!("{plain}_{n}");
+            }
+            self.numbered.insert(plain, n);
+        }
+        self.take(&candidate);
+        candidate
+    }
 }
 
 /// One line of a comment, without C++ line ends, and without a final backslash, which would join it with the next line.
@@ -133,6 +181,9 @@ fn ascii(name: &str) -> String {
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
+        // the distance is at least the difference of the lengths, and takes the time of their product
+        .filter(|c| c.len().abs_diff(name.len()) <= 1 + c.len().max(name.len()) / 4)
+        .filter(|c| budget::spend(c.len() * name.len() / 16))
         .map(|c| (strsim::osa_distance(name, c), c))
         .filter(|&(d, c)| d <= 1 + c.len().max(name.len()) / 4)
         .min_by_key(|&(d, _)| d)

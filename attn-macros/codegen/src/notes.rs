@@ -18,9 +18,9 @@ pub(crate) fn of<'a>(item: &syn::ItemImpl, used: &emit::Used, read: impl Iterato
     let fields = quote!(<#ty as ::attn::lang::VariantParams>::FIELDS);
     let unread = (0..UNREAD).map(|nth| {
         quote_spanned! {ty.span()=>
-            <<#ty as ::attn::lang::lints::UnreadLints>::Unread<
+            <<<#ty as ::attn::lang::lints::UnreadLints>::Unread<
                 { ::attn::lang::lints::unread(#fields, &[#(#read),*], #nth) }
-            >>::PARAMETER
+            > as ::attn::lang::lints::Numbered>::Field>::IS_NOT_READ
         }
     });
     let divisors = used.divisors.iter().filter(|(name, _)| !used.compared.contains(*name));

@@ -15,20 +15,33 @@ mod tests;
 use proc_macro2::TokenStream;
 use syn::{Data, DeriveInput, Fields};
 
-use crate::{depth, report::Report};
+use crate::{budget, depth, report::Report};
 
 /// Expands the derive. Errors are reported all at once, with a fallback impl, so that the compiler does not report its
 /// absence too.
 #[must_use]
 pub fn derive(input: TokenStream) -> TokenStream {
-    if let Err(report) = depth::check(&input) {
+    if let Err(report) = depth::check_item(&input) {
         return report.into_tokens();
     }
+    budget::checked(budget::first_of(&input), || Ok(read(input))).unwrap_or_else(Report::into_tokens)
+}
+
+fn read(input: TokenStream) -> TokenStream {
     let item = match syn::parse2::<DeriveInput>(input) {
         Ok(item) => item,
         Err(error) => return error.into_compile_error(),
     };
     let mut report = Report::default();
+    if let Data::Struct(data) = &item.data
+        && data.fields.len() > budget::FIELDS
+    {
+        budget::refuse(item.ident.span(), messages::too_many(data.fields.len()));
+        return TokenStream::new();
+    }
+    if let Data::Struct(data) = &item.data {
+        budget::spend(budget::OF_ITEM + 32 * data.fields.len());
+    }
     let fields = match &item.data {
         Data::Struct(data) => match &data.fields {
             Fields::Named(named) => field::read_all(named.named.iter(), &mut report),

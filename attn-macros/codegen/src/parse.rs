@@ -21,13 +21,14 @@ mod tensor;
 pub mod ty;
 mod type_link;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 pub use context::{ConstLink, ItemContext, Links, TypeLink};
 
 use crate::{
     ir::{Argument, Function},
     messages,
+    names::Taken,
     report::Report,
     types::Ty,
 };
@@ -73,8 +74,10 @@ pub(crate) fn function(
 }
 
 /// The names of the functions around, which locals would hide.
-fn shared_names(shared: &ItemContext) -> HashSet<String> {
-    shared.module.iter().flat_map(|module| module.functions.keys().cloned()).collect()
+fn shared_names(shared: &ItemContext) -> Taken {
+    let mut taken = Taken::default();
+    shared.module.iter().flat_map(|module| module.functions.keys()).for_each(|name| taken.take(name));
+    taken
 }
 
 /// Reports `#[cfg]`: the compiler would remove parts of the Rust, but the text is made before that.

@@ -20,6 +20,14 @@ impl SpanRange {
 }
 
 impl SpanRange {
+    /// The tokens of an expression. Making them all takes the time of all that is inside, at each level of it.
+    pub(crate) fn of_expr(e: &syn::Expr) -> SpanRange {
+        match (first(e), last(e)) {
+            (Some(first), Some(last)) => SpanRange { first, last },
+            _ => SpanRange::of(e),
+        }
+    }
+
     /// The span of the first token.
     #[must_use]
     pub fn start(&self) -> Span {
@@ -36,6 +44,56 @@ impl SpanRange {
     #[must_use]
     pub fn end(&self) -> Span {
         self.last
+    }
+}
+
+/// The first token of an expression of a common kind.
+fn first(e: &syn::Expr) -> Option<Span> {
+    match e {
+        syn::Expr::Binary(e) if e.attrs.is_empty() => first(&e.left),
+        syn::Expr::MethodCall(e) if e.attrs.is_empty() => first(&e.receiver),
+        syn::Expr::Call(e) if e.attrs.is_empty() => first(&e.func),
+        syn::Expr::Field(e) if e.attrs.is_empty() => first(&e.base),
+        syn::Expr::Index(e) if e.attrs.is_empty() => first(&e.expr),
+        syn::Expr::Cast(e) if e.attrs.is_empty() => first(&e.expr),
+        syn::Expr::Paren(e) if e.attrs.is_empty() => Some(e.paren_token.span.join()),
+        syn::Expr::Tuple(e) if e.attrs.is_empty() => Some(e.paren_token.span.join()),
+        syn::Expr::Array(e) if e.attrs.is_empty() => Some(e.bracket_token.span.join()),
+        syn::Expr::Block(e) if e.attrs.is_empty() && e.label.is_none() => Some(e.block.brace_token.span.join()),
+        syn::Expr::If(e) if e.attrs.is_empty() => Some(e.if_token.span),
+        syn::Expr::Match(e) if e.attrs.is_empty() => Some(e.match_token.span),
+        syn::Expr::Path(e) if e.attrs.is_empty() && e.qself.is_none() && e.path.leading_colon.is_none() => {
+            e.path.segments.first().map(|segment| segment.ident.span())
+        }
+        syn::Expr::Lit(e) if e.attrs.is_empty() => Some(e.lit.span()),
+        _ => None,
+    }
+}
+
+/// The last token of an expression of a common kind.
+fn last(e: &syn::Expr) -> Option<Span> {
+    match e {
+        syn::Expr::Binary(e) => last(&e.right),
+        syn::Expr::MethodCall(e) => Some(e.paren_token.span.join()),
+        syn::Expr::Call(e) => Some(e.paren_token.span.join()),
+        syn::Expr::Index(e) => Some(e.bracket_token.span.join()),
+        syn::Expr::Field(e) => match &e.member {
+            syn::Member::Named(name) => Some(name.span()),
+            syn::Member::Unnamed(_) => None,
+        },
+        syn::Expr::If(e) => match &e.else_branch {
+            Some((_, other)) => last(other),
+            None => Some(e.then_branch.brace_token.span.join()),
+        },
+        syn::Expr::Match(e) => Some(e.brace_token.span.join()),
+        syn::Expr::Path(e) => match e.path.segments.last() {
+            Some(segment) if segment.arguments.is_none() => Some(segment.ident.span()),
+            _ => None,
+        },
+        syn::Expr::Paren(_) | syn::Expr::Tuple(_) | syn::Expr::Array(_) | syn::Expr::Block(_) | syn::Expr::Lit(_) => {
+            first(e)
+        }
+        _ => None,
     }
 }
 

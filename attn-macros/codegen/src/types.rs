@@ -3,7 +3,9 @@
 //! A parameter, constant or helper starts as a type variable and takes its type from its uses (`at.qo_pos -
 //! self.window`: an i32). Types that stay unknown are left to C++ overloads.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
+
+use crate::budget;
 
 /// A type of the language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +118,7 @@ impl Ty {
 
 #[derive(Clone, Debug, Default)]
 struct Var {
-    parent: Option<usize>,
+    parent: Cell<Option<usize>>,
     bound: Option<Ty>,
     /// Whether an integer literal has this type.
     int: bool,
@@ -175,7 +177,11 @@ impl Types {
     }
 
     fn root(&self, mut v: usize) -> usize {
-        while let Some(parent) = self.vars[v].parent {
+        while let Some(parent) = self.vars[v].parent.get() {
+            // the path gets shorter each time that it is walked
+            if let Some(above) = self.vars[parent].parent.get() {
+                self.vars[v].parent.set(Some(above));
+            }
             v = parent;
         }
         v
@@ -184,6 +190,10 @@ impl Types {
     /// The type as far as it is known.
     #[must_use]
     pub fn resolve(&self, ty: &Ty) -> Ty {
+        // what is used twice in a type is two parts of it
+        if !ty.parts().is_empty() && !budget::spend(1) {
+            return Ty::Unit;
+        }
         match ty {
             Ty::Var(v) => {
                 let root = self.root(*v);
@@ -194,6 +204,42 @@ impl Types {
                 }
             }
             ty => ty.with_parts(|part| self.resolve(part)),
+        }
+    }
+
+    /// Whether a type has more than [`budget::TYPE_PARTS`] tuples and numbers. Its length is found in as many steps.
+    #[must_use]
+    pub fn is_too_large(&self, ty: &Ty) -> bool {
+        self.parts_left(ty, budget::TYPE_PARTS).is_none()
+    }
+
+    /// Whether an array has more than [`budget::ELEMENTS`] elements, those of arrays inside of it counted together.
+    #[must_use]
+    pub fn has_too_many_elements(&self, array: &Ty) -> bool {
+        self.elements(array, budget::TYPE_PARTS).is_none_or(|count| count > budget::ELEMENTS)
+    }
+
+    /// The numbers in a value of a type; `None` where there are too many, or too many levels.
+    fn elements(&self, ty: &Ty, levels: usize) -> Option<u64> {
+        let levels = levels.checked_sub(1)?;
+        match ty {
+            Ty::Var(v) => {
+                self.vars[self.root(*v)].bound.as_ref().map_or(Some(1), |bound| self.elements(bound, levels + 1))
+            }
+            Ty::Array(elem, len) => self.elements(elem, levels)?.checked_mul(*len),
+            Ty::Tuple(items) => items.iter().try_fold(0u64, |sum, item| self.elements(item, levels)?.checked_add(sum)),
+            _ => Some(1),
+        }
+    }
+
+    fn parts_left(&self, ty: &Ty, left: usize) -> Option<usize> {
+        let left = left.checked_sub(1)?;
+        match ty {
+            Ty::Var(v) => match &self.vars[self.root(*v)].bound {
+                Some(bound) => self.parts_left(bound, left + 1),
+                None => Some(left),
+            },
+            ty => ty.parts().iter().try_fold(left, |left, part| self.parts_left(part, left)),
         }
     }
 
@@ -229,7 +275,7 @@ impl Types {
                 let int = of_a.int | of_b.int;
                 let external = of_a.external | of_b.external;
                 let any_width = !narrow && (of_a.any_width | of_b.any_width);
-                self.vars[b].parent = Some(a);
+                self.vars[b].parent.set(Some(a));
                 self.vars[a] = Var { int, external, any_width, ..Var::default() };
             }
             // an infinite type: left to rustc

@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use crate::{
     abstract_interp,
     attribute::{self, Instance},
-    check,
+    budget, check,
     compose_part::{self, NormalizerChange},
     descriptor, emit, expand, hook, identity,
     impl_item::{type_name, without_group, without_self},
@@ -91,7 +91,7 @@ fn refused(item: &syn::ItemImpl) -> TokenStream {
 
 /// The C++ text of an impl's hooks, for tests and tools.
 pub fn hooks(item: &syn::ItemImpl) -> Result<Vec<HookText>, Report> {
-    read(&TokenStream::new(), item).map(|v| v.hooks)
+    budget::checked(item.impl_token.span, || read(&TokenStream::new(), item)).map(|v| v.hooks)
 }
 
 fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
@@ -108,6 +108,9 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         }
     }
     check_hooks(item, normalizer, &mut shared.report);
+    if budget::is_spent() {
+        return Err(shared.report);
+    }
     let mut hooks = Vec::new();
     let mut used = emit::Used::default();
     let [mut bias, mut slope, mut bias_row, mut bound] = [const { String::new() }; 4];
@@ -120,10 +123,10 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
             continue;
         }
         hooks.push(HookText { name: f.name.clone(), cuda });
-        bias.extend(emit::bias(f, &shared.types, &file));
-        slope.extend(emit::slope(f, &shared.types, &file));
-        bias_row.extend(emit::bias_row(f, &shared.types, &file));
-        bound.extend(emit::bound(f, &shared.types, &file));
+        bias.extend(budget::derived(|| emit::bias(f, &shared.types, &file)));
+        slope.extend(budget::derived(|| emit::slope(f, &shared.types, &file)));
+        bias_row.extend(budget::derived(|| emit::bias_row(f, &shared.types, &file)));
+        bound.extend(budget::derived(|| emit::bound(f, &shared.types, &file)));
         kv_coordinates
             .extend(kv_coordinates::read(f).filter(|word| !kv_coordinates.contains(word)).collect::<Vec<_>>());
     }
@@ -137,6 +140,9 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         () => NormalizerChange::Replaces,
     });
     let mask = abstract_interp::derived(&functions, &shared.types, &shared.generics, &shared.links);
+    // what is emitted, once for each instance
+    let bytes = hooks.iter().map(|hook| hook.cuda.len()).sum::<usize>() + 4 * mask.over.len();
+    budget::spend(instances.len().max(1) * (3 * budget::OF_ITEM + bytes / 16));
     Ok(Variant {
         name,
         instances,

@@ -60,6 +60,9 @@ impl Ex {
     }
 }
 
+/// It would take the time of all elements, for each element.
+const NESTED: &str = "Rust text has no `all` or `any` inside of another: give the variant its condition in a program";
+
 /// The value of a literal.
 fn literal(lit: &Lit) -> Option<Number> {
     match lit {
@@ -125,19 +128,15 @@ fn method(
         };
         let (tensor, element) = tensor.zip(element).ok_or_else(refused)?;
         let condition = Box::new(Ex::of(&closure.body, constant)?);
+        if condition.has_every() {
+            return Err(syn::Error::new_spanned(&call.method, NESTED));
+        }
         return Ok(Ex::Every(name == "all", tensor, element.to_string(), condition));
     }
     if let ("contains", [x], Some(range)) = (name.as_str(), arguments.as_slice(), as_range(&call.receiver)) {
         let side = |expr: &Expr| Ex::of(expr, constant).map(Box::new);
-        let x = side(x)?;
-        let lower = range.start.as_deref().map(|low| side(low).map(|low| Ex::Binary(Op::Ge, x.clone(), low)));
-        let below = if matches!(range.limits, syn::RangeLimits::HalfOpen(_)) { Op::Lt } else { Op::Le };
-        let upper = range.end.as_deref().map(|high| side(high).map(|high| Ex::Binary(below, x.clone(), high)));
-        return Ok(match (lower.transpose()?, upper.transpose()?) {
-            (Some(lower), Some(upper)) => Ex::Binary(Op::And, Box::new(lower), Box::new(upper)),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => Ex::Is(Number::Bool(true)),
-        });
+        let [low, high] = [&range.start, &range.end].map(|bound| bound.as_deref().map(side).transpose());
+        return Ok(Ex::Inside(side(x)?, low?, high?, matches!(range.limits, syn::RangeLimits::Closed(_))));
     }
     let method = match (name.as_str(), arguments.len()) {
         ("is_finite", 0) => Method::IsFinite,

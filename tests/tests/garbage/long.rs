@@ -54,13 +54,17 @@ fn elements_of_lists() {
 
 #[test]
 fn parts_and_operands() {
-    let text = vec!["causal"; MANY].join(" + ");
+    const MOST: usize = 4096;
+    let text = vec!["causal"; MOST].join(" + ");
     let variant = in_time("a sum", || Variant::parse(&text)).expect("a mask many times");
-    assert_eq!(in_time("its parts", || variant.parts().len()), MANY);
-    let text = format!("or({})", vec!["causal"; MANY].join(", "));
-    in_time("operands", || Variant::parse(&text)).expect("a mask many times");
+    assert_eq!(in_time("its parts", || variant.parts().len()), MOST);
+    let refused = |error: ExprError| assert!(matches!(error, ExprError::Budget { most: MOST, .. }), "{error}");
+    for text in [vec!["causal"; MANY].join(" + "), format!("or({})", vec!["causal"; MANY].join(", "))] {
+        refused(in_time("operands", || Variant::parse(&text)).expect_err("too many parts"));
+    }
     let text = format!("{}causal", " ".repeat(MANY));
     in_time("spaces", || Variant::parse(&text)).expect("one part");
     let text = format!("[{}]", vec![r#"{"name":"causal"}"#; MANY].join(","));
-    in_time("a list of parts", || serde_json::from_str::<VariantSpec>(&text).expect("a spec").build()).expect("masks");
+    let spec = serde_json::from_str::<VariantSpec>(&text).expect("a spec");
+    refused(in_time("a list of parts", || spec.build()).expect_err("too many parts"));
 }

@@ -12,4 +12,14 @@ fn sum(n: i32) -> i32 {
     sum
 }
 
+#[device_fn]
+fn none(n: i32) -> i32 {
+    let mut sum = 0;
+    #[unroll(0)]
+    for i in 0..n {
+        sum += i;
+    }
+    sum
+}
+
 fn main() {}

@@ -138,7 +138,8 @@ pub fn run(from: Val, to: Val, inclusive: bool, state: &mut [Val], step: &mut dy
             return;
         }
         for (value, joined) in state.iter_mut().zip(joined) {
-            *value = if round < 3 || joined == *value { joined } else { unknown(*value) };
+            // of the joined type: a step may know nothing, not even the type, and no value is wider than that
+            *value = if round < 3 || joined == *value { joined } else { unknown(joined) };
         }
     }
 }

@@ -33,6 +33,21 @@ pub struct OutTensor<const RANK: usize> {
     shape: [i64; RANK],
 }
 
+/// The message on `self.out[i]`, which rustc shows where no index implements it. Rust text has the same.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "an output tensor is written by hooks and not read: write `self.name.store([i, j], x)`, and read a \
+               parameter tensor, `Tensor1` to `Tensor4`"
+)]
+pub trait ReadsOutput {}
+
+impl<I: ReadsOutput, const RANK: usize> std::ops::Index<I> for OutTensor<RANK> {
+    type Output = f32;
+    fn index(&self, _: I) -> &f32 {
+        &f32::NAN
+    }
+}
+
 /// An output tensor of rank 1.
 pub type OutTensor1 = OutTensor<1>;
 /// An output tensor of rank 2.

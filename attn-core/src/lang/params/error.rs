@@ -1,13 +1,16 @@
 //! Errors of parameters.
 
-use crate::lang::compose_error::ComposeError;
+use crate::{
+    excerpt::{excerpt, list},
+    lang::compose_error::ComposeError,
+};
 
 /// Errors of parameters that are given by name.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParamError {
     /// No parameter has this name.
-    #[error("no parameter `{name}`{}; there are: {}", did_you_mean(.nearest.as_deref()), list(.known))]
+    #[error("no parameter `{}`{}; there are: {}", excerpt(.name), did_you_mean(.nearest.as_deref()), list(.known))]
     Unknown {
         /// The unknown name.
         name: String,
@@ -25,7 +28,7 @@ pub enum ParamError {
         ty: String,
     },
     /// The value has the wrong type.
-    #[error("parameter `{name}` is {ty}; got `{got}`")]
+    #[error("parameter `{name}` is {ty}; got `{}`", excerpt(.got))]
     Type {
         /// The parameter.
         name: String,
@@ -35,7 +38,7 @@ pub enum ParamError {
         got: String,
     },
     /// The type cannot hold the number.
-    #[error("parameter `{name}` is {ty}, which cannot hold {got}; it holds {range}")]
+    #[error("parameter `{name}` is {ty}, which cannot hold {}; it holds {range}", excerpt(.got))]
     Range {
         /// The parameter.
         name: String,
@@ -47,7 +50,7 @@ pub enum ParamError {
         range: String,
     },
     /// A `#[require]` does not hold.
-    #[error("parameter `{name}` = {value} is not allowed: `{require}` must hold")]
+    #[error("parameter `{name}` = {} is not allowed: `{require}` must hold", excerpt(.value))]
     Require {
         /// The parameter.
         name: String,
@@ -68,7 +71,7 @@ pub enum ParamError {
         hook: &'static str,
     },
     /// A parameter is given twice.
-    #[error("parameter `{name}` is given twice")]
+    #[error("parameter `{}` is given twice", excerpt(.name))]
     Twice {
         /// The parameter.
         name: String,
@@ -80,7 +83,7 @@ pub enum ParamError {
 #[non_exhaustive]
 pub enum BindError {
     /// A `#[require]` does not hold.
-    #[error("parameter `{name}` = {value} is not allowed: `{require}` must hold")]
+    #[error("parameter `{name}` = {} is not allowed: `{require}` must hold", excerpt(.value))]
     Require {
         /// The parameter.
         name: String,
@@ -194,7 +197,7 @@ pub enum BindError {
 
 /// A `#[require]` does not hold. It becomes a [`ParamError`] by name, or a [`BindError`] when binding.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("parameter `{name}` = {value} is not allowed: `{require}` must hold")]
+#[error("parameter `{name}` = {} is not allowed: `{require}` must hold", excerpt(.value))]
 pub struct RequireError {
     /// The parameter.
     pub name: String,
@@ -229,8 +232,4 @@ impl BindError {
 
 pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default()
-}
-
-pub(crate) fn list(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

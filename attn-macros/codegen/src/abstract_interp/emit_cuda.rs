@@ -45,8 +45,8 @@ fn over(name: &str) -> String {
 
 /// Writes a variable for each node used more than once, and returns the result's expression.
 fn parts(form: &NormalForm, out: &mut String) -> String {
-    let mut writer =
-        Writer { form, uses: form.uses(), inside: form.inside(), texts: vec![String::new(); form.nodes.len()] };
+    let (uses, texts) = (form.uses(), vec![String::new(); form.nodes.len()]);
+    let mut writer = Writer { form, far: form.far(&uses), uses, inside: form.inside(), texts };
     writer.step(None, "  ", out);
     writer.texts.swap_remove(form.result)
 }
@@ -54,6 +54,7 @@ fn parts(form: &NormalForm, out: &mut String) -> String {
 struct Writer<'a> {
     form: &'a NormalForm,
     uses: Vec<usize>,
+    far: Vec<bool>,
     inside: Vec<Option<usize>>,
     texts: Vec<String>,
 }
@@ -81,7 +82,7 @@ impl Writer<'_> {
                 }
                 // a type may be that of an expression, which must not have a lambda then
                 Node::Part(..) => (one(node, &self.texts), Some(format!("v{id}"))),
-                _ => (one(node, &self.texts), (self.uses[id] > 1).then(|| format!("v{id}"))),
+                _ => (one(node, &self.texts), (self.uses[id] > 1 || self.far[id]).then(|| format!("v{id}"))),
             };
             self.texts[id] = match name {
                 Some(name) => {

@@ -79,7 +79,8 @@ fn field(name: &str) -> Ident {
 
 fn parts(form: &NormalForm, names: &RustNames<'_>) -> (Vec<TokenStream>, TokenStream) {
     let texts = vec![TokenStream::new(); form.nodes.len()];
-    let mut writer = Writer { form, names, uses: form.uses(), inside: form.inside(), texts };
+    let uses = form.uses();
+    let mut writer = Writer { form, names, far: form.far(&uses), uses, inside: form.inside(), texts };
     let lets = writer.step(None);
     (lets, writer.texts.swap_remove(form.result))
 }
@@ -95,6 +96,7 @@ struct Writer<'a> {
     form: &'a NormalForm,
     names: &'a RustNames<'a>,
     uses: Vec<usize>,
+    far: Vec<bool>,
     inside: Vec<Option<usize>>,
     texts: Vec<TokenStream>,
 }
@@ -111,7 +113,7 @@ impl Writer<'_> {
                 Node::Arg(_) | Node::Int(..) | Node::LeastI32 | Node::Bool(_) | Node::Any => (self.one(node), false),
                 Node::LoopVar(_) | Node::LoopState(..) => (self.one(node), false),
                 Node::Loop(it) => (self.repeated(it), true),
-                _ => (self.one(node), self.uses[id] > 1),
+                _ => (self.one(node), self.uses[id] > 1 || self.far[id]),
             };
             self.texts[id] = text;
             if named {

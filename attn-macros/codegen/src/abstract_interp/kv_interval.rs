@@ -5,12 +5,13 @@
 //! wrap are refused. The functions on intervals of keys are in `lang/interval.cuh`.
 
 use super::emit_cuda::uniform;
-use super::normal_form::{Id, Node, NormalForm, magnitude};
+use super::normal_form::{Id, Node, NormalForm, magnitudes};
 use crate::{ir::Op, names, visits::Visits};
 
 /// `Bounds kv_bounds(const RowIndex& at) const`, or nothing.
 pub(super) fn kv_bounds(form: &NormalForm) -> String {
-    match (KvIntervals { form, visits: Visits::most() }).span(form.result, true) {
+    let intervals = KvIntervals { form, magnitudes: magnitudes(&form.nodes), visits: Visits::most() };
+    match intervals.span(form.result, true) {
         Some(span) if !(span.below && span.above) => {
             let text = span.text;
             format!("ATTN_FN Bounds kv_bounds(const RowIndex& at) const {{\n  return interval::bounds({text});\n}}\n")
@@ -29,6 +30,7 @@ struct KeyInterval {
 
 struct KvIntervals<'a> {
     form: &'a NormalForm,
+    magnitudes: Vec<Option<u64>>,
     visits: Visits,
 }
 
@@ -107,7 +109,7 @@ impl KvIntervals<'_> {
         let Node::Op(name, ids) = self.node(id) else { return None };
         let KeyInterval { text, below, above } = span;
         // no operand wraps
-        let small = magnitude(&self.form.nodes, id).is_some();
+        let small = self.magnitudes[id].is_some();
         match (*name, ids.as_slice()) {
             ("add", &[a, b]) if small => match (self.row(a), self.row(b)) {
                 (None, Some(r)) => self.keys(a, shifted(&text, &format!("-i64({r})"), below, above)),

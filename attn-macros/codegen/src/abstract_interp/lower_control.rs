@@ -35,6 +35,9 @@ impl Lowering<'_> {
     }
 
     pub(super) fn stmt(&mut self, stmt: &Stmt) {
+        if !self.goes_on(1) {
+            return;
+        }
         match stmt {
             Stmt::Let { local, init } => {
                 let value = self.value(init);
@@ -106,6 +109,10 @@ impl Lowering<'_> {
     ) -> Value {
         if self.dead {
             return Value::Never;
+        }
+        // each branch has its own values of all locals
+        if !self.goes_on(self.env.len() / 4) {
+            return Value::Node(self.any());
         }
         let env = self.env.clone();
         let returns = std::mem::take(&mut self.returns);

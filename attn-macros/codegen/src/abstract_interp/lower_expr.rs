@@ -24,6 +24,9 @@ impl Lowering<'_> {
     }
 
     pub(super) fn value(&mut self, e: &Expr) -> Value {
+        if !self.goes_on(1) {
+            return Value::Node(self.any());
+        }
         let leaf = match &e.kind {
             Kind::Int(n) => self.literal(*n, &e.ty),
             Kind::Bool(b) => Node::Bool(*b),
@@ -104,10 +107,14 @@ impl Lowering<'_> {
             Kind::Call(name, args) => self.method(name, args),
             Kind::Helper(name, args) => self.helper(name, args.iter()),
             Kind::HelperOf(name, consts, args) => self.helper(name, consts.iter().chain(args)),
-            Kind::Tuple(items) | Kind::Array(items) => Value::Tuple(items.iter().map(|e| self.value(e)).collect()),
+            Kind::Tuple(items) | Kind::Array(items) => {
+                let items = Value::Tuple(items.iter().map(|e| self.value(e)).collect());
+                self.bounded(items)
+            }
             Kind::Repeat(item, n) if *n <= MOST_ELEMENTS => {
                 let item = self.value(item);
-                Value::Tuple(vec![item; *n as usize])
+                let items = Value::Tuple(vec![item; *n as usize]);
+                self.bounded(items)
             }
             Kind::Index(array, index) => {
                 let (of, index) = (self.value(array), self.id(index));
@@ -136,7 +143,7 @@ impl Lowering<'_> {
                     all.retain(|(there, _)| there != name);
                     all.push((name.clone(), value));
                 }
-                Value::Struct(all, base)
+                self.bounded(Value::Struct(all, base))
             }
             Kind::Field(inner, name) => {
                 let value = self.value(inner);

@@ -72,6 +72,9 @@ impl Lowering<'_> {
 
     /// One step, unless the loop is broken.
     fn step(&mut self, body: &Block) {
+        if !self.goes_on(1) {
+            return;
+        }
         self.set_flag(LEFT, false);
         let Some(broken) = self.flag(BROKEN) else { return self.fail(CONSTRUCT) };
         self.unless(broken, body);

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::{
-    normal_form::{Generic, Id, IntTy, Node, NormalForm, OTHERS},
+    normal_form::{Generic, Id, IntTy, Node, NormalForm, OTHERS, magnitude_of},
     range_set::Set,
 };
 use crate::{
-    hook,
+    budget, hook,
     ir::{Function, LocalId},
     names,
     types::{Ty, Types},
@@ -30,6 +30,17 @@ pub(super) enum Value {
     Never,
 }
 
+impl Value {
+    fn parts_left(&self, left: usize) -> Option<usize> {
+        let left = left.checked_sub(1)?;
+        match self {
+            Value::Tuple(items) => items.iter().try_fold(left, |left, item| item.parts_left(left)),
+            Value::Struct(fields, _) => fields.iter().try_fold(left, |left, (_, item)| item.parts_left(left)),
+            _ => Some(left),
+        }
+    }
+}
+
 /// Reasons why nothing can be derived, as a user reads them.
 pub(super) const FLOATS: &str = "the mask depends on float data";
 pub(super) const LOOP: &str = "the mask has a loop whose variable is not an i32, or that returns more than a number";
@@ -40,6 +51,9 @@ pub(super) const TOO_LONG: &str = "the mask is too long";
 /// Most elements of an array that is taken apart.
 pub(crate) const MOST_ELEMENTS: u64 = 64;
 
+/// Most parts of a value, those of its parts included.
+const MOST_PARTS: usize = 256;
+
 /// Most nodes of one function: unrolled loops multiply them.
 const MOST_NODES: usize = 4000;
 
@@ -49,6 +63,8 @@ pub(super) struct Lowering<'a> {
     /// Constants that a helper is generic over: they are its first arguments.
     pub(super) generics: &'a [Generic],
     pub(super) nodes: Vec<Node>,
+    /// The largest magnitude of each node.
+    pub(super) magnitudes: Vec<Option<u64>>,
     pub(super) known: HashMap<Node, Id>,
     pub(super) env: HashMap<LocalId, Value>,
     /// The sets of conditions on sums.
@@ -76,6 +92,7 @@ pub(super) fn of(f: &Function, types: &Types, generics: &[Generic]) -> NormalFor
         types,
         generics,
         nodes: Vec::new(),
+        magnitudes: Vec::new(),
         known: HashMap::new(),
         env: HashMap::new(),
         sets: HashMap::new(),
@@ -95,6 +112,9 @@ pub(super) fn of(f: &Function, types: &Types, generics: &[Generic]) -> NormalFor
     }
     let tail = maker.block(&f.body);
     let value = maker.returned(tail);
+    if budget::is_spent() {
+        maker.fail(TOO_LONG);
+    }
     let any = maker.any();
     let result = if maker.failed { any } else { maker.whole(&value) };
     let Lowering { nodes, compound, why_not, .. } = maker;
@@ -130,6 +150,9 @@ impl Lowering<'_> {
 
     /// A value of this type, which is an argument or a part of one.
     fn typed_part(&mut self, id: Id, ty: &Ty) -> Value {
+        if !self.goes_on(1) {
+            return Value::Node(self.any());
+        }
         let parts: Vec<Ty> = match self.types.settled(ty) {
             Ty::I32 => return Value::Node(self.op("cast_i32", vec![id])),
             Ty::U32 => return Value::Node(self.op("cast_u32", vec![id])),
@@ -151,6 +174,19 @@ impl Lowering<'_> {
     fn argument_as(&mut self, cast: &'static str, i: usize) -> Value {
         let arg = self.node(Node::Arg(i));
         Value::Node(self.op(cast, vec![arg]))
+    }
+
+    /// Whether to go on: nothing is followed further once nothing can be derived.
+    pub(super) fn goes_on(&mut self, steps: usize) -> bool {
+        if !budget::spend(steps) {
+            self.fail(TOO_LONG);
+        }
+        !self.failed
+    }
+
+    /// The value, unless it has too many parts: a part may be used twice at each level.
+    pub(super) fn bounded(&mut self, value: Value) -> Value {
+        if value.parts_left(MOST_PARTS).is_some() { value } else { self.unknown(TOO_LONG) }
     }
 
     /// Gives up on the function, for this reason.
@@ -184,6 +220,7 @@ impl Lowering<'_> {
         if self.nodes.len() >= MOST_NODES {
             self.fail(TOO_LONG);
         }
+        self.magnitudes.push(magnitude_of(&node, &self.nodes, &self.magnitudes));
         self.nodes.push(node.clone());
         self.known.insert(node, self.nodes.len() - 1);
         self.nodes.len() - 1
@@ -260,8 +297,9 @@ impl Lowering<'_> {
         Some(self.node(Node::Op(function, operands)))
     }
 
-    pub(super) fn nodes(&self) -> &[Node] {
-        &self.nodes
+    /// The largest magnitude of an i32, where it is known and nothing wraps.
+    pub(super) fn magnitude(&self, id: Id) -> Option<u64> {
+        self.magnitudes[id]
     }
 
     /// The value as a node; a tuple or an index becomes unknown.
@@ -357,6 +395,9 @@ impl Lowering<'_> {
     }
 
     pub(super) fn select(&mut self, c: Id, a: &Value, b: &Value) -> Value {
+        if !self.goes_on(1) {
+            return Value::Node(self.any());
+        }
         match (a, b) {
             (a, b) if a == b => a.clone(),
             (Value::Never, other) | (other, Value::Never) => other.clone(),

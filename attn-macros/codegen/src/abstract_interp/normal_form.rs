@@ -172,6 +172,21 @@ impl NormalForm {
         uses
     }
 
+    /// The nodes that are so far from the variables below them that they get one too: what is nested deeply runs out of
+    /// stack in a parser or in a compiler. `uses` are those of [`Self::uses`].
+    #[must_use]
+    pub fn far(&self, uses: &[usize]) -> Vec<bool> {
+        const MOST: usize = 64;
+        let mut depths: Vec<usize> = Vec::with_capacity(self.nodes.len());
+        let far = self.nodes.iter().zip(uses).map(|(node, uses)| {
+            let depth = node.children().iter().map(|&id| depths[id] + 1).max().unwrap_or(0);
+            let far = depth > MOST;
+            depths.push(if far || *uses > 1 { 0 } else { depth });
+            far
+        });
+        far.collect()
+    }
+
     /// The parameter tensors that the result depends on.
     #[must_use]
     pub fn tables(&self) -> Vec<String> {
@@ -200,19 +215,19 @@ pub fn is_uniform_coordinate(name: &str) -> bool {
 /// Coordinates are smaller in magnitude.
 const COORDINATE_LIMIT: u64 = 1 << 30;
 
-/// The largest magnitude of an i32, where it is known and nothing wraps.
-pub(super) fn magnitude(nodes: &[Node], id: Id) -> Option<u64> {
+/// The largest magnitude of each node.
+pub(super) fn magnitudes(nodes: &[Node]) -> Vec<Option<u64>> {
     // operands come first, and many nodes may share one
-    let mut known: Vec<Option<u64>> = Vec::with_capacity(id + 1);
-    for node in &nodes[..=id] {
+    let mut known: Vec<Option<u64>> = Vec::with_capacity(nodes.len());
+    for node in nodes {
         let magnitude = magnitude_of(node, nodes, &known);
         known.push(magnitude);
     }
-    known[id]
+    known
 }
 
-/// The largest magnitude of a node, given those of the nodes before it.
-fn magnitude_of(node: &Node, nodes: &[Node], known: &[Option<u64>]) -> Option<u64> {
+/// The largest magnitude of an i32, where it is known and nothing wraps, given those of the nodes before it.
+pub(super) fn magnitude_of(node: &Node, nodes: &[Node], known: &[Option<u64>]) -> Option<u64> {
     let of = |id: Id| known.get(id).copied().flatten();
     let sum = |n: u64| (n <= i32::MAX as u64).then_some(n);
     match node {

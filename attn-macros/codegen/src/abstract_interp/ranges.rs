@@ -6,9 +6,10 @@
 use super::{
     kv_interval::mirrored,
     lowering::Lowering,
-    normal_form::{Id, IntTy, Node, magnitude},
+    normal_form::{Id, IntTy, Node},
     range_set::{HIGH, LOW, Set, Sum},
 };
+use crate::budget;
 
 /// Most ranges of a set, and deepest conditions that are followed.
 const MOST_RANGES: usize = 64;
@@ -54,7 +55,7 @@ impl Lowering<'_> {
         self.add(b, -1, 0, &mut sum, &mut constant)?;
         sum.retain(|_, factor| *factor != 0);
         // the difference of several nodes must not wrap where it is computed
-        let sizes = sum.iter().map(|(&id, factor)| magnitude(self.nodes(), id)?.checked_mul(factor.unsigned_abs()));
+        let sizes = sum.iter().map(|(&id, factor)| self.magnitude(id)?.checked_mul(factor.unsigned_abs()));
         let size = sizes.sum::<Option<u64>>();
         let first = *sum.values().next()?;
         if sum.len() > 1 && size.is_none_or(|size| size > i32::MAX as u64) || sum.len() == 1 && first.abs() != 1 {
@@ -81,7 +82,11 @@ impl Lowering<'_> {
 
     /// Adds `factor` times a node to a sum, as far as no part of it may wrap.
     fn add(&self, id: Id, factor: i64, depth: usize, sum: &mut Sum, constant: &mut i64) -> Option<()> {
-        let whole = magnitude(self.nodes(), id).is_some() && depth < DEEPEST;
+        // a node may be used twice at each level
+        if !budget::spend(1) {
+            return None;
+        }
+        let whole = self.magnitude(id).is_some() && depth < DEEPEST;
         match self.node_at(id) {
             Node::Int(n, None | Some(IntTy::I32)) => *constant += factor * i64::try_from(*n).ok()?,
             Node::Op("add", ids) if whole => {
@@ -119,7 +124,7 @@ impl Lowering<'_> {
         let (mut least, mut most) = (0, 0);
         ends.into_iter().for_each(|end| (least, most) = (end.min(least), end.max(most)));
         // what is not known to be an i32 may be unsigned, and is not compared with a negative number
-        let signed = || set.sum.keys().all(|&id| magnitude(self.nodes(), id).is_some());
+        let signed = || set.sum.keys().all(|&id| self.magnitude(id).is_some());
         if most > i64::from(i32::MAX) || least < -i64::from(i32::MAX) || (least < 0 && !signed()) {
             return None;
         }

@@ -5,6 +5,7 @@
 
 use super::writer::{CudaWriter, Interval};
 use crate::{
+    budget,
     ir::{Block, Expr, Kind, Op},
     literals,
     types::Ty,
@@ -16,6 +17,9 @@ impl CudaWriter<'_> {
     /// The interval of an integer expression. Rust's arithmetic wraps, so a result that may overflow can be any value
     /// of its type.
     pub(super) fn interval(&self, e: &Expr) -> Option<Interval> {
+        if !budget::spend(1) {
+            return None;
+        }
         let whole = type_interval(&self.settled(&e.ty));
         let exact = self.exact_interval(e);
         match (exact, whole) {

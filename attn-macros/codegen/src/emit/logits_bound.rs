@@ -12,6 +12,7 @@ use super::{
     writer::CudaWriter,
 };
 use crate::{
+    budget,
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
     types::{Ty, Types},
     visits::Visits,
@@ -200,6 +201,10 @@ impl<'f> BoundAnalysis<'f> {
 
     /// Whether an expression reads only scalar parameters and constants.
     fn is_uniform(&self, e: &Expr) -> bool {
+        // a local may be used twice at each level
+        if !budget::spend(1) {
+            return false;
+        }
         let (exprs, blocks) = e.children();
         let block = |b: &Block| b.stmts.is_empty() && b.tail.iter().all(|e| self.is_uniform(e));
         match &e.kind {
@@ -224,6 +229,9 @@ impl CudaWriter<'_> {
         floats.variables(&mut read);
         let is_read = |stmt: &&Stmt, read: &[LocalId]| matches!(stmt, Stmt::Let { local, .. } if read.contains(local));
         for stmt in body.stmts.iter().rev() {
+            if !budget::spend(read.len() / 8) {
+                return;
+            }
             if let Stmt::Let { init, .. } = stmt
                 && is_read(&stmt, &read)
             {

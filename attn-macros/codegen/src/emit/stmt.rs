@@ -65,14 +65,16 @@ impl CudaWriter<'_> {
                 let mut prefix = "";
                 for (i, arm) in arms.iter().enumerate() {
                     let last = i + 1 == arms.len();
-                    match self.arm_condition(arm, *bound) {
+                    let condition = self.arm_condition(arm, *bound);
+                    let always = condition.is_none();
+                    match condition {
                         Some(cond) if !last => self.line(&format!("{prefix}if ({cond}) {{")),
                         _ if prefix.is_empty() => self.line("{"),
                         _ => self.line("} else {"),
                     }
                     prefix = "} else ";
                     self.nested(&arm.body, dest);
-                    if !last && self.arm_condition(arm, *bound).is_none() {
+                    if !last && always {
                         break;
                     }
                 }

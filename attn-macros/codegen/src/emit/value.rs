@@ -7,6 +7,7 @@ use super::{
     writer::CudaWriter,
 };
 use crate::{
+    budget,
     ir::{Expr, Kind},
     messages, names,
     types::Ty,
@@ -18,6 +19,9 @@ impl CudaWriter<'_> {
     }
 
     pub(super) fn text(&mut self, e: &Expr) -> CppExpr {
+        if !budget::spend(1) {
+            return CppExpr::atom("0");
+        }
         match &e.kind {
             Kind::Int(n) => CppExpr::atom(self.integer(*n, &e.ty)),
             Kind::Float(x) => float(*x),

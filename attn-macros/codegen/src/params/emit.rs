@@ -153,34 +153,48 @@ pub(super) fn params(item: &DeriveInput, fields: Option<&[Field]>, checks: &Chec
     }
 }
 
-/// Warnings about fields that no hook reads: for each field number, a constant that is deprecated if
-/// `#[attention_variant]` finds the field unread.
+/// Warnings about fields that no hook reads: for each field, a constant that is deprecated if `#[attention_variant]`
+/// finds the field unread. rustc shows its path, so that it has the name of the field.
 fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
     let name = &item.ident;
     let (generics, types, bounds) = item.generics.split_for_impl();
-    // rustc shows this name in the warning
-    let unread = quote::format_ident!("UnreadOf{name}");
     let numbers = 0..fields.len();
+    let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
     let texts = fields.iter().map(|field| messages::UNREAD.replace("{name}", &field.name));
     quote! {
         const _: () = {
             #[doc(hidden)]
             #[allow(dead_code, missing_debug_implementations)]
-            pub struct #unread<const FIELD: usize>;
+            pub struct __Number<const FIELD: ::core::primitive::usize>;
+            #[doc(hidden)]
+            #[allow(dead_code, missing_debug_implementations)]
+            pub struct __Read;
             #[allow(dead_code)]
-            impl #unread<{ ::core::primitive::usize::MAX }> {
-                pub const PARAMETER: () = ();
+            impl __Read {
+                pub const IS_NOT_READ: () = ();
+            }
+            impl ::attn::lang::lints::Numbered for __Number<{ ::core::primitive::usize::MAX }> {
+                type Field = __Read;
+            }
+            #[allow(dead_code, non_camel_case_types, missing_debug_implementations)]
+            mod parameter {
+                #(
+                    #[doc(hidden)]
+                    pub struct #idents;
+                    impl #idents {
+                        #[deprecated(note = #texts)]
+                        pub const IS_NOT_READ: () = ();
+                    }
+                )*
             }
             #(
-                #[allow(dead_code)]
-                impl #unread<#numbers> {
-                    #[deprecated(note = #texts)]
-                    pub const PARAMETER: () = ();
+                impl ::attn::lang::lints::Numbered for __Number<#numbers> {
+                    type Field = parameter::#idents;
                 }
             )*
             #[automatically_derived]
             impl #generics ::attn::lang::lints::UnreadLints for #name #types #bounds {
-                type Unread<const __FIELD: ::core::primitive::usize> = #unread<__FIELD>;
+                type Unread<const __FIELD: ::core::primitive::usize> = __Number<__FIELD>;
             }
         };
     }

@@ -1,5 +1,7 @@
 //! The error messages of the derive.
 
+use crate::budget::FIELDS;
+
 pub(super) const NOT_A_STRUCT: &str = "a variant is a struct with named fields, or without fields";
 pub(super) const UNNAMED: &str = "give the fields names: parameters are set by name";
 pub(super) const NAME: &str = "a parameter's name is in ASCII: expressions give it by name";
@@ -24,6 +26,13 @@ pub(super) const MUTABLE_MONOTONE: &str =
 pub(super) const SHAPE_OP: &str = "a shape is integer arithmetic (`+ - * / %`), comparisons, and `if`/`else`";
 pub(super) const SHAPE_LITERAL: &str = "a shape is written in whole numbers without suffix";
 pub(super) const SHAPE_BLOCK: &str = "a branch of a shape is one expression";
+
+pub(super) fn too_many(fields: usize) -> String {
+    format!(
+        "a variant has at most {FIELDS} parameters; this one has {fields}: put numbers of one kind into a parameter \
+         tensor"
+    )
+}
 
 pub(super) fn rank(name: &str, want: usize, got: usize) -> String {
     let extents = match want {

@@ -5,6 +5,7 @@ use super::{
     syntax::{is_self, strip},
 };
 use crate::{
+    budget,
     ir::{Expr, Kind, Op},
     messages,
     report::SpanRange,
@@ -17,6 +18,7 @@ impl IrBuilder<'_> {
         let elem = self.shared.types.fresh();
         let items: Vec<Expr> = e.elems.iter().map(|item| self.expr_as(item, &elem)).collect();
         let ty = Ty::Array(Box::new(elem), items.len() as u64);
+        self.check_length(&ty, &e.elems);
         Expr { kind: Kind::Array(items), ty, span: SpanRange::of(e) }
     }
 
@@ -30,7 +32,15 @@ impl IrBuilder<'_> {
             return self.refused(&e.len, messages::ARRAY_LENGTH);
         };
         let ty = Ty::Array(Box::new(item.ty.clone()), len);
+        self.check_length(&ty, &e.len);
         Expr { kind: Kind::Repeat(Box::new(item), len), ty, span: SpanRange::of(e) }
+    }
+
+    /// Refuses an array of too many elements.
+    fn check_length(&mut self, array: &Ty, at: &impl syn::spanned::Spanned) {
+        if self.shared.types.has_too_many_elements(array) {
+            budget::refuse(at.span(), messages::ARRAY_TOO_LONG);
+        }
     }
 
     /// `array[i]`. `emit` checks that the index stays inside, where intervals are known.

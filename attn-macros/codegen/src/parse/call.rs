@@ -5,6 +5,7 @@ use super::{
     syntax::{self, strip},
 };
 use crate::{
+    budget, hook,
     ir::{Block, Expr, Kind},
     messages, names,
     report::SpanRange,
@@ -19,6 +20,9 @@ impl IrBuilder<'_> {
         let before = f.path.segments.len().saturating_sub(1);
         if f.qself.is_some() || f.path.segments.iter().take(before).any(|s| !s.arguments.is_empty()) {
             return self.refused(f, messages::CALL);
+        }
+        if before > 0 && f.path.segments.last().is_some_and(|last| hook::NAMES.iter().any(|hook| last.ident == hook)) {
+            return self.refused(e, messages::OTHER_HOOK);
         }
         let two = syntax::last_two(&f.path);
         if let Some(done) = self.module_call(e, f) {
@@ -116,6 +120,9 @@ impl IrBuilder<'_> {
         }
         if f.path.segments.len() == 1 && self.lookup(&rust).is_some() {
             return self.refused(f, messages::CALL);
+        }
+        if !budget::spend(self.shared.links.helpers.len() / 8) {
+            return self.error(SpanRange::of(e));
         }
         let name = names::helper(&rust);
         let key = syntax::key(&f.path);

@@ -170,6 +170,10 @@ impl IrBuilder<'_> {
 
     /// `let Line { slope, bias: b, .. } = init`.
     pub(super) fn let_struct(&mut self, pat: &syn::PatStruct, ty: &Ty, init: Expr, out: &mut Block) {
+        if is_index(&pat.path) {
+            self.refuse(pat, messages::INDEX_PATTERN);
+            return pat.fields.iter().for_each(|field| self.declare_anyway(&field.pat));
+        }
         let fields = pat.fields.iter().map(|field| (field.member.clone(), &*field.pat)).collect();
         self.let_fields(&pat.path, fields, ty, init, out);
     }
@@ -215,4 +219,11 @@ impl IrBuilder<'_> {
             }
         }
     }
+}
+
+/// Whether a path names an index or another argument of hooks.
+pub(super) fn is_index(path: &syn::Path) -> bool {
+    path.segments.last().is_some_and(|last| {
+        ["LogitIndex", "RowIndex", "KvIndex", "RowState", "QueryTile"].iter().any(|index| last.ident == index)
+    })
 }

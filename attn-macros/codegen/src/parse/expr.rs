@@ -8,9 +8,9 @@ use super::{
     ty,
 };
 use crate::{
-    hook,
+    budget, hook,
     ir::{Block, Expr, Kind, Op},
-    messages, names,
+    messages,
     report::SpanRange,
     types::Ty,
 };
@@ -24,7 +24,10 @@ impl IrBuilder<'_> {
     }
 
     pub(super) fn expr(&mut self, expr: &syn::Expr) -> Expr {
-        let span = SpanRange::of(expr);
+        if !budget::spend(1) {
+            return self.error(proc_macro2::Span::call_site().into());
+        }
+        let span = SpanRange::of_expr(expr);
         match expr {
             syn::Expr::Paren(e) => self.expr(&e.expr),
             syn::Expr::Group(e) => self.expr(&e.expr),
@@ -54,6 +57,9 @@ impl IrBuilder<'_> {
             syn::Expr::Tuple(e) if (2..=4).contains(&e.elems.len()) => {
                 let items: Vec<Expr> = e.elems.iter().map(|e| self.expr(e)).collect();
                 let ty = Ty::Tuple(items.iter().map(|e| e.ty.clone()).collect());
+                if self.shared.types.is_too_large(&ty) {
+                    budget::refuse(span.start(), messages::TYPE_TOO_LARGE);
+                }
                 Expr { kind: Kind::Tuple(items), ty, span }
             }
             syn::Expr::Array(e) => self.array(e),
@@ -125,9 +131,7 @@ impl IrBuilder<'_> {
             };
         };
         if !words.contains(&text.as_str()) {
-            let hint = names::nearest(&text, words.iter().copied())
-                .map_or_else(|| format!("there are {}", hook::listed(words)), |n| format!("did you mean `{n}`?"));
-            return self.refused(name, format!("no `{text}` here: {hint}"));
+            return self.refused(name, hook::no_word(&text, base_ty, words));
         }
         match base.kind {
             Kind::Local(local) => Expr { kind: Kind::Coordinate(local, text), ty, span: SpanRange::of(e) },

@@ -1,11 +1,12 @@
 //! Scopes, locals and types of the function being lowered.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::context::ItemContext;
+use super::{context::ItemContext, device::is_index};
 use crate::{
     ir::{Expr, Kind, Local, LocalId},
-    names,
+    messages,
+    names::Taken,
     report::SpanRange,
     types::Ty,
 };
@@ -15,7 +16,7 @@ pub(crate) struct IrBuilder<'a> {
     pub(super) shared: &'a mut ItemContext,
     pub(super) locals: Vec<Local>,
     pub(super) scopes: Vec<HashMap<String, LocalId>>,
-    pub(super) taken: HashSet<String>,
+    pub(super) taken: Taken,
     /// Result types of the function and of the closures around.
     pub(super) returns: Vec<Ty>,
 }
@@ -48,6 +49,10 @@ impl IrBuilder<'_> {
             syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
                 Some(self.declare(&p.ident, ty.clone(), p.mutability.is_some()))
             }
+            syn::Pat::Struct(p) if is_index(&p.path) => {
+                self.refuse(p, messages::INDEX_PATTERN);
+                None
+            }
             pat => {
                 self.refuse(pat, refusal);
                 None
@@ -57,7 +62,7 @@ impl IrBuilder<'_> {
 
     /// A local that user code cannot name.
     pub(super) fn temporary(&mut self, name: &str, ty: Ty, mutable: bool) -> LocalId {
-        let name = names::local(name, &mut self.taken);
+        let name = self.taken.local(name);
         self.locals.push(Local { name, ty, mutable });
         self.locals.len() - 1
     }
@@ -75,9 +80,9 @@ impl IrBuilder<'_> {
     /// A scope of names that is also a C++ scope: its names are free again after it.
     pub(super) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         self.scopes.push(HashMap::new());
-        let taken = self.taken.clone();
+        let before = self.taken.len();
         let result = f(self);
-        self.taken = taken;
+        self.taken.truncate(before);
         self.scopes.pop();
         result
     }
@@ -86,7 +91,7 @@ impl IrBuilder<'_> {
     pub(super) fn flattened<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         let first = self.locals.len();
         let result = f(self);
-        self.taken.extend(self.locals[first..].iter().map(|local| local.name.clone()));
+        self.locals[first..].iter().for_each(|local| self.taken.take(&local.name));
         result
     }
 

@@ -5,6 +5,7 @@ use super::{
     syntax::{is_self, strip},
 };
 use crate::{
+    hook,
     ir::{Expr, Kind},
     messages,
     methods::{
@@ -21,6 +22,9 @@ impl IrBuilder<'_> {
     pub(super) fn method_call(&mut self, e: &syn::ExprMethodCall) -> Expr {
         if is_self(&e.receiver) {
             return self.refused(e, messages::METHOD_ON_SELF);
+        }
+        if hook::NAMES.iter().any(|hook| e.method == hook) {
+            return self.refused(e, messages::OTHER_HOOK);
         }
         if let Some(done) = self.tensor_method(e) {
             return done;

@@ -6,6 +6,7 @@ use super::{
     syntax::{self, is_type_name, last_two},
 };
 use crate::{
+    budget,
     ir::{Expr, Kind},
     messages, names,
     report::SpanRange,
@@ -60,6 +61,9 @@ impl IrBuilder<'_> {
         }
         let key = syntax::key(&e.path);
         let ty = self.shared.types.named(key.clone());
+        if !budget::spend(self.shared.links.consts.len()) {
+            return self.error(SpanRange::of(e));
+        }
         let known = self.shared.links.consts.iter().position(|c| syntax::key(&c.path) == key);
         let name = match known {
             Some(i) => self.shared.links.consts[i].name.clone(),
@@ -70,7 +74,10 @@ impl IrBuilder<'_> {
                     Some(helper) => format!("{helper}_{last}"),
                     None => last,
                 });
-                let taken = |name: &String| self.shared.links.consts.iter().any(|c| c.name == *name);
+                let taken = |name: &String| {
+                    budget::spend(self.shared.links.consts.len())
+                        && self.shared.links.consts.iter().any(|c| c.name == *name)
+                };
                 let numbered = (2..).map(|n| format!("{base}{n}"));
                 let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
                 self.shared.links.consts.push(ConstLink { name: name.clone(), path: e.path.clone() });

@@ -1,6 +1,9 @@
 //! Blocks and statements.
 
-use std::num::NonZeroU8;
+use std::{
+    collections::{BTreeSet, HashMap},
+    num::NonZeroU8,
+};
 
 use quote::ToTokens as _;
 
@@ -10,6 +13,7 @@ use super::{
     ty,
 };
 use crate::{
+    budget,
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
     messages,
     report::SpanRange,
@@ -33,6 +37,9 @@ impl IrBuilder<'_> {
     }
 
     fn stmt(&mut self, stmt: &syn::Stmt, last: bool, want: &Ty, out: &mut Block) {
+        if !budget::spend(1) {
+            return;
+        }
         match stmt {
             syn::Stmt::Local(local) => self.local(local, out),
             syn::Stmt::Item(syn::Item::Const(_)) => {}
@@ -265,17 +272,42 @@ fn constants(block: &syn::Block) -> Vec<&syn::ItemConst> {
             pending.push(item);
         }
     }
-    let names = |item: &syn::ItemConst, other: &syn::ItemConst| {
-        let text = item.expr.to_token_stream().to_string();
-        text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| other.ident == word)
-    };
+    let numbered = pending.iter().enumerate().map(|(i, item)| (item.ident.to_string(), i));
+    let numbers: HashMap<String, usize> = numbered.collect();
+    let named: Vec<Vec<usize>> = pending.iter().map(|item| named_in(&item.expr.to_token_stream(), &numbers)).collect();
+    let mut users = vec![Vec::new(); pending.len()];
+    named.iter().enumerate().for_each(|(user, named)| named.iter().for_each(|&i| users[i].push(user)));
+    let mut waits: Vec<usize> = named.iter().map(Vec::len).collect();
+    let mut rest: BTreeSet<usize> = (0..pending.len()).collect();
+    let mut ready: BTreeSet<usize> = rest.iter().copied().filter(|&i| waits[i] == 0).collect();
     let mut sorted = Vec::new();
-    while !pending.is_empty() {
-        // rustc reports a cycle
-        let ready = pending.iter().position(|item| !pending.iter().any(|other| names(item, other))).unwrap_or(0);
-        sorted.push(pending.remove(ready));
+    // of a cycle, which rustc reports, the first
+    while let Some(next) = ready.pop_first().or_else(|| rest.first().copied()) {
+        rest.remove(&next);
+        sorted.push(pending[next]);
+        for &user in &users[next] {
+            waits[user] -= 1;
+            if waits[user] == 0 && rest.contains(&user) {
+                ready.insert(user);
+            }
+        }
     }
     sorted
+}
+
+/// The constants that an expression names, each once, by their numbers.
+fn named_in(tokens: &proc_macro2::TokenStream, numbers: &HashMap<String, usize>) -> Vec<usize> {
+    let mut found = Vec::new();
+    for token in tokens.clone() {
+        match token {
+            proc_macro2::TokenTree::Ident(name) => found.extend(numbers.get(&name.to_string())),
+            proc_macro2::TokenTree::Group(group) => found.extend(named_in(&group.stream(), numbers)),
+            _ => {}
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// The `+` of `+=`.

@@ -11,15 +11,23 @@ pub(crate) fn of(ty: &syn::Type, shared: &mut ItemContext) -> Option<Ty> {
         syn::Type::Tuple(t) if t.elems.is_empty() => Some(Ty::Unit),
         syn::Type::Tuple(t) if (2..=4).contains(&t.elems.len()) => {
             let elems: Vec<_> = t.elems.iter().map(|e| of(e, shared)).collect();
-            elems.into_iter().collect::<Option<Vec<_>>>().map(Ty::Tuple)
+            let tuple = elems.into_iter().collect::<Option<Vec<_>>>().map(Ty::Tuple)?;
+            match shared.types.is_too_large(&tuple) {
+                true => refuse(t, messages::TYPE_TOO_LARGE, shared),
+                false => Some(tuple),
+            }
         }
         syn::Type::Tuple(t) => refuse(t, messages::TUPLE_SIZE, shared),
         syn::Type::Reference(t) if shared.module.is_some() && t.mutability.is_none() => of(&t.elem, shared),
         syn::Type::Reference(t) => refuse(t, messages::REFERENCE, shared),
         syn::Type::Array(t) => match &t.len {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(len), .. }) => {
-                let len = len.base10_parse().ok()?;
-                Some(Ty::Array(Box::new(of(&t.elem, shared)?), len))
+                let Ok(len) = len.base10_parse() else { return refuse(&t.len, messages::ARRAY_TOO_LONG, shared) };
+                let array = Ty::Array(Box::new(of(&t.elem, shared)?), len);
+                match shared.types.has_too_many_elements(&array) {
+                    true => refuse(&t.len, messages::ARRAY_TOO_LONG, shared),
+                    false => Some(array),
+                }
             }
             len => refuse(len, messages::ARRAY_LENGTH, shared),
         },

@@ -4,7 +4,7 @@ use super::{
     context::{ItemContext, TypeLink},
     syntax,
 };
-use crate::{messages, names, types::Ty};
+use crate::{budget, messages, names, types::Ty};
 
 /// The type that a path names; adds the link.
 pub(crate) fn link(path: &syn::Path, shared: &mut ItemContext) -> Option<Ty> {
@@ -14,6 +14,9 @@ pub(crate) fn link(path: &syn::Path, shared: &mut ItemContext) -> Option<Ty> {
         return None;
     }
     let name = names::device_type(&last);
+    if !budget::spend(shared.links.types.len() / 8) {
+        return None;
+    }
     match shared.links.types.iter().find(|link| link.name == name) {
         Some(link) if syntax::key(&link.path) != syntax::key(path) => {
             shared.report.on(path, format!("two types are called `{last}`: rename one"));

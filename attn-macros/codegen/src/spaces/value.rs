@@ -76,6 +76,9 @@ pub(super) enum Origin {
 /// The most indices that a value is taken for.
 const MOST: usize = 8;
 
+/// The most parts of a value, and arguments of the helpers that it is a result of.
+const MOST_PARTS: usize = 256;
+
 impl Value {
     pub(super) fn word(word: &'static str) -> Value {
         Value::Index(Index { of: Origin::Word(word), scaled: false, shifted: false, conditions: Vec::new() })
@@ -83,6 +86,20 @@ impl Value {
 
     pub(super) fn arg(arg: usize) -> Value {
         Value::Index(Index { of: Origin::Arg(arg), scaled: false, shifted: false, conditions: Vec::new() })
+    }
+
+    /// The value, or any if it has too many parts: a part may be used twice at each level.
+    pub(super) fn bounded(self) -> Value {
+        if self.parts_left(MOST_PARTS).is_some() { self } else { Value::Any }
+    }
+
+    fn parts_left(&self, left: usize) -> Option<usize> {
+        let left = left.checked_sub(1)?;
+        match self {
+            Value::Parts(parts) => parts.iter().try_fold(left, |left, (_, part)| part.parts_left(left)),
+            Value::Result { args, .. } => args.iter().try_fold(left, |left, arg| arg.parts_left(left)),
+            _ => Some(left),
+        }
     }
 
     /// Whether it is a number without a space of its own.

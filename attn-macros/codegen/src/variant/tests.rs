@@ -2,6 +2,7 @@
 
 mod control;
 mod device_types;
+mod evaluated;
 mod expansion;
 mod logits;
 mod names;

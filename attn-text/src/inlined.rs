@@ -1,0 +1,162 @@
+//! The size of variants once the helpers that they call are written in their places: a helper that is called twice
+//! counts twice, as compilers of CUDA have it.
+
+use std::collections::HashMap;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::ToTokens as _;
+use syn::{Item, Type};
+
+use crate::{
+    budget::{INLINED, NESTED, tokens},
+    expansion::last_name,
+    module::Module,
+};
+
+/// How large a helper or type is with those that it uses, and how many of them are inside each other.
+#[derive(Clone, Copy)]
+struct Size {
+    size: u64,
+    levels: usize,
+}
+
+/// What sizes are made of: an own size, and the names that are used, each time.
+struct Used {
+    own: u64,
+    names: Vec<(String, u64)>,
+}
+
+impl Module {
+    /// Reports helpers, types and variants that are over the budget.
+    pub(crate) fn check_sizes(&mut self) {
+        let mut of: HashMap<String, Used> = HashMap::new();
+        for (name, helper) in &self.helpers {
+            of.insert(name.clone(), self.used(&helper.item.1.block.to_token_stream()));
+        }
+        for (name, ty) in &self.types {
+            let names = match &ty.item.1 {
+                Item::Struct(item) => item.fields.iter().flat_map(|field| types_of(&field.ty, 1)).collect(),
+                _ => Vec::new(),
+            };
+            of.insert(name.clone(), Used { own: 1, names });
+        }
+        let mut sizes = HashMap::new();
+        let mut mistakes = Vec::new();
+        let helpers = self.helpers.iter().map(|(name, helper)| (name, helper.file, &helper.item.1.sig.ident));
+        let types = self.types.iter().filter_map(|(name, ty)| match &ty.item.1 {
+            Item::Struct(item) => Some((name, ty.file, &item.ident)),
+            _ => None,
+        });
+        for (name, file, ident) in helpers.chain(types) {
+            let found = size(name, &of, &mut sizes);
+            // those that use it are too large as well
+            let first = of[name].names.iter().all(|(used, _)| {
+                sizes.get(used).copied().flatten().is_none_or(|size: Size| size.size <= INLINED && size.levels < NESTED)
+            });
+            if first {
+                mistakes.extend(refusal(name, found).map(|message| (file, ident.clone(), message)));
+            }
+        }
+        for variant in &self.impls {
+            let used = self.used(&variant.item.1.to_token_stream());
+            let total = used.names.iter().fold(used.own, |sum, (name, times)| {
+                let of_one = sizes.get(name).copied().flatten().filter(|size: &Size| size.size <= INLINED);
+                sum.saturating_add(of_one.map_or(0, |size| size.size).saturating_mul(*times))
+            });
+            if let (true, Type::Path(ty)) = (total > INLINED, &*variant.item.1.self_ty)
+                && let Some(last) = ty.path.segments.last()
+            {
+                mistakes.extend(
+                    refusal(&last_name(&ty.path), Size { size: total, levels: 0 })
+                        .map(|message| (variant.file, last.ident.clone(), message)),
+                );
+            }
+        }
+        for (file, ident, message) in mistakes {
+            self.mistake(file, &ident, message);
+        }
+    }
+
+    /// The tokens of an item, and the helpers that it calls.
+    fn used(&self, item: &TokenStream) -> Used {
+        let mut names = HashMap::new();
+        self.calls(item.clone(), &mut names);
+        Used { own: tokens(item) as u64, names: names.into_iter().collect() }
+    }
+
+    fn calls(&self, stream: TokenStream, names: &mut HashMap<String, u64>) {
+        let mut before: Option<String> = None;
+        for token in stream {
+            let called = match &token {
+                TokenTree::Group(group) => group.delimiter() == Delimiter::Parenthesis,
+                TokenTree::Punct(punct) => punct.as_char() == ':', // `helper::<4>(x)`
+                _ => false,
+            };
+            if let Some(name) = before.take()
+                && called
+            {
+                *names.entry(name).or_default() += 1;
+            }
+            match token {
+                TokenTree::Ident(name) => {
+                    before = Some(name.to_string()).filter(|name| self.helpers.contains_key(name));
+                }
+                TokenTree::Group(group) => self.calls(group.stream(), names),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The types that a type is made of, each with how often.
+fn types_of(ty: &Type, times: u64) -> Vec<(String, u64)> {
+    match ty {
+        Type::Array(array) => {
+            let len = match &array.len {
+                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(len), .. }) => len.base10_parse().unwrap_or(u64::MAX),
+                _ => 1,
+            };
+            types_of(&array.elem, times.saturating_mul(len))
+        }
+        Type::Tuple(tuple) => tuple.elems.iter().flat_map(|elem| types_of(elem, times)).collect(),
+        Type::Paren(inner) => types_of(&inner.elem, times),
+        Type::Group(inner) => types_of(&inner.elem, times),
+        Type::Path(path) => vec![(last_name(&path.path), times)],
+        _ => Vec::new(),
+    }
+}
+
+/// The size of a helper or type; nothing where it is inside itself, which is refused elsewhere.
+fn size(name: &str, of: &HashMap<String, Used>, sizes: &mut HashMap<String, Option<Size>>) -> Size {
+    if let Some(known) = sizes.get(name) {
+        return known.unwrap_or(Size { size: 0, levels: 0 });
+    }
+    // a number
+    let Some(used) = of.get(name) else { return Size { size: 1, levels: 0 } };
+    sizes.insert(name.to_owned(), None);
+    let mut all = Size { size: used.own, levels: 0 };
+    for (name, times) in &used.names {
+        let inside = size(name, of, sizes);
+        all.size = all.size.saturating_add(inside.size.saturating_mul(*times));
+        all.levels = all.levels.max(inside.levels + 1);
+    }
+    sizes.insert(name.to_owned(), Some(all));
+    all
+}
+
+fn refusal(name: &str, found: Size) -> Option<String> {
+    let Size { size, levels } = found;
+    if size > INLINED {
+        return Some(format!(
+            "`{name}` has {size} words and signs once what it uses is written in its place, and a text has at most \
+             {INLINED} of one variant: call helpers less often, from a loop, or keep their results in variables"
+        ));
+    }
+    (levels >= NESTED).then(|| {
+        format!(
+            "`{name}` is the last of {} helpers or types inside each other, and a text has at most {NESTED}: write some \
+             of them as one",
+            levels + 1
+        )
+    })
+}
