@@ -21,7 +21,7 @@ use crate::{
     model::gguf::{Gguf, keys},
 };
 use chat::{Rendered, Template};
-use spelled::{Piece, Spelled};
+use spelled::{Part, Spelled};
 
 pub use stream::TextStream;
 pub(crate) use utf8::Utf8Stream;
@@ -164,10 +164,10 @@ impl Tokenizer {
     /// [`Error::Tokenizer`]; byte-level BPE has tokens for every text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut tokens = Vec::new();
-        for piece in self.controls.split(text) {
-            match piece {
-                Piece::Token(token) => tokens.push(token),
-                Piece::Text(text) => self.encode_into(&mut tokens, text, usize::MAX)?,
+        for part in self.controls.split(text) {
+            match part {
+                Part::Token(token) => tokens.push(token),
+                Part::Text(text) => self.encode_into(&mut tokens, text, usize::MAX)?,
             }
         }
         Ok(tokens)
@@ -195,18 +195,18 @@ impl Tokenizer {
         let bytes = messages.iter().map(|message| message.content.len()).sum();
         self.check_size(bytes, most)?;
         let controls = |text: &str| {
-            let tokens = self.controls.split(text).filter_map(|piece| match piece {
-                Piece::Token(token) => Some(token),
-                Piece::Text(_) => None,
+            let tokens = self.controls.split(text).filter_map(|part| match part {
+                Part::Token(token) => Some(token),
+                Part::Text(_) => None,
             });
             tokens.collect::<Vec<_>>()
         };
         let Rendered { text, mark } = self.template()?.render_marked(messages, controls)?;
         let mut tokens = Vec::new();
-        for piece in self.controls.split(&text) {
-            match piece {
-                Piece::Token(token) => tokens.push(token),
-                Piece::Text(text) => self.encode_into(&mut tokens, &chat::unmarked(text, mark), most)?,
+        for part in self.controls.split(&text) {
+            match part {
+                Part::Token(token) => tokens.push(token),
+                Part::Text(text) => self.encode_into(&mut tokens, &chat::unmarked(text, mark), most)?,
             }
         }
         Ok(tokens)
@@ -221,10 +221,10 @@ impl Tokenizer {
     /// Adds the tokens of a text without control tokens, as long as there are at most `most`.
     fn encode_into(&self, tokens: &mut Vec<u32>, text: &str, most: usize) -> Result<(), Error> {
         self.check_size(text.len(), most)?;
-        for piece in self.user_defined.split(text) {
-            let text = match piece {
-                Piece::Text(text) => text,
-                Piece::Token(token) => {
+        for found in self.user_defined.split(text) {
+            let text = match found {
+                Part::Text(text) => text,
+                Part::Token(token) => {
                     tokens.push(token);
                     continue;
                 }

@@ -78,8 +78,8 @@ pub(crate) struct Started {
 }
 
 impl ModelArgs {
-    /// Loads the model, for endless texts too if that is asked, and starts its engine. A server has clients that may leave
-    /// events unread, and has its memory from the start.
+    /// Loads the model, for endless texts too if that is asked, and starts its engine. A server has clients that may
+    /// leave events unread, and has its memory from the start.
     pub(crate) fn start(&self, endless: bool, serves: bool) -> anyhow::Result<Started> {
         anyhow::ensure!(self.page_size > 0, "a page has at least one token; see --page-size");
         anyhow::ensure!(self.cache_tokens > 0, "the KV cache has at least one token; see --cache-tokens");

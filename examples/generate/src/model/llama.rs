@@ -55,7 +55,7 @@ pub struct LoadOptions {
     /// Levels of cascades that steps may have, for sequences that share pages; 0 for none. Steps that
     /// share enough keys then run as cascades ([`Cascades`]), by plans of their own. Not in batch-invariant mode.
     pub levels: u32,
-    /// Takes the memory of the KV cache at once, and not when it is first used: then a server has it, or does not start.
+    /// Takes the memory of the KV cache at once, not when it is first used: a server has it then, or does not start.
     pub resident: bool,
     /// Runs endless texts too: keys are rotated when they are read, by their places in the cache. It takes a little
     /// longer.

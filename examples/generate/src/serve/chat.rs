@@ -129,8 +129,8 @@ fn messages(raw: Vec<RawMessage>) -> Result<Vec<ChatMessage>, Failure> {
             Some(Content(content)) => content,
             None if role == Role::Assistant => String::new(),
             None => {
-                let place = format!("messages[{index}]");
-                return Err(Failure::parameter(&place, format!("`{place}`: missing field `content`")));
+                let path = format!("messages[{index}]");
+                return Err(Failure::parameter(&path, format!("`{path}`: missing field `content`")));
             }
         };
         Ok(ChatMessage { role: name.into(), content })

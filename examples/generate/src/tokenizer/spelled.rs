@@ -13,7 +13,7 @@ pub(super) struct Spelled {
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum Part<'a> {
     Token(u32),
     Text(&'a str),
 }
@@ -27,17 +27,17 @@ impl Spelled {
         Ok(Spelled { search: (!ids.is_empty()).then_some(search), ids })
     }
 
-    /// The pieces of a text, in order. No text is empty.
-    pub(super) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Piece<'a>> {
+    /// The parts of a text, in order. No text is empty.
+    pub(super) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Part<'a>> {
         let mut end = 0;
         let found = self.search.iter().flat_map(move |search| search.find_iter(text));
         let found = found.map(|found| (found.start(), found.end(), Some(self.ids[found.pattern().as_usize()])));
-        let pieces = found.chain([(text.len(), text.len(), None)]).flat_map(move |(start, next, token)| {
+        let parts = found.chain([(text.len(), text.len(), None)]).flat_map(move |(start, next, token)| {
             let before = &text[end..start];
             end = next;
-            [(!before.is_empty()).then_some(Piece::Text(before)), token.map(Piece::Token)]
+            [(!before.is_empty()).then_some(Part::Text(before)), token.map(Part::Token)]
         });
-        pieces.flatten()
+        parts.flatten()
     }
 }
 
@@ -48,11 +48,11 @@ mod tests {
     #[test]
     fn the_longest_token_at_a_place_is_taken() {
         let spelled = Spelled::new([(7, "<a>"), (8, "<a>b"), (9, "")].into_iter()).expect("a set");
-        let pieces = |text| spelled.split(text).collect::<Vec<_>>();
-        assert_eq!(pieces("x<a>bé<a>"), [Piece::Text("x"), Piece::Token(8), Piece::Text("é"), Piece::Token(7)]);
-        assert_eq!(pieces("<a"), [Piece::Text("<a")]);
-        assert_eq!(pieces(""), []);
+        let parts = |text| spelled.split(text).collect::<Vec<_>>();
+        assert_eq!(parts("x<a>bé<a>"), [Part::Text("x"), Part::Token(8), Part::Text("é"), Part::Token(7)]);
+        assert_eq!(parts("<a"), [Part::Text("<a")]);
+        assert_eq!(parts(""), []);
         let none = Spelled::new(std::iter::empty()).expect("a set");
-        assert_eq!(none.split("<a>").collect::<Vec<_>>(), [Piece::Text("<a>")]);
+        assert_eq!(none.split("<a>").collect::<Vec<_>>(), [Part::Text("<a>")]);
     }
 }
