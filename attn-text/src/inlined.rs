@@ -154,8 +154,8 @@ fn refusal(name: &str, found: Size) -> Option<String> {
     }
     (levels >= NESTED).then(|| {
         format!(
-            "`{name}` is the last of {} helpers or types inside each other, and a text has at most {NESTED}: write some \
-             of them as one",
+            "`{name}` is the last of {} helpers or types inside each other, and a text has at most {NESTED}: write \
+             some of them as one",
             levels + 1
         )
     })

@@ -1,6 +1,6 @@
 //! The hooks: names, arguments and results of the trait's methods.
 
-use crate::{names, types::Ty};
+use crate::types::Ty;
 
 /// Names of the hooks, in the order of the trait.
 pub const NAMES: &[&str] = &[
@@ -46,7 +46,7 @@ pub fn args(name: &str) -> Vec<Ty> {
 }
 
 const ROW: &[&str] = &["batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len"];
-const LOGIT: &[&str] = &[
+pub(crate) const LOGIT: &[&str] = &[
     "batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len", "kv_pos", "kv_token", "kv_slot",
 ];
 const KV: &[&str] = &["batch", "kv_pos", "kv_token", "kv_head", "kv_len"];
@@ -85,26 +85,4 @@ pub fn coordinates(ty: &Ty) -> Option<(&'static [&'static str], Ty)> {
         Ty::RowState => Some((STATE, Ty::F32)),
         _ => None,
     }
-}
-
-/// The message on a word that an index of this type does not have.
-#[must_use]
-pub(crate) fn no_word(text: &str, ty: &Ty, words: &'static [&'static str]) -> String {
-    let there = || format!("there are {}", listed(words));
-    if LOGIT.contains(&text) {
-        match ty {
-            Ty::RowIndex | Ty::RowState | Ty::QueryTile => {
-                return format!("no `{text}` here: this is of queries alone, with no key yet; {}", there());
-            }
-            Ty::KvIndex => return format!("no `{text}` here: this is of a key alone, for all queries; {}", there()),
-            _ => {}
-        }
-    }
-    // another side's coordinate is another number
-    let side =
-        |word: &str| word.split_once('_').map(|(side, _)| side.to_owned()).filter(|side| side == "qo" || side == "kv");
-    let alike =
-        words.iter().copied().filter(|word| side(text).is_none_or(|of| side(word).is_none_or(|there| there == of)));
-    let hint = names::nearest(text, alike).map_or_else(there, |near| format!("did you mean `{near}`?"));
-    format!("no `{text}` here: {hint}")
 }

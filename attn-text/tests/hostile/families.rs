@@ -314,7 +314,9 @@ fn many(all: &mut Vec<Named>) {
         all.push((format!("hooks_{n}"), mask("true").replace("fn logits_mask", &format!("{hooks}fn logits_mask"))));
         let impls = joined(n, |i| {
             format!(
-                "#[derive(Clone, VariantParams)] struct W{i} {{ n: i32 }}\n#[attention_variant] impl AttentionVariant for W{i} {{ fn logits_mask(&self, at: LogitIndex) -> bool {{ at.kv_pos < self.n }} }}\n"
+                "#[derive(Clone, VariantParams)] struct W{i} {{ n: i32 }}\n\
+                 #[attention_variant] impl AttentionVariant for W{i} {{ fn logits_mask(&self, at: LogitIndex) -> bool \
+                 {{ at.kv_pos < self.n }} }}\n"
             )
         });
         all.push((format!("variants_{n}"), impls));
@@ -429,7 +431,12 @@ fn numbers(all: &mut Vec<Named>) {
         all.push((format!("exponent_{digits}"), transform(&format!("logit + 1e{number}"))));
         all.push((format!("array_{digits}"), transform(&format!("let a = [logit; {number}]; a[0]"))));
         all.push((format!("const_{digits}"), variant(&format!("const A: i32 = {number};"), "", "", "at.kv_pos < A")));
-        all.push((format!("instance_{digits}"), format!("#[derive(Clone, VariantParams)] struct V<const N: i32> {{}}\n#[attention_variant(name = \"v\", instances({number}))]\nimpl<const N: i32> AttentionVariant for V<N> {{\nfn logits_mask(&self, at: LogitIndex) -> bool {{ at.kv_pos < N }} }}")));
+        let instance = format!(
+            "#[derive(Clone, VariantParams)] struct V<const N: i32> {{}}\n\
+             #[attention_variant(name = \"v\", instances({number}))]\nimpl<const N: i32> AttentionVariant for V<N> \
+             {{\nfn logits_mask(&self, at: LogitIndex) -> bool {{ at.kv_pos < N }} }}"
+        );
+        all.push((format!("instance_{digits}"), instance));
         all.push((format!("default_{digits}"), variant("", &format!("#[default({number})] n: i32"), "logit", "")));
         all.push((format!("shape_{digits}"), variant("", &format!("#[shape({number})] n: Tensor1<f32>"), "logit", "")));
         all.push((format!("string_{digits}"), transform(&format!("\"{number}\""))));
@@ -492,7 +499,8 @@ fn loops(all: &mut Vec<Named>) {
     }
     for unroll in ["0", "1", "255", "256", "4294967296"] {
         let body = format!(
-            "let mut x = logit; #[unroll({unroll})] for i in 0..64 {{ #[unroll({unroll})] for j in 0..64 {{ x = x + 1.0; }} }} x"
+            "let mut x = logit; #[unroll({unroll})] for i in 0..64 {{ #[unroll({unroll})] for j in 0..64 {{ \
+             x = x + 1.0; }} }} x"
         );
         all.push((format!("unroll_{unroll}"), transform(&body)));
     }

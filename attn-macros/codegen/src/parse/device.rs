@@ -4,7 +4,7 @@ use quote::ToTokens as _;
 
 use super::{
     ir_builder::IrBuilder,
-    syntax::{is_type_name, key, last_two, strip},
+    syntax::{is_index, is_type_name, key, last_two, strip},
     type_link::link,
 };
 use crate::{
@@ -219,11 +219,4 @@ impl IrBuilder<'_> {
             }
         }
     }
-}
-
-/// Whether a path names an index or another argument of hooks.
-pub(super) fn is_index(path: &syn::Path) -> bool {
-    path.segments.last().is_some_and(|last| {
-        ["LogitIndex", "RowIndex", "KvIndex", "RowState", "QueryTile"].iter().any(|index| last.ident == index)
-    })
 }

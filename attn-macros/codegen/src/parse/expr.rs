@@ -10,7 +10,7 @@ use super::{
 use crate::{
     budget, hook,
     ir::{Block, Expr, Kind, Op},
-    messages,
+    messages, names,
     report::SpanRange,
     types::Ty,
 };
@@ -131,7 +131,7 @@ impl IrBuilder<'_> {
             };
         };
         if !words.contains(&text.as_str()) {
-            return self.refused(name, hook::no_word(&text, base_ty, words));
+            return self.refused(name, no_word(&text, base_ty, words));
         }
         match base.kind {
             Kind::Local(local) => Expr { kind: Kind::Coordinate(local, text), ty, span: SpanRange::of(e) },
@@ -243,4 +243,25 @@ fn refusal(expr: &syn::Expr) -> &'static str {
         syn::Expr::Tuple(_) => messages::TUPLE_SIZE,
         _ => messages::EXPRESSION,
     }
+}
+
+/// The message on a word that an index of this type does not have.
+fn no_word(text: &str, ty: &Ty, words: &'static [&'static str]) -> String {
+    let there = || format!("there are {}", hook::listed(words));
+    if hook::LOGIT.contains(&text) {
+        match ty {
+            Ty::RowIndex | Ty::RowState | Ty::QueryTile => {
+                return format!("no `{text}` here: this is of queries alone, with no key yet; {}", there());
+            }
+            Ty::KvIndex => return format!("no `{text}` here: this is of a key alone, for all queries; {}", there()),
+            _ => {}
+        }
+    }
+    // another side's coordinate is another number
+    let side =
+        |word: &str| word.split_once('_').map(|(side, _)| side.to_owned()).filter(|side| side == "qo" || side == "kv");
+    let alike =
+        words.iter().copied().filter(|word| side(text).is_none_or(|of| side(word).is_none_or(|there| there == of)));
+    let hint = names::nearest(text, alike).map_or_else(there, |near| format!("did you mean `{near}`?"));
+    format!("no `{text}` here: {hint}")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{context::ItemContext, device::is_index};
+use super::{context::ItemContext, syntax::is_index};
 use crate::{
     ir::{Expr, Kind, Local, LocalId},
     messages,

@@ -34,3 +34,10 @@ pub(super) fn last_two(path: &syn::Path) -> Option<(String, String)> {
 pub(super) fn is_assoc(path: &syn::Path, ty: &str, name: &str) -> bool {
     last_two(path).is_some_and(|(a, b)| a == ty && b == name)
 }
+
+/// Whether a path names an index or another argument of hooks.
+pub(super) fn is_index(path: &syn::Path) -> bool {
+    path.segments.last().is_some_and(|last| {
+        ["LogitIndex", "RowIndex", "KvIndex", "RowState", "QueryTile"].iter().any(|index| last.ident == index)
+    })
+}

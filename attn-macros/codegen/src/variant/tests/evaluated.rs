@@ -222,9 +222,9 @@ fn device_fn_text(item: &syn::ItemFn) -> String {
 }
 
 /// What stands for values in C++: the arguments, an element and a field.
-fn in_cpp(values: [Value; 3], place: &str) -> HashMap<String, Value> {
+fn in_cpp(values: [Value; 3], target: &str) -> HashMap<String, Value> {
     let [a, b, c] = values;
-    let names = [("a", a), ("b", b), ("c", c), (place, a), ("true", Value::Bool(true)), ("false", Value::Bool(false))];
+    let names = [("a", a), ("b", b), ("c", c), (target, a), ("true", Value::Bool(true)), ("false", Value::Bool(false))];
     names.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
@@ -326,20 +326,20 @@ fn compound_assignments_have_the_value_of_rust() {
                         continue;
                     }
                     let whole: syn::Expr = syn::parse_str(&format!("a {op} ({value})")).expect("an expression");
-                    // a local, an element, a field: the line that assigns, and how the place is written in it
-                    let places = [
+                    // a local, an element, a field: the line that assigns, and how the target is written in it
+                    let targets = [
                         (format!("let mut x: {ty} = a; x {op}= {value}; x", ty = kind.ty), "x", 1),
                         (format!("let mut t: [{ty}; 2] = r; t[1] {op}= {value}; t[0]", ty = kind.ty), "t[1]", 1),
                         (format!("s.slope {op}= {value}; a"), "s.slope", 0),
                     ];
-                    for (body, place, at) in places {
+                    for (body, target, at) in targets {
                         let written = lines(kind.ty, kind.ty, &body);
                         let line = &written[at];
-                        let cpp = assigned(line, place);
+                        let cpp = assigned(line, target);
                         for values in kind.values {
                             if is_defined(&whole, &in_rust(values)) {
                                 let want = of_rust(&whole, &in_rust(values));
-                                let got = Cpp::value(&cpp, &in_cpp(values, place));
+                                let got = Cpp::value(&cpp, &in_cpp(values, target));
                                 assert_eq!(got, want, "{body} as {line} of {values:?}");
                                 compared += 1;
                             }
@@ -352,26 +352,26 @@ fn compound_assignments_have_the_value_of_rust() {
     assert!(compared > 2000, "{compared}");
 }
 
-/// The expression whose value a line assigns to a place.
-fn assigned(line: &str, place: &str) -> String {
+/// The expression whose value a line assigns to a target.
+fn assigned(line: &str, target: &str) -> String {
     let known = |text: &str| text.to_owned();
-    if let Some(value) = line.strip_prefix(&format!("{place} = ")) {
+    if let Some(value) = line.strip_prefix(&format!("{target} = ")) {
         return known(value);
     }
-    if let Some((array, index)) = place.strip_suffix(']').and_then(|place| place.split_once('['))
+    if let Some((array, index)) = target.strip_suffix(']').and_then(|target| target.split_once('['))
         && let Some(value) =
             line.strip_prefix(&format!("{array}.set({index}, ")).and_then(|rest| rest.strip_suffix(')'))
     {
         return known(value);
     }
-    if let Some((whole, field)) = place.split_once('.')
+    if let Some((whole, field)) = target.split_once('.')
         && let Some(value) =
             line.strip_prefix(&format!("{whole} = {whole}.with_{field}(")).and_then(|rest| rest.strip_suffix(')'))
     {
         return known(value);
     }
-    let rest = line.strip_prefix(place).unwrap_or_else(|| panic!("{line}")).trim_start();
+    let rest = line.strip_prefix(target).unwrap_or_else(|| panic!("{line}")).trim_start();
     let (op, value) = rest.split_once("= ").unwrap_or_else(|| panic!("{line}"));
     // C++ evaluates the whole right side first
-    format!("{place} {op} ({value})")
+    format!("{target} {op} ({value})")
 }
