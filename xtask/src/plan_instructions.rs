@@ -103,8 +103,8 @@ fn check_comparable(taken_with: &str, rustc: &str, wanted: &BTreeMap<String, u64
         bail!(
             "{FILE} was taken with {taken_with}, and this is {rustc}: counts of two compilers cannot be compared.\n\
              under the toolchain of the counts: `cargo +{version} xtask plan-instructions`\n\
-             where the toolchain changes: compare under the old one, then `cargo xtask plan-instructions --write` under \
-             the new one, in the same commit"
+             where the toolchain changes: compare under the old one, then `cargo xtask plan-instructions --write` \
+             under the new one, in the same commit"
         );
     }
     if wanted.is_empty() {

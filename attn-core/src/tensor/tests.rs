@@ -279,14 +279,14 @@ fn outputs_share_no_memory_with_other_tensors() {
     let (layout, mut memory) = (ragged(), vec![0f32; 4096]);
     let at = memory.as_mut_ptr().cast::<u8>();
     // SAFETY: 4096 elements, none of which is read or written.
-    let place = |first: usize, shape: &[usize]| unsafe {
+    let tensor_at = |first: usize, shape: &[usize]| unsafe {
         let strides: Vec<i64> = (0..shape.len()).map(|i| shape[i + 1..].iter().product::<usize>() as i64).collect();
         TensorMut::host_raw(at.add(4 * first), Dtype::F32, shape, &strides).expect("it fits")
     };
     // q of 96 elements, k and v of 96, o of 96, lse of 12
     let run = |q: usize, k: usize, v: usize, o: usize, lse: usize| {
-        let [q, k, v] = [(q, [3, 4, 8]), (k, [6, 2, 8]), (v, [6, 2, 8])].map(|(first, shape)| place(first, &shape));
-        let out = Out::with_lse(place(o, &[3, 4, 8]), place(lse, &[3, 4]));
+        let [q, k, v] = [(q, [3, 4, 8]), (k, [6, 2, 8]), (v, [6, 2, 8])].map(|(first, shape)| tensor_at(first, &shape));
+        let out = Out::with_lse(tensor_at(o, &[3, 4, 8]), tensor_at(lse, &[3, 4]));
         let kv = Kv::ragged(k.as_ref(), v.as_ref());
         check_run(&layout, Tokens::Exactly, HEADS, HeadDimVo::Same, Dtypes::f32(), &q.as_ref(), &kv, &out)
     };

@@ -9,7 +9,7 @@ use attn_core::{
 };
 
 use super::{
-    CudaAttention, CudaError, CudaStream, CudaWorkspace, Kernel,
+    CudaError, CudaStream, CudaWorkspace, Kernel,
     args::Args,
     bound::{BatchBinding, BoundAttention},
     capacity::ReservedCapacity,
@@ -158,8 +158,12 @@ impl CudaPlan {
 
     /// Keeps what the next launch uses, if another library captures the stream: a graph may replay it when the plan,
     /// its workspace and the layer are gone.
-    pub(super) fn keep_captured(&self, stream: &CudaStream, layer: Option<&CudaAttention>) -> Result<(), CudaError> {
-        let layer = layer.map_or(&self.attention, |layer| &layer.bound);
+    pub(super) fn keep_captured(
+        &self,
+        stream: &CudaStream,
+        layer: Option<&Arc<BoundAttention>>,
+    ) -> Result<(), CudaError> {
+        let layer = layer.unwrap_or(&self.attention);
         stream.keep_captured(self.captured, || {
             let args = self.branches.iter().map(|branch| branch.args.clone() as Kept);
             args.chain([self.memory.clone() as Kept, self.attention.clone(), layer.clone()])

@@ -87,7 +87,7 @@ impl CudaPlan {
         let sides = kv_sides(&kv, attention.head_dim_vo.shares_keys())?;
         let _current = device.make_current()?;
         let qo_tokens = [q.shape()[0], out.o.shape()[0]];
-        self.keep_captured(stream, of_layer)?;
+        self.keep_captured(stream, of_layer.map(|layer| &layer.bound))?;
         order_run(stream, &q, &kv, &out)?;
         memory.order(stream)?;
         let _content = self.args_of(0, layer).keep_content(); // of a union, no tensor can be replaced
