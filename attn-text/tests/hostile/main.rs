@@ -1,6 +1,6 @@
 //! Hostile texts: each is read, or refused, and planned for 1024 queries and 1024 keys within seconds and in little
-//! memory, in a process of its own family. `ATTN_HOSTILE=all` runs them all; else each family runs
-//! a sample. `ATTN_HOSTILE_FAMILY=chains ATTN_HOSTILE_ONLY=sum_500` before this program runs one text.
+//! memory, in a process of its own family. `ATTN_TEST_HOSTILE=all` runs them all; else each family runs
+//! a sample. `ATTN_TEST_HOSTILE_FAMILY=chains ATTN_TEST_HOSTILE_ONLY=sum_500` before this program runs one text.
 
 mod families;
 
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The most memory of the process.
 const MEMORY_KB: u64 = 256 << 10;
 /// The variable that names the family of a child.
-const FAMILY: &str = "ATTN_HOSTILE_FAMILY";
+const FAMILY: &str = "ATTN_TEST_HOSTILE_FAMILY";
 
 /// Loads a text, and plans with each variant. What happened, in a word.
 fn read(text: &str) -> &'static str {
@@ -93,7 +93,7 @@ fn lines_of(bytes: &[u8]) -> String {
 
 /// Whether all texts run.
 fn is_whole() -> bool {
-    env::var("ATTN_HOSTILE").is_ok_and(|what| what == "all")
+    env::var("ATTN_TEST_HOSTILE").is_ok_and(|what| what == "all")
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn one_family() {
     let Ok(family) = env::var(FAMILY) else { return };
     peak();
     let mut slow = Vec::new();
-    let only = env::var("ATTN_HOSTILE_ONLY").ok();
+    let only = env::var("ATTN_TEST_HOSTILE_ONLY").ok();
     let wanted = |name: &str| only.as_ref().is_none_or(|only| name == only);
     let texts = families::texts(&family, is_whole()).into_iter().enumerate();
     let texts = texts.filter(|(i, (name, _))| match only {
