@@ -173,8 +173,8 @@ fn same(batch: &Sample, request: usize, alone: &Sample) -> Result<(), TestError>
             }
         }
     }
-    for key in 0..kv_len {
-        for kv_head in (0..HEADS.kv as usize).filter(|&kv_head| is_read[key][kv_head]) {
+    for (key, is_read) in is_read.iter().enumerate() {
+        for kv_head in (0..HEADS.kv as usize).filter(|&kv_head| is_read[kv_head]) {
             for hook in [Hook::KeyTransform, Hook::ValueTransform] {
                 if !batch.variant.has(hook) {
                     continue;
@@ -233,7 +233,8 @@ fn of_query(
         bits(&row)
     };
     // run by run; the second logits are those before `change`
-    let give_keys = |hook: Hook, change: &dyn Fn(&Variant, &mut [f32], &[f32], LogitIndex)| {
+    type Change<'a> = &'a dyn Fn(&Variant, &mut [f32], &[f32], LogitIndex);
+    let give_keys = |hook: Hook, change: Change<'_>| {
         let of_runs = |(sample, request): (&Sample, usize)| {
             let of_run = |&(key, len, kv_slot): &(usize, usize, i32)| {
                 let mut out = logits[key..key + len].to_vec();

@@ -53,10 +53,10 @@ pub(crate) fn texts(family: &str, whole: bool) -> Vec<Named> {
 fn variant(items: &str, fields: &str, transform: &str, mask: &str) -> String {
     let mut hooks = String::new();
     if !transform.is_empty() {
-        let _ = write!(hooks, "fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {{ {transform} }}\n");
+        let _ = writeln!(hooks, "fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {{ {transform} }}");
     }
     if !mask.is_empty() {
-        let _ = write!(hooks, "fn logits_mask(&self, at: LogitIndex) -> bool {{ {mask} }}\n");
+        let _ = writeln!(hooks, "fn logits_mask(&self, at: LogitIndex) -> bool {{ {mask} }}");
     }
     format!(
         "use attn::prelude::*;\n{items}\n#[derive(Clone, VariantParams)]\nstruct V {{ {fields} }}\n\

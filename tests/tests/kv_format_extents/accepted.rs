@@ -1,4 +1,5 @@
 //! Formats that are accepted, near the end of their rows.
+#![allow(clippy::reversed_empty_ranges)] // a loop of no rounds is a case
 
 use super::{bound, declare};
 use attn::{
@@ -96,7 +97,7 @@ accepted! {
                 codes.u8((x >> 26) as i32) as f32,
                 codes.u8(codes.u8(0) as i32 / 4) as f32,
                 codes.u8(((signed % 32) + 31).min(LAST)) as f32,
-                codes.u8((u64::from(x) * 64 >> 32) as i32 & 63) as f32,
+                codes.u8(((u64::from(x) * 64) >> 32) as i32 & 63) as f32,
                 codes.u32((side.f32(0) as i32).clamp(0, 60) & !3) as f32,
             ]
         }

@@ -133,7 +133,7 @@ decoders! {
     }
     ByArray: |codes, _side, _kv_head, d| {
         let of = [0, 8, 16, 24, 32, 40, 48, 64];
-        [codes.u8(of[(d / 8 & 7) as usize]) as f32; 8]
+        [codes.u8(of[((d / 8) & 7) as usize]) as f32; 8]
     }
     ByHead: |codes, _side, kv_head, d| { [codes.u8(d + 4 * kv_head) as f32; 8] }
     Long: |codes, _side, _kv_head, _d| {
