@@ -1,7 +1,7 @@
 //! Extents of KV formats: no function touches a byte or an element outside of its row.
 //!
 //! `#[kv_format]` emits each function as data too ([`Function`]). Binding follows that data over abstract values
-//! ([`interval`](crate::lang::interval)): the dimension, scalar parameters, the element and the counters of loops are
+//! ([`interval`]): the dimension, scalar parameters, the element and the counters of loops are
 //! numbers; stored bytes, elements of the row and of parameter tensors are any values of their types. Of a branch whose
 //! condition is not known both sides are followed. So what is proven holds for every row, every stored byte and every
 //! tensor, on the CPU and in kernels.
