@@ -16,6 +16,7 @@ pub struct SharedTensors {
     stream: Stream,
     clock: Clock,
     tensors: Tensors,
+    qo_tokens: usize,
     /// Pages with keys, in the order in which requests get them.
     pages: Vec<i32>,
     page_size: u32,
@@ -59,6 +60,7 @@ impl SharedTensors {
             stream: engine.stream()?,
             clock: Clock::new(engine)?,
             tensors: Tensors::put(engine, largest, &inputs)?,
+            qo_tokens: inputs.qo_shape()[0],
             pages: indices.clone(),
             page_size: *page_size,
             num_pages: *num_pages,
@@ -81,6 +83,12 @@ impl SharedTensors {
             let why = format!("{wanted} pages of keys, of which there are {}", self.pages.len());
             return Err(TestError::Field { field: "kv_lens", why });
         }
+        let tokens = qo_lens.iter().map(|&len| len as usize).sum();
+        if tokens > self.qo_tokens {
+            let why = format!("{tokens} queries, of which there are {}", self.qo_tokens);
+            return Err(TestError::Field { field: "qo_lens", why });
+        }
+        self.tensors.set_tokens(tokens);
         let mut pages = self.pages.iter().copied();
         let table = PageTableBuf::from_lens(kv_lens, self.page_size, self.num_pages, || pages.next().unwrap_or(0));
         let qo_indptr = indptr(qo_lens)?;

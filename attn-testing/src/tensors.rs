@@ -95,6 +95,11 @@ impl Tensors {
         Ok(())
     }
 
+    /// Further runs are of the first `tokens` queries, at most as many as were uploaded.
+    pub(super) fn set_tokens(&mut self, tokens: usize) {
+        (self.qo_shape[0], self.o_shape[0]) = (tokens, tokens);
+    }
+
     /// Launches one run of a plan.
     pub(super) fn run(&mut self, plan: &Plan, stream: &Stream) -> Result<(), Error> {
         let qo_shape = self.qo_shape;
