@@ -204,7 +204,8 @@ pub(crate) unsafe fn array<'a, T: Number>(view: &View, element: Element, name: &
     let (shape, strides) = (view.dims.shape(), view.dims.strides());
     let (&[count], true) = (shape, view.dims.is_row_major()) else {
         return Err(Failure::tensor(format!(
-            "{name} has the shape {shape:?} and the strides {strides:?}; it has one dimension, without gaps: pass a copy"
+            "{name} has the shape {shape:?} and the strides {strides:?}; it has one dimension, without gaps: \
+             pass a copy"
         )));
     };
     if view.element != element {

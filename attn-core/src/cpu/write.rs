@@ -8,8 +8,8 @@ use crate::{
     tensor::{Out, TensorError},
 };
 
-/// An output in host memory; its shape has been checked. A row at a time is borrowed: the elements may lie between those
-/// of an input.
+/// An output in host memory; its shape has been checked. A row at a time is borrowed: the elements may lie between
+/// those of an input.
 pub(super) struct OutputWriter<'a>(Out<'a>);
 
 impl<'a> OutputWriter<'a> {

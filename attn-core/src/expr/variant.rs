@@ -28,13 +28,14 @@ impl Variant {
         parse::parse(text, registry)
     }
 
-    /// As [`Variant::parse`], with parameters beside the text, by the paths of [`Variant::set`]: also those that have no
-    /// default. A parameter that is in both has the value that is beside the text.
+    /// As [`Variant::parse`], with parameters beside the text, by the paths of [`Variant::set`]: also those that have
+    /// no default. A parameter that is in both has the value that is beside the text.
     ///
     /// ```
     /// # use attn_core::{lang::ParamValue, Variant};
     /// # fn example() -> Result<(), attn_core::ExprError> {
-    /// let variant = Variant::parse_with_values("causal + soft_cap", [("soft_cap.cap".to_owned(), ParamValue::Int(30))])?;
+    /// let cap = ("soft_cap.cap".to_owned(), ParamValue::Int(30));
+    /// let variant = Variant::parse_with_values("causal + soft_cap", [cap])?;
     /// assert_eq!(variant.to_string(), "causal + soft_cap(cap=30)");
     /// # Ok(())
     /// # }

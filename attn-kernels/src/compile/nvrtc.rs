@@ -15,8 +15,8 @@ impl Nvrtc {
     ///
     /// Searches `ATTN_NVRTC` (the library or its folder; if set, nothing else), the loader's path, on Windows the
     /// absolute folders of `PATH`, `CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`, and the Python packages
-    /// `nvidia-cuda-nvrtc` of the environment. 13 before 12. No other folder is searched, and neither the working folder
-    /// nor a relative `CUDA_HOME` or `CUDA_PATH` is.
+    /// `nvidia-cuda-nvrtc` of the environment. 13 before 12. No other folder is searched, and neither the working
+    /// folder nor a relative `CUDA_HOME` or `CUDA_PATH` is.
     ///
     /// # Errors
     ///

@@ -49,8 +49,8 @@ impl CudaStream {
     /// It is a stream of the device's primary context, and it outlives this object. Where another library captures the
     /// stream, it orders replays as runs have to be: after earlier work on the same plans and memory, and before later.
     /// What they use of plans, attentions and transforms is kept until [`CudaPlan::release_captured`] or
-    /// [`Device::release_captured`], after which there are no replays; tensors and buffers are the caller's. This object
-    /// is dropped outside of the capture, unless everything launched through it is captured.
+    /// [`Device::release_captured`], after which there are no replays; tensors and buffers are the caller's. This
+    /// object is dropped outside of the capture, unless everything launched through it is captured.
     ///
     /// [`CudaPlan::release_captured`]: super::CudaPlan::release_captured
     pub unsafe fn from_raw(device: &Device, raw: *mut c_void) -> Result<Self, CudaError> {
