@@ -103,7 +103,8 @@ impl<M: Model> Engine<M> {
         }
         let chunk = if self.config.batch_invariant {
             // up to the next border, or not at all
-            let chunk = choice.rest().min(most - choice.computed() % most);
+            let border = self.config.chunk_tokens - choice.computed() % self.config.chunk_tokens;
+            let chunk = choice.rest().min(most).min(border);
             if chunk <= tokens { chunk } else { 0 }
         } else {
             choice.rest().min(most).min(tokens)
