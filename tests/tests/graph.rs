@@ -105,7 +105,7 @@ fn steps_use_the_smallest_bucket_and_match_plans_of_their_own() {
                 for (at, layer) in [&near, &far].into_iter().enumerate() {
                     let mut workspace = engine.workspace();
                     let plan = layer.plan(&batch, &mut workspace).expect("sound");
-                    alone.run(&plan, None, at, 8, &stream).expect("runs");
+                    alone.run(&plan, None, at, lens.len(), &stream).expect("runs");
                     stream.synchronize().expect("ran");
                 }
                 let want = alone.written(&engine);

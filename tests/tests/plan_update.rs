@@ -14,6 +14,8 @@ use attn_tests::setup::{BatchArrays, Tensors, cpu_attention};
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 /// The capacity of the tensors in queries and keys.
 const TOKENS: (usize, usize) = (160, 6000);
+/// Values of a token's queries.
+const ROW: usize = 4 * 8;
 const PAGE: u32 = 16;
 const PAGES: u32 = 400;
 
@@ -24,10 +26,16 @@ fn batch_of((qo, kv): Lens<'_>, paged: bool) -> BatchArrays {
     BatchArrays::new(qo, kv, paged.then_some([PAGE, PAGES]))
 }
 
-/// Runs a plan over fixed tensors. Unwritten rows have the bits of NaN.
+/// Runs a plan over fixed tensors, without a capacity over the tokens of its batch. Unwritten rows have the bits of NaN.
 fn run(plan: &Plan, paged: bool) -> [Vec<u32>; 2] {
-    let pool = [PAGES as usize, PAGE as usize];
-    Tensors::new(HEADS, TOKENS.0, if paged { &pool } else { &[TOKENS.1] }).run(plan).bits()
+    let layout = plan.layout();
+    let tokens = if plan.capacity().is_some() { TOKENS } else { (layout.qo_tokens(), layout.kv_tokens()) };
+    let slots = if paged { vec![PAGES as usize, PAGE as usize] } else { vec![tokens.1] };
+    let tensors = Tensors::new(HEADS, tokens.0, &slots);
+    let [mut o, mut lse] = tensors.run(plan).bits();
+    o.resize(TOKENS.0 * ROW, f32::NAN.to_bits());
+    lse.resize(TOKENS.0 * HEADS.qo as usize, f32::NAN.to_bits());
+    [o, lse]
 }
 
 fn attention(variant: &str, options: AttentionOptions) -> Attention {
@@ -118,7 +126,9 @@ fn padding_writes_nothing() {
     let attention = attention("causal", AttentionOptions::default());
     let bits = |lens| {
         let arrays = batch_of(lens, false);
-        run(&attention.plan(&arrays.batch(), &mut Engine::cpu().workspace()).expect("sound"), false)
+        let options = PlanOptions { capacity: Some(BatchCapacity::decode(4, 99)), ..Default::default() };
+        let plan = attention.plan_with(&arrays.batch(), &mut Engine::cpu().workspace(), options);
+        run(&plan.expect("within"), false)
     };
     let [o, lse] = bits((&[1, 1], &[70, 5]));
     let padded = bits((&[1, 1, 0, 0], &[70, 5, 0, 9]));
