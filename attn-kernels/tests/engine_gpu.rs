@@ -295,7 +295,7 @@ fn runs_over_parts_of_the_keys_merge() {
                 let mut workspace = gpu.workspace();
                 let plan = attention.plan(&arrays.batch(), &[], None, None, &mut workspace).expect("sound");
                 let o = gpu.written(|| {
-                    let (q, kv, out) = gpu.tensors(QUERIES, gpu.o.ptr());
+                    let (q, kv, out) = gpu.tensors(gpu.queries_of(&plan), gpu.o.ptr());
                     plan.run(&gpu.stream, q, kv, out, None, partial)
                 });
                 let mut lse = vec![0f32; QUERIES * 4];

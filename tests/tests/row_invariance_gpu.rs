@@ -33,8 +33,8 @@ fn check(options: AttentionOptions, whole: usize, chunks: &[usize]) {
     for variant in [
         "causal",
         "causal + soft_cap(cap=30.0)",
-        "sliding_window(window=700)",
-        "sliding_window(window=2600)",
+        "causal + sliding_window(window=700)",
+        "causal + sliding_window(window=2600)",
         "streaming(sink=4, window=300)",
         "causal + chunked(chunk=2900)",
     ] {

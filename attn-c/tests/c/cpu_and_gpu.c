@@ -360,7 +360,7 @@ static void refuse_other_sides(Side *cpu, const Memory *on_cpu, Side *gpu, const
     REFUSED(attn_plan_run(plan, gpu->stream, &run), ATTN_STATUS_INVALID_TENSOR, host[i]);
     REQUIRE(strstr(attn_last_error(), "in host memory") != NULL);
     run = good;
-    tensors[i]->data = (char *)tensors[i]->data + 8;
+    tensors[i]->data = (char *)(i == 2 ? at->k : tensors[i]->data) + 8; // the end of v may be at that of o
     REFUSED(attn_plan_run(plan, gpu->stream, &run), ATTN_STATUS_INVALID_TENSOR, "16");
     run = good;
     tensors[i]->data = NULL;

@@ -113,7 +113,12 @@ impl Gpu {
     }
 
     pub(crate) fn run(&self, plan: &CudaPlan) -> Result<(), CudaError> {
-        self.run_on(&self.stream, plan, self.queries)
+        self.run_on(&self.stream, plan, self.queries_of(plan))
+    }
+
+    /// Queries of the tensors of a run: those of the batch, or all of this for a plan with a capacity.
+    pub(crate) fn queries_of(&self, plan: &CudaPlan) -> usize {
+        plan.capacity().map_or(plan.layout().qo_tokens(), |_| self.queries)
     }
 
     /// Runs a plan over tensors of `queries` queries.
@@ -123,7 +128,7 @@ impl Gpu {
     }
 
     pub(crate) fn run_with_layer(&self, plan: &CudaPlan, layer: &CudaAttention) -> Result<(), CudaError> {
-        let (q, kv, out) = self.tensors(self.queries, self.o.ptr());
+        let (q, kv, out) = self.tensors(self.queries_of(plan), self.o.ptr());
         plan.run(&self.stream, q, kv, out, Some(layer), false)
     }
 
