@@ -54,16 +54,17 @@ impl BoundAttention {
         if !layout.has_levels() {
             return Ok(vec![self.flat_key(layout)?]);
         }
-        let mut keys = Vec::new();
-        if self.check_levels().is_ok() {
-            let key = KernelKey::for_batch(self.selector.select(layout), layout);
-            keys.extend(Some(key).filter(|&key| self.check_kernel(key).is_ok()));
-        }
+        let key = KernelKey::for_batch(self.selector.select(layout), layout);
+        let by_level = self.check_levels().and_then(|()| self.check_kernel(key));
+        let mut keys: Vec<_> = by_level.is_ok().then_some(key).into_iter().collect();
         if keys.is_empty() || self.kernel.is_none() {
             let flat = layout.flattened().map(|flat| self.flat_key(&flat));
             keys.extend(flat.transpose()?);
         }
-        Ok(keys)
+        match by_level {
+            Err(error) if keys.is_empty() => Err(error.into()),
+            _ => Ok(keys),
+        }
     }
 
     /// Under batch invariance: refuses a batch with a request that would select another kernel if it were alone.
