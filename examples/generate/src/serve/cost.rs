@@ -1,10 +1,14 @@
-//! Memory that a request may take, counted before anything of it is copied.
+//! Choices and memory that a request may take, counted before anything of it is copied.
 
 use std::sync::Arc;
+
+use axum::http::StatusCode;
 
 use super::{answer::Delivery, app::App, failure::Failure};
 use crate::engine::Request;
 
+/// Choices of all prompts of a request. Others wait for as long as it has the steps of the engine.
+const MAX_CHOICES: usize = 1024;
 /// Bytes of a choice, without what its text takes.
 const CHOICE: usize = 1 << 10;
 /// Bytes of a token's text and of its place in the engine's text.
@@ -60,11 +64,19 @@ impl Ask<'_> {
     ///
     /// More than one request may ever have.
     pub(crate) fn check(&self, app: &App) -> Result<usize, Failure> {
+        let (prompts, choices) = (self.requests.len(), self.requests.first().map_or(1, |request| request.choices));
+        if prompts.saturating_mul(choices) > MAX_CHOICES {
+            let message = format!(
+                "{prompts} prompts of {choices} choices are {} choices, and a request may have {MAX_CHOICES}; ask for \
+                 fewer choices, or send the prompts in several requests",
+                prompts.saturating_mul(choices),
+            );
+            return Err(Failure::new(StatusCode::BAD_REQUEST, message).code("request_too_large"));
+        }
         let (bytes, most) = (self.bytes(app.engine.model_limits().context), app.memory.of_request());
         if bytes <= most {
             return Ok(bytes);
         }
-        let (prompts, choices) = (self.requests.len(), self.requests.first().map_or(1, |request| request.choices));
         let message = format!(
             "{prompts} prompts of {choices} choices with {} stop strings may take {} KiB of memory, and a request may \
              take {} KiB; ask for fewer choices, prompts or tokens, for fewer log-probabilities, or for a stream",
@@ -72,7 +84,7 @@ impl Ask<'_> {
             bytes >> 10,
             most >> 10,
         );
-        Err(Failure::new(axum::http::StatusCode::BAD_REQUEST, message).code("request_too_large"))
+        Err(Failure::new(StatusCode::BAD_REQUEST, message).code("request_too_large"))
     }
 }
 

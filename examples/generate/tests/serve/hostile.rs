@@ -199,7 +199,7 @@ async fn a_body_without_end_is_too_large() {
 }
 
 #[tokio::test]
-async fn memory_is_counted_before_it_is_taken() {
+async fn choices_and_memory_are_counted_before_they_are_taken() {
     let limits = Limits { memory: 8 << 20, ..Limits::default() };
     let server = Server::start(Setup { max_body: 4 << 20, limits, ..Setup::default() }).await;
     let ask = |prompts: usize, n: usize, stop: usize, more: Value| {
@@ -210,13 +210,16 @@ async fn memory_is_counted_before_it_is_taken() {
     // 64 prompts of 16 choices share one stop string
     let answer = server.ok(COMPLETIONS, ask(64, 16, 100_000, json!({}))).await;
     assert_eq!(answer["choices"].as_array().map(Vec::len), Some(1024));
-    for body in
-        [ask(128, 64, 10, json!({ "max_tokens": 500 })), ask(128, 16, 10, json!({ "max_tokens": 400, "logprobs": 5 }))]
-    {
+    for (body, most) in [
+        (ask(128, 8, 10, json!({ "max_tokens": 500 })), "a request may take 2048 KiB"),
+        (ask(64, 16, 10, json!({ "max_tokens": 400, "logprobs": 5 })), "a request may take 2048 KiB"),
+        (ask(128, 64, 10, json!({})), "8192 choices, and a request may have 1024"),
+        (ask(41, 25, 10, json!({})), "1025 choices, and a request may have 1024"),
+    ] {
         let (status, answer) = server.post(COMPLETIONS, body).await;
         assert_eq!((status.as_u16(), &answer["error"]["code"]), (400, &json!("request_too_large")), "{answer}");
         let message = answer["error"]["message"].as_str().expect("a message");
-        assert!(message.starts_with("128 prompts of") && message.contains("a request may take 2048 KiB"), "{message}");
+        assert!(message.contains(" prompts of ") && message.contains(most), "{message}");
     }
     // bodies that all come at once have to share the memory
     let open = join_all((0..8).map(|_| async {
