@@ -182,6 +182,13 @@ def test_calls_that_a_registered_variant_would_not_reach():
             pytest.raises(attn_rs.Unsupported, match="`soft_cap\\(cap=2\\)` is registered"),
         ):
             torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        lens = torch.tensor([0, 4], dtype=torch.int32)
+        of_lens = (q[0], q[0], q[0], lens, lens, 4, 4, 0.0, False, False)
+        with pytest.raises(attn_rs.Unsupported, match="is registered for all calls"):
+            torch.ops.aten._flash_attention_forward(*of_lens)
+        layer, rows = torch.nn.MultiheadAttention(16, 2, batch_first=True).eval(), q[:, 0]
+        with torch.no_grad(), pytest.raises(attn_rs.Unsupported, match="is registered for all calls"):
+            layer(rows, rows, rows, need_weights=False)
         with pytest.raises(attn_rs.Unsupported, match="return_debug_mask"):
             torch.ops.aten._scaled_dot_product_flash_attention(q, q, q, 0.0, False, True)
     finally:

@@ -6,15 +6,25 @@
 From then on `torch.nn.functional.scaled_dot_product_attention` of CUDA tensors runs here wherever torch chooses its
 flash attention (float16 or bfloat16, no mask but `is_causal`), until `restore_flash_attention_impl()`. Torch 2.11 and
 later have that registry. It has one entry for all calls, so a variant is given to `register` and not to a call. With a
-variant, calls that torch would send elsewhere (float32, a mask) are refused, since they would be without it. The backward
-pass stays torch's own, which is right for plain attention alone: with a variant it raises. Dropout is refused.
+variant, calls that torch would send elsewhere (float32, a mask, nested tensors) are refused, since they would be
+without it. The backward pass stays torch's own, which is right for plain attention alone: with a variant it raises.
+Dropout is refused.
 """
 
 from ._errors import InvalidArgument, Unsupported
 
 _NAME = "attn_rs"
-# torch's attentions beside the flash attention
-_OTHERS = ("attention_math", "efficient_attention", "cudnn_attention")
+# torch's attentions beside the flash attention; the last four are those of nested tensors, of variable lengths and of
+# `nn.MultiheadAttention` without gradients
+_OTHERS = (
+    "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_flash_attention_forward",
+    "_efficient_attention_forward",
+    "_cudnn_attention_forward",
+    "_native_multi_head_attention",
+)
 
 
 def register(name=_NAME, variant=None):
@@ -39,7 +49,7 @@ class _Handle:
         if variant is not None:
             self._library.impl("_scaled_dot_product_flash_attention_backward", _no_backward, device)
             for other in _OTHERS:
-                self._library.impl(f"_scaled_dot_product_{other}", _without(variant), device)
+                self._library.impl(other, _without(variant), device)
 
     def remove(self):
         """Gives the dispatcher its own kernels back."""
