@@ -1,6 +1,10 @@
 //! Arguments of Python calls that may be of another type: an exception of this library names them.
 
-use pyo3::{exceptions::PyOverflowError, prelude::*};
+use pyo3::{
+    exceptions::{PyOverflowError, PyTypeError},
+    prelude::*,
+    types::PyBool,
+};
 
 use crate::error::Failure;
 
@@ -21,6 +25,10 @@ impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
             let class = object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
             Refused { class, error: error.into() }
         };
+        // `True` is the number 1 in Python, which no caller means
+        if object.is_instance_of::<PyBool>() && std::any::type_name::<T>() != "bool" {
+            return Ok(Arg(Err(Refused { class: "bool".to_owned(), error: PyTypeError::new_err("a bool") })));
+        }
         Ok(Arg(object.extract().map_err(refused)))
     }
 }

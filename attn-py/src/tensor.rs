@@ -248,7 +248,7 @@ impl View {
     /// Nothing writes its elements while the result lives, or, on a device, until the work of the call is done.
     pub(crate) unsafe fn read<'a>(&self, name: &str) -> Result<TensorRef<'a>, Failure> {
         let (dtype, dims) = (self.element.dtype(name)?, &self.dims);
-        self.check_last(name)?;
+        self.check_strides(name)?;
         self.check_aligned(name)?;
         // SAFETY: the object is a tensor of these dimensions, which the caller of Python keeps during the call
         Ok(unsafe {
@@ -266,7 +266,7 @@ impl View {
     /// As [`View::read`], and nothing else reads the elements either.
     pub(crate) unsafe fn write<'a>(&self, name: &str) -> Result<TensorMut<'a>, Failure> {
         let (dtype, dims) = (self.element.dtype(name)?, &self.dims);
-        self.check_last(name)?;
+        self.check_strides(name)?;
         self.check_aligned(name)?;
         if self.read_only {
             return Err(Failure::tensor(format!("{name} is read-only, and the call writes to it")));
@@ -280,9 +280,15 @@ impl View {
         }?)
     }
 
-    /// The last dimension is without gaps in all of a call's tensors, except that lse has heads there.
-    fn check_last(&self, name: &str) -> Result<(), Failure> {
+    /// No dimension runs backwards, and the last one is without gaps in all of a call's tensors, except that lse has
+    /// heads there.
+    fn check_strides(&self, name: &str) -> Result<(), Failure> {
         let (shape, strides) = (self.dims.shape(), self.dims.strides());
+        if let Some(at) = strides.iter().position(|&stride| stride < 0) {
+            let stride = strides[at];
+            let remedy = "it is 0 or more: pass a copy";
+            return Err(Failure::tensor(format!("{name} has the stride {stride} in dimension {at}; {remedy}")));
+        }
         let has_gaps = name != "lse" && shape.last().is_some_and(|&length| length > 1) && strides.last() != Some(&1);
         if has_gaps {
             let remedy = format!("its last dimension has gaps; pass {name}.contiguous()");

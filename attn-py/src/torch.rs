@@ -69,7 +69,13 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, name: &str) -> Result<Option<View>
         let dtype = dtype.rsplit('.').next().unwrap_or_default();
         return Err(Failure::tensor(format!("{name} is of {dtype}; {}", Element::POSSIBLE)));
     };
-    let data: usize = object.call_method0(intern!(py, "data_ptr"))?.extract()?;
+    if object.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
+        let why = "a view whose elements are negated when they are read";
+        return Err(Failure::tensor(format!("{name} is {why}: pass {name}.resolve_neg()")));
+    }
+    let data = object.call_method0(intern!(py, "data_ptr"));
+    let data = data.map_err(|error| Failure::tensor(format!("{name} has no memory of its own: {error}")))?;
+    let data: usize = data.extract()?;
     let shape = object.getattr(intern!(py, "shape"))?;
     let strides = object.call_method0(intern!(py, "stride"))?;
     let dims = Dims::read(

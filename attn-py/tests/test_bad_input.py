@@ -128,6 +128,16 @@ def test_plans(plan):
     refused(attn_rs.Unsupported, "causal|full", lambda: plan.layer("full"))
 
 
+def test_formats_have_a_type_of_their_own():
+    of = lambda kv_dtype: attn_rs.Plan(  # noqa: E731
+        attn_rs.Batch.ragged([0, 3], [0, 9]), "causal", kv_format="int8", kv_dtype=kv_dtype, **HOW
+    )
+    refused(attn_rs.InvalidArgument, "kv_dtype is float16 beside kv_format", lambda: of("float16"))
+    refused(attn_rs.InvalidArgument, "kv_dtype is float32 beside kv_format", lambda: of(np.float32))
+    for kv_dtype in (None, "uint8", np.uint8):
+        of(kv_dtype)
+
+
 def test_appends():
     pool = np.zeros((2, 4, 2, 8), dtype=np.float32)
     k, slots = np.ones((1, 2, 8), dtype=np.float32), np.array([3])
@@ -421,14 +431,16 @@ def test_arguments_of_other_types(plan):
         ("capacity", lambda: make(capacity=3)),
         ("layers", lambda: make(layers=3)),
         ("layers", lambda: make(layers=[3])),
-        ("attention", lambda: make(attention=3)),
         ("stream", lambda: make(stream="first")),
         ("layer", lambda: plan.run(Q, K, K, layer="causal")),
         ("partial", lambda: plan.run(Q, K, K, partial="some")),
         ("k_scale", lambda: plan.run(Q, K, K, k_scale="one")),
+        ("k_scale", lambda: plan.run(Q, K, K, k_scale=True)),
+        ("scale", lambda: attn_rs.attention(q, k, k, scale=True)),
         ("stream", lambda: plan.run(Q, K, K, stream="first")),
         ("batch", lambda: plan.update(3)),
         ("requests", lambda: capacity(requests="1")),
+        ("requests", lambda: capacity(requests=True)),
         ("kv_tokens", lambda: capacity(kv_tokens=None)),
         ("page_size", lambda: attn_rs.Batch.block_table([0, 1], [[0]], [1], page_size="4", num_pages=1)),
         ("qo_indptr", lambda: attn_rs.Batch.ragged(3, [0, 1])),
@@ -461,6 +473,29 @@ def test_arguments_of_other_types(plan):
     for call in misspelt:
         with pytest.raises(TypeError, match="unexpected keyword"):
             call()
+
+
+def test_begins_of_requests():
+    def call(of_q, of_k=(0, 9)):
+        return attn_rs.attention(Q, K, K, "causal", cu_seqlens_q=of_q, cu_seqlens_k=of_k)
+
+    for bad in ([[0, 3]], [0, 2.5, 3], np.array([[0, 3]]), np.array([False, True]), [0, "3"], [False, 3], 3):
+        refused(attn_rs.InvalidArgument, "cu_seqlens_q is a list or an array of whole numbers", lambda bad=bad: call(bad))
+    refused(attn_rs.InvalidArgument, "cu_seqlens_k is a list", lambda: call([0, 3], [0, None]))
+    want = call([0, 3])
+    for good in (np.array([0, 3], np.uint8), [np.int64(0), np.int32(3)], range(0, 4, 3)):
+        np.testing.assert_array_equal(call(good), want)
+
+
+def test_no_queries():
+    for layout in ("bshd", "bhsd"):
+        q = np.ones((2, 0, 4, 8) if layout == "bshd" else (2, 4, 0, 8), np.float32)
+        k = np.ones((2, 9, 2, 8) if layout == "bshd" else (2, 2, 9, 8), np.float32)
+        assert attn_rs.attention(q, k, k, "causal", layout=layout).shape == q.shape
+
+
+def test_rows_that_run_backwards(plan):
+    refused(attn_rs.InvalidTensor, "k has the stride -16 in dimension 0", lambda: plan.run(Q, K[::-1], K))
 
 
 def test_captured_memory_is_released_by_name(plan):

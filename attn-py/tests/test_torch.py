@@ -169,6 +169,19 @@ def test_a_quantised_cache_has_scales():
     np.testing.assert_allclose(plan.run(q, k_pool, v_pool, **scales).float().numpy(), want, atol=4e-3)
 
 
+def test_views_that_have_other_elements_than_their_memory():
+    """Torch negates the imaginary parts of a conjugate when they are read."""
+    q, k = torch.randn(1, 3, 4, 8), torch.randn(1, 9, 2, 8)
+    negated = torch.complex(q, q).conj().imag
+    assert negated.is_neg()
+    for call in (lambda: attn_rs.attention(negated, k, k), lambda: attn_rs.attention(k, k, k, out=torch._neg_view(k))):
+        with pytest.raises(attn_rs.InvalidTensor, match="resolve_neg"):
+            call()
+    torch.testing.assert_close(attn_rs.attention(negated.resolve_neg(), k, k), attn_rs.attention(-q, k, k))
+    with pytest.raises(attn_rs.InvalidTensor, match="has no memory of its own"):
+        torch.vmap(lambda q: attn_rs.attention(q[None], k, k))(q)
+
+
 def test_calls_that_a_registered_variant_would_not_reach():
     """Torch sends them to attentions that know nothing of it."""
     from attn_rs import torch_sdpa

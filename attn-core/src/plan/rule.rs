@@ -200,7 +200,7 @@ impl PlanRule {
             ("kv_align", self.kv_align),
             ("workers", self.workers),
             ("cost.block", self.cost.block),
-            ("schedule.keys", keys),
+            ("fixed_split_size (schedule.keys)", keys),
             ("group", group),
         ];
         match least.into_iter().find(|(_, value)| *value == 0) {

@@ -62,7 +62,7 @@ def merges(x):
     """Whether the first two dimensions are one without a copy."""
     rows, columns = x.shape[:2]
     of_rows, of_columns = strides(x)[:2]
-    return rows <= 1 or columns == 1 or of_rows == columns * of_columns
+    return 0 in x.shape or rows <= 1 or columns == 1 or of_rows == columns * of_columns
 
 
 def needs_grad(*tensors):

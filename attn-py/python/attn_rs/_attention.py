@@ -1,5 +1,6 @@
 """One call that plans by itself. Attentions and plans are kept by what they are made of."""
 
+import operator
 import sys
 import threading
 from collections import OrderedDict
@@ -207,10 +208,7 @@ def _dense(q, k, v, layout, out, return_lse):
 
 def _ragged(q, k, v, cu_q, cu_k, out, return_lse):
     """As `_dense`, for requests of different lengths."""
-    try:
-        cu_q, cu_k = (tuple(listed(f"cu_seqlens_{of}", x)) for of, x in (("q", cu_q), ("k", cu_k)))
-    except TypeError as error:
-        raise WrongType(f"cu_seqlens_q and cu_seqlens_k are lists or arrays of whole numbers: {error}") from None
+    cu_q, cu_k = _begins("cu_seqlens_q", cu_q), _begins("cu_seqlens_k", cu_k)
     o = empty(q, (*q.shape[:2], v.shape[2])) if out is None else out
     lse = empty(q, q.shape[:2], "float32") if return_lse else None
 
@@ -218,6 +216,17 @@ def _ragged(q, k, v, cu_q, cu_k, out, return_lse):
         return _native.Batch.ragged(list(cu_q), list(cu_k))
 
     return q, k, v, o, lse, ("ragged", cu_q, cu_k), batch, o, lse
+
+
+def _begins(name, x):
+    """The numbers of a `cu_seqlens`."""
+    try:
+        numbers = tuple(listed(name, x))
+        if any(isinstance(number, bool) for number in numbers):
+            raise TypeError("it has bools")
+        return tuple(map(operator.index, numbers))
+    except TypeError as error:
+        raise WrongType(f"{name} is a list or an array of whole numbers, of one dimension: {error}") from None
 
 
 def _split(q, variant, params):

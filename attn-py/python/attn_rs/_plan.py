@@ -65,32 +65,30 @@ class Plan:
         stores_transformed=False,
         values_in_keys=False,
         layers=(),
-        attention=None,
         stream=None,
         kv_format=None,
         products="exact",
     ):
-        if attention is None:
-            attention = _native.Attention(
-                variant,
-                params,
-                str(device),
-                qo_heads,
-                kv_heads,
-                head_dim,
-                value_dim,
-                _name(dtype),
-                _name(dtype if kv_dtype is None else kv_dtype),
-                scale=scale,
-                kernel=kernel,
-                fixed_split_size=fixed_split_size,
-                stores_transformed=stores_transformed,
-                values_in_keys=values_in_keys,
-                kv_format=kv_format,
-                products=products,
-            )
-        elif not isinstance(attention, _native.Attention):
-            raise WrongType(f"attention is of the type `{type_name(attention)}`; it is an `Attention`")
+        if not (kv_format is None or kv_dtype is None or _name(kv_dtype).rpartition(".")[2] == "uint8"):
+            raise InvalidArgument(f"kv_dtype is {_name(kv_dtype)} beside kv_format; tensors of a format are uint8")
+        attention = _native.Attention(
+            variant,
+            params,
+            str(device),
+            qo_heads,
+            kv_heads,
+            head_dim,
+            value_dim,
+            _name(dtype),
+            _name(dtype if kv_dtype is None else kv_dtype),
+            scale=scale,
+            kernel=kernel,
+            fixed_split_size=fixed_split_size,
+            stores_transformed=stores_transformed,
+            values_in_keys=values_in_keys,
+            kv_format=kv_format,
+            products=products,
+        )
         if not isinstance(layers, (list, tuple)):
             raise WrongType(f"layers is of the type `{type_name(layers)}`; it is a list of `plan.layer(..)`")
         self.attention = attention

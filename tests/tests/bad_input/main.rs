@@ -229,7 +229,7 @@ fn a_split_size_of_zero_is_refused() {
     let options = AttentionOptions { fixed_split_size: Some(0), ..AttentionOptions::default() };
     let attention = Engine::cpu().attention_with(&Variant::full(), HEADS, Dtypes::f32(), options).expect("bound");
     let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 1]), &mut Engine::cpu().workspace());
-    says(plan, &["schedule.keys = 0", "at least 1"]);
+    says(plan, &["fixed_split_size", "schedule.keys", "= 0", "at least 1"]);
 }
 
 #[test]
