@@ -18,8 +18,8 @@ pub use policy::{EvictionPolicy, LeafInfo, Lru};
 use tree::Tree;
 
 use crate::{
-    CacheError, Namespace, OutOfPages, Token,
-    pages::{PageRef, PageRefs, Pages},
+    CacheError, Namespace, OutOfPages, PageId, Token,
+    pages::{PageRef, PageRefs, PageStats, Pages},
 };
 
 /// A radix tree over the tokens of cached prefixes, in whole pages. A clone is another handle to the same tree.
@@ -114,7 +114,7 @@ impl Prefix {
         let node = root.map(|root| tree.find(root, &prompt[..whole], |run| pages.extend(run)));
         let node = node.filter(|_| !pages.is_empty());
         if let Some(node) = node {
-            tree.lock(node, None);
+            tree.lock(node, None, true);
         }
         let tokens = pages.len() * page_size;
         tree.asked_tokens += prompt.len() as u64;
@@ -125,6 +125,9 @@ impl Prefix {
     /// Caches the whole pages of `tokens`, and locks them. `pages` are those of the tokens in order; a last page that
     /// is not full is not needed, and not cached. All keys of the pages must be written, or be on their way in an
     /// earlier launch of the same stream.
+    ///
+    /// It compares all of `tokens`. [`Sequence::cache`](crate::Sequence::cache) compares those that are new, for a text
+    /// that is cached page by page.
     ///
     /// # Errors
     ///
@@ -143,19 +146,21 @@ impl Prefix {
         Ok(Inserted { reused: found.reused, remaps: found.remaps, lock })
     }
 
-    /// As [`Prefix::insert`] of whole pages, whose first tokens have the lock already; `pages` are those after them.
-    /// The lock is then one of all tokens. It takes time by the tokens after the lock's alone. `None`, and nothing has
+    /// As [`Prefix::insert`] of whole pages, whose first tokens have the lock already, and end with the page `last`;
+    /// `pages` are those after them. The lock is then one of all tokens. It takes time by the tokens after the lock's alone. `None`, and nothing has
     /// changed, if the lock is not one of these tokens.
     pub(crate) fn insert_after(
         &self,
         lock: &mut PrefixLock,
         namespace: &Namespace,
         tokens: &[Token],
+        last: PageId,
         pages: &[PageRef],
     ) -> Result<Option<Found>, CacheError> {
         let tree = &mut *self.tree();
         let known = tokens.len() - pages.len() * tree.page_size();
-        let Some(held) = lock.node_in(&self.tree).filter(|&node| tree.ends(node, namespace, &tokens[..known])) else {
+        let Some(held) = lock.node_in(&self.tree).filter(|&node| tree.ends(node, namespace, &tokens[..known], last))
+        else {
             return Ok(None);
         };
         let (node, mut found) = tree.insert(namespace, Some(held), &tokens[known..], pages)?;
@@ -184,7 +189,8 @@ impl Prefix {
     ///
     /// # Errors
     ///
-    /// [`OutOfPages`] if eviction cannot make that many free. Nothing is evicted then.
+    /// [`OutOfPages`] if eviction cannot make that many free. Nothing is evicted then, unless others use the pool at the
+    /// same time.
     pub fn reserve(&self, need: usize) -> Result<Evicted, OutOfPages> {
         let tree = &mut *self.tree();
         let stats = tree.pages.stats();
@@ -192,7 +198,10 @@ impl Prefix {
         if need > free + evictable {
             return Err(OutOfPages { need, free, evictable });
         }
-        Ok(tree.evict(need.saturating_sub(free)))
+        let evicted = tree.evict(need.saturating_sub(free));
+        // another thread may have taken pages, or the pages may be those of another tree
+        let PageStats { free, evictable, .. } = tree.pages.stats();
+        if need > free { Err(OutOfPages { need, free, evictable }) } else { Ok(evicted) }
     }
 
     /// The pool.

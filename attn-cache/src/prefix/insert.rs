@@ -29,7 +29,7 @@ impl Tree {
         }
         node = node.filter(|_| !pages.is_empty());
         if let Some(node) = node {
-            self.lock(node, held);
+            self.lock(node, held, false);
         }
         let of_caller = pages.iter().map(PageRef::id);
         let differing = of_tree.into_iter().zip(of_caller).enumerate().filter(|(_, (ours, theirs))| ours != theirs);

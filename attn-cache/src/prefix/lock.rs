@@ -10,7 +10,8 @@ use super::{node::NodeId, tree::Tree};
 /// A tree that handles and locks share.
 pub(super) type SharedTree = Arc<Mutex<Tree>>;
 
-/// The tree itself. Its mutex is poisoned only by a policy that panics, before the tree is changed.
+/// The tree itself. Its mutex is poisoned only by a policy that panics: some pages of the leaf that it was asked about
+/// may then stay in the tree.
 pub(super) fn tree_of(shared: &SharedTree) -> MutexGuard<'_, Tree> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -51,7 +52,7 @@ impl PrefixLock {
 impl Clone for PrefixLock {
     fn clone(&self) -> Self {
         if let Some((tree, node)) = &self.held {
-            tree_of(tree).lock(*node, None);
+            tree_of(tree).lock(*node, None, false);
         }
         PrefixLock { held: self.held.clone() }
     }

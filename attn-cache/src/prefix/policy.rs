@@ -9,7 +9,7 @@ pub struct LeafInfo {
     pub last_used: u64,
     /// When the leaf, or what it grew from, was inserted. The parts of a leaf that was split have the same time.
     pub created: u64,
-    /// How often the leaf, or what it grew from, was found.
+    /// How often a lookup has found the leaf, or what it grew from.
     pub hits: u64,
     /// Tokens before the leaf.
     pub begin: usize,
@@ -38,7 +38,7 @@ pub struct LeafInfo {
 /// ```
 pub trait EvictionPolicy: Debug + Send {
     /// The leaf with the least priority is evicted first, from its end. It is called under the lock of the tree, which
-    /// it must not use.
+    /// it must not use, and must not panic.
     fn priority(&self, leaf: &LeafInfo) -> [u64; 2];
 }
 

@@ -11,7 +11,7 @@ use super::{
     policy::EvictionPolicy,
 };
 use crate::{
-    CacheError, Namespace, PageRef, PageRefs, Token,
+    CacheError, Namespace, PageId, PageRef, PageRefs, Token,
     pages::{Pages, Pool},
 };
 
@@ -233,12 +233,12 @@ impl Tree {
     }
 
     /// Locks the nodes from the root to `node`, of which no page is evicted then; from below `held` on, if the caller
-    /// has a lock there, which is then one of `node`.
-    pub(super) fn lock(&mut self, node: NodeId, held: Option<NodeId>) {
+    /// has a lock there, which is then one of `node`. A lookup has `found` them.
+    pub(super) fn lock(&mut self, node: NodeId, held: Option<NodeId>, found: bool) {
         self.tick += 1;
         self.each_up(node, held, |tree, id| {
             let node = &mut tree.nodes[id];
-            (node.last_used, node.hits) = (tree.tick, node.hits + 1);
+            (node.last_used, node.hits) = (tree.tick, node.hits + u64::from(found));
             node.locks += 1;
             if node.locks == 1 {
                 tree.protected_pages += node.pages.len();
@@ -292,13 +292,14 @@ impl Tree {
         }
     }
 
-    /// Whether a node ends the prefix `tokens` of a namespace, as far as its last page says: who has a lock on it has
-    /// named all of them before.
-    pub(super) fn ends(&self, node: NodeId, namespace: &Namespace, tokens: &[Token]) -> bool {
-        let Node { begin, tokens: own, root, .. } = &self.nodes[node];
-        let last = self.page_size().min(tokens.len());
+    /// Whether a node ends the prefix `tokens` of a namespace with the page `last`, as far as the tokens of that page
+    /// say: who has a lock on the node has named all of them before.
+    pub(super) fn ends(&self, node: NodeId, namespace: &Namespace, tokens: &[Token], last: PageId) -> bool {
+        let Node { begin, tokens: own, pages, root, .. } = &self.nodes[node];
+        let of_last = self.page_size().min(tokens.len());
         begin + own.len() == tokens.len()
-            && own.ends_with(&tokens[tokens.len() - last..])
+            && pages.ids().last() == Some(&last)
+            && own.ends_with(&tokens[tokens.len() - of_last..])
             && self.nodes[*root].root_of.as_ref() == Some(namespace)
     }
 

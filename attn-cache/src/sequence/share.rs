@@ -50,7 +50,8 @@ impl Sequence {
             && self.cached <= tokens.len()
             && let new = held(self.cached / page_size)
             && let Some(lock) = &mut self.lock
-            && let Some(found) = prefix.insert_after(lock, namespace, tokens, &new)?
+            && let last = self.ids[self.cached / page_size - 1]
+            && let Some(found) = prefix.insert_after(lock, namespace, tokens, last, &new)?
         {
             self.take_pages(found.remaps, tokens.len());
             return Ok(found.reused);
