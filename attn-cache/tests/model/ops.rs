@@ -32,6 +32,11 @@ pub(crate) enum Op {
         /// A sequence that changes between the build of the step and its commit, and how.
         change: Option<(usize, bool)>,
     },
+    /// A step that is built and dropped: it never runs.
+    Abandon {
+        mask: u8,
+        grouped: bool,
+    },
     Fork {
         sequence: usize,
     },
@@ -48,6 +53,11 @@ pub(crate) enum Op {
         sequence: usize,
         window: usize,
         sinks: usize,
+    },
+    Release {
+        sequence: usize,
+        begin: usize,
+        len: usize,
     },
     Compact {
         sequence: usize,
@@ -93,10 +103,12 @@ impl Op {
             17..=18 => Op::Fork { sequence: x },
             19 => Op::Truncate { sequence: x, by: y % 7 },
             20 => Op::Withdraw { sequence: x, n: y % 4 + 1 },
+            21 if a % 4 == 0 => Op::Release { sequence: y, begin: z % 16, len: z / 16 },
             22 if a % 2 == 0 => Op::Compact { sequence: y },
             21..=22 => Op::Window { sequence: x, window: y % 8, sinks: z % 4 },
             23..=25 => Op::Cache { sequence: x, keep: y % 24 },
             26..=27 => Op::End { sequence: x },
+            28 if y % 4 == 1 => Op::Abandon { mask: a, grouped: c % 2 == 0 },
             28 if y % 8 == 0 => Op::ClearNamespace { namespace: x % 3 },
             28 => Op::Evict { want: x % 5 },
             29 => Op::Reserve { need: x % 12 },

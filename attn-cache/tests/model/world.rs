@@ -4,7 +4,10 @@ mod check;
 mod memory;
 mod step;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use attn_cache::{CacheError, Hit, PageId, Pages, Prefix, RELEASED, Sequence, Step, StepCapacity};
 
@@ -18,6 +21,9 @@ use crate::{
 
 /// Sequences at a time.
 const SEQUENCES: usize = 7;
+
+const CAPACITY: StepCapacity =
+    StepCapacity { sequences: SEQUENCES, tokens: 1000, pages: 1000, pages_per_sequence: 300, levels: 3 };
 
 /// A sequence, and what it should be.
 struct Request {
@@ -70,9 +76,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(page_size: usize, device: usize, host: usize) -> Self {
         let pages = Pages::new(device, page_size).expect("a small pool");
-        let capacity =
-            StepCapacity { sequences: SEQUENCES, tokens: 1000, pages: 1000, pages_per_sequence: 300, levels: 3 };
-        let step = || Step::new(&pages, capacity).expect("a small step");
+        let step = || Step::new(&pages, CAPACITY).expect("a small step");
         World {
             page_size,
             prefix: Prefix::new(&pages),
@@ -111,6 +115,7 @@ impl World {
                 }
             }
             Op::Step { mask, grouped, cost, change } => self.step(mask, grouped, cost, change),
+            Op::Abandon { mask, grouped } => self.abandon(mask, grouped),
             Op::Fork { sequence } => pick(sequence).map_or((), |request| self.fork(request)),
             Op::Truncate { sequence, by } => pick(sequence).map_or((), |request| self.truncate(request, by)),
             Op::Withdraw { sequence, n } => {
@@ -125,6 +130,11 @@ impl World {
             Op::Window { sequence, window, sinks } => {
                 if let Some(request) = pick(sequence) {
                     self.window(request, window, sinks);
+                }
+            }
+            Op::Release { sequence, begin, len } => {
+                if let Some(request) = pick(sequence) {
+                    self.release(request, begin..begin + len);
                 }
             }
             Op::Compact { sequence } => pick(sequence).map_or((), |request| self.compact(request)),
@@ -336,6 +346,24 @@ impl World {
         }
         assert_eq!(released, newly, "a page is released once");
         count(Event::Released, newly);
+    }
+
+    fn release(&mut self, index: usize, range: Range<usize>) {
+        let page_size = self.page_size;
+        let request = &mut self.requests[index];
+        let released = request.sequence.release(range.clone());
+        let mut newly = 0;
+        for (page, positions) in request.released.chunks_exact_mut(page_size).enumerate() {
+            let (begin, end) = (page * page_size, (page + 1) * page_size);
+            let within = range.start <= begin && end <= range.end.min(request.written);
+            if !request.swapped && within && !positions[0] {
+                newly += 1;
+                request.least_len = request.least_len.max(end);
+                positions.fill(true);
+            }
+        }
+        assert_eq!(released, newly, "whole pages, once");
+        count(Event::ReleasedInPart, newly);
     }
 
     fn compact(&mut self, index: usize) {

@@ -1,15 +1,29 @@
 //! Steps on the simulated device.
 
-use attn_cache::{BlockSource, PageId, ReadCost, Segment, Sequence};
+use attn_cache::{BlockSource, PageId, ReadCost, Segment, Sequence, Step};
 use attn_core::batch::Batch;
 
 use super::{
-    Request, SEQUENCES, World,
+    CAPACITY, Request, SEQUENCES, World,
     memory::{copy, next_key},
 };
 use crate::events::{Event, count};
 
 impl World {
+    /// Builds a step that never runs: the next one makes its copies.
+    pub(super) fn abandon(&mut self, mask: u8, grouped: bool) {
+        let requests = self.requests.iter_mut().enumerate().filter(|(i, request)| {
+            mask >> (i % 8) & 1 == 1 && !request.swapped && request.tokens.len() > request.written
+        });
+        let source: Vec<&mut Sequence> = requests.map(|(_, request)| &mut request.sequence).collect();
+        let step = &mut self.steps[usize::from(grouped)];
+        step.build(&source[..]).expect("within the capacity");
+        assert_eq!(step.copies(), self.pending);
+        let new = Step::new(&self.pages, CAPACITY).expect("a small step");
+        *step = if grouped { new.group_prefixes() } else { new };
+        count(Event::Abandoned, self.pending.len());
+    }
+
     /// Builds and runs a step: the copies, all at once, then the new tokens.
     pub(super) fn step(&mut self, mask: u8, grouped: bool, cost: u8, change: Option<(usize, bool)>) {
         let step = &mut self.steps[usize::from(grouped)];
