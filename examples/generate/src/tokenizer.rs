@@ -7,7 +7,9 @@ mod spelled;
 mod stream;
 mod utf8;
 
-use hashbrown::HashMap;
+use std::hash::Hash;
+
+use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use tokenizers::{
     DecoderWrapper, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, TokenizerBuilder,
@@ -18,6 +20,7 @@ use tokenizers::{
 
 use crate::{
     Error,
+    engine::Refused,
     model::gguf::{Gguf, keys},
 };
 use chat::{Rendered, Template};
@@ -52,6 +55,9 @@ impl Kind {
     }
 }
 
+/// The roles of messages.
+const ROLES: [&str; 3] = ["system", "user", "assistant"];
+
 /// A message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatMessage {
@@ -69,9 +75,13 @@ pub struct Tokenizer {
     /// The names of tokens without text.
     names: HashMap<u32, String>,
     controls: Spelled,
+    /// The control tokens that marks of characters do not take apart.
+    bare_controls: Vec<String>,
     user_defined: Spelled,
     /// Bytes of the longest token.
     longest: usize,
+    /// The bytes that have a token of their own. A text with others has no tokens.
+    known: [bool; 256],
     template: Option<Template>,
     eos: u32,
 }
@@ -108,7 +118,8 @@ impl Tokenizer {
             kinds.ok_or_else(|| file.unsupported("tokenizer.ggml.token_type", "a kind, 1 to 5, for each token"))?;
         let merges = file.texts("tokenizer.ggml.merges")?;
         let pairs: Option<Vec<_>> = merges.iter().map(|merge| merge.split_once(' ')).collect();
-        let pairs = pairs.ok_or_else(|| file.unsupported("tokenizer.ggml.merges", "pairs of tokens"))?;
+        let pairs = pairs.filter(|pairs| once(pairs));
+        let pairs = pairs.ok_or_else(|| file.unsupported("tokenizer.ggml.merges", "pairs of tokens, each once"))?;
         let eos = file.token("tokenizer.ggml.eos_token_id")?;
         if eos as usize >= tokens.len() {
             return Err(file.unsupported("tokenizer.ggml.eos_token_id", "a token of the vocabulary"));
@@ -122,6 +133,10 @@ impl Tokenizer {
             let tokens = tokens.iter().zip(&kinds).zip(0u32..).filter(move |((_, of), _)| **of == kind);
             tokens.map(|((text, _), id)| (id, *text))
         };
+        let named = tokens.iter().zip(&kinds).filter(|&(_, &kind)| kind != Kind::Unused).map(|(token, _)| token);
+        if !once(named) {
+            return Err(file.unsupported("tokenizer.ggml.tokens", "tokens, each once"));
+        }
         let bytes = tokens.iter().zip(&kinds).map(|(token, kind)| match kind {
             Kind::Normal => bytes::of_token(token),
             Kind::UserDefined => Some(token.as_bytes().into()),
@@ -129,15 +144,23 @@ impl Tokenizer {
         });
         let bytes: Option<Vec<Box<[u8]>>> = bytes.collect();
         let bytes = bytes.ok_or_else(|| file.unsupported("tokenizer.ggml.tokens", "tokens of the byte alphabet"))?;
+        let mut known = [false; 256];
+        for (bytes, _) in bytes.iter().zip(&kinds).filter(|&(_, &kind)| kind == Kind::Normal) {
+            if let [byte] = **bytes {
+                known[usize::from(byte)] = true;
+            }
+        }
         // control tokens never come from merges
         let words = of_kind(Kind::Normal).chain(of_kind(Kind::UserDefined));
         let names = of_kind(Kind::Control).chain(of_kind(Kind::Unused)).map(|(id, text)| (id, text.to_owned()));
         Ok(Tokenizer {
             inner: build(words, &pairs).map_err(|error| Error::Tokenizer(error.to_string()))?,
             longest: bytes.iter().map(|bytes| bytes.len()).max().unwrap_or(0).max(1),
+            known,
             bytes,
             names: names.collect(),
             controls: Spelled::new(of_kind(Kind::Control))?,
+            bare_controls: of_kind(Kind::Control).map(|(_, text)| text.to_owned()).filter(|text| bare(text)).collect(),
             user_defined: Spelled::new(of_kind(Kind::UserDefined))?,
             template: template(file, &tokens)?,
             eos,
@@ -161,7 +184,7 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::Tokenizer`]; byte-level BPE has tokens for every text.
+    /// [`Error::Tokenizer`]; [`Refused::NoToken`] for a character that the vocabulary cannot spell.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut tokens = Vec::new();
         for part in self.controls.split(text) {
@@ -177,7 +200,8 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLong`] for more than `most` tokens, found before all of them are made.
+    /// [`Error::TooLong`] for more than `most` tokens, found before all of them are made. [`Refused::NoToken`] for a
+    /// character that the vocabulary cannot spell.
     pub fn encode_text(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
         let mut tokens = Vec::new();
         self.encode_into(&mut tokens, text, most)?;
@@ -190,10 +214,19 @@ impl Tokenizer {
     /// # Errors
     ///
     /// As [`Tokenizer::chat`] and [`Tokenizer::encode_text`]. [`Error::Chat`] for a template that would make control
-    /// tokens of a message.
+    /// tokens of a message, and for other roles than those of [`ChatMessage`].
     pub fn encode_chat(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
-        let bytes = messages.iter().map(|message| message.content.len()).sum();
+        if let Some(role) = messages.iter().map(|message| &*message.role).find(|role| !ROLES.contains(role)) {
+            // templates make control tokens of roles
+            let role: String = role.chars().take(40).collect();
+            return Err(Error::Chat(format!("the role {role:?} is none of {}", ROLES.join(", "))));
+        }
+        let said = || messages.iter().map(|message| &*message.content);
+        let bytes = said().map(str::len).sum();
         self.check_size(bytes, most)?;
+        if let Some(bare) = self.bare_controls.iter().find(|&bare| said().any(|said| said.contains(bare))) {
+            return Err(Error::Chat(format!("a message has {bare:?}, which is a control token of the model")));
+        }
         let controls = |text: &str| {
             let tokens = self.controls.split(text).filter_map(|part| match part {
                 Part::Token(token) => Some(token),
@@ -208,37 +241,46 @@ impl Tokenizer {
                 Part::Token(token) => tokens.push(token),
                 Part::Text(text) => self.encode_into(&mut tokens, &chat::unmarked(text, mark), most)?,
             }
+            check_count(tokens.len(), bytes, most)?;
         }
         Ok(tokens)
     }
 
     /// Refuses a text that has more than `most` tokens by its size alone.
     fn check_size(&self, bytes: usize, most: usize) -> Result<(), Error> {
-        let least = bytes.div_ceil(self.longest);
-        if least > most { Err(Error::TooLong { bytes, least, most }) } else { Ok(()) }
+        check_count(bytes.div_ceil(self.longest), bytes, most)
     }
 
     /// Adds the tokens of a text without control tokens, as long as there are at most `most`.
     fn encode_into(&self, tokens: &mut Vec<u32>, text: &str, most: usize) -> Result<(), Error> {
         self.check_size(text.len(), most)?;
         for found in self.user_defined.split(text) {
-            let text = match found {
-                Part::Text(text) => text,
+            let words = match found {
+                Part::Text(words) => words,
                 Part::Token(token) => {
                     tokens.push(token);
+                    check_count(tokens.len(), text.len(), most)?;
                     continue;
                 }
             };
-            for part in cut::parts(text) {
+            self.check_known(words)?;
+            for part in cut::parts(words) {
                 let encoding = self.inner.encode_fast(part, false);
                 let encoding = encoding.map_err(|error| Error::Tokenizer(error.to_string()))?;
                 tokens.extend_from_slice(encoding.get_ids());
-                if tokens.len() > most {
-                    return Err(Error::TooLong { bytes: text.len(), least: tokens.len(), most });
-                }
+                check_count(tokens.len(), text.len(), most)?;
             }
         }
         Ok(())
+    }
+
+    /// Refuses a text with bytes that have no token: BPE would leave them out.
+    fn check_known(&self, text: &str) -> Result<(), Error> {
+        let lacking = |character: char| {
+            let byte = character.encode_utf8(&mut [0; 4]).bytes().find(|&byte| !self.known[usize::from(byte)])?;
+            Some(Refused::NoToken { character, byte })
+        };
+        text.chars().find_map(lacking).map_or(Ok(()), |refused| Err(refused.into()))
     }
 
     /// The text of tokens, without control tokens. Bytes that are no UTF-8 become U+FFFD.
@@ -281,6 +323,22 @@ impl Tokenizer {
     fn template(&self) -> Result<&Template, Error> {
         self.template.as_ref().ok_or_else(|| Error::Chat("the model file has no chat template".to_owned()))
     }
+}
+
+/// Refuses a text of `bytes` bytes that has more tokens than there may be.
+fn check_count(least: usize, bytes: usize, most: usize) -> Result<(), Error> {
+    if least > most { Err(Error::TooLong { bytes, least, most }) } else { Ok(()) }
+}
+
+/// Whether the marks of a chat leave a text as it is: they are around characters, spaces aside.
+fn bare(text: &str) -> bool {
+    !text.is_empty() && (text.chars().nth(1).is_none() || text.trim().is_empty())
+}
+
+/// Whether each of some things is there once.
+fn once<T: Hash + Eq>(things: impl IntoIterator<Item = T>) -> bool {
+    let mut seen = HashSet::new();
+    things.into_iter().all(|thing| seen.insert(thing))
 }
 
 /// The chat template of a file, which may name the special tokens of the file.

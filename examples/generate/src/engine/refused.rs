@@ -30,6 +30,14 @@ pub enum Refused {
         /// Tokens of the vocabulary.
         vocab: usize,
     },
+    /// A character that the vocabulary of the model cannot spell.
+    #[error("the text has {character:?}, and the model has no token for its byte 0x{byte:02x}; leave it out")]
+    NoToken {
+        /// The character.
+        character: char,
+        /// The first of its bytes that has no token.
+        byte: u8,
+    },
     /// A number outside of its range.
     #[error("{name} is {value}; it must be {range}")]
     OutOfRange {

@@ -1,7 +1,11 @@
 //! Chat templates. What a message says stays text: control tokens come from the template alone.
 
 use hashbrown::HashSet;
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, context, syntax::SyntaxConfig, value::Serde};
+use minijinja::{
+    Environment, ErrorKind, UndefinedBehavior, Value, context,
+    syntax::SyntaxConfig,
+    value::{Serde, ValueKind},
+};
 
 use super::ChatMessage;
 use crate::Error;
@@ -13,6 +17,8 @@ pub(super) struct Template {
 }
 
 const NAME: &str = "chat";
+/// Instructions of a rendering: a message takes some tens.
+const FUEL: u64 = 1 << 22;
 
 /// A conversation as the template has it.
 #[derive(Debug)]
@@ -35,13 +41,20 @@ impl Template {
         environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
         // a name that is unknown would be an empty text
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+        environment.set_fuel(Some(FUEL));
+        // texts are sequences in Python
+        environment.add_test("sequence", |value: &Value| {
+            matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String)
+        });
         environment.add_function("raise_exception", |why: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, why))
         });
         for &(name, text) in tokens {
             environment.add_global(name, text.to_owned());
         }
-        environment.add_template_owned(NAME, template.to_owned())?;
+        // as Jinja has them
+        let lines = template.replace("\r\n", "\n").replace('\r', "\n");
+        environment.add_template_owned(NAME, lines)?;
         Ok(Template { environment })
     }
 
@@ -51,7 +64,9 @@ impl Template {
     ///
     /// [`Error::Template`] if the template fails.
     pub(super) fn render(&self, messages: &[ChatMessage]) -> Result<String, Error> {
-        let context = context! { messages => Serde(messages), add_generation_prompt => true };
+        // what there is none of is `none` in Hugging Face's transformers, not undefined
+        let none = || Value::from(());
+        let context = context! { messages => Serde(messages), tools => none(), documents => none(), add_generation_prompt => true };
         Ok(self.environment.get_template(NAME)?.render(context)?)
     }
 

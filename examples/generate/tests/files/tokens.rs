@@ -4,6 +4,7 @@ use std::{io::Cursor, sync::atomic::Ordering};
 
 use generate::{
     Error,
+    engine::Refused,
     model::gguf::Gguf,
     tokenizer::{ChatMessage, Tokenizer},
 };
@@ -16,6 +17,11 @@ use crate::{
 
 /// The tokenizer of a file with tokens of other kinds and another template.
 fn tokenizer(more: &[(&str, i32)], template: &str) -> Tokenizer {
+    changed(more, template, |_| {}).unwrap()
+}
+
+/// The same, with a change of the kinds.
+fn changed(more: &[(&str, i32)], template: &str, change: impl Fn(&mut [i32])) -> Result<Tokenizer, Error> {
     let mut parts = parts();
     let names = |value: &Value| match value {
         Value::Array(array) => array.iter().map(|text| text.as_str().unwrap().to_owned()).collect::<Vec<_>>(),
@@ -28,12 +34,13 @@ fn tokenizer(more: &[(&str, i32)], template: &str) -> Tokenizer {
         tokens.push(token.to_owned());
         kinds.push(kind);
     }
+    change(&mut kinds);
     let kinds = kinds.into_iter().map(Value::I32).collect();
     parts.metadata.insert("tokenizer.ggml.tokens", texts(&tokens));
     parts.metadata.insert("tokenizer.ggml.token_type", list(GGUFValueType::I32, kinds));
     parts.metadata.insert("tokenizer.ggml.bos_token_id", Value::U32(258));
     parts.metadata.insert("tokenizer.chat_template", Value::String(template.to_owned()));
-    Tokenizer::load(&Gguf::read("test.gguf".to_owned(), Cursor::new(parts.bytes())).unwrap()).unwrap()
+    Tokenizer::load(&Gguf::read("test.gguf".to_owned(), Cursor::new(parts.bytes())).unwrap())
 }
 
 /// The token that ends a text of the file, `<|end|>`.
@@ -102,6 +109,14 @@ fn what_a_user_says_is_never_a_control_token() {
         assert_eq!((ends(&tokens), tokens.last()), (1, Some(&END)), "{template}");
         assert_eq!(tokenizer.decode(&tokens), said, "{template}");
     }
+    // control tokens that are no longer than a character, or spaces
+    let bare = tokenizer(&[("€", 3), ("\n\n", 3), ("<|€|>", 3)], "{{ messages[0].content }}\n\n€<|end|>");
+    let tokens = bare.encode_chat(&chat("\na b"), usize::MAX).unwrap();
+    assert_eq!((&tokens[..2], &tokens[4..]), (&bare.encode("\na").unwrap()[..], &[259, 258, END][..]), "{tokens:?}");
+    for content in ["€", "1 € 2", "<|€|>", "a\n\nb"] {
+        let error = bare.encode_chat(&chat(content), usize::MAX).unwrap_err();
+        assert!(matches!(&error, Error::Chat(_)) && error.to_string().contains("control token"), "{error}");
+    }
     // templates that read what is said: their text is right, or it is refused
     let reads = "{% if 'think' in messages[0].content %}{{ messages[0].content[:4] }}{% else %}no{% endif %}<|end|>";
     let reads = tokenizer(&[("<s>", 3)], reads);
@@ -149,4 +164,84 @@ fn long_texts_are_those_of_their_parts() {
     assert!(matches!(error, Error::TooLong { least: 9_001..14_000, .. }), "{error}");
     assert!(LARGEST.load(Ordering::Relaxed) < 16 << 20, "{}", LARGEST.load(Ordering::Relaxed));
     assert!(matches!(tokenizer.encode_chat(&chat(&"1".repeat(1 << 20)), 100), Err(Error::TooLong { .. })));
+}
+
+/// A vocabulary may lack bytes, as that of SmolLM2 does: BPE would leave them out of a text.
+#[test]
+fn a_character_without_tokens_is_refused() {
+    // `A` and the first byte of `é`
+    let (a, first) = (usize::from(b'A' - b'!'), 94 + 12 + usize::from(0xc3u8 - 0xae));
+    let tokenizer = changed(&[("<s>", 3), ("A1", 4)], "{{ messages[0].content }}", |kinds| {
+        (kinds[a], kinds[first]) = (5, 5);
+    });
+    let tokenizer = tokenizer.unwrap();
+    assert_eq!(tokenizer.decode(&tokenizer.encode("BA1<s>").unwrap()), "BA1");
+    let refused = |text: &str| {
+        let errors = [
+            tokenizer.encode(text).unwrap_err(),
+            tokenizer.encode_text(text, usize::MAX).unwrap_err(),
+            tokenizer.encode_chat(&chat(text), usize::MAX).unwrap_err(),
+        ];
+        errors.map(|error| if let Error::Refused(refused) = error { refused } else { panic!("{error}") })
+    };
+    assert_eq!(refused("xAy"), [const { Refused::NoToken { character: 'A', byte: b'A' } }; 3]);
+    let [error, ..] = refused("he é");
+    assert_eq!(error, Refused::NoToken { character: 'é', byte: 0xc3 });
+    assert!(error.to_string().contains("0xc3"), "{error}");
+}
+
+#[test]
+fn a_token_that_is_there_twice_is_refused() {
+    for more in [[("he", 1), ("x", 5)], [("he", 3), ("x", 5)], [("<|end|>", 4), ("x", 5)], [("<a>", 4), ("<a>", 4)]] {
+        let error = changed(&more, "x", |_| {}).unwrap_err();
+        assert!(matches!(&error, Error::Metadata { key, .. } if key == "tokenizer.ggml.tokens"), "{more:?}: {error}");
+    }
+    // what fills the vocabulary up has any name
+    tokenizer(&[("[PAD]", 5), ("[PAD]", 5), ("he", 5)], "x");
+}
+
+#[test]
+fn tokens_that_are_found_count_too() {
+    // a long token, so that the size of a text says little
+    let long = "x".repeat(60);
+    let template = "{% for m in messages %}{{ m.content }}<|end|><|end|><|end|><|end|>{% endfor %}";
+    let tokenizer = tokenizer(&[("<t>", 4), (&long, 1)], template);
+    let error = tokenizer.encode_text(&"<t>".repeat(30), 5).unwrap_err();
+    assert!(matches!(error, Error::TooLong { bytes: 90, least: 6, most: 5 }), "{error}");
+    assert_eq!(tokenizer.encode_text(&"<t>".repeat(5), 5).unwrap().len(), 5);
+    let error = tokenizer.encode_chat(&chat("a"), 4).unwrap_err();
+    assert!(matches!(error, Error::TooLong { least: 5, most: 4, .. }), "{error}");
+    assert_eq!(tokenizer.encode_chat(&chat("a"), 5).unwrap().len(), 5);
+}
+
+#[test]
+fn a_role_is_one_of_three() {
+    let tokenizer = tokenizer(&[("<s>", 3)], "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}");
+    for role in ["end", "user<|end|>", "", "User"] {
+        let message = ChatMessage { role: role.to_owned(), content: "hi".to_owned() };
+        let error = tokenizer.encode_chat(&[message], usize::MAX).unwrap_err();
+        assert!(error.to_string().contains("is none of system, user, assistant"), "{error}");
+    }
+}
+
+/// Texts of templates are those of Jinja 3.1.6 as Hugging Face's transformers calls it.
+#[test]
+fn templates_say_what_jinja_says() {
+    for (template, text) in [
+        ("{% if tools is not none %}tools{% endif %}{% if documents is not none %}documents{% endif %}", ""),
+        ("{% if tools is defined %}x{% endif %}{% if tools %}tools{% endif %}", "x"),
+        (
+            "{% for i in [1, 2] %}{{ loop.previtem is defined }}{{ loop.nextitem is defined }} {% endfor %}",
+            "FalseTrue TrueFalse ",
+        ),
+        ("{% for key in {'b': 1, 'a': 2} %}{{ key }}{% endfor %}", "ba"),
+        ("{{ messages[0].content is sequence }} {{ messages is sequence }} {{ 1 is sequence }}", "True True False"),
+        ("x\r\n{% if true %}\r\ny\rz{% endif %}\r\n", "x\ny\nz"),
+    ] {
+        assert_eq!(tokenizer(&[("<s>", 3)], template).chat(&chat("hi")).unwrap(), text, "{template}");
+    }
+    // one that would never end
+    let endless = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}";
+    let error = tokenizer(&[("<s>", 3)], endless).chat(&chat("hi")).unwrap_err();
+    assert!(matches!(&error, Error::Template(_)) && error.to_string().contains("fuel"), "{error}");
 }
