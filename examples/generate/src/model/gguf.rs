@@ -84,10 +84,10 @@ impl Gguf {
         if got != "llama" {
             return Err(Error::Architecture { file: self.file.clone(), got: got.to_owned() });
         }
-        if let Some(value) = self.value("general.type")
-            && !May::Say("model").allows(value)
-        {
-            return Err(self.unsupported("general.type", "model"));
+        for &(key, may) in keys::FILE {
+            if self.value(key).is_some_and(|value| !may.allows(value)) {
+                return Err(self.unsupported(key, may.words()));
+            }
         }
         let size = |key: &str| self.size(&format!("llama.{key}"));
         let (width, qo) = (size("embedding_length")?, size("attention.head_count")?);
@@ -95,6 +95,12 @@ impl Gguf {
             Some(_) => size("attention.key_length")?,
             None => width / qo,
         };
+        if head_dim % 2 == 1 {
+            // RoPE turns pairs
+            let given = self.has_key("llama.attention.key_length");
+            let key = if given { "llama.attention.key_length" } else { "llama.attention.head_count" };
+            return Err(self.unsupported(key, "of an even head dim"));
+        }
         let kv = size("attention.head_count_kv")?;
         let heads = Heads { qo: qo as u32, kv: kv as u32, head_dim: head_dim as u32 }; // sizes are below 2^24
         heads.check().map_err(attn::Error::from)?;
@@ -220,7 +226,7 @@ impl Gguf {
 
     /// A size of at least 1. The limit keeps products of three sizes within `usize`.
     fn size(&self, key: &str) -> Result<usize, Error> {
-        let size = self.value(key).and_then(MetadataValue::as_u64).filter(|size| (1..1 << 20).contains(size));
+        let size = self.value(key).and_then(MetadataValue::as_u64).filter(|size| (1..=1 << 20).contains(size));
         size.map(|size| size as usize).ok_or_else(|| self.unsupported(key, "an integer from 1 to 2^20"))
     }
 

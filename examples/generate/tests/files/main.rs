@@ -86,6 +86,7 @@ fn errors_name_what_is_wrong() {
         ("tokenizer.ggml.model", text("llama")),
         ("tokenizer.ggml.pre", text("llama-bpe")),
         ("tokenizer.ggml.merges", texts(&["h"])),
+        ("tokenizer.ggml.merges", texts(&["h e", "i n", "h e"])),
         ("tokenizer.ggml.eos_token_id", Value::U32(100_000)),
         ("tokenizer.ggml.token_type", list(GGUFValueType::I32, vec![Value::I32(1)])),
         ("tokenizer.ggml.tokens", texts(&["\u{4e00}"; 258])),
@@ -147,6 +148,7 @@ fn what_is_not_understood_is_named() {
     // keys that are known, with values that this program does not do
     for (key, value) in [
         ("general.type", text("adapter")),
+        ("split.count", Value::U16(2)),
         ("llama.vocab_size", Value::U32(7)),
         ("llama.rope.scaling.type", text("linear")),
         ("llama.rope.scaling.factor", Value::F32(8.0)),
@@ -171,6 +173,9 @@ fn what_is_not_understood_is_named() {
     for (key, value) in [
         ("general.type", text("model")),
         ("general.file_type", Value::U32(3)),
+        ("general.quantization_version", Value::U32(2)),
+        ("split.count", Value::U16(0)),
+        ("llama.context_length", Value::U32(1 << 20)),
         ("quantize.imatrix.file", text("x")),
         ("llama.expert_count", Value::U32(0)),
         ("llama.rope.scaling.type", text("none")),
@@ -183,6 +188,16 @@ fn what_is_not_understood_is_named() {
         with(key, value).unwrap();
     }
 
+    // blocks of another version, which no writer makes
+    let key = "general.quantization_version";
+    let mut of_two = parts();
+    of_two.metadata.insert(key, Value::U32(2));
+    let mut bytes = of_two.bytes();
+    let value = bytes.windows(key.len()).position(|bytes| bytes == key.as_bytes()).unwrap() + key.len() + 4;
+    bytes[value] = 3;
+    let error = load(&bytes).unwrap_err();
+    assert!(matches!(&error, Error::Metadata { key: named, .. } if named == key), "{error}");
+
     for name in ["rope_freqs.weight", "blk.0.attn_q.bias", "blk.0.attn_q_norm.weight", "blk.7.attn_q.weight", "extra"] {
         let mut parts = parts();
         parts.tensors.insert(name.to_owned(), (vec![8], Kind::F32, vec![0; 32]));
@@ -191,6 +206,18 @@ fn what_is_not_understood_is_named() {
             matches!(&error, Error::Unknown { what: "tensor", name: named, .. } if named == name),
             "{name}: {error}"
         );
+    }
+}
+
+/// RoPE turns pairs of elements.
+#[test]
+fn an_odd_head_dim_is_refused() {
+    for (key, other) in [("llama.attention.key_length", 15), ("llama.attention.head_count", 32)] {
+        let mut parts = parts();
+        parts.metadata.insert(key, Value::U32(other));
+        parts.metadata.remove("llama.rope.dimension_count");
+        let error = Gguf::read("test.gguf".to_owned(), Cursor::new(parts.bytes())).unwrap().config().unwrap_err();
+        assert!(matches!(&error, Error::Metadata { key: named, .. } if named == key), "{error}");
     }
 }
 

@@ -12,9 +12,19 @@ pub(crate) enum May {
     True,
     /// This number alone.
     Be(f64),
+    /// A whole number up to this one.
+    Most(u64),
     /// This text alone.
     Say(&'static str),
 }
+
+/// Keys of a whole file. Others of `general.` say what it is called, and where it is from.
+pub(crate) const FILE: &[(&str, May)] = &[
+    ("general.type", May::Say("model")),
+    ("general.quantization_version", May::Be(2.0)),
+    // one of several files has no output matrix, say, and is no model with a tied one
+    ("split.count", May::Most(1)),
+];
 
 /// Keys of the shape of a Llama, without `llama.`.
 pub(crate) const LLAMA: &[(&str, May)] = &[
@@ -107,6 +117,7 @@ impl May {
             May::False => value.as_bool() == Some(false),
             May::True => value.as_bool() == Some(true),
             May::Be(want) => number() == Some(want),
+            May::Most(most) => value.as_u64().is_some_and(|value| value <= most),
             May::Say(want) => value.as_str() == Some(want),
         }
     }
@@ -118,6 +129,8 @@ impl May {
             May::False => "false: this program does not do it",
             May::True => "true: this program does nothing else",
             May::Be(0.0) => "0: this program does not do it",
+            May::Be(2.0) => "2: this program reads no other blocks",
+            May::Most(_) => "at most 1: join the files of a model that has several, by `llama-gguf-split --merge`",
             May::Be(_) => "1: this program does not scale it",
             May::Say(want) => want,
         }
