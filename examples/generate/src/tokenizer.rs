@@ -7,8 +7,6 @@ mod spelled;
 mod stream;
 mod utf8;
 
-use std::hash::Hash;
-
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use tokenizers::{
@@ -118,8 +116,10 @@ impl Tokenizer {
             kinds.ok_or_else(|| file.unsupported("tokenizer.ggml.token_type", "a kind, 1 to 5, for each token"))?;
         let merges = file.texts("tokenizer.ggml.merges")?;
         let pairs: Option<Vec<_>> = merges.iter().map(|merge| merge.split_once(' ')).collect();
-        let pairs = pairs.filter(|pairs| once(pairs));
-        let pairs = pairs.ok_or_else(|| file.unsupported("tokenizer.ggml.merges", "pairs of tokens, each once"))?;
+        let pairs = pairs.ok_or_else(|| file.unsupported("tokenizer.ggml.merges", "pairs of tokens"))?;
+        let named = tokens.iter().zip(&kinds).filter(|&(_, &kind)| kind != Kind::Unused).map(|(token, _)| *token);
+        check_once(file, "tokenizer.ggml.tokens", named)?;
+        check_once(file, "tokenizer.ggml.merges", merges.iter().copied())?;
         let eos = file.token("tokenizer.ggml.eos_token_id")?;
         if eos as usize >= tokens.len() {
             return Err(file.unsupported("tokenizer.ggml.eos_token_id", "a token of the vocabulary"));
@@ -133,10 +133,6 @@ impl Tokenizer {
             let tokens = tokens.iter().zip(&kinds).zip(0u32..).filter(move |((_, of), _)| **of == kind);
             tokens.map(|((text, _), id)| (id, *text))
         };
-        let named = tokens.iter().zip(&kinds).filter(|&(_, &kind)| kind != Kind::Unused).map(|(token, _)| token);
-        if !once(named) {
-            return Err(file.unsupported("tokenizer.ggml.tokens", "tokens, each once"));
-        }
         let bytes = tokens.iter().zip(&kinds).map(|(token, kind)| match kind {
             Kind::Normal => bytes::of_token(token),
             Kind::UserDefined => Some(token.as_bytes().into()),
@@ -335,10 +331,12 @@ fn bare(text: &str) -> bool {
     !text.is_empty() && (text.chars().nth(1).is_none() || text.trim().is_empty())
 }
 
-/// Whether each of some things is there once.
-fn once<T: Hash + Eq>(things: impl IntoIterator<Item = T>) -> bool {
+/// Refuses a list that has a text twice.
+fn check_once<'a>(file: &Gguf, key: &str, mut texts: impl Iterator<Item = &'a str>) -> Result<(), Error> {
     let mut seen = HashSet::new();
-    things.into_iter().all(|thing| seen.insert(thing))
+    let Some(text) = texts.find(|text| !seen.insert(*text)) else { return Ok(()) };
+    let got = format!("a list that has {:?} twice", text.chars().take(40).collect::<String>());
+    Err(Error::Metadata { file: file.file().into(), key: key.into(), got, want: "texts, each once" })
 }
 
 /// The chat template of a file, which may name the special tokens of the file.

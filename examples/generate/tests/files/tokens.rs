@@ -195,6 +195,7 @@ fn a_token_that_is_there_twice_is_refused() {
     for more in [[("he", 1), ("x", 5)], [("he", 3), ("x", 5)], [("<|end|>", 4), ("x", 5)], [("<a>", 4), ("<a>", 4)]] {
         let error = changed(&more, "x", |_| {}).unwrap_err();
         assert!(matches!(&error, Error::Metadata { key, .. } if key == "tokenizer.ggml.tokens"), "{more:?}: {error}");
+        assert!(error.to_string().contains(&format!("{:?} twice", more[0].0)), "{error}");
     }
     // what fills the vocabulary up has any name
     tokenizer(&[("[PAD]", 5), ("[PAD]", 5), ("he", 5)], "x");
