@@ -57,8 +57,11 @@ pub(crate) enum Op {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    Int,
-    Float,
+    I32,
+    U32,
+    I64,
+    U64,
+    F32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,14 +136,7 @@ impl Ex {
             Ex::Binary(Op::And, a, b) => Ok(Number::Bool(a.truth(names)? && b.truth(names)?)),
             Ex::Binary(Op::Or, a, b) => Ok(Number::Bool(a.truth(names)? || b.truth(names)?)),
             Ex::Binary(op, a, b) => binary(*op, a.value(names)?, b.value(names)?),
-            Ex::Cast(target, x) => Ok(match (target, x.value(names)?) {
-                (Target::Int, Number::Int(x)) => Number::Int(x),
-                (Target::Int, Number::Bool(x)) => Number::Int(x.into()),
-                (Target::Int, Number::Float(x)) => Number::Int(x as i64),
-                (Target::Float, Number::Int(x)) => Number::Float(x as f32),
-                (Target::Float, Number::Float(x)) => Number::Float(x),
-                (Target::Float, Number::Bool(_)) => return Err(Stop::Arithmetic),
-            }),
+            Ex::Cast(target, x) => cast(*target, x.value(names)?),
             Ex::Inside(x, low, high, inclusive) => {
                 let x = x.value(names)?;
                 let holds = |op: Op, bound: &Option<Box<Ex>>| match bound {
@@ -221,6 +217,25 @@ impl Ex {
             _ => Err(Stop::Arithmetic),
         }
     }
+}
+
+/// `x as i32` and the like: integers wrap, floats saturate.
+fn cast(target: Target, x: Number) -> Result<Number, Stop> {
+    Ok(match (target, x) {
+        (Target::F32, Number::Int(x)) => Number::Float(x as f32),
+        (Target::F32, Number::Float(x)) => Number::Float(x),
+        (Target::F32, Number::Bool(_)) => return Err(Stop::Arithmetic),
+        (_, Number::Bool(x)) => Number::Int(x.into()),
+        (Target::I32, Number::Int(x)) => Number::Int((x as i32).into()),
+        (Target::I32, Number::Float(x)) => Number::Int((x as i32).into()),
+        (Target::U32, Number::Int(x)) => Number::Int((x as u32).into()),
+        (Target::U32, Number::Float(x)) => Number::Int((x as u32).into()),
+        (Target::I64, Number::Int(x)) => Number::Int(x),
+        (Target::I64, Number::Float(x)) => Number::Int(x as i64),
+        // numbers above those of i64 are not represented
+        (Target::U64, Number::Int(x)) => Number::Int(u64::try_from(x).map(|_| x).map_err(|_| Stop::Arithmetic)?),
+        (Target::U64, Number::Float(x)) => Number::Int(i64::try_from(x as u64).map_err(|_| Stop::Arithmetic)?),
+    })
 }
 
 fn binary(op: Op, a: Number, b: Number) -> Result<Number, Stop> {
@@ -310,6 +325,16 @@ mod tests {
         assert_eq!(value("t.as_slice().iter().any(|&y| y > 2.0)"), Ok(Number::Bool(false)));
         assert_eq!(value("(0.0..1.0).contains(&x) && (6..=6).contains(&n) && n < 1 << 3"), Ok(Number::Bool(true)));
         assert_eq!(value("t.as_slice().len() as i32 == n / 3"), Ok(Number::Bool(true)));
+    }
+
+    #[test]
+    fn casts_wrap_and_saturate_as_in_rust() {
+        assert_eq!(value("(-1 as u32) > 0 && (n - 9) as u32 == 4294967293"), Ok(Number::Bool(true)));
+        assert_eq!(value("(1e10 as i32) as i64"), Ok(Number::Int(i32::MAX.into())));
+        assert_eq!(value("-1.5 as u32 as f32"), Ok(Number::Float(0.0)));
+        assert_eq!(value("4294967298 as i32"), Ok(Number::Int(2)));
+        assert_eq!(value("3.9 as i32 as usize"), Ok(Number::Int(3)));
+        assert_eq!((value("-1 as u64"), value("1e19 as u64")), (Err(Stop::Arithmetic), Err(Stop::Arithmetic)));
     }
 
     #[test]

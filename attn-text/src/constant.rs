@@ -25,7 +25,18 @@ impl Constants {
 
     /// The constant that a path ends in.
     pub(crate) fn get(&self, path: &syn::Path) -> Option<ConstValue> {
-        self.0.get(&last_name(path)).copied().or_else(|| typed(named_constant(path)?, &float_or_int(path)))
+        self.of_text(path).copied().or_else(|| typed(named_constant(path)?, &float_or_int(path)))
+    }
+
+    /// The constant of the text that a path names, which may go through modules: a constant of a type, `i32::MAX` or
+    /// `Self::MAX`, is another one.
+    fn of_text(&self, path: &syn::Path) -> Option<&ConstValue> {
+        let before = path.segments.iter().rev().nth(1).map(|segment| segment.ident.to_string());
+        let of_type = before.is_some_and(|name| {
+            ["f32", "f64", "i32", "u32", "i64", "u64", "u8", "bool", "usize", "consts"].contains(&&*name)
+                || name.starts_with(char::is_uppercase)
+        });
+        if of_type { None } else { self.0.get(&last_name(path)) }
     }
 
     /// The value of an expression of a type.
@@ -37,7 +48,7 @@ impl Constants {
 
     /// The constant of a path as a number.
     pub(crate) fn number(&self, path: &syn::Path) -> Option<Number> {
-        Some(match self.0.get(&last_name(path))? {
+        Some(match self.of_text(path)? {
             ConstValue::F32(x) => Number::Float(*x),
             ConstValue::I32(x) => Number::Int((*x).into()),
             ConstValue::U32(x) => Number::Int((*x).into()),
@@ -127,5 +138,21 @@ mod tests {
         assert_eq!(get("self::C"), Some(ConstValue::I32(-3)));
         assert_eq!(get("f32::INFINITY"), Some(ConstValue::F32(f32::INFINITY)));
         assert_eq!((get("D"), get("E"), get("F")), (None, None, None), "no type of a hook, out of range, unknown");
+    }
+
+    #[test]
+    fn a_constant_of_a_type_is_not_the_one_of_the_text() {
+        let mut constants = Constants::default();
+        let items: syn::File =
+            syn::parse_str("const MAX: i32 = 100; const PI: f32 = 3.0; const W: i32 = i32::MAX;").expect("items");
+        for item in &items.items {
+            let syn::Item::Const(item) = item else { panic!("a constant") };
+            constants.add(item);
+        }
+        let get = |text: &str| constants.get(&syn::parse_str(text).expect("a path"));
+        assert_eq!((get("MAX"), get("masks::MAX")), (Some(ConstValue::I32(100)), Some(ConstValue::I32(100))));
+        assert_eq!((get("i32::MAX"), get("W")), (Some(ConstValue::I32(i32::MAX)), Some(ConstValue::I32(i32::MAX))));
+        assert_eq!(get("std::f32::consts::PI"), Some(ConstValue::F32(std::f32::consts::PI)));
+        assert_eq!((get("Self::MAX"), get("Near::MAX")), (None, None));
     }
 }

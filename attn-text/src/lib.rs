@@ -35,6 +35,7 @@
 mod budget;
 mod condition;
 mod constant;
+mod definitions;
 mod descriptor;
 mod error;
 mod expansion;
@@ -45,6 +46,7 @@ mod links;
 mod module;
 mod spaces;
 mod tile_form;
+mod types;
 mod variant;
 
 use std::{

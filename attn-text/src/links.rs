@@ -32,7 +32,7 @@ impl Module {
                     let written = path.to_token_stream().to_string().replace(' ', "");
                     let message = format!(
                         "the text has no constant `{written}` of type f32, i32, u32, u64, i64, bool or an enum with \
-                         `#[device_type]`"
+                         `#[device_type]`, of literals and constants before it, with + - * / % << >> and comparisons"
                     );
                     self.mistake(file, &path, message);
                     links = None;
@@ -110,6 +110,7 @@ impl Module {
         let (file, arguments, tokens) = (*file, arguments.clone(), item.to_token_stream());
         let expansion = self.expanded(file, device_fn::expand(arguments, tokens))?;
         let emitted = expansion.literals("DeviceFn").first().copied()?;
+        self.check_helper_types(name);
         let links = self.links(file, emitted)?;
         let cuda = self.cuda(file);
         let desc = kept(DeviceFn {

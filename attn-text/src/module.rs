@@ -1,8 +1,11 @@
 //! The items of source files, and the variants that they define.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
 
-use attn_codegen::{budget::is_spent, depth, device_fn, device_type, names, params, variant};
+use attn_codegen::{budget::is_spent, depth, device_fn, device_type, names, params, types::Ty, variant};
 use attn_core::lang::{
     ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc, lints::spaces::Spaces,
 };
@@ -64,6 +67,12 @@ pub(crate) struct Module {
     /// Helpers that are being made, each called by the one before.
     pub(crate) making: Vec<String>,
     pub(crate) made_types: HashMap<String, Option<DeviceTypeMade>>,
+    /// Names of values and of types.
+    pub(crate) defined: HashSet<(bool, String)>,
+    /// The types of constants and helpers.
+    pub(crate) known: Option<Rc<HashMap<String, Ty>>>,
+    /// The types of constants as they are written.
+    pub(crate) const_types: Vec<(String, syn::Type)>,
     mistakes: Vec<Diagnostic>,
 }
 
@@ -94,6 +103,9 @@ impl Module {
             made_helpers: HashMap::new(),
             making: Vec::new(),
             made_types: HashMap::new(),
+            defined: HashSet::new(),
+            known: None,
+            const_types: Vec::new(),
             mistakes: Vec::new(),
         };
         let mut left = budget::TOKENS;
@@ -117,6 +129,9 @@ impl Module {
     }
 
     fn add(&mut self, file: usize, item: Item) {
+        if !self.is_read(file, &item) {
+            return;
+        }
         // an attribute on an item that it is not for: its macro says so
         for (name, _, expand) in ATTRIBUTES.iter().filter(|(_, is_for, _)| !is_for(&item)) {
             let mut other = item.clone();
@@ -125,7 +140,10 @@ impl Module {
             }
         }
         match item {
-            Item::Const(item) => self.constants.add(&item),
+            Item::Const(item) => {
+                self.constants.add(&item);
+                self.const_types.push((item.ident.to_string(), *item.ty));
+            }
             Item::Struct(mut item) => {
                 let name = item.ident.to_string();
                 match take(&mut item.attrs, "device_type") {
@@ -182,7 +200,14 @@ impl Module {
             if is_spent() {
                 break;
             }
-            made.extend(self.variant(file, arguments, &item));
+            let variants = self.variant(file, arguments, &item);
+            for variant in &variants {
+                if made.iter().any(|other: &&VariantDesc| other.name == variant.name) {
+                    let message = format!("two variants are called `{}`: rename one", variant.name);
+                    self.mistake(file, &item.self_ty, message);
+                }
+            }
+            made.extend(variants);
         }
         // the mistakes of what no variant uses
         for name in self.helpers.keys().cloned().collect::<Vec<_>>() {
@@ -251,6 +276,8 @@ impl Module {
         let params = self.params(of_struct, &structure);
         let (Some(expansion), Some((fields, texts, struct_doc))) = (expansion, params) else { return Vec::new() };
         self.check_fields(file, item, fields);
+        self.check_entries(file, item, &structure);
+        self.check_hook_types(file, item, fields);
         let Some((normalizer, max_floor)) = self.constants_of(file, item) else { return Vec::new() };
         let of = OfItems { file: self.files[file].name, struct_doc, normalizer, max_floor, fields };
 

@@ -48,7 +48,9 @@ pub(crate) fn read(attr: &TokenStream, worded: Worded, report: &mut Report) -> A
                 value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }),
                 ..
             }) if path.is_ident("name") => {
-                if !is_legal(&name.value()) {
+                if read.name.is_some() {
+                    report.on(&meta, worded(messages::ATTR_TWICE));
+                } else if !is_legal(&name.value()) {
                     report.on(name, worded(messages::ATTR_NAME));
                 } else if is_reserved(&name.value()) {
                     report.on(name, worded(messages::RESERVED_NAME));

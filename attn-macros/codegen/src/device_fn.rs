@@ -134,7 +134,7 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
 }
 
 /// The constants that a helper is generic over.
-fn generics(generics: &syn::Generics, shared: &mut ItemContext) {
+pub(crate) fn generics(generics: &syn::Generics, shared: &mut ItemContext) {
     for param in &generics.params {
         let ty = match param {
             syn::GenericParam::Const(param) => parse::ty::of(&param.ty, shared).map(|ty| (param, ty)),

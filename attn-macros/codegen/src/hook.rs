@@ -45,6 +45,18 @@ pub fn args(name: &str) -> Vec<Ty> {
     }
 }
 
+/// The result of a hook that gives a number or a bool.
+#[must_use]
+pub fn result(name: &str) -> Option<Ty> {
+    match name {
+        "logits_mask" => Some(Ty::Bool),
+        "logits_transform" | "weight" | "denominator" | "sink_logit" => Some(Ty::F32),
+        "kv_list_len" | "kv_list_block" | "kv_list_block_size" | "kv_list_queries" | "remap_qo_pos"
+        | "remap_kv_pos" => Some(Ty::I32),
+        _ => None,
+    }
+}
+
 const ROW: &[&str] = &["batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len"];
 pub(crate) const LOGIT: &[&str] = &[
     "batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len", "kv_pos", "kv_token", "kv_slot",

@@ -40,6 +40,7 @@ pub mod params;
 pub mod parse;
 pub mod report;
 mod spaces;
+pub mod type_check;
 pub mod types;
 pub mod variant;
 mod visits;

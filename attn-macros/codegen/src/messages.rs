@@ -2,7 +2,10 @@
 
 #![allow(missing_docs)] // each is a sentence
 
-use crate::budget::{FIELDS, INSTANCES};
+use crate::{
+    budget::{FIELDS, INSTANCES},
+    types::Ty,
+};
 
 /// Expressions and statements outside of the subset.
 pub const REFERENCE: &str = "a hook has no references: values are copied";
@@ -160,6 +163,7 @@ pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is m
      constant, `if FAST { .. }`";
 pub const ATTR: &str = "the arguments are a name, `#[attention_variant(name = \"soft_cap\")]`, and the instances of a \
      variant that is generic over constants, `instances(4, 8)`";
+pub const ATTR_TWICE: &str = "the name is given twice";
 pub const ATTR_NAME: &str = "a name is snake_case: letters a to z, digits and `_`, a letter first";
 pub const NEEDS_NAME: &str = "expressions cannot call a variant by this type's name: give it one, \
      `#[attention_variant(name = \"soft_cap\")]`, of letters a to z, digits and `_`";
@@ -220,3 +224,16 @@ pub const COMPOSE_NOT: &str = "`not` takes one operand: `not(a)`, or `not(a + b)
 pub const COMPOSE_REMAP: &str = "`remap` takes a map and what sees its positions: `remap(map, a)`";
 pub const COMPOSE_PER_HEAD: &str =
     "`per_head` takes the branch of each query head and the branches: `per_head([0, 0, 1, 1], a, b)`";
+
+/// How Rust writes a type of numbers, bools and indices.
+#[must_use]
+pub fn type_name(ty: &Ty) -> String {
+    let name = format!("{ty:?}");
+    if ty.is_scalar() { name.to_lowercase() } else { name }
+}
+
+/// As rustc says it.
+#[must_use]
+pub fn mismatched(wanted: &Ty, found: &Ty) -> String {
+    format!("mismatched types: expected `{}`, found `{}`", type_name(wanted), type_name(found))
+}

@@ -5,7 +5,7 @@
 
 use std::{cell::Cell, collections::HashMap};
 
-use crate::budget;
+use crate::{budget, type_check::Known};
 
 /// A type of the language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +109,12 @@ impl Ty {
         matches!(self, Ty::Packed(_) | Ty::PackedMut(_) | Ty::EncodeRow)
     }
 
+    /// Whether it is a number or a bool.
+    #[must_use]
+    pub fn is_scalar(&self) -> bool {
+        self.is_int() || matches!(self, Ty::F32 | Ty::Bool)
+    }
+
     /// Whether it is i32, u32, u8, u64, i64, or an array index.
     #[must_use]
     pub fn is_int(&self) -> bool {
@@ -133,9 +139,35 @@ struct Var {
 pub struct Types {
     vars: Vec<Var>,
     named: HashMap<String, Ty>,
+    /// What names are known to be, where contradictions are looked for ([`Types::checking`]).
+    known: Option<Known>,
+    contradiction: Option<(Ty, Ty)>,
 }
 
 impl Types {
+    /// Types that find contradictions between numbers and bools.
+    #[must_use]
+    pub fn checking(known: Known) -> Types {
+        Types { known: Some(known), ..Types::default() }
+    }
+
+    /// Whether contradictions are looked for.
+    #[must_use]
+    pub fn is_checking(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// The first contradiction since the last call: the type that was wanted, and the one that was found.
+    pub fn take_contradiction(&mut self) -> Option<(Ty, Ty)> {
+        self.contradiction.take()
+    }
+
+    fn contradict(&mut self, wanted: Ty, found: Ty) {
+        if self.is_checking() && wanted != found && wanted.is_scalar() && found.is_scalar() {
+            self.contradiction.get_or_insert((wanted, found));
+        }
+    }
+
     fn var(&mut self, var: Var) -> Ty {
         self.vars.push(var);
         Ty::Var(self.vars.len() - 1)
@@ -159,6 +191,11 @@ impl Types {
     /// The type of everything with this name: a parameter, an element, a constant, a helper's result.
     pub fn named(&mut self, key: String) -> Ty {
         if let Some(ty) = self.named.get(&key) {
+            return ty.clone();
+        }
+        // a path may go through modules
+        let last = key.rsplit("::").next().unwrap_or(&key);
+        if let Some(ty) = self.known.as_ref().and_then(|known| known.get(last)) {
             return ty.clone();
         }
         // elements of a parameter tensor may be u8
@@ -264,7 +301,8 @@ impl Types {
         matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].any_width)
     }
 
-    /// Makes two types equal. A contradiction is left to rustc, whose message is better.
+    /// Makes two types equal, `a` being the one that is wanted. A contradiction is left to rustc, whose message is
+    /// better, unless [`Types::checking`].
     pub fn unify(&mut self, a: &Ty, b: &Ty) {
         match (self.resolve(a), self.resolve(b)) {
             (Ty::Var(a), Ty::Var(b)) if a == b => {}
@@ -280,11 +318,16 @@ impl Types {
             }
             // an infinite type: left to rustc
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) if holds(&ty, v) => {}
-            (Ty::Var(v), ty) | (ty, Ty::Var(v)) => self.vars[v].bound = Some(ty),
+            (Ty::Var(v), ty) | (ty, Ty::Var(v)) => {
+                if self.vars[v].int && !ty.is_int() {
+                    self.contradict(ty.clone(), Ty::I32);
+                }
+                self.vars[v].bound = Some(ty);
+            }
             (a, b) if std::mem::discriminant(&a) == std::mem::discriminant(&b) => {
                 a.parts().iter().zip(b.parts()).for_each(|(a, b)| self.unify(a, b));
             }
-            _ => {}
+            (a, b) => self.contradict(a, b),
         }
     }
 }

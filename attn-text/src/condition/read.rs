@@ -40,8 +40,11 @@ impl Ex {
             Expr::Cast(cast) => {
                 let target = match &*cast.ty {
                     syn::Type::Path(ty) => match last_name(&ty.path).as_str() {
-                        "f32" => Target::Float,
-                        "i32" | "u32" | "i64" | "u64" | "usize" => Target::Int,
+                        "f32" => Target::F32,
+                        "i32" => Target::I32,
+                        "u32" => Target::U32,
+                        "i64" => Target::I64,
+                        "u64" | "usize" => Target::U64,
                         _ => return Err(refused()),
                     },
                     _ => return Err(refused()),

@@ -81,7 +81,7 @@ impl IrBuilder<'_> {
             return value;
         };
         if !matches!(op, Some(Op::Shl | Op::Shr)) {
-            self.unify(&elem, &value.ty);
+            self.unify(&elem, &value.ty, value.span);
         }
         let index = Box::new(self.expr_as(&target.index, &Ty::Usize));
         let kind = Kind::SetElement { local, index, op, value: Box::new(value) };

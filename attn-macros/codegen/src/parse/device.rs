@@ -149,7 +149,7 @@ impl IrBuilder<'_> {
         };
         let field = self.shared.types.named(format!("{ty}.{}", written(&target.member)));
         if !matches!(op, Some(Op::Shl | Op::Shr)) {
-            self.unify(&field, &value.ty);
+            self.unify(&field, &value.ty, value.span);
         }
         let value = match op {
             None => value,
@@ -203,7 +203,7 @@ impl IrBuilder<'_> {
         let Some((own, name)) = self.struct_named(path, false, messages::PATTERN) else {
             return fields.into_iter().for_each(|(_, pat)| self.declare_anyway(pat));
         };
-        self.unify(ty, &own);
+        self.unify(ty, &own, SpanRange::of(path));
         let whole = self.temporary("whole", own.clone(), false);
         let span = init.span;
         out.stmts.push(Stmt::Let { local: whole, init });

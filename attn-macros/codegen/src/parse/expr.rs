@@ -19,7 +19,7 @@ impl IrBuilder<'_> {
     /// Lowers an expression that must have this type.
     pub(super) fn expr_as(&mut self, expr: &syn::Expr, want: &Ty) -> Expr {
         let value = self.expr(expr);
-        self.unify(want, &value.ty);
+        self.unify(want, &value.ty, value.span);
         value
     }
 
@@ -163,6 +163,13 @@ impl IrBuilder<'_> {
         }
         let value = self.expr(&e.expr);
         let ty = value.ty.clone();
+        let known = self.resolve(&ty);
+        let is_wrong = match e.op {
+            syn::UnOp::Neg(_) => matches!(known, Ty::Bool | Ty::U8 | Ty::U32 | Ty::U64),
+            _ => known == Ty::F32,
+        };
+        let symbol = if matches!(e.op, syn::UnOp::Neg(_)) { '-' } else { '!' };
+        self.refuse_type(is_wrong, span, || format!("no `{symbol}` of {}", messages::type_name(&known)));
         match e.op {
             syn::UnOp::Neg(_) => Expr { kind: Kind::Neg(Box::new(value)), ty, span },
             syn::UnOp::Not(_) => Expr { kind: Kind::Not(Box::new(value)), ty, span },
@@ -180,16 +187,18 @@ impl IrBuilder<'_> {
         let ty = match op {
             Op::Shl | Op::Shr => a.ty.clone(),
             Op::AndAlso | Op::OrElse => {
-                self.unify(&Ty::Bool, &a.ty);
-                self.unify(&Ty::Bool, &b.ty);
+                self.unify(&Ty::Bool, &a.ty, a.span);
+                self.unify(&Ty::Bool, &b.ty, b.span);
                 Ty::Bool
             }
             _ => {
-                self.unify(&a.ty, &b.ty);
+                self.unify(&a.ty, &b.ty, b.span);
                 if op.is_comparison() {
                     self.record_comparison(&a.ty, syn::spanned::Spanned::span(&e.op));
                     Ty::Bool
                 } else {
+                    let is_wrong = !matches!(op, Op::And | Op::Or | Op::Xor) && self.resolve(&a.ty) == Ty::Bool;
+                    self.refuse_type(is_wrong, span, || format!("no `{}` of bools", op.symbol()));
                     a.ty.clone()
                 }
             }
@@ -208,6 +217,8 @@ impl IrBuilder<'_> {
         if !(ty.is_int() || ty == Ty::F32) {
             return self.refused(&e.ty, messages::CAST);
         }
+        let is_wrong = ty == Ty::F32 && self.resolve(&value.ty) == Ty::Bool;
+        self.refuse_type(is_wrong, value.span, || "a bool becomes an f32 by `if x { 1.0 } else { 0.0 }`".to_owned());
         Expr { kind: Kind::Cast(Box::new(value), ty.clone()), ty, span: SpanRange::of(e) }
     }
 

@@ -99,7 +99,18 @@ impl IrBuilder<'_> {
         self.shared.types.resolve(ty)
     }
 
-    pub(super) fn unify(&mut self, a: &Ty, b: &Ty) {
-        self.shared.types.unify(a, b);
+    /// Makes two types equal; `span` is of what has the second.
+    pub(super) fn unify(&mut self, wanted: &Ty, found: &Ty, span: SpanRange) {
+        self.shared.types.unify(wanted, found);
+        if let Some((wanted, found)) = self.shared.types.take_contradiction() {
+            self.shared.report.at(span, messages::mismatched(&wanted, &found));
+        }
+    }
+
+    /// Reports an operation that rustc refuses for a type, and C++ converts for.
+    pub(super) fn refuse_type(&mut self, is_wrong: bool, span: SpanRange, message: impl Fn() -> String) {
+        if is_wrong && self.shared.types.is_checking() {
+            self.shared.report.at(span, message());
+        }
     }
 }

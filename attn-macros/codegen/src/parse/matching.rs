@@ -62,7 +62,7 @@ impl IrBuilder<'_> {
                 if p.subpat.is_none() && is_constant {
                     let path = syn::ExprPath { attrs: Vec::new(), qself: None, path: p.ident.clone().into() };
                     let value = self.path(&path);
-                    self.unify(ty, &value.ty);
+                    self.unify(ty, &value.ty, value.span);
                     return Test::Equal(value);
                 }
                 // rustc takes it for a variant of an enum in scope, if there is one of this name

@@ -68,7 +68,7 @@ impl IrBuilder<'_> {
         };
         let ty = receiver.ty.clone();
         if method.on == Float {
-            self.unify(&ty, &Ty::F32);
+            self.unify(&Ty::F32, &ty, receiver.span);
         }
         let resolved = self.resolve(&ty);
         if method.on == Int && resolved == Ty::F32 {

@@ -168,7 +168,7 @@ impl IrBuilder<'_> {
             Ty::Tuple(elems) if elems.len() == pat.elems.len() => elems,
             ty => {
                 let elems: Vec<Ty> = pat.elems.iter().map(|_| self.shared.types.external()).collect();
-                self.unify(&ty, &Ty::Tuple(elems.clone()));
+                self.unify(&ty, &Ty::Tuple(elems.clone()), init.span);
                 elems
             }
         };
@@ -200,7 +200,7 @@ impl IrBuilder<'_> {
                 if let Some(local) = p.path.get_ident().and_then(|i| self.lookup(&i.to_string())) {
                     let ty = self.locals[local].ty.clone();
                     if !matches!(op, Some(Op::Shl | Op::Shr)) {
-                        self.unify(&ty, &value.ty);
+                        self.unify(&ty, &value.ty, value.span);
                     }
                     let span = SpanRange::of(target).to(value.span);
                     return Some(Stmt::Assign { local, op, value, span });
