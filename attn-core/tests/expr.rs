@@ -61,6 +61,8 @@ fn syntax_errors_say_where_and_what() {
         ("soft_cap(cap=30x)", 14, "a value: a number, `true`, `false`, or a list in `[ ]`", "`30x`"),
         ("soft_cap(cap=1e)", 14, "a value: a number, `true`, `false`, or a list in `[ ]`", "`1e`"),
         ("soft_cap(cap=- 3)", 14, "a value: a number, `true`, `false`, or a list in `[ ]`", "`-`"),
+        ("soft_cap(cap=1e400)", 14, "a number up to 1.8e308, or `inf`", "`1e400`"),
+        ("sink(logits=[0, -1e400])", 17, "a number up to 1.8e308, or `inf`", "`-1e400`"),
         ("soft_cap(cap=30", 16, "`,` or `)`", "the end"),
         ("sink(logits=[1 2])", 16, "`,` or `]`", "`2`"),
     ] {

@@ -356,7 +356,10 @@ fn value(tokens: &mut Tokens<'_>, depth: u32) -> Result<ParamValue, ExprError> {
         Token::Name("inf") => ParamValue::Float(f64::INFINITY),
         Token::Name("nan") => ParamValue::Float(f64::NAN),
         Token::Number("-inf") => ParamValue::Float(f64::NEG_INFINITY),
-        Token::Number(written) => number(written).ok_or_else(|| tokens.expected(EXPECTED))?,
+        Token::Number(written) => match number(written).ok_or_else(|| tokens.expected(EXPECTED))? {
+            ParamValue::Float(x) if x.is_infinite() => return Err(tokens.expected("a number up to 1.8e308, or `inf`")),
+            value => value,
+        },
         Token::Mark('[') if depth < MAX_LIST_DEPTH => {
             tokens.take();
             return list(tokens, depth);

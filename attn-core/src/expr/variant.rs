@@ -1,5 +1,6 @@
 //! Composing, checking and binding variants.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,7 +9,7 @@ use super::error::ExprError;
 use super::parse;
 use super::tree::{Node, Variant};
 use crate::lang::params::ArgVisitor;
-use crate::lang::{BindError, ComposeError, Described, Dims, Hook, KvFormats, Normalizer, ParamValue};
+use crate::lang::{BindError, ComposeError, Described, Dims, Hook, KvFormats, Normalizer, ParamError, ParamValue};
 use crate::registry::Registry;
 
 impl Variant {
@@ -37,20 +38,29 @@ impl Variant {
     /// let cap = ("soft_cap.cap".to_owned(), ParamValue::Int(30));
     /// let variant = Variant::parse_with_values("causal + soft_cap", [cap])?;
     /// assert_eq!(variant.to_string(), "causal + soft_cap(cap=30)");
+    /// let twice = [("cap".to_owned(), ParamValue::Int(30)), ("soft_cap.cap".to_owned(), ParamValue::Int(50))];
+    /// assert!(Variant::parse_with_values("causal + soft_cap", twice).is_err());
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`Variant::parse`] and [`Variant::set`].
+    /// As [`Variant::parse`] and [`Variant::set`]; a parameter that is beside the text twice, by its name and by its path.
     pub fn parse_with_values(
         text: &str,
         values: impl IntoIterator<Item = (String, ParamValue)>,
     ) -> Result<Self, ExprError> {
         let values: Vec<(String, ParamValue)> = values.into_iter().collect();
         let mut variant = parse::parse_with_values(text, &*Registry::global()?, &values)?;
+        let mut set = HashSet::new();
         for (path, value) in values {
-            variant.set(&path, value)?;
+            let (part, field) = variant.field_at(&path)?;
+            if !set.insert((part, field)) {
+                let variant = variant.owners().get(part).map_or_else(String::new, |owner| owner.name.to_owned());
+                let source = Box::new(ParamError::Twice { name: field.to_owned() });
+                return Err(ExprError::Param { column: None, variant, source });
+            }
+            variant.set_in(part, field, value)?;
         }
         Ok(variant)
     }
