@@ -278,24 +278,41 @@ impl Case {
     ///
     /// The first line that is not a case, by its number.
     pub fn parse_lines(text: &str) -> Result<Vec<Case>, TestError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text); // a byte order mark
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         lines
             .map(|(at, line)| {
-                let case: Case = parse_json(line).map_err(|why| TestError::CaseLine { line: at + 1, why })?;
-                case.check_lens().map_err(|why| TestError::CaseInvalid { line: at + 1, why })?;
+                // a case is one line: the number is that of the file
+                let case: Case = parse_json(line).map_err(|why| TestError::CaseLine {
+                    line: at + 1,
+                    why: why.replace(" at line 1 column ", " at column "),
+                })?;
+                case.check().map_err(|why| TestError::CaseInvalid { line: at + 1, why })?;
                 Ok(case)
             })
             .collect()
     }
 
-    /// Checks the sizes.
-    fn check_lens(&self) -> Result<(), String> {
+    /// Checks what the type of a field allows, and a case cannot have.
+    fn check(&self) -> Result<(), String> {
         let (qo, kv) = (self.qo_lens.requests(), self.kv_lens.requests());
         if qo.max(kv) > MAX_REQUESTS {
             return Err(format!("{} requests are too many; a case has at most {MAX_REQUESTS}", qo.max(kv)));
         }
         if qo != kv {
             return Err(format!("qo_lens has {qo} requests and kv_lens has {kv}"));
+        }
+        if let Some(std) = self.q_std.filter(|std| !(std.is_finite() && *std >= 0.0)) {
+            return Err(format!("q_std is {std}; a standard deviation is finite and not negative"));
+        }
+        if self.counting && self.q_std.is_some() {
+            return Err("q_std has no effect where counting makes all queries 0".to_owned());
+        }
+        if let Some(sparse) = self.sparse.as_ref().filter(|sparse| !(0.0..=1.0).contains(&sparse.keep)) {
+            return Err(format!("sparse.keep is {}; it is a fraction of pages, from 0 to 1", sparse.keep));
+        }
+        if let Some(twice) = self.ours_also.iter().enumerate().find(|(at, mode)| self.ours_also[..*at].contains(mode)) {
+            return Err(format!("ours_also names `{}` twice", twice.1));
         }
         if self.kv_layout.paged() && self.page_size == 0 {
             return Err("page_size is 0; a page holds at least one key".to_owned());

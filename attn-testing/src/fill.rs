@@ -6,6 +6,7 @@ use attn::lang::kv_format::RowBytes;
 use attn::lang::{Dims, FieldDesc, FieldType, ParamValue, VariantDesc};
 use attn::registry::Registry;
 use attn::{Error, Variant};
+use attn_core::nearest::nearest;
 
 use super::random::Random;
 use super::{Case, Table, TestError, tables};
@@ -82,6 +83,7 @@ pub(super) fn variant(text: &str, registry: &Registry, dims: &Dims, seed: u64) -
 pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Variant, TestError> {
     let missing = variant.missing(dims).map_err(Error::from)?;
     let names: Vec<&str> = variant.parts().map(|part| part.desc().name).collect();
+    check_tables(case, &missing, &names)?;
     let made = |shift: Shift| {
         let mut variant = variant.clone();
         for (stream, tensor) in missing.iter().enumerate() {
@@ -91,12 +93,17 @@ pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Va
                 variant.set_in(tensor.part, tensor.field.name, value).map_err(Error::from)?;
                 continue;
             };
-            let table = tables::of(case, name, tensor.field.name).filter(|_| matches!(shift, Shift::None));
+            let named = case.tables.contains_key(&format!("{name}.{}", tensor.field.name));
+            let table = tables::of(case, name, tensor.field.name).filter(|_| named || matches!(shift, Shift::None));
             let mut random = Random::new(case.seed, 1000 + stream as u64);
             let value = match generators::of(tensor.field.name, dims, &mut random) {
                 Some(values) => generators::checked(tensor, values)?,
                 None => match table.and_then(|table| of_table(tensor, table, case)) {
                     Some(value) => value,
+                    None if named => {
+                        let why = format!("`{name}.{}` has another shape or type than its table", tensor.field.name);
+                        return Err(TestError::Field { field: "tables", why });
+                    }
                     None => values_for(tensor, &mut random, shift)?,
                 },
             };
@@ -110,6 +117,21 @@ pub(super) fn complete(variant: &Variant, dims: &Dims, case: &Case) -> Result<Va
     }
     let allowed = |shift| made(shift).ok().filter(|variant| variant.bind(dims).is_ok());
     [Shift::Above, Shift::Between, Shift::Below].into_iter().find_map(allowed).map_or(first, Ok)
+}
+
+/// Refuses a table of what is no tensor that is filled.
+fn check_tables(case: &Case, missing: &[MissingTensor], names: &[&str]) -> Result<(), TestError> {
+    let filled = missing.iter().filter_map(|tensor| Some(format!("{}.{}", names.get(tensor.part)?, tensor.field.name)));
+    let filled: Vec<String> = filled.collect();
+    match case.tables.keys().find(|name| !filled.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let hint = nearest(name, filled.iter().map(String::as_str));
+            let hint = hint.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let why = format!("`{name}` is no tensor that the expression leaves out{hint}");
+            Err(TestError::Field { field: "tables", why })
+        }
+    }
 }
 
 /// Values for a tensor of the format of keys (0) or of values: of floats, the steps of its codes where rows are N(0,
