@@ -18,6 +18,8 @@ their outputs with its own. It fails if one differs, or if nothing was compared.
 import argparse, json, os, random, re, shlex, subprocess, sys, tempfile
 from statistics import median
 
+import case_files
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -128,14 +130,12 @@ def main():
     if a.verify:
         if len(sides) != 2:
             raise SystemExit("--verify compares one --ours with the baselines")
-        cases = [json.loads(line) for line in open(a.cases) if line.strip()]
-        chosen = [case for case in cases if re.search(a.match, case.get("name", case["variant"]))]
+        chosen = [case for case in case_files.read(a.cases) if re.search(a.match, case.get("name", case["variant"]))]
         sys.exit(0 if verify(*sides, chosen, out) else 1)
     # A runner that does not end stops its process. The case is repeated, and later cases run, with that runner outside
     # a graph, and then without it.
     eager, without = {s: [] for s in sides}, {s: a.without if s.label == "baselines" else [] for s in sides}
-    for line in open(a.cases):
-        case = json.loads(line)
+    for case in case_files.read(a.cases):
         name = case.get("name", case["variant"])
         if not re.search(a.match, name):
             continue

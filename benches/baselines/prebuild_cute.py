@@ -16,6 +16,7 @@ os.environ.pop("CUTE_AOT", None)
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+import case_files
 import cute_aot
 
 SITE = ("cutlass", "flash_attn", "quack")
@@ -111,7 +112,7 @@ def main():
     shared_tensors.rows = rows_of
     for baseline in (cudnn_flex, fa4):
         baseline.ready, baseline.Check = compiled, lambda *_: None
-    for case in (json.loads(line) for file in files for line in open(file) if line.strip()):
+    for case in (case for file in files for case in case_files.read(file)):
         for run in (cudnn_flex.cudnn_flex, fa4.fa4):
             for name, _, why in run(case):
                 print(f"{case['name'][:70]}: {name}: {why}", flush=True)

@@ -26,6 +26,7 @@ If a runner does not end, the last answer is {"stuck": RUNNER}.
 import argparse, gc, json, os, sys
 import torch
 
+import case_files
 from cases import DT, figures, kind, lens
 from cudnn_flex import cudnn_flex
 from fa4 import fa4
@@ -114,10 +115,7 @@ def main():
     if a.serve:
         return serve(baselines)
     out = open(a.out, "w") if a.out else None
-    for line in open(a.cases):
-        if not line.strip():
-            continue
-        case = json.loads(line)
+    for case in case_files.read(a.cases):
         for baseline, f, x in runners(case, baselines):
             r = dict(case=case, baseline=baseline, **(figures(case, bench(f, a.reps)) | x if f else {"cannot": x}))
             if out:
