@@ -11,7 +11,7 @@ use crate::{
     cases::Cases,
     global::Global,
     op_bench,
-    output::{Output, figure, progress, with},
+    output::{Output, check_distinct, figure, message, progress, with},
     prepare,
     report::{Report, title},
     sampling_serve, serve,
@@ -97,6 +97,9 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     if args.serve {
         return serve::run(&args.device.engine(global)?, args.variant.as_deref());
     }
+    let written = [("--report", &args.report), ("--out", &global.out)];
+    let written = written.into_iter().filter_map(|(option, file)| Some((option, file.as_ref()?)));
+    check_distinct(args.cases.read().chain(written))?;
     let cases = args.cases.load()?;
     let engine = args.device.engine(global)?;
     let columns = ["case", "kernel", "us", "GB/s", "TFLOP/s", "plan, us", "compile, ms", "regs", "spill, B", "smem, B"];
@@ -128,7 +131,7 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     if let Some(report) = report {
         report.write()?;
     }
-    eprintln!("{} of {} cases timed on {}", ran, cases.len(), engine);
+    message!("{} of {} cases timed on {}", ran, cases.len(), engine);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::{
     bench,
     global::Global,
-    output::{Output, figure, progress},
+    output::{Output, figure, message, progress},
 };
 use batches::{ALONE, SHARED, SPLIT_KEYS, STATES};
 use measured_kernel::{KV_HEADS, MeasuredKernel};
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
                 Err(error) => {
                     failed += 1;
                     let why = crate::output::causes(&error);
-                    bar.suspend(|| eprintln!("attn: {kernel}: {why}"));
+                    bar.suspend(|| message!("attn: {kernel}: {why}"));
                 }
             }
             bar.inc(1);
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
     }
     bar.finish_and_clear();
     output.finish()?;
-    eprintln!("{} of {count} kernels measured on {engine} in {:.0} s", count - failed, started.elapsed().as_secs_f64());
+    message!("{} of {count} kernels measured on {engine} in {:.0} s", count - failed, started.elapsed().as_secs_f64());
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -30,7 +30,8 @@ pub(crate) struct Cases {
     /// The decode backend for all cases: tensor-cores, cuda-cores.
     #[arg(long, value_name = "BACKEND")]
     decode: Option<DecodeBackend>,
-    /// The element type of q, k, v and o for all cases: f16, bf16, f32. Those over fp8 keep it for k and v.
+    /// The element type of q, k, v and o for all cases: f16, bf16, f32. Those over fp8 or a KV format keep it for k and
+    /// v.
     #[arg(long)]
     dtype: Option<Dtype>,
     /// The KV format for all cases: int8, "int4(group=32)", "int8 / int4". Cases that count keys are left out. Given
@@ -62,12 +63,20 @@ enum Grid {
     Formats,
     /// The cases of the grids that can count keys: log-sum-exps are logarithms of counts.
     Counting,
+    /// Sinks and output transforms, in whole runs and in partial ones.
+    Partial,
 }
 
 impl Cases {
     /// Whether a file or a grid was named.
     pub(crate) fn named(&self) -> bool {
         !self.files.is_empty() || self.grid.is_some() || !self.expr.is_empty() || !self.exprs.is_empty()
+    }
+
+    /// The files that are read, each with its option.
+    pub(crate) fn read(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let cases = self.files.iter().map(|file| ("CASES.jsonl", file));
+        cases.chain(self.exprs.iter().map(|file| ("--exprs", file)))
     }
 
     /// The cases, in order; at least one.
@@ -85,8 +94,9 @@ impl Cases {
             Some(Grid::Serving) => cases.extend(grid::serving()),
             Some(Grid::Formats) => cases.extend(grid::formats()),
             Some(Grid::Counting) => cases.extend(grid::counting()),
+            Some(Grid::Partial) => cases.extend(grid::partial()),
             None if !self.named() && cases.is_empty() => bail!(
-                "no cases: name a file of cases, a grid (--grid full, small, serving, dims, formats, counting), \
+                "no cases: name a file of cases, a grid (--grid full, small, serving, dims, formats, counting, partial), \
                  or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}
@@ -102,7 +112,11 @@ impl Cases {
             cases.iter_mut().for_each(|case| case.decode = self.decode);
         }
         if let Some(dtype) = self.dtype {
-            cases.iter_mut().for_each(|case| case.dtype = dtype.to_string());
+            for case in &mut cases {
+                let kv = case.kv_dtype.as_ref().and_then(|kv| kv.parse::<Dtype>().ok());
+                case.kv_dtype = case.kv_dtype.take().filter(|_| kv.is_none_or(Dtype::is_fp8));
+                case.dtype = dtype.to_string();
+            }
         }
         for format in &self.kv_format {
             attn::lang::KvFormats::parse(format)?;
@@ -116,6 +130,13 @@ impl Cases {
         }
         match self.products {
             Some(Products::E4m3) => {
+                let is_other = self.prefill.is_some_and(|backend| backend != PrefillBackend::Sm90);
+                if is_other || self.decode.is_some() || self.dtype == Some(Dtype::F32) {
+                    bail!(
+                        "--products e4m3 is of sm90 prefill over q and o of 16 bits: --prefill of another backend, \
+                         --decode and --dtype f32 have nothing to act on"
+                    );
+                }
                 let count = cases.len();
                 cases = cases.iter().filter_map(Case::with_e4m3_products).collect();
                 if cases.is_empty() {
@@ -140,6 +161,7 @@ impl Cases {
         let mut exprs = self.expr.clone();
         for path in &self.exprs {
             let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text = text.strip_prefix('\u{feff}').unwrap_or(&text); // a byte order mark
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
             exprs.extend(lines.map(str::to_owned));
         }

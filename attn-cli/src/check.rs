@@ -12,7 +12,7 @@ use crate::{
     bench::Device,
     cases::Cases,
     global::Global,
-    output::{Output, figure, progress, with},
+    output::{Output, check_distinct, figure, message, progress, with},
     prepare,
 };
 
@@ -22,7 +22,7 @@ pub(crate) struct Check {
     cases: Cases,
     #[command(flatten)]
     device: Device,
-    /// Skips cases whose reference takes more operations than this.
+    /// Cases whose reference takes more operations than this are not run, and fail the check.
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_cost as f64, value_parser = cost,
         conflicts_with_all = ["list", "bit_exact", "wide_offsets"])]
     max_cost: f64,
@@ -73,13 +73,14 @@ impl Worst {
 
     fn print(&self) {
         for (name, (share, text)) in &self.0 {
-            eprintln!("largest {name}: {:.0} % of the tolerance ({text})", share * 100.0);
+            message!("largest {name}: {:.0} % of the tolerance ({text})", share * 100.0);
         }
     }
 }
 
 /// Checks every case. The exit code is 1 if a case is outside its tolerance or cannot be run.
 pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
+    check_distinct(args.cases.read().chain(global.out.iter().map(|file| ("--out", file))))?;
     if args.wide_offsets {
         return bit_exact::wide_offsets(
             &args.device.engine(global)?,
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
                     passed += 1;
                 } else {
                     failed += 1;
-                    bar.suspend(|| eprintln!("FAILED {}: {}", case.title(), result.why()));
+                    bar.suspend(|| message!("FAILED {}: {}", case.title(), result.why()));
                 }
                 let record = with(echo, serde_json::to_value(&result)?);
                 worst.record(case.title(), &result);
@@ -149,7 +150,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
             Err(error) => {
                 cannot += 1;
                 let why = crate::output::causes(&error.into());
-                bar.suspend(|| eprintln!("CANNOT {}: {why}", case.title()));
+                bar.suspend(|| message!("CANNOT {}: {why}", case.title()));
                 output.record(&with(echo, json!({ "cannot": why, "passed": false })), || {
                     let mut row = vec![case.title().to_owned(), case.kernel.clone()];
                     row.resize(7, String::new());
@@ -163,7 +164,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     bar.finish_and_clear();
     output.finish()?;
     worst.print();
-    eprintln!(
+    message!(
         "{} cases on {}: {passed} passed, {failed} failed, {cannot} could not be run ({:.1} s)",
         cases.len(),
         engine,

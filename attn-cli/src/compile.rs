@@ -19,7 +19,7 @@ use crate::{
     cases,
     global::Global,
     kernels::{self, KernelArgs},
-    output::{Output, figure, progress},
+    output::{Output, check_distinct, figure, message, progress},
     rust_text::RustText,
 };
 
@@ -66,7 +66,12 @@ fn of_exprs(arg: clap::Arg) -> clap::Arg {
 
 /// Compiles the kernels, or times their compilation.
 pub(crate) fn run(args: &Compile, global: &Global) -> Result<ExitCode> {
-    let sources = sources(args, &global.costs()?)?;
+    check_distinct(
+        args.cases.iter().map(|file| ("--cases", file)).chain(global.out.iter().map(|file| ("--out", file))),
+    )?;
+    let kinds = args.kernel.map_or(vec![KernelKind::Prefill, KernelKind::Decode], |kind| vec![kind]);
+    args.kernel_args.check_used(&kinds)?;
+    let sources = sources(args, &kinds, &global.costs()?)?;
     match args.cold {
         Some(0) => bail!("--cold 0 compiles nothing"),
         Some(times) => cold(&sources, times, global),
@@ -77,7 +82,8 @@ pub(crate) fn run(args: &Compile, global: &Global) -> Result<ExitCode> {
 /// Kernels with the expressions that they come from, in the order of the command line.
 type Sources = Vec<(String, KernelSource)>;
 
-fn sources(args: &Compile, costs: &CostTable) -> Result<Sources> {
+fn sources(args: &Compile, kinds: &[KernelKind], costs: &CostTable) -> Result<Sources> {
+    args.rust.register()?; // cases and `all` name its variants too
     let mut sources = Sources::new();
     let mut exprs = Vec::new();
     for expr in &args.exprs {
@@ -94,7 +100,7 @@ fn sources(args: &Compile, costs: &CostTable) -> Result<Sources> {
     for expr in &exprs {
         // synthetic parameters: they are kernel arguments and no part of the text
         let variant: Variant = attn_testing::filled_variant(expr)?;
-        for kind in args.kernel.map_or(vec![KernelKind::Prefill, KernelKind::Decode], |kind| vec![kind]) {
+        for &kind in kinds {
             sources.extend(args.kernel_args.sources(&variant, kind, costs)?.into_iter().map(|s| (expr.clone(), s)));
         }
     }
@@ -109,7 +115,7 @@ fn sources(args: &Compile, costs: &CostTable) -> Result<Sources> {
         }
     }
     for (why, cases) in left_out {
-        eprintln!("{cases} cases left out: {why}");
+        message!("{cases} cases left out: {why}");
     }
     let mut keys = std::collections::HashSet::new();
     sources.retain(|(_, source)| keys.insert(source.key().to_string()));
@@ -142,7 +148,7 @@ fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
             }
             Err(error) => {
                 failed += 1;
-                bar.suspend(|| eprintln!("attn: {error}"));
+                bar.suspend(|| message!("attn: {error}"));
                 let cell = traits.describe();
                 let record = json!({ "variant": expr, "cell": cell, "error": error.to_string() });
                 output.record(&record, || vec![format!("{expr}: {cell}"), String::new(), "failed".to_owned()])
@@ -156,12 +162,10 @@ fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
     written?;
     output.finish()?;
     if let Err(error) = CubinCache::global().check_writable() {
-        eprintln!(
-            "attn: compiled kernels cannot be kept ({error}); set ATTN_CACHE_DIR to a folder that can be written"
-        );
+        message!("attn: compiled kernels cannot be kept ({error}); set ATTN_CACHE_DIR to a folder that can be written");
     }
     if failed > 0 {
-        eprintln!("{failed} of {count} kernels do not compile");
+        message!("{failed} of {count} kernels do not compile");
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -246,6 +250,6 @@ fn cold(sources: &Sources, times: usize, global: &Global) -> Result<ExitCode> {
     let mut all: Vec<f64> = sums.into_values().collect();
     all.sort_by(f64::total_cmp);
     let median = all.get(all.len() / 2).context("nothing was compiled")?;
-    eprintln!("median over {} expressions, all their kernels one after the other: {:.0} ms", all.len(), median);
+    message!("median over {} expressions, all their kernels one after the other: {:.0} ms", all.len(), median);
     Ok(ExitCode::SUCCESS)
 }

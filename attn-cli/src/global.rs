@@ -1,6 +1,6 @@
 //! The options of every command.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use attn_kernels::cost::CostTable;
@@ -17,9 +17,10 @@ pub(crate) struct Global {
     /// Also writes the JSON lines to a file.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Threads of the CPU backend and of compilation. The default is all cores.
-    #[arg(long, global = true, help_heading = HEADING, value_name = "N")]
-    pub(crate) threads: Option<NonZeroUsize>,
+    /// Threads of the CPU backend and of compilation, at most 1024. The default is all cores.
+    #[arg(long, global = true, help_heading = HEADING, value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
     /// Costs of kernels that `attn calibrate --out FILE` measured, to choose kernels and to plan by. The default is the
     /// file that ATTN_COSTS names, else the built-in costs.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]

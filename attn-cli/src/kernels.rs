@@ -42,7 +42,7 @@ pub(crate) struct KernelArgs {
     #[arg(long, value_delimiter = ',')]
     pub(crate) layout: Vec<Layout>,
     /// Query heads per KV head. One decode kernel serves up to 8, another one more.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65535))]
     pub(crate) group: u32,
     /// The keys and values in memory, for a variant that transforms them.
     #[arg(long, value_enum, default_value = "raw")]
@@ -50,15 +50,15 @@ pub(crate) struct KernelArgs {
     /// The mixed kernel for requests that share keys.
     #[arg(long)]
     pub(crate) shared_rows: bool,
-    /// The prefill backend: sm80, sm90, sm90-resident, cuda-cores.
-    #[arg(long, default_value = "sm90")]
-    pub(crate) prefill: PrefillBackend,
+    /// The prefill backend: sm80, sm90, sm90-resident, cuda-cores. The default is sm90, where there is one.
+    #[arg(long)]
+    pub(crate) prefill: Option<PrefillBackend>,
     /// The decode backend: tensor-cores, cuda-cores. The default is the one with less measured time.
     #[arg(long)]
     pub(crate) decode: Option<DecodeBackend>,
-    /// What prefill multiplies: exact, e4m3.
-    #[arg(long, default_value = "exact")]
-    pub(crate) products: Products,
+    /// What prefill multiplies: exact, e4m3. The default is exact.
+    #[arg(long)]
+    pub(crate) products: Option<Products>,
 }
 
 /// [`KvStored`] as an option.
@@ -100,6 +100,23 @@ impl KernelArgs {
         Ok(())
     }
 
+    /// Checks that each option is of one of these kernels.
+    pub(crate) fn check_used(&self, kinds: &[KernelKind]) -> Result<()> {
+        let (prefill, decode, mixed) = (KernelKind::Prefill, KernelKind::Decode, KernelKind::Mixed);
+        for (option, is_given, of) in [
+            ("--prefill", self.prefill.is_some(), &[prefill, mixed][..]),
+            ("--products", self.products.is_some(), &[prefill, mixed]),
+            ("--decode", self.decode.is_some(), &[decode, mixed]),
+            ("--shared-rows", self.shared_rows, &[mixed]),
+        ] {
+            if is_given && !kinds.iter().any(|kind| of.contains(kind)) {
+                let named = |kinds: &[KernelKind]| kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                bail!("{option} is of these kernels: {}; here are {} (--kernel)", named(of), named(kinds));
+            }
+        }
+        Ok(())
+    }
+
     /// The element types.
     fn dtypes(&self) -> Result<Vec<Dtypes>> {
         let formats = self.kv_format.iter().map(|text| Ok(attn::lang::KvFormats::parse(text)?.id()));
@@ -134,9 +151,9 @@ impl KernelArgs {
                             paged,
                             group,
                             shared_rows: self.shared_rows,
-                            prefill: self.prefill,
+                            prefill: self.prefill.unwrap_or_default(),
                             decode: self.decode,
-                            products: self.products,
+                            products: self.products.unwrap_or_default(),
                             ..KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches)
                         };
                         let request = request.with_decode_backend(hooks, costs);

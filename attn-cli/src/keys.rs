@@ -18,7 +18,7 @@ use crate::{
     cases::load_files,
     global::Global,
     kernels::{parse_archs, traits_of},
-    output::Output,
+    output::{Output, check_distinct},
 };
 
 #[derive(clap::Args)]
@@ -39,10 +39,13 @@ pub(crate) struct Keys {
 
 /// Prints every key once, in order. A case that no kernel supports has none.
 pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
+    let read = args.files.iter().map(|file| ("CASES.jsonl", file));
+    check_distinct(read.chain(global.out.iter().map(|file| ("--out", file))))?;
     let mut cases = load_files(&args.files)?;
     if !args.no_grids {
         let grids = [grid::check(), grid::dims(), grid::small(), grid::serving(), grid::counting(), grid::formats()];
         cases.extend(grids.concat());
+        cases.extend(grid::partial());
         cases.extend(grid::bit_exact().iter().flat_map(bit_exact_runs));
         cases.extend(wide_offset_cases());
     }

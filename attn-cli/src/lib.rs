@@ -3,7 +3,6 @@
 //! A program with variants of its own gets the same command from one call: [`main_with`].
 //!
 //! Each command makes *records* (JSON objects). The `output` module prints them as a table, or as JSON lines.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a command prints
 
 mod bench;
 mod calibrate;
@@ -33,7 +32,10 @@ use std::process::ExitCode;
 use attn_core::lang::VariantDesc;
 use clap::{Parser, Subcommand};
 
-use crate::{global::Global, output::causes};
+use crate::{
+    global::Global,
+    output::{causes, message},
+};
 
 /// Attention variants as Rust, CUDA and cubins: list, show, compile, check, time.
 ///
@@ -83,7 +85,7 @@ pub fn main_with(variants: &[&'static VariantDesc]) -> ExitCode {
     let filter = match environment::log_filter() {
         Ok(filter) => filter,
         Err(why) => {
-            eprintln!("attn: {why}");
+            message!("attn: {why}");
             return ExitCode::from(2);
         }
     };
@@ -92,7 +94,7 @@ pub fn main_with(variants: &[&'static VariantDesc]) -> ExitCode {
     match run(cli, variants) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("attn: {}", causes(&error));
+            message!("attn: {}", causes(&error));
             ExitCode::from(2)
         }
     }
@@ -100,7 +102,7 @@ pub fn main_with(variants: &[&'static VariantDesc]) -> ExitCode {
 
 fn run(cli: Cli, variants: &[&'static VariantDesc]) -> anyhow::Result<ExitCode> {
     if let Some(threads) = cli.global.threads {
-        rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global()?;
+        rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global()?;
     }
     // a file that a command does not need is not ignored if it cannot be read
     cli.global.costs_of_option()?;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     global::Global,
-    output::{self, Output, plain_table, wrap},
+    output::{self, Output, message, plain_table, wrap},
 };
 
 #[derive(clap::Args)]
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &List, global: &Global) -> Result<ExitCode> {
     output.finish()?;
     let of = attn_kernels::aot::archs().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match attn_kernels::aot::embedded().count() {
-        0 => eprintln!("no kernels are embedded in this binary (ATTN_CUDA_ARCHS was not set when it was built)"),
-        n => eprintln!("{n} kernels are embedded, for {of}: attn list --embedded"),
+        0 => message!("no kernels are embedded in this binary (ATTN_CUDA_ARCHS was not set when it was built)"),
+        n => message!("{n} kernels are embedded, for {of}: attn list --embedded"),
     }
     Ok(ExitCode::SUCCESS)
 }

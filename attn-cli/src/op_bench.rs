@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     global::Global,
-    output::{Output, figure},
+    output::{Output, figure, message},
 };
 
 /// Launches between two events: the events themselves cost little then.
@@ -43,7 +43,7 @@ pub(crate) fn run(engine: &Engine, reps: usize, global: &Global) -> Result<ExitC
     bench.bits()?;
     bench.indexers()?;
     bench.output.finish()?;
-    eprintln!("ops timed on {engine}");
+    message!("ops timed on {engine}");
     Ok(ExitCode::SUCCESS)
 }
 

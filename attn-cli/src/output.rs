@@ -4,10 +4,11 @@ use std::{
     env,
     fs::File,
     io::{BufWriter, Write as _},
+    path::PathBuf,
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use comfy_table::{
     Attribute, Cell as TableCell, Color, ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets,
 };
@@ -19,10 +20,25 @@ use crate::global::Global;
 /// The width of a table in columns where neither a terminal nor COLUMNS gives one.
 const DEFAULT_WIDTH: u16 = 120;
 
+/// Writes a line to stderr. That nobody reads it is no error: `attn list 2>&1 | head`.
+macro_rules! message {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+pub(crate) use message;
+
+/// The exit code of a command whose JSON lines nobody reads any more, as of one that SIGPIPE ends: a check that was cut
+/// short is not taken for one that passed.
+const CUT_SHORT: i32 = 128 + 13;
+
 /// Where records go.
 pub(crate) struct Output {
     /// JSON lines: stdout with `--json`, a file with `--out`.
     lines: Vec<Box<dyn std::io::Write + Send>>,
+    /// Whether one of them is a file.
+    to_file: bool,
     table: Option<Table>,
     /// The columns whose words are not split.
     whole_words: &'static [usize],
@@ -44,7 +60,7 @@ impl Output {
             table.set_header(columns.iter().map(|head| TableCell::new(head).add_attribute(Attribute::Bold)));
             table
         });
-        Ok(Output { lines, table, whole_words: &[] })
+        Ok(Output { lines, to_file: global.out.is_some(), table, whole_words: &[] })
     }
 
     /// Whether stdout gets a table.
@@ -65,15 +81,26 @@ impl Output {
 
     /// Writes text before the table.
     pub(crate) fn text(&self, text: &str) -> Result<()> {
-        quiet_on_closed_pipe(std::io::stdout().write_all(text.as_bytes()))
+        is_open(std::io::stdout().write_all(text.as_bytes())).map(drop)
     }
 
     /// Writes a record at once, without a row.
     pub(crate) fn line(&mut self, record: &Value) -> Result<()> {
         let line = format!("{record}\n");
-        for lines in &mut self.lines {
-            quiet_on_closed_pipe(lines.write_all(line.as_bytes()).and_then(|()| lines.flush()))?;
+        self.each(|lines| lines.write_all(line.as_bytes()).and_then(|()| lines.flush()))
+    }
+
+    /// Writes to all that takes JSON lines. A pipe that is closed is left out from then on; the file of `--out` goes on.
+    fn each(&mut self, mut write: impl FnMut(&mut dyn std::io::Write) -> std::io::Result<()>) -> Result<()> {
+        let mut open = Vec::with_capacity(self.lines.len());
+        for mut lines in self.lines.drain(..) {
+            if is_open(write(&mut *lines))? {
+                open.push(lines);
+            } else if self.table.is_none() && !self.to_file {
+                std::process::exit(CUT_SHORT);
+            }
         }
+        self.lines = open;
         Ok(())
     }
 
@@ -90,9 +117,7 @@ impl Output {
 
     /// Prints the table, if there is one.
     pub(crate) fn finish(mut self) -> Result<()> {
-        for lines in &mut self.lines {
-            quiet_on_closed_pipe(lines.flush())?;
-        }
+        self.each(|lines| lines.flush())?;
         if let Some(mut table) = self.table.filter(|t| !t.is_empty()) {
             for &column in self.whole_words {
                 let width = longest_word(&table, column) + PADDING;
@@ -100,7 +125,7 @@ impl Output {
                     column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
                 }
             }
-            quiet_on_closed_pipe(writeln!(std::io::stdout(), "{}", table.trim_fmt()))?;
+            is_open(writeln!(std::io::stdout(), "{}", table.trim_fmt()))?;
         }
         Ok(())
     }
@@ -155,12 +180,26 @@ pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     wrapped
 }
 
-/// A closed pipe ends the command without an error: `attn list | head`.
-fn quiet_on_closed_pipe(result: std::io::Result<()>) -> Result<()> {
+/// Whether what was written to is read. A closed pipe is no error: `attn list | head`.
+fn is_open(result: std::io::Result<()>) -> Result<bool> {
     match result {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => Ok(other.context("cannot write the results")?),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        other => other.map(|()| true).context("cannot write the results"),
     }
+}
+
+/// Checks that files of the command line, each with its option, are different ones: what is written would overwrite the
+/// others. `-` is stdin.
+pub(crate) fn check_distinct<'a>(files: impl IntoIterator<Item = (&'static str, &'a PathBuf)>) -> Result<()> {
+    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in files.into_iter().filter(|(_, path)| path.as_os_str() != "-") {
+        let place = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if let Some((other, _)) = seen.iter().find(|(_, there)| *there == place) {
+            bail!("{other} and {option} name one file, {}: it would be overwritten", path.display());
+        }
+        seen.push((option, place));
+    }
+    Ok(())
 }
 
 /// A progress bar on stderr. It draws nothing where stderr is no terminal.

@@ -6,7 +6,7 @@ use attn::{Engine, Preparation, PrepareOptions, Progress, kernels::cache::Origin
 use attn_testing::{Case, RunMode};
 use rayon::prelude::*;
 
-use crate::output::progress;
+use crate::output::{message, progress};
 
 /// Compiles the kernels that planning selects for cases in their run modes, unless they are embedded or cached. On the
 /// CPU there are none.
@@ -35,5 +35,5 @@ pub(crate) fn compile(cases: &[(&Case, RunMode)], engine: &Engine) {
     if let Err(error) = prepared {
         tracing::debug!(%error, "some kernels are missing");
     }
-    eprintln!("{kernels} kernels, {compiled} of them compiled now ({:.1} s)", started.elapsed().as_secs_f64());
+    message!("{kernels} kernels, {compiled} of them compiled now ({:.1} s)", started.elapsed().as_secs_f64());
 }

@@ -23,6 +23,8 @@ use about::About;
 use roofs::Roofs;
 use timed::Timed;
 
+use crate::output::message;
+
 pub(crate) use timed::title;
 
 /// The report of a run of the program.
@@ -62,7 +64,7 @@ impl Report {
     pub(crate) fn write(mut self) -> Result<()> {
         let html = page::html(&self.about, &self.roofs, &self.runs, &self.cannot);
         self.file.write_all(html.as_bytes()).with_context(|| format!("cannot write {}", self.path.display()))?;
-        eprintln!("report: {}", self.path.display());
+        message!("report: {}", self.path.display());
         Ok(())
     }
 }

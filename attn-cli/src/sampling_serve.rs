@@ -6,11 +6,7 @@
 //! {"time": REPS}    -> {"ms": median}
 //! ```
 
-use std::{
-    io::{BufRead as _, Write as _},
-    num::NonZeroUsize,
-    process::ExitCode,
-};
+use std::{num::NonZeroUsize, process::ExitCode};
 
 use anyhow::Result;
 use attn::Engine;
@@ -18,16 +14,12 @@ use attn_testing::{PreparedSampling, SamplingBenchCase, parse_json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::serve::each_line;
+
 /// Serves until stdin ends.
 pub(crate) fn run(engine: &Engine) -> Result<ExitCode> {
     let mut prepared = None;
-    let mut stdout = std::io::stdout();
-    for line in std::io::stdin().lock().lines() {
-        let answer = answer(&line?, engine, &mut prepared).unwrap_or_else(|why| json!({ "error": why }));
-        writeln!(stdout, "{answer}")?;
-        stdout.flush()?;
-    }
-    Ok(ExitCode::SUCCESS)
+    each_line(|line| answer(line, engine, &mut prepared))
 }
 
 /// A line: one of both.

@@ -42,13 +42,19 @@ struct State {
 /// Serves until stdin ends.
 pub(crate) fn run(engine: &Engine, variant: Option<&str>) -> Result<ExitCode> {
     let mut state = State::default();
+    each_line(|line| answer(line, engine, variant, &mut state))
+}
+
+/// Answers each line of stdin that is not empty, until stdin ends.
+pub(crate) fn each_line(mut answer: impl FnMut(&str) -> Result<Value, String>) -> Result<ExitCode> {
     let mut stdout = std::io::stdout();
-    for line in std::io::stdin().lock().lines() {
+    for line in std::io::stdin().lock().split(b'\n') {
         let line = line?;
-        if line.trim().is_empty() {
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        let answer = answer(&line, engine, variant, &mut state).unwrap_or_else(|why| json!({ "error": why }));
+        let text = std::str::from_utf8(&line).map_err(|error| format!("the line is not UTF-8: {error}"));
+        let answer = text.and_then(&mut answer).unwrap_or_else(|why| json!({ "error": why }));
         writeln!(stdout, "{answer}")?;
         stdout.flush()?;
     }

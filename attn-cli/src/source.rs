@@ -36,6 +36,7 @@ pub(crate) fn run(args: &Source, global: &Global) -> Result<ExitCode> {
     let variant = attn_testing::filled_variant(&args.rust.expression(&args.expr)?)?;
     let text = if args.full {
         args.kernel_args.check_one()?;
+        args.kernel_args.check_used(&[args.kernel])?;
         let sources = args.kernel_args.sources(&variant, args.kernel, &global.costs()?)?;
         sources.into_iter().next().context("no kernel was chosen")?.text
     } else {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     global::Global,
-    output::{Output, with},
+    output::{Output, check_distinct, message, with},
     rust_text::RustText,
 };
 
@@ -30,10 +30,10 @@ pub(crate) struct Tiles {
     #[command(flatten)]
     rust: RustText,
     /// Queries of the request.
-    #[arg(long, default_value_t = 2048)]
+    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(..MAX_LEN))]
     qo: u32,
     /// Keys of the request.
-    #[arg(long, default_value_t = 2048)]
+    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(..MAX_LEN))]
     kv: u32,
     /// Queries and keys of a tile.
     #[arg(long, default_value = "128x128", value_name = "ROWSxKEYS", value_parser = extents)]
@@ -59,15 +59,20 @@ pub(crate) struct Tiles {
     png: Option<PathBuf>,
 }
 
+/// Lengths are below this, so that coordinates are those of kernels.
+const MAX_LEN: i64 = 1 << 30;
+
 /// Parses `128x64`.
 fn extents(text: &str) -> Result<(u32, u32), String> {
-    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|&n| n > 0);
+    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|&n| n > 0 && i64::from(n) < MAX_LEN);
     let pair = text.split_once('x').and_then(|(a, b)| number(a).zip(number(b)));
-    pair.ok_or_else(|| format!("`{text}` is not two numbers from 1, such as 128x64"))
+    pair.ok_or_else(|| format!("`{text}` is not two numbers from 1 and below 2^30, such as 128x64"))
 }
 
 /// Counts and draws the tiles of a mask.
 pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
+    let written = [("--svg", &args.svg), ("--png", &args.png), ("--out", &global.out)];
+    check_distinct(written.into_iter().filter_map(|(option, file)| Some((option, file.as_ref()?))))?;
     let variant = bound(args)?;
     if args.check {
         // every element of the mask is evaluated on the CPU
@@ -109,10 +114,10 @@ pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
     output.record(&record, || row)?;
     output.finish()?;
     if variant.has_kv_list() {
-        eprintln!("the keys come from a list: its tiles are not classified");
+        message!("the keys come from a list: its tiles are not classified");
     }
     if !variant.has(Hook::LogitsMask) {
-        eprintln!("the variant has no mask");
+        message!("the variant has no mask");
     }
     let write = |path: &PathBuf, bytes: Vec<u8>| {
         fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
@@ -126,7 +131,7 @@ pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
         write(path, picture::png(&map)?)?;
     }
     if !sound {
-        eprintln!("a tile class is wrong: either the library is, or a `kv_range` leaves out keys that the mask keeps");
+        message!("a tile class is wrong: either the library is, or a `kv_range` leaves out keys that the mask keeps");
     }
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -147,6 +152,7 @@ fn bound(args: &Tiles) -> Result<Variant> {
     }
     let mut case = Case::new(args.rust.expression(&args.expr)?);
     (case.qo_heads, case.kv_heads, case.seed) = (qo_heads, kv_heads, args.seed);
+    case.heads().check()?;
     (case.qo_lens, case.kv_lens) = (Lens::List(vec![args.qo]), Lens::List(vec![args.kv]));
     Ok(case_variant(&case)?.bind(&case.dims())?)
 }

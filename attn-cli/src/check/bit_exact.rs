@@ -8,7 +8,7 @@ use attn_testing::{Case, RunMode, WIDE_OFFSET_ELEMENTS};
 use serde_json::json;
 
 use crate::{
-    output::{Output, progress, with},
+    output::{Output, message, progress, with},
     prepare,
 };
 
@@ -28,7 +28,7 @@ pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Resu
                 compared += result.compared;
                 let verdict = if result.passed { "same".to_owned() } else { result.different.join("; ") };
                 if !result.passed {
-                    bar.suspend(|| eprintln!("DIFFERS {title}: {verdict}"));
+                    bar.suspend(|| message!("DIFFERS {title}: {verdict}"));
                 }
                 let count = result.compared.to_string();
                 output.record(&with(echo, serde_json::to_value(&result)?), || {
@@ -37,7 +37,7 @@ pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Resu
             }
             Err(error) => {
                 let why = crate::output::causes(&error.into());
-                bar.suspend(|| eprintln!("CANNOT {title}: {why}"));
+                bar.suspend(|| message!("CANNOT {title}: {why}"));
                 output.record(&with(echo, json!({ "cannot": why, "passed": false })), || {
                     vec![title.clone(), case.kernel.clone(), String::new(), format!("cannot: {why}")]
                 })?;
@@ -47,7 +47,7 @@ pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Resu
     }
     bar.finish_and_clear();
     output.finish()?;
-    eprintln!("{passed} of {} cases on {engine} give the same bits in {compared} pairs of runs", cases.len());
+    message!("{passed} of {} cases on {engine} give the same bits in {compared} pairs of runs", cases.len());
     Ok(if passed == cases.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -55,9 +55,7 @@ pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Resu
 pub(super) fn wide_offsets(engine: &Engine, mut output: Output) -> Result<ExitCode> {
     let found = if engine.is_cpu() { None } else { attn_testing::wide_offsets(engine, WIDE_OFFSET_ELEMENTS)? };
     let Some(results) = found else {
-        eprintln!(
-            "skipped: {engine} has no memory for {WIDE_OFFSET_ELEMENTS} elements of 16 bits (a CPU is not asked)"
-        );
+        message!("skipped: {engine} has no memory for {WIDE_OFFSET_ELEMENTS} elements of 16 bits (a CPU is not asked)");
         output.finish()?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -69,6 +67,6 @@ pub(super) fn wide_offsets(engine: &Engine, mut output: Output) -> Result<ExitCo
     }
     output.finish()?;
     let passed = results.iter().filter(|result| result.passed).count();
-    eprintln!("{passed} of {} runs over {WIDE_OFFSET_ELEMENTS} elements give the bits of small tensors", results.len());
+    message!("{passed} of {} runs over {WIDE_OFFSET_ELEMENTS} elements give the bits of small tensors", results.len());
     Ok(if passed == results.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

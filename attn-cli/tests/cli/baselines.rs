@@ -94,6 +94,13 @@ fn a_baseline_over_our_tensors_has_our_output_or_fails() {
     let wrong = verify(1, "");
     let report = text(&wrong.stdout);
     assert!(!wrong.status.success() && report.contains("compared with ours, 2 differ"), "{report}");
+    let twice = case("a", "paged").replace(r#""page_size":3"#, r#""page_size":3,"page_size":5"#);
+    let kept = std::fs::read(&cases).expect("cases");
+    std::fs::write(&cases, [case("b", "ragged"), twice].join("\n")).expect("written");
+    let refused = verify(0, "");
+    let why = text(&refused.stderr);
+    assert!(!refused.status.success() && why.contains("line 2 is not a case: duplicate field `page_size`"), "{why}");
+    std::fs::write(&cases, kept).expect("written");
     let none = verify(0, "^c$");
     assert!(!none.status.success() && text(&none.stdout).contains("0 outputs"), "nothing was compared");
 }
@@ -113,6 +120,7 @@ fn lines_of_the_protocol_that_are_not_understood_are_refused() {
         ("{\"time\": \"attn\", \"drop\": true}".to_owned(), "expected one of prepare, time, drop"),
         ("{\"drop\": true, \"reps\": 3}".to_owned(), "`reps` belongs to `time`"),
         (format!("{{\"share\": {case}}}"), "`share` needs a folder"),
+        ("{\"drop\": true}".to_owned(), "dropped"),
     ];
     let mut child = command(dir.path(), &["bench", "--serve", "--device", "cpu"])
         .stdin(Stdio::piped())
@@ -120,8 +128,11 @@ fn lines_of_the_protocol_that_are_not_understood_are_refused() {
         .spawn()
         .expect("attn runs");
     let script: String = lines_and_why.iter().map(|(line, _)| format!("{line}\n")).collect();
-    child.stdin.take().expect("piped").write_all(script.as_bytes()).expect("written");
+    let script = [b"\xff\n\n", script.as_bytes()].concat();
+    child.stdin.take().expect("piped").write_all(&script).expect("written");
     let answers = lines(&child.wait_with_output().expect("ends"));
+    let (first, answers) = answers.split_first().expect("answers");
+    assert!(first["error"].as_str().is_some_and(|why| why.contains("not UTF-8")), "{first}");
     assert_eq!(answers.len(), lines_and_why.len(), "{answers:?}");
     for (answer, (line, why)) in answers.iter().zip(&lines_and_why) {
         assert!(answer.to_string().replace("\\\"", "\"").contains(why), "{line}: {answer}");

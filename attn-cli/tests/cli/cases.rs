@@ -159,6 +159,81 @@ fn a_misspelt_field_of_a_case_file_is_refused() {
 }
 
 #[test]
+fn fields_that_have_nothing_to_act_on_are_refused() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case = |variant: &str, field: &str| {
+        let sizes = r#""dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[3],"kv_lens":[5]"#;
+        format!(r#"{{"variant":"{variant}",{sizes},{field}}}"#)
+    };
+    let pages = "page_list(page_size=16, max_pages=4)";
+    for (variant, field, why) in [
+        ("full", r#""q_std":-1"#, "q_std is -1; a standard deviation is finite and not negative"),
+        ("full", r#""q_std":1e39"#, "q_std is inf"),
+        ("full", r#""counting":true,"q_std":5"#, "q_std has no effect where counting makes all queries 0"),
+        ("full", r#""ours_also":["flat","flat"]"#, "ours_also names `flat` twice"),
+        (pages, r#""sparse":{"page":16,"keep":-1}"#, "sparse.keep is -1; it is a fraction of pages, from 0 to 1"),
+        (pages, r#""sparse":{"page":16,"keep":7}"#, "sparse.keep is 7"),
+    ] {
+        std::fs::write(&path, case(variant, field)).expect("written");
+        let message = failure(&attn(dir.path(), &["check", path.to_str().expect("UTF-8"), "--device", "cpu"]));
+        assert!(message.contains("cases.jsonl: line 1: ") && message.contains(why), "{message}");
+    }
+    for (variant, table, why) in [
+        ("full", "nosuch.x", "`nosuch.x` is no tensor that the expression leaves out"),
+        ("documents", "documents.of_quer", "did you mean `documents.of_query`?"),
+        ("documents(of_query=[0, 0, 0])", "documents.of_query", "is no tensor that the expression leaves out"),
+        ("sliding_window(window=3)", "sliding_window.window", "is no tensor that the expression leaves out"),
+        ("alibi + sink", "sink.logits", "`sink.logits` has another shape or type than its table"),
+    ] {
+        std::fs::write(&path, case(variant, &format!(r#""tables":{{"{table}":"kv_lens"}}"#))).expect("written");
+        let output = attn_json(dir.path(), &["check", path.to_str().expect("UTF-8"), "--device", "cpu"]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+        let record = lines(&output)[0].clone();
+        assert!(record["cannot"].as_str().is_some_and(|cannot| cannot.contains(why)), "{why}: {record}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_no_mistake_and_positions_are_of_the_file() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case =
+        r#"{"variant":"full","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[3],"kv_lens":[5]"#;
+    let exprs = dir.path().join("exprs");
+    std::fs::write(&path, format!("\u{feff}{case}}}\r\n")).expect("written");
+    std::fs::write(&exprs, "\u{feff}causal\r\n# not this\r\n").expect("written");
+    let [path, exprs] = [&path, &exprs].map(|path| path.to_str().expect("UTF-8"));
+    assert_eq!(records(&attn_json(dir.path(), &["check", path, "--exprs", exprs, "--list"])).len(), 7);
+    std::fs::write(path, format!("{case}}}\n{case},\"seed\":-1}}\n")).expect("written");
+    let message = failure(&attn(dir.path(), &["check", path]));
+    assert!(message.contains("line 2 is not a case: ") && !message.contains("line 1"), "{message}");
+}
+
+#[test]
+fn the_dtype_of_the_command_line_is_that_of_keys_and_values_too() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case =
+        r#"{"variant":"full","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[3],"kv_lens":[5]"#;
+    let with = |kv: &str| format!("{case},\"kv_dtype\":\"{kv}\"}}\n");
+    std::fs::write(&path, ["bf16", "e4m3", "int8"].map(with).concat()).expect("written");
+    let args = ["check", path.to_str().expect("UTF-8"), "--dtype", "f16", "--list"];
+    let cases = records(&attn_json(dir.path(), &args));
+    assert!(cases.iter().all(|case| case["dtype"] == "f16"));
+    let kv: Vec<_> = cases.iter().map(|case| case["kv_dtype"].as_str()).collect();
+    assert_eq!(kv, [None, Some("e4m3"), Some("int8")]);
+}
+
+#[test]
+fn the_grid_of_partial_runs_is_a_grid() {
+    let dir = scratch();
+    let cases = records(&attn_json(dir.path(), &["check", "--grid", "partial", "--list"]));
+    let partial = cases.iter().filter(|case| case["partial"] == true).count();
+    assert!(partial > 0 && 2 * partial == cases.len(), "each whole and partial: {partial} of {}", cases.len());
+}
+
+#[test]
 fn bits_are_compared_over_pairs_of_kv_formats() {
     let dir = scratch();
     for format in ["int8 / int4(group=32)", "int8"] {

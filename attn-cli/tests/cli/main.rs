@@ -5,6 +5,7 @@ mod cases;
 mod combinations;
 mod compile;
 mod costs;
+mod files;
 mod report;
 mod rust_text;
 mod variants;
