@@ -6,7 +6,7 @@ use attn_core::ops::{append, gather as gathering};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use super::{Append, Gather, KvMut, KvRef};
+use super::{Append, Gather, KvMut, KvRef, TensorRows};
 use crate::{
     Dtype, Engine, Error, HeadDimVo, Heads, Stream, Variant,
     backend::{Backend, CudaKvTransform, map_backend, on_backend, try_backend},
@@ -35,7 +35,8 @@ impl KvTransform {
         Self::with_values(engine, variant, heads, HeadDimVo::Same)
     }
 
-    /// As [`KvTransform::new`], for values of another head dimension than keys, which KV formats depend on.
+    /// As [`KvTransform::new`], for values of another head dimension than keys, which value transforms and KV formats
+    /// depend on.
     ///
     /// # Errors
     ///
@@ -70,6 +71,18 @@ impl KvTransform {
         on_backend!(&self.backend, {
             Cpu(transform) => stream.cpu().and_then(|()| Ok(transform.set_content(name, content)?)),
             Cuda(transform) => Ok(transform.set_tensor(stream.cuda()?, name, content)?),
+        })
+    }
+
+    /// As [`Attention::set_tensor_rows`](crate::Attention::set_tensor_rows), for later appends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::set_tensor_rows`](crate::Attention::set_tensor_rows).
+    pub fn set_tensor_rows(&self, stream: &Stream, name: &str, rows: &TensorRows<'_>) -> Result<(), Error> {
+        on_backend!(&self.backend, {
+            Cpu(transform) => stream.cpu().and_then(|()| Ok(transform.set_rows(name, rows)?)),
+            Cuda(transform) => Ok(transform.set_tensor_rows(stream.cuda()?, name, rows)?),
         })
     }
 

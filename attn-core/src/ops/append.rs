@@ -7,11 +7,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{ArrayMut, KvMut, KvRef, OpError, SlotMapping, check, elements, slot_mapping::PoolShape};
+use super::{
+    ArrayMut, KvMut, KvRef, OpError, SlotMapping, TensorRows, check, elements, slot_mapping::PoolShape,
+    tensor_rows::set_rows,
+};
 use crate::{
     Variant,
     dtype::{Dtype, Dtypes},
-    expr::{ContentError, TensorContent},
+    expr::{ContentError, TensorContent, TensorSlot},
     lang::{BindError, Dims, ErasedVariant, Hook, KvFormats, KvIndex},
     spec::{HeadDimVo, Heads},
     tensor::{KvScales, Scale, TensorError, TensorRef, sides},
@@ -61,7 +64,8 @@ impl Transform {
         Self::with_values(variant, heads, HeadDimVo::Same)
     }
 
-    /// As [`Transform::new`], for values of another head dimension than keys, which KV formats depend on.
+    /// As [`Transform::new`], for values of another head dimension than keys, which value transforms and KV formats
+    /// depend on.
     ///
     /// # Errors
     ///
@@ -103,9 +107,26 @@ impl Transform {
     ///
     /// As [`Variant::set_content`].
     pub fn set_content(&self, name: &str, content: &TensorContent<'_>) -> Result<(), ContentError> {
+        self.replace(name, |variant, slot| variant.set_content(slot, content))
+    }
+
+    /// Writes rows of a parameter tensor, for appends on the CPU.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_rows`].
+    pub fn set_rows(&self, name: &str, rows: &TensorRows<'_>) -> Result<(), OpError> {
+        self.replace(name, |variant, slot| set_rows(variant, slot, rows))
+    }
+
+    fn replace<E: From<ContentError>>(
+        &self,
+        name: &str,
+        with: impl FnOnce(&mut Variant, &TensorSlot) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         let mut variant = replaced.as_ref().unwrap_or(&self.variant).clone();
-        variant.set_content(&self.variant.tensor_slot(name)?, content)?;
+        with(&mut variant, &self.variant.tensor_slot(name)?)?;
         *replaced = Some(variant);
         Ok(())
     }
@@ -169,9 +190,7 @@ impl Transform {
         let names = ["k", "v"].into_iter().zip(kv.parts()).enumerate();
         for (part, (name, tensor)) in names.filter(|&(part, _)| self.applies_to(part)) {
             check::extent(name, &tensor, 1, "heads", self.heads.kv as usize)?;
-            if part == 0 {
-                check::extent(name, &tensor, 2, "values per head", self.heads.head_dim as usize)?;
-            }
+            check::extent(name, &tensor, 2, "values per head", self.head_dims()[part] as usize)?;
         }
         Ok(())
     }

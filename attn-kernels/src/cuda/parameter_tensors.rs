@@ -96,6 +96,25 @@ impl CudaKvTransform {
         slot.check(content)?;
         self.args().replace(stream, self.args().tensor(variant, &slot)?, content)
     }
+
+    /// As [`CudaAttention::set_tensor_rows`], for later appends through the transform.
+    ///
+    /// # Errors
+    ///
+    /// As [`CudaAttention::set_tensor_rows`].
+    pub fn set_tensor_rows(
+        self: &Arc<Self>,
+        stream: &CudaStream,
+        name: &str,
+        rows: &TensorRows<'_>,
+    ) -> Result<(), CudaError> {
+        self.device().check_same("stream", stream.device())?;
+        self.keep_captured(stream)?;
+        let variant = self.transform().variant();
+        let slot = variant.tensor_slot(name)?;
+        let buffer = self.args().tensor(variant, &slot)?;
+        self.args().replace_content(|| write_rows(stream, buffer, &slot, rows))
+    }
 }
 
 impl Args {
