@@ -142,7 +142,9 @@ pub enum HeadDimVo {
     Dim(u32),
     /// This many elements, the first ones of each stored key: one tensor holds both, see
     /// [`Kv::latent`](crate::tensor::Kv::latent). Multi-head latent attention (DeepSeek-V2, over the compressed cache)
-    /// has keys of 576 elements, of which the first 512 are the value.
+    /// has keys of 576 elements, of which the first 512 are the value. Where keys are stored transformed
+    /// ([`KvStored::Transformed`]), these are elements of transformed keys, and a variant that transforms values is
+    /// refused.
     SharedWithKeys(u32),
 }
 
@@ -173,6 +175,15 @@ pub enum HeadsError {
         values: u32,
         /// Elements of a key.
         head_dim: u32,
+    },
+    /// Values that are the first elements of stored keys, and a hook that would transform them alone.
+    #[error(
+        "`{variant}` transforms values, and values that are the first elements of keys are not stored transformed; \
+         store keys and values raw, or give values a tensor of their own"
+    )]
+    TransformedInKeys {
+        /// The part with the hook.
+        variant: &'static str,
     },
     /// The softmax scale is not positive and finite.
     #[error("sm_scale = {value}; it must be positive and finite (1 / sqrt(head_dim) unless given)")]

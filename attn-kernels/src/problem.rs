@@ -68,6 +68,7 @@ impl Problem {
     ) -> Result<Self, Unsupported> {
         heads.check()?;
         options.head_dim_vo.check(heads)?;
+        variant.check_stored(options.stored, options.head_dim_vo)?;
         let (variant, dtypes) = variant.over(dtypes, options.head_dim_vo)?;
         let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
         options.products.check(heads, options.head_dim_vo, dtypes, options.kernel, &variant)?;

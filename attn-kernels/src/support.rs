@@ -127,6 +127,7 @@ pub fn bind_on_cpu(
     options.head_dim_vo.check(heads)?;
     dtypes.check_qo()?;
     cpu::check_variant(variant)?;
+    variant.check_stored(options.stored, options.head_dim_vo)?;
     let (variant, dtypes) = variant.over(dtypes, options.head_dim_vo)?;
     let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
     // it computes exact products whatever the option, and refuses what no GPU runs

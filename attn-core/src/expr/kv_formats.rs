@@ -5,12 +5,12 @@ use super::parse;
 use super::tree::Variant;
 use crate::dtype::{Dtypes, DtypesError};
 use crate::lang::{
-    FieldDesc, VariantDesc,
+    FieldDesc, Hook, VariantDesc,
     kv_format::{KvFormatId, KvFormats},
     params::{Dims, ErasedParams},
 };
 use crate::registry::Registry;
-use crate::spec::{HeadDimVo, KvStored};
+use crate::spec::{HeadDimVo, HeadsError, KvStored};
 
 impl KvFormats {
     /// Reads formats of the program: one for keys and values (`int4(group=32)`), or one for each (`int8 /
@@ -106,6 +106,20 @@ impl Variant {
             false => formats,
         };
         Ok((self.clone().with_kv_formats(formats), dtypes))
+    }
+
+    /// Refuses a value transform that no append applies and no kernel: values that are the first elements of stored
+    /// keys are stored as keys are.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadsError::TransformedInKeys`].
+    pub fn check_stored(&self, stored: KvStored, head_dim_vo: HeadDimVo) -> Result<(), HeadsError> {
+        let of_values = || self.parts().find(|part| part.desc().has(Hook::ValueTransform));
+        match of_values().filter(|_| stored == KvStored::Transformed && head_dim_vo.shares_keys()) {
+            Some(part) => Err(HeadsError::TransformedInKeys { variant: part.desc().name }),
+            None => Ok(()),
+        }
     }
 
     /// The variant over keys and values that are stored as those of `other`: transformed or not, in its formats unless
