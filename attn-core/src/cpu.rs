@@ -20,6 +20,7 @@ mod problem;
 mod read;
 mod run;
 mod softmax_step;
+mod threads;
 mod tile;
 mod write;
 

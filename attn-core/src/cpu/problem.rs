@@ -1,6 +1,6 @@
 //! Inputs of the CPU backend, and rules that plan for it.
 
-use super::CpuError;
+use super::{CpuError, threads};
 use crate::{
     batch::Layout,
     expr::Variant,
@@ -39,7 +39,7 @@ pub struct Problem<'a> {
 /// A rule for plans that keep all threads of this machine busy.
 #[must_use]
 pub fn plan_rule(heads: Heads) -> PlanRule {
-    let threads = rayon::current_num_threads() as u32;
+    let threads = threads::count();
     PlanRule {
         tile_rows: 64,
         kv_align: BLOCK as u32,

@@ -2,11 +2,10 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use rayon::prelude::*;
-
 use super::{
     CpuError, Problem,
     checked_problem::CheckedProblem,
+    threads,
     tile::{TileBuffers, WorkTile},
     write::OutputWriter,
 };
@@ -34,7 +33,8 @@ struct ListRun<'a> {
     writer: Mutex<OutputWriter<'a>>,
 }
 
-/// Computes attention in f32 on all threads of the current rayon pool.
+/// Computes attention in f32 on all threads of the current rayon pool; in a child of a fork, which has none of them, on
+/// the thread that calls.
 ///
 /// An item of a cascade has rows of several requests. Each key that they share is read and transformed once for all of
 /// them.
@@ -87,12 +87,13 @@ fn run_rows(problem: &Problem<'_>, out: Out<'_>, partial: bool) -> Result<(), Cp
     };
     let widths = [problem.heads.head_dim, problem.head_dim_vo.dim(problem.heads)].map(|dim| dim as usize);
     let items: Vec<_> = work.parts.iter().flat_map(|part| part.items.clone().map(|_| part.branch as usize)).collect();
-    (0..items.len() * kv_heads).into_par_iter().with_max_len(1).for_each_init(
+    threads::for_each(
+        items.len() * kv_heads,
         || TileBuffers::new(widths),
         |buffers, task| run.item(buffers, task, &run.branches[items[task / kv_heads]]),
     );
-    let merges = work.merges.len() * kv_heads;
-    (0..merges).into_par_iter().for_each(|task| run.merge(&work.merges[task / kv_heads], task % kv_heads));
+    let merge = |(): &mut (), task| run.merge(&work.merges[task / kv_heads], task % kv_heads);
+    threads::for_each(work.merges.len() * kv_heads, || (), merge);
     Ok(())
 }
 
