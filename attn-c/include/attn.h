@@ -323,9 +323,10 @@ extern "C" {
 uint32_t attn_abi_version(void);
 
 // Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
-// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`.
-// Pools share no memory with each other or with what is appended; they may be parts of one pool, such as its halves.
-// On a CUDA device it launches and returns, as a run does.
+// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`. A
+// transform that reads a table by the token of a key reads the entry of its row among the new ones. Pools share no
+// memory with each other or with what is appended; they may be parts of one pool, such as its halves. On a CUDA device
+// it launches and returns, as a run does.
 AttnStatus attn_append(const AttnStream *stream, const AttnAttention *attention, const AttnAppend *append);
 
 // Binds a variant to heads and element types.
@@ -342,8 +343,8 @@ AttnStatus attn_attention_with_parameters(const AttnAttention *attention,
 void attn_attention_free(AttnAttention *attention);
 
 // Replaces the content of a parameter tensor in place, in the order of the stream, while plans of the attention live
-// on. `name` is that of a field (`logits`), or with its part before it (`sink.logits`). On a CUDA device it launches
-// and returns, and the content stays until then.
+// on; later appends for the attention (`attn_append`) transform by it too. `name` is that of a field (`logits`), or
+// with its part before it (`sink.logits`). On a CUDA device it launches and returns, and the content stays until then.
 AttnStatus attn_set_tensor(const AttnStream *stream,
                            const AttnAttention *attention,
                            const char *name,

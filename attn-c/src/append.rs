@@ -6,7 +6,7 @@ use attn::ops::{Append, KvMut, KvRef, SlotMapping, append_paged};
 
 use crate::{
     attention::AttnAttention,
-    input::{Versioned, handle, member, versioned},
+    input::{Versioned, check_reserved, handle, member, versioned},
     memory::numbers,
     status::{AttnStatus, Failure, call},
     stream::AttnStream,
@@ -57,6 +57,11 @@ unsafe impl Versioned for AttnAppend {
 impl AttnAppend {
     unsafe fn run(&self, stream: &AttnStream, attention: Option<&AttnAttention>) -> Result<(), Failure> {
         let (layout, memory) = (member(self.kv_layout, &LAYOUTS, "AttnAppend.kv_layout")?, &stream.memory);
+        check_reserved(self.reserved, "AttnAppend.reserved")?;
+        layout.check_left_out(&self.v_pool, "v_pool")?;
+        if layout == AttnKvLayout::Latent {
+            layout.check_left_out(&self.v, "v")?;
+        }
         // SAFETY: the caller's tensors and arrays.
         unsafe {
             let k = self.k.read(memory, "k")?;
@@ -85,9 +90,10 @@ impl AttnAppend {
 }
 
 /// Appends new keys and values to pools of pages, in the order of the stream. `attention` may be null; if its spec says
-/// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`.
-/// Pools share no memory with each other or with what is appended; they may be parts of one pool, such as its halves.
-/// On a CUDA device it launches and returns, as a run does.
+/// `stores_transformed`, its variant's key and value transforms are applied, and rows are encoded in its `kv_format`. A
+/// transform that reads a table by the token of a key reads the entry of its row among the new ones. Pools share no
+/// memory with each other or with what is appended; they may be parts of one pool, such as its halves. On a CUDA device
+/// it launches and returns, as a run does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_append(
     stream: *const AttnStream,

@@ -128,6 +128,14 @@ impl AttnSpec {
     }
 }
 
+impl AttnAttention {
+    /// What appends apply, if it has a parameter tensor of this name.
+    pub(crate) fn appends_with(&self, name: &str) -> Option<&KvTransform> {
+        self.attention.variant().of_appends()?.tensor_slot(name).ok()?;
+        self.transform.as_ref()
+    }
+}
+
 /// What appends to a cache of an attention apply.
 fn transform(
     engine: &attn::Engine,

@@ -3,7 +3,7 @@
 use attn::{Batch, BatchCapacity, BlockTable, PageTable};
 
 use crate::{
-    input::{Versioned, array, member},
+    input::{Versioned, array, check_reserved, member},
     status::Failure,
 };
 
@@ -119,8 +119,9 @@ impl AttnBatch {
 }
 
 impl AttnCapacity {
-    pub(crate) fn capacity(&self) -> BatchCapacity {
+    pub(crate) fn capacity(&self) -> Result<BatchCapacity, Failure> {
+        check_reserved(self.reserved, "AttnCapacity.reserved")?;
         let capacity = BatchCapacity::new(self.requests, self.qo_tokens, self.kv_tokens);
-        if self.page_size == 0 { capacity } else { capacity.in_pages(self.page_size, self.num_pages) }
+        Ok(if self.page_size == 0 { capacity } else { capacity.in_pages(self.page_size, self.num_pages) })
     }
 }

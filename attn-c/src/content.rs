@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use attn::{
+    Error,
     expr::TensorContent,
     lang::{
         F8E4M3, F8E5M2,
@@ -15,7 +16,7 @@ use half::{bf16, f16};
 
 use crate::{
     attention::AttnAttention,
-    input::{Versioned, array, check_array, handle, member, text, versioned},
+    input::{Versioned, array, check_array, check_reserved, handle, member, text, versioned},
     memory::{Memory, numbers},
     status::{AttnStatus, Failure, call},
     stream::AttnStream,
@@ -88,6 +89,7 @@ impl AttnContent {
     ///
     /// The caller's elements, which live until the work that reads them is done.
     unsafe fn elements<'a>(&self, memory: &Memory) -> Result<TensorContent<'a>, Failure> {
+        check_reserved(self.reserved, "AttnContent.reserved")?;
         // SAFETY: the caller guarantees it.
         unsafe {
             match member(self.element, &ELEMENTS, "AttnContent.element")? {
@@ -123,8 +125,8 @@ impl AttnContent {
 }
 
 /// Replaces the content of a parameter tensor in place, in the order of the stream, while plans of the attention live
-/// on. `name` is that of a field (`logits`), or with its part before it (`sink.logits`). On a CUDA device it launches
-/// and returns, and the content stays until then.
+/// on; later appends for the attention (`attn_append`) transform by it too. `name` is that of a field (`logits`), or
+/// with its part before it (`sink.logits`). On a CUDA device it launches and returns, and the content stays until then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_set_tensor(
     stream: *const AttnStream,
@@ -135,8 +137,21 @@ pub unsafe extern "C" fn attn_set_tensor(
     // SAFETY: the caller's pointers, text and elements.
     call(|| unsafe {
         let (stream, attention) = (handle(stream, "stream")?, handle(attention, "attention")?);
-        let (name, content) = (text(name, "the name")?, versioned(content)?.elements(&stream.memory)?);
-        Ok(attention.attention.set_tensor(&stream.stream, name, &content)?)
+        let (name, content) = (text(name, "the name")?, versioned(content)?);
+        let elements = content.elements(&stream.memory)?;
+        let slot = attention.attention.variant().tensor_slot(name).map_err(Error::from)?;
+        slot.check(&elements).map_err(Error::from)?;
+        if !content.indices.is_null() {
+            return Err(Failure::argument(
+                "AttnContent.indices is given, and `attn_set_tensor` replaces a whole tensor: call \
+                 `attn_set_tensor_rows`, or leave it null",
+            ));
+        }
+        attention.attention.set_tensor(&stream.stream, name, &elements)?;
+        match attention.appends_with(name) {
+            Some(transform) => Ok(transform.set_tensor(&stream.stream, name, &elements)?),
+            None => Ok(()),
+        }
     })
 }
 
@@ -154,6 +169,10 @@ pub unsafe extern "C" fn attn_set_tensor_rows(
         let (name, content) = (text(name, "the name")?, versioned(content)?);
         let indices = numbers(content.indices, content.rows, &stream.memory, "AttnContent.indices")?;
         let rows = TensorRows::at(indices, content.elements(&stream.memory)?);
-        Ok(attention.attention.set_tensor_rows(&stream.stream, name, &rows)?)
+        attention.attention.set_tensor_rows(&stream.stream, name, &rows)?;
+        match attention.appends_with(name) {
+            Some(transform) => Ok(transform.set_tensor_rows(&stream.stream, name, &rows)?),
+            None => Ok(()),
+        }
     })
 }

@@ -31,10 +31,12 @@ pub(crate) unsafe fn versioned<T: Versioned>(from: *const T) -> Result<T, Failur
     }
     // SAFETY: a size is its first field.
     let size = unsafe { from.cast::<usize>().read_unaligned() };
-    if size < T::FIRST_SIZE || size > (1 << 16) {
-        let first = T::FIRST_SIZE;
+    // no struct ends within a pointer
+    if size < T::FIRST_SIZE || size > (1 << 16) || !size.is_multiple_of(align_of::<T>()) {
+        let (first, of) = (T::FIRST_SIZE, align_of::<T>());
         return Err(Failure::argument(format!(
-            "{}.size is {size}, and its first version has {first} bytes: set it to sizeof of the struct",
+            "{}.size is {size}, and its first version has {first} bytes, and each a multiple of {of}: set it to sizeof \
+             of the struct",
             T::NAME
         )));
     }
@@ -135,6 +137,14 @@ pub(crate) unsafe fn array<'a, T>(from: *const T, len: usize, name: &str) -> Res
     check_array(from, len, name)?;
     // SAFETY: the caller guarantees it.
     Ok(if len == 0 { &[] } else { unsafe { slice::from_raw_parts(from, len) } })
+}
+
+/// Refuses what a caller sets in a field that has no meaning yet: a newer version gives it one.
+pub(crate) fn check_reserved(reserved: u32, name: &str) -> Result<(), Failure> {
+    match reserved {
+        0 => Ok(()),
+        _ => Err(Failure::argument(format!("{name} is {reserved}; it is 0 in this version: zero the struct first"))),
+    }
 }
 
 /// A member of an enum, from the number that the caller passed.

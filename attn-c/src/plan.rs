@@ -77,7 +77,7 @@ pub unsafe extern "C" fn attn_plan_new(
             give(out, || {
                 let AttnAttention { attention, engine, .. } = handle(attention, "attention")?;
                 let batch = versioned(batch)?.batch()?;
-                let capacity = if capacity.is_null() { None } else { Some(versioned(capacity)?.capacity()) };
+                let capacity = if capacity.is_null() { None } else { Some(versioned(capacity)?.capacity()?) };
                 let mut workspace = engine.workspace();
                 let options = PlanOptions { capacity, ..PlanOptions::default() };
                 let plan = attention.plan_with(&batch, &mut workspace, options)?;

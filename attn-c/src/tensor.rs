@@ -55,6 +55,23 @@ impl AttnKvLayout {
             _ => PageOrder::Nhd,
         }
     }
+
+    /// Whether values have a tensor beside that of keys.
+    fn has_values(self) -> bool {
+        matches!(self, AttnKvLayout::Nhd | AttnKvLayout::Hnd)
+    }
+
+    /// Refuses a tensor of values that would be left out, since they are in that of keys.
+    pub(crate) fn check_left_out(self, values: &AttnTensor, name: &str) -> Result<(), Failure> {
+        if self.has_values() || values.data.is_null() {
+            return Ok(());
+        }
+        let layout = self as u32;
+        Err(Failure::tensor(format!(
+            "{name} is given, and values are in the tensor of keys in kv_layout {layout}: leave it zero, or take a \
+             layout with two tensors"
+        )))
+    }
 }
 
 /// Elements in memory of the engine's device: of the host where it is the CPU. One pool for all layers is a base
@@ -180,6 +197,8 @@ pub(crate) unsafe fn keys_and_values<'a>(
     layout: AttnKvLayout,
     memory: &Memory,
 ) -> Result<Kv<'a>, Failure> {
+    layout.check_left_out(v, "v")?;
+    layout.check_left_out(v_side, "v_side")?;
     let side = |of: &AttnTensor, name| match of.data.is_null() {
         true => Ok(None),
         // SAFETY: the caller guarantees it.
@@ -191,9 +210,9 @@ pub(crate) unsafe fn keys_and_values<'a>(
         (AttnKvLayout::FusedNhd | AttnKvLayout::FusedHnd, Some(pool)) => KvSides::fused(pool, layout.page_order())?,
         _ => KvSides::new(k_side, v_side),
     };
-    let has_values = matches!(layout, AttnKvLayout::Nhd | AttnKvLayout::Hnd);
     // SAFETY: the caller guarantees it.
-    let [k, v] = unsafe { [k.read(memory, "k")?, if has_values { v.read(memory, "v") } else { k.read(memory, "k") }?] };
+    let [k, v] =
+        unsafe { [k.read(memory, "k")?, if layout.has_values() { v.read(memory, "v") } else { k.read(memory, "k") }?] };
     let kv = match layout {
         AttnKvLayout::Nhd => Kv::ragged(k, v),
         AttnKvLayout::Hnd => Kv::paged_in(k, v, layout.page_order())?,
@@ -214,6 +233,7 @@ pub(crate) unsafe fn sides_to_write<'a>(
     layout: AttnKvLayout,
     memory: &Memory,
 ) -> Result<KvSidesMut<'a>, Failure> {
+    layout.check_left_out(v, "v_side")?;
     let side = |of: &AttnTensor, name| match of.data.is_null() {
         true => Ok(None),
         // SAFETY: the caller guarantees it.

@@ -74,6 +74,23 @@ fn memory_that_a_call_cannot_take() {
     }
 }
 
+#[test]
+fn what_a_call_would_leave_out() {
+    let Some(shared) = shared() else { return };
+    for compiler in [&C[..], &CPP] {
+        assert_eq!(runs(compiler, "tests/c/left_out.c", &shared), "");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_child_of_a_fork() {
+    let Some(shared) = shared() else { return };
+    for compiler in [&C[..], &CPP] {
+        assert_eq!(runs(compiler, "tests/c/forked.c", &shared), "");
+    }
+}
+
 /// On the CPU; on a GPU too where there is one.
 #[test]
 fn steps_on_the_cpu_and_on_a_gpu() {
