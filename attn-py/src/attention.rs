@@ -44,6 +44,14 @@ fn dtype(name: &str, what: &str) -> Result<attn::Dtype, Failure> {
     element.dtype(what)
 }
 
+impl Attention {
+    /// What appends apply, if it has a parameter tensor of this name.
+    fn appends_with(&self, name: &str) -> Option<&KvTransform> {
+        self.attention.variant().of_appends()?.tensor_slot(name).ok()?;
+        self.transform.as_ref()
+    }
+}
+
 /// What appends to a cache of an attention apply.
 fn transform(
     engine: &attn::Engine,
@@ -173,7 +181,7 @@ impl Attention {
         })
     }
 
-    /// Replaces the content of a parameter tensor, in the order of the stream.
+    /// Replaces the content of a parameter tensor, in the order of the stream. Later appends transform by it too.
     #[pyo3(signature = (name, values, stream=None))]
     fn set_tensor(
         &self,
@@ -189,7 +197,11 @@ impl Attention {
             // SAFETY: the caller's tensor stays during the call; on a device the stream orders the copy before what its
             // allocator does with the memory next
             let content = unsafe { content(&values, name) }?;
-            Ok(self.attention.set_tensor(&stream, name, &content)?)
+            self.attention.set_tensor(&stream, name, &content)?;
+            match self.appends_with(name) {
+                Some(transform) => Ok(transform.set_tensor(&stream, name, &content)?),
+                None => Ok(()),
+            }
         })
     }
 
@@ -213,7 +225,11 @@ impl Attention {
             // SAFETY: as in `set_tensor`
             let rows =
                 unsafe { TensorRows::at(tensor::array(&indices, Element::I32, "indices")?, content(&values, name)?) };
-            Ok(self.attention.set_tensor_rows(&stream, name, &rows)?)
+            self.attention.set_tensor_rows(&stream, name, &rows)?;
+            match self.appends_with(name) {
+                Some(transform) => Ok(transform.set_tensor_rows(&stream, name, &rows)?),
+                None => Ok(()),
+            }
         })
     }
 

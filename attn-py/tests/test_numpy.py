@@ -308,6 +308,21 @@ def test_tensors_of_a_plan_are_replaced():
         plan.attention.set_tensor("sink.logits", normal(5))
 
 
+def test_appends_transform_by_tensors_that_are_replaced():
+    q, k, v, slots = normal(1, 4, 8), normal(5, 2, 8), normal(5, 2, 8), np.arange(5)
+    batch = attn_rs.Batch.paged([0, 1], [0, 1], [0], [5], page_size=5, num_pages=1)
+    weights, row = normal(8), normal(1)
+    outputs = []
+    for stores_transformed in (False, True):
+        plan = attn_rs.Plan(batch, "causal + qk_norm", stores_transformed=stores_transformed, **HOW)
+        plan.attention.set_tensor("k_weight", weights)
+        plan.attention.set_tensor_rows("k_weight", np.array([7], dtype=np.int32), row)
+        k_pool, v_pool = np.zeros((2, 1, 5, 2, 8), dtype=np.float32)
+        plan.append(k, v, k_pool, v_pool, slots, positions=np.arange(5, dtype=np.int32))
+        outputs.append(plan.run(q, k_pool, v_pool))
+    close(outputs[1], outputs[0], 1e-5)
+
+
 @pytest.mark.parametrize("order", ["NHD", "HND"])
 def test_keys_and_values_are_stored_in_a_format(order):
     k, v, q = normal(9, 2, 32), normal(9, 2, 32), normal(1, 4, 32)
