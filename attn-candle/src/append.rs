@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use attn::{
-    KvScales, TensorMut,
+    KvScales, PageOrder, TensorMut,
     ops::{self, KvMut, KvRef, SlotMapping},
 };
 use candle_core::{Layout, Result, Tensor};
@@ -18,7 +18,8 @@ use crate::{
 
 impl Attention {
     /// Writes new keys and values, `new` of (tokens, KV heads, head dim), to the pools of pages in `pools`, with its
-    /// order and scales. `slots` is a contiguous tensor of i64: for each token `page * page_size + slot`; for one below
+    /// order and scales; `new` has none of its own. The pools may be parts of one tensor, such as the halves of its
+    /// pages. `slots` is a contiguous tensor of i64: for each token `page * page_size + slot`; for one below
     /// 0 nothing is written. `positions`, of u32 or i32, are those of the tokens in their requests; an attention over
     /// transformed keys ([`AttentionOptions::stored`](attn::AttentionOptions::stored)) whose transform reads them (a
     /// rotary embedding) needs them.
@@ -27,10 +28,17 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// Tensors of contradicting shapes, of other types, or on another device; pools that share memory with the new
-    /// keys; on the CPU a slot outside of the pool. Nothing is written then.
+    /// Tensors of contradicting shapes, of other types, or on another device; pools that share memory with each other
+    /// or with the new keys; on the CPU a slot outside of the pool. Nothing is written then.
     pub fn append(&self, new: &Kv<'_>, pools: &Kv<'_>, slots: &Tensor, positions: Option<&Tensor>) -> Result<()> {
         let engine = &self.engine;
+        let is_rows = !matches!(new.tensors, Tensors::Fused(_)) && new.order == PageOrder::Nhd;
+        if !is_rows || new.scales != [1.0; 2] {
+            return refuse(
+                "what is appended is rows of (tokens, KV heads, head dim), `Kv::ragged` or `Kv::latent`; an order of \
+                 pages and scales are given with the pools",
+            );
+        }
         let inputs = [Some(new.first()), new.second(), Some(slots)];
         let addresses = inputs.map(|input| input.map(address));
         for output in [Some(pools.first()), pools.second()].iter().flatten() {

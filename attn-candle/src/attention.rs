@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attn::{AttentionOptions, BatchCapacity, Dtype, Dtypes, Heads, KvStored, Variant, ops::KvTransform};
+use attn::{AttentionOptions, BatchCapacity, Dtype, Dtypes, Heads, Variant, ops::KvTransform};
 use candle_core::Result;
 
 use crate::{
@@ -83,10 +83,10 @@ impl Engine {
             );
         }
         let inner = self.inner().attention_with(&variant, heads, dtypes, options).candle()?;
-        let transform = match options.stored {
-            KvStored::Raw => None,
-            KvStored::Transformed => Some(Arc::new(KvTransform::new(self.inner(), &variant, heads).candle()?)),
+        let bound = |variant: Variant| {
+            KvTransform::with_values(self.inner(), &variant, heads, options.head_dim_vo).map(Arc::new)
         };
+        let transform = inner.variant().of_appends().map(bound).transpose().candle()?;
         let value_dim = options.head_dim_vo.dim(heads) as usize;
         Ok(Attention { engine: self.clone(), inner, dtypes, value_dim, transform })
     }
@@ -99,10 +99,17 @@ impl Attention {
         &self.engine
     }
 
-    /// The attention of attn-rs.
+    /// The attention of attn-rs. A parameter tensor that is replaced in it is replaced in [`Attention::transform`] too.
     #[must_use]
     pub fn inner(&self) -> &attn::Attention {
         &self.inner
+    }
+
+    /// What [`Attention::append`] applies, where keys and values are stored transformed: it has the parameters of the
+    /// variant in memory of its own.
+    #[must_use]
+    pub fn transform(&self) -> Option<&KvTransform> {
+        self.transform.as_deref()
     }
 
     /// The heads.

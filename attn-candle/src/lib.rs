@@ -34,7 +34,8 @@
 //! - [`llama`]: an attention layer of Llama over a paged cache, and a model of such layers.
 //!
 //! Errors are [`candle_core::Error`] with the text of [`attn::Error`]: what was asked, what is possible, the way out.
-//! Nothing is launched then. There is no backward pass: candle's `backward` through an output says so.
+//! Nothing is launched then. There is no backward pass: candle's `backward` through an output or its log-sum-exps says
+//! so. What is written in place ([`Plan::run_into`], [`Attention::append`]) records nothing.
 //!
 //! **Features**: `cuda` turns on the CUDA backends of candle and of attn-rs. candle needs nvcc to build; attn-rs does
 //! not. A variant that is a Rust `impl` needs `attn-rs` as a dependency of its own, because macros emit `::attn` paths.

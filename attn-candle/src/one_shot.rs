@@ -116,6 +116,8 @@ fn rows(of: &Tensor) -> Result<Option<Tensor>> {
     let (batch, tokens, heads, dim) = of.dims4()?;
     match batch {
         _ if of.is_contiguous() => of.reshape((batch * tokens, heads, dim)).map(Some),
+        // nothing is copied of requests without tokens, which no page holds
+        _ if tokens == 0 => of.contiguous()?.reshape((0, heads, dim)).map(Some),
         1 => of.squeeze(0).map(Some),
         _ => Ok(None),
     }

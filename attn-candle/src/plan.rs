@@ -95,7 +95,7 @@ impl Plan {
 
     /// Runs the attention: `q` is (queries, query heads, head dim), `kv` has the layout of the batch. On CUDA it
     /// allocates the output and launches; nothing is waited for. Tensors have the tokens of the batch; with a capacity
-    /// they may have more, and the rows of the output past the batch are 0.
+    /// they may have more, and the rows of the outputs past the batch are 0.
     ///
     /// # Errors
     ///

@@ -7,8 +7,8 @@ use std::{
 
 use attn::{KvScales, Out, TensorMut, TensorRef};
 use candle_core::{
-    CpuStorage, CustomOp2, CustomOp3, DType, Layout, Result, Shape, Storage, Tensor, backend::BackendStorage,
-    op::BackpropOp,
+    CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Layout, Result, Shape, Storage, Tensor,
+    backend::BackendStorage, op::BackpropOp,
 };
 #[cfg(feature = "cuda")]
 use candle_core::{CudaStorage, backend::BackendDevice};
@@ -78,7 +78,9 @@ impl Form {
     fn kv<'a>(&self, k: TensorRef<'a>, v: Option<TensorRef<'a>>) -> Result<attn::Kv<'a>> {
         let paged = k.shape().len() == 4;
         let kv = match (self.kind, v) {
-            (Kind::Separate, Some(v)) if paged => attn::Kv::paged_in(k, v, self.order).candle()?,
+            (Kind::Separate, Some(v)) if paged || self.order != attn::PageOrder::Nhd => {
+                attn::Kv::paged_in(k, v, self.order).candle()?
+            }
             (Kind::Separate, Some(v)) => attn::Kv::ragged(k, v),
             (Kind::Fused, _) => attn::Kv::paged_fused(k, self.order).candle()?,
             (_, _) if paged => attn::Kv::latent_pages(k, self.order).candle()?,
@@ -123,8 +125,12 @@ impl Run {
         let lse = self.lse.and_then(|lse| lse.lock().unwrap_or_else(PoisonError::into_inner).take());
         let lse = lse.map(|(storage, shape)| {
             let shape = Shape::from_dims(&shape);
-            Tensor::from_storage(storage, shape, BackpropOp::none(), false)
+            match tracked {
+                true => o.apply_op1(LseOf(Mutex::new(Some((storage, shape))))),
+                false => Ok(Tensor::from_storage(storage, shape, BackpropOp::none(), false)),
+            }
         });
+        let lse = lse.transpose()?;
         Ok(Output { o, lse })
     }
 
@@ -310,6 +316,37 @@ impl CustomOp2 for Run {
         kv_layout: &Layout,
     ) -> Result<(CudaStorage, Shape)> {
         self.on_cuda((q, q_layout), (kv, kv_layout), None)
+    }
+}
+
+/// Log-sum-exps that a run has left, as an op over its output: `backward` through them says as well that there is none.
+struct LseOf(Mutex<Option<(Storage, Shape)>>);
+
+impl LseOf {
+    fn take(&self) -> Result<(Storage, Shape)> {
+        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        left.ok_or_else(|| candle_core::Error::msg("the log-sum-exps of a run are taken once"))
+    }
+}
+
+impl CustomOp1 for LseOf {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        match self.take()? {
+            (Storage::Cpu(storage), shape) => Ok((storage, shape)),
+            (other, _) => refuse(format!("log-sum-exps are on {:?}", other.device().location())),
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        match self.take()? {
+            (Storage::Cuda(storage), shape) => Ok((storage, shape)),
+            (other, _) => refuse(format!("log-sum-exps are on {:?}", other.device().location())),
+        }
     }
 }
 

@@ -204,26 +204,21 @@ pub(crate) fn write_both<'a>(
     let [first, second] = of;
     match view {
         ViewMut::Cpu(storage) => {
-            // one of them ends before the other begins, or the two cannot be borrowed at once
-            let swapped = second.offset() < first.offset();
-            let (low, high) = if swapped { (second, first) } else { (first, second) };
-            let (low_name, high_name) = if swapped { (names[1], names[0]) } else { (names[0], names[1]) };
-            if low.offset() + extent(low) > high.offset() {
-                let [k, v] = names;
-                return refuse(format!(
-                    "`{k}` and `{v}` interleave in one tensor; pass a pool of (pages, 2, ..) as `Kv::fused`"
-                ));
-            }
-            let (low_part, high_part) = with_elements!(storage, names[0], e4m3_mut, data => {
-                let middle = high.offset().min(data.len());
-                let (before, after) = data.split_at_mut(middle);
-                let before = before.get_mut(low.offset()..).unwrap_or(&mut []);
-                let low_part = TensorMut::host(before, low.shape()).and_then(|of| of.with_strides(low.strides()));
-                let high_part = TensorMut::host(after, high.shape()).and_then(|of| of.with_strides(high.strides()));
-                Ok::<_, candle_core::Error>((over(low_part, low, low_name)?, over(high_part, high, high_name)?))
+            let of = dtype(candle_core::backend::BackendStorage::dtype(storage), names[0])?;
+            let (at, len) = with_elements!(storage, names[0], e4m3_mut, data => {
+                Ok::<_, candle_core::Error>((data.as_mut_ptr().cast::<u8>(), data.len()))
             })?;
-            let (tensor, other) = if swapped { (high_part, low_part) } else { (low_part, high_part) };
-            Ok((Sink { tensor, _order: None }, other))
+            let part = |dims: &Dims<'_>, name| {
+                if dims.offset() + extent(dims) > len {
+                    return refuse(format!("`{name}` of shape {:?} is not within its storage", dims.shape()));
+                }
+                // SAFETY: the elements are within the storage, whose borrow the result keeps; what both tensors have
+                // the op refuses before it writes.
+                let tensor =
+                    unsafe { TensorMut::host_raw(at.add(dims.offset() * of.size()), of, dims.shape(), dims.strides()) };
+                over(tensor, dims, name)
+            };
+            Ok((Sink { tensor: part(first, names[0])?, _order: None }, part(second, names[1])?))
         }
         #[cfg(feature = "cuda")]
         ViewMut::Cuda(storage, stream) => {

@@ -2,7 +2,7 @@
 
 use crate::support::{assert_close, devices, reference, values};
 use attn_candle::{
-    Attention, AttentionOptions, Batch, Dtype, Dtypes, Engine, Heads, Kv, KvStored, PageOrder, PageTable,
+    Attention, AttentionOptions, Batch, Dtype, Dtypes, Engine, HeadDimVo, Heads, Kv, KvStored, PageOrder, PageTable,
 };
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 
@@ -50,6 +50,12 @@ fn rows_go_to_their_slots_in_every_form() -> Result<()> {
             attention.append(&new, &Kv::paged(&k_pool, &v_pool), &slots, None)?;
             assert_eq!((firsts(&k_pool)?, firsts(&v_pool)?), (want_k.clone(), want_v.clone()));
         }
+
+        // the halves of each page, whose elements interleave
+        let halves = pool(&[3, 2, 4, 2, 64])?;
+        let (k_pool, v_pool) = (halves.i((.., 0))?, halves.i((.., 1))?);
+        attention.append(&new, &Kv::paged(&k_pool, &v_pool), &slots, None)?;
+        assert_eq!((firsts(&k_pool)?, firsts(&v_pool)?), (want_k.clone(), want_v.clone()));
 
         let fused = pool(&[3, 2, 2, 4, 64])?;
         attention.append(&new, &Kv::fused(&fused, PageOrder::Hnd), &slots, None)?;
@@ -102,6 +108,39 @@ fn keys_are_scaled_and_rotated() -> Result<()> {
         // rotations need positions
         let error = rotated.append(&Kv::ragged(&rows, &rows), &pools, &slots, None).expect_err("none").to_string();
         assert!(error.contains("position"), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn transformed_values_have_their_own_head_dimension() -> Result<()> {
+    for device in devices() {
+        let engine = Engine::new(&device)?;
+        let (dtype, dtypes) = if device.is_cpu() { (DType::F32, Dtypes::f32()) } else { (DType::BF16, Dtypes::bf16()) };
+        let random =
+            |shape: &[usize]| Tensor::randn(0f32, 1.0, shape, &Device::Cpu)?.to_dtype(dtype)?.to_device(&device);
+        let (q, k, v) = (random(&[3, 4, 64])?, random(&[3, 2, 64])?, random(&[3, 2, 32])?);
+        let weights: Vec<String> = (1..=32).map(|weight| format!("{}", f64::from(weight) / 16.0)).collect();
+        let variant = format!("causal + value_norm(weight=[{}])", weights.join(", "));
+        let table = PageTable { indptr: &[0, 1], indices: &[0], last_page_len: &[3], page_size: 4, num_pages: 1 };
+        let (slots, positions) = (Tensor::new(&[0i64, 1, 2], &device)?, Tensor::new(&[0u32, 1, 2], &device)?);
+        let run = |stored| {
+            let options = AttentionOptions { stored, head_dim_vo: HeadDimVo::Dim(32), ..Default::default() };
+            let attention = engine.attention_with(variant.as_str(), HEADS, dtypes, options)?;
+            let pool = |dim| Tensor::zeros((1, 4, 2, dim), dtype, &device);
+            let (k_pool, v_pool) = (pool(64)?, pool(32)?);
+            let pools = Kv::paged(&k_pool, &v_pool);
+            attention.append(&Kv::ragged(&k, &v), &pools, &slots, Some(&positions))?;
+            attention.plan(&Batch::paged(&[0, 3], &table))?.run(&q, &pools)
+        };
+        assert_close(&run(KvStored::Transformed)?, &run(KvStored::Raw)?, crate::support::tolerance(dtype));
+        let shared = AttentionOptions {
+            stored: KvStored::Transformed,
+            head_dim_vo: HeadDimVo::SharedWithKeys(32),
+            ..Default::default()
+        };
+        let error = engine.attention_with(variant.as_str(), HEADS, dtypes, shared).expect_err("no hook").to_string();
+        assert!(error.contains("`value_norm` transforms values"), "{error}");
     }
     Ok(())
 }

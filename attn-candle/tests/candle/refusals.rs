@@ -1,7 +1,7 @@
 //! Bad input is an error of candle that says what was asked and what is possible. Nothing is written then.
 
 use crate::support::{devices, values};
-use attn_candle::{Batch, Dtype, Dtypes, Engine, Heads, Kv, RunOptions, attend};
+use attn_candle::{Batch, Dtype, Dtypes, Engine, Heads, Kv, PageOrder, RunOptions, attend};
 use candle_core::{DType, Device, Result, Tensor, Var};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
@@ -36,6 +36,8 @@ fn tensors_that_do_not_fit() -> Result<()> {
         // strides
         let gaps = zeros(&[3, 64, 4])?.transpose(1, 2)?;
         refused(plan.run(&gaps, &kv), &["`q`", "strides", "contiguous()"]);
+        let turned = zeros(&[2, 5, 64])?;
+        refused(plan.run(&q, &Kv::paged_in(&turned, &turned, PageOrder::Hnd)), &["k pool has rank 3"]);
         let repeated = zeros(&[1, 2, 64])?.broadcast_as((5, 2, 64))?;
         refused(plan.run(&q, &Kv::ragged(&repeated, &k)), &["`k`", "contiguous()"]);
         let dense = zeros(&[2, 4, 3, 64])?.transpose(1, 2)?;
@@ -89,12 +91,21 @@ fn appends_that_write_nothing() -> Result<()> {
     refused(attention.append(&new, &pools, &slots(&[0])?, None), &["slots", "1", "2"]);
     refused(attention.append(&new, &pools, &slots(&[0, 1])?.to_dtype(DType::U32)?, None), &["`slots`", "u32", "i64"]);
     refused(attention.append(&pools, &pools, &slots(&[0, 1])?, None), &["shares memory"]);
+    // both pools have the same elements, or some
     let one = pool.get(0)?;
-    refused(attention.append(&new, &Kv::paged(&one, &one), &slots(&[0, 1])?, None), &["interleave", "Kv::fused"]);
-    let parts = Tensor::zeros((2, 2, 4, 2, 64), DType::F32, &device)?;
-    let (k_part, v_part) = (parts.narrow(1, 0, 1)?.squeeze(1)?, parts.narrow(1, 1, 1)?.squeeze(1)?);
-    refused(attention.append(&new, &Kv::paged(&k_part, &v_part), &slots(&[0, 1])?, None), &["interleave"]);
-    assert!(values(&pool).iter().chain(&values(&parts)).all(|&x| x == 0.0));
+    refused(
+        attention.append(&new, &Kv::paged(&one, &one), &slots(&[0, 1])?, None),
+        &["k pool shares memory with v pool"],
+    );
+    let shifted = pool.flatten_all()?.narrow(0, 64, one.elem_count())?.reshape(one.dims())?;
+    refused(attention.append(&new, &Kv::paged(&one, &shifted), &slots(&[0, 1])?, None), &["k pool shares memory"]);
+    // an order and scales are those of the pools
+    let turned = Kv::paged_in(&rows, &rows, PageOrder::Hnd);
+    refused(attention.append(&turned, &pools, &slots(&[0, 1])?, None), &["given with the pools"]);
+    refused(attention.append(&new.with_scales(2.0, 1.0), &pools, &slots(&[0, 1])?, None), &["given with the pools"]);
+    let fused = Kv::fused(&pool, PageOrder::Nhd);
+    refused(attention.append(&fused, &pools, &slots(&[0, 1])?, None), &["Kv::latent"]);
+    assert!(values(&pool).iter().all(|&x| x == 0.0));
     attention.append(&new, &pools, &slots(&[0, 1])?, None)
 }
 
@@ -104,6 +115,15 @@ fn there_is_no_backward_pass() -> Result<()> {
     let k = Tensor::zeros((1, 3, 2, 64), DType::F32, &Device::Cpu)?;
     let o = attend(&q, &k, &k, "causal")?;
     refused(o.sum_all()?.backward(), &["attn"]);
+    // through the log-sum-exps alone too, for which a gradient of nothing would be wrong
+    let attention = Engine::new(&Device::Cpu)?.attention("causal", HEADS, Dtypes::f32())?;
+    let plan = attention.plan(&Batch::ragged(&[0, 3], &[0, 3]))?;
+    let options = RunOptions { lse: true, ..RunOptions::default() };
+    let (q, k) = (q.squeeze(0)?, k.squeeze(0)?);
+    let tracked = plan.run_with(&q, &Kv::ragged(&k, &k), options)?.lse.expect("asked for");
+    refused(tracked.sum_all()?.backward(), &["attn"]);
+    let plain = plan.run_with(&q.detach(), &Kv::ragged(&k, &k), options)?.lse.expect("asked for");
+    assert_eq!(values(&tracked), values(&plain));
     Ok(())
 }
 

@@ -85,6 +85,23 @@ fn dense_requests_in_any_strides() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn dense_requests_without_keys_or_queries() -> Result<()> {
+    for device in devices() {
+        let dtype = if device.is_cpu() { DType::F32 } else { DType::BF16 };
+        for (batch, queries, keys) in [(0, 3, 5), (2, 0, 5), (2, 3, 0), (2, 0, 0)] {
+            let q = random(&[batch, queries, 4, 64], dtype, &device);
+            let cache = random(&[batch, 2, keys, 64], dtype, &device).transpose(1, 2)?;
+            for k in [&cache, &cache.contiguous()?] {
+                let o = attend(&q, k, k, "causal")?;
+                assert_eq!(o.dims(), q.dims());
+                assert!(values(&o).iter().all(|&x| x == 0.0), "rows without keys");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A variant of one's own: logits grow with the distance in parts of `1 / span`.
 #[derive(Clone, Debug, VariantParams)]
 struct Distance {
