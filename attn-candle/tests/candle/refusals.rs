@@ -36,8 +36,9 @@ fn tensors_that_do_not_fit() -> Result<()> {
         // strides
         let gaps = zeros(&[3, 64, 4])?.transpose(1, 2)?;
         refused(plan.run(&gaps, &kv), &["`q`", "strides", "contiguous()"]);
-        let turned = zeros(&[2, 5, 64])?;
-        refused(plan.run(&q, &Kv::paged_in(&turned, &turned, PageOrder::Hnd)), &["k pool has rank 3"]);
+        // as many keys as heads, in the other order
+        let (two, turned) = (attention.plan(&Batch::ragged(&[0, 3], &[0, 2]))?, zeros(&[2, 2, 64])?);
+        refused(two.run(&q, &Kv::paged_in(&turned, &turned, PageOrder::Hnd)), &["k pool has rank 3"]);
         let repeated = zeros(&[1, 2, 64])?.broadcast_as((5, 2, 64))?;
         refused(plan.run(&q, &Kv::ragged(&repeated, &k)), &["`k`", "contiguous()"]);
         let dense = zeros(&[2, 4, 3, 64])?.transpose(1, 2)?;
