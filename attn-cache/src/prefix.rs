@@ -147,8 +147,8 @@ impl Prefix {
     }
 
     /// As [`Prefix::insert`] of whole pages, whose first tokens have the lock already, and end with the page `last`;
-    /// `pages` are those after them. The lock is then one of all tokens. It takes time by the tokens after the lock's alone. `None`, and nothing has
-    /// changed, if the lock is not one of these tokens.
+    /// `pages` are those after them. The lock is then one of all tokens. It takes time by the tokens after the lock's
+    /// alone. `None`, and nothing has changed, if the lock is not one of these tokens.
     pub(crate) fn insert_after(
         &self,
         lock: &mut PrefixLock,
@@ -189,8 +189,8 @@ impl Prefix {
     ///
     /// # Errors
     ///
-    /// [`OutOfPages`] if eviction cannot make that many free. Nothing is evicted then, unless others use the pool at the
-    /// same time.
+    /// [`OutOfPages`] if eviction cannot make that many free. Nothing is evicted then, unless others use the pool at
+    /// the same time.
     pub fn reserve(&self, need: usize) -> Result<Evicted, OutOfPages> {
         let tree = &mut *self.tree();
         let stats = tree.pages.stats();

@@ -65,8 +65,10 @@ impl Template {
     /// [`Error::Template`] if the template fails.
     pub(super) fn render(&self, messages: &[ChatMessage]) -> Result<String, Error> {
         // what there is none of is `none` in Hugging Face's transformers, not undefined
-        let none = || Value::from(());
-        let context = context! { messages => Serde(messages), tools => none(), documents => none(), add_generation_prompt => true };
+        let none = Value::from(());
+        let context = context! {
+            messages => Serde(messages), tools => none.clone(), documents => none, add_generation_prompt => true,
+        };
         Ok(self.environment.get_template(NAME)?.render(context)?)
     }
 
