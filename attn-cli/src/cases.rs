@@ -96,8 +96,8 @@ impl Cases {
             Some(Grid::Counting) => cases.extend(grid::counting()),
             Some(Grid::Partial) => cases.extend(grid::partial()),
             None if !self.named() && cases.is_empty() => bail!(
-                "no cases: name a file of cases, a grid (--grid full, small, serving, dims, formats, counting, partial), \
-                 or an expression (--expr EXPR, --exprs FILE)"
+                "no cases: name a file of cases, a grid (--grid full, small, serving, dims, formats, counting, \
+                 partial), or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}
         }

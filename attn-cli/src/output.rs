@@ -90,7 +90,7 @@ impl Output {
         self.each(|lines| lines.write_all(line.as_bytes()).and_then(|()| lines.flush()))
     }
 
-    /// Writes to all that takes JSON lines. A pipe that is closed is left out from then on; the file of `--out` goes on.
+    /// Writes to all that takes JSON lines. A closed pipe is left out from then on; the file of `--out` goes on.
     fn each(&mut self, mut write: impl FnMut(&mut dyn std::io::Write) -> std::io::Result<()>) -> Result<()> {
         let mut open = Vec::with_capacity(self.lines.len());
         for mut lines in self.lines.drain(..) {
@@ -193,11 +193,11 @@ fn is_open(result: std::io::Result<()>) -> Result<bool> {
 pub(crate) fn check_distinct<'a>(files: impl IntoIterator<Item = (&'static str, &'a PathBuf)>) -> Result<()> {
     let mut seen: Vec<(&str, PathBuf)> = Vec::new();
     for (option, path) in files.into_iter().filter(|(_, path)| path.as_os_str() != "-") {
-        let place = path.canonicalize().unwrap_or_else(|_| path.clone());
-        if let Some((other, _)) = seen.iter().find(|(_, there)| *there == place) {
+        let absolute = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if let Some((other, _)) = seen.iter().find(|(_, there)| *there == absolute) {
             bail!("{other} and {option} name one file, {}: it would be overwritten", path.display());
         }
-        seen.push((option, place));
+        seen.push((option, absolute));
     }
     Ok(())
 }

@@ -89,8 +89,8 @@ impl Module {
     }
 }
 
-const CFG: &str = "Rust text has no `#[cfg]`: no compiler says what holds. Leave the item out, or choose with a constant, \
-                   `if FAST { .. }`";
+const CFG: &str = "Rust text has no `#[cfg]`: no compiler says what holds. Leave the item out, or choose with a \
+                   constant, `if FAST { .. }`";
 
 /// Whether it is `#[cfg(test)]`.
 fn is_for_tests(attr: &Attribute) -> bool {

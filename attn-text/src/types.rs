@@ -4,8 +4,8 @@
 use std::{collections::HashMap, rc::Rc};
 
 use attn_codegen::{
-    type_check::{self, Known, signature, written},
-    types::Ty,
+    type_check::{self, signature, written},
+    types::{Known, Ty},
 };
 use attn_core::lang::{FieldDesc, FieldType, desc::Elem};
 use syn::{GenericParam, ItemImpl};

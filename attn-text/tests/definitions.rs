@@ -177,7 +177,8 @@ fn constants_and_conditions_have_the_values_of_rust() {
     assert_eq!(values, ["Bool(true)", "I64(2147483647)"]);
 }
 
-/// Valid hooks of every construct. Files that name what other files, modules and macros have are refused for that alone.
+/// Valid hooks of every construct. Files that name what other files, modules and macros have are refused for that
+/// alone.
 #[test]
 fn nothing_that_rustc_compiles_is_a_mistake_of_types_or_names() {
     let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/src");

@@ -45,7 +45,7 @@ impl Variant {
     /// ```
     ///
     /// # Errors
-    /// As [`Variant::parse`] and [`Variant::set`]; a parameter that is beside the text twice, by its name and by its path.
+    /// As [`Variant::parse`] and [`Variant::set`]; a parameter that is beside the text twice, by name and by path.
     pub fn parse_with_values(
         text: &str,
         values: impl IntoIterator<Item = (String, ParamValue)>,

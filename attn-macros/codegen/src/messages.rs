@@ -2,10 +2,7 @@
 
 #![allow(missing_docs)] // each is a sentence
 
-use crate::{
-    budget::{FIELDS, INSTANCES},
-    types::Ty,
-};
+use crate::budget::{FIELDS, INSTANCES};
 
 /// Expressions and statements outside of the subset.
 pub const REFERENCE: &str = "a hook has no references: values are copied";
@@ -225,15 +222,8 @@ pub const COMPOSE_REMAP: &str = "`remap` takes a map and what sees its positions
 pub const COMPOSE_PER_HEAD: &str =
     "`per_head` takes the branch of each query head and the branches: `per_head([0, 0, 1, 1], a, b)`";
 
-/// How Rust writes a type of numbers, bools and indices.
+/// Two types, as rustc says it.
 #[must_use]
-pub fn type_name(ty: &Ty) -> String {
-    let name = format!("{ty:?}");
-    if ty.is_scalar() { name.to_lowercase() } else { name }
-}
-
-/// As rustc says it.
-#[must_use]
-pub fn mismatched(wanted: &Ty, found: &Ty) -> String {
-    format!("mismatched types: expected `{}`, found `{}`", type_name(wanted), type_name(found))
+pub fn mismatched(wanted: &str, found: &str) -> String {
+    format!("mismatched types: expected `{wanted}`, found `{found}`")
 }

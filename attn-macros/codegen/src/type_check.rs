@@ -2,31 +2,13 @@
 //!
 //! The macros see one item. Here the types of parameters, constants and helpers are known too.
 
-use std::{collections::HashMap, rc::Rc};
-
 use proc_macro2::TokenStream;
 
 use crate::{
     budget, device_fn, hook, messages,
     parse::{self, ItemContext},
-    types::{Ty, Types},
+    types::{Known, Ty, Types},
 };
-
-/// What names of other items are: a constant, a helper's argument `far(0)` and its result `far()`, a parameter
-/// `self.window`, the elements `self.slopes[]` of a tensor.
-#[derive(Clone, Debug, Default)]
-pub struct Known {
-    /// Names of all items.
-    pub of_text: Rc<HashMap<String, Ty>>,
-    /// Names of this item, before those.
-    pub of_item: HashMap<String, Ty>,
-}
-
-impl Known {
-    pub(crate) fn get(&self, name: &str) -> Option<&Ty> {
-        self.of_item.get(name).or_else(|| self.of_text.get(name))
-    }
-}
 
 /// A type as it is written, if hooks can use it.
 #[must_use]
@@ -90,18 +72,18 @@ fn as_in_the_trait(name: &str, sig: &syn::Signature, shared: &mut ItemContext) {
     }
     for (arg, want) in typed(sig).zip(&args).filter(|(_, want)| !matches!(want, Ty::Row | Ty::RowState)) {
         if let Some(found) = written(&arg.ty).filter(|found| found != want) {
-            shared.report.on(&arg.ty, messages::mismatched(want, &found));
+            shared.report.on(&arg.ty, messages::mismatched(&want.name(), &found.name()));
         }
     }
     let Some(want) = hook::result(name) else { return };
     match &sig.output {
         syn::ReturnType::Type(_, ty) => {
             if let Some(found) = written(ty).filter(|found| *found != want) {
-                shared.report.on(ty, messages::mismatched(&want, &found));
+                shared.report.on(ty, messages::mismatched(&want.name(), &found.name()));
             }
         }
         syn::ReturnType::Default => {
-            let message = format!("`{name}` gives a value of type `{}`", messages::type_name(&want));
+            let message = format!("`{name}` gives a value of type `{}`", want.name());
             shared.report.on(&sig.ident, message);
         }
     }

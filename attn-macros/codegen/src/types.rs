@@ -3,9 +3,9 @@
 //! A parameter, constant or helper starts as a type variable and takes its type from its uses (`at.qo_pos -
 //! self.window`: an i32). Types that stay unknown are left to C++ overloads.
 
-use std::{cell::Cell, collections::HashMap};
+use std::{cell::Cell, collections::HashMap, rc::Rc};
 
-use crate::{budget, type_check::Known};
+use crate::budget;
 
 /// A type of the language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +109,13 @@ impl Ty {
         matches!(self, Ty::Packed(_) | Ty::PackedMut(_) | Ty::EncodeRow)
     }
 
+    /// How Rust writes it: a number, a bool or an index.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let name = format!("{self:?}");
+        if self.is_scalar() { name.to_lowercase() } else { name }
+    }
+
     /// Whether it is a number or a bool.
     #[must_use]
     pub fn is_scalar(&self) -> bool {
@@ -132,6 +139,22 @@ struct Var {
     external: bool,
     /// Whether that value may have a width other than 32 bits. Scalar parameters have 32.
     any_width: bool,
+}
+
+/// What names of other items are: a constant, a helper's argument `far(0)` and its result `far()`, a parameter
+/// `self.window`, the elements `self.slopes[]` of a tensor.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Names of all items.
+    pub of_text: Rc<HashMap<String, Ty>>,
+    /// Names of this item, before those.
+    pub of_item: HashMap<String, Ty>,
+}
+
+impl Known {
+    pub(crate) fn get(&self, name: &str) -> Option<&Ty> {
+        self.of_item.get(name).or_else(|| self.of_text.get(name))
+    }
 }
 
 /// The type variables of one item.

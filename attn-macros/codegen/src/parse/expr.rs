@@ -169,7 +169,7 @@ impl IrBuilder<'_> {
             _ => known == Ty::F32,
         };
         let symbol = if matches!(e.op, syn::UnOp::Neg(_)) { '-' } else { '!' };
-        self.refuse_type(is_wrong, span, || format!("no `{symbol}` of {}", messages::type_name(&known)));
+        self.refuse_type(is_wrong, span, || format!("no `{symbol}` of {}", known.name()));
         match e.op {
             syn::UnOp::Neg(_) => Expr { kind: Kind::Neg(Box::new(value)), ty, span },
             syn::UnOp::Not(_) => Expr { kind: Kind::Not(Box::new(value)), ty, span },

@@ -103,7 +103,7 @@ impl IrBuilder<'_> {
     pub(super) fn unify(&mut self, wanted: &Ty, found: &Ty, span: SpanRange) {
         self.shared.types.unify(wanted, found);
         if let Some((wanted, found)) = self.shared.types.take_contradiction() {
-            self.shared.report.at(span, messages::mismatched(&wanted, &found));
+            self.shared.report.at(span, messages::mismatched(&wanted.name(), &found.name()));
         }
     }
 
