@@ -98,6 +98,14 @@ pub enum Error {
         /// Tokens that it may have.
         most: usize,
     },
+    /// A text that nothing divides into words. To tokenize a word takes some hundred times its bytes.
+    #[error("a text has {bytes} bytes in which no word ends, by a digit or a space; there may be {most}")]
+    LongWord {
+        /// Bytes of the word.
+        bytes: usize,
+        /// Bytes that it may have.
+        most: usize,
+    },
     /// A conversation that the chat template does not take.
     #[error("{0}")]
     Chat(String),

@@ -197,7 +197,7 @@ impl Tokenizer {
     /// # Errors
     ///
     /// [`Error::TooLong`] for more than `most` tokens, found before all of them are made. [`Refused::NoToken`] for a
-    /// character that the vocabulary cannot spell.
+    /// character that the vocabulary cannot spell. [`Error::LongWord`].
     pub fn encode_text(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
         let mut tokens = Vec::new();
         self.encode_into(&mut tokens, text, most)?;
@@ -261,6 +261,9 @@ impl Tokenizer {
             };
             self.check_known(words)?;
             for part in cut::parts(words) {
+                if part.len() > cut::LONGEST {
+                    return Err(Error::LongWord { bytes: part.len(), most: cut::LONGEST });
+                }
                 let encoding = self.inner.encode_fast(part, false);
                 let encoding = encoding.map_err(|error| Error::Tokenizer(error.to_string()))?;
                 tokens.extend_from_slice(encoding.get_ids());

@@ -111,6 +111,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refused) => refused.into(),
+            Error::LongWord { .. } => Failure::parameter("prompt", error.to_string()),
             Error::TooLong { .. } => Failure::parameter("prompt", error.to_string()).code("context_length_exceeded"),
             // what a template says of a conversation
             Error::Chat(_) | Error::Template(_) => Failure::parameter("messages", error.to_string()),

@@ -2,6 +2,8 @@
 
 /// Bytes of a part, at least: what it takes to tokenize a part is some hundred times that.
 const PART: usize = 4096;
+/// Bytes of a part, at most. Real words are shorter by far.
+pub(super) const LONGEST: usize = 1 << 16;
 
 /// The parts of a text. A part ends before a digit, or where a space follows something else: there each word of the
 /// pre-tokenizer ends, whatever surrounds it. A text without such places is one part.

@@ -166,6 +166,18 @@ fn long_texts_are_those_of_their_parts() {
     assert!(matches!(tokenizer.encode_chat(&chat(&"1".repeat(1 << 20)), 100), Err(Error::TooLong { .. })));
 }
 
+/// What has no place to be cut at is tokenized at once, which takes some hundred times its bytes.
+#[test]
+fn a_word_of_many_bytes_is_refused() {
+    let tokenizer = tokenizer(&[], "x");
+    for word in ["a", " ", "é"] {
+        let most = (1 << 16) / word.len();
+        assert!(tokenizer.encode_text(&word.repeat(most), usize::MAX).is_ok());
+        let error = tokenizer.encode_text(&word.repeat(10 * most), usize::MAX).unwrap_err();
+        assert!(matches!(error, Error::LongWord { bytes: 655_360, most: 65_536 }), "{error}");
+    }
+}
+
 /// A vocabulary may lack bytes, as that of SmolLM2 does: BPE would leave them out of a text.
 #[test]
 fn a_character_without_tokens_is_refused() {
