@@ -131,6 +131,30 @@ fn transforms_that_an_append_cannot_evaluate_are_refused_by_name() {
     assert!(matches!(error, Error::Op(OpError::Positions { .. })), "{error}");
 }
 
+/// A transform is bound to the width of values; an append of keys alone has none to transform.
+#[test]
+fn transforms_take_values_of_their_width_or_none() {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let (engine, stream) = (Engine::cpu(), Engine::cpu().stream().expect("a token"));
+    let norm = KvTransform::new(&engine, &Variant::parse("value_norm").expect("stock"), HEADS).expect("known");
+    let append = |width: usize| {
+        let [k, v] = [16, width].map(|width| engine.upload(&values(2 * width, 1)).expect("memory"));
+        let [mut k_pool, mut v_pool] =
+            [16, width].map(|width| engine.upload(&vec![0.0f32; 4 * 2 * width]).expect("memory"));
+        let rows = KvRef::new(k.tensor(&[1, 2, 16])?, v.tensor(&[1, 2, width])?);
+        let mut pools = KvMut::new(k_pool.tensor_mut(&[1, 4, 2, 16])?, v_pool.tensor_mut(&[1, 4, 2, width])?);
+        let slot_mapping = SlotMapping::Slots { slots: Array::host(&[1]), positions: Some(Array::host(&[0])) };
+        append_paged(&stream, &rows, &mut pools, &Append::at(slot_mapping), Some(&norm))?;
+        Ok::<_, Error>(engine.download_f32(&k_pool)?)
+    };
+    assert_eq!(append(0).expect("keys alone")[2 * 16..4 * 16], values(32, 1));
+    append(16).expect("its width");
+    for width in [8, 32] {
+        let error = append(width).expect_err("another width").to_string();
+        assert!(error.contains(&format!("v has {width} values per head")), "{error}");
+    }
+}
+
 #[test]
 fn partial_states_merge_to_the_state_over_all_keys() {
     let engine = Engine::cpu();
