@@ -26,8 +26,8 @@ fn batch_of((qo, kv): Lens<'_>, paged: bool) -> BatchArrays {
     BatchArrays::new(qo, kv, paged.then_some([PAGE, PAGES]))
 }
 
-/// Runs a plan over fixed tensors; without a capacity they have the tokens of its batch. Unwritten rows have the bits of
-/// NaN.
+/// Runs a plan over fixed tensors; without a capacity they have the tokens of its batch. Unwritten rows have the bits
+/// of NaN.
 fn run(plan: &Plan, paged: bool) -> [Vec<u32>; 2] {
     let layout = plan.layout();
     let tokens = if plan.capacity().is_some() { TOKENS } else { (layout.qo_tokens(), layout.kv_tokens()) };
