@@ -57,7 +57,8 @@ fn latencies_are_those_of_the_steps() {
     assert_eq!((report.completed, report.failed, ended.load(Ordering::Relaxed)), (8, 0, 8));
     assert_eq!((report.prompt_tokens, report.output_tokens), (160, 40));
     // all prompts fit into one or two steps, and each further token is a step
-    within(report.itl_ms.expect("gaps").p50, 10.0, 40.0);
+    // a token that comes late on a busy machine is nearer to the next one
+    within(report.itl_ms.expect("gaps").p50, 5.0, 40.0);
     within(report.ttft_ms.expect("tokens").p50, 10.0, 80.0);
     within(report.latency_ms.expect("tokens").mean, 50.0, 300.0);
     assert_eq!((report.itl_ms.expect("gaps").count, report.ttft_ms.expect("tokens").count), (32, 8));

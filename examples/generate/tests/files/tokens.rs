@@ -169,7 +169,7 @@ fn long_texts_are_those_of_their_parts() {
 /// What has no place to be cut at is tokenized at once, which takes some hundred times its bytes.
 #[test]
 fn a_word_of_many_bytes_is_refused() {
-    let tokenizer = tokenizer(&[], "x");
+    let tokenizer = tokenizer(&[("<s>", 3), ("1 2", 4)], "x");
     for word in ["a", " ", "é"] {
         let most = (1 << 16) / word.len();
         assert!(tokenizer.encode_text(&word.repeat(most), usize::MAX).is_ok());
