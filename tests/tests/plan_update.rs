@@ -15,7 +15,7 @@ const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 /// The capacity of the tensors in queries and keys.
 const TOKENS: (usize, usize) = (160, 6000);
 /// Values of a token's queries.
-const ROW: usize = 4 * 8;
+const ROW: usize = (HEADS.qo * HEADS.head_dim) as usize;
 const PAGE: u32 = 16;
 const PAGES: u32 = 400;
 
