@@ -27,9 +27,8 @@ pub fn finalize(variant: &Variant, o: &mut [f32], lse: f32, at: RowIndex) -> f32
         Normalizer::Plain { .. } => RowState { row_max: 0.0, denominator: lse.exp(), lse },
         _ => {
             let sink = if variant.has(Hook::SinkLogit) { variant.sink_logit(at) } else { f32::NEG_INFINITY };
-            // treats the row as one logit, equal to its log-sum-exp
-            let denominator = if lse == f32::NEG_INFINITY { 0.0 } else { 1.0 };
-            let (scale, state) = finalize_with_sink(variant, State { row_max: lse, denominator }, sink, at);
+            // treats the row as one logit, equal to its log-sum-exp: without keys it weighs nothing beside a sink
+            let (scale, state) = finalize_with_sink(variant, State { row_max: lse, denominator: 1.0 }, sink, at);
             o.iter_mut().for_each(|x| *x *= scale);
             state
         }
