@@ -16,7 +16,7 @@ pub(crate) fn keys(variant: &impl AttentionVariant, qo_pos: i32, kv_len: i32) ->
 
 /// Compares the derived class of every small tile with its logits. Panics where the class is unsound; returns how many
 /// tiles it leaves unknown.
-pub(crate) fn check_tile_class(variant: &impl Described) -> usize {
+pub(crate) fn check_tile_class(variant: &(impl AttentionVariant + Described)) -> usize {
     let spans = || (0..9).flat_map(|min| (min..9).map(move |max| (min, max)));
     let mut unknown = 0;
     for (qo_pos_min, qo_pos_max) in spans() {

@@ -9,7 +9,9 @@ use super::error::ExprError;
 use super::parse;
 use super::tree::{Node, Variant};
 use crate::lang::params::ArgVisitor;
-use crate::lang::{BindError, ComposeError, Described, Dims, Hook, KvFormats, Normalizer, ParamError, ParamValue};
+use crate::lang::{
+    AttentionVariant, BindError, ComposeError, Described, Dims, Hook, KvFormats, Normalizer, ParamError, ParamValue,
+};
 use crate::registry::Registry;
 
 impl Variant {
@@ -162,7 +164,7 @@ impl From<Node> for Variant {
     }
 }
 
-impl<V: Described> From<V> for Variant {
+impl<V: AttentionVariant + Described> From<V> for Variant {
     fn from(variant: V) -> Self {
         Variant::full().push(Box::new(variant))
     }

@@ -84,7 +84,7 @@ impl VariantDesc {
     label = "this is no variant",
     note = "write `#[attention_variant] impl AttentionVariant for {Self} {{ .. }}`"
 )]
-pub trait Described: AttentionVariant {
+pub trait Described {
     /// The descriptor. There is one per program: its address identifies the variant.
     fn desc() -> &'static VariantDesc;
     /// `logits_mask` over a whole tile, by abstract interpretation of its source: sound, not always exact.
@@ -149,7 +149,7 @@ pub trait ErasedVariant: ErasedParams {
     fn remap_kv_pos(&self, at: KvIndex) -> i32;
 }
 
-impl<V: Described> ErasedVariant for V {
+impl<V: AttentionVariant + Described> ErasedVariant for V {
     fn desc(&self) -> &'static VariantDesc {
         V::desc()
     }
@@ -239,7 +239,7 @@ fn along(at: LogitIndex) -> impl Iterator<Item = LogitIndex> {
 }
 
 /// Makes a type-erased variant from values by name: [`VariantDesc::make`].
-pub fn make<V: Described>(
+pub fn make<V: AttentionVariant + Described>(
     _desc: &'static VariantDesc,
     values: &ParamValues,
 ) -> Result<Box<dyn ErasedVariant>, ParamError> {

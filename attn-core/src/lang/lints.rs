@@ -6,15 +6,13 @@ mod words;
 
 use words::{is_letter, same};
 
-use super::{DeviceFn, FieldDesc, FieldType, desc::Elem};
+use std::marker::PhantomData;
+
+use super::{AttentionVariant, DeviceFn, FieldDesc, FieldType, Normalizer, VariantParams, desc::Elem};
 
 /// Warnings about unread parameters. The derive, which knows the fields, writes one for each; `#[attention_variant]`,
 /// which knows what the hooks read, selects among them.
 #[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no parameters: its struct is not marked with `#[derive(VariantParams)]`",
-    label = "put `#[derive(Clone, VariantParams)]` on this struct, also where it has no fields"
-)]
 pub trait UnreadLints {
     /// The number of a field.
     type Unread<const FIELD: usize>;
@@ -23,8 +21,70 @@ pub trait UnreadLints {
 /// The field of a number.
 #[doc(hidden)]
 pub trait Numbered {
-    /// Its constant `IS_NOT_READ` is deprecated if there is a field of this number.
+    /// Its method `is_not_read` is deprecated if there is a field of this number.
     type Field;
+    /// Its only value.
+    const FIELD: Self::Field;
+}
+
+/// What the derive wrote for a variant. Without the derive the trait [`NotDerived`] answers instead, so that rustc
+/// reports the missing derive once, at the impl of `AttentionVariant`.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Derived<V>(PhantomData<V>);
+
+impl<V: VariantParams> Derived<V> {
+    /// The parameters.
+    pub const FIELDS: &'static [FieldDesc] = V::FIELDS;
+    /// The doc comment of the struct.
+    pub const DOC: &'static str = V::DOC;
+}
+
+impl<V: AttentionVariant + VariantParams> Derived<V> {
+    /// The normaliser.
+    pub const NORMALIZER: Normalizer = V::NORMALIZER;
+    /// `MAX_FLOOR`.
+    pub const MAX_FLOOR: f32 = V::MAX_FLOOR;
+}
+
+impl<V: UnreadLints> Derived<V> {
+    /// The field of this number.
+    #[must_use]
+    pub fn field<const FIELD: usize>() -> <V::Unread<FIELD> as Numbered>::Field
+    where
+        V::Unread<FIELD>: Numbered,
+    {
+        <V::Unread<FIELD> as Numbered>::FIELD
+    }
+}
+
+/// The answers for a struct without `#[derive(VariantParams)]`.
+#[doc(hidden)]
+pub trait NotDerived {
+    /// No parameters.
+    const FIELDS: &'static [FieldDesc] = &[];
+    /// No doc comment.
+    const DOC: &'static str = "";
+    /// The default.
+    const NORMALIZER: Normalizer = Normalizer::Softmax;
+    /// None.
+    const MAX_FLOOR: f32 = f32::NEG_INFINITY;
+    /// A field that is read.
+    #[must_use]
+    fn field<const FIELD: usize>() -> IsRead {
+        IsRead
+    }
+}
+impl<V> NotDerived for Derived<V> {}
+
+/// A field about which there is nothing to say.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct IsRead;
+
+impl IsRead {
+    /// No warning.
+    pub const fn is_not_read(&self) {}
 }
 
 /// Marks a function with `#[device_fn]`.

@@ -207,7 +207,7 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
     let type_name = type_name(item).unwrap_or_default();
     // the doc comment of the impl, else that of the struct, which only the derive sees
     let doc = match parse::doc_lines(&item.attrs).join("\n") {
-        doc if doc.is_empty() => quote!(<#ty as ::attn::lang::VariantParams>::DOC),
+        doc if doc.is_empty() => quote!(<::attn::lang::lints::Derived<#ty>>::DOC),
         doc => quote!(#doc),
     };
     let file = descriptor::file_of(item.impl_token.span());
@@ -226,14 +226,14 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
         const _: () = {
             #scope
             #[allow(unused_imports)]
-            use ::attn::lang::{interval as __interval, kv_format::extents as __extents};
+            use ::attn::lang::{interval as __interval, kv_format::extents as __extents, lints::NotDerived as _};
             static DESC: ::attn::lang::kv_format::KvFormatDesc = ::attn::lang::kv_format::KvFormatDesc {
                 name: #name,
                 type_name: #type_name,
                 doc: #doc,
                 file: #file,
                 line: #line,
-                fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
+                fields: <::attn::lang::lints::Derived<#ty>>::FIELDS,
                 encode: #encode,
                 decode: #decode,
                 scale: #scale,

@@ -15,12 +15,12 @@ pub(crate) fn of<'a>(item: &syn::ItemImpl, used: &emit::Used, read: impl Iterato
     let read: Vec<&str> = read.collect();
     let ty = &item.self_ty;
     let allowed: Vec<_> = item.attrs.iter().filter(|a| a.path().is_ident("allow")).collect();
-    let fields = quote!(<#ty as ::attn::lang::VariantParams>::FIELDS);
+    let fields = quote!(<::attn::lang::lints::Derived<#ty>>::FIELDS);
     let unread = (0..UNREAD).map(|nth| {
         quote_spanned! {ty.span()=>
-            <<<#ty as ::attn::lang::lints::UnreadLints>::Unread<
+            <::attn::lang::lints::Derived<#ty>>::field::<
                 { ::attn::lang::lints::unread(#fields, &[#(#read),*], #nth) }
-            > as ::attn::lang::lints::Numbered>::Field>::IS_NOT_READ
+            >().is_not_read()
         }
     });
     let divisors = used.divisors.iter().filter(|(name, _)| !used.compared.contains(*name));
@@ -28,7 +28,7 @@ pub(crate) fn of<'a>(item: &syn::ItemImpl, used: &emit::Used, read: impl Iterato
     let zero = divisors.iter().map(|(name, ident, at)| {
         quote_spanned!(*at=> MayBeZero::<{ ::attn::lang::lints::may_be_zero(#fields, #name) }>::#ident)
     });
-    let uses = unread.chain(zero).map(|note| quote!(#(#allowed)* const _: () = #note;));
+    let uses = unread.chain(zero).map(|note| quote!(#(#allowed)* const _: fn() = || #note;));
     let consts = divisors.iter().map(|(name, ident, _)| {
         let name = name.trim_start_matches("r#");
         let note = messages::MAY_BE_ZERO.replace("{name}", name);

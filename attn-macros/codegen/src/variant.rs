@@ -255,7 +255,7 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
     let type_name = type_name(item).unwrap_or_default();
     // the doc comment of the impl, else that of the struct, which only the derive sees
     let doc = match parse::doc_lines(&item.attrs).join("\n") {
-        doc if doc.is_empty() => quote!(<#ty as ::attn::lang::VariantParams>::DOC),
+        doc if doc.is_empty() => quote!(<::attn::lang::lints::Derived<#ty>>::DOC),
         doc => quote!(#doc),
     };
     let file = descriptor::file_of(item.impl_token.span());
@@ -271,7 +271,8 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
     let divisors = variant.used.divisors.keys();
     let read = variant.used.params.iter().map(String::as_str);
     let notes = notes::of(item, &variant.used, read);
-    let fields = quote!(<#ty as ::attn::lang::VariantParams>::FIELDS);
+    let derived = quote!(<::attn::lang::lints::Derived<#ty>>);
+    let fields = quote!(#derived::FIELDS);
     let spaces = spaces::checks(&variant.deferred, &variant.links, &fields, |path| without_self(path, ty));
     let (stores, slots) = (variant.used.stores, variant.used.slots);
     let kv_coordinates = &variant.kv_coordinates;
@@ -283,6 +284,7 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
     quote! {
         #(#cfg)*
         const _: () = {
+            use ::attn::lang::lints::NotDerived as _;
             #scope
             static DESC: ::attn::lang::VariantDesc = ::attn::lang::VariantDesc {
                 name: #name,
@@ -291,9 +293,9 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
                 file: #file,
                 line: #line,
                 hooks: &[#(#hooks),*],
-                normalizer: <#ty as ::attn::lang::AttentionVariant>::NORMALIZER,
-                max_floor: <#ty as ::attn::lang::AttentionVariant>::MAX_FLOOR,
-                fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
+                normalizer: #derived::NORMALIZER,
+                max_floor: #derived::MAX_FLOOR,
+                fields: #fields,
                 mask: #mask,
                 bias: #bias,
                 slope: #slope,

@@ -9,12 +9,12 @@ mod random;
 mod refused;
 
 use attn::lang::{
-    Dims,
+    Dims, KvFormat,
     kv_format::{DescribedKvFormat, KvFormats},
 };
 
 /// The error of binding a format to `dim` elements and three KV heads, without lines.
-fn bound(format: impl DescribedKvFormat, dim: i64) -> Result<(), String> {
+fn bound(format: impl KvFormat + DescribedKvFormat, dim: i64) -> Result<(), String> {
     let dims = Dims { head_dim: Some(dim), kv_heads: Some(3), ..Dims::default() };
     KvFormats::both(format).bind(&dims).map_err(|error| without_lines(&error.to_string()))
 }

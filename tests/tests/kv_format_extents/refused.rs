@@ -8,7 +8,7 @@ use attn::lang::{
 use attn_variants::kv_formats::Int8;
 
 /// What is said of a format of 64 elements, after its name and the dimension.
-fn reason<F: DescribedKvFormat>(format: F) -> String {
+fn reason<F: KvFormat + DescribedKvFormat>(format: F) -> String {
     let error = bound(format, 64).expect_err("outside of the row");
     let (head, reason) = error.split_once(" cannot be stored so: ").expect(&error);
     assert_eq!(head, format!("in `key_format {}`: rows of head_dim = 64", F::desc().name));

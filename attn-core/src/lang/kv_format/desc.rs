@@ -55,7 +55,7 @@ pub struct KvFormatDesc {
     label = "this is no KV format",
     note = "write `#[kv_format] impl KvFormat for {Self} {{ .. }}`"
 )]
-pub trait DescribedKvFormat: KvFormat {
+pub trait DescribedKvFormat {
     /// The descriptor. There is one per program: its address identifies the format.
     fn desc() -> &'static KvFormatDesc;
 }
@@ -84,7 +84,7 @@ pub trait ErasedKvFormat: ErasedParams {
     fn decode_row(&self, codes: &[u8], side: &[u8], kv_head: i32, x: &mut [f32]);
 }
 
-impl<F: DescribedKvFormat> ErasedKvFormat for F {
+impl<F: KvFormat + DescribedKvFormat> ErasedKvFormat for F {
     fn desc(&self) -> &'static KvFormatDesc {
         F::desc()
     }
@@ -124,7 +124,7 @@ impl<F: DescribedKvFormat> ErasedKvFormat for F {
 ///
 /// # Errors
 /// As [`VariantParams::from_values`](crate::lang::VariantParams::from_values).
-pub fn make<F: DescribedKvFormat>(
+pub fn make<F: KvFormat + DescribedKvFormat>(
     _desc: &'static KvFormatDesc,
     values: &ParamValues,
 ) -> Result<Box<dyn ErasedKvFormat>, ParamError> {

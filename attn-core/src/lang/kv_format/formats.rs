@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{DescribedKvFormat, ErasedKvFormat, extents, linear_check};
+use super::{DescribedKvFormat, ErasedKvFormat, KvFormat, extents, linear_check};
 use crate::lang::{
     FieldType,
     params::{BindError, Dims, ParamValues},
@@ -45,13 +45,13 @@ pub struct RowBytes {
 impl KvFormats {
     /// One format for keys and for values.
     #[must_use]
-    pub fn both(format: impl DescribedKvFormat) -> Self {
+    pub fn both(format: impl KvFormat + DescribedKvFormat) -> Self {
         Self::new(format.clone(), format)
     }
 
     /// A format for keys and one for values.
     #[must_use]
-    pub fn new(k: impl DescribedKvFormat, v: impl DescribedKvFormat) -> Self {
+    pub fn new(k: impl KvFormat + DescribedKvFormat, v: impl KvFormat + DescribedKvFormat) -> Self {
         Self::of(Box::new(k), Box::new(v))
     }
 

@@ -61,7 +61,7 @@ impl KvFormat for Channels {
     }
 }
 
-const fn described<F: DescribedKvFormat>(name: &'static str, type_name: &'static str) -> KvFormatDesc {
+const fn described<F: KvFormat + DescribedKvFormat>(name: &'static str, type_name: &'static str) -> KvFormatDesc {
     KvFormatDesc {
         name,
         type_name,

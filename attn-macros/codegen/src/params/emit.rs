@@ -166,15 +166,9 @@ fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
             #[doc(hidden)]
             #[allow(dead_code, missing_debug_implementations)]
             pub struct __Number<const FIELD: ::core::primitive::usize>;
-            #[doc(hidden)]
-            #[allow(dead_code, missing_debug_implementations)]
-            pub struct __Read;
-            #[allow(dead_code)]
-            impl __Read {
-                pub const IS_NOT_READ: () = ();
-            }
             impl ::attn::lang::lints::Numbered for __Number<{ ::core::primitive::usize::MAX }> {
-                type Field = __Read;
+                type Field = ::attn::lang::lints::IsRead;
+                const FIELD: Self::Field = ::attn::lang::lints::IsRead;
             }
             #[allow(dead_code, non_camel_case_types, missing_debug_implementations)]
             mod parameter {
@@ -183,13 +177,14 @@ fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
                     pub struct #idents;
                     impl #idents {
                         #[deprecated(note = #texts)]
-                        pub const IS_NOT_READ: () = ();
+                        pub fn is_not_read(&self) {}
                     }
                 )*
             }
             #(
                 impl ::attn::lang::lints::Numbered for __Number<#numbers> {
                     type Field = parameter::#idents;
+                    const FIELD: Self::Field = parameter::#idents;
                 }
             )*
             #[automatically_derived]

@@ -17,7 +17,7 @@ fn expansion_keeps_the_item_and_adds_the_descriptor() {
         "type_name: \"SoftCap\"",
         "hook: ::attn::lang::Hook::LogitsTransform",
         "return logit / cap_;",
-        "<SoftCap as ::attn::lang::VariantParams>::FIELDS",
+        "<::attn::lang::lints::Derived<SoftCap>>::FIELDS",
         "type Normalizer = ::attn::expr::compose::Keeps;",
         "::attn::__private::submit!(SoftCap)",
     ] {
