@@ -123,31 +123,28 @@ fn summary_lists_every_page() {
 
 #[test]
 fn pages_with_rust_blocks_are_doctests() {
-    let doctests = read("attn-testing/src/book.rs");
+    let doctests = read("tests/testing/src/book.rs");
     // a chapter of a crate that the other pages' doctests do not have is a doctest of that crate
-    let of_candle = read("attn-candle/src/lib.rs");
+    let of_candle = read("bindings/candle/src/lib.rs");
     for page in pages() {
         let rust = read(&page).lines().any(|line| line.trim_start().starts_with("```rust"));
         let tested = doctests.contains(&format!("\"{page}\";")) || of_candle.contains(&format!("../{page}\")]"));
-        assert_eq!(rust, tested, "{page}: has Rust blocks: {rust}; is listed in attn-testing/src/book.rs: {tested}");
+        assert_eq!(rust, tested, "{page}: has Rust blocks: {rust}; is listed in tests/testing/src/book.rs: {tested}");
     }
 }
 
 /// Paths of this repository that pages name in code style exist.
 #[test]
 fn files_that_pages_name_exist() {
-    const FOLDERS: [&str; 12] = [
-        "attn-c/",
-        "attn-py/",
-        "attn-cache/",
+    const FOLDERS: [&str; 9] = [
         "attn-core/",
         "attn-kernels/",
         "attn-macros/",
-        "attn-testing/",
-        "attn-cli/",
-        "tests/",
         "benches/",
-        "xtask/",
+        "bindings/",
+        "serving/",
+        "tests/",
+        "tools/",
         "variants/",
     ];
     let mut missing = Vec::new();

@@ -16,18 +16,18 @@ const FILES: usize = 3;
 
 /// The crates: the folder of sources, without the last slash.
 const CRATES: [&str; 12] = [
-    "attn-cache/src",
-    "attn-cli/src",
+    "serving/cache/src",
+    "tools/cli/src",
     "attn-core/src",
     "attn-kernels/src",
     "attn-macros/codegen/src",
     "attn-macros/src",
-    "attn-testing/src",
+    "tests/testing/src",
     "benches/src",
     "src",
     "tests/src",
     "variants/src",
-    "xtask/src",
+    "tools/xtask/src",
 ];
 
 /// The path of a module in its crate: `["plan", "mixed"]`.

@@ -13,7 +13,16 @@ fn the_workflow_checks_every_published_crate_with_its_oldest_rust() {
     // a command may go on in the next line
     let words: Vec<&str> = workflow.split_whitespace().collect();
     let common = value(&workspace, "rust-version").expect("the version of all");
-    for folder in [".", "attn-cache", "attn-testing", "attn-text", "attn-cli", "attn-c", "attn-candle", "attn-py"] {
+    for folder in [
+        ".",
+        "serving/cache",
+        "tests/testing",
+        "attn-macros/text",
+        "tools/cli",
+        "bindings/c",
+        "bindings/candle",
+        "bindings/python",
+    ] {
         let manifest = read(&format!("{folder}/Cargo.toml"));
         let (name, version) = (value(&manifest, "name").expect("a name"), value(&manifest, "rust-version"));
         let toolchain = format!("+{}.0", version.unwrap_or(common));

@@ -31,7 +31,7 @@ fn c_programs_name_variants_of_this_library() {
     let (libraries, folder) = (program.parent().expect("its folder"), tempfile::tempdir().expect("a folder"));
     let (source, binary) = (folder.path().join("own.c"), folder.path().join("own"));
     std::fs::write(&source, PROGRAM).expect("written");
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../attn-c/include");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../bindings/c/include");
     let mut command = Command::new("cc");
     command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"]).arg(include).arg(&source).arg("-o").arg(&binary);
     let libraries = libraries.display();
