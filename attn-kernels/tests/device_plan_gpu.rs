@@ -1,5 +1,5 @@
 //! Planning on the device; skipped without a GPU. The planner kernel compiled for the host is tested in
-//! tests/tests/device_plan.rs.
+//! tests/plan/device_plan.rs.
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr, clippy::print_stdout)] // a test
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the classes of Hugging Face's transformers make of configurations, for `tests/tests/models_of_transformers.rs`.
+"""What the classes of Hugging Face's transformers make of configurations, for `tests/models/classes.rs`.
 
     python3 make_models.py OUT.jsonl        needs torch and transformers; a CPU is enough
 

@@ -16,7 +16,7 @@ pub mod run;
 pub use crate::reference::{At, Formula, Shape};
 pub use entry::{Entry, Instance};
 
-use attn::lang::VariantDesc;
+use attn_core::lang::VariantDesc;
 
 /// Every entry, in the order of rows.
 #[must_use]
@@ -37,6 +37,6 @@ pub fn variants() -> Vec<&'static VariantDesc> {
 /// # Panics
 /// Two of them share a name.
 pub fn register() {
-    attn::registry::register(attn_variants::variants()).expect("no two share a name");
-    attn::registry::register(&variants()).expect("no two share a name");
+    attn_core::registry::register(attn_variants::variants()).expect("no two share a name");
+    attn_core::registry::register(&variants()).expect("no two share a name");
 }

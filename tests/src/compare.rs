@@ -1,7 +1,7 @@
 //! Compares every hook of a variant, as C++ on the host and as Rust, on random coordinates.
 
-use attn::Variant;
-use attn::lang::{Hook, KvIndex, LogitIndex, QueryTile, RowIndex, RowState, Tile};
+use attn_core::Variant;
+use attn_core::lang::{Hook, KvIndex, LogitIndex, QueryTile, RowIndex, RowState, Tile};
 use rand::{Rng, rngs::SmallRng};
 
 use crate::host::HostText;

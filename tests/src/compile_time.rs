@@ -1,6 +1,6 @@
 //! The time of a core that kernels take to compile.
 
-use attn::{dtype::Dtypes, expr::Variant, spec::KernelKind};
+use attn_core::{dtype::Dtypes, expr::Variant, spec::KernelKind};
 use attn_kernels::{
     compile::Compiler,
     kernel_traits::{KernelTraits, KernelTraitsRequest},

@@ -4,8 +4,8 @@
 #![allow(clippy::all, non_camel_case_types, non_snake_case, unused_assignments, unused_parens)]
 #![allow(unused_variables, unreachable_code)]
 
-use attn::lang::{AttentionVariant, KvIndex, LogitIndex, Row, RowIndex, RowState, Tensor1, Tensor2};
-use attn::{VariantParams, attention_variant, device_fn};
+use attn_core::lang::{AttentionVariant, KvIndex, LogitIndex, Row, RowIndex, RowState, Tensor1, Tensor2};
+use attn_core::{VariantParams, attention_variant, device_fn};
 
 /// Ends in a backslash, which would join the next line: \
 #[doc = "*/ int injected; /* \r #error injected \u{2028} ??/"]
@@ -93,7 +93,7 @@ fn wide(x: u32) -> u64 {
 
 /// Has a constant of the same name as the variants that call it.
 pub mod elsewhere {
-    use attn::device_fn;
+    use attn_core::device_fn;
     const LIMIT: i32 = 1000;
     /// Reads the constant of this module.
     #[device_fn]
@@ -395,7 +395,7 @@ pub mod same_names {
             pub part0: f32,
         }
         #[attention_variant(name = "named_variant")]
-        impl attn::lang::AttentionVariant for Variant {
+        impl attn_core::lang::AttentionVariant for Variant {
             fn logits_transform(&self, part1: f32, _at: LogitIndex) -> f32 {
                 part1 + self.part0
             }
@@ -418,7 +418,17 @@ pub mod same_names {
 
 /// The variants of this file.
 #[must_use]
-pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
+pub fn variants() -> &'static [&'static attn_core::lang::VariantDesc] {
     use same_names::{one, three, two};
-    attn::variants![int, Edges, Values, Empty, one::Made, two::Made, three::Variant, three::Größe, three::LogitIndexed]
+    attn_core::variants![
+        int,
+        Edges,
+        Values,
+        Empty,
+        one::Made,
+        two::Made,
+        three::Variant,
+        three::Größe,
+        three::LogitIndexed
+    ]
 }

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, path::Path};
 
-use attn::{
+use attn_core::{
     Variant,
     batch::{BatchCapacity, BatchError, Layout},
     plan::{PlanCapacity, PlanError, PlanOffsets, PlanRule},

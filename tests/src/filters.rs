@@ -1,11 +1,11 @@
 //! What filters keep of rows, on any engine: a softmax, normalised probabilities, or masked logits.
 
-use facade::{
+use attn::{
     DeviceBuffer, Engine, TensorRef,
     sampling::{FilterOrder, SamplingParams, mask_logits, renorm_probs, softmax},
 };
 
-use attn::dtype::Dtype;
+use attn_core::dtype::Dtype;
 
 /// Which of the ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The GPU of tests that compare with one.
 
+use attn::Engine;
 use attn_needs::{Need, needed};
-use facade::Engine;
 
 /// A GPU; `None` after the skip was recorded.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, path::Path, process::Command, sync::Arc};
 
-use attn::{
+use attn_core::{
     Variant,
     lang::{Dims, KvIndex, LogitIndex, RowIndex, RowState, Tile, TileClass, VariantDesc},
 };
@@ -162,8 +162,8 @@ impl HostVariant {
     /// The expression is invalid, or the text does not compile.
     #[must_use]
     pub fn of_expr(expr: &str, own: &[&'static VariantDesc], dims: &Dims) -> HostVariant {
-        attn::registry::register(attn_variants::variants()).expect("no two share a name");
-        attn::registry::register(own).expect("no two share a name");
+        attn_core::registry::register(attn_variants::variants()).expect("no two share a name");
+        attn_core::registry::register(own).expect("no two share a name");
         let variant = Variant::parse(expr).expect(expr).bind(dims).expect(expr);
         let folder = tempfile::tempdir().expect("a temporary folder");
         HostVariant::compile(&variant, folder.path())

@@ -4,7 +4,7 @@ mod run;
 
 pub use run::{Indexed, attend_to_chosen};
 
-use attn::{
+use attn_core::{
     dtype::Dtype,
     indexer::{IndexKeys, IndexQueries, ScoresMut, Visible, block_scores, index_scores},
     ops::{Array, OpError, PageTableRows},

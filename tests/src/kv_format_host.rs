@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, fmt::Write as _, path::Path};
 
-use attn::lang::kv_format::{ErasedKvFormat, KvFormatDesc};
+use attn_core::lang::kv_format::{ErasedKvFormat, KvFormatDesc};
 use attn_kernels::splice::{kv_format_args, kv_format_text, variant::Pointee};
 use libloading::Library;
 

@@ -3,10 +3,10 @@
 // this code is more complicated than necessary on purpose
 #![allow(clippy::all, unused_assignments)]
 
-use attn::lang::{
+use attn_core::lang::{
     AttentionVariant, KvIndex, LogitIndex, Normalizer, Row, RowIndex, RowState, Tensor1, Tensor2, approx,
 };
-use attn::{VariantParams, attention_variant, device_fn};
+use attn_core::{VariantParams, attention_variant, device_fn};
 
 pub mod masks;
 pub mod own_types;
@@ -15,7 +15,7 @@ pub mod subset;
 
 /// Helpers of another module.
 pub mod helpers {
-    use attn::device_fn;
+    use attn_core::device_fn;
 
     /// A constant of another module.
     pub const LIMIT: i32 = 37;
@@ -165,7 +165,7 @@ impl AttentionVariant for Floats {
         let trig = s + c * 2.0 + x.sin() - x.cos() + x.tanh() + x.clamp(-1.0, 1.0).tan();
         let small = x.clamp(-1.0, 1.0);
         let arcs = small.sinh() + small.cosh() + small.asin() + small.acos() + x.atan() + x.atan2(1.5) + x.hypot(2.0);
-        let trig = trig + arcs + x.cbrt() + attn::lang::math::erf(x) + small.exp_m1() + x.abs().ln_1p();
+        let trig = trig + arcs + x.cbrt() + attn_core::lang::math::erf(x) + small.exp_m1() + x.abs().ln_1p();
         let logs = (x.abs() + 1.0).log2() + (x.abs() + 1.0).log10() + x.abs().ln_1p() + x.clamp(-1.0, 1.0).exp_m1();
         let power = (x.abs() + 0.5).min(4.0).powf(1.5) + x.clamp(-2.0, 2.0).powi(-3) + x.clamp(-2.0, 2.0).powi(5);
         let fma = x.mul_add(self.exp, -self.double) - -x + 1.0 / (x - 1.0) + x.recip();
@@ -343,9 +343,9 @@ impl AttentionVariant for RowMethods {
 
 /// The variants of this module.
 #[must_use]
-pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
+pub fn variants() -> &'static [&'static attn_core::lang::VariantDesc] {
     use subset::{Arrays, Between, Divisions, Ranks, Windowed};
-    attn::variants![
+    attn_core::variants![
         I32Slice,
         Casts,
         Floats,

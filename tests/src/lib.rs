@@ -1,9 +1,6 @@
 //! Shared parts of the tests: the catalogue, variants that exercise the language, and a host compiler for generated
 //! C++.
 
-// The macros emit paths that start with `::attn`.
-extern crate attn_core as attn;
-
 pub mod catalogue;
 pub mod compare;
 pub mod compile_time;
@@ -11,6 +8,7 @@ pub mod compiler;
 pub mod corner_cases;
 pub mod device_plan;
 pub mod filters;
+pub mod golden;
 pub mod gpu;
 pub mod host;
 pub mod indexer;

@@ -1,11 +1,11 @@
 //! Variants with long hooks, as users write them: loops over tables, gathers, integers of 64 bits, helpers that call
 //! helpers. Kernels have another text for them.
 
-use attn::lang::{
+use attn_core::lang::{
     AttentionVariant, KvIndex, LogitIndex, Normalizer, Row, RowIndex, RowState, Tensor1, Tensor2, Tensor3, Tensor4,
     VariantDesc,
 };
-use attn::{VariantParams, attention_variant, device_fn};
+use attn_core::{VariantParams, attention_variant, device_fn};
 use half::f16;
 
 /// FIRE: a small network of the distance's logarithm (arXiv 2310.04418).
@@ -266,5 +266,5 @@ impl AttentionVariant for EveryHook {
 /// All of them.
 #[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
-    attn::variants![Fire, PathBias, HashBias, Gathers, Helpers, LongWeight, EveryHook]
+    attn_core::variants![Fire, PathBias, HashBias, Gathers, Helpers, LongWeight, EveryHook]
 }

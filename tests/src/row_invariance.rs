@@ -1,6 +1,6 @@
 //! Batches whose requests must have the same bits in any company.
 
-use facade::{Out, prelude::*};
+use attn::{Out, prelude::*};
 
 use crate::synthetic::values;
 

@@ -1,6 +1,6 @@
 //! Cases of sampling, which run on every engine and in the emulated kernel. Results compare to the bit.
 
-use facade::{
+use attn::{
     DeviceBuffer, Engine, Error, Graph, TensorRef,
     ops::{Number, Numbers},
     sampling::{
@@ -11,7 +11,7 @@ use facade::{
 };
 use half::{bf16, f16};
 
-use attn::{dtype::Dtype, random, sampling::Source};
+use attn_core::{dtype::Dtype, random, sampling::Source};
 use attn_kernels::launch::SampleParams;
 
 use crate::simt::HostSampler;

@@ -1,12 +1,12 @@
 //! What tests of the public interface start from: variants from expressions, attention on the CPU, batches, tensors in
 //! host memory, and runs over them.
 
-use attn::batch::{Layout, PageTableBuf, indptr};
-use attn_testing::Host;
-use facade::{
+use attn::{
     Attention, AttentionOptions, Batch, Dtype, Dtypes, Engine, Error, Heads, Kv, KvScales, Out, Plan, RunOptions,
     TensorMut, TensorRef, Variant,
 };
+use attn_core::batch::{Layout, PageTableBuf, indptr};
+use attn_testing::Host;
 
 use crate::reference::Packed;
 use crate::synthetic::values;
@@ -17,7 +17,7 @@ use crate::synthetic::values;
 /// The expression is invalid.
 #[must_use]
 pub fn stock_variant(expr: &str) -> Variant {
-    attn::registry::register(attn_variants::variants()).expect("no two share a name");
+    attn_core::registry::register(attn_variants::variants()).expect("no two share a name");
     Variant::parse(expr).expect(expr)
 }
 

@@ -1,10 +1,10 @@
 //! Variants that read parameter tensors of every rank and type, and store to output tensors of every rank.
 
-use attn::lang::{
+use attn_core::lang::{
     AttentionVariant, Bits, F8E4M3, F8E5M2, LogitIndex, OutTensor1, OutTensor2, OutTensor3, OutTensor4, RowIndex,
     Tensor, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4,
 };
-use attn::{VariantParams, attention_variant, random};
+use attn_core::{VariantParams, attention_variant, random};
 use half::{bf16, f16};
 
 /// Reads float tensors: `qo_row` selects the tensor; the indices may be out of bounds.
@@ -208,6 +208,6 @@ impl AttentionVariant for Dice {
 
 /// The variants of this file.
 #[must_use]
-pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
-    attn::variants![FloatTables, WholeTables, MaskTables, Stores, Dice]
+pub fn variants() -> &'static [&'static attn_core::lang::VariantDesc] {
+    attn_core::variants![FloatTables, WholeTables, MaskTables, Stores, Dice]
 }

@@ -1,6 +1,6 @@
 //! How far results of ops may be from those of the CPU.
 
-use attn::dtype::Dtype;
+use attn_core::dtype::Dtype;
 
 /// The unit in the last place of values near 1.
 #[must_use]

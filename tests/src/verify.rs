@@ -6,13 +6,13 @@ mod tree;
 pub use chain::{ChainCase, chains};
 pub use tree::{TreeCase, trees};
 
-use facade::{
+use attn::{
     DeviceBuffer, Engine, Error, Graph, Stream, TensorRef,
     ops::{Number, Numbers},
     sampling::prepare_verify,
 };
 
-use attn::random;
+use attn_core::random;
 
 use crate::sampling::normals;
 

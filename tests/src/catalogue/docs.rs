@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use attn::Variant;
-use attn::lang::{Hook, Normalizer};
+use attn_core::Variant;
+use attn_core::lang::{Hook, Normalizer};
 
 use super::mask_file::{Counts, masks};
 use super::{Entry, Shape, cpu_cases, entries, register};
@@ -73,12 +73,12 @@ Rust by a host compiler, and its kernels with the reference on a GPU (`attn-cata
 keys are split and merged.
 
 *Tiles* counts, for masks, the empty and the full tiles that the derived classes find: 2048 queries and keys, tiles of
-128 x 128, over the masks in `tests/catalogue/masks.jsonl`, compared element by element. Kernels classify a tile once;
+128 x 128, over the masks in `tests/data/masks.jsonl`, compared element by element. Kernels classify a tile once;
 plans and the CPU backend classify its quarters too. *By* is stock where all parts are stock variants, or names the
 parts that are written beside the test. [Formulas of recent models](formulas.md) says where the newest come from, and
 what of them is left out.
 
-`UPDATE_DOCS=1 cargo test -p attn-tests --test catalogue_docs` writes this page.
+`UPDATE_DOCS=1 cargo test -p attn-tests --test variants docs::` writes this page.
 
 | row | variant | expression | hooks | tiles | by |
 |---|---|---|---|---|---|

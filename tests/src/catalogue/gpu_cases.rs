@@ -1,8 +1,8 @@
 //! The batches that entries are run on with a GPU.
 
-use attn::Variant;
-use attn::expr::Node;
-use attn::lang::Hook;
+use attn_core::Variant;
+use attn_core::expr::Node;
+use attn_core::lang::Hook;
 use attn_testing::{Case, Order};
 
 use super::cpu_cases::{Lengths, case, paged, small};

@@ -1,7 +1,7 @@
 //! The kernel traits of a case, as they are selected for an H200.
 
-use attn::Variant;
-use attn::spec::KernelKind;
+use attn_core::Variant;
+use attn_core::spec::KernelKind;
 use attn_kernels::compile::Arch;
 use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
 use attn_testing::Case;

@@ -1,9 +1,9 @@
-//! `tests/catalogue/masks.jsonl`: the masks on which derived tile classes are measured, one per line.
+//! `tests/data/masks.jsonl`: the masks on which derived tile classes are measured, one per line.
 
 use std::collections::BTreeMap;
 
-use attn::Variant;
-use attn::lang::{Dims, LogitIndex, QueryTile, RowIndex, Tile, TileClass};
+use attn_core::Variant;
+use attn_core::lang::{Dims, LogitIndex, QueryTile, RowIndex, Tile, TileClass};
 use serde::Deserialize;
 
 use super::entry::{list, rows};
@@ -113,7 +113,7 @@ fn size() -> i32 {
 /// A line is invalid.
 #[must_use]
 pub fn masks() -> Vec<MaskLine> {
-    let text = include_str!("../../catalogue/masks.jsonl");
+    let text = include_str!("../../data/masks.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 

@@ -5,7 +5,7 @@ mod remapped;
 mod tables;
 mod variants;
 
-use attn::lang::VariantDesc;
+use attn_core::lang::VariantDesc;
 
 pub use variants::{AdaptiveSpan, DocumentOffsets, DraftTraining, EveryThird};
 
@@ -20,5 +20,5 @@ pub fn entries() -> Vec<Entry> {
 /// The variants of these rows that are not stock variants.
 #[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
-    attn::variants![AdaptiveSpan, DocumentOffsets, DraftTraining, EveryThird]
+    attn_core::variants![AdaptiveSpan, DocumentOffsets, DraftTraining, EveryThird]
 }

@@ -19,7 +19,7 @@ pub use table::Table;
 pub use unions::{ChunkKeys, ChunkQueries, FirstKeys, GroupedRope};
 pub use weights::Gelu;
 
-use attn::lang::VariantDesc;
+use attn_core::lang::VariantDesc;
 
 use super::Entry;
 
@@ -42,7 +42,7 @@ pub fn entries() -> Vec<Entry> {
 /// The variants that only these rows need.
 #[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
-    attn::variants![
+    attn_core::variants![
         BlockLists,
         BlockScales,
         ChunkKeys,

@@ -1,7 +1,7 @@
 //! Runs an entry on the CPU backend, through the public interface, and compares it with its formula.
 
+use attn::{Engine, Out, TensorMut, Variant};
 use attn_testing::{Case, Inputs};
-use facade::{Engine, Out, TensorMut, Variant};
 
 use super::Entry;
 use crate::reference::{Attended, Packed, Shape, attend};

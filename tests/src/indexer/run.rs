@@ -1,8 +1,6 @@
 //! Indexers on an engine, and attention to what they choose.
 
-use attn::{compose, dtype::Dtype, lang::Tensor2, lang::Tensor3};
-use attn_variants::{Causal, PageList, TokenList};
-use facade::{
+use attn::{
     Batch, DeviceBuffer, Dtypes, Engine, Error, Graph, Heads, Kv, Out, PageTable, Stream, Variant,
     expr::TensorContent,
     indexer::{
@@ -11,6 +9,8 @@ use facade::{
     },
     ops::{Numbers, PageTableRows},
 };
+use attn_core::{compose, dtype::Dtype, lang::Tensor2, lang::Tensor3};
+use attn_variants::{Causal, PageList, TokenList};
 use half::{bf16, f16};
 
 use super::IndexCase;

@@ -1,7 +1,7 @@
 //! Masks whose tile classes go through helpers, loops, arrays, 64 bits, unions and cycles.
 
-use attn::lang::{AttentionVariant, LogitIndex, Tensor1};
-use attn::{VariantParams, attention_variant, device_fn, device_type};
+use attn_core::lang::{AttentionVariant, LogitIndex, Tensor1};
+use attn_core::{VariantParams, attention_variant, device_fn, device_type};
 
 /// A position as a line and a column.
 #[device_fn]

@@ -1,8 +1,8 @@
 //! User-defined structs and enums in hooks and helpers.
 
 use self::shapes::Count as Counted;
-use attn::lang::{AttentionVariant, LogitIndex, Row, RowIndex};
-use attn::{VariantParams, attention_variant, device_fn, device_type};
+use attn_core::lang::{AttentionVariant, LogitIndex, Row, RowIndex};
+use attn_core::{VariantParams, attention_variant, device_fn, device_type};
 
 /// A float with few enough bits that the float tolerance hides none.
 #[device_fn]
@@ -29,7 +29,7 @@ pub struct Line {
 /// Types of another module, and types made of others.
 pub mod shapes {
     use super::Mode;
-    use attn::device_type;
+    use attn_core::device_type;
 
     /// A tuple struct.
     #[device_type]

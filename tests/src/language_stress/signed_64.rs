@@ -1,7 +1,7 @@
 //! 64-bit signed integers: arithmetic, methods, casts, loops, fields, constants. Loops that are unrolled by a count.
 
-use attn::lang::{AttentionVariant, LogitIndex};
-use attn::{VariantParams, attention_variant, device_fn, device_type};
+use attn_core::lang::{AttentionVariant, LogitIndex};
+use attn_core::{VariantParams, attention_variant, device_fn, device_type};
 
 const FAR: i64 = -5_000_000_000;
 const LEAST: i64 = i64::MIN;

@@ -3,9 +3,9 @@
 // parameter names in capitals are tested too
 #![allow(non_snake_case)]
 
-use attn::lang::{AttentionVariant, LogitIndex, OutTensor2, Row, RowIndex, Tensor0, Tensor1, Tensor3, Tensor4};
-use attn::random;
-use attn::{VariantParams, attention_variant, device_fn};
+use attn_core::lang::{AttentionVariant, LogitIndex, OutTensor2, Row, RowIndex, Tensor0, Tensor1, Tensor3, Tensor4};
+use attn_core::random;
+use attn_core::{VariantParams, attention_variant, device_fn};
 
 /// A float with few enough bits that the float tolerance hides none.
 #[device_fn]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attn::spec::{DecodeBackend, PrefillBackend};
+use attn_core::spec::{DecodeBackend, PrefillBackend};
 use attn_kernels::kernel_traits::{DTYPES, head_dims_are_supported};
 use attn_testing::{Case, Inputs};
 use rayon::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use attn::{
+use attn_core::{
     expr::Variant,
     spec::{KernelKind, PrefillBackend},
 };

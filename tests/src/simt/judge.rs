@@ -1,6 +1,6 @@
 //! Judges the result of emulated kernels, as `attn check` judges that of a GPU.
 
-use attn::{cpu::RowRounding, expr::Variant, spec::KernelKind};
+use attn_core::{cpu::RowRounding, expr::Variant, spec::KernelKind};
 use attn_testing::{Case, Distance, Expected, Inputs, Rounding, Tolerance};
 
 /// A result beside the f64 reference.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attn::{expr::Variant, spec::KernelKind};
+use attn_core::{expr::Variant, spec::KernelKind};
 use attn_kernels::kernel_traits::KernelTraits;
 use libloading::Library;
 

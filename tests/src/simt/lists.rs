@@ -1,6 +1,6 @@
 //! Cases of variants with key lists of several tiles.
 
-use attn::Variant;
+use attn_core::Variant;
 use attn_testing::{Case, KeptPages, LayoutKind, Lens, ListsOf};
 use attn_variants::{BlockSparse, block_sparse::Bsr};
 

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, path::Path};
 
-use attn::{dtype::Dtype, expr::Variant};
+use attn_core::{dtype::Dtype, expr::Variant};
 use attn_kernels::{
     launch::SELECT_THREADS,
     splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS},

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, mem::size_of, ops::Range};
 
-use attn::{
+use attn_core::{
     batch::{KvSegment, Layout},
     cpu::RowRounding,
     dtype::Dtype,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attn::{
+use attn_core::{
     dtype::Dtype,
     sampling::{BLOCK_TOKENS, Source},
 };

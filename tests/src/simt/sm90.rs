@@ -1,6 +1,6 @@
 //! The parameters of sm_90 prefill, with tensor maps as `arch/tma_load.cpp` reads them.
 
-use attn::batch::Layout;
+use attn_core::batch::Layout;
 use attn_kernels::{
     kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows},
     launch::{KernelParams, Sm90Params, Strided, TensorMap},

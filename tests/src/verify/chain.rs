@@ -1,6 +1,6 @@
 //! Cases of chains.
 
-use facade::{
+use attn::{
     Engine,
     sampling::{ChainDrafts, ChainOut, PerRow, verify_chain},
 };

@@ -1,11 +1,11 @@
 //! Cases of trees.
 
-use facade::{
+use attn::{
     Engine,
     sampling::{PerRow, TreeDrafts, TreeOut, verify_tree},
 };
 
-use attn::random;
+use attn_core::random;
 use attn_kernels::launch::VerifyTreeParams;
 
 use super::{How, ProbRows, Verified, numbers, requests, twice};

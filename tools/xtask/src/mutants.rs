@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Only mutants of Rust.
     #[arg(long)]
     rust: bool,
-    /// Keeps what catches each of them in tests/mutants/results.jsonl, and writes the table of the book.
+    /// Keeps what catches each of them in tests/data/mutants/results.jsonl, and writes the table of the book.
     #[arg(long)]
     write: bool,
 }

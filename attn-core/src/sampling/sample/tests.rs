@@ -1,4 +1,4 @@
-//! Sampling of single rows against what the definition says, by hand. `tests/tests/sampling.rs` compares with a naive
+//! Sampling of single rows against what the definition says, by hand. `tests/sampling/cpu.rs` compares with a naive
 //! reference.
 
 use super::*;

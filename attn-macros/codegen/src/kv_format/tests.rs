@@ -1,4 +1,4 @@
-//! Tests of the text of KV formats; the whole text of the stock formats is in `tests/tests/snapshots`.
+//! Tests of the text of KV formats; the whole text of the stock formats is in `tests/variants/cuda`.
 
 use quote::quote;
 

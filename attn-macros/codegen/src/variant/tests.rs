@@ -1,4 +1,4 @@
-//! Tests of expansions; the whole text of stock variants is in `tests/tests/snapshots`.
+//! Tests of expansions; the whole text of stock variants is in `tests/variants/cuda`.
 
 mod control;
 mod device_types;

@@ -1,7 +1,7 @@
 //! Masks that are too special for stock variants, or that express a stock variant in another way.
 
-use attn::lang::{AttentionVariant, LogitIndex, QueryTile, Tensor1};
-use attn::{VariantParams, attention_variant};
+use attn_core::lang::{AttentionVariant, LogitIndex, QueryTile, Tensor1};
+use attn_core::{VariantParams, attention_variant};
 
 /// Training of a draft head: sampled blocks see the prefix and, causally, themselves (JetSpec, arXiv 2606.18394).
 ///

@@ -1,7 +1,7 @@
 //! Rows 29 to 35 and 40: biases and transforms of logits by position.
 
-use attn::lang::{AttentionVariant, LogitIndex, Tensor2, Tensor3};
-use attn::{VariantParams, attention_variant};
+use attn_core::lang::{AttentionVariant, LogitIndex, Tensor2, Tensor3};
+use attn_core::{VariantParams, attention_variant};
 use half::{bf16, f16};
 
 use super::table::Table;

@@ -1,8 +1,8 @@
 //! Rows 18 and 55: key lists and block masks.
 
-use attn::Variant;
-use attn::lang::{AttentionVariant, LogitIndex, RowIndex, Tensor3, Tensor4};
-use attn::{VariantParams, attention_variant};
+use attn_core::Variant;
+use attn_core::lang::{AttentionVariant, LogitIndex, RowIndex, Tensor3, Tensor4};
+use attn_core::{VariantParams, attention_variant};
 use attn_variants::block_sparse::{Bsr, BsrMask};
 use attn_variants::{BlockSparse, BlockSparseMasked};
 

@@ -1,7 +1,7 @@
 //! Rows 62, 64 and 65: transforms of queries, keys and values, by norms and dequantisation.
 
-use attn::lang::{AttentionVariant, KvIndex, Row, Tensor3};
-use attn::{VariantParams, attention_variant};
+use attn_core::lang::{AttentionVariant, KvIndex, Row, Tensor3};
+use attn_core::{VariantParams, attention_variant};
 use half::bf16;
 
 use super::table::Table;

@@ -1,7 +1,7 @@
 //! Rows 54 and 66 to 69: transforms of the output.
 
-use attn::lang::{AttentionVariant, Row, RowIndex, RowState, Tensor3};
-use attn::{VariantParams, attention_variant};
+use attn_core::lang::{AttentionVariant, Row, RowIndex, RowState, Tensor3};
+use attn_core::{VariantParams, attention_variant};
 
 use super::table::Table;
 use crate::catalogue::cpu_cases::short;

@@ -1,7 +1,7 @@
 //! Rows 38 to 42: scales by position, scales of quantised elements, and stores of logits.
 
-use attn::lang::{AttentionVariant, LogitIndex, Tensor3};
-use attn::{VariantParams, attention_variant};
+use attn_core::lang::{AttentionVariant, LogitIndex, Tensor3};
+use attn_core::{VariantParams, attention_variant};
 
 use super::table::Table;
 use crate::catalogue::cpu_cases::short;

@@ -1,7 +1,7 @@
 //! Rows 72 to 74: unions, whose branches transform disjoint sets of keys within one softmax.
 
-use attn::lang::{AttentionVariant, Dims, KvIndex, LogitIndex, Row, RowIndex, Tensor1};
-use attn::{VariantParams, attention_variant, device_fn};
+use attn_core::lang::{AttentionVariant, Dims, KvIndex, LogitIndex, Row, RowIndex, Tensor1};
+use attn_core::{VariantParams, attention_variant, device_fn};
 
 use super::rotary::Rotation;
 use crate::catalogue::{Entry, Instance};

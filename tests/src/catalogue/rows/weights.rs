@@ -1,7 +1,7 @@
 //! Rows 37 and 43 to 47: weights and denominators other than those of softmax, and virtual keys.
 
-use attn::lang::{AttentionVariant, LogitIndex, Normalizer};
-use attn::{VariantParams, attention_variant};
+use attn_core::lang::{AttentionVariant, LogitIndex, Normalizer};
+use attn_core::{VariantParams, attention_variant};
 
 use super::table::Table;
 use crate::catalogue::entry::list;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
 /// The lists of mutants, one a line: a name, a file, a text in it, and what takes its place.
-pub(super) const LISTS: [&str; 2] = ["tests/mutants/by_a_stranger.jsonl", "tests/mutants/kernels.jsonl"];
+pub(super) const LISTS: [&str; 2] = ["tests/data/mutants/by_a_stranger.jsonl", "tests/data/mutants/kernels.jsonl"];
 /// Mutants of this folder are of kernels, whose text is replaced at run time.
 pub(super) const KERNELS: &str = "attn-kernels/cuda/";
 

@@ -15,7 +15,7 @@ use super::list::{Killer, LISTS, Mutant};
 use crate::report::between;
 
 /// One object a line: the name of a mutant, what caught it (null: nothing did), and the commit.
-const FILE: &str = "tests/mutants/results.jsonl";
+const FILE: &str = "tests/data/mutants/results.jsonl";
 /// The page with the table.
 const PAGE: &str = "book/src/internals/mutants.md";
 

@@ -1,0 +1,5 @@
+//! Ops: their effect on attention on the CPU; their kernels, emulated and on a GPU, against the CPU.
+
+mod cpu;
+mod emulated;
+mod gpu;

@@ -1,0 +1,15 @@
+//! Plans: made on the device, updated, shared, of cascades and of several runs. `supports` agrees with planning. Under fixed
+//! splits a row keeps its bits.
+
+mod cascade;
+mod check_batch;
+mod device_plan;
+mod partial;
+mod prepare;
+mod prepare_gpu;
+mod row_invariance;
+mod row_invariance_gpu;
+mod several_runs;
+mod shared;
+mod supports;
+mod update;

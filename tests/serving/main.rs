@@ -1,0 +1,10 @@
+//! What engines do: one engine of many layers, captured steps, memory and streams of their own, parameter tensors that
+//! change.
+
+mod engine;
+mod graph;
+mod growing;
+mod order_gpu;
+mod per_request;
+mod raw_gpu;
+mod set_tensor;

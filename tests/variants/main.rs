@@ -1,0 +1,10 @@
+//! The stock variants and the catalogue: each against its formula in f64, on the CPU and compiled as CUDA; their generated
+//! text as files.
+
+mod ahead_of_time;
+mod cases;
+mod cpu;
+mod docs;
+mod kernels;
+mod rows;
+mod snapshots;
