@@ -41,7 +41,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let nvrtc = nvrtc::ensure(sh, &target)?;
     let out = target.join("cubins.txt");
     let filter = args.filter.as_deref().unwrap_or_default();
-    let test = ["--test", "compile_matrix", "--", "--ignored", "--exact", "hashes::print_cubin_hashes"];
+    let test = ["--test", "compile", "--", "--ignored", "--exact", "compile_matrix::hashes::print_cubin_hashes"];
     cmd!(sh, "cargo test --quiet -p attn-kernels {test...}")
         .env("ATTN_NVRTC", nvrtc)
         .env("ATTN_CACHE_DIR", target.join("test-cache"))

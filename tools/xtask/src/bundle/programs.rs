@@ -13,24 +13,27 @@ use super::files::{make_executable, size};
 
 /// Bytes that the folder may have.
 const LIMIT: u64 = 64 << 20;
-/// The packages that have tests on a GPU.
-const PACKAGES: [&str; 3] = ["attn-kernels", "attn-tests", "generate"];
-/// Tests that run on the CPU and, where there is one, on a GPU, and the folders of their packages. Those on a GPU alone
-/// are named `*_gpu`.
-const ON_BOTH: [(&str, &str); 7] = [
-    ("examples/generate", "engine"),
-    ("examples/generate", "streaming"),
-    ("tests", "graph"),
-    ("tests", "growing"),
-    ("tests", "language_kernels"),
-    ("tests", "supports"),
-    ("tests", "transformers"),
+/// The programs with tests on a GPU: the package, its folder, the program, and the modules of these tests.
+const PROGRAMS: [(&str, &str, &str, &str); 13] = [
+    ("attn-kernels", "attn-kernels", "gpu", ""),
+    ("attn-tests", "tests", "formats", "gpu::"),
+    ("attn-tests", "tests", "indexer", "gpu::"),
+    ("attn-tests", "tests", "kernels", "case_kernels_gpu::"),
+    ("attn-tests", "tests", "language", "kernels::"),
+    ("attn-tests", "tests", "models", "outputs::"),
+    ("attn-tests", "tests", "ops", "gpu::"),
+    ("attn-tests", "tests", "plan", "prepare_gpu:: row_invariance_gpu:: supports::"),
+    ("attn-tests", "tests", "sampling", "gpu:: verify_gpu::"),
+    ("attn-tests", "tests", "serving", "raw_gpu:: order_gpu:: graph:: growing::"),
+    ("generate", "examples/generate", "cuda_gpu", ""),
+    ("generate", "examples/generate", "engine", ""),
+    ("generate", "examples/generate", "streaming", ""),
 ];
 /// Folders and files that tests read by the path of the checkout.
 const DATA: [&str; 2] = ["tests/data", "examples/data"];
 
 const RUN: &str = r#"#!/usr/bin/env bash
-# Runs tests that need a GPU: ./run-tests.sh [PROGRAM..] [-- ARGUMENTS], for example ./run-tests.sh ops_gpu -- rotate
+# Runs tests that need a GPU: ./run-tests.sh [PROGRAM..] [-- ARGUMENTS], for example ./run-tests.sh ops -- gpu::rotate
 # A test that lacks NVRTC or a GPU fails. ATTN_TEST_TIMEOUT: seconds that a program may take (default 300).
 set -uo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -56,7 +59,9 @@ failed=()
 for name in "${programs[@]}"; do
   gzip -dc "$here/programs/$name.gz" > "$work/$name" && chmod +x "$work/$name" || { failed+=("$name"); continue; }
   start=$SECONDS
-  if timeout "${ATTN_TEST_TIMEOUT:-300}" "$work/$name" "$@" > "$work/log" 2>&1; then result=ok; else result=FAILED; fi
+  # without arguments: the tests that need a GPU
+  if [[ $# == 0 ]]; then read -ra filters < "$here/programs/$name.modules" || true; else filters=("$@"); fi
+  if timeout "${ATTN_TEST_TIMEOUT:-300}" "$work/$name" "${filters[@]}" > "$work/log" 2>&1; then result=ok; else result=FAILED; fi
   echo "$name: $result, $((SECONDS - start)) s; $(grep '^test result' "$work/log" | tail -n 1)"
   if [[ $result != ok ]]; then
     failed+=("$name")
@@ -76,15 +81,14 @@ pub(super) fn run(sh: &Shell, root: &Path, target: &Path, only: &[String]) -> Re
     let bundle = target.join("gpu-tests");
     sh.remove_path(&bundle)?;
     sh.create_dir(bundle.join("programs"))?;
-    let packages = PACKAGES.iter().flat_map(|package| ["-p", package]);
-    let tests = ON_BOTH.iter().flat_map(|(_, test)| ["--test", test]);
-    let lines = cmd!(sh, "cargo test --no-run --message-format=json-render-diagnostics --test *_gpu")
-        .args(packages)
+    let tests = PROGRAMS.iter().flat_map(|(package, _, program, _)| ["-p", package, "--test", program]);
+    let lines = cmd!(sh, "cargo test --no-run --message-format=json-render-diagnostics")
         .args(tests)
         .read()
         .context("building the tests")?;
     let programs = chosen(&lines, only)?;
-    for (name, path) in &programs {
+    for (name, path, modules) in &programs {
+        fs::write(bundle.join("programs").join(format!("{name}.modules")), format!("{modules}\n"))?;
         let to = bundle.join("programs").join(name);
         cmd!(sh, "strip --strip-all -o {to} {path}").quiet().run().context("`strip` is part of binutils")?;
         cmd!(sh, "gzip -9 {to}").quiet().run()?;
@@ -110,8 +114,8 @@ pub(super) fn run(sh: &Shell, root: &Path, target: &Path, only: &[String]) -> Re
     Ok(())
 }
 
-/// The test programs that cargo built, by name.
-fn chosen(lines: &str, only: &[String]) -> Result<Vec<(String, PathBuf)>> {
+/// The test programs that cargo built: their names, files, and the modules that need a GPU.
+fn chosen(lines: &str, only: &[String]) -> Result<Vec<(String, PathBuf, &'static str)>> {
     let mut programs = Vec::new();
     for line in lines.lines() {
         let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
@@ -120,20 +124,17 @@ fn chosen(lines: &str, only: &[String]) -> Result<Vec<(String, PathBuf)>> {
         let folder =
             message["manifest_path"].as_str().and_then(|path| Path::new(path).parent()).unwrap_or(Path::new(""));
         // packages may have other tests of the same name
-        let wanted = name.ends_with("_gpu") || ON_BOTH.iter().any(|(of, test)| name == *test && folder.ends_with(of));
-        if target["kind"][0] == "test" && wanted {
-            programs.push((name.to_owned(), PathBuf::from(path)));
+        let wanted = PROGRAMS.iter().find(|(_, of, program, _)| name == *program && folder.ends_with(of));
+        if let Some((.., modules)) = wanted.filter(|_| target["kind"][0] == "test") {
+            programs.push((name.to_owned(), PathBuf::from(path), *modules));
         }
     }
     programs.sort();
-    if let Some(pair) = programs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        bail!("two tests are called {}: name one of them otherwise", pair[0].0);
-    }
-    let names: Vec<String> = programs.iter().map(|(name, _)| name.clone()).collect();
+    let names: Vec<String> = programs.iter().map(|(name, ..)| name.clone()).collect();
     if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
         bail!("no test is called {unknown}; there are: {}", names.join(", "));
     }
-    programs.retain(|(name, _)| only.is_empty() || only.contains(name));
+    programs.retain(|(name, ..)| only.is_empty() || only.contains(name));
     Ok(programs)
 }
 
@@ -156,9 +157,9 @@ mod tests {
     #[test]
     fn tests_are_chosen_by_name() {
         let lines = [
-            message("test", "b_gpu"),
+            message("test", "sampling"),
             message("bin", "attn"),
-            message("test", "a_gpu"),
+            message("test", "ops"),
             message("test", "engine"),
             of_package("examples/generate", "test", "engine"),
             "no JSON".to_owned(),
@@ -167,13 +168,11 @@ mod tests {
         let names = |only: &[&str]| -> Result<Vec<String>, String> {
             let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
             let programs = chosen(&lines, &only).map_err(|error| error.to_string())?;
-            Ok(programs.into_iter().map(|(name, _)| name).collect())
+            Ok(programs.into_iter().map(|(name, ..)| name).collect())
         };
-        assert_eq!(names(&[]), Ok(["a_gpu", "b_gpu", "engine"].map(str::to_owned).to_vec()));
-        assert_eq!(names(&["b_gpu"]), Ok(vec!["b_gpu".to_owned()]));
-        let error = names(&["c_gpu"]).expect_err("unknown");
-        assert!(error.contains("c_gpu") && error.contains("a_gpu, b_gpu"), "{error}");
-        let twice = format!("{lines}\n{}", message("test", "a_gpu"));
-        assert!(chosen(&twice, &[]).expect_err("ambiguous").to_string().contains("a_gpu"));
+        assert_eq!(names(&[]), Ok(["engine", "ops", "sampling"].map(str::to_owned).to_vec()));
+        assert_eq!(names(&["ops"]), Ok(vec!["ops".to_owned()]));
+        let error = names(&["cpu"]).expect_err("unknown");
+        assert!(error.contains("cpu") && error.contains("engine, ops"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! Mutants of kernels: emulated tests replace the text of the kernels that they compile, so nothing is built anew.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
@@ -14,52 +15,52 @@ use xshell::{Shell, cmd};
 use super::list::{KERNELS, Killer, Mutant, failed_test};
 use crate::paths::target_dir;
 
-/// Tests of attention kernels.
+/// Tests of attention kernels: the program and the module.
 const ATTENTION: [&str; 10] = [
-    "decode_emulated",
-    "kv_formats_emulated",
-    "prefill_sm80_emulated",
-    "prefill_sm90_emulated",
-    "prefill_resident_emulated",
-    "mixed_emulated",
-    "cuda_cores",
-    "partial_emulated",
-    "row_invariance",
-    "sanitized_emulated",
+    "kernels::decode_emulated",
+    "formats::emulated",
+    "kernels::prefill_sm80_emulated",
+    "kernels::prefill_sm90_emulated",
+    "kernels::prefill_resident_emulated",
+    "kernels::mixed_emulated",
+    "kernels::cuda_cores_emulated",
+    "kernels::partial_emulated",
+    "plan::row_invariance",
+    "kernels::sanitized_emulated",
 ];
 /// Tests of the other kernels.
 const OTHERS: [&str; 7] = [
-    "ops_emulated",
-    "kv_formats_ops_emulated",
-    "bits_emulated",
-    "sampling_emulated",
-    "verify_emulated",
-    "indexer_emulated",
-    "device_plan",
+    "ops::emulated",
+    "formats::ops_emulated",
+    "kernels::bits_emulated",
+    "sampling::emulated",
+    "sampling::verify_emulated",
+    "indexer::emulated",
+    "plan::device_plan",
 ];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
 const FIRST: [(&str, &[&str], bool); 20] = [
-    ("cuda_cores/", &["cuda_cores"], true),
-    ("decode/", &["decode_emulated"], false),
-    ("merge/mixed_kernel", &["mixed_emulated"], false),
-    ("merge/partial", &["decode_emulated", "partial_emulated"], false),
-    ("merge/row_teams", &["mixed_emulated"], false),
-    ("merge/", &["prefill_sm80_emulated", "decode_emulated"], false),
-    ("mixed/", &["mixed_emulated"], false),
-    ("ops/", &["bits_emulated", "ops_emulated"], true),
-    ("planner/", &["device_plan"], true),
-    ("prefill/q_loader", &["prefill_sm90_emulated"], false),
-    ("prefill/sm90/resident", &["prefill_resident_emulated"], true),
-    ("prefill/sm90/", &["prefill_sm90_emulated", "sanitized_emulated"], true),
-    ("prefill/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
-    ("preprocess/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
-    ("sampling/verify", &["verify_emulated"], true),
-    ("sampling/", &["sampling_emulated", "verify_emulated"], true),
-    ("schedule/tile_scheduler", &["mixed_emulated", "prefill_sm90_emulated"], true),
-    ("select/", &["indexer_emulated"], true),
-    ("softmax/finalize", &["partial_emulated"], false),
-    ("softmax/", &["prefill_sm80_emulated", "prefill_sm90_emulated"], false),
+    ("cuda_cores/", &["kernels::cuda_cores_emulated"], true),
+    ("decode/", &["kernels::decode_emulated"], false),
+    ("merge/mixed_kernel", &["kernels::mixed_emulated"], false),
+    ("merge/partial", &["kernels::decode_emulated", "kernels::partial_emulated"], false),
+    ("merge/row_teams", &["kernels::mixed_emulated"], false),
+    ("merge/", &["kernels::prefill_sm80_emulated", "kernels::decode_emulated"], false),
+    ("mixed/", &["kernels::mixed_emulated"], false),
+    ("ops/", &["kernels::bits_emulated", "ops::emulated"], true),
+    ("planner/", &["plan::device_plan"], true),
+    ("prefill/q_loader", &["kernels::prefill_sm90_emulated"], false),
+    ("prefill/sm90/resident", &["kernels::prefill_resident_emulated"], true),
+    ("prefill/sm90/", &["kernels::prefill_sm90_emulated", "kernels::sanitized_emulated"], true),
+    ("prefill/", &["kernels::prefill_sm80_emulated", "kernels::prefill_sm90_emulated"], false),
+    ("preprocess/", &["kernels::prefill_sm80_emulated", "kernels::prefill_sm90_emulated"], false),
+    ("sampling/verify", &["sampling::verify_emulated"], true),
+    ("sampling/", &["sampling::emulated", "sampling::verify_emulated"], true),
+    ("schedule/tile_scheduler", &["kernels::mixed_emulated", "kernels::prefill_sm90_emulated"], true),
+    ("select/", &["indexer::emulated"], true),
+    ("softmax/finalize", &["kernels::partial_emulated"], false),
+    ("softmax/", &["kernels::prefill_sm80_emulated", "kernels::prefill_sm90_emulated"], false),
 ];
 
 /// The programs of the tests. They are copies, so that other builds do not disturb a run.
@@ -71,15 +72,15 @@ pub(super) struct Programs {
 pub(super) fn build(sh: &Shell, root: &Path) -> Result<Programs> {
     let folder = target_dir(root)?.join("mutants");
     fs::create_dir_all(&folder)?;
-    let names = || ATTENTION.iter().chain(&OTHERS);
-    let tests: Vec<_> = names().flat_map(|test| ["--test", test]).collect();
+    let programs: BTreeSet<&str> = ATTENTION.iter().chain(&OTHERS).map(|test| parts(test).0).collect();
+    let tests: Vec<_> = programs.iter().flat_map(|program| ["--test", program]).collect();
     let format = "--message-format=json-render-diagnostics";
     let messages = cmd!(sh, "cargo test --quiet -p attn-tests {tests...} --no-run {format}").quiet().read()?;
     let messages: Vec<Value> = messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    for test in names() {
-        let built = messages.iter().find(|built| built["target"]["name"] == *test && built["executable"].is_string());
-        let built = built.and_then(|built| built["executable"].as_str());
-        fs::copy(built.with_context(|| format!("cargo has not built {test}"))?, folder.join(test))?;
+    for program in programs {
+        let of = |built: &&Value| built["target"]["name"] == program && built["executable"].is_string();
+        let built = messages.iter().find(of).and_then(|built| built["executable"].as_str());
+        fs::copy(built.with_context(|| format!("cargo has not built {program}"))?, folder.join(program))?;
     }
     Ok(Programs { folder })
 }
@@ -99,9 +100,16 @@ impl Programs {
     }
 }
 
-/// Runs a program until a test fails.
-fn failure(folder: &Path, program: &str, root: &Path, patch: &Path) -> Result<Option<Killer>> {
+/// The program and the module of a test.
+fn parts(test: &str) -> (&str, &str) {
+    test.split_once("::").expect("a program and a module")
+}
+
+/// Runs the tests of a module until one fails.
+fn failure(folder: &Path, test: &str, root: &Path, patch: &Path) -> Result<Option<Killer>> {
+    let (program, module) = parts(test);
     let mut child = Command::new(folder.join(program))
+        .arg(format!("{module}::"))
         .env("ATTN_TEST_KERNEL_PATCH", patch)
         .current_dir(root.join("tests"))
         .stdout(Stdio::piped())
@@ -136,8 +144,8 @@ mod tests {
 
     #[test]
     fn tests_of_a_folder_come_first() {
-        assert_eq!(asked("attn-kernels/cuda/planner/work_list.cuh"), ["device_plan"]);
-        assert_eq!(asked("attn-kernels/cuda/prefill/sm80/mainloop.cuh")[0], "prefill_sm80_emulated");
+        assert_eq!(asked("attn-kernels/cuda/planner/work_list.cuh"), ["plan::device_plan"]);
+        assert_eq!(asked("attn-kernels/cuda/prefill/sm80/mainloop.cuh")[0], "kernels::prefill_sm80_emulated");
         assert_eq!(asked("attn-kernels/cuda/memory/row.cuh").len(), 17);
     }
 }

@@ -18,14 +18,14 @@ const SUITES: [(&str, &[&str]); 6] = [
     ("attn-core/src/plan/", &["-p attn-core --lib --tests", PLANS, EMULATED]),
     ("attn-kernels/src/splice/", &["-p attn-kernels --lib", LANGUAGE, EMULATED, "-p attn-kernels"]),
     ("attn-macros/codegen/", &["-p attn-codegen", LANGUAGE]),
-    ("src/", &["-p attn-tests --test graph", "-p attn-rs"]),
+    ("src/", &["-p attn-tests --test serving -- graph::", "-p attn-rs"]),
 ];
-const PLANS: &str = "-p attn-tests --test cpu --test plan_update --test device_plan --test graph --test partial \
-                     --test per_request --test cascade";
-const EMULATED: &str = "-p attn-tests --test decode_emulated --test prefill_sm80_emulated --test mixed_emulated \
-                        --test prefill_sm90_emulated --test cuda_cores";
-const LANGUAGE: &str = "-p attn-tests --test host_diff --test composition --test bounds --test slopes --test tables \
-                        --test bias_rows --test tiles_of_masks --test fuzz --test snapshots_cuda";
+const PLANS: &str = "-p attn-tests --test kernels --test plan --test serving -- cpu:: update:: device_plan:: graph:: \
+                     partial:: per_request:: cascade::";
+const EMULATED: &str = "-p attn-tests --test kernels -- decode_emulated:: prefill_sm80_emulated:: mixed_emulated:: \
+                        prefill_sm90_emulated:: cuda_cores_emulated::";
+const LANGUAGE: &str = "-p attn-tests --test language --test variants -- host_diff:: composition:: bounds:: slopes:: \
+                        tables:: bias_rows:: tiles_of_masks:: fuzz:: snapshots::";
 
 /// A copy of the working tree.
 pub(super) struct Tree<'a> {
@@ -86,16 +86,17 @@ impl Tree<'_> {
 
     /// What fails of a suite; the first program with a failure is the last that runs.
     fn fails(&self, sh: &Shell, name: &str, suite: &str) -> Result<Option<Killer>> {
-        let cargo = |last: &[&str]| {
+        let (programs, modules) = suite.split_once(" -- ").unwrap_or((suite, ""));
+        let cargo = |last: &str| {
             let _folder = sh.push_dir(&self.folder);
-            let words = suite.split_whitespace().chain(last.iter().copied());
+            let words = [programs, last].into_iter().flat_map(str::split_whitespace);
             let command = cmd!(sh, "cargo test {words...}").env("CARGO_TARGET_DIR", &self.build);
             let command = command.env("ATTN_CACHE_DIR", self.build.join("test-cache")).env("ATTN_NVRTC", &self.nvrtc);
             command.quiet().ignore_status().output()
         };
-        let built = cargo(&["--no-run"])?;
+        let built = cargo("--no-run")?;
         ensure!(built.status.success(), "{name} does not compile: {}", String::from_utf8_lossy(&built.stderr));
-        let ran = cargo(&[])?;
+        let ran = cargo(&format!("-- {modules}"))?;
         if ran.status.success() {
             return Ok(None);
         }

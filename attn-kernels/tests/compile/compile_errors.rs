@@ -2,9 +2,6 @@
 //! translation unit. For CUDA of the caller they name its line there.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/stock.rs"]
-mod stock;
-
 use std::{fs, path::PathBuf};
 
 use attn_core::{dtype::Dtypes, spec::KernelKind};
@@ -18,7 +15,7 @@ use attn_kernels::{
 use attn_needs::{Need, has};
 
 fn source(expr: &str) -> KernelSource {
-    let variant = stock::variant(expr);
+    let variant = crate::stock::variant(expr);
     let request = KernelTraitsRequest::new(KernelKind::Decode, 64, Dtypes::f16(), Arch::new(8, 0));
     let request = KernelTraitsRequest { paged: false, ..request };
     KernelSource::build(&variant, &KernelTraits::choose(&request).unwrap()).unwrap()
@@ -42,7 +39,7 @@ fn errors_name_the_rust_line_and_the_dumped_source() {
         panic!("{text}")
     };
     // the line of the hook's expression in soft_cap.rs
-    let rust = include_str!("../../variants/src/scale/soft_cap.rs");
+    let rust = include_str!("../../../variants/src/scale/soft_cap.rs");
     let line = 1 + rust.lines().position(|line| line.contains("self.cap * approx::tanh")).unwrap();
     assert!(log.contains(&format!("soft_cap.rs({line})")) && log.contains("no_such_field_"), "{log}");
     assert!(text.contains("causal + soft_cap") && text.contains(dumped.to_str().unwrap()), "{text}");

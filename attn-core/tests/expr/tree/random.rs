@@ -6,7 +6,7 @@ use attn::{Variant, VariantSpec, compose};
 use proptest::prelude::*;
 
 use crate::common::{Causal, Even, SoftCap};
-use crate::{Between, Blocks, at, keys_of, parse, registry};
+use crate::tree::{Between, Blocks, at, keys_of, parse, registry};
 
 /// An arbitrary mask.
 fn any_mask() -> impl Strategy<Value = Variant> {

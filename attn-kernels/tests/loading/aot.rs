@@ -1,9 +1,6 @@
 //! Kernels built ahead of time: which are embedded, how they are found at run time, and notes and errors of the build.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/stock.rs"]
-mod stock;
-
 use std::{
     env, fs,
     path::Path,
@@ -23,7 +20,7 @@ use attn_kernels::{
     splice::{KernelSource, OpSource, Unit as _},
 };
 
-use stock::{compiler, variant};
+use crate::stock::{compiler, variant};
 
 const SM_80: [Arch; 1] = [Arch::new(8, 0)];
 

@@ -1,19 +1,14 @@
 //! Expressions: round trips and error messages.
 
-extern crate attn_core as attn;
-
-#[path = "common/variants.rs"]
-mod common;
-
+use crate::common::{Causal, Even, Everything, Relu, Sink, SoftCap};
 use attn::lang::{
     BindError, ComposeError, Dims, Hook, LogitIndex, Normalizer, ParamError, ParamValue, Tile, TileClass,
 };
 use attn::{ExprError, Variant, VariantSpec};
-use common::{Causal, Even, Everything, Relu, Sink, SoftCap};
 use proptest::prelude::*;
 
 fn parse(text: &str) -> Result<Variant, ExprError> {
-    Variant::parse_with(text, &common::registry())
+    Variant::parse_with(text, &crate::common::registry())
 }
 
 fn error(text: &str) -> ExprError {
@@ -202,7 +197,7 @@ fn the_class_of_a_tile_combines_all_masks() {
 #[test]
 fn serde_takes_a_text_or_parts() {
     let want = parse("causal + soft_cap(cap=30)").expect("valid");
-    let registry = common::registry();
+    let registry = crate::common::registry();
     for json in [
         r#""causal + soft_cap(cap=30)""#,
         r#"[{"name": "causal"}, {"name": "soft_cap", "params": {"cap": 30}}]"#,

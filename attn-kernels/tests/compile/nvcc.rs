@@ -1,9 +1,6 @@
 //! nvcc compiles the same sources as NVRTC, and its log is parsed. Skipped without nvcc.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/stock.rs"]
-mod stock;
-
 use attn_core::{dtype::Dtypes, spec::KernelKind};
 use attn_kernels::{
     compile::{Compiler, nvcc::Nvcc},
@@ -16,7 +13,7 @@ use attn_needs::{Need, needed};
 fn nvcc_compiles_the_same_sources() {
     let Some(nvcc) = needed(Need::Nvcc, Nvcc::find()) else { return };
     let nvcc = Compiler::Nvcc(nvcc);
-    let variant = stock::variant("causal + alibi + qk_norm + rope + sink");
+    let variant = crate::stock::variant("causal + alibi + qk_norm + rope + sink");
     for kind in [KernelKind::Prefill, KernelKind::Decode] {
         let arch = "sm_90a".parse().unwrap();
         let request = KernelTraitsRequest::new(kind, 128, Dtypes::bf16(), arch).with_hooks([&variant]);

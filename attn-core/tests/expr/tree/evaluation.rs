@@ -5,7 +5,7 @@ use attn::expr::Node;
 use attn::lang::{Dims, Hook, KvIndex, LogitIndex, QueryTile, RowIndex, RowState, Tile, TileClass};
 
 use crate::common::Even;
-use crate::{at, keys_of, valid};
+use crate::tree::{at, keys_of, valid};
 
 #[test]
 fn or_not_and_remap_combine_masks() {

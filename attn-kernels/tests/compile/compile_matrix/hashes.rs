@@ -10,11 +10,12 @@ use attn_kernels::{compile::Compiled, jit, splice::Unit};
 use object::{Object as _, ObjectSection as _};
 use sha2::{Digest as _, Sha256};
 
+use crate::stock::cache;
+
 use super::{
     ops, planner_sources,
     points::{ARCHS, FURTHER_ARCHS, further, mixed, points, sm90_prefill, widths},
     registry,
-    stock::cache,
 };
 
 /// One unit of the matrix: its label and its source.

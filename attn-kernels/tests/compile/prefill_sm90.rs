@@ -3,9 +3,6 @@
 //!
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
 
-#[path = "support/stock.rs"]
-mod stock;
-
 use attn_core::{
     dtype::{Dtype, Dtypes},
     spec::{KernelKind, PrefillBackend, Products},
@@ -56,7 +53,7 @@ fn request(kind: KernelKind, head_dim: u32, dtypes: Dtypes) -> KernelTraitsReque
 }
 
 fn instructions(cache: &CubinCache, expr: &str, request: &KernelTraitsRequest) -> Vec<Instruction> {
-    let variant = stock::variant(expr);
+    let variant = crate::stock::variant(expr);
     let traits = KernelTraits::choose(&request.with_hooks([&variant])).expect("a traits");
     assert!(traits.is_sm90_prefill());
     let source = KernelSource::build(&variant, &traits).expect("supported");
@@ -69,7 +66,7 @@ fn instructions(cache: &CubinCache, expr: &str, request: &KernelTraitsRequest) -
 
 #[test]
 fn exponentials_overlap_with_the_pv_gemm() {
-    let Some(cache) = stock::cache() else { return };
+    let Some(cache) = crate::stock::cache() else { return };
     let exprs = [
         "full",
         "causal",
@@ -101,7 +98,7 @@ const E4M3_EXPONENTIALS: usize = 60;
 
 #[test]
 fn products_of_e4m3_overlap_with_the_softmax() {
-    let Some(cache) = stock::cache() else { return };
+    let Some(cache) = crate::stock::cache() else { return };
     for expr in ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"] {
         for paged in [false, true] {
             let of = request(KernelKind::Prefill, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3));

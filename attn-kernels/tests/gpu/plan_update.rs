@@ -2,18 +2,13 @@
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr)] // a test
 
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "support/stock.rs"]
-mod stock;
-
+use crate::gpu::{BatchArrays, Gpu, Lens, PAGE, floats, on_each_backend};
 use attn_core::{
     batch::{Batch, BatchCapacity, BatchError, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr},
     spec::{AttentionOptions, Heads, KernelKind},
     tensor::TensorError,
 };
 use attn_kernels::cuda::{CudaError, CudaStream};
-use gpu::{BatchArrays, Gpu, Lens, PAGE, floats, on_each_backend};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 const PAGES: u32 = 64;

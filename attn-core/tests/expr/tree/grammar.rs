@@ -4,7 +4,7 @@ use attn::expr::compose::{And, Chain, Not, Or, Part, Remap, Union, per_head};
 use attn::{ExprError, Registry, compose};
 
 use crate::common::{Causal, Even, Relu, SoftCap};
-use crate::{AddPosition, Blocks, Twice, parse, refused, valid};
+use crate::tree::{AddPosition, Blocks, Twice, parse, refused, valid};
 
 #[test]
 fn the_canonical_form() {

@@ -2,9 +2,6 @@
 //! them.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/stock.rs"]
-mod stock;
-
 use attn_core::{
     Variant,
     dtype::Dtypes,
@@ -22,7 +19,7 @@ const KINDS: [KernelKind; 2] = [KernelKind::Prefill, KernelKind::Decode];
 
 fn parse(expr: &str) -> Variant {
     let dims = Dims { qo_heads: Some(4), kv_heads: Some(2), head_dim: Some(64), ..Dims::default() };
-    stock::variant(expr).bind(&dims).unwrap()
+    crate::stock::variant(expr).bind(&dims).unwrap()
 }
 
 /// The kernels of all branches.
@@ -88,7 +85,7 @@ fn without_transforms_the_text_is_the_same() {
 
 #[test]
 fn every_kernel_compiles_and_is_embedded() {
-    let Some(compiler) = stock::compiler() else { return };
+    let Some(compiler) = crate::stock::compiler() else { return };
     for expr in REWRITING {
         let stored = parse(expr).with_stored(KvStored::Transformed);
         for source in KINDS.into_iter().flat_map(|kind| sources(&stored, kind)) {

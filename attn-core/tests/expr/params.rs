@@ -1,10 +1,6 @@
 //! The code of `#[derive(VariantParams)]`: values by name, conditions, defaults, shapes, kernel arguments.
 
-extern crate attn_core as attn;
-
-#[path = "common/variants.rs"]
-mod common;
-
+use crate::common::{Everything, Sink, SoftCap};
 use attn::VariantParams as Derive;
 use attn::lang::param_tensor::OutBuffer;
 use attn::lang::params::{ArgVisitor, TensorArg};
@@ -12,7 +8,6 @@ use attn::lang::{
     BindError, Bits, Dims, F8E4M3, FieldType, OutTensor1, ParamError, ParamValue, ParamValues, Tensor, Tensor0,
     Tensor1, Tensor2, Tensor3, Tensor4, VariantParams,
 };
-use common::{Everything, Sink, SoftCap};
 use half::f16;
 
 fn values(list: &[(&str, ParamValue)]) -> ParamValues {

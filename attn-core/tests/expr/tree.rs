@@ -1,9 +1,5 @@
 //! Combinators in expressions: grammar, rules of composition, and evaluation.
 
-extern crate attn_core as attn;
-
-#[path = "../common/variants.rs"]
-mod common;
 mod evaluation;
 mod grammar;
 mod random;
@@ -98,7 +94,7 @@ impl AttentionVariant for Twice {
 }
 
 fn registry() -> Registry {
-    let mut registry = common::registry();
+    let mut registry = crate::common::registry();
     registry.register_all(attn::variants![Blocks, AddPosition, FirstBlocks, Between, Twice]).expect("names differ");
     registry
 }

@@ -2,7 +2,7 @@
 
 use attn::{ExprError, VariantSpec};
 
-use crate::{registry, valid};
+use crate::tree::{registry, valid};
 
 #[test]
 fn serde_takes_combinators() {

@@ -3,13 +3,10 @@
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr, clippy::print_stdout)] // a test
 
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "support/stock.rs"]
-mod stock;
-
 use std::ops::Deref;
 
+use crate::gpu::{BatchArrays, Gpu, PAGE, on_each_backend};
+use crate::stock::cache;
 use attn_core::{
     batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice},
     dtype::Dtypes,
@@ -22,9 +19,7 @@ use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::{KernelSource, PlannerSource},
 };
-use gpu::{BatchArrays, Gpu, PAGE, on_each_backend};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
-use stock::cache;
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
 const PAGES: u32 = 64;
@@ -162,7 +157,7 @@ fn kernels_for_an_h200_compile() {
     let arch = Arch::for_device(9, 0);
     jit::obtain_from(&cache, PlannerSource::checker(arch).expect("supported")).expect("compiles");
     for expr in VARIANTS {
-        let variant = stock::variant(expr);
+        let variant = crate::stock::variant(expr);
         for (branch, group) in variant.branches().iter().flat_map(|branch| [8, 16].map(|group| (branch.clone(), group)))
         {
             let traits = KernelTraits::choose(&KernelTraitsRequest {

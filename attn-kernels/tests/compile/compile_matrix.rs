@@ -12,8 +12,6 @@ mod formats;
 mod hashes;
 mod ops;
 mod points;
-#[path = "../support/stock.rs"]
-mod stock;
 
 use attn_core::{Registry, Variant};
 use attn_kernels::{
@@ -21,12 +19,12 @@ use attn_kernels::{
     splice::{PlannerSource, Unit},
 };
 
+use crate::stock::{cache, compiler, registry};
 use budget::{budget, over_budget};
 use points::{
     ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, cuda_cores, e4m3_products, further, mixed, points, registered,
     sm90_mixed, sm90_prefill, widths,
 };
-use stock::{cache, compiler, registry};
 
 /// The planner kernels: one for all variants whose mask gives no tile class, else one for each variant.
 fn planner_sources(registry: &Registry, archs: &[&str]) -> Vec<(String, PlannerSource)> {

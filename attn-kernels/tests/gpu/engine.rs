@@ -3,13 +3,9 @@
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr)] // a test
 
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "support/stock.rs"]
-mod stock;
-
 use std::{ffi::c_void, ptr};
 
+use crate::gpu::{BatchArrays, Gpu, Lens, PAGE, device, floats};
 use attn_core::{
     batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf},
     expr::LayerError,
@@ -17,7 +13,6 @@ use attn_core::{
     state::{finalize, merge_state},
 };
 use attn_kernels::cuda::{CudaAttention, CudaBatchChecker, CudaBuffer, CudaError, CudaStream, CudaWorkspace};
-use gpu::{BatchArrays, Gpu, Lens, PAGE, device, floats};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 const PAGES: u32 = 512;
@@ -223,7 +218,7 @@ fn one_plan_runs_as_several_layers() {
     let Some(gpu) = find() else { return };
     for kind in [KernelKind::Decode, KernelKind::Prefill] {
         let near = attention(&gpu, "causal + sliding_window(window=300) + sink(logits=[0, 1, 2, 3])", Some(kind));
-        let other = stock::variant("causal + sliding_window(window=3000) + sink(logits=[3, -1, 0.5, 0])");
+        let other = crate::stock::variant("causal + sliding_window(window=3000) + sink(logits=[3, -1, 0.5, 0])");
         let far = near.with_parameters(&other).expect("values");
         let sharp = near.with_sm_scale(0.5).expect("positive");
         let batches: [Lens<'_>; 2] = if kind == KernelKind::Decode {

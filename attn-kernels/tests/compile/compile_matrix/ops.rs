@@ -6,7 +6,7 @@ use attn_kernels::{
     splice::{Op, OpSource},
 };
 
-use super::stock::cache;
+use crate::stock::cache;
 
 const ARCHS: [&str; 3] = ["sm_90a", "sm_80", "sm_120"];
 const GENERATIONS: [&str; 6] = ["sm_90a", "sm_75", "sm_80", "sm_89", "sm_100a", "sm_120"];

@@ -3,11 +3,6 @@
 //!
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
 
-extern crate attn_core as attn;
-
-#[path = "support/stock.rs"]
-mod stock;
-
 use std::collections::BTreeMap;
 
 use attn::lang::{AttentionVariant, LogitIndex};
@@ -56,7 +51,7 @@ impl AttentionVariant for MyWindow {
 }
 
 fn variant(expr: &str) -> Variant {
-    let mut registry = stock::registry();
+    let mut registry = crate::stock::registry();
     registry.register_all(attn::variants![Idle, MyCausal, MyWindow]).expect("names differ");
     Variant::parse_with(expr, &registry).expect(expr)
 }
@@ -94,7 +89,7 @@ fn same(cache: &CubinCache, a: &str, b: &str) -> Vec<(String, bool)> {
 }
 
 fn assert_same(pairs: &[(&str, &str)]) {
-    if let Some(cache) = stock::cache() {
+    if let Some(cache) = crate::stock::cache() {
         for (a, b) in pairs {
             for (section, same) in same(&cache, a, b) {
                 assert!(same, "`{a}` and `{b}` differ in {section}");
@@ -128,7 +123,7 @@ fn another_parameter_value_is_the_same_kernel() {
 /// The comparison detects hooks: a written hook changes the kernels that it runs in.
 #[test]
 fn a_written_hook_changes_the_kernel() {
-    if let Some(cache) = stock::cache() {
+    if let Some(cache) = crate::stock::cache() {
         for (hook, after_merge) in [("causal", false), ("soft_cap(cap=30)", false), ("sink", true), ("head_gate", true)]
         {
             let differ: Vec<_> =

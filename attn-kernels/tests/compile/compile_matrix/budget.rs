@@ -10,7 +10,7 @@ pub(crate) struct Allowance {
 }
 
 pub(crate) fn budget() -> Vec<Allowance> {
-    let lines = include_str!("../spill_budget.txt").lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
+    let lines = include_str!("../../spill_budget.txt").lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
     lines
         .map(|line| {
             let (what, bytes) = line.rsplit_once('=').expect("kernel, words = bytes");

@@ -5,7 +5,7 @@ use attn::lang::{BindError, ComposeError, Dims, Hook, Normalizer, Tensor1};
 use attn::{ExprError, Variant, compose};
 
 use crate::common::{Causal, Relu, Sink, SoftCap};
-use crate::{Blocks, at, parse, refused, valid};
+use crate::tree::{Blocks, at, parse, refused, valid};
 
 #[test]
 fn parts_that_do_not_compose_are_refused_by_name() {

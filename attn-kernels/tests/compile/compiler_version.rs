@@ -1,9 +1,6 @@
 //! A cubin names the compiler that made it, and a cache of one compiler takes no other's cubins.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/stock.rs"]
-mod stock;
-
 use std::{convert::Infallible, path::Path};
 
 use attn_core::dtype::Dtype;
@@ -33,7 +30,7 @@ fn at(dir: &Path) -> CubinCache {
 
 #[test]
 fn a_cubin_names_its_compiler() {
-    let Some(compiler) = stock::compiler() else { return };
+    let Some(compiler) = crate::stock::compiler() else { return };
     let compiled = compiler.compile("merge", source().text(), source().arch()).unwrap();
     assert_eq!(compiled.compiler, compiler.exact_name());
     let (name, parts) = compiled.compiler.rsplit_once(' ').map(|(name, v)| (name, v.split('.').count())).unwrap();
@@ -44,7 +41,7 @@ fn a_cubin_names_its_compiler() {
 
 #[test]
 fn entries_of_another_compiler_are_replaced_where_those_of_one_are_asked_for() {
-    let Some(compiler) = stock::compiler() else { return };
+    let Some(compiler) = crate::stock::compiler() else { return };
     let dir = tempfile::tempdir().unwrap();
     keep_stale(&at(dir.path()));
     let runtime = jit::obtain_from(&at(dir.path()), source()).unwrap();
@@ -71,7 +68,7 @@ fn a_build_ahead_of_time_embeds_no_cubin_of_another_compiler() {
 
 #[test]
 fn child_build() {
-    if std::env::var_os("ATTN_TEST_CHILD").is_none() || stock::compiler().is_none() {
+    if std::env::var_os("ATTN_TEST_CHILD").is_none() || crate::stock::compiler().is_none() {
         return;
     }
     let out = tempfile::tempdir().unwrap();
@@ -81,7 +78,7 @@ fn child_build() {
     assert_eq!((report.cubins, report.compiled), (1, 1));
     let cubin = out.path().join("attn_aot").join(format!("{}.cubin", source().key()));
     assert!(std::fs::read(cubin).unwrap().starts_with(b"\x7fELF"));
-    let Some(compiler) = stock::compiler() else { return };
+    let Some(compiler) = crate::stock::compiler() else { return };
     let table = std::fs::read_to_string(out.path().join("attn_aot.rs")).unwrap();
     assert!(table.contains(&format!("compiler: {:?}", compiler.exact_name())), "{table}");
 }
