@@ -4,6 +4,7 @@
 //! Required tensors that were not given are filled. Given tensors must fit 8 query heads, 2 KV heads and a head dim of
 //! 64.
 
+mod cases;
 mod keys;
 mod macros;
 mod padding;

@@ -104,5 +104,5 @@ impl Table {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "harness"))]
 mod tests;

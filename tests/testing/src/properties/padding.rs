@@ -2,7 +2,7 @@
 
 use crate::inputs::Inputs;
 use crate::setup::Setup;
-use crate::{Case, TestError, fill, grid};
+use crate::{Case, TestError, fill};
 use attn::{Engine, Variant};
 
 use super::violated;
@@ -17,7 +17,7 @@ pub fn padding(variant: &Variant) -> Result<(), TestError> {
     let mut engines = vec![Engine::cpu()];
     engines.extend(Engine::auto().ok().filter(|engine| !engine.is_cpu()));
     for engine in &engines {
-        for case in grid::variant_cases() {
+        for case in super::cases::cases() {
             let variant = fill::complete(variant, &case.dims(), &case)?;
             let poisoned = Inputs::new(&case, false)?;
             let mut clean = Inputs::new(&case, false)?;

@@ -1,7 +1,7 @@
 //! Every kernel agrees with the reference.
 
 use crate::check::check_as;
-use crate::{Case, CheckOptions, TestError, fill, grid};
+use crate::{Case, CheckOptions, TestError, fill};
 use attn::stock::Causal;
 use attn::{Engine, Variant};
 
@@ -27,7 +27,7 @@ pub fn check_variant(variant: &Variant) -> Result<(), TestError> {
     variants.extend(variant.clone().and(Causal).ok());
     for engine in &engines {
         for variant in &variants {
-            grid::variant_cases().into_iter().try_for_each(|case| check_case(variant, case, engine))?;
+            super::cases::cases().into_iter().try_for_each(|case| check_case(variant, case, engine))?;
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::expected::reference;
 use crate::inputs::Inputs;
-use crate::{Case, Distance, TestError, Tolerance, fill, grid};
+use crate::{Case, Distance, TestError, Tolerance, fill};
 use attn::cpu::{self, OracleOut, RowRounding};
 use attn::planner::{Cost, PlanRule, Schedule, WorkList};
 use attn::tensor::{Out, TensorMut};
@@ -17,7 +17,7 @@ use super::violated;
 ///
 /// A split that changes the result by more than f32 rounding.
 pub fn splits(variant: &Variant) -> Result<(), TestError> {
-    for mut case in grid::variant_cases() {
+    for mut case in super::cases::cases() {
         "f32".clone_into(&mut case.dtype);
         let variant = fill::complete(variant, &case.dims(), &case)?.bind(&case.dims()).map_err(Error::from)?;
         let inputs = Inputs::new(&case, false)?;

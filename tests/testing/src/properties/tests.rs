@@ -3,7 +3,7 @@
 use super::{batch_wide, keys, padding, requests, splits, tiles, weights};
 use crate::host::Host;
 use crate::inputs::Inputs;
-use crate::{TestError, check_variant, grid};
+use crate::{TestError, check_variant};
 use attn::lang::{
     AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState, Tensor1, Tensor2,
 };
@@ -287,7 +287,7 @@ fn weights_that_do_not_scale() {
 
 #[test]
 fn inputs_that_differ_in_a_key_are_not_the_same() {
-    let case = &grid::variant_cases()[1];
+    let case = &super::cases::cases()[1];
     let (a, mut b) = (Inputs::new(case, false).expect("sound"), Inputs::new(case, false).expect("sound"));
     let Host::F16(values) = &mut b.v else { panic!("{:?}", b.v.dtype()) };
     let first = values.iter_mut().find(|x| !x.is_nan()).expect("some key");

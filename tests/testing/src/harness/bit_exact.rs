@@ -9,11 +9,11 @@ use attn::batch::{BatchCapacity, PageTableBuf};
 use attn::spec::KernelKind;
 use attn::{AttentionOptions, Batch, Engine, Graph, PlanOptions, Variant};
 
-use super::engine_memory::{launch, workspace};
-use super::inputs::Inputs;
-use super::keys::Keys;
-use super::tensors::{Tensors, Written, equal_bits};
-use super::{Case, LayoutKind, Lens, Order, Pool, TestError, case_variant};
+use crate::engine_memory::{launch, workspace};
+use crate::inputs::Inputs;
+use crate::keys::Keys;
+use crate::tensors::{Tensors, Written, equal_bits};
+use crate::{Case, LayoutKind, Lens, Order, Pool, TestError, case_variant};
 
 /// The split size in keys for batch-invariant runs.
 const SPLIT_KEYS: u32 = 256;
@@ -289,13 +289,13 @@ fn run(case: &Case, variant: &Variant, inputs: &Inputs, engine: &Engine, how: Ru
     launch(graph.as_mut(), &stream, || tensors.run(&plan, &stream))?;
     stream.synchronize()?;
     let written = tensors.written()?;
-    Ok(Run { written, ran: super::setup::ran(&plan, engine), key: super::setup::key(&plan) })
+    Ok(Run { written, ran: crate::setup::ran(&plan, engine), key: crate::setup::key(&plan) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid;
+    use crate::harness::grid;
 
     #[test]
     fn layouts_and_unused_memory_do_not_change_a_bit() {

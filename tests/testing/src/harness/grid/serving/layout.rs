@@ -3,7 +3,7 @@
 use crate::{Case, LayoutKind, Order, Pool};
 
 /// The layout of the keys of a case, for the name of the case.
-pub(in crate::grid) fn layout_name(case: &Case) -> String {
+pub(in crate::harness::grid) fn layout_name(case: &Case) -> String {
     let layout = match case.kv_layout {
         LayoutKind::Ragged => "ragged".to_owned(),
         LayoutKind::RaggedCascade => format!("{} ragged levels", 1 + case.levels.len()),

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use attn::{Dtype, Engine};
 
-use super::host::Host;
-use super::inputs::Inputs;
-use super::setup::Setup;
-use super::{Case, Distance, LayoutKind, Order, Pool, TestError, Tolerance, case_variant};
+use crate::host::Host;
+use crate::inputs::Inputs;
+use crate::setup::Setup;
+use crate::{Case, Distance, LayoutKind, Order, Pool, TestError, Tolerance, case_variant};
 
 /// A peer's output may be as far from ours as both may be from the reference.
 const BOTH: f64 = 2.0;

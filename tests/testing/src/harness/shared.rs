@@ -4,11 +4,12 @@ use attn::batch::{PageTableBuf, indptr};
 
 use attn::{Attention, Batch, Engine, Graph, Plan, Stream, Workspace};
 
-use super::engine_memory::{Clock, launch};
-use super::inputs::Inputs;
-use super::keys::Keys;
-use super::tensors::Tensors;
-use super::{Case, TestError};
+use super::clock::Clock;
+use crate::engine_memory::launch;
+use crate::inputs::Inputs;
+use crate::keys::Keys;
+use crate::tensors::Tensors;
+use crate::{Case, TestError};
 
 /// The tensors of a case, for batches that are no larger.
 pub struct SharedTensors {
@@ -110,7 +111,7 @@ impl SharedRun<'_> {
         &self.plan
     }
 
-    /// Median milliseconds of `reps` runs (at least 1) after `warm` warm-up runs, as in [`bench`](super::bench()).
+    /// Median milliseconds of `reps` runs (at least 1) after `warm` warm-up runs, as in [`bench`](crate::bench()).
     ///
     /// # Errors
     ///

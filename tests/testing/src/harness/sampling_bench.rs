@@ -9,7 +9,8 @@ use attn::{
     sampling::{FilterOrder, Penalties, PerRow, SampleOut, SamplingParams, prepare, sample},
 };
 
-use super::{TestError, engine_memory::Clock};
+use super::clock::Clock;
+use crate::TestError;
 
 /// Rows of normally distributed logits, and what they are filtered by.
 #[derive(Clone, Debug, Deserialize)]

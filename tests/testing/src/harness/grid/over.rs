@@ -1,7 +1,7 @@
 //! Grids over expressions of the caller.
 
 use super::cells::{CELLS, GROUPS, Lengths, check_cell, lengths, named, page_layouts, set_lens};
-use crate::{Case, LayoutKind, Order};
+use crate::Case;
 
 /// Every expression in both kernels, each in three cells: ragged and paged, both types, every head dim, groups, odd
 /// lengths. All expressions together cover every cell and every list of lengths of up to 5000 keys.
@@ -27,34 +27,6 @@ pub fn over<S: AsRef<str>>(exprs: &[S]) -> Vec<Case> {
                 case.graph = round == 1;
                 cases.push(named(case, "over", at * 6 + k * 3 + round));
             }
-        }
-    }
-    cases
-}
-
-/// A few cases with 8 query heads, 2 KV heads and a head dim of 64, without a variant.
-pub(crate) fn variant_cases() -> Vec<Case> {
-    let lens: [(&str, Lengths); 4] = [
-        ("prefill", (&[17, 1, 70, 0], &[17, 300, 64, 9])),
-        ("prefill", (&[129], &[2200])),
-        ("decode", (&[1, 1, 1, 1], &[1, 0, 65, 2500])),
-        ("decode", (&[2, 3], &[127, 40])),
-    ];
-    let mut cases = Vec::new();
-    for (kernel, lens) in &lens {
-        for (layout, (page_size, order), dtype) in [
-            (LayoutKind::Ragged, (16, Order::Nhd), "bf16"),
-            (LayoutKind::Paged, (16, Order::Nhd), "f16"),
-            (LayoutKind::Paged, (5, Order::Hnd), "bf16"),
-        ] {
-            let mut case = Case::new("");
-            (*kernel).clone_into(&mut case.kernel);
-            dtype.clone_into(&mut case.dtype);
-            (case.qo_heads, case.kv_heads, case.head_dim) = (8, 2, 64);
-            (case.kv_layout, case.page_size, case.page_order) = (layout, page_size, order);
-            set_lens(&mut case, lens);
-            case.seed = cases.len() as u64;
-            cases.push(case);
         }
     }
     cases

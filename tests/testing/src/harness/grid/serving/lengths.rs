@@ -1,6 +1,6 @@
 //! Lengths of the serving grid.
 
-pub(super) use crate::grid::cells::Lengths;
+pub(super) use crate::harness::grid::cells::Lengths;
 
 /// Prefill: tile edges, odd lengths, chunks behind a context, empty requests, more queries than keys, KV splits.
 pub(super) const PREFILL: [Lengths; 18] = [

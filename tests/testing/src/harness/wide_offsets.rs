@@ -6,14 +6,14 @@ use attn::batch::PageTableBuf;
 use attn::spec::KernelKind;
 use attn::{AttentionOptions, Batch, Engine, Variant};
 
-use super::engine_memory::holds;
-use super::host::Host;
-use super::inputs::Inputs;
-use super::interleave::{self, Interleaved};
-use super::keys::Keys;
-use super::setup;
-use super::tensors::{Tensors, Written};
-use super::{Case, LayoutKind, Lens, Order, Pool, TestError};
+use crate::engine_memory::holds;
+use crate::host::Host;
+use crate::inputs::Inputs;
+use crate::interleave::{self, Interleaved};
+use crate::keys::Keys;
+use crate::setup;
+use crate::tensors::{Tensors, Written};
+use crate::{Case, LayoutKind, Lens, Order, Pool, TestError};
 
 /// The elements of a KV tensor past 32 bits: 10 GB of bf16.
 pub const WIDE_OFFSET_ELEMENTS: usize = 5_000_000_000;

@@ -160,7 +160,7 @@ impl Pick {
 #[cfg(test)]
 mod tests {
     use super::{Case, GROUPS, LayoutKind, SCALES, TYPES, cells};
-    use crate::{Lens, grid::check};
+    use crate::{Lens, harness::grid::check};
 
     #[test]
     fn every_type_meets_every_place_group_and_scale() {

@@ -3,8 +3,8 @@
 use attn::batch::{BatchCapacity, indptr};
 use attn::{AttentionOptions, Engine, Need, Preparation};
 
-use super::keys::Keys;
-use super::{Case, RunMode, TestError, case_variant};
+use crate::keys::Keys;
+use crate::{Case, RunMode, TestError, case_variant};
 
 /// Adds the kernels that a case runs in a mode: those that planning selects on the engine's device. Makes no tensors of
 /// queries, keys or values. Adds nothing on the CPU.

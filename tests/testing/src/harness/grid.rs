@@ -28,7 +28,6 @@ pub use covering::check;
 pub use dims::dims;
 pub use formats::formats;
 pub use over::over;
-pub(crate) use over::variant_cases;
 pub use partial::partial;
 pub use serving::serving;
 pub use small::small;

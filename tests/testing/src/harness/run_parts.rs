@@ -3,9 +3,9 @@
 use attn::batch::PageTableBuf;
 use attn::{DecodeBackend, PrefillBackend, Variant};
 
-use super::inputs::Inputs;
-use super::keys::Keys;
-use super::{Case, LayoutKind, Lens, ListsOf, RunMode, TestError, case_variant};
+use crate::inputs::Inputs;
+use crate::keys::Keys;
+use crate::{Case, LayoutKind, Lens, ListsOf, RunMode, TestError, case_variant};
 
 /// The most rows (tokens times query heads of a KV head) of a request that counts as decode.
 const DECODE_ROWS: u32 = 16;

@@ -5,10 +5,11 @@ use serde::Serialize;
 use attn::batch::Layout;
 use attn::{Engine, Graph, Stream, Variant};
 
-use super::engine_memory::{Clock, launch};
-use super::run_modes::RunMode;
-use super::setup::Setup;
-use super::{Case, Info, TestError, attended, attended_pairs};
+use super::clock::Clock;
+use crate::engine_memory::launch;
+use crate::run_modes::RunMode;
+use crate::setup::Setup;
+use crate::{Case, Info, TestError, attended, attended_pairs};
 
 /// The time of a case, with the bytes and operations of that time.
 #[derive(Clone, Debug, PartialEq, Serialize)]

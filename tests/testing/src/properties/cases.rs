@@ -1,0 +1,31 @@
+//! The cases that a variant is checked on.
+
+use crate::{Case, LayoutKind, Lens, Order};
+
+/// A few cases with 8 query heads, 2 KV heads and a head dim of 64, without a variant.
+pub(super) fn cases() -> Vec<Case> {
+    let lens: [(&str, (&[u32], &[u32])); 4] = [
+        ("prefill", (&[17, 1, 70, 0], &[17, 300, 64, 9])),
+        ("prefill", (&[129], &[2200])),
+        ("decode", (&[1, 1, 1, 1], &[1, 0, 65, 2500])),
+        ("decode", (&[2, 3], &[127, 40])),
+    ];
+    let mut cases = Vec::new();
+    for (kernel, (qo, kv)) in lens {
+        for (layout, (page_size, order), dtype) in [
+            (LayoutKind::Ragged, (16, Order::Nhd), "bf16"),
+            (LayoutKind::Paged, (16, Order::Nhd), "f16"),
+            (LayoutKind::Paged, (5, Order::Hnd), "bf16"),
+        ] {
+            let mut case = Case::new("");
+            kernel.clone_into(&mut case.kernel);
+            dtype.clone_into(&mut case.dtype);
+            (case.qo_heads, case.kv_heads, case.head_dim) = (8, 2, 64);
+            (case.kv_layout, case.page_size, case.page_order) = (layout, page_size, order);
+            (case.qo_lens, case.kv_lens) = (Lens::List(qo.to_vec()), Lens::List(kv.to_vec()));
+            case.seed = cases.len() as u64;
+            cases.push(case);
+        }
+    }
+    cases
+}
