@@ -1,5 +1,5 @@
-//! KV formats: bytes and codes against a reference, extents, attention and ops over them, on the CPU, emulated and on a GPU;
-//! what they lose of real keys and values.
+//! KV formats: bytes and codes against a reference, extents, attention and ops over them, on the CPU, emulated and on a
+//! GPU; what they lose of real keys and values.
 
 mod accuracy;
 mod cpu;

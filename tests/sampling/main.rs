@@ -1,4 +1,5 @@
-//! Sampling and verification of drafts: against a naive reference on the CPU; emulated and on a GPU, the bits of the CPU.
+//! Sampling and verification of drafts: against a naive reference on the CPU; emulated and on a GPU, the bits of the
+//! CPU.
 
 mod cpu;
 mod emulated;

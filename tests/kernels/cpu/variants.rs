@@ -82,7 +82,7 @@ impl AttentionVariant for RowSink {
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Sigmoid;
 
-#[attention_variant(name = "sigmoid")]
+#[attention_variant(name = "sigmoid_of_the_formula")]
 impl AttentionVariant for Sigmoid {
     const NORMALIZER: Normalizer = Normalizer::Plain { divide: false };
     fn weight(&self, logit: f32, _row_max: f32, _at: LogitIndex) -> f32 {

@@ -139,7 +139,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 mod tests {
     #[test]
     fn skips_of_pytest_are_named() {
-        let text = "..s [100%]\nSKIPPED [1] bindings/python/tests/test_torch.py:11: could not import 'torch'\n2 passed, 1 skipped";
+        let text = "..s [100%]\nSKIPPED [1] bindings/python/tests/test_torch.py:11: could not import 'torch'\n\
+                    2 passed, 1 skipped";
         let names: Vec<&str> = super::skipped(text).collect();
         assert_eq!(names, ["bindings/python/tests/test_torch.py:11: could not import 'torch'"]);
     }

@@ -61,7 +61,8 @@ for name in "${programs[@]}"; do
   start=$SECONDS
   # without arguments: the tests that need a GPU
   if [[ $# == 0 ]]; then read -ra filters < "$here/programs/$name.modules" || true; else filters=("$@"); fi
-  if timeout "${ATTN_TEST_TIMEOUT:-300}" "$work/$name" "${filters[@]}" > "$work/log" 2>&1; then result=ok; else result=FAILED; fi
+  result=ok
+  timeout "${ATTN_TEST_TIMEOUT:-300}" "$work/$name" "${filters[@]}" > "$work/log" 2>&1 || result=FAILED
   echo "$name: $result, $((SECONDS - start)) s; $(grep '^test result' "$work/log" | tail -n 1)"
   if [[ $result != ok ]]; then
     failed+=("$name")
