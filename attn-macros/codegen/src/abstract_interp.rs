@@ -8,7 +8,7 @@
 
 mod effects;
 mod emit_cuda;
-mod emit_rust;
+pub(crate) mod emit_rust;
 mod kv_interval;
 mod lower_control;
 mod lower_expr;
@@ -18,23 +18,21 @@ pub mod normal_form;
 mod range_set;
 mod ranges;
 
-use crate::{budget, ir::Function, parse::Links, types::Types};
-use emit_rust::RustNames;
+use crate::{budget, ir::Function, types::Types};
 pub(crate) use lowering::{MOST_ELEMENTS, position};
-use normal_form::{Generic, Node};
-use proc_macro2::TokenStream;
+use normal_form::{Generic, Node, NormalForm};
 
 /// What is derived from a variant's mask and remapping hooks.
 #[derive(Debug, Default)]
 pub struct DerivedMask {
-    /// The body of `mask_over` in Rust; `None` where nothing can be derived.
-    pub rust: Option<TokenStream>,
+    /// The mask; `None` where nothing can be derived.
+    pub form: Option<NormalForm>,
     /// `mask_over` in CUDA; empty where nothing can be derived.
     pub over: String,
     /// `kv_bounds` in CUDA, or empty.
     pub bounds: String,
-    /// The statements of `remap_over` in Rust, for a variant with remapping hooks.
-    pub remap_rust: Option<TokenStream>,
+    /// What remapping hooks compute, each with the coordinate that it sets.
+    pub remaps: Vec<(&'static str, NormalForm)>,
     /// `remap_over` in CUDA, or empty.
     pub remap: String,
     /// Parameter tensors whose intervals over index ranges are needed, by their Rust names.
@@ -43,58 +41,46 @@ pub struct DerivedMask {
     pub why_not: &'static str,
 }
 
-/// Derives as much as the subset allows; `generics` are the constants of a generic variant.
+/// Derives as much as the subset allows.
 #[must_use]
-pub fn derived(functions: &[Function], types: &Types, generics: &[Generic], links: &Links) -> DerivedMask {
-    let names = RustNames { links, generics, fix: &syn::Path::clone };
+pub fn derived(functions: &[Function], types: &Types) -> DerivedMask {
     let mask = functions.iter().find(|f| f.name == "logits_mask");
     // beyond the budget nothing is known of tiles: that is slow, but right
-    let (mut mask, enough) =
-        budget::within(budget::MASK_STEPS, || mask.map(|f| of_mask(f, types, &names)).unwrap_or_default());
+    let (mut mask, enough) = budget::within(budget::MASK_STEPS, || mask.map(|f| of_mask(f, types)).unwrap_or_default());
     if !enough {
         mask = DerivedMask { why_not: lowering::TOO_LONG, ..DerivedMask::default() };
     }
-    remap(functions, types, &names, &mut mask);
+    remap(functions, types, &mut mask);
     mask
 }
 
-/// A helper over abstract values, in Rust and in CUDA.
+/// A helper over abstract values, and its text in CUDA. The constants that it is generic over are its first arguments.
 #[must_use]
-pub fn helper(
-    f: &Function,
-    types: &Types,
-    generics: &[Generic],
-    links: &Links,
-    fix: &dyn Fn(&syn::Path) -> syn::Path,
-) -> (TokenStream, String) {
+pub fn helper(f: &Function, types: &Types, generics: &[Generic]) -> (NormalForm, String) {
     let (form, _) = budget::within(budget::MASK_STEPS, || lowering::of(f, types, generics));
-    let args = generics.len() + f.args.len();
-    let names = RustNames { links, generics: &[], fix };
-    (emit_rust::helper(&form, args, &names), emit_cuda::helper(&form, &crate::names::helper(&f.name), args))
+    let cuda = emit_cuda::helper(&form, &crate::names::helper(&f.name));
+    (form, cuda)
 }
 
 /// Derives the coordinates of a remapped tile.
-fn remap(functions: &[Function], types: &Types, names: &RustNames<'_>, mask: &mut DerivedMask) {
-    let (mut rust, mut cuda) = (TokenStream::new(), String::new());
+fn remap(functions: &[Function], types: &Types, mask: &mut DerivedMask) {
     for (hook, word) in [("remap_qo_pos", "qo_pos"), ("remap_kv_pos", "kv_pos")] {
         if let Some(f) = functions.iter().find(|f| f.name == hook) {
-            let form = lowering::of(f, types, &[]);
-            rust.extend(emit_rust::set_coordinate(&form, word, names));
-            cuda += &emit_cuda::set_coordinate(&form, word);
-            mask.tables.extend(form.tables());
+            mask.remaps.push((word, lowering::of(f, types, &[])));
         }
     }
-    if !cuda.is_empty() {
+    if !mask.remaps.is_empty() {
+        mask.tables.extend(mask.remaps.iter().flat_map(|(_, form)| form.tables()));
         mask.tables.sort();
         mask.tables.dedup();
-        mask.remap_rust = Some(rust);
+        let cuda: String = mask.remaps.iter().map(|(word, form)| emit_cuda::set_coordinate(form, word)).collect();
         mask.remap =
             format!("ATTN_FN Tile remap_over(const Tile& at) const {{\n  Tile to = at;\n{cuda}  return to;\n}}\n");
     }
 }
 
 /// Derives the mask of a tile.
-fn of_mask(f: &Function, types: &Types, names: &RustNames<'_>) -> DerivedMask {
+fn of_mask(f: &Function, types: &Types) -> DerivedMask {
     let form = lowering::of(f, types, &[]);
     if matches!(form.nodes[form.result], Node::Any) {
         return DerivedMask { why_not: form.why_not.unwrap_or(lowering::FLOATS), ..DerivedMask::default() };
@@ -103,10 +89,10 @@ fn of_mask(f: &Function, types: &Types, names: &RustNames<'_>) -> DerivedMask {
     let unknown = form.nodes.iter().zip(form.uses()).any(|(node, uses)| uses > 0 && matches!(node, Node::Any));
     DerivedMask {
         why_not: form.why_not.filter(|_| unknown).unwrap_or_default(),
-        rust: Some(emit_rust::body(&form, names)),
         over: emit_cuda::mask_over(&form),
         bounds: kv_interval::kv_bounds(&form),
         tables: form.tables(),
+        form: Some(form),
         ..DerivedMask::default()
     }
 }

@@ -81,10 +81,10 @@ impl Instance {
     }
 
     /// The constants of an impl as items.
-    pub(crate) fn constants(&self, generics: &syn::Generics) -> TokenStream {
-        let consts = generics.const_params().zip(&self.values).map(|(param, value)| {
+    pub(crate) fn constants(&self, generics: &syn::Generics) -> Vec<syn::ItemConst> {
+        let consts = generics.const_params().zip(&self.values).filter_map(|(param, value)| {
             let (ident, ty) = (&param.ident, &param.ty);
-            quote::quote!(#[allow(dead_code)] const #ident: #ty = #value;)
+            syn::parse2(quote::quote!(#[allow(dead_code)] const #ident: #ty = #value;)).ok()
         });
         consts.collect()
     }

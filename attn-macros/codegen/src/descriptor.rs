@@ -5,7 +5,11 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
 
-use crate::{abstract_interp::DerivedMask, helper_module::with_helper, parse::Links};
+use crate::{
+    abstract_interp::{DerivedMask, emit_rust},
+    helper_module::with_helper,
+    parse::Links,
+};
 
 /// `&[ConstDesc { .. }, ..]`; `fix` adapts each path to the scope of the emitted tokens.
 pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
@@ -57,8 +61,9 @@ pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> T
 }
 
 /// `MaskText { .. }`, and the derived methods of `Described`.
-pub(crate) fn mask(mask: &DerivedMask) -> (TokenStream, TokenStream) {
-    let DerivedMask { rust, over, bounds, remap_rust, remap, tables, why_not } = mask;
+pub(crate) fn mask(mask: &DerivedMask, links: &Links) -> (TokenStream, TokenStream) {
+    let DerivedMask { form, over, bounds, remaps, remap, tables, why_not } = mask;
+    let names = emit_rust::RustNames { links, fix: &syn::Path::clone };
     let text = quote! {
         ::attn::lang::desc::MaskText {
             over: #over,
@@ -68,16 +73,18 @@ pub(crate) fn mask(mask: &DerivedMask) -> (TokenStream, TokenStream) {
             why_not: #why_not,
         }
     };
-    let remapped = remap_rust.as_ref().map(|body| {
+    let remapped = (!remaps.is_empty()).then(|| {
+        let coordinates = remaps.iter().map(|(word, form)| emit_rust::set_coordinate(form, word, &names));
         quote! {
             fn remap_over(&self, tile: &::attn::lang::Tile) -> ::attn::lang::Tile {
                 let mut to = *tile;
-                #body
+                #(#coordinates)*
                 to
             }
         }
     });
-    let method = rust.as_ref().map(|body| {
+    let method = form.as_ref().map(|form| {
+        let body = emit_rust::body(form, &names);
         quote! {
             fn mask_over(&self, tile: &::attn::lang::Tile) -> ::attn::lang::Tristate {
                 #body

@@ -6,20 +6,52 @@ use quote::quote;
 use syn::spanned::Spanned;
 
 use crate::{
-    abstract_interp, budget, check, descriptor, emit, exact, expand, messages, names,
+    abstract_interp::{self, emit_rust, normal_form::NormalForm},
+    budget, check, descriptor, emit, exact, expand, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
     spaces,
 };
 
+/// A helper: what the macro prints, and what a reader of Rust text makes a descriptor of.
+#[derive(Debug, Default)]
+pub struct HelperModel {
+    /// Its text in CUDA; empty after an error.
+    pub cuda: String,
+    /// The text in KV formats, if it differs.
+    pub exact: String,
+    /// A function that it calls whose last bits differ between devices.
+    pub inexact: &'static str,
+    /// The helper over abstract values; `None` after an error.
+    pub over: Option<NormalForm>,
+    /// The helper over abstract values in CUDA.
+    pub over_cuda: String,
+    /// What it names.
+    pub links: Links,
+    /// What it does with indices.
+    pub spaces: spaces::Found,
+}
+
 /// Expands the attribute. The item is kept, with or without errors.
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
-    expand::kept(item, |item| match syn::parse2(item)? {
-        syn::Item::Fn(f) => Ok(companion(&attr, &f)),
+    expand::kept(item, |item| Ok(companion(&attr, &function(item)?)))
+}
+
+/// The model of a function with this attribute.
+///
+/// # Errors
+/// The function is refused.
+pub fn analyse(attr: &TokenStream, item: TokenStream) -> Result<HelperModel, Report> {
+    expand::read(item, |item| read(attr, &function(item)?))
+}
+
+fn function(item: TokenStream) -> Result<syn::ItemFn, Report> {
+    match syn::parse2(item)? {
+        syn::Item::Fn(f) => Ok(f),
         other => Err(Report::of(&other, messages::NOT_A_FN)),
-    })
+    }
 }
 
 /// The module beside a function. After an error it has no text, so that hooks that call the function do not report
@@ -29,9 +61,15 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
     let name = names::helper(&ident.to_string());
     let (helper, errors) = match read(attr, f) {
         Ok(helper) => (helper, TokenStream::new()),
-        Err(report) => (Helper::unknown(), report.into_tokens()),
+        Err(report) => (HelperModel::default(), report.into_tokens()),
     };
-    let Helper { cuda, exact, inexact, over, over_cuda, links, spaces } = helper;
+    let HelperModel { cuda, exact, inexact, over, over_cuda, links, spaces } = helper;
+    let over = match over {
+        Some(form) => emit_rust::helper(&form, &emit_rust::RustNames { links: &links, fix: &in_child_module }),
+        None => quote!(
+            pub use ::attn::lang::lints::unmarked::__helper::{over, parts};
+        ),
+    };
     let checks = spaces::checks(&spaces.deferred, &links, &quote!(&[]), in_child_module);
     let summary = spaces::summary(&spaces.summary);
     let consts = descriptor::consts(&links, in_child_module);
@@ -69,38 +107,7 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
     }
 }
 
-/// What is emitted beside a helper.
-struct Helper {
-    cuda: String,
-    /// The text in KV formats, if it differs.
-    exact: String,
-    /// A function that it calls whose last bits differ between devices.
-    inexact: &'static str,
-    /// The helper over abstract values, in Rust and in CUDA.
-    over: TokenStream,
-    over_cuda: String,
-    links: Links,
-    spaces: spaces::Found,
-}
-
-impl Helper {
-    fn unknown() -> Helper {
-        let over = quote!(
-            pub use ::attn::lang::lints::unmarked::__helper::{over, parts};
-        );
-        Helper {
-            cuda: String::new(),
-            exact: String::new(),
-            inexact: "",
-            over,
-            over_cuda: String::new(),
-            links: Links::default(),
-            spaces: spaces::Found::default(),
-        }
-    }
-}
-
-fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
+fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<HelperModel, Report> {
     let mut shared = ItemContext { this_fn: Some(f.sig.ident.to_string()), ..ItemContext::default() };
     let sig = &f.sig;
     if !attr.is_empty() {
@@ -127,10 +134,9 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     let exact = emit::helper(&read, &shared.generics, &shared.types, (&file, true), &mut Report::default());
     let exact = if exact == cuda { String::new() } else { exact };
     let inexact = exact::differing(&read).map_or("", |(name, _)| name);
-    let (over, over_cuda) =
-        abstract_interp::helper(&read, &shared.types, &shared.generics, &shared.links, &in_child_module);
+    let (over, over_cuda) = abstract_interp::helper(&read, &shared.types, &shared.generics);
     budget::spend(budget::OF_ITEM + (cuda.len() + 4 * over_cuda.len()) / 16);
-    Ok(Helper { cuda, exact, inexact, over, over_cuda, links: shared.links, spaces })
+    Ok(HelperModel { cuda, exact, inexact, over: Some(over), over_cuda, links: shared.links, spaces })
 }
 
 /// The constants that a helper is generic over.

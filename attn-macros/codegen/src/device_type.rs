@@ -10,37 +10,33 @@ use crate::{
     types::Ty,
 };
 
+/// A type: what the macro prints, and what a reader of Rust text makes a descriptor of.
+#[derive(Debug)]
+pub struct DeviceTypeModel {
+    /// Its name in the text.
+    pub name: String,
+    /// Its definition in CUDA; of an enum the part before the braces.
+    pub cuda: String,
+    /// The variants of an enum.
+    pub variants: Vec<syn::Ident>,
+    /// What it names.
+    pub links: Links,
+}
+
 /// Expands the attribute. The item is kept, with or without errors.
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     expand::kept(item, |item| {
         let item: syn::Item = syn::parse2(item)?;
-        let (ident, generics, attrs, read) = match &item {
-            syn::Item::Struct(s) => (&s.ident, &s.generics, &s.attrs, structure(s)),
-            syn::Item::Enum(e) => (&e.ident, &e.generics, &e.attrs, enumeration(e)),
-            other => return Err(Report::of(other, messages::NOT_A_TYPE)),
+        let (ident, generics, attrs) = head_of(&item)?;
+        let (model, errors) = match read(&attr, &item) {
+            Ok(model) => (model, TokenStream::new()),
+            // without text, so that hooks that use the type do not report errors too
+            Err(report) => (DeviceTypeModel::named(ident), report.into_tokens()),
         };
-        let mut report = Report::default();
-        let count = match &item {
-            syn::Item::Struct(item) => item.fields.len(),
-            syn::Item::Enum(item) => item.variants.len(),
-            _ => 0,
-        };
-        if count > budget::FIELDS {
-            return Err(Report::of(ident, messages::too_many_fields(count)));
-        }
-        if !attr.is_empty() {
-            report.on(&attr, messages::DEVICE_TYPE_ATTR);
-        }
-        if !generics.params.is_empty() {
-            report.on(generics, messages::GENERIC_TYPE);
-        }
-        let known = read.map_err(|inner| report.append(inner));
-        // without text after an error, so that hooks that use the type do not report errors too
-        let known = known.ok().filter(|_| report.is_empty()).unwrap_or_default();
-        let companion = generics.params.is_empty().then(|| known.companion(ident));
-        let (cfg, errors) = (descriptor::cfg(attrs), report.into_tokens());
+        let companion = generics.params.is_empty().then(|| model.companion(ident));
+        let cfg = descriptor::cfg(attrs);
         Ok(quote! {
             #errors
             #(#cfg)*
@@ -49,27 +45,70 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// The C++ text and the links of a type.
-#[derive(Default)]
-struct DeviceTypeText {
-    cuda: String,
-    /// The variants of an enum.
-    variants: Vec<syn::Ident>,
-    links: Links,
-    /// Whether no error was reported for it.
-    is_valid: bool,
+/// The model of a type with this attribute.
+///
+/// # Errors
+/// The type is refused.
+pub fn analyse(attr: &TokenStream, item: TokenStream) -> Result<DeviceTypeModel, Report> {
+    expand::read(item, |item| {
+        let item: syn::Item = syn::parse2(item)?;
+        head_of(&item)?;
+        read(attr, &item)
+    })
 }
 
-impl DeviceTypeText {
-    fn companion(&self, ident: &syn::Ident) -> TokenStream {
-        let DeviceTypeText { cuda, variants, links, is_valid } = self;
+/// The head of a struct or an enum.
+fn head_of(item: &syn::Item) -> Result<(&syn::Ident, &syn::Generics, &[syn::Attribute]), Report> {
+    let (ident, generics, attrs, count) = match item {
+        syn::Item::Struct(s) => (&s.ident, &s.generics, &s.attrs, s.fields.len()),
+        syn::Item::Enum(e) => (&e.ident, &e.generics, &e.attrs, e.variants.len()),
+        other => return Err(Report::of(other, messages::NOT_A_TYPE)),
+    };
+    match count > budget::FIELDS {
+        true => Err(Report::of(ident, messages::too_many_fields(count))),
+        false => Ok((ident, generics, attrs)),
+    }
+}
+
+fn read(attr: &TokenStream, item: &syn::Item) -> Result<DeviceTypeModel, Report> {
+    let (_, generics, _) = head_of(item)?;
+    let mut report = Report::default();
+    if !attr.is_empty() {
+        report.on(attr, messages::DEVICE_TYPE_ATTR);
+    }
+    if !generics.params.is_empty() {
+        report.on(generics, messages::GENERIC_TYPE);
+    }
+    let read = match item {
+        syn::Item::Struct(item) => structure(item),
+        syn::Item::Enum(item) => enumeration(item),
+        other => Err(Report::of(other, messages::NOT_A_TYPE)),
+    };
+    match read {
+        Ok(model) if report.is_empty() => Ok(model),
+        Ok(_) => Err(report),
+        Err(inner) => {
+            report.append(inner);
+            Err(report)
+        }
+    }
+}
+
+impl DeviceTypeModel {
+    /// A type without text.
+    fn named(ident: &syn::Ident) -> DeviceTypeModel {
         let name = names::device_type(&ident.to_string());
+        DeviceTypeModel { name, cuda: String::new(), variants: Vec::new(), links: Links::default() }
+    }
+
+    fn companion(&self, ident: &syn::Ident) -> TokenStream {
+        let DeviceTypeModel { name, cuda, variants, links } = self;
         let types = descriptor::types(links, syn::Path::clone);
         let entries = variants.iter().map(|variant| {
             let text = names::within_type(&variant.to_string());
             quote!((#text, ::attn::lang::device_type::value(#ident::#variant as i128)))
         });
-        let copied = is_valid.then(
+        let copied = (!cuda.is_empty()).then(
             || quote_spanned!(ident.span()=> const _: () = ::attn::lang::device_type::values_are_copied::<#ident>();),
         );
         let compared = (!variants.is_empty()).then(|| {
@@ -116,7 +155,7 @@ fn head(attrs: &[syn::Attribute], at: proc_macro2::Span) -> String {
     names::comments("///", &parse::doc_lines(attrs)) + &names::line_directive(at, &descriptor::file_of(at))
 }
 
-fn structure(item: &syn::ItemStruct) -> Result<DeviceTypeText, Report> {
+fn structure(item: &syn::ItemStruct) -> Result<DeviceTypeModel, Report> {
     let mut shared = ItemContext::default();
     if item.fields.is_empty() {
         shared.report.on(&item.ident, messages::TYPE_WITHOUT_FIELDS);
@@ -153,10 +192,10 @@ fn structure(item: &syn::ItemStruct) -> Result<DeviceTypeText, Report> {
     budget::spend(budget::OF_ITEM + 16 * item.fields.len());
     let head = head(&item.attrs, item.struct_token.span);
     let cuda = format!("{head}struct {name} {{\n{members}{setters}}};\n");
-    Ok(DeviceTypeText { cuda, variants: Vec::new(), links: shared.links, is_valid: true })
+    Ok(DeviceTypeModel { name, cuda, variants: Vec::new(), links: shared.links })
 }
 
-fn enumeration(item: &syn::ItemEnum) -> Result<DeviceTypeText, Report> {
+fn enumeration(item: &syn::ItemEnum) -> Result<DeviceTypeModel, Report> {
     let mut report = Report::default();
     if item.variants.is_empty() {
         report.on(&item.ident, messages::EMPTY_ENUM);
@@ -174,7 +213,7 @@ fn enumeration(item: &syn::ItemEnum) -> Result<DeviceTypeText, Report> {
     let name = names::device_type(&item.ident.to_string());
     let cuda = format!("{}enum class {name} : int", head(&item.attrs, item.enum_token.span));
     let variants = item.variants.iter().map(|variant| variant.ident.clone()).collect();
-    Ok(DeviceTypeText { cuda, variants, links: Links::default(), is_valid: true })
+    Ok(DeviceTypeModel { name, cuda, variants, links: Links::default() })
 }
 
 /// Whether a field may have this type: no index of a hook, and no unit.

@@ -28,7 +28,7 @@ pub(crate) use logits_bias::bias;
 pub(crate) use logits_bias_row::bias_row;
 pub(crate) use logits_bound::bound;
 pub(crate) use logits_slope::slope;
-pub(crate) use writer::Used;
+pub use writer::Used;
 
 use crate::{
     ir::Function,

@@ -5,6 +5,12 @@ use quote::quote;
 
 use crate::{budget, depth, loop_attributes, report::Report};
 
+/// What `read` finds in an item that is within the budgets.
+pub(crate) fn read<T>(item: TokenStream, read: impl FnOnce(TokenStream) -> Result<T, Report>) -> Result<T, Report> {
+    depth::check_item(&item)?;
+    budget::checked(budget::first_of(&item), || read(item))
+}
+
 /// The item, without the attributes that rustc does not know, and what `beside` makes of it, or its errors.
 pub(crate) fn kept(item: TokenStream, beside: impl FnOnce(TokenStream) -> Result<TokenStream, Report>) -> TokenStream {
     if let Err(report) = depth::check_item(&item) {

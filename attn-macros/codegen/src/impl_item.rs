@@ -20,7 +20,8 @@ pub(crate) fn without_group(ty: &syn::Type) -> &syn::Type {
 }
 
 /// Replaces `Self::X` in a path for use outside of the impl.
-pub(crate) fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
+#[must_use]
+pub fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
     let mut path = path.clone();
     let syn::Type::Path(ty) = without_group(ty) else { return path };
     if path.segments.first().is_some_and(|s| s.ident == "Self") {

@@ -193,7 +193,7 @@ impl<'ast> Visit<'ast> for Named {
 /// The items emitted beside the impl: once for each instance of a generic format, with its constants in scope.
 fn companions(item: &syn::ItemImpl, format: &Format) -> TokenStream {
     if format.instances.is_empty() {
-        return companion(item, format, &format.name, &TokenStream::new());
+        return companion(item, format, &format.name, &[]);
     }
     let instances = format.instances.iter().map(|instance| {
         let name = format!("{}_{}", format.name, instance.suffix().unwrap_or_default());
@@ -202,7 +202,7 @@ fn companions(item: &syn::ItemImpl, format: &Format) -> TokenStream {
     instances.collect()
 }
 
-fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStream) -> TokenStream {
+fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &[syn::ItemConst]) -> TokenStream {
     let ty = &item.self_ty;
     let type_name = type_name(item).unwrap_or_default();
     // the doc comment of the impl, else that of the struct, which only the derive sees
@@ -224,7 +224,7 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &TokenStr
     quote! {
         #(#cfg)*
         const _: () = {
-            #scope
+            #(#scope)*
             #[allow(unused_imports)]
             use ::attn::lang::{interval as __interval, kv_format::extents as __extents, lints::NotDerived as _};
             static DESC: ::attn::lang::kv_format::KvFormatDesc = ::attn::lang::kv_format::KvFormatDesc {

@@ -15,7 +15,19 @@ mod tests;
 use proc_macro2::TokenStream;
 use syn::{Data, DeriveInput, Fields};
 
-use crate::{budget, depth, report::Report};
+pub use field::{AttrArgument, Field};
+
+use crate::{budget, depth, expand, report::Report};
+
+/// The parameters of a variant: what the derive prints, and what a reader of Rust text makes descriptors of.
+#[derive(Debug, Default)]
+pub struct ParamsModel {
+    /// The doc comment of the struct.
+    pub doc: String,
+    /// The parameters.
+    pub fields: Vec<Field>,
+    checks: emit::Checks,
+}
 
 /// Expands the derive. Errors are reported all at once, with a fallback impl, so that the compiler does not report its
 /// absence too.
@@ -24,22 +36,33 @@ pub fn derive(input: TokenStream) -> TokenStream {
     if let Err(report) = depth::check_item(&input) {
         return report.into_tokens();
     }
-    budget::checked(budget::first_of(&input), || Ok(read(input))).unwrap_or_else(Report::into_tokens)
+    let params = || {
+        let item: DeriveInput = syn::parse2(input.clone())?;
+        let (model, errors) = match read(&item) {
+            Ok(model) => (Some(model), TokenStream::new()),
+            Err(report) => (None, report.into_tokens()),
+        };
+        let params = emit::params(&item, model.as_ref());
+        Ok(quote::quote!(#errors #params))
+    };
+    budget::checked(budget::first_of(&input), params).unwrap_or_else(Report::into_tokens)
 }
 
-fn read(input: TokenStream) -> TokenStream {
-    let item = match syn::parse2::<DeriveInput>(input) {
-        Ok(item) => item,
-        Err(error) => return error.into_compile_error(),
-    };
+/// The model of a struct with the derive.
+///
+/// # Errors
+/// The struct is refused.
+pub fn analyse(input: TokenStream) -> Result<ParamsModel, Report> {
+    expand::read(input, |input| read(&syn::parse2(input)?))
+}
+
+fn read(item: &DeriveInput) -> Result<ParamsModel, Report> {
     let mut report = Report::default();
-    if let Data::Struct(data) = &item.data
-        && data.fields.len() > budget::FIELDS
-    {
-        budget::refuse(item.ident.span(), messages::too_many(data.fields.len()));
-        return TokenStream::new();
-    }
     if let Data::Struct(data) = &item.data {
+        if data.fields.len() > budget::FIELDS {
+            budget::refuse(item.ident.span(), messages::too_many(data.fields.len()));
+            return Err(report);
+        }
         budget::spend(budget::OF_ITEM + 32 * data.fields.len());
     }
     let fields = match &item.data {
@@ -61,9 +84,8 @@ fn read(input: TokenStream) -> TokenStream {
         }
     };
     let checks = emit::Checks::new(&fields, &mut report);
-    let fields = report.is_empty().then_some(fields);
-    let checks = if fields.is_some() { checks } else { emit::Checks::default() };
-    let params = emit::params(&item, fields.as_deref(), &checks);
-    let errors = report.into_tokens();
-    quote::quote!(#errors #params)
+    match report.is_empty() {
+        true => Ok(ParamsModel { doc: field::doc(&item.attrs), fields, checks }),
+        false => Err(report),
+    }
 }

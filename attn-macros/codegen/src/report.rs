@@ -150,6 +150,11 @@ impl Report {
         self.errors.is_empty()
     }
 
+    /// Each error: where it begins, and what is wrong.
+    pub fn errors(self) -> impl Iterator<Item = (Span, String)> {
+        self.errors.into_iter().flatten().map(|error| (error.span(), error.to_string()))
+    }
+
     /// One `compile_error!` for each error.
     #[must_use]
     pub fn into_tokens(self) -> TokenStream {

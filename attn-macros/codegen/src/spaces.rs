@@ -18,7 +18,7 @@ use crate::{ir::Function, report::Report};
 
 pub(crate) use emit::{checks, summary};
 use evaluate::Evaluator;
-pub(crate) use found::{Deferred, Found};
+pub use found::{Condition, Deferred, Found, Refusal, Summary};
 
 /// Checks the indices of a function; reports what the function alone decides.
 pub(crate) fn function(f: &Function, report: &mut Report) -> Found {

@@ -27,43 +27,82 @@ pub struct HookText {
     pub cuda: String,
 }
 
-/// Everything found in one impl.
-struct Variant {
-    name: String,
-    /// The instances of a generic variant.
-    instances: Vec<Instance>,
-    hooks: Vec<HookText>,
+/// A variant: what the macro prints, and what a reader of Rust text makes a descriptor of.
+#[derive(Debug)]
+pub struct VariantModel {
+    /// The last segment of the type.
+    pub type_name: String,
+    /// The doc comment of the impl; empty where the one of the struct stands for it.
+    pub doc: String,
+    /// The file, as the compiler was given it.
+    pub file: String,
+    /// The line of the impl.
+    pub line: u32,
+    /// The instances of a generic variant, or the variant alone.
+    pub instances: Vec<Named>,
+    /// Hooks in the order of the trait.
+    pub hooks: Vec<HookText>,
     /// `logits_bias`: the bias of a logits transform that does nothing but add it; else empty.
-    bias: String,
-    slope: String,
+    pub bias: String,
+    /// `logits_slope`: the slope of a bias that is a product with the distance; else empty.
+    pub slope: String,
     /// `logits_bias_row`: the start of the bias row, if the bias is an element of a parameter tensor; else empty.
-    bias_row: String,
+    pub bias_row: String,
     /// `logits_bound`: the largest magnitude of the transform's result; or empty.
-    bound: String,
+    pub bound: String,
     /// Coordinates of the request that hooks on keys read.
-    kv_coordinates: Vec<&'static str>,
-    links: Links,
-    used: emit::Used,
-    normalizer: NormalizerChange,
+    pub kv_coordinates: Vec<&'static str>,
+    /// What hooks name.
+    pub links: Links,
+    /// Parameters that hooks read, divide by and store to.
+    pub used: emit::Used,
+    /// What it does to the normaliser.
+    pub(crate) normalizer: NormalizerChange,
     /// Mistakes that the parameters and helpers decide.
-    deferred: Vec<spaces::Deferred>,
-    mask: abstract_interp::DerivedMask,
+    pub deferred: Vec<spaces::Deferred>,
+    /// The mask and remapping hooks over a tile.
+    pub mask: abstract_interp::DerivedMask,
+}
+
+/// An instance of a variant.
+#[derive(Debug)]
+pub struct Named {
+    /// Its name in expressions.
+    pub name: String,
+    /// The constants that the impl is generic over.
+    pub constants: Vec<syn::ItemConst>,
 }
 
 /// Expands the attribute. The item is kept, with or without errors.
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
-    expand::kept(item, |item| match syn::parse2(item)? {
-        syn::Item::Impl(item) => Ok(match read(&attr, &item) {
-            Ok(variant) => companions(&item, &variant),
+    expand::kept(item, |item| {
+        let item = impl_of(item)?;
+        Ok(match read(&attr, &item) {
+            // once for each instance of a generic variant, with its constants in scope
+            Ok(model) => model.instances.iter().map(|instance| companion(&item, &model, instance)).collect(),
             Err(report) => {
                 let (refused, errors) = (refused(&item), report.into_tokens());
                 quote!(#errors #refused)
             }
-        }),
-        other => Err(Report::of(&other, messages::NOT_AN_IMPL)),
+        })
     })
+}
+
+/// The model of an impl with this attribute.
+///
+/// # Errors
+/// The impl is refused.
+pub fn analyse(attr: &TokenStream, item: TokenStream) -> Result<VariantModel, Report> {
+    expand::read(item, |item| read(attr, &impl_of(item)?))
+}
+
+fn impl_of(item: TokenStream) -> Result<syn::ItemImpl, Report> {
+    match syn::parse2(item)? {
+        syn::Item::Impl(item) => Ok(item),
+        other => Err(Report::of(&other, messages::NOT_AN_IMPL)),
+    }
 }
 
 /// Stands for what a refused variant has not, so that lists of variants do not report it again.
@@ -94,9 +133,9 @@ pub fn hooks(item: &syn::ItemImpl) -> Result<Vec<HookText>, Report> {
     budget::checked(item.impl_token.span, || read(&TokenStream::new(), item)).map(|v| v.hooks)
 }
 
-fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
+fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<VariantModel, Report> {
     let mut shared = ItemContext::default();
-    let (name, instances) = shape(attr, item, &mut shared.report);
+    let instances = shape(attr, item, &mut shared.report);
     let file = descriptor::file_of(item.impl_token.span());
     let mut functions = Vec::new();
     let mut normalizer = None;
@@ -139,12 +178,15 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         () if mentions(c, "Plain") => NormalizerChange::ReplacesPlain,
         () => NormalizerChange::Replaces,
     });
-    let mask = abstract_interp::derived(&functions, &shared.types, &shared.generics, &shared.links);
+    let mask = abstract_interp::derived(&functions, &shared.types);
     // what is emitted, once for each instance
     let bytes = hooks.iter().map(|hook| hook.cuda.len()).sum::<usize>() + 4 * mask.over.len();
-    budget::spend(instances.len().max(1) * (3 * budget::OF_ITEM + bytes / 16));
-    Ok(Variant {
-        name,
+    budget::spend(instances.len() * (3 * budget::OF_ITEM + bytes / 16));
+    Ok(VariantModel {
+        type_name: type_name(item).unwrap_or_default(),
+        doc: parse::doc_lines(&item.attrs).join("\n"),
+        line: u32::try_from(item.impl_token.span().start().line).unwrap_or(0),
+        file,
         instances,
         mask,
         hooks,
@@ -160,8 +202,8 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     })
 }
 
-/// Reads the item's signature: the variant's name, and its instances where it is generic.
-fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (String, Vec<Instance>) {
+/// Reads the item's signature: the variant's name, or those of its instances where it is generic.
+fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> Vec<Named> {
     let attribute = attribute::read(attr, str::to_owned, report);
     match &item.trait_ {
         Some((path, _)) if path.segments.last().is_some_and(|s| s.ident == "AttentionVariant") => {}
@@ -182,7 +224,14 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (Stri
         }
         default
     });
-    (name, attribute.instances)
+    if attribute.instances.is_empty() {
+        return vec![Named { name, constants: Vec::new() }];
+    }
+    let named = |instance: &Instance| Named {
+        name: format!("{name}_{}", instance.suffix().unwrap_or_default()),
+        constants: instance.constants(&item.generics),
+    };
+    attribute.instances.iter().map(named).collect()
 }
 
 fn read_hook(f: &syn::ImplItemFn, shared: &mut ItemContext) -> Option<crate::ir::Function> {
@@ -238,28 +287,16 @@ fn mentions(constant: &syn::ImplItemConst, word: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|w| w == word)
 }
 
-/// The items emitted beside the impl: once for each instance of a generic variant, with its constants in scope.
-fn companions(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
-    if variant.instances.is_empty() {
-        return companion(item, variant, &variant.name, &TokenStream::new());
-    }
-    let instances = variant.instances.iter().map(|instance| {
-        let name = format!("{}_{}", variant.name, instance.suffix().unwrap_or_default());
-        companion(item, variant, &name, &instance.constants(&item.generics))
-    });
-    instances.collect()
-}
-
-fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStream) -> TokenStream {
+/// The items emitted beside the impl for an instance.
+fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> TokenStream {
     let ty = &item.self_ty;
-    let type_name = type_name(item).unwrap_or_default();
-    // the doc comment of the impl, else that of the struct, which only the derive sees
-    let doc = match parse::doc_lines(&item.attrs).join("\n") {
+    let VariantModel { type_name, file, line, bias, slope, bias_row, bound, kv_coordinates, .. } = variant;
+    let Named { name, constants } = instance;
+    // else the doc comment of the struct, which only the derive sees
+    let doc = match &variant.doc {
         doc if doc.is_empty() => quote!(<::attn::lang::lints::Derived<#ty>>::DOC),
         doc => quote!(#doc),
     };
-    let file = descriptor::file_of(item.impl_token.span());
-    let line = u32::try_from(item.impl_token.span().start().line).unwrap_or(0);
     let hooks = variant.hooks.iter().map(|h| {
         let kind = syn::Ident::new(&h.name.to_upper_camel_case(), item.impl_token.span());
         let cuda = &h.cuda;
@@ -275,17 +312,15 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
     let fields = quote!(#derived::FIELDS);
     let spaces = spaces::checks(&variant.deferred, &variant.links, &fields, |path| without_self(path, ty));
     let (stores, slots) = (variant.used.stores, variant.used.slots);
-    let kv_coordinates = &variant.kv_coordinates;
-    let Variant { bias, slope, bias_row, bound, .. } = variant;
     let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
     let parts = compose_part::part_impl(without_group(ty), variant.normalizer, &names);
     let cfg = descriptor::cfg(&item.attrs);
-    let (mask, mask_over) = descriptor::mask(&variant.mask);
+    let (mask, mask_over) = descriptor::mask(&variant.mask, &variant.links);
     quote! {
         #(#cfg)*
         const _: () = {
             use ::attn::lang::lints::NotDerived as _;
-            #scope
+            #(#constants)*
             static DESC: ::attn::lang::VariantDesc = ::attn::lang::VariantDesc {
                 name: #name,
                 type_name: #type_name,

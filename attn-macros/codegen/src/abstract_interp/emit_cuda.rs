@@ -28,7 +28,8 @@ pub(super) fn set_coordinate(form: &NormalForm, word: &str) -> String {
 
 /// A helper over abstract values, as a static member function.
 #[must_use]
-pub(super) fn helper(form: &NormalForm, name: &str, args: usize) -> String {
+pub(super) fn helper(form: &NormalForm, name: &str) -> String {
+    let args = form.compound.len();
     let types: Vec<String> = (0..args).map(|i| format!("class A{i}")).collect();
     let params: Vec<String> = (0..args).map(|i| format!("A{i} a{i}")).collect();
     let template = if args == 0 { String::new() } else { format!("template <{}> ", types.join(", ")) };

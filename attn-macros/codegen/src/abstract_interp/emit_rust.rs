@@ -4,35 +4,31 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 
-use super::normal_form::{Generic, Id, IntTy, Loop, Node, NormalForm, is_uniform_coordinate};
+use super::normal_form::{Id, IntTy, Loop, Node, NormalForm, is_uniform_coordinate};
 use crate::{helper_module::with_helper, names, parse::Links};
 
 /// Rust paths of the names in the text.
-pub(super) struct RustNames<'a> {
+pub(crate) struct RustNames<'a> {
     /// Constants and helpers, by path.
-    pub links: &'a Links,
-    /// Constants that a variant is generic over.
-    pub generics: &'a [Generic],
+    pub(crate) links: &'a Links,
     /// Adapts a path to the scope of the emitted tokens.
-    pub fix: &'a dyn Fn(&syn::Path) -> syn::Path,
+    pub(crate) fix: &'a dyn Fn(&syn::Path) -> syn::Path,
 }
 
 impl RustNames<'_> {
     fn constant(&self, name: &str) -> Option<syn::Path> {
-        let generic = self.generics.iter().find(|(_, own, _)| own == name);
-        let link = self.links.consts.iter().find(|c| c.name == name);
-        generic.map(|(rust, ..)| field(rust).into()).or_else(|| link.map(|link| (self.fix)(&link.path)))
+        self.links.consts.iter().find(|c| c.name == name).map(|link| (self.fix)(&link.path))
     }
 }
 
 /// The body of `fn mask_over(&self, tile: &Tile) -> Tristate`.
-pub(super) fn body(form: &NormalForm, names: &RustNames<'_>) -> TokenStream {
+pub(crate) fn body(form: &NormalForm, names: &RustNames<'_>) -> TokenStream {
     let (lets, value) = scalar(form, names);
     quote!(#(#lets)* ::attn::lang::interval::tristate(#value))
 }
 
 /// Statements that set the bounds of a coordinate of `to`, from those of `tile`.
-pub(super) fn set_coordinate(form: &NormalForm, word: &str, names: &RustNames<'_>) -> TokenStream {
+pub(crate) fn set_coordinate(form: &NormalForm, word: &str, names: &RustNames<'_>) -> TokenStream {
     let (lets, value) = scalar(form, names);
     let (min, max) = (format_ident!("{word}_min"), format_ident!("{word}_max"));
     let to = if word == "qo_pos" { quote!(to.rows) } else { quote!(to) };
@@ -45,8 +41,9 @@ pub(super) fn set_coordinate(form: &NormalForm, word: &str, names: &RustNames<'_
 }
 
 /// `over` and `parts` of a helper: over scalars, and over values with parts. One calls the other.
-pub(super) fn helper(form: &NormalForm, args: usize, names: &RustNames<'_>) -> TokenStream {
+pub(crate) fn helper(form: &NormalForm, names: &RustNames<'_>) -> TokenStream {
     let (lets, value) = parts(form, names);
+    let args = form.compound.len();
     let named: Vec<_> = (0..args).map(arg).collect();
     let (over, parts) = if form.is_scalar() {
         let body = quote!(#(#lets)* #value);

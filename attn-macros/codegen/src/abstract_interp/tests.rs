@@ -3,18 +3,30 @@
 use super::*;
 use crate::{
     hook,
-    parse::{self, ItemContext},
+    parse::{self, ItemContext, Links},
 };
 
-/// Derives a mask with this body.
-fn derived(body: &str) -> DerivedMask {
+/// A mask with this body, and what it names.
+fn mask(body: &str) -> (DerivedMask, Links) {
     let item: syn::ImplItemFn =
         syn::parse_str(&format!("fn logits_mask(&self, at: LogitIndex) -> bool {{ {body} }}")).expect("a method");
     let mut shared = ItemContext::default();
     let args = hook::args("logits_mask");
     let f = parse::function(&mut shared, &item.attrs, &item.sig, &item.block, |i, _, _| args.get(i).cloned());
     assert!(shared.report.is_empty(), "{body}");
-    super::derived(&[f], &shared.types, &[], &shared.links)
+    (super::derived(&[f], &shared.types), shared.links)
+}
+
+/// What is derived from a mask with this body.
+fn derived(body: &str) -> DerivedMask {
+    mask(body).0
+}
+
+/// The body of `mask_over` in Rust.
+fn rust(body: &str) -> String {
+    let (mask, links) = mask(body);
+    let names = emit_rust::RustNames { links: &links, fix: &syn::Path::clone };
+    emit_rust::body(&mask.form.expect("derived"), &names).to_string()
 }
 
 /// The body of `mask_over` in CUDA, on one line.
@@ -32,9 +44,8 @@ fn masks_are_emitted_over_intervals() {
          const auto qo_pos = interval::coordinate(at.qo_pos_min, at.qo_pos_max); \
          return interval::tristate(interval::le(kv_pos, qo_pos));"
     );
-    let rust = derived("at.qo_pos - at.kv_pos < self.window").rust.expect("derived").to_string().replace(' ', "");
     assert_eq!(
-        rust,
+        rust("at.qo_pos - at.kv_pos < self.window").replace(' ', ""),
         "::attn::lang::interval::tristate(::attn::lang::interval::lt(::attn::lang::interval::sub(\
          ::attn::lang::interval::coordinate(tile.qo_pos_min,tile.qo_pos_max),\
          ::attn::lang::interval::coordinate(tile.kv_pos_min,tile.kv_pos_max)),::attn::lang::interval::of(self.window)))"
@@ -79,7 +90,7 @@ fn shared_nodes_become_variables() {
 fn underivable_masks_have_a_reason() {
     let why = |body: &str| {
         let mask = derived(body);
-        assert!(mask.rust.is_none() && mask.over.is_empty() && mask.bounds.is_empty() && mask.tables.is_empty());
+        assert!(mask.form.is_none() && mask.over.is_empty() && mask.bounds.is_empty() && mask.tables.is_empty());
         mask.why_not
     };
     assert_eq!(why("at.qo_pos as f32 > 0.5"), lowering::FLOATS);
@@ -154,7 +165,7 @@ fn structs_become_fields_and_enums_become_integers() {
         "select(eq(select(lt(q, of(4)), of(Mode_type::Near), of(Mode_type::Far)), of(Mode_type::Near)), le(k, q), \
          of(true))"
     );
-    let rust = derived("let m = mode(at.qo_pos); m == Mode::Near && at.kv_pos < 3").rust.expect("derived").to_string();
+    let rust = rust("let m = mode(at.qo_pos); m == Mode::Near && at.kv_pos < 3");
     assert!(rust.contains("Mode :: Near as i32"), "{rust}");
 }
 
@@ -174,11 +185,11 @@ fn a_struct_with_an_unknown_branch_is_unknown() {
 #[test]
 fn values_that_are_used_twice_do_not_multiply_the_text() {
     let hash: String = (0..40).map(|_| "h = (h ^ (h >> 3)).wrapping_mul(5);").collect();
-    let of_row = derived(&format!("let mut h = at.qo_pos; {hash} at.kv_pos <= h"));
+    let of_row = format!("let mut h = at.qo_pos; {hash} at.kv_pos <= h");
     let either: String = (0..40).map(|i| format!("c = (c && at.kv_pos < {i}) || (c && at.qo_pos > {i});")).collect();
-    let of_both = derived(&format!("let mut c = at.kv_pos <= at.qo_pos; {either} c"));
-    for derived in [of_row, of_both] {
-        let rust = derived.rust.map_or(0, |rust| rust.to_string().len());
-        assert!(rust.max(derived.over.len()).max(derived.bounds.len()) < 100_000);
+    let of_both = format!("let mut c = at.kv_pos <= at.qo_pos; {either} c");
+    for body in [of_row, of_both] {
+        let derived = derived(&body);
+        assert!(rust(&body).len().max(derived.over.len()).max(derived.bounds.len()) < 100_000);
     }
 }

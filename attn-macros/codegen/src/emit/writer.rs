@@ -38,17 +38,17 @@ pub(crate) struct CudaWriter<'a> {
 
 /// The parameters and features that the functions of an item use.
 #[derive(Debug, Default)]
-pub(crate) struct Used {
+pub struct Used {
     /// Parameters that are read.
-    pub(crate) params: BTreeSet<String>,
+    pub params: BTreeSet<String>,
     /// Parameters that integers are divided by, and the first such division.
-    pub(crate) divisors: BTreeMap<String, report::SpanRange>,
+    pub divisors: BTreeMap<String, report::SpanRange>,
     /// Parameters that are compared: the comparison may exclude 0.
-    pub(crate) compared: BTreeSet<String>,
+    pub compared: BTreeSet<String>,
     /// Whether anything is stored to an output tensor.
-    pub(crate) stores: bool,
+    pub stores: bool,
     /// Whether the position of a key's block in its list (`kv_slot`) is read.
-    pub(crate) slots: bool,
+    pub slots: bool,
 }
 
 impl CudaWriter<'_> {

@@ -6,11 +6,11 @@ use syn::DeriveInput;
 use syn::spanned::Spanned as _;
 
 use super::field::{Field, doc};
-use super::{condition, messages, shape};
+use super::{ParamsModel, condition, messages, shape};
 use crate::report::Report;
 
 /// The checks of a binding as tokens: emitting them may report errors.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Checks {
     require: Vec<TokenStream>,
     shapes: Vec<TokenStream>,
@@ -68,21 +68,21 @@ fn bind_tensor(i: usize, field: &Field) -> TokenStream {
     }}
 }
 
-/// The impl of `VariantParams`, and of `Default` where every field has one. After an error there are no fields, and the
+/// The impl of `VariantParams`, and of `Default` where every field has one. After an error there is no model, and the
 /// impl only keeps the compiler from reporting its absence too.
-pub(super) fn params(item: &DeriveInput, fields: Option<&[Field]>, checks: &Checks) -> TokenStream {
+pub(super) fn params(item: &DeriveInput, model: Option<&ParamsModel>) -> TokenStream {
     let name = &item.ident;
     let (generics, types, bounds) = item.generics.split_for_impl();
-    let doc = doc(&item.attrs);
-    let made = match fields {
-        Some(fields) => {
+    let made = match model {
+        Some(ParamsModel { fields, .. }) => {
             let reads = fields.iter().map(read);
             quote!(Self { #(#reads),* })
         }
         None => quote!(return ::core::unreachable!()),
     };
-    let fields = fields.unwrap_or_default();
-    let descs = fields.iter().map(|field| desc(field, fields));
+    let refused = ParamsModel { doc: doc(&item.attrs), ..ParamsModel::default() };
+    let ParamsModel { doc, fields, checks } = model.unwrap_or(&refused);
+    let descs = fields.iter().map(desc);
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let names: Vec<_> = fields.iter().map(|f| &f.name).collect();
     let Checks { require, shapes, bind } = checks;
@@ -195,16 +195,13 @@ fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
     }
 }
 
-fn desc(field: &Field, fields: &[Field]) -> TokenStream {
-    let Field { name, ty, doc, monotone, mutable, .. } = field;
+fn desc(field: &Field) -> TokenStream {
+    let Field { name, ty, doc, monotone, mutable, growing_axes, .. } = field;
     let option = |text: Option<&str>| match text {
         Some(text) => quote!(::core::option::Option::Some(#text)),
         None => quote!(::core::option::Option::None),
     };
     let written = field.shape.as_ref().map_or("", |s| &s.text);
-    let extents = field.shape.iter().flat_map(|shape| &shape.value);
-    let growing = extents.map(|extent| shape::growth(extent, fields) == shape::Growth::Grows);
-    let growing_axes = growing.take(4).enumerate().fold(0u8, |axes, (axis, grows)| axes | u8::from(grows) << axis);
     let default = option(field.default.as_ref().map(|d| &*d.text));
     let require = option(field.require.as_ref().map(|r| &*r.text));
     // the type's own span: rustc reports there a type that cannot be a parameter

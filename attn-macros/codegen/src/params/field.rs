@@ -5,26 +5,36 @@ use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, GenericArgument, Ident, Lit, Meta, PathArguments, Token, Type};
 
-use super::messages;
+use super::{messages, shape};
 use crate::{parse::docs, report::Report};
 
-/// One field.
-pub(super) struct Field {
+/// One parameter.
+#[derive(Debug)]
+pub struct Field {
     pub(super) ident: Ident,
     /// The name without `r#`.
-    pub(super) name: String,
-    pub(super) ty: Type,
+    pub name: String,
+    /// The type as written.
+    pub ty: Type,
     pub(super) kind: Kind,
-    pub(super) doc: String,
-    pub(super) default: Option<AttrArgument<Expr>>,
-    pub(super) require: Option<AttrArgument<Expr>>,
-    pub(super) shape: Option<AttrArgument<Vec<Expr>>>,
-    pub(super) monotone: bool,
-    pub(super) mutable: bool,
+    /// The doc comment.
+    pub doc: String,
+    /// `#[default(..)]`.
+    pub default: Option<AttrArgument<Expr>>,
+    /// `#[require(..)]`.
+    pub require: Option<AttrArgument<Expr>>,
+    /// `#[shape(..)]`.
+    pub shape: Option<AttrArgument<Vec<Expr>>>,
+    /// `#[monotone]`.
+    pub monotone: bool,
+    /// `#[mutable]`.
+    pub mutable: bool,
+    /// The axes (bit 0: the first) that grow with a count of the batch.
+    pub growing_axes: u8,
 }
 
 /// The kind of parameter that the type's name shows.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Integer,
     Bool,
@@ -55,13 +65,19 @@ impl Kind {
 }
 
 /// The argument of an attribute, and its source text.
-pub(super) struct AttrArgument<T> {
-    pub(super) value: T,
-    pub(super) text: String,
+#[derive(Debug)]
+pub struct AttrArgument<T> {
+    /// What it says.
+    pub value: T,
+    /// The text between the brackets, on one line.
+    pub text: String,
 }
 
 pub(super) fn read_all<'a>(fields: impl Iterator<Item = &'a syn::Field>, report: &mut Report) -> Vec<Field> {
-    fields.filter_map(|field| read(field, report)).collect()
+    let mut fields: Vec<Field> = fields.filter_map(|field| read(field, report)).collect();
+    let growing: Vec<u8> = fields.iter().map(|field| shape::growing_axes(field, &fields)).collect();
+    fields.iter_mut().zip(growing).for_each(|(field, axes)| field.growing_axes = axes);
+    fields
 }
 
 fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
@@ -78,6 +94,7 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
         shape: None,
         monotone: false,
         mutable: false,
+        growing_axes: 0,
     };
     if !read.name.is_ascii() {
         report.on(&read.ident, messages::NAME);

@@ -54,7 +54,7 @@ pub(super) fn extent(expr: &Expr, fields: &[Field], report: &mut Report) -> Toke
 
 /// Whether an extent grows with a count of the batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Growth {
+enum Growth {
     /// It names no count.
     Fixed,
     /// It is at least as large for larger counts: a sum or product of such extents, or a difference to or quotient by
@@ -64,8 +64,14 @@ pub(super) enum Growth {
     Other,
 }
 
+/// The axes of a tensor that grow with a count of the batch, as bits.
+pub(super) fn growing_axes(field: &Field, fields: &[Field]) -> u8 {
+    let extents = field.shape.iter().flat_map(|shape| &shape.value).take(4).enumerate();
+    extents.fold(0, |axes, (axis, extent)| axes | u8::from(growth(extent, fields) == Growth::Grows) << axis)
+}
+
 /// How an extent depends on the counts of the batch.
-pub(super) fn growth(expr: &Expr, fields: &[Field]) -> Growth {
+fn growth(expr: &Expr, fields: &[Field]) -> Growth {
     use Growth::{Fixed, Grows, Other};
     match expr {
         Expr::Paren(paren) => growth(&paren.expr, fields),

@@ -3,10 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
-use super::{
-    found::{Condition, Deferred, Refusal, Summary},
-    value::on_axes,
-};
+use super::{Condition, Deferred, Refusal, Summary};
 use crate::{helper_module::with_helper, parse::Links, report::SpanRange};
 
 /// The checks of an item; `fields` are the parameters of its struct, and `fix` adapts paths to the scope of the tokens.
@@ -21,8 +18,7 @@ pub(crate) fn checks(
         let conditions = conditions?;
         let refused = match refusal {
             Refusal::Mixed(message) => quote!(mixed(&[#(#conditions),*], #message)),
-            Refusal::Axis { tensor, axis, word } => {
-                let messages = on_axes(tensor, word);
+            Refusal::Axis { tensor, axis, messages } => {
                 let tensor = tensor.trim_start_matches("r#");
                 quote!(on_axis(&[#(#conditions),*], #fields, #tensor, #axis, [#(#messages),*]))
             }

@@ -2,7 +2,7 @@
 
 use super::{
     found::{Condition, Deferred, Found, Refusal},
-    value::{Index, Origin, Value, are_of_query_and_key, mixed, same, word},
+    value::{Index, Origin, Value, are_of_query_and_key, mixed, on_axes, same, word},
 };
 use crate::{
     budget,
@@ -340,7 +340,7 @@ impl<'a> Evaluator<'a> {
             let value = self.expr(index);
             for of in value.indices() {
                 if let Origin::Word(word) = of.of {
-                    let refusal = Refusal::Axis { tensor: tensor.to_owned(), axis, word };
+                    let refusal = Refusal::Axis { tensor: tensor.to_owned(), axis, messages: on_axes(tensor, word) };
                     self.refuse(of.conditions, refusal, index.span);
                 }
             }

@@ -18,7 +18,7 @@ fn logit_and_key_distance_stay_unscaled_until_multiplied() {
 }
 
 /// A variant whose transform has this body.
-fn of_transform(body: &TokenStream) -> Variant {
+fn of_transform(body: &TokenStream) -> VariantModel {
     let item =
         quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
     read(&TokenStream::new(), &syn::parse2(item).expect("an impl")).unwrap_or_else(|_| panic!("accepted"))
