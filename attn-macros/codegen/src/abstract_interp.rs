@@ -9,6 +9,7 @@
 mod effects;
 mod emit_cuda;
 pub(crate) mod emit_rust;
+pub mod interval_fn;
 mod kv_interval;
 mod lower_control;
 mod lower_expr;

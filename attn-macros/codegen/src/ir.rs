@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 
-use crate::{budget, report::SpanRange, types::Ty};
+use crate::{abstract_interp::interval_fn::IntervalFn as F, budget, report::SpanRange, types::Ty};
 
 /// A local variable or argument.
 #[derive(Clone, Debug)]
@@ -341,25 +341,25 @@ pub enum Op {
 }
 
 /// Each operator, its symbol in Rust and in C++, and its function in lang/lang.cuh and lang/interval.cuh.
-const OPS: [(Op, &str, &str); 18] = [
-    (Op::Add, "+", "add"),
-    (Op::Sub, "-", "sub"),
-    (Op::Mul, "*", "mul"),
-    (Op::Div, "/", "div"),
-    (Op::Rem, "%", "rem"),
-    (Op::Shl, "<<", "shl"),
-    (Op::Shr, ">>", "shr"),
-    (Op::And, "&", "bit_and"),
-    (Op::Or, "|", "bit_or"),
-    (Op::Xor, "^", "bit_xor"),
-    (Op::Lt, "<", "lt"),
-    (Op::Le, "<=", "le"),
-    (Op::Gt, ">", "gt"),
-    (Op::Ge, ">=", "ge"),
-    (Op::Eq, "==", "eq"),
-    (Op::Ne, "!=", "ne"),
-    (Op::AndAlso, "&&", "both"),
-    (Op::OrElse, "||", "either"),
+const OPS: [(Op, &str, F); 18] = [
+    (Op::Add, "+", F::Add),
+    (Op::Sub, "-", F::Sub),
+    (Op::Mul, "*", F::Mul),
+    (Op::Div, "/", F::Div),
+    (Op::Rem, "%", F::Rem),
+    (Op::Shl, "<<", F::Shl),
+    (Op::Shr, ">>", F::Shr),
+    (Op::And, "&", F::BitAnd),
+    (Op::Or, "|", F::BitOr),
+    (Op::Xor, "^", F::BitXor),
+    (Op::Lt, "<", F::Lt),
+    (Op::Le, "<=", F::Le),
+    (Op::Gt, ">", F::Gt),
+    (Op::Ge, ">=", F::Ge),
+    (Op::Eq, "==", F::Eq),
+    (Op::Ne, "!=", F::Ne),
+    (Op::AndAlso, "&&", F::Both),
+    (Op::OrElse, "||", F::Either),
 ];
 
 impl Op {
@@ -371,7 +371,7 @@ impl Op {
 
     /// The operator with this function.
     #[must_use]
-    pub fn of_function(function: &str) -> Option<Op> {
+    pub fn of_function(function: F) -> Option<Op> {
         OPS.iter().find(|(.., there)| *there == function).map(|(op, ..)| *op)
     }
 
@@ -384,6 +384,12 @@ impl Op {
     /// The function: `add`.
     #[must_use]
     pub fn function(self) -> &'static str {
+        self.over().name()
+    }
+
+    /// The function over abstract values.
+    #[must_use]
+    pub fn over(self) -> F {
         OPS[self as usize].2
     }
 

@@ -1,5 +1,7 @@
 //! The methods of numbers that hooks may call.
 
+use crate::abstract_interp::interval_fn::IntervalFn as F;
+
 /// The receiver of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
@@ -33,11 +35,11 @@ pub struct Method {
     pub args: &'static [Sort],
     pub result: Sort,
     /// Its function over abstract values, in lang/interval.cuh.
-    pub over: Option<&'static str>,
+    pub over: Option<F>,
 }
 
 impl Method {
-    const fn over(self, function: &'static str) -> Method {
+    const fn over(self, function: F) -> Method {
         Method { over: Some(function), ..self }
     }
 }
@@ -51,13 +53,13 @@ use Sort::{Bool, I32, Pair, Same, U32, Unsigned};
 
 /// Every method of the language.
 pub const METHODS: &[Method] = &[
-    m("abs", Number, &[], Same).over("abs"),
-    m("min", Number, &[Same], Same).over("min"),
-    m("max", Number, &[Same], Same).over("max"),
-    m("clamp", Number, &[Same, Same], Same).over("clamp"),
-    m("signum", Number, &[], Same).over("signum"),
-    m("rem_euclid", Number, &[Same], Same).over("rem_euclid"),
-    m("div_euclid", Number, &[Same], Same).over("div_euclid"),
+    m("abs", Number, &[], Same).over(F::Abs),
+    m("min", Number, &[Same], Same).over(F::Min),
+    m("max", Number, &[Same], Same).over(F::Max),
+    m("clamp", Number, &[Same, Same], Same).over(F::Clamp),
+    m("signum", Number, &[], Same).over(F::Signum),
+    m("rem_euclid", Number, &[Same], Same).over(F::RemEuclid),
+    m("div_euclid", Number, &[Same], Same).over(F::DivEuclid),
     m("exp", Float, &[], Same),
     m("exp2", Float, &[], Same),
     m("exp_m1", Float, &[], Same),
@@ -96,26 +98,26 @@ pub const METHODS: &[Method] = &[
     m("is_sign_negative", Float, &[], Bool),
     m("is_sign_positive", Float, &[], Bool),
     m("copysign", Float, &[Same], Same),
-    m("pow", Int, &[U32], Same).over("pow"),
-    m("wrapping_add", Int, &[Same], Same).over("add"),
-    m("wrapping_sub", Int, &[Same], Same).over("sub"),
-    m("wrapping_mul", Int, &[Same], Same).over("mul"),
+    m("pow", Int, &[U32], Same).over(F::Pow),
+    m("wrapping_add", Int, &[Same], Same).over(F::Add),
+    m("wrapping_sub", Int, &[Same], Same).over(F::Sub),
+    m("wrapping_mul", Int, &[Same], Same).over(F::Mul),
     m("wrapping_div", Int, &[Same], Same),
     m("wrapping_rem", Int, &[Same], Same),
     m("wrapping_pow", Int, &[U32], Same),
     m("wrapping_abs", Int, &[], Same),
-    m("wrapping_neg", Int, &[], Same).over("neg"),
-    m("wrapping_shl", Int, &[U32], Same).over("shl"),
-    m("wrapping_shr", Int, &[U32], Same).over("shr"),
-    m("saturating_add", Int, &[Same], Same).over("saturating_add"),
-    m("saturating_sub", Int, &[Same], Same).over("saturating_sub"),
+    m("wrapping_neg", Int, &[], Same).over(F::Neg),
+    m("wrapping_shl", Int, &[U32], Same).over(F::Shl),
+    m("wrapping_shr", Int, &[U32], Same).over(F::Shr),
+    m("saturating_add", Int, &[Same], Same).over(F::SaturatingAdd),
+    m("saturating_sub", Int, &[Same], Same).over(F::SaturatingSub),
     m("saturating_mul", Int, &[Same], Same),
     m("rotate_left", Int, &[U32], Same),
     m("rotate_right", Int, &[U32], Same),
-    m("count_ones", Int, &[], U32).over("count_ones"),
+    m("count_ones", Int, &[], U32).over(F::CountOnes),
     m("count_zeros", Int, &[], U32),
-    m("leading_zeros", Int, &[], U32).over("leading_zeros"),
-    m("trailing_zeros", Int, &[], U32).over("trailing_zeros"),
+    m("leading_zeros", Int, &[], U32).over(F::LeadingZeros),
+    m("trailing_zeros", Int, &[], U32).over(F::TrailingZeros),
     m("leading_ones", Int, &[], U32),
     m("trailing_ones", Int, &[], U32),
     m("reverse_bits", Int, &[], Same),
@@ -124,10 +126,10 @@ pub const METHODS: &[Method] = &[
     m("div_ceil", Int, &[Same], Same),
     m("next_multiple_of", Int, &[Same], Same),
     m("next_power_of_two", Int, &[], Same),
-    m("is_power_of_two", Int, &[], Bool).over("is_power_of_two"),
+    m("is_power_of_two", Int, &[], Bool).over(F::IsPowerOfTwo),
     m("isqrt", Int, &[], Same),
-    m("abs_diff", Int, &[Same], Unsigned).over("abs_diff"),
-    m("unsigned_abs", Int, &[], Unsigned).over("unsigned_abs"),
+    m("abs_diff", Int, &[Same], Unsigned).over(F::AbsDiff),
+    m("unsigned_abs", Int, &[], Unsigned).over(F::UnsignedAbs),
 ];
 
 /// Methods of Rust's floats and integers that hooks do not have, of which another name would compute something else.

@@ -36,8 +36,9 @@ pub fn derive(input: TokenStream) -> TokenStream {
     if let Err(report) = depth::check_item(&input) {
         return report.into_tokens();
     }
+    let first = budget::first_of(&input);
     let params = || {
-        let item: DeriveInput = syn::parse2(input.clone())?;
+        let item: DeriveInput = syn::parse2(input)?;
         let (model, errors) = match read(&item) {
             Ok(model) => (Some(model), TokenStream::new()),
             Err(report) => (None, report.into_tokens()),
@@ -45,7 +46,7 @@ pub fn derive(input: TokenStream) -> TokenStream {
         let params = emit::params(&item, model.as_ref());
         Ok(quote::quote!(#errors #params))
     };
-    budget::checked(budget::first_of(&input), params).unwrap_or_else(Report::into_tokens)
+    budget::checked(first, params).unwrap_or_else(Report::into_tokens)
 }
 
 /// The model of a struct with the derive.

@@ -150,6 +150,11 @@ impl Report {
         self.errors.is_empty()
     }
 
+    /// Nothing, if there are no errors.
+    pub(crate) fn none(self) -> Result<(), Report> {
+        if self.is_empty() { Ok(()) } else { Err(self) }
+    }
+
     /// Each error: where it begins, and what is wrong.
     pub fn errors(self) -> impl Iterator<Item = (Span, String)> {
         self.errors.into_iter().flatten().map(|error| (error.span(), error.to_string()))

@@ -2,11 +2,10 @@
 //!
 //! The macros see one item. Here the types of parameters, constants and helpers are known too.
 
-use proc_macro2::TokenStream;
-
 use crate::{
     budget, device_fn, hook, messages,
     parse::{self, ItemContext},
+    report::Report,
     types::{Known, Ty, Types},
 };
 
@@ -28,9 +27,11 @@ pub fn signature(f: &syn::ItemFn) -> impl Iterator<Item = (String, Ty)> {
     args.chain(result)
 }
 
-/// The mistakes in the types of hooks, as `compile_error!`s.
-#[must_use]
-pub fn hooks(item: &syn::ItemImpl, known: Known) -> TokenStream {
+/// Checks the types of hooks.
+///
+/// # Errors
+/// They contradict each other.
+pub fn hooks(item: &syn::ItemImpl, known: Known) -> Result<(), Report> {
     let mut shared = ItemContext { types: Types::checking(known), ..ItemContext::default() };
     for entry in &item.items {
         let syn::ImplItem::Fn(f) = entry else { continue };
@@ -41,17 +42,16 @@ pub fn hooks(item: &syn::ItemImpl, known: Known) -> TokenStream {
             parse::function(&mut shared, &f.attrs, &f.sig, &f.block, |i, _, _| args.get(i).cloned());
         }
     }
-    shared.report.into_tokens()
+    shared.report.none()
 }
 
 /// As [`hooks`], of a helper.
-#[must_use]
-pub fn helper(f: &syn::ItemFn, known: Known) -> TokenStream {
+pub fn helper(f: &syn::ItemFn, known: Known) -> Result<(), Report> {
     let this_fn = Some(f.sig.ident.to_string());
     let mut shared = ItemContext { this_fn, types: Types::checking(known), ..ItemContext::default() };
     device_fn::generics(&f.sig.generics, &mut shared);
     parse::function(&mut shared, &f.attrs, &f.sig, &f.block, |_, ty, shared| parse::ty::of(ty, shared));
-    shared.report.into_tokens()
+    shared.report.none()
 }
 
 fn typed(sig: &syn::Signature) -> impl Iterator<Item = &syn::PatType> {

@@ -7,7 +7,7 @@ use syn::{Expr, ItemConst, Type};
 
 use crate::{
     condition::{Ex, NoNames, Number},
-    expansion::last_name,
+    path::last_name,
 };
 
 /// The constants of a text by name, evaluated where they are of a type that hooks can use.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use quote::ToTokens as _;
 use syn::{Attribute, ImplItem, Item, ItemImpl, ItemStruct, Meta, visit::Visit};
 
-use crate::{expansion::last_name, module::Module};
+use crate::{module::Module, path::last_name};
 
 impl Module {
     /// Whether an item is read. A name that is there already, and `#[cfg]`, are mistakes.

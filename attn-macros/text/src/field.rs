@@ -10,7 +10,7 @@ use attn_core::lang::{
 };
 use half::{bf16, f16};
 
-use crate::condition::Number;
+use crate::{condition::Number, path::last_name};
 
 /// A parameter's value.
 pub(crate) trait Value: Send + Sync {
@@ -81,7 +81,7 @@ pub(crate) fn field_type(ty: &syn::Type) -> Option<FieldType> {
         for argument in &arguments.args {
             match argument {
                 syn::GenericArgument::Type(syn::Type::Path(ty)) => {
-                    elem = elem_of(&crate::expansion::last_name(&ty.path));
+                    elem = elem_of(&last_name(&ty.path));
                 }
                 syn::GenericArgument::Const(syn::Expr::Lit(lit)) => {
                     if let syn::Lit::Int(rank) = &lit.lit {

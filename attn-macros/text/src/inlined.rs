@@ -9,8 +9,8 @@ use syn::{Item, Type};
 
 use crate::{
     budget::{INLINED, NESTED, tokens},
-    expansion::last_name,
     module::Module,
+    path::last_name,
 };
 
 /// How large a helper or type is with those that it uses, and how many of them are inside each other.

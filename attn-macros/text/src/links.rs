@@ -1,10 +1,10 @@
 //! What hooks name: constants, helpers and types of the text.
 
-use attn_codegen::{device_fn, device_type, messages};
+use attn_codegen::{device_fn, device_type, messages, names, parse};
 use attn_core::lang::{
-    ConstValue, DeviceFn, FieldDesc,
+    ConstValue, DeviceFn,
+    desc::{ConstDesc, ConstSource},
     device_type::{TypeDesc, TypeLink},
-    lints::spaces::Spaces,
 };
 use quote::ToTokens as _;
 use syn::{Item, ItemEnum};
@@ -12,22 +12,29 @@ use syn::{Item, ItemEnum};
 use crate::{
     condition::{Ex, NoNames},
     descriptor::{self, Links},
-    expansion::last_name,
     kept::{kept, kept_list, kept_str},
     module::{DeviceTypeMade, Helper, In, Module},
+    path::{enum_and_variant, last_name},
     spaces::of_helper,
-    tile_form::{Scope, TileForm},
+    tile_form::TileForm,
 };
 
 impl Module {
-    /// What an emitted descriptor names.
-    pub(crate) fn links(&mut self, file: usize, emitted: &syn::ExprStruct) -> Option<Links> {
-        let mut links = Some((Vec::new(), Vec::new(), Vec::new()));
-        for (name, path) in descriptor::const_paths(emitted) {
+    /// What hooks or a helper name; `fix` gives the path of a constant as it is outside of an impl.
+    pub(crate) fn links(
+        &mut self,
+        file: usize,
+        named: &parse::Links,
+        fix: impl Fn(&syn::Path) -> syn::Path,
+    ) -> Option<Links> {
+        let (mut consts, mut helpers, mut types) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = true;
+        for link in &named.consts {
+            let path = fix(&link.path);
             match self.constant(&path) {
-                Some(value) => links.iter_mut().for_each(|(consts, ..)| {
-                    consts.push(descriptor::constant(name.clone(), value));
-                }),
+                Some(value) => {
+                    consts.push(ConstDesc { name: kept_str(link.name.clone()), value: ConstSource::Text(value) });
+                }
                 None => {
                     let written = path.to_token_stream().to_string().replace(' ', "");
                     let message = format!(
@@ -35,50 +42,48 @@ impl Module {
                          `#[device_type]`, of literals and constants before it, with + - * / % << >> and comparisons"
                     );
                     self.mistake(file, &path, message);
-                    links = None;
+                    found = false;
                 }
             }
         }
-        for path in descriptor::helper_paths(emitted) {
-            match self.helper(&last_name(&path)) {
-                Some(helper) => links.iter_mut().for_each(|(_, helpers, _)| helpers.push(helper.desc)),
+        for (_, path) in &named.helpers {
+            match self.helper(&last_name(path)) {
+                Some(helper) => helpers.push(helper),
                 // it has mistakes of its own
-                None if self.helpers.contains_key(&last_name(&path)) => links = None,
+                None if self.helpers.contains_key(&last_name(path)) => found = false,
                 None => {
-                    let message = format!("the text has no function `{}` with `#[device_fn]`", last_name(&path));
-                    self.mistake(file, &path, message);
-                    links = None;
+                    let message = format!("the text has no function `{}` with `#[device_fn]`", last_name(path));
+                    self.mistake(file, &path.segments, message);
+                    found = false;
                 }
             }
         }
-        for (name, path) in descriptor::type_paths(emitted) {
-            match self.device_type(&last_name(&path)) {
-                Some(ty) => links.iter_mut().for_each(|(.., types)| {
-                    types.push(TypeLink { name: kept_str(name.clone()), ty });
-                }),
+        for link in &named.types {
+            match self.device_type(&last_name(&link.path)) {
+                Some(ty) => types.push(TypeLink { name: kept_str(link.name.clone()), ty }),
                 None => {
-                    let message = format!("the text has no type `{}` with `#[device_type]`", last_name(&path));
-                    self.mistake(file, &path, message);
-                    links = None;
+                    let message = format!("the text has no type `{}` with `#[device_type]`", last_name(&link.path));
+                    self.mistake(file, &link.path, message);
+                    found = false;
                 }
             }
         }
-        let (consts, device_fns, types) = links?;
-        Some(Links { consts: kept_list(consts), device_fns: kept_list(device_fns), types: kept_list(types) })
+        found.then(|| Links {
+            consts: kept_list(consts),
+            device_fns: kept_list(helpers.iter().map(|helper| helper.desc).collect()),
+            types: kept_list(types),
+            over: helpers.iter().map(|helper| helper.over).collect(),
+        })
     }
 
     /// The constant of a path: one of the text, of the standard library, or a variant of an enum.
     fn constant(&mut self, path: &syn::Path) -> Option<ConstValue> {
-        if let Some((ty, _)) = enum_and_variant(path) {
-            self.device_type(&ty);
+        let of_enum = enum_and_variant(path);
+        if let Some((ty, _)) = &of_enum {
+            self.device_type(ty);
         }
-        self.made_constant(path)
-    }
-
-    /// As [`Self::constant`], of enums that are made already.
-    fn made_constant(&self, path: &syn::Path) -> Option<ConstValue> {
         self.constants.get(path).or_else(|| {
-            let (ty, variant) = enum_and_variant(path)?;
+            let (ty, variant) = of_enum?;
             let made = self.made_types.get(&ty)?.as_ref()?;
             made.values.get(&variant).map(|value| ConstValue::Enum(made.desc, *value))
         })
@@ -107,28 +112,24 @@ impl Module {
 
     fn make_helper(&mut self, name: &str) -> Option<Helper> {
         let In { file, item: (arguments, item) } = self.helpers.get(name)?;
-        let (file, arguments, tokens) = (*file, arguments.clone(), item.to_token_stream());
-        let expansion = self.expanded(file, device_fn::expand(arguments, tokens))?;
-        let emitted = expansion.literals("DeviceFn").first().copied()?;
+        let (file, model) = (*file, device_fn::analyse(arguments, item.to_token_stream()));
+        let model = self.reported(file, model)?;
         self.check_helper_types(name);
-        let links = self.links(file, emitted)?;
+        let links = self.links(file, &model.links, syn::Path::clone)?;
         let cuda = self.cuda(file);
         let desc = kept(DeviceFn {
-            name: kept_str(crate::expansion::text(emitted, "name")),
-            cuda: cuda(crate::expansion::text(emitted, "cuda")),
-            exact: cuda(crate::expansion::text(emitted, "exact")),
-            inexact: kept_str(crate::expansion::text(emitted, "inexact")),
-            over: cuda(crate::expansion::text(emitted, "over")),
+            name: kept_str(names::helper(name)),
+            cuda: cuda(&model.cuda),
+            exact: cuda(&model.exact),
+            inexact: model.inexact,
+            over: cuda(&model.over_cuda),
             device_fns: links.device_fns,
             types: links.types,
             consts: links.consts,
         });
-        // the one of both that does not call the other
-        let form = |name: &str| expansion.bodies(name).first().copied().and_then(|body| self.tile_form(body, &[]));
-        let over = form("over").or_else(|| form("parts"));
-        let spaces = expansion.literals("Spaces").first().map_or(Spaces::UNKNOWN, |emitted| of_helper(emitted));
-        self.check_spaces(file, &expansion.checks(), &[]);
-        Some(Helper { desc, over: over.map(kept), spaces })
+        let over = kept(TileForm::of(&model.over?, &[], &links));
+        self.check_spaces(file, &model.spaces.deferred, &model.links, &[]);
+        Some(Helper { desc, over, spaces: of_helper(&model.spaces.summary) })
     }
 
     /// A struct or an enum by its name.
@@ -139,15 +140,14 @@ impl Module {
         let In { file, item: (arguments, item) } = self.types.get(name)?;
         let (file, arguments, item) = (*file, arguments.clone(), item.clone());
         self.made_types.insert(name.to_owned(), None);
-        let expansion = self.expanded(file, device_type::expand(arguments, item.to_token_stream()))?;
-        let emitted = expansion.literals("TypeDesc").first().copied()?;
-        let types = self.links(file, emitted)?.types;
+        let model = self.reported(file, device_type::analyse(&arguments, item.to_token_stream()))?;
+        let types = self.links(file, &model.links, syn::Path::clone)?.types;
         let values = match &item {
             Item::Enum(item) => self.discriminants(item)?,
             _ => Vec::new(),
         };
         let in_order: Vec<i32> = values.iter().map(|(_, value)| *value).collect();
-        let desc = descriptor::device_type(emitted, &in_order, types, &self.cuda(file));
+        let desc = descriptor::device_type(&model, &in_order, types, &self.cuda(file));
         self.made_types.insert(name.to_owned(), Some(DeviceTypeMade { desc, values: values.into_iter().collect() }));
         Some(desc)
     }
@@ -166,19 +166,4 @@ impl Module {
         }
         Some(values)
     }
-
-    pub(crate) fn tile_form(&self, body: &syn::Block, fields: &[FieldDesc]) -> Option<TileForm> {
-        let field = |name: &str| fields.iter().position(|field| field.name == name);
-        // helpers and types are made before the forms that name them: `links` came first
-        let constant = |path: &syn::Path| self.made_constant(path);
-        let helper = |name: &str| self.made_helpers.get(name).copied().flatten().and_then(|helper| helper.over);
-        TileForm::of(body, &Scope { field: &field, constant: &constant, helper: &helper })
-    }
-}
-
-/// The last two names of a path: an enum and its variant.
-fn enum_and_variant(path: &syn::Path) -> Option<(String, String)> {
-    let mut names = path.segments.iter().rev().map(|segment| segment.ident.to_string());
-    let (variant, ty) = (names.next()?, names.next()?);
-    Some((ty, variant))
 }

@@ -5,13 +5,22 @@ use std::{
     rc::Rc,
 };
 
-use attn_codegen::{budget::is_spent, depth, device_fn, device_type, names, params, types::Ty, variant};
+use attn_codegen::{
+    budget::is_spent,
+    depth, device_fn, device_type,
+    impl_item::without_self,
+    names,
+    params::{self, Field},
+    report::Report,
+    types::Ty,
+    variant,
+};
 use attn_core::lang::{
     ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc, lints::spaces::Spaces,
 };
 use proc_macro2::{LexError, Span, TokenStream};
 use quote::ToTokens as _;
-use syn::{Attribute, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
+use syn::{Attribute, Expr, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
 
 use crate::{
     budget::{self, MISTAKES},
@@ -19,24 +28,35 @@ use crate::{
     constant::Constants,
     descriptor::{self, OfItems},
     error::{Diagnostic, TextError},
-    expansion::{Expansion, body_in, consts_in, last_name, literals_in},
     field::field_type,
-    kept::kept_str,
-    spaces::checks_in,
+    kept::{kept_list, kept_str},
+    path::last_name,
     tile_form::TileForm,
     variant::{ParamText, VariantText},
 };
 
-/// A macro of attn-rs.
-type Expand = fn(TokenStream, TokenStream) -> TokenStream;
+/// What is wrong with an item with an attribute and its arguments.
+type Check = fn(&TokenStream, TokenStream) -> Result<(), Report>;
 
-/// An attribute, the items that it is for, and its macro.
-type OfItem = (&'static str, fn(&Item) -> bool, Expand);
+/// An attribute, the items that it is for, and what its macro says of others.
+type OfItem = (&'static str, fn(&Item) -> bool, Check);
 
 const ATTRIBUTES: [OfItem; 3] = [
-    ("attention_variant", |item| matches!(item, Item::Impl(_)), variant::expand),
-    ("device_fn", |item| matches!(item, Item::Fn(_)), device_fn::expand),
-    ("device_type", |item| matches!(item, Item::Struct(_) | Item::Enum(_)), device_type::expand),
+    (
+        "attention_variant",
+        |item| matches!(item, Item::Impl(_)),
+        |arguments, item| variant::analyse(arguments, item).map(|_| ()),
+    ),
+    (
+        "device_fn",
+        |item| matches!(item, Item::Fn(_)),
+        |arguments, item| device_fn::analyse(arguments, item).map(|_| ()),
+    ),
+    (
+        "device_type",
+        |item| matches!(item, Item::Struct(_) | Item::Enum(_)),
+        |arguments, item| device_type::analyse(arguments, item).map(|_| ()),
+    ),
 ];
 
 /// A file of the text.
@@ -80,7 +100,7 @@ pub(crate) struct Module {
 #[derive(Clone, Copy)]
 pub(crate) struct Helper {
     pub(crate) desc: &'static DeviceFn,
-    pub(crate) over: Option<&'static TileForm>,
+    pub(crate) over: &'static TileForm,
     pub(crate) spaces: Spaces,
 }
 
@@ -133,10 +153,10 @@ impl Module {
             return;
         }
         // an attribute on an item that it is not for: its macro says so
-        for (name, _, expand) in ATTRIBUTES.iter().filter(|(_, is_for, _)| !is_for(&item)) {
+        for (name, _, check) in ATTRIBUTES.iter().filter(|(_, is_for, _)| !is_for(&item)) {
             let mut other = item.clone();
             if let Some(arguments) = attributes(&mut other).and_then(|attrs| take(attrs, name)) {
-                self.expanded(file, expand(arguments, other.to_token_stream()));
+                self.reported(file, check(&arguments, other.to_token_stream()));
             }
         }
         match item {
@@ -200,7 +220,7 @@ impl Module {
             if is_spent() {
                 break;
             }
-            let variants = self.variant(file, arguments, &item);
+            let variants = self.variant(file, &arguments, &item);
             for variant in &variants {
                 if made.iter().any(|other: &&VariantDesc| other.name == variant.name) {
                     let message = format!("two variants are called `{}`: rename one", variant.name);
@@ -242,28 +262,22 @@ impl Module {
 
     pub(crate) fn mistake(&mut self, file: usize, at: &impl quote::ToTokens, message: impl std::fmt::Display) {
         let span = at.to_token_stream().into_iter().next().map_or_else(proc_macro2::Span::call_site, |t| t.span());
-        self.mistakes.push(Diagnostic::at(self.files[file].name, span, message));
+        self.mistake_at(file, span, message);
     }
 
-    /// What a macro emitted, and its errors as mistakes.
-    pub(crate) fn expanded(&mut self, file: usize, tokens: TokenStream) -> Option<Expansion> {
-        let name = self.files[file].name;
-        match Expansion::parse(tokens) {
-            Ok(expansion) => {
-                let mistakes = expansion.errors.iter().map(|(span, message)| Diagnostic::at(name, *span, message));
-                self.mistakes.extend(mistakes);
-                expansion.errors.is_empty().then_some(expansion)
-            }
-            Err(error) => {
-                self.mistakes.push(Diagnostic::at(name, error.span(), &error));
-                None
-            }
-        }
+    pub(crate) fn mistake_at(&mut self, file: usize, at: Span, message: impl std::fmt::Display) {
+        self.mistakes.push(Diagnostic::at(self.files[file].name, at, message));
+    }
+
+    /// What a macro found, or its errors as mistakes.
+    pub(crate) fn reported<T>(&mut self, file: usize, found: Result<T, Report>) -> Option<T> {
+        let errors = found.map_err(Report::errors);
+        errors.map_err(|errors| errors.for_each(|(at, message)| self.mistake_at(file, at, message))).ok()
     }
 
     /// The variants of an impl: one, or one for each instance.
-    fn variant(&mut self, file: usize, arguments: TokenStream, item: &ItemImpl) -> Vec<&'static VariantDesc> {
-        let expansion = self.expanded(file, variant::expand(arguments, item.to_token_stream()));
+    fn variant(&mut self, file: usize, arguments: &TokenStream, item: &ItemImpl) -> Vec<&'static VariantDesc> {
+        let model = self.reported(file, variant::analyse(arguments, item.to_token_stream()));
         let name = match &*item.self_ty {
             syn::Type::Path(ty) => last_name(&ty.path),
             _ => return Vec::new(),
@@ -274,7 +288,7 @@ impl Module {
         };
         let (of_struct, structure) = (*of_struct, structure.clone());
         let params = self.params(of_struct, &structure);
-        let (Some(expansion), Some((fields, texts, struct_doc))) = (expansion, params) else { return Vec::new() };
+        let (Some(model), Some((fields, texts, struct_doc))) = (model, params) else { return Vec::new() };
         self.check_fields(file, item, fields);
         self.check_entries(file, item, &structure);
         self.check_hook_types(file, item, fields);
@@ -282,16 +296,15 @@ impl Module {
         let of = OfItems { file: self.files[file].name, struct_doc, normalizer, max_floor, fields };
 
         let mut made = Vec::new();
-        for block in expansion.blocks() {
-            let Some(emitted) = literals_in(block, "VariantDesc").first().copied() else { continue };
+        for instance in &model.instances {
             let outer = self.constants.clone();
-            consts_in(block).for_each(|constant| self.constants.add(constant));
-            let links = self.links(file, emitted);
-            self.check_spaces(file, &checks_in(block), fields);
-            let mask_over = body_in(block, "mask_over").and_then(|body| self.tile_form(body, fields));
+            instance.constants.iter().for_each(|constant| self.constants.add(constant));
+            let links = self.links(file, &model.links, |path| without_self(path, &item.self_ty));
+            self.check_spaces(file, &model.deferred, &model.links, fields);
             if let Some(links) = links {
+                let mask_over = model.mask.form.as_ref().map(|form| TileForm::of(form, fields, &links));
                 let text = VariantText { params: texts.clone(), mask_over };
-                made.push(descriptor::variant(emitted, &links, &of, &self.cuda(file), text));
+                made.push(descriptor::variant(&model, instance, &links, &of, &self.cuda(file), text));
             }
             self.constants = outer;
         }
@@ -299,54 +312,46 @@ impl Module {
     }
 
     /// The text of a string in which `#line` names the file.
-    pub(crate) fn cuda(&self, file: usize) -> impl Fn(String) -> &'static str + use<> {
+    pub(crate) fn cuda(&self, file: usize) -> impl Fn(&str) -> &'static str + use<> {
         let File { literal, of_spans, .. } = &self.files[file];
         let (from, to) = (of_spans.clone(), literal.clone());
         move |text| kept_str(text.replace(&from, &to))
     }
 
     /// The parameters of a struct: for the descriptor, for values, and the struct's doc comment.
-    #[allow(clippy::type_complexity)] // the three are made of one expansion
+    #[allow(clippy::type_complexity)] // the three are made of one model
     fn params(&mut self, file: usize, item: &ItemStruct) -> Option<(&'static [FieldDesc], Vec<ParamText>, String)> {
-        let expansion = self.expanded(file, params::derive(item.to_token_stream()))?;
-        let (mut types, mut texts) = (Vec::new(), Vec::new());
-        for field in &item.fields {
+        let model = self.reported(file, params::analyse(item.to_token_stream()))?;
+        let (mut fields, mut texts) = (Vec::new(), Vec::new());
+        for field in &model.fields {
             let Some(ty) = field_type(&field.ty) else {
                 let ty = field.ty.to_token_stream();
                 self.mistake(file, &field.ty, format!("a variant's parameter cannot be a `{ty}`"));
                 return None;
             };
-            types.push(ty);
+            fields.push(descriptor::field(field, ty));
             texts.push(self.param(file, field, ty)?);
         }
-        let doc = expansion.associated("DOC").and_then(crate::expansion::string).unwrap_or_default();
-        Some((descriptor::fields(&expansion.literals("FieldDesc"), &types), texts, doc))
+        Some((kept_list(fields), texts, model.doc))
     }
 
     /// The attributes of a field.
-    fn param(&mut self, file: usize, field: &syn::Field, ty: FieldType) -> Option<ParamText> {
-        let argument = |name: &str| {
-            let attr = field.attrs.iter().find(|attr| attr.path().is_ident(name))?;
-            let Meta::List(list) = &attr.meta else { return None };
-            Some(list.tokens.clone())
+    fn param(&mut self, file: usize, field: &Field, ty: FieldType) -> Option<ParamText> {
+        let mut read = |expr: &Expr| {
+            let read = Ex::of(expr, &|path| self.constants.number(path));
+            self.reported(file, read.map_err(Report::from))
         };
-        let read = |tokens: TokenStream, constants: &Constants| {
-            let parser = syn::punctuated::Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated;
-            let exprs = syn::parse::Parser::parse2(parser, tokens)?;
-            exprs.iter().map(|expr| Ex::of(expr, &|path| constants.number(path))).collect::<syn::Result<Vec<Ex>>>()
+        let require = match &field.require {
+            Some(require) => Some(read(&require.value)?),
+            None => None,
         };
-        let mut all = |name: &str| match argument(name).map(|tokens| read(tokens, &self.constants)) {
-            None => Some(Vec::new()),
-            Some(Ok(exprs)) => Some(exprs),
-            Some(Err(error)) => {
-                self.mistakes.push(Diagnostic::at(self.files[file].name, error.span(), &error));
-                None
-            }
-        };
-        let (require, shape) = (all("require")?.pop(), all("shape")?);
+        let extents = field.shape.iter().flat_map(|shape| &shape.value);
+        let shape = extents.map(&mut read).collect::<Option<Vec<_>>>()?;
         // the default of a tensor is a function, which no text can call: the tensor has to be given
-        let default = if matches!(ty, FieldType::Scalar(_)) { all("default")?.pop() } else { None };
-        let default = default.and_then(|default| default.value(&NoNames).ok());
+        let default = match &field.default {
+            Some(default) if matches!(ty, FieldType::Scalar(_)) => read(&default.value)?.value(&NoNames).ok(),
+            _ => None,
+        };
         Some(ParamText { default, require, shape })
     }
 
@@ -423,8 +428,7 @@ fn tokens_of(text: &str) -> Result<TokenStream, (Span, String)> {
     match depth::check(&tokens) {
         Ok(()) => Ok(tokens),
         Err(report) => {
-            let expansion = Expansion::parse(report.into_tokens());
-            let first = expansion.ok().and_then(|expansion| expansion.errors.into_iter().next());
+            let first = report.errors().next();
             Err(first.unwrap_or_else(|| (Span::call_site(), "the text is nested too deeply".to_owned())))
         }
     }
@@ -464,7 +468,9 @@ fn normalizer_of(expr: &syn::Expr) -> Option<Normalizer> {
             _ => None,
         },
         syn::Expr::Struct(literal) if last_name(&literal.path) == "Plain" => {
-            match crate::expansion::field(literal, "divide")? {
+            let divides =
+                |field: &&syn::FieldValue| matches!(&field.member, syn::Member::Named(name) if name == "divide");
+            match &literal.fields.iter().find(divides)?.expr {
                 syn::Expr::Lit(lit) => match &lit.lit {
                     syn::Lit::Bool(divide) => Some(Normalizer::Plain { divide: divide.value }),
                     _ => None,

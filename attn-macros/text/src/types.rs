@@ -21,15 +21,15 @@ impl Module {
             _ => None,
         }));
         let known = Known { of_text: self.known_types(), of_item };
-        self.expanded(file, type_check::hooks(item, known));
+        self.reported(file, type_check::hooks(item, known));
     }
 
     /// Reports contradictions in a helper.
     pub(crate) fn check_helper_types(&mut self, name: &str) {
         let of_text = self.known_types();
         let Some(In { file, item: (_, item) }) = self.helpers.get(name) else { return };
-        let (file, errors) = (*file, type_check::helper(item, Known { of_text, ..Known::default() }));
-        self.expanded(file, errors);
+        let (file, checked) = (*file, type_check::helper(item, Known { of_text, ..Known::default() }));
+        self.reported(file, checked);
     }
 
     /// The types of constants and helpers.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::interval_fn::IntervalFn as F;
 use super::normal_form::{Id, IntTy, Loop, Node, NormalForm, OTHERS, is_uniform_coordinate};
 use crate::names;
 
@@ -114,7 +115,7 @@ impl Writer<'_> {
         let inner = format!("{indent}  ");
         self.step(Some(it.number), &inner, &mut body);
         let typed = |ids: &[Id], texts: &[String]| {
-            let typed = it.types.iter().zip(ids).map(|(ty, &id)| format!("interval::{}({})", typed(ty), texts[id]));
+            let typed = it.types.iter().zip(ids).map(|(ty, &id)| format!("interval::{}({})", typed(*ty), texts[id]));
             typed.collect::<Vec<_>>().join(", ")
         };
         let (before, after) = (typed(it.before(), &self.texts), typed(it.after(), &self.texts));
@@ -145,16 +146,16 @@ impl Writer<'_> {
 }
 
 /// The function that gives a value of a loop its type.
-fn typed(ty: &str) -> &str {
-    if ty == "truth" { "tristate" } else { ty }
+fn typed(ty: F) -> &'static str {
+    if ty == F::Truth { "tristate" } else { ty.name() }
 }
 
 /// The type of a value of a loop.
-fn struct_of(ty: &str) -> &str {
+fn struct_of(ty: F) -> &'static str {
     match ty {
-        "cast_i32" => "Interval<int>",
-        "cast_u32" => "Interval<u32>",
-        "cast_u8" => "Interval<u8>",
+        F::CastI32 => "Interval<int>",
+        F::CastU32 => "Interval<u32>",
+        F::CastU8 => "Interval<u8>",
         _ => "Truth",
     }
 }
@@ -203,7 +204,7 @@ fn one(node: &Node, texts: &[String]) -> String {
         Node::LoopState(n, k) => format!("s{n}.s{k}"),
         Node::LoopOut(id, k) => format!("{}.s{k}", texts[*id]),
         Node::Helper(name, ids) | Node::Call(name, ids) => format!("{}({})", over(name), list(ids)),
-        Node::Op(name, ids) => format!("interval::{name}({})", list(ids)),
+        Node::Op(function, ids) => format!("interval::{}({})", function.name(), list(ids)),
         _ => "interval::Any{}".to_owned(),
     }
 }

@@ -140,7 +140,7 @@ impl Writer<'_> {
         let body = self.step(Some(it.number));
         let typed = |ids: &[Id]| -> Vec<TokenStream> {
             let typed = it.types.iter().zip(ids).map(|(ty, &id)| {
-                let (ty, value) = (format_ident!("{ty}"), self.scalar(id));
+                let (ty, value) = (format_ident!("{}", ty.name()), self.scalar(id));
                 quote!(::attn::lang::interval::#ty(#value))
             });
             typed.collect()
@@ -251,8 +251,8 @@ impl Writer<'_> {
                 let (of, k) = (&self.texts[*id], proc_macro2::Literal::usize_unsuffixed(*k));
                 quote!(#of[#k])
             }
-            Node::Op(name, ids) => {
-                let (name, ids) = (format_ident!("{name}"), list(ids));
+            Node::Op(function, ids) => {
+                let (name, ids) = (format_ident!("{}", function.name()), list(ids));
                 quote!(::attn::lang::interval::#name(#(#ids),*))
             }
         }

@@ -5,6 +5,7 @@
 //! wrap are refused. The functions on intervals of keys are in `lang/interval.cuh`.
 
 use super::emit_cuda::uniform;
+use super::interval_fn::IntervalFn as F;
 use super::normal_form::{Id, Node, NormalForm, magnitudes};
 use crate::{ir::Op, names, visits::Visits};
 
@@ -48,20 +49,20 @@ impl KvIntervals<'_> {
         }
         let Node::Op(name, ids) = self.node(id) else { return None };
         match (*name, ids.as_slice()) {
-            ("bit_not", &[a]) => self.span(a, !wanted),
-            ("both" | "bit_and", &[a, b]) => self.two(&self.span(a, wanted)?, &self.span(b, wanted)?, wanted),
-            ("either" | "bit_or", &[a, b]) => self.two(&self.span(a, wanted)?, &self.span(b, wanted)?, !wanted),
-            ("select", &[c, a, b]) => self.choice(c, a, b, wanted),
-            ("lt" | "le" | "gt" | "ge" | "eq" | "ne", &[a, b]) => {
-                let (name, a, b) = if self.row(a).is_some() { (mirrored(name), b, a) } else { (*name, a, b) };
+            (F::BitNot, &[a]) => self.span(a, !wanted),
+            (F::Both | F::BitAnd, &[a, b]) => self.two(&self.span(a, wanted)?, &self.span(b, wanted)?, wanted),
+            (F::Either | F::BitOr, &[a, b]) => self.two(&self.span(a, wanted)?, &self.span(b, wanted)?, !wanted),
+            (F::Select, &[c, a, b]) => self.choice(c, a, b, wanted),
+            (F::Lt | F::Le | F::Gt | F::Ge | F::Eq | F::Ne, &[a, b]) => {
+                let (name, a, b) = if self.row(a).is_some() { (mirrored(*name), b, a) } else { (*name, a, b) };
                 let name = if wanted { name } else { opposite(name) };
                 let limit = self.row(b)?;
                 let (text, below, above) = match name {
-                    "lt" => (format!("interval::up_to(i64({limit}) - 1)"), true, false),
-                    "le" => (format!("interval::up_to({limit})"), true, false),
-                    "gt" => (format!("interval::from(i64({limit}) + 1)"), false, true),
-                    "ge" => (format!("interval::from({limit})"), false, true),
-                    "eq" => (format!("interval::only({limit})"), false, false),
+                    F::Lt => (format!("interval::up_to(i64({limit}) - 1)"), true, false),
+                    F::Le => (format!("interval::up_to({limit})"), true, false),
+                    F::Gt => (format!("interval::from(i64({limit}) + 1)"), false, true),
+                    F::Ge => (format!("interval::from({limit})"), false, true),
+                    F::Eq => (format!("interval::only({limit})"), false, false),
                     _ => return None,
                 };
                 self.keys(a, KeyInterval { text, below, above })
@@ -111,12 +112,12 @@ impl KvIntervals<'_> {
         // no operand wraps
         let small = self.magnitudes[id].is_some();
         match (*name, ids.as_slice()) {
-            ("add", &[a, b]) if small => match (self.row(a), self.row(b)) {
+            (F::Add, &[a, b]) if small => match (self.row(a), self.row(b)) {
                 (None, Some(r)) => self.keys(a, shifted(&text, &format!("-i64({r})"), below, above)),
                 (Some(r), None) => self.keys(b, shifted(&text, &format!("-i64({r})"), below, above)),
                 _ => None,
             },
-            ("sub", &[a, b]) if small => match (self.row(a), self.row(b)) {
+            (F::Sub, &[a, b]) if small => match (self.row(a), self.row(b)) {
                 (None, Some(r)) => self.keys(a, shifted(&text, &r, below, above)),
                 (Some(r), None) => self.keys(
                     b,
@@ -124,10 +125,10 @@ impl KvIntervals<'_> {
                 ),
                 _ => None,
             },
-            ("neg", &[a]) if small => {
+            (F::Neg, &[a]) if small => {
                 self.keys(a, KeyInterval { text: format!("interval::mirrored({text}, 0)"), below: above, above: below })
             }
-            ("div", &[a, b]) => {
+            (F::Div, &[a, b]) => {
                 let by = self.row(b)?;
                 // the sign of the divisor decides whether the quotient rises or falls; it is known only for a literal
                 let up = matches!(self.node(b), Node::Int(n, _) if *n > 0);
@@ -135,7 +136,7 @@ impl KvIntervals<'_> {
                 self.keys(a, KeyInterval { text: format!("interval::dividends({text}, {by})"), below, above })
             }
             // |x| <= b is -b <= x <= b
-            ("abs", &[a]) if small && below && !above => {
+            (F::Abs, &[a]) if small && below && !above => {
                 self.keys(a, KeyInterval { text: format!("interval::within({text})"), below: false, above: false })
             }
             _ => None,
@@ -158,10 +159,10 @@ impl KvIntervals<'_> {
                 }
             }
             // functions that only abstract values have, and 64 bits
-            Node::Op("clear_lowest" | "eq_cell" | "eq_cells" | "cast_u64" | "cast_i64", _) => return None,
+            Node::Op(F::ClearLowest | F::EqCell | F::EqCells | F::CastU64 | F::CastI64, _) => return None,
             Node::Op(name, ids) => {
                 let ids: Option<Vec<String>> = ids.iter().map(|&id| self.row(id)).collect();
-                concrete(name, &ids?)
+                concrete(*name, &ids?)
             }
             node => return uniform(node),
         })
@@ -173,33 +174,33 @@ fn shifted(text: &str, by: &str, below: bool, above: bool) -> KeyInterval {
 }
 
 /// An operation on concrete values: an operator, or a function of lang/lang.cuh.
-fn concrete(name: &str, args: &[String]) -> String {
-    let operator = Op::of_function(name).filter(|op| op.is_comparison() || op.is_logical());
+fn concrete(function: F, args: &[String]) -> String {
+    let operator = Op::of_function(function).filter(|op| op.is_comparison() || op.is_logical());
     match (operator, args) {
-        (None, [c, a, b]) if name == "select" => format!("(({c}) ? {a} : {b})"),
+        (None, [c, a, b]) if function == F::Select => format!("(({c}) ? {a} : {b})"),
         (Some(op), [a, b]) => format!("({a} {} {b})", op.symbol()),
-        _ => format!("{name}({})", args.join(", ")),
+        _ => format!("{}({})", function.name(), args.join(", ")),
     }
 }
 
 /// The comparison with its operands swapped, or both negated.
-pub(super) fn mirrored(name: &'static str) -> &'static str {
+pub(super) fn mirrored(name: F) -> F {
     match name {
-        "lt" => "gt",
-        "le" => "ge",
-        "gt" => "lt",
-        "ge" => "le",
+        F::Lt => F::Gt,
+        F::Le => F::Ge,
+        F::Gt => F::Lt,
+        F::Ge => F::Le,
         name => name,
     }
 }
 
-fn opposite(name: &'static str) -> &'static str {
+fn opposite(name: F) -> F {
     match name {
-        "lt" => "ge",
-        "le" => "gt",
-        "gt" => "le",
-        "ge" => "lt",
-        "eq" => "ne",
-        _ => "eq",
+        F::Lt => F::Ge,
+        F::Le => F::Gt,
+        F::Gt => F::Le,
+        F::Ge => F::Lt,
+        F::Eq => F::Ne,
+        _ => F::Eq,
     }
 }

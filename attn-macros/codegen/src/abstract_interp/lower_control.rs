@@ -2,6 +2,7 @@
 
 use super::{
     effects::is_pure,
+    interval_fn::IntervalFn as F,
     lower_loop::{BROKEN, LEFT},
     lowering::{CONSTRUCT, Lowering, Value, position},
     normal_form::{Id, Node},
@@ -121,16 +122,16 @@ impl Lowering<'_> {
             (std::mem::replace(&mut self.env, env.clone()), std::mem::replace(&mut self.returns, returns));
         let dead_a = std::mem::take(&mut self.dead);
         for (condition, value) in returns_a {
-            let condition = self.op("both", vec![c, condition]);
+            let condition = self.op(F::Both, vec![c, condition]);
             self.returns.push((condition, value));
         }
         let returns = std::mem::take(&mut self.returns);
         let b = other(self);
         let returns_b = std::mem::replace(&mut self.returns, returns);
         let dead_b = std::mem::take(&mut self.dead);
-        let not = self.op("bit_not", vec![c]);
+        let not = self.op(F::BitNot, vec![c]);
         for (condition, value) in returns_b {
-            let condition = self.op("both", vec![not, condition]);
+            let condition = self.op(F::Both, vec![not, condition]);
             self.returns.push((condition, value));
         }
         match (dead_a, dead_b) {
@@ -168,7 +169,7 @@ impl Lowering<'_> {
             }
             let guard = self.value(guard);
             let guard = self.as_node(&guard);
-            condition = self.op("both", vec![condition, guard]);
+            condition = self.op(F::Both, vec![condition, guard]);
         }
         if rest.is_empty() {
             return self.block(&arm.body);
@@ -237,6 +238,6 @@ impl Lowering<'_> {
 
     fn is_at(&mut self, index: Id, i: usize) -> Id {
         let i = self.node(Node::Int(i as u64, None));
-        self.op("eq", vec![index, i])
+        self.op(F::Eq, vec![index, i])
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     effects,
+    interval_fn::IntervalFn as F,
     lowering::{CONSTRUCT, FLOATS, LISTED, Lowering, MOST_ELEMENTS, Value, position},
     normal_form::{Id, IntTy, Node},
 };
@@ -18,9 +19,9 @@ impl Lowering<'_> {
         self.as_node(&value)
     }
 
-    fn call(&mut self, name: &'static str, args: &[&Expr]) -> Value {
+    fn call(&mut self, function: F, args: &[&Expr]) -> Value {
         let ids = args.iter().map(|e| self.id(e)).collect();
-        Value::Node(self.op(name, ids))
+        Value::Node(self.op(function, ids))
     }
 
     pub(super) fn value(&mut self, e: &Expr) -> Value {
@@ -87,18 +88,18 @@ impl Lowering<'_> {
                 Kind::Int(n) if n == 1 << 31 && self.types.settled(&e.ty) != Ty::I64 => {
                     Value::Node(self.node(Node::LeastI32))
                 }
-                _ => self.call("neg", &[inner]),
+                _ => self.call(F::Neg, &[inner]),
             },
-            Kind::Not(inner) => self.call("bit_not", &[inner]),
+            Kind::Not(inner) => self.call(F::BitNot, &[inner]),
             Kind::Binary(op, a, b) => self.binary(*op, a, b),
             Kind::Cast(inner, to) => match to {
-                Ty::I32 => self.call("cast_i32", &[inner]),
-                Ty::U32 => self.call("cast_u32", &[inner]),
-                Ty::U8 => self.call("cast_u8", &[inner]),
+                Ty::I32 => self.call(F::CastI32, &[inner]),
+                Ty::U32 => self.call(F::CastU32, &[inner]),
+                Ty::U8 => self.call(F::CastU8, &[inner]),
                 // an index of an array is small and not negative
                 Ty::Usize => self.value(inner),
-                Ty::U64 => self.call("cast_u64", &[inner]),
-                Ty::I64 => self.call("cast_i64", &[inner]),
+                Ty::U64 => self.call(F::CastU64, &[inner]),
+                Ty::I64 => self.call(F::CastI64, &[inner]),
                 _ => {
                     self.value(inner);
                     self.unknown(FLOATS)
@@ -203,7 +204,7 @@ impl Lowering<'_> {
 
     /// A binary operator on nodes.
     pub(super) fn operation(&mut self, op: Op, a: Id, b: Id) -> Id {
-        self.op(op.function(), vec![a, b])
+        self.op(op.over(), vec![a, b])
     }
 
     fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> Value {
@@ -229,18 +230,18 @@ impl Lowering<'_> {
             Test::Always => self.node(Node::Bool(true)),
             Test::Equal(e) => {
                 let value = self.id(e);
-                self.op("eq", vec![subject, value])
+                self.op(F::Eq, vec![subject, value])
             }
             Test::Range { from, to, inclusive } => {
                 let mut result = self.node(Node::Bool(true));
                 if let Some(from) = from {
                     let from = self.id(from);
-                    result = self.op("ge", vec![subject, from]);
+                    result = self.op(F::Ge, vec![subject, from]);
                 }
                 if let Some(to) = to {
                     let to = self.id(to);
-                    let below = self.op(if *inclusive { "le" } else { "lt" }, vec![subject, to]);
-                    result = self.op("both", vec![result, below]);
+                    let below = self.op(if *inclusive { F::Le } else { F::Lt }, vec![subject, to]);
+                    result = self.op(F::Both, vec![result, below]);
                 }
                 result
             }
@@ -248,7 +249,7 @@ impl Lowering<'_> {
                 let mut result = self.node(Node::Bool(false));
                 for test in tests {
                     let one = self.test(test, subject);
-                    result = self.op("either", vec![result, one]);
+                    result = self.op(F::Either, vec![result, one]);
                 }
                 result
             }

@@ -2,6 +2,7 @@
 
 use super::{
     effects::Changes,
+    interval_fn::IntervalFn as F,
     lowering::{CONSTRUCT, LOOP, Lowering, Value},
     normal_form::{Id, Loop, Node},
 };
@@ -107,7 +108,7 @@ impl Lowering<'_> {
         }
         let number = self.loops;
         self.loops += 1;
-        let mut states: Vec<(LocalId, &'static str)> = Vec::new();
+        let mut states: Vec<(LocalId, F)> = Vec::new();
         changed.locals.sort_unstable();
         changed.locals.dedup();
         for &local in &changed.locals {
@@ -126,14 +127,14 @@ impl Lowering<'_> {
         }
         self.set_flag(BROKEN, false);
         if changed.leaves {
-            states.push((BROKEN, "truth"));
+            states.push((BROKEN, F::Truth));
         }
         if changed.returns {
             self.set_flag(RETURNED, false);
             // which value stands here does not matter until the loop returns: that of a `return` loses least
             let first = self.node(Node::Bool(returns_true(body)));
             self.env.insert(RESULT, Value::Node(first));
-            states.extend([(RETURNED, "truth"), (RESULT, result.unwrap_or("truth"))]);
+            states.extend([(RETURNED, F::Truth), (RESULT, result.unwrap_or(F::Truth))]);
         }
         let [from, to] = bounds.map(|bound| self.as_node(&bound));
         let mut ids = vec![from, to];
@@ -178,7 +179,7 @@ impl Lowering<'_> {
             return self.step(body);
         }
         let (Some(broken), Some(before)) = (self.flag(BROKEN), self.flag(RETURNED)) else { return };
-        let over = self.op("either", vec![broken, before]);
+        let over = self.op(F::Either, vec![broken, before]);
         let (around, env) = (std::mem::take(&mut self.returns), self.env.clone());
         self.set_flag(LEFT, false);
         self.unless(over, body);
@@ -191,7 +192,7 @@ impl Lowering<'_> {
         let (mut returned, mut result) = (before, self.env.get(&RESULT).cloned().unwrap_or(Value::Unit));
         let now = std::mem::replace(&mut self.returns, around);
         for (condition, value) in now.into_iter().rev() {
-            returned = self.op("either", vec![condition, returned]);
+            returned = self.op(F::Either, vec![condition, returned]);
             result = self.select(condition, &value, &result);
         }
         self.env.insert(RETURNED, Value::Node(returned));
@@ -212,12 +213,12 @@ impl Lowering<'_> {
 }
 
 /// The function that makes a value one of this type.
-fn typed(ty: &Ty) -> Option<&'static str> {
+fn typed(ty: &Ty) -> Option<F> {
     Some(match ty {
-        Ty::I32 => "cast_i32",
-        Ty::U32 => "cast_u32",
-        Ty::U8 => "cast_u8",
-        Ty::Bool => "truth",
+        Ty::I32 => F::CastI32,
+        Ty::U32 => F::CastU32,
+        Ty::U8 => F::CastU8,
+        Ty::Bool => F::Truth,
         _ => return None,
     })
 }

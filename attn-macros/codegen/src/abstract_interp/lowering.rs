@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
+    interval_fn::IntervalFn as F,
     normal_form::{Generic, Id, IntTy, Node, NormalForm, OTHERS, magnitude_of},
     range_set::Set,
 };
@@ -133,11 +134,11 @@ impl Lowering<'_> {
                 Value::IndexOf(i)
             }
             // an untyped literal of the caller takes the argument's type
-            Ty::I32 => self.argument_as("cast_i32", i),
-            Ty::U32 => self.argument_as("cast_u32", i),
-            Ty::U8 => self.argument_as("cast_u8", i),
-            Ty::U64 => self.argument_as("cast_u64", i),
-            Ty::I64 => self.argument_as("cast_i64", i),
+            Ty::I32 => self.argument_as(F::CastI32, i),
+            Ty::U32 => self.argument_as(F::CastU32, i),
+            Ty::U8 => self.argument_as(F::CastU8, i),
+            Ty::U64 => self.argument_as(F::CastU64, i),
+            Ty::I64 => self.argument_as(F::CastI64, i),
             Ty::Bool => Value::Node(self.node(Node::Arg(i))),
             ty @ (Ty::Tuple(_) | Ty::Array(..) | Ty::Device(_)) => {
                 self.compound[i] = true;
@@ -154,11 +155,11 @@ impl Lowering<'_> {
             return Value::Node(self.any());
         }
         let parts: Vec<Ty> = match self.types.settled(ty) {
-            Ty::I32 => return Value::Node(self.op("cast_i32", vec![id])),
-            Ty::U32 => return Value::Node(self.op("cast_u32", vec![id])),
-            Ty::U8 => return Value::Node(self.op("cast_u8", vec![id])),
-            Ty::U64 => return Value::Node(self.op("cast_u64", vec![id])),
-            Ty::I64 => return Value::Node(self.op("cast_i64", vec![id])),
+            Ty::I32 => return Value::Node(self.op(F::CastI32, vec![id])),
+            Ty::U32 => return Value::Node(self.op(F::CastU32, vec![id])),
+            Ty::U8 => return Value::Node(self.op(F::CastU8, vec![id])),
+            Ty::U64 => return Value::Node(self.op(F::CastU64, vec![id])),
+            Ty::I64 => return Value::Node(self.op(F::CastI64, vec![id])),
             Ty::Bool | Ty::Device(_) => return Value::Node(id),
             Ty::Tuple(items) => items,
             Ty::Array(item, n) if n <= MOST_ELEMENTS => vec![*item; n as usize],
@@ -171,7 +172,7 @@ impl Lowering<'_> {
         Value::Tuple(typed.collect())
     }
 
-    fn argument_as(&mut self, cast: &'static str, i: usize) -> Value {
+    fn argument_as(&mut self, cast: F, i: usize) -> Value {
         let arg = self.node(Node::Arg(i));
         Value::Node(self.op(cast, vec![arg]))
     }
@@ -227,14 +228,14 @@ impl Lowering<'_> {
     }
 
     /// Adds a function of nodes. Folds it if its result is the same for every tile.
-    pub(super) fn op(&mut self, name: &'static str, ids: Vec<Id>) -> Id {
+    pub(super) fn op(&mut self, name: F, ids: Vec<Id>) -> Id {
         let truth = |id: Id| match self.nodes[id] {
             Node::Bool(b) => Some(b),
             _ => None,
         };
         match (name, ids.as_slice()) {
-            ("both" | "either", &[a, b]) => {
-                let neutral = name == "both";
+            (F::Both | F::Either, &[a, b]) => {
+                let neutral = name == F::Both;
                 match (truth(a), truth(b)) {
                     (Some(known), _) => return if known == neutral { b } else { a },
                     (_, Some(known)) => return if known == neutral { a } else { b },
@@ -242,12 +243,12 @@ impl Lowering<'_> {
                     _ => {}
                 }
             }
-            ("bit_not", &[a]) => {
+            (F::BitNot, &[a]) => {
                 if let Some(b) = truth(a) {
                     return self.node(Node::Bool(!b));
                 }
             }
-            ("select", &[c, a, b]) => match truth(c) {
+            (F::Select, &[c, a, b]) => match truth(c) {
                 Some(true) => return a,
                 Some(false) => return b,
                 None if a == b => return a,
@@ -266,30 +267,30 @@ impl Lowering<'_> {
     }
 
     /// Forms of which a function of their own knows more.
-    fn special(&mut self, name: &'static str, ids: &[Id]) -> Option<Id> {
-        let of = |id: Id, function: &str| match &self.nodes[id] {
+    fn special(&mut self, name: F, ids: &[Id]) -> Option<Id> {
+        let of = |id: Id, function: F| match &self.nodes[id] {
             Node::Op(there, ids) if *there == function => Some(ids.clone()),
             _ => None,
         };
         let less_one = |id: Id| {
-            of(id, "sub").filter(|ids| {
+            of(id, F::Sub).filter(|ids| {
                 matches!(self.nodes[ids[1]], Node::Int(1, None | Some(IntTy::I32 | IntTy::U32 | IntTy::U8)))
             })
         };
         // the cell of a cycle: `x.rem_euclid(m) / size`
         let cell = |id: Id| {
-            let (within, size) = of(id, "div").map(|ids| (ids[0], ids[1]))?;
-            of(within, "rem_euclid").map(|ids| (ids[0], ids[1], size))
+            let (within, size) = of(id, F::Div).map(|ids| (ids[0], ids[1]))?;
+            of(within, F::RemEuclid).map(|ids| (ids[0], ids[1], size))
         };
         let (function, operands) = match (name, ids) {
-            ("bit_and", &[a, b]) if less_one(b).is_some_and(|ids| ids[0] == a) => ("clear_lowest", vec![a]),
-            ("bit_and", &[a, b]) if less_one(a).is_some_and(|ids| ids[0] == b) => ("clear_lowest", vec![b]),
-            ("eq", &[a, b]) => match (cell(a), cell(b)) {
+            (F::BitAnd, &[a, b]) if less_one(b).is_some_and(|ids| ids[0] == a) => (F::ClearLowest, vec![a]),
+            (F::BitAnd, &[a, b]) if less_one(a).is_some_and(|ids| ids[0] == b) => (F::ClearLowest, vec![b]),
+            (F::Eq, &[a, b]) => match (cell(a), cell(b)) {
                 (Some((x, m, size)), Some((y, n, other))) if (m, size) == (n, other) => {
-                    ("eq_cells", vec![x, y, m, size])
+                    (F::EqCells, vec![x, y, m, size])
                 }
-                (Some((x, m, size)), _) => ("eq_cell", vec![x, m, size, b]),
-                (None, Some((y, m, size))) => ("eq_cell", vec![y, m, size, a]),
+                (Some((x, m, size)), _) => (F::EqCell, vec![x, m, size, b]),
+                (None, Some((y, m, size))) => (F::EqCell, vec![y, m, size, a]),
                 (None, None) => return None,
             },
             _ => return None,
@@ -371,9 +372,9 @@ impl Lowering<'_> {
                 None if names.first().is_some_and(|name| name == OTHERS) => self.part_of(ids[0], name),
                 None => self.any(),
             },
-            Node::Op("select", ids) => {
+            Node::Op(F::Select, ids) => {
                 let (a, b) = (self.part_of(ids[1], name), self.part_of(ids[2], name));
-                self.op("select", vec![ids[0], a, b])
+                self.op(F::Select, vec![ids[0], a, b])
             }
             _ => {
                 self.why_not.get_or_insert(CONSTRUCT);
@@ -428,10 +429,10 @@ impl Lowering<'_> {
                     let (x, y) = (self.part(a, name), self.part(b, name));
                     fields.push((name.clone(), self.select(c, &x, &y)));
                 }
-                let base = of_x.zip(*of_y).map(|(x, y)| self.op("select", vec![c, x, y]));
+                let base = of_x.zip(*of_y).map(|(x, y)| self.op(F::Select, vec![c, x, y]));
                 Value::Struct(fields, base)
             }
-            (Value::Node(a), Value::Node(b)) => Value::Node(self.op("select", vec![c, *a, *b])),
+            (Value::Node(a), Value::Node(b)) => Value::Node(self.op(F::Select, vec![c, *a, *b])),
             _ => Value::Node(self.any()),
         }
     }
@@ -448,6 +449,7 @@ pub(super) fn field<'f>(fields: &'f [(String, Value)], name: &str) -> Option<&'f
 }
 
 /// Whether the result may be known even if an operand is unknown.
-fn is_lenient(name: &str) -> bool {
-    matches!(name, "both" | "either" | "select" | "shl" | "shr" | "pow") || name.starts_with("cast")
+fn is_lenient(function: F) -> bool {
+    let is_cast = matches!(function, F::CastI32 | F::CastU32 | F::CastU8 | F::CastU64 | F::CastI64);
+    is_cast || matches!(function, F::Both | F::Either | F::Select | F::Shl | F::Shr | F::Pow)
 }

@@ -1,5 +1,6 @@
 //! The normal form of a function: one expression as a list of nodes, each made of nodes before it.
 
+use super::interval_fn::IntervalFn as F;
 use crate::types::Ty;
 
 /// Index of a node.
@@ -51,8 +52,8 @@ pub enum Node {
     Loop(Loop),
     /// A value after a loop.
     LoopOut(Id, usize),
-    /// A function of `attn_core::lang::interval`, which has the same name in lang/interval.cuh.
-    Op(&'static str, Vec<Id>),
+    /// A function of nodes.
+    Op(F, Vec<Id>),
 }
 
 /// The name of the struct that has the other fields: `..base`.
@@ -66,7 +67,7 @@ pub struct Loop {
     /// Whether it is `from..=to`.
     pub inclusive: bool,
     /// The function that gives each value its type: `cast_i32`, `truth`.
-    pub types: Vec<&'static str>,
+    pub types: Vec<F>,
     /// `from`, `to`, the values before the loop, and the values after one step.
     pub ids: Vec<Id>,
 }
@@ -233,12 +234,12 @@ pub(super) fn magnitude_of(node: &Node, nodes: &[Node], known: &[Option<u64>]) -
     match node {
         Node::Coordinate(_) | Node::CoordinateOf(..) => Some(COORDINATE_LIMIT - 1),
         Node::Int(n, None | Some(IntTy::I32)) => sum(*n),
-        Node::Op("add" | "sub", ids) => sum(of(ids[0])? + of(ids[1])?),
-        Node::Op("mul", ids) => sum(of(ids[0])?.checked_mul(of(ids[1])?)?),
-        Node::Op("neg" | "abs" | "signum", ids) => of(ids[0]),
-        Node::Op("min" | "max", ids) => Some(of(ids[0])?.max(of(ids[1])?)),
-        Node::Op("select", ids) => Some(of(ids[1])?.max(of(ids[2])?)),
-        Node::Op("div", ids) if matches!(nodes[ids[1]], Node::Int(n, _) if n > 0) => of(ids[0]),
+        Node::Op(F::Add | F::Sub, ids) => sum(of(ids[0])? + of(ids[1])?),
+        Node::Op(F::Mul, ids) => sum(of(ids[0])?.checked_mul(of(ids[1])?)?),
+        Node::Op(F::Neg | F::Abs | F::Signum, ids) => of(ids[0]),
+        Node::Op(F::Min | F::Max, ids) => Some(of(ids[0])?.max(of(ids[1])?)),
+        Node::Op(F::Select, ids) => Some(of(ids[1])?.max(of(ids[2])?)),
+        Node::Op(F::Div, ids) if matches!(nodes[ids[1]], Node::Int(n, _) if n > 0) => of(ids[0]),
         _ => None,
     }
 }

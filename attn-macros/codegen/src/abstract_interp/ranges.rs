@@ -4,6 +4,7 @@
 //! fewer ranges than its operands together, the ranges take their place.
 
 use super::{
+    interval_fn::IntervalFn as F,
     kv_interval::mirrored,
     lowering::Lowering,
     normal_form::{Id, IntTy, Node},
@@ -31,11 +32,11 @@ impl Lowering<'_> {
         let known = |id: Id| self.sets.get(&id);
         let Node::Op(name, ids) = self.node_at(id) else { return None };
         let set = match (*name, ids.as_slice()) {
-            ("lt" | "le" | "gt" | "ge" | "eq" | "ne", &[a, b]) => self.comparison(name, a, b)?,
-            ("bit_not", &[a]) => known(a)?.complement(),
-            ("both" | "bit_and", &[a, b]) => known(a)?.complement().union(&known(b)?.complement())?.complement(),
-            ("either" | "bit_or", &[a, b]) => return counted(known(a)?, known(b)?),
-            ("select", &[c, a, b]) => match (self.node_at(a), self.node_at(b)) {
+            (F::Lt | F::Le | F::Gt | F::Ge | F::Eq | F::Ne, &[a, b]) => self.comparison(*name, a, b)?,
+            (F::BitNot, &[a]) => known(a)?.complement(),
+            (F::Both | F::BitAnd, &[a, b]) => known(a)?.complement().union(&known(b)?.complement())?.complement(),
+            (F::Either | F::BitOr, &[a, b]) => return counted(known(a)?, known(b)?),
+            (F::Select, &[c, a, b]) => match (self.node_at(a), self.node_at(b)) {
                 (Node::Bool(true), Node::Bool(false)) => known(c)?.clone(),
                 (Node::Bool(false), Node::Bool(true)) => known(c)?.complement(),
                 (Node::Bool(true), _) => return counted(known(c)?, known(b)?),
@@ -49,7 +50,7 @@ impl Lowering<'_> {
         (set.ranges.len() <= MOST_RANGES).then_some((set, None))
     }
 
-    fn comparison(&self, name: &'static str, a: Id, b: Id) -> Option<Set> {
+    fn comparison(&self, name: F, a: Id, b: Id) -> Option<Set> {
         let (mut sum, mut constant) = (Sum::new(), 0);
         self.add(a, 1, 0, &mut sum, &mut constant)?;
         self.add(b, -1, 0, &mut sum, &mut constant)?;
@@ -70,11 +71,11 @@ impl Lowering<'_> {
         };
         let at = -constant;
         let ranges = match name {
-            "lt" => vec![(LOW, at - 1)],
-            "le" => vec![(LOW, at)],
-            "gt" => vec![(at + 1, HIGH)],
-            "ge" => vec![(at, HIGH)],
-            "eq" => vec![(at, at)],
+            F::Lt => vec![(LOW, at - 1)],
+            F::Le => vec![(LOW, at)],
+            F::Gt => vec![(at + 1, HIGH)],
+            F::Ge => vec![(at, HIGH)],
+            F::Eq => vec![(at, at)],
             _ => vec![(LOW, at - 1), (at + 1, HIGH)],
         };
         Some(Set { sum, ranges })
@@ -89,19 +90,19 @@ impl Lowering<'_> {
         let whole = self.magnitude(id).is_some() && depth < DEEPEST;
         match self.node_at(id) {
             Node::Int(n, None | Some(IntTy::I32)) => *constant += factor * i64::try_from(*n).ok()?,
-            Node::Op("add", ids) if whole => {
+            Node::Op(F::Add, ids) if whole => {
                 self.add(ids[0], factor, depth + 1, sum, constant)?;
                 self.add(ids[1], factor, depth + 1, sum, constant)?;
             }
-            Node::Op("sub", ids) if whole => {
+            Node::Op(F::Sub, ids) if whole => {
                 self.add(ids[0], factor, depth + 1, sum, constant)?;
                 self.add(ids[1], -factor, depth + 1, sum, constant)?;
             }
-            Node::Op("neg", ids) if whole => self.add(ids[0], -factor, depth + 1, sum, constant)?,
-            Node::Op("mul", ids) if whole && self.constant(ids[1]).is_some() => {
+            Node::Op(F::Neg, ids) if whole => self.add(ids[0], -factor, depth + 1, sum, constant)?,
+            Node::Op(F::Mul, ids) if whole && self.constant(ids[1]).is_some() => {
                 self.add(ids[0], factor.checked_mul(self.constant(ids[1])?)?, depth + 1, sum, constant)?;
             }
-            Node::Op("mul", ids) if whole && self.constant(ids[0]).is_some() => {
+            Node::Op(F::Mul, ids) if whole && self.constant(ids[0]).is_some() => {
                 self.add(ids[1], factor.checked_mul(self.constant(ids[0])?)?, depth + 1, sum, constant)?;
             }
             Node::Int(..) | Node::LeastI32 => return None,
@@ -113,7 +114,7 @@ impl Lowering<'_> {
     fn constant(&self, id: Id) -> Option<i64> {
         match self.node_at(id) {
             Node::Int(n, None | Some(IntTy::I32)) => i64::try_from(*n).ok(),
-            Node::Op("neg", ids) => self.constant(ids[0]).map(|n| -n),
+            Node::Op(F::Neg, ids) => self.constant(ids[0]).map(|n| -n),
             _ => None,
         }
     }
@@ -133,21 +134,21 @@ impl Lowering<'_> {
         let mut value = self.times(first, factor);
         for (&id, &factor) in terms {
             let term = self.times(id, factor.abs());
-            let function = if factor < 0 { "sub" } else { "add" };
+            let function = if factor < 0 { F::Sub } else { F::Add };
             value = self.node(Node::Op(function, vec![value, term]));
         }
         let mut result = None;
         for &(lo, hi) in &set.ranges {
-            let from = (lo != LOW).then(|| self.compared("ge", value, lo));
-            let to = (hi != HIGH).then(|| self.compared("le", value, hi));
+            let from = (lo != LOW).then(|| self.compared(F::Ge, value, lo));
+            let to = (hi != HIGH).then(|| self.compared(F::Le, value, hi));
             let inside = match (from, to) {
-                (Some(from), Some(to)) => self.node(Node::Op("both", vec![from, to])),
+                (Some(from), Some(to)) => self.node(Node::Op(F::Both, vec![from, to])),
                 (Some(one), None) | (None, Some(one)) => one,
                 (None, None) => self.node(Node::Bool(true)),
             };
             result = Some(match result {
                 None => inside,
-                Some(before) => self.node(Node::Op("either", vec![before, inside])),
+                Some(before) => self.node(Node::Op(F::Either, vec![before, inside])),
             });
         }
         Some(result.unwrap_or_else(|| self.node(Node::Bool(false))))
@@ -158,17 +159,17 @@ impl Lowering<'_> {
             return id;
         }
         let by = self.integer(factor);
-        self.node(Node::Op("mul", vec![id, by]))
+        self.node(Node::Op(F::Mul, vec![id, by]))
     }
 
-    fn compared(&mut self, name: &'static str, value: Id, with: i64) -> Id {
+    fn compared(&mut self, name: F, value: Id, with: i64) -> Id {
         let with = self.integer(with);
         self.node(Node::Op(name, vec![value, with]))
     }
 
     fn integer(&mut self, n: i64) -> Id {
         let size = self.node(Node::Int(n.unsigned_abs(), None));
-        if n < 0 { self.node(Node::Op("neg", vec![size])) } else { size }
+        if n < 0 { self.node(Node::Op(F::Neg, vec![size])) } else { size }
     }
 }
 

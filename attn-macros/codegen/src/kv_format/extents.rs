@@ -10,6 +10,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 
 use crate::{
+    abstract_interp::interval_fn::IntervalFn as F,
     abstract_interp::{MOST_ELEMENTS, position},
     descriptor,
     helper_module::with_helper,
@@ -336,14 +337,14 @@ impl Writer<'_> {
         let terms = || args.iter().map(|arg| self.term(arg)).collect::<Vec<_>>();
         match (function, args.len()) {
             _ if self.is_float(ty) => unknown(&self.effects(args)),
-            (Some("clamp"), 3) => {
+            (Some(F::Clamp), 3) => {
                 let [x, low, high] = &terms()[..] else { return unknown(&[]) };
                 binary(&interval("min"), &binary(&interval("max"), x, low), high)
             }
-            (Some(function), 1) => self.typed(ty, unary(function, &terms()[0])),
+            (Some(function), 1) => self.typed(ty, unary(function.name(), &terms()[0])),
             (Some(function), 2) => {
                 let terms = terms();
-                self.typed(ty, binary(&interval(function), &terms[0], &terms[1]))
+                self.typed(ty, binary(&interval(function.name()), &terms[0], &terms[1]))
             }
             _ => self.typed(ty, unknown(&self.effects(args))),
         }

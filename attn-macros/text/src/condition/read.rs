@@ -3,7 +3,7 @@
 use syn::{BinOp, Expr, Lit, Pat, Stmt, UnOp};
 
 use super::{Ex, Method, Number, Op, Target};
-use crate::{constant::named_constant, expansion::last_name};
+use crate::{constant::named_constant, path::last_name};
 
 impl Ex {
     /// Reads an expression. `constant` resolves a path that is no field and no dimension.
