@@ -1,7 +1,9 @@
 //! Calls of functions by path.
 
 use super::{
+    device,
     ir_builder::IrBuilder,
+    method, module,
     syntax::{self, strip},
 };
 use crate::{
@@ -25,7 +27,7 @@ impl IrBuilder<'_> {
             return self.refused(e, messages::OTHER_HOOK);
         }
         let two = syntax::last_two(&f.path);
-        if let Some(done) = self.module_call(e, f) {
+        if let Some(done) = module::call(self, e, f) {
             return done;
         }
         if let Some((ty, name)) = &two {
@@ -102,7 +104,7 @@ impl IrBuilder<'_> {
                 };
                 let receiver = self.expr_as(first, &ty);
                 let rest: Vec<&syn::Expr> = args.collect();
-                self.number_method(e, receiver, &last.ident, &rest)
+                method::number_method(self, e, receiver, &last.ident, &rest)
             }
         }
     }
@@ -113,7 +115,7 @@ impl IrBuilder<'_> {
         };
         let rust = last.ident.to_string();
         if syntax::is_type_name(&rust) {
-            return self.tuple_struct(e, f);
+            return device::tuple_struct(self, e, f);
         }
         if syntax::last_two(&f.path).is_some_and(|(before, _)| syntax::is_type_name(&before)) {
             return self.refused(f, messages::CALL_SELF);

@@ -3,9 +3,11 @@
 use quote::ToTokens as _;
 
 use super::{
+    array, device,
     ir_builder::IrBuilder,
+    literal, method, path,
     syntax::{is_assoc, is_self, strip},
-    ty,
+    tensor, ty,
 };
 use crate::{
     budget, hook,
@@ -31,14 +33,14 @@ impl IrBuilder<'_> {
         match expr {
             syn::Expr::Paren(e) => self.expr(&e.expr),
             syn::Expr::Group(e) => self.expr(&e.expr),
-            syn::Expr::Lit(e) => self.literal(&e.lit),
-            syn::Expr::Path(e) => self.path(e),
+            syn::Expr::Lit(e) => literal::value(self, &e.lit),
+            syn::Expr::Path(e) => path::value(self, e),
             syn::Expr::Field(e) => self.field(e),
             syn::Expr::Index(e) => self.index(e),
             syn::Expr::Unary(e) => self.unary(e),
             syn::Expr::Binary(e) => self.binary(e),
             syn::Expr::Cast(e) => self.cast(e),
-            syn::Expr::MethodCall(e) => self.method_call(e),
+            syn::Expr::MethodCall(e) => method::call(self, e),
             syn::Expr::Call(e) => self.call(e),
             syn::Expr::If(e) => self.if_else(e),
             syn::Expr::Match(e) => self.match_expr(e),
@@ -62,9 +64,9 @@ impl IrBuilder<'_> {
                 }
                 Expr { kind: Kind::Tuple(items), ty, span }
             }
-            syn::Expr::Array(e) => self.array(e),
-            syn::Expr::Repeat(e) => self.repeat(e),
-            syn::Expr::Struct(e) => self.struct_literal(e),
+            syn::Expr::Array(e) => array::list(self, e),
+            syn::Expr::Repeat(e) => array::repeat(self, e),
+            syn::Expr::Struct(e) => device::struct_literal(self, e),
             syn::Expr::Reference(e) if self.shared.module.is_some() => self.expr(&e.expr),
             syn::Expr::Return(_) | syn::Expr::Break(_) | syn::Expr::Continue(_) => match self.expr_stmt(expr) {
                 Some(stmt) => Expr { kind: Kind::Diverge(Box::new(stmt)), ty: self.shared.types.fresh(), span },
@@ -126,7 +128,7 @@ impl IrBuilder<'_> {
         let Some((words, ty)) = hook::coordinates(base_ty) else {
             return match base_ty {
                 _ if matches!(base.kind, Kind::Error) => base,
-                Ty::Device(_) | Ty::Struct(..) | Ty::Var(_) => self.struct_field(base, name, SpanRange::of(e)),
+                Ty::Device(_) | Ty::Struct(..) | Ty::Var(_) => device::struct_field(self, base, name, SpanRange::of(e)),
                 _ => self.refused(e, messages::EXPRESSION),
             };
         };
@@ -145,10 +147,10 @@ impl IrBuilder<'_> {
                 syn::Member::Named(name) => name.to_string(),
                 syn::Member::Unnamed(_) => return self.refused(e, messages::NESTED_FIELD),
             },
-            _ => return self.index_array(e),
+            _ => return array::index(self, e),
         };
-        match self.indices(&e.index) {
-            Some(indices) => self.element(name, indices, SpanRange::of(e)),
+        match tensor::indices(self, &e.index) {
+            Some(indices) => tensor::element(self, name, indices, SpanRange::of(e)),
             None => self.error(SpanRange::of(e)),
         }
     }
@@ -194,7 +196,7 @@ impl IrBuilder<'_> {
             _ => {
                 self.unify(&a.ty, &b.ty, b.span);
                 if op.is_comparison() {
-                    self.record_comparison(&a.ty, syn::spanned::Spanned::span(&e.op));
+                    device::record_comparison(self, &a.ty, syn::spanned::Spanned::span(&e.op));
                     Ty::Bool
                 } else {
                     let is_wrong = !matches!(op, Op::And | Op::Or | Op::Xor) && self.resolve(&a.ty) == Ty::Bool;

@@ -2,6 +2,7 @@
 
 use super::{
     ir_builder::IrBuilder,
+    path,
     syntax::{is_type_name, strip},
 };
 use crate::{
@@ -61,7 +62,7 @@ impl IrBuilder<'_> {
                 let is_constant = name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
                 if p.subpat.is_none() && is_constant {
                     let path = syn::ExprPath { attrs: Vec::new(), qself: None, path: p.ident.clone().into() };
-                    let value = self.path(&path);
+                    let value = path::value(self, &path);
                     self.unify(ty, &value.ty, value.span);
                     return Test::Equal(value);
                 }

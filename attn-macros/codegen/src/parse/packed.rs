@@ -1,6 +1,6 @@
 //! Methods of a stored row and of the row that is stored: the arguments of a KV format's `encode` and `decode`.
 
-use super::{ir_builder::IrBuilder, syntax::strip};
+use super::{ir_builder::IrBuilder, row, syntax::strip};
 use crate::{
     ir::{Expr, Kind},
     messages, names,
@@ -64,55 +64,53 @@ const ENCODE_ROW: &[Method] = &[
     ("sum_sq", "sum_sq", &[I32, I32], Ty::F32),
 ];
 
-impl IrBuilder<'_> {
-    pub(super) fn packed_method(&mut self, e: &syn::ExprMethodCall, receiver: &Expr) -> Expr {
-        let Kind::Local(local) = receiver.kind else {
-            return self.refused(e, messages::EXPRESSION);
+pub(super) fn method(builder: &mut IrBuilder<'_>, e: &syn::ExprMethodCall, receiver: &Expr) -> Expr {
+    let Kind::Local(local) = receiver.kind else {
+        return builder.refused(e, messages::EXPRESSION);
+    };
+    let (methods, what) = match builder.resolve(&receiver.ty) {
+        Ty::Packed(_) => (PACKED, "a stored row"),
+        Ty::PackedMut(_) => (PACKED_MUT, "a row that is written"),
+        _ => (ENCODE_ROW, "the row that is stored"),
+    };
+    let name = e.method.to_string();
+    let Some((_, text, want, result)) = methods.iter().find(|(rust, ..)| *rust == name) else {
+        let known = || methods.iter().map(|(rust, ..)| *rust);
+        let hint = match (names::nearest(&name, known()), name.as_str()) {
+            (_, "at") => "its closures read the elements, as in `codes.pack8(0, x, 0, x.dim(), |d, v| ..)`".into(),
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, _) => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
         };
-        let (methods, what) = match self.resolve(&receiver.ty) {
-            Ty::Packed(_) => (PACKED, "a stored row"),
-            Ty::PackedMut(_) => (PACKED_MUT, "a row that is written"),
-            _ => (ENCODE_ROW, "the row that is stored"),
-        };
-        let name = e.method.to_string();
-        let Some((_, text, want, result)) = methods.iter().find(|(rust, ..)| *rust == name) else {
-            let known = || methods.iter().map(|(rust, ..)| *rust);
-            let hint = match (names::nearest(&name, known()), name.as_str()) {
-                (_, "at") => "its closures read the elements, as in `codes.pack8(0, x, 0, x.dim(), |d, v| ..)`".into(),
-                (Some(near), _) => format!("did you mean `{near}`?"),
-                (None, _) => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
-            };
-            return self.refused(&e.method, format!("{what} has no `{name}`: {hint}"));
-        };
-        if e.args.len() != want.len() {
-            return self.refused(&e.method, format!("`{name}` takes {} argument(s)", want.len()));
-        }
-        let args = e.args.iter().zip(*want).map(|(arg, want)| match want {
-            I32 => self.expr_as(arg, &Ty::I32),
-            U32 => self.expr_as(arg, &Ty::U32),
-            F32 => self.expr_as(arg, &Ty::F32),
-            Row => self.stored_row(arg),
-            Code => self.closure(arg, &[Ty::I32, Ty::F32], Ty::U32),
-            Value => self.closure(arg, &[Ty::I32, Ty::F32], Ty::F32),
-        });
-        let args = args.collect();
-        let ty = if *text == "words2" { Ty::Array(Box::new(Ty::U32), 2) } else { result.clone() };
-        Expr { kind: Kind::Packed(local, text, args), ty, span: SpanRange::of(e) }
+        return builder.refused(&e.method, format!("{what} has no `{name}`: {hint}"));
+    };
+    if e.args.len() != want.len() {
+        return builder.refused(&e.method, format!("`{name}` takes {} argument(s)", want.len()));
     }
+    let args = e.args.iter().zip(*want).map(|(arg, want)| match want {
+        I32 => builder.expr_as(arg, &Ty::I32),
+        U32 => builder.expr_as(arg, &Ty::U32),
+        F32 => builder.expr_as(arg, &Ty::F32),
+        Row => stored_row(builder, arg),
+        Code => row::closure(builder, arg, &[Ty::I32, Ty::F32], Ty::U32),
+        Value => row::closure(builder, arg, &[Ty::I32, Ty::F32], Ty::F32),
+    });
+    let args = args.collect();
+    let ty = if *text == "words2" { Ty::Array(Box::new(Ty::U32), 2) } else { result.clone() };
+    Expr { kind: Kind::Packed(local, text, args), ty, span: SpanRange::of(e) }
+}
 
-    /// The row as an argument of `pack8`.
-    fn stored_row(&mut self, arg: &syn::Expr) -> Expr {
-        let found = match strip(arg) {
-            syn::Expr::Path(p) => p.path.get_ident().and_then(|name| self.lookup(&name.to_string())),
-            _ => None,
-        };
-        match found.filter(|&local| self.locals[local].ty == Ty::EncodeRow) {
-            // its name in the text: as a value, a row is refused
-            Some(local) => {
-                let kind = Kind::Const(self.locals[local].name.clone());
-                Expr { kind, ty: Ty::EncodeRow, span: SpanRange::of(arg) }
-            }
-            None => self.refused(arg, messages::ENCODED_ROW),
+/// The row as an argument of `pack8`.
+fn stored_row(builder: &mut IrBuilder<'_>, arg: &syn::Expr) -> Expr {
+    let found = match strip(arg) {
+        syn::Expr::Path(p) => p.path.get_ident().and_then(|name| builder.lookup(&name.to_string())),
+        _ => None,
+    };
+    match found.filter(|&local| builder.locals[local].ty == Ty::EncodeRow) {
+        // its name in the text: as a value, a row is refused
+        Some(local) => {
+            let kind = Kind::Const(builder.locals[local].name.clone());
+            Expr { kind, ty: Ty::EncodeRow, span: SpanRange::of(arg) }
         }
+        None => builder.refused(arg, messages::ENCODED_ROW),
     }
 }

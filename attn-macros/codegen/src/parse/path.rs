@@ -2,7 +2,9 @@
 
 use super::{
     context::ConstLink,
+    device,
     ir_builder::IrBuilder,
+    module,
     syntax::{self, is_type_name, last_two},
 };
 use crate::{
@@ -13,79 +15,77 @@ use crate::{
     types::Ty,
 };
 
-impl IrBuilder<'_> {
-    pub(super) fn path(&mut self, e: &syn::ExprPath) -> Expr {
-        let span = SpanRange::of(e);
-        if e.qself.is_some() || e.path.segments.iter().any(|s| !s.arguments.is_empty()) {
-            return self.refused(e, messages::EXPRESSION);
-        }
-        if let Some(ident) = e.path.get_ident() {
-            if ident == "self" {
-                return self.refused(e, messages::BARE_SELF);
-            }
-            if let Some(local) = self.lookup(&ident.to_string()) {
-                return Expr { kind: Kind::Local(local), ty: self.locals[local].ty.clone(), span };
-            }
-        }
-        if let Some(ident) = e.path.get_ident()
-            && let Some((_, name, ty)) = self.shared.generics.iter().find(|(rust, ..)| ident == rust)
-        {
-            return Expr { kind: Kind::Const(name.clone()), ty: ty.clone(), span };
-        }
-        if let Some(found) = self.module_constant(&e.path) {
-            return found;
-        }
-        if let Some((ty, last)) = last_two(&e.path) {
-            if let Some(found) = assoc(&ty, &last) {
-                return Expr { kind: found.0, ty: found.1, span };
-            }
-            if ty == "f64" {
-                return self.refused(e, messages::FLOAT64);
-            }
-            if is_type_name(&ty) && is_type_name(&last) && last.chars().any(char::is_lowercase) {
-                return self.variant(e, &last);
-            }
-        }
-        self.constant(e)
+pub(super) fn value(builder: &mut IrBuilder<'_>, e: &syn::ExprPath) -> Expr {
+    let span = SpanRange::of(e);
+    if e.qself.is_some() || e.path.segments.iter().any(|s| !s.arguments.is_empty()) {
+        return builder.refused(e, messages::EXPRESSION);
     }
+    if let Some(ident) = e.path.get_ident() {
+        if ident == "self" {
+            return builder.refused(e, messages::BARE_SELF);
+        }
+        if let Some(local) = builder.lookup(&ident.to_string()) {
+            return Expr { kind: Kind::Local(local), ty: builder.locals[local].ty.clone(), span };
+        }
+    }
+    if let Some(ident) = e.path.get_ident()
+        && let Some((_, name, ty)) = builder.shared.generics.iter().find(|(rust, ..)| ident == rust)
+    {
+        return Expr { kind: Kind::Const(name.clone()), ty: ty.clone(), span };
+    }
+    if let Some(found) = module::constant(builder, &e.path) {
+        return found;
+    }
+    if let Some((ty, last)) = last_two(&e.path) {
+        if let Some(found) = assoc(&ty, &last) {
+            return Expr { kind: found.0, ty: found.1, span };
+        }
+        if ty == "f64" {
+            return builder.refused(e, messages::FLOAT64);
+        }
+        if is_type_name(&ty) && is_type_name(&last) && last.chars().any(char::is_lowercase) {
+            return device::variant(builder, e, &last);
+        }
+    }
+    constant(builder, e)
+}
 
-    fn constant(&mut self, e: &syn::ExprPath) -> Expr {
-        let Some(last) = e.path.segments.last().map(|s| s.ident.to_string()) else {
-            return self.error(SpanRange::of(e));
-        };
-        if last.chars().any(char::is_lowercase) {
-            if is_type_name(&last) {
-                return self.refused(e, messages::BARE_VARIANT);
-            }
-            return self.refused(e, format!("`{last}` {}", messages::UNKNOWN_NAME));
+fn constant(builder: &mut IrBuilder<'_>, e: &syn::ExprPath) -> Expr {
+    let Some(last) = e.path.segments.last().map(|s| s.ident.to_string()) else {
+        return builder.error(SpanRange::of(e));
+    };
+    if last.chars().any(char::is_lowercase) {
+        if is_type_name(&last) {
+            return builder.refused(e, messages::BARE_VARIANT);
         }
-        let key = syntax::key(&e.path);
-        let ty = self.shared.types.named(key.clone());
-        if !budget::spend(self.shared.links.consts.len()) {
-            return self.error(SpanRange::of(e));
-        }
-        let known = self.shared.links.consts.iter().position(|c| syntax::key(&c.path) == key);
-        let name = match known {
-            Some(i) => self.shared.links.consts[i].name.clone(),
-            None => {
-                // two paths with the same last segment are two constants; helpers are in one struct with their callers,
-                // whose constants may have the same name
-                let base = names::member(&match &self.shared.this_fn {
-                    Some(helper) => format!("{helper}_{last}"),
-                    None => last,
-                });
-                let taken = |name: &String| {
-                    budget::spend(self.shared.links.consts.len())
-                        && self.shared.links.consts.iter().any(|c| c.name == *name)
-                };
-                let numbered = (2..).map(|n| format!("{base}{n}"));
-                let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
-                self.shared.links.consts.push(ConstLink { name: name.clone(), path: e.path.clone() });
-                name
-            }
-        };
-        Expr { kind: Kind::Const(name), ty, span: SpanRange::of(e) }
+        return builder.refused(e, format!("`{last}` {}", messages::UNKNOWN_NAME));
     }
+    let key = syntax::key(&e.path);
+    let ty = builder.shared.types.named(key.clone());
+    if !budget::spend(builder.shared.links.consts.len()) {
+        return builder.error(SpanRange::of(e));
+    }
+    let known = builder.shared.links.consts.iter().position(|c| syntax::key(&c.path) == key);
+    let name = match known {
+        Some(i) => builder.shared.links.consts[i].name.clone(),
+        None => {
+            // two paths with the same last segment are two constants; helpers are in one struct with their callers,
+            // whose constants may have the same name
+            let base = names::member(&match &builder.shared.this_fn {
+                Some(helper) => format!("{helper}_{last}"),
+                None => last,
+            });
+            let taken = |name: &String| {
+                budget::spend(builder.shared.links.consts.len())
+                    && builder.shared.links.consts.iter().any(|c| c.name == *name)
+            };
+            let numbered = (2..).map(|n| format!("{base}{n}"));
+            let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
+            builder.shared.links.consts.push(ConstLink { name: name.clone(), path: e.path.clone() });
+            name
+        }
+    };
+    Expr { kind: Kind::Const(name), ty, span: SpanRange::of(e) }
 }
 
 /// The associated constants of numbers, such as `f32::MAX`.

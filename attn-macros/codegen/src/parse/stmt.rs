@@ -8,6 +8,7 @@ use std::{
 use quote::ToTokens as _;
 
 use super::{
+    array, device,
     ir_builder::IrBuilder,
     syntax::{is_self, strip},
     ty,
@@ -154,8 +155,8 @@ impl IrBuilder<'_> {
                 out.stmts.push(Stmt::Let { local, init });
             }
             syn::Pat::Tuple(p) if (2..=4).contains(&p.elems.len()) => self.let_tuple(p, &ty, init, out),
-            syn::Pat::Struct(p) if p.qself.is_none() => self.let_struct(p, &ty, init, out),
-            syn::Pat::TupleStruct(p) if p.qself.is_none() => self.let_tuple_struct(p, &ty, init, out),
+            syn::Pat::Struct(p) if p.qself.is_none() => device::let_struct(self, p, &ty, init, out),
+            syn::Pat::TupleStruct(p) if p.qself.is_none() => device::let_tuple_struct(self, p, &ty, init, out),
             pat => {
                 self.refuse(pat, messages::PATTERN);
                 self.declare_anyway(pat);
@@ -207,9 +208,9 @@ impl IrBuilder<'_> {
                 }
                 self.refuse(target, messages::TARGET);
             }
-            syn::Expr::Index(i) => return Some(Stmt::Expr(self.set_element(i, op, value))),
+            syn::Expr::Index(i) => return Some(Stmt::Expr(array::set_element(self, i, op, value))),
             syn::Expr::Field(f) if is_self(&f.base) => self.refuse(target, messages::SELF_ASSIGN),
-            syn::Expr::Field(f) => return self.assign_field(f, op, value),
+            syn::Expr::Field(f) => return device::assign_field(self, f, op, value),
             _ => self.refuse(target, messages::TARGET),
         }
         Some(Stmt::Expr(value))
