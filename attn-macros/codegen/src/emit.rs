@@ -60,7 +60,7 @@ pub(crate) fn kv_function(f: &Function, types: &Types, file: &str, used: &mut Us
     let text = function::with_body(f, [&head, " const"], Arguments::All, output, |writer| {
         // the head, and the first of eight elements
         for argument in f.args.iter().filter(|argument| argument.ty == Ty::I32) {
-            writer.intervals.extend(argument.local.map(|local| (local, (0, (1 << 16) - 8))));
+            argument.local.into_iter().for_each(|local| writer.intervals.insert(local, (0, (1 << 16) - 8)));
         }
         writer.body(&f.body, &f.ret);
     });

@@ -2,17 +2,32 @@
 
 use super::{
     cpp_type::{spelled, spelled_or_auto},
+    divide,
     precedence::{AND_ALSO, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, TERNARY, UNARY},
     side_effects,
     writer::CudaWriter,
 };
 use crate::{
-    ir::{Arm, Block, Expr, Kind, Test},
+    ir::{Arm, Block, Expr, Kind, LocalId, Test},
     literals, messages,
     types::Ty,
 };
 
 impl CudaWriter<'_> {
+    /// Writes the subject of a `match` in place of its local, where it is immutable and as short.
+    pub(super) fn alias(&mut self, subject: &Expr, bound: LocalId) -> bool {
+        match &subject.kind {
+            Kind::Local(local) if *local == bound => true,
+            Kind::Param(_) | Kind::Coordinate(..) => {
+                divide::record_compared(self, subject);
+                let text = self.value(subject);
+                self.aliases.insert(bound, text);
+                true
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn if_value(&mut self, e: &Expr, cond: &Expr, then: &Block, other: Option<&Block>) -> CppExpr {
         let (Some(a), Some(b)) = (single_value(then), other.and_then(single_value)) else {
             return self.called_lambda(e, |w, ret| w.tail(e, ret));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     cpp_type::spelled_or_auto,
+    interval::Intervals,
     logit_factor,
     writer::{CudaWriter, Used},
 };
@@ -98,7 +99,7 @@ fn writer<'a>(f: &'a Function, output: Output<'a>) -> CudaWriter<'a> {
         report,
         out: String::new(),
         indent: 0,
-        intervals: HashMap::new(),
+        intervals: Intervals::new(types),
         aliases: HashMap::new(),
         params: HashMap::new(),
         logit: None,

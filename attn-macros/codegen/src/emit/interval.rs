@@ -3,24 +3,43 @@
 //!
 //! Coordinates are below 2^30 in magnitude: planning refuses longer batches.
 
-use super::writer::{CudaWriter, Interval};
+use std::collections::HashMap;
+
 use crate::{
     budget,
-    ir::{Block, Expr, Kind, Op},
+    ir::{Block, Expr, Kind, LocalId, Op},
     literals,
-    types::Ty,
+    types::{Ty, Types},
 };
 
 const MAX_COORDINATE: i64 = (1 << 30) - 1;
 
-impl CudaWriter<'_> {
+/// An interval of integers: least and greatest value, both inclusive.
+type Interval = (i64, i64);
+
+/// The intervals of the integers of a function.
+pub(super) struct Intervals<'a> {
+    types: &'a Types,
+    /// Those of immutable locals.
+    locals: HashMap<LocalId, Interval>,
+}
+
+impl<'a> Intervals<'a> {
+    pub(super) fn new(types: &'a Types) -> Self {
+        Intervals { types, locals: HashMap::new() }
+    }
+
+    pub(super) fn insert(&mut self, local: LocalId, interval: Interval) {
+        self.locals.insert(local, interval);
+    }
+
     /// The interval of an integer expression. Rust's arithmetic wraps, so a result that may overflow can be any value
     /// of its type.
-    pub(super) fn interval(&self, e: &Expr) -> Option<Interval> {
+    pub(super) fn of(&self, e: &Expr) -> Option<Interval> {
         if !budget::spend(1) {
             return None;
         }
-        let whole = type_interval(&self.settled(&e.ty));
+        let whole = type_interval(&self.types.settled(&e.ty));
         let exact = self.exact_interval(e);
         match (exact, whole) {
             (Some(exact), Some(whole)) if within(exact, whole) => Some(exact),
@@ -35,14 +54,12 @@ impl CudaWriter<'_> {
         let fixed = |n: i64| Some((n, n));
         match &e.kind {
             Kind::Int(n) => fixed(i64::try_from(*n).ok()?),
-            Kind::Coordinate(..) if self.settled(&e.ty) == Ty::I32 => Some((-MAX_COORDINATE, MAX_COORDINATE)),
+            Kind::Coordinate(..) if self.types.settled(&e.ty) == Ty::I32 => Some((-MAX_COORDINATE, MAX_COORDINATE)),
             Kind::Row(_, "dim", _) | Kind::Packed(_, "dim", _) => Some((0, 1 << 16)),
-            Kind::Local(local) => self.intervals.get(local).copied(),
-            Kind::Neg(inner) => {
-                self.interval(inner).and_then(|(low, high)| Some((high.checked_neg()?, low.checked_neg()?)))
-            }
-            Kind::Cast(inner, _) if self.settled(&inner.ty) == Ty::Bool => Some((0, 1)),
-            Kind::Cast(inner, _) if self.settled(&inner.ty) != Ty::F32 => self.interval(inner),
+            Kind::Local(local) => self.locals.get(local).copied(),
+            Kind::Neg(inner) => self.of(inner).and_then(|(low, high)| Some((high.checked_neg()?, low.checked_neg()?))),
+            Kind::Cast(inner, _) if self.types.settled(&inner.ty) == Ty::Bool => Some((0, 1)),
+            Kind::Cast(inner, _) if self.types.settled(&inner.ty) != Ty::F32 => self.of(inner),
             Kind::Binary(op, a, b) => self.operator_interval(*op, a, b),
             Kind::Call(name, args) => self.call_interval(name, args),
             Kind::If { then, other: Some(other), .. } => {
@@ -60,12 +77,12 @@ impl CudaWriter<'_> {
 
     /// The interval of a block that has no statements: locals of other blocks are not recorded yet.
     fn block_interval(&self, block: &Block) -> Option<Interval> {
-        self.interval(block.tail.as_ref().filter(|_| block.stmts.is_empty())?)
+        self.of(block.tail.as_ref().filter(|_| block.stmts.is_empty())?)
     }
 
     /// The interval of an operator's result, before it wraps.
-    pub(super) fn operator_interval(&self, op: Op, a: &Expr, b: &Expr) -> Option<Interval> {
-        let (x, y) = (self.interval(a), self.interval(b));
+    fn operator_interval(&self, op: Op, a: &Expr, b: &Expr) -> Option<Interval> {
+        let (x, y) = (self.of(a), self.of(b));
         let magnitude = |(low, high): Interval| low.saturating_abs().max(high.saturating_abs());
         match op {
             Op::Add => Some((x?.0.checked_add(y?.0)?, x?.1.checked_add(y?.1)?)),
@@ -113,7 +130,7 @@ impl CudaWriter<'_> {
     }
 
     fn call_interval(&self, name: &str, args: &[Expr]) -> Option<Interval> {
-        let arg = |i: usize| args.get(i).and_then(|e| self.interval(e));
+        let arg = |i: usize| args.get(i).and_then(|e| self.of(e));
         match name {
             "min" => match (arg(0), arg(1)) {
                 (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.min(b.1))),
@@ -142,7 +159,7 @@ impl CudaWriter<'_> {
 
     /// Whether the result of an operator fits its type, so that it never wraps.
     pub(super) fn never_wraps(&self, op: Op, a: &Expr, b: &Expr) -> bool {
-        let ty = self.settled(&a.ty);
+        let ty = self.types.settled(&a.ty);
         type_interval(&ty)
             .is_some_and(|whole| self.operator_interval(op, a, b).is_some_and(|range| within(range, whole)))
     }

@@ -20,70 +20,68 @@ pub(super) fn logit_of(f: &Function) -> Option<LocalId> {
     argument.local.filter(|local| !f.locals[*local].mutable)
 }
 
-impl CudaWriter<'_> {
-    /// The operands of a plain operator. A logit or distance stays a `Logit` or `KeyDistance` where it meets a factor.
-    pub(super) fn factors(&mut self, op: Op, a: &Expr, b: &Expr) -> (CppExpr, CppExpr) {
-        let is_factor = |w: &Self, e: &Expr| w.settled(&e.ty) == Ty::F32;
-        if matches!(op, Op::Mul | Op::Div) && is_factor(self, a) && is_factor(self, b) {
-            if let Some(a) = self.factor(op, a) {
-                return (a, self.text(b));
-            }
-            if op == Op::Mul
-                && let Some(b) = self.factor(op, b)
+/// The operands of a plain operator. A logit or distance stays a `Logit` or `KeyDistance` where it meets a factor.
+pub(super) fn factors(writer: &mut CudaWriter<'_>, op: Op, a: &Expr, b: &Expr) -> (CppExpr, CppExpr) {
+    let is_factor = |w: &CudaWriter<'_>, e: &Expr| w.settled(&e.ty) == Ty::F32;
+    if matches!(op, Op::Mul | Op::Div) && is_factor(writer, a) && is_factor(writer, b) {
+        if let Some(a) = factor(writer, op, a) {
+            return (a, writer.text(b));
+        }
+        if op == Op::Mul
+            && let Some(b) = factor(writer, op, b)
+        {
+            return (writer.text(a), b);
+        }
+    }
+    (writer.text(a), writer.text(b))
+}
+
+/// A term of a sum: a factor times a distance becomes a `KeyTerm`, anything else a float.
+pub(super) fn bias_term(writer: &mut CudaWriter<'_>, e: &Expr) -> CppExpr {
+    if let Kind::Binary(Op::Mul, a, b) = &e.kind {
+        for (factor, distance) in [(a, b), (b, a)] {
+            if let Kind::Cast(inner, Ty::F32) = &distance.kind
+                && let Some(distance) = key_distance(writer, inner)
             {
-                return (self.text(a), b);
+                let factor = writer.value(factor);
+                return CppExpr::atom(format!("KeyTerm({factor}, {})", distance.text));
             }
         }
-        (self.text(a), self.text(b))
     }
+    let value = writer.value(e);
+    CppExpr::atom(format!("float({value})"))
+}
 
-    /// A term of a sum: a factor times a distance becomes a `KeyTerm`, anything else a float.
-    pub(super) fn bias_term(&mut self, e: &Expr) -> CppExpr {
-        if let Kind::Binary(Op::Mul, a, b) = &e.kind {
-            for (factor, distance) in [(a, b), (b, a)] {
-                if let Kind::Cast(inner, Ty::F32) = &distance.kind
-                    && let Some(distance) = self.key_distance(inner)
-                {
-                    let factor = self.value(factor);
-                    return CppExpr::atom(format!("KeyTerm({factor}, {})", distance.text));
-                }
-            }
-        }
-        let value = self.value(e);
-        CppExpr::atom(format!("float({value})"))
+fn factor(writer: &mut CudaWriter<'_>, op: Op, e: &Expr) -> Option<CppExpr> {
+    match &e.kind {
+        Kind::Local(local) if Some(*local) == writer.logit => Some(CppExpr::atom(writer.name(*local))),
+        Kind::Cast(inner, Ty::F32) if op == Op::Mul => key_distance(writer, inner),
+        _ => None,
     }
+}
 
-    fn factor(&mut self, op: Op, e: &Expr) -> Option<CppExpr> {
-        match &e.kind {
-            Kind::Local(local) if Some(*local) == self.logit => Some(CppExpr::atom(self.name(*local))),
-            Kind::Cast(inner, Ty::F32) if op == Op::Mul => self.key_distance(inner),
-            _ => None,
-        }
+/// The `KeyDistance` of `at.kv_pos - a`, `a - at.kv_pos` or `at.kv_pos`.
+pub(super) fn key_distance(writer: &mut CudaWriter<'_>, e: &Expr) -> Option<CppExpr> {
+    let of = |w: &CudaWriter<'_>, e: &Expr| match &e.kind {
+        Kind::Coordinate(local, word) if word == "kv_pos" && is_logit_index(w, *local) => Some(w.name(*local)),
+        _ => None,
+    };
+    if let Some(at) = of(writer, e) {
+        return Some(CppExpr::atom(format!("{at}.kv_pos_minus(0)")));
     }
+    let Kind::Binary(Op::Sub, a, b) = &e.kind else { return None };
+    if !writer.is_plain(Op::Sub, a, b) {
+        return None;
+    }
+    if let Some(at) = of(writer, a) {
+        let b = writer.value(b);
+        return Some(CppExpr::atom(format!("{at}.kv_pos_minus({b})")));
+    }
+    let at = of(writer, b)?;
+    let a = writer.value(a);
+    Some(CppExpr { text: format!("-{at}.kv_pos_minus({a})"), precedence: UNARY })
+}
 
-    /// The `KeyDistance` of `at.kv_pos - a`, `a - at.kv_pos` or `at.kv_pos`.
-    pub(super) fn key_distance(&mut self, e: &Expr) -> Option<CppExpr> {
-        let of = |w: &Self, e: &Expr| match &e.kind {
-            Kind::Coordinate(local, word) if word == "kv_pos" && w.is_logit_index(*local) => Some(w.name(*local)),
-            _ => None,
-        };
-        if let Some(at) = of(self, e) {
-            return Some(CppExpr::atom(format!("{at}.kv_pos_minus(0)")));
-        }
-        let Kind::Binary(Op::Sub, a, b) = &e.kind else { return None };
-        if !self.is_plain(Op::Sub, a, b) {
-            return None;
-        }
-        if let Some(at) = of(self, a) {
-            let b = self.value(b);
-            return Some(CppExpr::atom(format!("{at}.kv_pos_minus({b})")));
-        }
-        let at = of(self, b)?;
-        let a = self.value(a);
-        Some(CppExpr { text: format!("-{at}.kv_pos_minus({a})"), precedence: UNARY })
-    }
-
-    fn is_logit_index(&self, local: LocalId) -> bool {
-        self.settled(&self.function.locals[local].ty) == Ty::LogitIndex
-    }
+fn is_logit_index(writer: &CudaWriter<'_>, local: LocalId) -> bool {
+    writer.settled(&writer.function.locals[local].ty) == Ty::LogitIndex
 }

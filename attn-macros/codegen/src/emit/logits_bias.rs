@@ -3,6 +3,7 @@
 
 use super::{
     function::{self, Arguments},
+    logit_factor,
     logit_factor::logit_of,
     precedence::{CppExpr, UNARY},
     writer::CudaWriter,
@@ -23,7 +24,7 @@ pub(crate) fn bias(f: &Function, types: &Types, file: &str) -> Option<String> {
     let logit = logit_of(f)?;
     let added = added(&f.body, logit)?;
     Some(function::derived(f, "auto logits_bias", Arguments::AfterLogit, (types, file), |writer| {
-        writer.added(&f.body, added.negated, |w| w.bias_term(added.term));
+        write_added(writer, &f.body, added.negated, |w| logit_factor::bias_term(w, added.term));
     }))
 }
 
@@ -49,17 +50,16 @@ pub(super) fn added(body: &Block, logit: LocalId) -> Option<Added<'_>> {
     free.then_some(added)
 }
 
-impl CudaWriter<'_> {
-    /// Writes a body that returns a term computed from the same locals.
-    pub(super) fn added(&mut self, body: &Block, negated: bool, term: impl FnOnce(&mut Self) -> CppExpr) {
-        for stmt in &body.stmts {
-            self.stmt(stmt);
-        }
-        let term = term(self);
-        self.line(&if negated {
-            format!("return -{};", term.at_least(UNARY))
-        } else {
-            format!("return {};", term.text)
-        });
+/// Writes a body that returns a term computed from the same locals.
+pub(super) fn write_added(
+    writer: &mut CudaWriter<'_>,
+    body: &Block,
+    negated: bool,
+    term: impl FnOnce(&mut CudaWriter<'_>) -> CppExpr,
+) {
+    for stmt in &body.stmts {
+        writer.stmt(stmt);
     }
+    let term = term(writer);
+    writer.line(&if negated { format!("return -{};", term.at_least(UNARY)) } else { format!("return {};", term.text) });
 }

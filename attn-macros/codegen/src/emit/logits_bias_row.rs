@@ -5,6 +5,7 @@
 use super::{
     function::{self, Arguments},
     logit_factor::logit_of,
+    logits_bias,
     logits_bias::added,
     logits_slope::KeyDependence,
     precedence::CppExpr,
@@ -26,7 +27,7 @@ pub(crate) fn bias_row(f: &Function, types: &Types, file: &str) -> Option<String
         return None;
     }
     Some(function::derived(f, "auto logits_bias_row", Arguments::AfterLogit, (types, file), |writer| {
-        writer.added(&f.body, added.negated, |w| {
+        logits_bias::write_added(writer, &f.body, added.negated, |w| {
             let indices = w.list(row);
             CppExpr::atom(format!("{}.row({indices})", names::param(name)))
         });

@@ -37,7 +37,7 @@ pub(crate) fn bound(f: &Function, types: &Types, file: &str) -> Option<String> {
         return None;
     }
     Some(function::derived(f, "float logits_bound", Arguments::None, (types, file), |writer| {
-        writer.bound(&f.body, &floats);
+        write_bound(writer, &f.body, &floats);
     }))
 }
 
@@ -222,38 +222,36 @@ impl<'f> BoundAnalysis<'f> {
     }
 }
 
-impl CudaWriter<'_> {
-    /// Writes a body that returns the greatest magnitude.
-    pub(super) fn bound(&mut self, body: &Block, floats: &FloatBound<'_>) {
-        let mut read = Vec::new();
-        floats.variables(&mut read);
-        let is_read = |stmt: &&Stmt, read: &[LocalId]| matches!(stmt, Stmt::Let { local, .. } if read.contains(local));
-        for stmt in body.stmts.iter().rev() {
-            if !budget::spend(read.len() / 8) {
-                return;
-            }
-            if let Stmt::Let { init, .. } = stmt
-                && is_read(&stmt, &read)
-            {
-                variables(init, &mut read);
-            }
+/// Writes a body that returns the greatest magnitude.
+fn write_bound(writer: &mut CudaWriter<'_>, body: &Block, floats: &FloatBound<'_>) {
+    let mut read = Vec::new();
+    floats.variables(&mut read);
+    let is_read = |stmt: &&Stmt, read: &[LocalId]| matches!(stmt, Stmt::Let { local, .. } if read.contains(local));
+    for stmt in body.stmts.iter().rev() {
+        if !budget::spend(read.len() / 8) {
+            return;
         }
-        for stmt in body.stmts.iter().filter(|stmt| is_read(stmt, &read)) {
-            self.stmt(stmt);
+        if let Stmt::Let { init, .. } = stmt
+            && is_read(&stmt, &read)
+        {
+            variables(init, &mut read);
         }
-        let floats = self.floats(floats);
-        self.line(&format!("return bound::magnitude({floats});"));
     }
+    for stmt in body.stmts.iter().filter(|stmt| is_read(stmt, &read)) {
+        writer.stmt(stmt);
+    }
+    let floats = written(writer, floats);
+    writer.line(&format!("return bound::magnitude({floats});"));
+}
 
-    fn floats(&mut self, floats: &FloatBound<'_>) -> String {
-        match &floats.made {
-            BoundExpr::Any => "bound::any()".to_owned(),
-            BoundExpr::One(e) => format!("bound::exactly({})", self.value(e)),
-            BoundExpr::Within(size) => format!("bound::within({size})"),
-            BoundExpr::Call(name, of) => {
-                let of: Vec<_> = of.iter().map(|floats| self.floats(floats)).collect();
-                format!("bound::{name}({})", of.join(", "))
-            }
+fn written(writer: &mut CudaWriter<'_>, floats: &FloatBound<'_>) -> String {
+    match &floats.made {
+        BoundExpr::Any => "bound::any()".to_owned(),
+        BoundExpr::One(e) => format!("bound::exactly({})", writer.value(e)),
+        BoundExpr::Within(size) => format!("bound::within({size})"),
+        BoundExpr::Call(name, of) => {
+            let of: Vec<_> = of.iter().map(|floats| written(writer, floats)).collect();
+            format!("bound::{name}({})", of.join(", "))
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn slope(f: &Function, types: &Types, file: &str) -> Option<String> {
     let added = logits_bias::added(&f.body, logit)?;
     let slope = KeyDependence::of(f, types)?.slope(added.term)?;
     Some(function::derived(f, "float logits_slope", Arguments::AfterLogit, (types, file), |writer| {
-        writer.added(&f.body, added.negated, |w| w.slope(&slope));
+        logits_bias::write_added(writer, &f.body, added.negated, |w| slope_value(w, &slope));
     }))
 }
 
@@ -104,25 +104,25 @@ impl<'f> KeyDependence<'f> {
     }
 }
 
-impl CudaWriter<'_> {
-    pub(super) fn slope(&mut self, slope: &Slope<'_>) -> CppExpr {
-        let combined = |text: String| CppExpr::atom(format!("({text})"));
-        match slope {
-            Slope::None => CppExpr::atom("0.0f"),
-            Slope::One => CppExpr::atom("1.0f"),
-            Slope::Negated(of) => combined(format!("-{}", self.slope(of).at_least(UNARY))),
-            Slope::Sum(a, b) => match (&**a, &**b) {
-                (Slope::None, only) | (only, Slope::None) => self.slope(only),
-                _ => combined(format!("{} + {}", self.slope(a).text, self.slope(b).text)),
-            },
-            Slope::Times(factor, of) => {
-                let factor = format!("float({})", self.value(factor));
-                match **of {
-                    Slope::One => CppExpr::atom(factor),
-                    _ => combined(format!("{factor} * {}", self.slope(of).text)),
-                }
+fn slope_value(writer: &mut CudaWriter<'_>, slope: &Slope<'_>) -> CppExpr {
+    let combined = |text: String| CppExpr::atom(format!("({text})"));
+    match slope {
+        Slope::None => CppExpr::atom("0.0f"),
+        Slope::One => CppExpr::atom("1.0f"),
+        Slope::Negated(of) => combined(format!("-{}", slope_value(writer, of).at_least(UNARY))),
+        Slope::Sum(a, b) => match (&**a, &**b) {
+            (Slope::None, only) | (only, Slope::None) => slope_value(writer, only),
+            _ => combined(format!("{} + {}", slope_value(writer, a).text, slope_value(writer, b).text)),
+        },
+        Slope::Times(factor, of) => {
+            let factor = format!("float({})", writer.value(factor));
+            match **of {
+                Slope::One => CppExpr::atom(factor),
+                _ => combined(format!("{factor} * {}", slope_value(writer, of).text)),
             }
-            Slope::Over(of, divisor) => combined(format!("{} / float({})", self.slope(of).text, self.value(divisor))),
+        }
+        Slope::Over(of, divisor) => {
+            combined(format!("{} / float({})", slope_value(writer, of).text, writer.value(divisor)))
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Operators and casts: plain C++ operators where they match Rust's semantics, functions of lang/lang.cuh elsewhere.
 
 use super::{
+    array,
     cpp_type::spelled,
+    divide,
     interval::positive,
+    logit_factor,
     precedence::{
         AND_ALSO, ATOM, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, UNARY, float, operand_precedence, precedence,
     },
@@ -23,7 +26,7 @@ impl CudaWriter<'_> {
             return CppExpr::atom(if ty == Ty::I64 { "I64_MIN" } else { "I32_MIN" });
         }
         let fits = |(low, high)| low > least && high <= most;
-        let plain = ty == Ty::F32 || matches!(inner.kind, Kind::Int(_)) || self.interval(inner).is_some_and(fits);
+        let plain = ty == Ty::F32 || matches!(inner.kind, Kind::Int(_)) || self.intervals.of(inner).is_some_and(fits);
         let text = self.text(inner);
         if plain {
             // avoids `--x`
@@ -53,13 +56,13 @@ impl CudaWriter<'_> {
             return self.text(inner);
         }
         if *to == Ty::Usize {
-            return self.as_index(inner);
+            return array::as_index(self, inner);
         }
         if let (Kind::Int(n), Ty::F32) = (&inner.kind, to) {
             return float(*n as f32);
         }
         if *to == Ty::F32
-            && let Some(distance) = self.key_distance(inner)
+            && let Some(distance) = logit_factor::key_distance(self, inner)
         {
             return CppExpr::atom(format!("float({})", distance.text));
         }
@@ -85,7 +88,7 @@ impl CudaWriter<'_> {
 
     /// `place op value`, for a place whose text is an atom.
     pub(super) fn combined(&mut self, op: Op, target: &Expr, text: &str, value: &Expr) -> String {
-        if let Some((function, by)) = self.by_parameter(op, target, value) {
+        if let Some((function, by)) = divide::by_parameter(self, op, target, value) {
             return format!("{function}({text}, {by})");
         }
         let plain = self.is_plain(op, target, value);
@@ -114,13 +117,13 @@ impl CudaWriter<'_> {
     }
 
     pub(super) fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> CppExpr {
-        if let Some((function, by)) = self.by_parameter(op, a, b) {
+        if let Some((function, by)) = divide::by_parameter(self, op, a, b) {
             let a = self.value(a);
             return CppExpr::atom(format!("{function}({a}, {by})"));
         }
         if op.is_comparison() {
-            self.record_compared(a);
-            self.record_compared(b);
+            divide::record_compared(self, a);
+            divide::record_compared(self, b);
         }
         if let Some(function) = self.rounded(op, &a.ty) {
             let (a, b) = (self.value(a), self.value(b));
@@ -129,7 +132,7 @@ impl CudaWriter<'_> {
         let op = without_branch(op, b);
         let plain = self.is_plain(op, a, b);
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
-        let (a, b) = if plain { self.factors(op, a, b) } else { (self.text(a), self.text(b)) };
+        let (a, b) = if plain { logit_factor::factors(self, op, a, b) } else { (self.text(a), self.text(b)) };
         if !plain {
             return CppExpr::atom(format!("{}{}({}, {})", self.prefix, op.function(), a.text, b.text));
         }
@@ -161,7 +164,7 @@ impl CudaWriter<'_> {
         match op {
             _ if op.is_comparison() || op.is_logical() => true,
             _ if ty == Ty::Usize => true,
-            Op::Add | Op::Sub | Op::Mul => ty == Ty::F32 || unsigned || signed && self.never_wraps(op, a, b),
+            Op::Add | Op::Sub | Op::Mul => ty == Ty::F32 || unsigned || signed && self.intervals.never_wraps(op, a, b),
             Op::Div => ty == Ty::F32 || (unsigned || signed) && positive(b),
             Op::Rem => (unsigned || signed) && positive(b),
             Op::Shl => unsigned && shift_fits,

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU8;
 
-use super::{control::single_value, writer::CudaWriter};
+use super::{array, control::single_value, divide, writer::CudaWriter};
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
     literals, names,
@@ -82,7 +82,7 @@ impl CudaWriter<'_> {
             }
             Kind::Block(block) => return self.block(block, dest),
             Kind::Diverge(stmt) => return self.stmt(stmt),
-            Kind::SetElement { local, index, op, value } => return self.set_element(*local, index, *op, value),
+            Kind::SetElement { local, index, op, value } => return array::set_element(self, *local, index, *op, value),
             _ => {}
         }
         let value = self.value(e);
@@ -147,10 +147,10 @@ impl CudaWriter<'_> {
         let ty = self.declared(local);
         let name = self.name(local);
         let mutable = self.function.locals[local].mutable;
-        if !mutable && let Some(range) = self.interval(init) {
+        if !mutable && let Some(range) = self.intervals.of(init) {
             self.intervals.insert(local, range);
         }
-        if !mutable && let Some(param) = self.parameter(init) {
+        if !mutable && let Some(param) = divide::parameter(self, init) {
             self.params.insert(local, param);
         }
         let is_simple = match &init.kind {
@@ -200,11 +200,11 @@ impl CudaWriter<'_> {
             return self.into(value, &Dest::Local(local));
         };
         let target = Expr { kind: Kind::Local(local), ty: self.function.locals[local].ty.clone(), span: value.span };
-        if let Some((function, by)) = self.by_parameter(op, &target, value) {
+        if let Some((function, by)) = divide::by_parameter(self, op, &target, value) {
             return self.line(&format!("{name} = {function}({name}, {by});"));
         }
         let is_bool = self.settled(&target.ty) == Ty::Bool;
-        self.check_index_arithmetic(op, &target, value, span);
+        array::check_index_arithmetic(self, op, &target, value, span);
         let plain = self.is_plain(op, &target, value);
         let value = self.value(value);
         if let Some(function) = self.rounded(op, &target.ty) {
@@ -245,7 +245,7 @@ impl CudaWriter<'_> {
             _ => None,
         };
         let compare = if inclusive { "<=" } else { "<" };
-        if let (Some((low, _)), Some((_, high))) = (self.interval(from), self.interval(to)) {
+        if let (Some((low, _)), Some((_, high))) = (self.intervals.of(from), self.intervals.of(to)) {
             let last = if inclusive { high } else { high - 1 };
             self.intervals.insert(var, (low, last.max(low)));
         }
@@ -253,8 +253,8 @@ impl CudaWriter<'_> {
         // incrementing past the largest value would overflow: such a loop compares before it increments
         let may_wrap = inclusive
             && !match ty.as_deref() {
-                Some("int") => self.interval(to).is_some_and(|(_, n)| n < i64::from(i32::MAX)),
-                Some("i64") => self.interval(to).is_some_and(|(_, n)| n < i64::MAX),
+                Some("int") => self.intervals.of(to).is_some_and(|(_, n)| n < i64::from(i32::MAX)),
+                Some("i64") => self.intervals.of(to).is_some_and(|(_, n)| n < i64::MAX),
                 _ => false,
             };
         let mut inner = None;

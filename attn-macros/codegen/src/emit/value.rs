@@ -1,8 +1,10 @@
 //! Expressions as C++ text, with few parentheses.
 
 use super::{
+    array,
     control::single_value,
     cpp_type::{spelled, spelled_or_auto},
+    divide,
     precedence::{ATOM, CppExpr, UNARY, float, subscript},
     writer::CudaWriter,
 };
@@ -31,11 +33,11 @@ impl CudaWriter<'_> {
             Kind::Local(local) if Some(*local) == self.logit => CppExpr::atom(format!("float({})", self.name(*local))),
             Kind::Local(local) => CppExpr::atom(self.name(*local)),
             Kind::Param(name) => {
-                self.record_param(name);
+                self.used.read(name);
                 CppExpr::atom(names::param(name))
             }
             Kind::Element(name, indices) => {
-                self.record_param(name);
+                self.used.read(name);
                 let rank = indices.len();
                 let name = names::param(name);
                 let indices = self.list(indices);
@@ -43,7 +45,7 @@ impl CudaWriter<'_> {
             }
             Kind::Store { name, method, index, value } => {
                 self.used.stores = true;
-                self.record_param(name);
+                self.used.read(name);
                 let (value, index) = (self.value(value), self.list(index));
                 CppExpr::atom(format!("{}.{method}({value}, {index})", names::param(name)))
             }
@@ -57,16 +59,16 @@ impl CudaWriter<'_> {
             Kind::Neg(inner) => self.negation(e, inner),
             Kind::Not(inner) => self.complement(inner),
             Kind::Binary(op, a, b) => {
-                self.check_index_arithmetic(*op, a, b, e.span);
+                array::check_index_arithmetic(self, *op, a, b, e.span);
                 self.binary(*op, a, b)
             }
-            Kind::Array(items) => self.array(e, items),
+            Kind::Array(items) => array::value(self, e, items),
             Kind::Repeat(item, len) => {
                 let item = self.value(item);
                 CppExpr::atom(format!("{}repeat<{len}>({item})", self.prefix))
             }
             Kind::Index(array, index) => {
-                let index = self.checked_index(&array.ty, index);
+                let index = array::checked_index(self, &array.ty, index);
                 let array = self.text(array).at_least(ATOM);
                 CppExpr::atom(subscript(&array, &index))
             }
@@ -75,13 +77,15 @@ impl CudaWriter<'_> {
                 CppExpr::atom("0")
             }
             Kind::Cast(inner, to) => self.cast(inner, to),
-            Kind::Call(name @ ("rem_euclid" | "div_euclid"), args) if self.divisor(&args[0], &args[1]).is_some() => {
-                let by = self.divisor(&args[0], &args[1]).unwrap_or_default();
+            Kind::Call(name @ ("rem_euclid" | "div_euclid"), args)
+                if divide::divisor(self, &args[0], &args[1]).is_some() =>
+            {
+                let by = divide::divisor(self, &args[0], &args[1]).unwrap_or_default();
                 let a = self.value(&args[0]);
                 CppExpr::atom(format!("{name}_by({a}, {by})"))
             }
             Kind::Call(name, args) => {
-                self.check_index_method(name, args, e.span);
+                array::check_index_method(self, name, args, e.span);
                 if let Some(plain) = self.wrapping(name, args) {
                     return plain;
                 }

@@ -2,15 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::cpp_type::spelled;
+use super::{cpp_type::spelled, interval::Intervals};
 use crate::{
-    ir::{Expr, Function, Kind, LocalId},
+    ir::{Function, LocalId},
     report::{self, Report},
     types::{Ty, Types},
 };
-
-/// An interval of integers: least and greatest value, both inclusive.
-pub(super) type Interval = (i64, i64);
 
 /// Writes the C++ text of one function.
 pub(crate) struct CudaWriter<'a> {
@@ -19,8 +16,7 @@ pub(crate) struct CudaWriter<'a> {
     pub(super) report: &'a mut Report,
     pub(super) out: String,
     pub(super) indent: usize,
-    /// Intervals of immutable locals.
-    pub(super) intervals: HashMap<LocalId, Interval>,
+    pub(super) intervals: Intervals<'a>,
     /// Locals that are written as another expression.
     pub(super) aliases: HashMap<LocalId, String>,
     /// Immutable locals that hold a scalar parameter.
@@ -51,6 +47,13 @@ pub struct Used {
     pub slots: bool,
 }
 
+impl Used {
+    /// Records that a parameter is read.
+    pub(super) fn read(&mut self, name: &str) {
+        self.params.insert(name.strip_prefix("r#").unwrap_or(name).to_owned());
+    }
+}
+
 impl CudaWriter<'_> {
     pub(super) fn line(&mut self, text: &str) {
         for _ in 0..self.indent {
@@ -62,20 +65,6 @@ impl CudaWriter<'_> {
 
     pub(super) fn name(&self, local: LocalId) -> String {
         self.aliases.get(&local).cloned().unwrap_or_else(|| self.function.locals[local].name.clone())
-    }
-
-    /// Writes the subject of a `match` in place of its local, where it is immutable and as short.
-    pub(super) fn alias(&mut self, subject: &Expr, bound: LocalId) -> bool {
-        match &subject.kind {
-            Kind::Local(local) if *local == bound => true,
-            Kind::Param(_) | Kind::Coordinate(..) => {
-                self.record_compared(subject);
-                let text = self.value(subject);
-                self.aliases.insert(bound, text);
-                true
-            }
-            _ => false,
-        }
     }
 
     pub(super) fn settled(&self, ty: &Ty) -> Ty {
