@@ -71,25 +71,20 @@ impl KernelSource {
     /// Parts that have no meaning together in a kernel.
     pub fn build(variant: &Variant, traits: &KernelTraits) -> Result<Self, SpliceError> {
         support::check(variant, traits)?;
-        Self::assemble(&variant::outline(variant), &variant::variant_source(variant)?, traits)
-    }
-
-    /// Splices the text of a `struct Variant` into the template that the traits select.
-    pub(crate) fn assemble(parts: &str, variant_struct: &str, traits: &KernelTraits) -> Result<Self, SpliceError> {
-        let name = format!("{parts}: {}", traits.describe());
+        let name = format!("{}: {}", variant::outline(variant), traits.describe());
         if traits.mixed.is_some() {
-            return Ok(KernelSource { text: mixed::text(&name, variant_struct, traits)?, name, traits: *traits });
+            return Ok(KernelSource { text: mixed::text(&name, variant, traits)?, name, traits: *traits });
         }
         let mut unit = Inliner::of_kernel(&name, traits)?;
         unit.push(&traits_block::text(traits));
-        unit.push(variant_struct);
+        unit.push(&variant::variant_source(variant)?);
         if traits.is_sm90_prefill() {
             unit.push(&wgmma::text(traits));
         }
         if traits.has_workers() {
             unit.include(templates::worker_mainloop(traits))?;
         }
-        if !traits.has_workers() && variant::has_long_hooks(variant_struct) {
+        if !traits.has_workers() && variant::has_long_hooks(variant) {
             unit.include(templates::ROLLED_SCORES)?;
         }
         unit.include(match traits.kind {

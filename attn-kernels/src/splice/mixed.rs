@@ -3,6 +3,8 @@
 //! Templates that depend on no constants of a kernel family are included once. The others are included once per family,
 //! in its namespace, which begins with the constants of its part.
 
+use attn_core::expr::Variant;
+
 use super::{
     SpliceError,
     templates::{self, Inliner},
@@ -28,10 +30,10 @@ const UNITS: &str = "softmax/units.cuh";
 /// The same, over rows of KV formats.
 const PACKED: [&str; 2] = ["memory/shared_bytes.cuh", "memory/packed_row.cuh"];
 
-pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> Result<String, SpliceError> {
+pub(super) fn text(name: &str, of: &Variant, traits: &KernelTraits) -> Result<String, SpliceError> {
     let mut unit = Inliner::of_kernel(name, traits)?;
     unit.push(&format!("\n#line 1 \"traits\"\n{}\n", traits_block::common(traits)));
-    unit.push(variant_struct);
+    unit.push(&variant::variant_source(of)?);
     let of_formats = if traits.packed.is_some() { &PACKED[..] } else { &[] };
     let sm90 = traits.is_sm90_prefill();
     let common = COMMON.iter().filter(|&&file| !sm90 || file != UNITS);
@@ -46,7 +48,7 @@ pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> R
     let mainloop = if sm90 { "prefill/sm90/cta.cuh" } else { "prefill/sm80/mainloop.cuh" };
     let mut files = match prefill.cuda_cores {
         true => vec![templates::worker_mainloop(&prefill), "decode/worker.cuh"],
-        false if variant::has_long_hooks(variant_struct) => vec![templates::ROLLED_SCORES, mainloop],
+        false if variant::has_long_hooks(of) => vec![templates::ROLLED_SCORES, mainloop],
         false => vec![mainloop],
     };
     files.extend(traits.has_kv_preprocess().then_some("preprocess/kv_transform.cuh"));

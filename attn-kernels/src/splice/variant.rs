@@ -47,9 +47,9 @@ pub use error::VariantError;
 pub use layout::{struct_size, variant_args};
 pub use part::kv_format_text;
 
-/// Whether loops over logits are rolled, because the hooks on logits are long: from the text of a variant.
-pub(super) fn has_long_hooks(text: &str) -> bool {
-    text.contains(compose::LONG_HOOKS)
+/// Whether loops over logits are rolled, because the hooks on logits are long.
+pub(super) fn has_long_hooks(variant: &Variant) -> bool {
+    size::LongHooks::of(&Shape::of(variant)).rolled
 }
 
 /// The CUDA text of a variant: the structs of its parts, and `struct Variant`.

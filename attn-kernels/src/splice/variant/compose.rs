@@ -12,9 +12,6 @@ use super::{
     size::LongHooks,
 };
 
-/// A flag that only a variant with long hooks on logits has.
-pub(in crate::splice) const LONG_HOOKS: &str = "HAS_LONG_HOOKS";
-
 /// All structs, `struct Variant` last.
 pub(super) fn text(root: &Shape<'_>, formats: Option<&KvFormats>) -> Result<String, VariantError> {
     let parts = root.parts();
@@ -186,6 +183,7 @@ fn flags(root: &Shape<'_>, long: &LongHooks) -> Vec<(&'static str, bool)> {
         ("PLAIN", matches!(normalizer, Normalizer::Plain { .. })),
         ("PLAIN_DIVIDE", normalizer == Normalizer::Plain { divide: true }),
     ];
-    flags.extend(long.rolled.then_some((LONG_HOOKS, true)));
+    // only a variant with long hooks on logits has it
+    flags.extend(long.rolled.then_some(("HAS_LONG_HOOKS", true)));
     flags
 }
