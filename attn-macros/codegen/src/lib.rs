@@ -2,7 +2,9 @@
 //!
 //! An ordinary crate, so that tests can call it. [`parse`] lowers Rust syntax to a small intermediate representation
 //! ([`ir`]) and infers types ([`types`]). [`check`] refuses what is legal Rust but wrong as a variant. [`emit`] writes
-//! C++ text. [`abstract_interp`] derives tile classes from masks. `descriptor` emits the Rust that carries the text.
+//! C++ text. [`abstract_interp`] derives tile classes from masks. What is found of
+//! an item is a model ([`VariantModel`](variant::VariantModel)): the macro prints it as Rust (`descriptor`), and
+//! attn-text makes a descriptor of it.
 //! All errors of an item are collected in a [`report`] and shown at once; the item itself is always kept.
 //!
 //! No promise of stability: use the macros of `attn-rs`.

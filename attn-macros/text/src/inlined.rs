@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens as _;
-use syn::{Item, Type};
+use syn::{Ident, Item, Type};
 
 use crate::{
     budget::{INLINED, NESTED, tokens},
-    module::Module,
+    items::{Helpers, Impls, Types},
     path::last_name,
 };
 
@@ -26,84 +26,80 @@ struct Used {
     names: Vec<(String, u64)>,
 }
 
-impl Module {
-    /// Reports helpers, types and variants that are over the budget.
-    pub(crate) fn check_sizes(&mut self) {
-        let mut of: HashMap<String, Used> = HashMap::new();
-        for (name, helper) in &self.helpers {
-            of.insert(name.clone(), self.used(&helper.item.1.block.to_token_stream()));
-        }
-        for (name, ty) in &self.types {
-            let names = match &ty.item.1 {
-                Item::Struct(item) => item.fields.iter().flat_map(|field| types_of(&field.ty, 1)).collect(),
-                _ => Vec::new(),
-            };
-            of.insert(name.clone(), Used { own: 1, names });
-        }
-        let mut sizes = HashMap::new();
-        let mut mistakes = Vec::new();
-        let helpers = self.helpers.iter().map(|(name, helper)| (name, helper.file, &helper.item.1.sig.ident));
-        let types = self.types.iter().filter_map(|(name, ty)| match &ty.item.1 {
-            Item::Struct(item) => Some((name, ty.file, &item.ident)),
-            _ => None,
+/// Helpers, types and variants that are over the budget, and what is wrong.
+pub(crate) fn mistakes(helpers: &Helpers, types: &Types, impls: &Impls) -> Vec<(usize, Ident, String)> {
+    let mut of: HashMap<String, Used> = HashMap::new();
+    for (name, helper) in helpers {
+        of.insert(name.clone(), used(helpers, &helper.item.1.block.to_token_stream()));
+    }
+    for (name, ty) in types {
+        let names = match &ty.item.1 {
+            Item::Struct(item) => item.fields.iter().flat_map(|field| types_of(&field.ty, 1)).collect(),
+            _ => Vec::new(),
+        };
+        of.insert(name.clone(), Used { own: 1, names });
+    }
+    let mut sizes = HashMap::new();
+    let mut mistakes = Vec::new();
+    let functions = helpers.iter().map(|(name, helper)| (name, helper.file, &helper.item.1.sig.ident));
+    let structs = types.iter().filter_map(|(name, ty)| match &ty.item.1 {
+        Item::Struct(item) => Some((name, ty.file, &item.ident)),
+        _ => None,
+    });
+    for (name, file, ident) in functions.chain(structs) {
+        let found = size(name, &of, &mut sizes);
+        // those that use it are too large as well
+        let first = of[name].names.iter().all(|(used, _)| {
+            sizes.get(used).copied().flatten().is_none_or(|size: Size| size.size <= INLINED && size.levels < NESTED)
         });
-        for (name, file, ident) in helpers.chain(types) {
-            let found = size(name, &of, &mut sizes);
-            // those that use it are too large as well
-            let first = of[name].names.iter().all(|(used, _)| {
-                sizes.get(used).copied().flatten().is_none_or(|size: Size| size.size <= INLINED && size.levels < NESTED)
-            });
-            if first {
-                mistakes.extend(refusal(name, found).map(|message| (file, ident.clone(), message)));
-            }
-        }
-        for variant in &self.impls {
-            let used = self.used(&variant.item.1.to_token_stream());
-            let total = used.names.iter().fold(used.own, |sum, (name, times)| {
-                let of_one = sizes.get(name).copied().flatten().filter(|size: &Size| size.size <= INLINED);
-                sum.saturating_add(of_one.map_or(0, |size| size.size).saturating_mul(*times))
-            });
-            if let (true, Type::Path(ty)) = (total > INLINED, &*variant.item.1.self_ty)
-                && let Some(last) = ty.path.segments.last()
-            {
-                mistakes.extend(
-                    refusal(&last_name(&ty.path), Size { size: total, levels: 0 })
-                        .map(|message| (variant.file, last.ident.clone(), message)),
-                );
-            }
-        }
-        for (file, ident, message) in mistakes {
-            self.mistake(file, &ident, message);
+        if first {
+            mistakes.extend(refusal(name, found).map(|message| (file, ident.clone(), message)));
         }
     }
-
-    /// The tokens of an item, and the helpers that it calls.
-    fn used(&self, item: &TokenStream) -> Used {
-        let mut names = HashMap::new();
-        self.calls(item.clone(), &mut names);
-        Used { own: tokens(item) as u64, names: names.into_iter().collect() }
+    for variant in impls {
+        let used = used(helpers, &variant.item.1.to_token_stream());
+        let total = used.names.iter().fold(used.own, |sum, (name, times)| {
+            let of_one = sizes.get(name).copied().flatten().filter(|size: &Size| size.size <= INLINED);
+            sum.saturating_add(of_one.map_or(0, |size| size.size).saturating_mul(*times))
+        });
+        if let (true, Type::Path(ty)) = (total > INLINED, &*variant.item.1.self_ty)
+            && let Some(last) = ty.path.segments.last()
+        {
+            mistakes.extend(
+                refusal(&last_name(&ty.path), Size { size: total, levels: 0 })
+                    .map(|message| (variant.file, last.ident.clone(), message)),
+            );
+        }
     }
+    mistakes
+}
 
-    fn calls(&self, stream: TokenStream, names: &mut HashMap<String, u64>) {
-        let mut before: Option<String> = None;
-        for token in stream {
-            let called = match &token {
-                TokenTree::Group(group) => group.delimiter() == Delimiter::Parenthesis,
-                TokenTree::Punct(punct) => punct.as_char() == ':', // `helper::<4>(x)`
-                _ => false,
-            };
-            if let Some(name) = before.take()
-                && called
-            {
-                *names.entry(name).or_default() += 1;
+/// The tokens of an item, and the helpers that it calls.
+fn used(helpers: &Helpers, item: &TokenStream) -> Used {
+    let mut names = HashMap::new();
+    calls(helpers, item.clone(), &mut names);
+    Used { own: tokens(item) as u64, names: names.into_iter().collect() }
+}
+
+fn calls(helpers: &Helpers, stream: TokenStream, names: &mut HashMap<String, u64>) {
+    let mut before: Option<String> = None;
+    for token in stream {
+        let called = match &token {
+            TokenTree::Group(group) => group.delimiter() == Delimiter::Parenthesis,
+            TokenTree::Punct(punct) => punct.as_char() == ':', // `helper::<4>(x)`
+            _ => false,
+        };
+        if let Some(name) = before.take()
+            && called
+        {
+            *names.entry(name).or_default() += 1;
+        }
+        match token {
+            TokenTree::Ident(name) => {
+                before = Some(name.to_string()).filter(|name| helpers.contains_key(name));
             }
-            match token {
-                TokenTree::Ident(name) => {
-                    before = Some(name.to_string()).filter(|name| self.helpers.contains_key(name));
-                }
-                TokenTree::Group(group) => self.calls(group.stream(), names),
-                _ => {}
-            }
+            TokenTree::Group(group) => calls(helpers, group.stream(), names),
+            _ => {}
         }
     }
 }

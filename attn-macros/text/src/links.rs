@@ -12,8 +12,9 @@ use syn::{Item, ItemEnum};
 use crate::{
     condition::{Ex, NoNames},
     descriptor::{self, Links},
+    items::In,
     kept::{kept, kept_list, kept_str},
-    module::{DeviceTypeMade, Helper, In, Module},
+    module::{DeviceTypeMade, Helper, Module},
     path::{enum_and_variant, last_name},
     spaces::of_helper,
     tile_form::TileForm,

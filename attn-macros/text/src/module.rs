@@ -20,7 +20,7 @@ use attn_core::lang::{
 };
 use proc_macro2::{LexError, Span, TokenStream};
 use quote::ToTokens as _;
-use syn::{Attribute, Expr, Item, ItemFn, ItemImpl, ItemStruct, Meta, spanned::Spanned as _, visit::Visit};
+use syn::{Attribute, Expr, Item, ItemImpl, ItemStruct, Meta, spanned::Spanned as _};
 
 use crate::{
     budget::{self, MISTAKES},
@@ -29,8 +29,11 @@ use crate::{
     descriptor::{self, OfItems},
     error::{Diagnostic, TextError},
     field::field_type,
+    inlined,
+    items::{Helpers, Impls, In, Types},
     kept::{kept_list, kept_str},
     path::last_name,
+    reads,
     tile_form::TileForm,
     variant::{ParamText, VariantText},
 };
@@ -68,20 +71,14 @@ struct File {
     of_spans: String,
 }
 
-/// An item and the number of its file.
-pub(crate) struct In<T> {
-    pub(crate) file: usize,
-    pub(crate) item: T,
-}
-
 /// The items of a text.
 pub(crate) struct Module {
     files: Vec<File>,
     pub(crate) constants: Constants,
     structs: HashMap<String, In<ItemStruct>>,
-    pub(crate) impls: Vec<In<(TokenStream, ItemImpl)>>,
-    pub(crate) helpers: HashMap<String, In<(TokenStream, ItemFn)>>,
-    pub(crate) types: HashMap<String, In<(TokenStream, Item)>>,
+    pub(crate) impls: Impls,
+    pub(crate) helpers: Helpers,
+    pub(crate) types: Types,
     /// Helpers and types whose descriptors are made; `None` after a mistake, and while a type is being made.
     pub(crate) made_helpers: HashMap<String, Option<Helper>>,
     /// Helpers that are being made, each called by the one before.
@@ -210,7 +207,9 @@ impl Module {
     /// The variants, in the order of the text.
     pub(crate) fn variants(mut self) -> Result<Vec<&'static VariantDesc>, TextError> {
         let before = self.mistakes.len();
-        self.check_sizes();
+        for (file, ident, message) in inlined::mistakes(&self.helpers, &self.types, &self.impls) {
+            self.mistake(file, &ident, message);
+        }
         if self.mistakes.len() > before {
             return Err(self.refused());
         }
@@ -289,7 +288,9 @@ impl Module {
         let (of_struct, structure) = (*of_struct, structure.clone());
         let params = self.params(of_struct, &structure);
         let (Some(model), Some((fields, texts, struct_doc))) = (model, params) else { return Vec::new() };
-        self.check_fields(file, item, fields);
+        for (ident, message) in reads::mistakes(item, fields) {
+            self.mistake(file, &ident, message);
+        }
         self.check_entries(file, item, &structure);
         self.check_hook_types(file, item, fields);
         let Some((normalizer, max_floor)) = self.constants_of(file, item) else { return Vec::new() };
@@ -353,29 +354,6 @@ impl Module {
             _ => None,
         };
         Some(ParamText { default, require, shape })
-    }
-
-    /// Reports fields that hooks read and the struct does not have; rustc would.
-    fn check_fields(&mut self, file: usize, item: &ItemImpl, fields: &[FieldDesc]) {
-        let mut read = FieldsOfSelf::default();
-        read.visit_item_impl(item);
-        for name in read.elements {
-            let plain = name.to_string();
-            let plain = plain.trim_start_matches("r#");
-            if fields.iter().any(|field| field.name == plain && matches!(field.ty, FieldType::Out { .. })) {
-                self.mistake(file, &name, OUTPUT_IS_READ);
-            }
-        }
-        for name in read.names {
-            let plain = name.to_string();
-            let plain = plain.trim_start_matches("r#");
-            if !fields.iter().any(|field| field.name == plain) {
-                let there: Vec<_> = fields.iter().take(32).map(|field| format!("`{}`", field.name)).collect();
-                let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
-                let more = if fields.len() > 32 { ", .." } else { "" };
-                self.mistake(file, &name, format!("no field `{plain}` on this variant; there are: {there}{more}"));
-            }
-        }
     }
 
     /// `NORMALIZER` and `MAX_FLOOR` of an impl.
@@ -479,42 +457,5 @@ fn normalizer_of(expr: &syn::Expr) -> Option<Normalizer> {
             }
         }
         _ => None,
-    }
-}
-
-/// As rustc has it: `attn_core::lang::param_tensor`.
-const OUTPUT_IS_READ: &str = "an output tensor is written by hooks and not read: write `self.name.store([i, j], x)`, \
-                              and read a parameter tensor, `Tensor1` to `Tensor4`";
-
-/// The names in `self.name`, method calls aside, and those of which an element is read.
-#[derive(Default)]
-struct FieldsOfSelf {
-    names: Vec<syn::Ident>,
-    elements: Vec<syn::Ident>,
-}
-
-/// The name in `self.name`.
-fn field_of_self(expr: &syn::Expr) -> Option<&syn::Ident> {
-    match expr {
-        syn::Expr::Paren(inner) => field_of_self(&inner.expr),
-        syn::Expr::Field(field) => match (&*field.base, &field.member) {
-            (syn::Expr::Path(path), syn::Member::Named(name)) if path.path.is_ident("self") => Some(name),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-impl<'ast> Visit<'ast> for FieldsOfSelf {
-    fn visit_expr(&mut self, expr: &'ast syn::Expr) {
-        match expr {
-            syn::Expr::Field(_) => self.names.extend(field_of_self(expr).cloned()),
-            syn::Expr::Index(index) => self.elements.extend(field_of_self(&index.expr).cloned()),
-            syn::Expr::MethodCall(call) if call.method == "get" => {
-                self.elements.extend(field_of_self(&call.receiver).cloned());
-            }
-            _ => {}
-        }
-        syn::visit::visit_expr(self, expr);
     }
 }

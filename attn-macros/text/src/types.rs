@@ -10,7 +10,7 @@ use attn_codegen::{
 use attn_core::lang::{FieldDesc, FieldType, desc::Elem};
 use syn::{GenericParam, ItemImpl};
 
-use crate::module::{In, Module};
+use crate::{items::In, module::Module};
 
 impl Module {
     /// Reports contradictions in the hooks of an impl. `fields` are the parameters of the variant.

@@ -8,7 +8,7 @@ use std::{
 use attn_core::{
     Registry, Variant,
     lang::{
-        ConstValue, DeviceFn, Dims, FieldType, ParamValue, ParamValues, QueryTile, Tile, VariantDesc,
+        ConstValue, DeviceFn, Dims, FieldType, ParamValue, ParamValues, QueryTile, Tile, Tristate, VariantDesc,
         device_type::TypeDesc,
     },
 };
@@ -156,10 +156,29 @@ fn masks_have_the_tile_classes_of_the_compiled_variant() {
         compared += 1;
         for tile in tiles() {
             assert_eq!(text.mask_over(&tile), compiled.mask_over(&tile), "{text} over {tile:?}");
-            decided += usize::from(text.mask_over(&tile) != attn_core::lang::Tristate::Unknown);
+            decided += usize::from(text.mask_over(&tile) != Tristate::Unknown);
         }
     }
     assert!(compared > 40 && decided > 500, "{compared} variants, {decided} decided tiles");
+}
+
+/// What a loop changes are numbers without a limit, in the macro as in text.
+#[test]
+fn a_loop_that_changes_many_numbers_has_a_tile_class() {
+    let all = |of: &dyn Fn(usize) -> String| (0..20).map(of).collect::<String>();
+    let text = format!(
+        "#[derive(Clone, VariantParams)] struct Many {{ n: i32 }}\n#[attention_variant]\n\
+         impl AttentionVariant for Many {{ fn logits_mask(&self, at: LogitIndex) -> bool {{ {} \
+         for i in 0..self.n {{ {} }} at.kv_pos < x19 }} }}",
+        all(&|k| format!("let mut x{k} = {k};")),
+        all(&|k| format!("x{k} += i;")),
+    );
+    let desc = attn_text::load(&[("many.rs", &text)]).unwrap_or_else(|error| panic!("{error}"))[0];
+    let many = (desc.make)(desc, &some_values(desc)).expect("a number for each parameter");
+    let keys = |first: i32| Tile { kv_pos_min: first, kv_pos_max: first + 9, ..Tile::default() };
+    let last = 19 + (0..64).sum::<i32>();
+    let classes = [0, last - 5, last].map(|first| many.mask_over(&keys(first)));
+    assert_eq!(classes, [Tristate::True, Tristate::Unknown, Tristate::False]);
 }
 
 #[test]
