@@ -15,19 +15,9 @@ mod tests;
 use proc_macro2::TokenStream;
 use syn::{Data, DeriveInput, Fields};
 
-pub use field::{AttrArgument, Field};
+pub use field::{AttrArgument, Field, Kind, ParamsModel};
 
 use crate::{budget, depth, expand, report::Report};
-
-/// The parameters of a variant: what the derive prints, and what a reader of Rust text makes descriptors of.
-#[derive(Debug, Default)]
-pub struct ParamsModel {
-    /// The doc comment of the struct.
-    pub doc: String,
-    /// The parameters.
-    pub fields: Vec<Field>,
-    checks: emit::Checks,
-}
 
 /// Expands the derive. Errors are reported all at once, with a fallback impl, so that the compiler does not report its
 /// absence too.
@@ -39,11 +29,11 @@ pub fn derive(input: TokenStream) -> TokenStream {
     let first = budget::first_of(&input);
     let params = || {
         let item: DeriveInput = syn::parse2(input)?;
-        let (model, errors) = match read(&item) {
-            Ok(model) => (Some(model), TokenStream::new()),
-            Err(report) => (None, report.into_tokens()),
+        let (model, checks, errors) = match read(&item) {
+            Ok((model, checks)) => (Some(model), checks, TokenStream::new()),
+            Err(report) => (None, emit::Checks::default(), report.into_tokens()),
         };
-        let params = emit::params(&item, model.as_ref());
+        let params = emit::params(&item, model.as_ref(), &checks);
         Ok(quote::quote!(#errors #params))
     };
     budget::checked(first, params).unwrap_or_else(Report::into_tokens)
@@ -54,10 +44,11 @@ pub fn derive(input: TokenStream) -> TokenStream {
 /// # Errors
 /// The struct is refused.
 pub fn analyse(input: TokenStream) -> Result<ParamsModel, Report> {
-    expand::read(input, |input| read(&syn::parse2(input)?))
+    expand::read(input, |input| read(&syn::parse2(input)?).map(|(model, _)| model))
 }
 
-fn read(item: &DeriveInput) -> Result<ParamsModel, Report> {
+/// The parameters, and the checks of a binding.
+fn read(item: &DeriveInput) -> Result<(ParamsModel, emit::Checks), Report> {
     let mut report = Report::default();
     if let Data::Struct(data) = &item.data {
         if data.fields.len() > budget::FIELDS {
@@ -66,7 +57,7 @@ fn read(item: &DeriveInput) -> Result<ParamsModel, Report> {
         }
         budget::spend(budget::OF_ITEM + 32 * data.fields.len());
     }
-    let fields = match &item.data {
+    let mut fields = match &item.data {
         Data::Struct(data) => match &data.fields {
             Fields::Named(named) => field::read_all(named.named.iter(), &mut report),
             Fields::Unit => Vec::new(),
@@ -84,9 +75,11 @@ fn read(item: &DeriveInput) -> Result<ParamsModel, Report> {
             Vec::new()
         }
     };
+    let growing: Vec<u8> = fields.iter().map(|field| shape::growing_axes(field, &fields)).collect();
+    fields.iter_mut().zip(growing).for_each(|(field, axes)| field.growing_axes = axes);
     let checks = emit::Checks::new(&fields, &mut report);
     match report.is_empty() {
-        true => Ok(ParamsModel { doc: field::doc(&item.attrs), fields, checks }),
+        true => Ok((ParamsModel { doc: field::doc(&item.attrs), fields }, checks)),
         false => Err(report),
     }
 }

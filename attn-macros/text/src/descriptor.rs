@@ -14,7 +14,7 @@ use attn_core::lang::{
 
 use crate::{
     kept::{kept, kept_list, kept_str},
-    tile_form::TileForm,
+    tile_form::{Names, TileForm},
     variant::{VariantText, make},
 };
 
@@ -23,8 +23,15 @@ pub(crate) struct Links {
     pub(crate) consts: &'static [ConstDesc],
     pub(crate) device_fns: &'static [&'static DeviceFn],
     pub(crate) types: &'static [TypeLink],
-    /// The helpers over abstract values, in the order of `device_fns`.
-    pub(crate) over: Vec<&'static TileForm>,
+    /// The helpers over abstract values.
+    pub(crate) over: Vec<(&'static str, &'static TileForm)>,
+}
+
+impl Links {
+    /// What names in a form over abstract values stand for.
+    pub(crate) fn names<'a>(&'a self, fields: &'a [FieldDesc]) -> Names<'a> {
+        Names { fields, consts: self.consts, types: self.types, helpers: &self.over }
+    }
 }
 
 /// What the struct and the impl say of a variant beside its model.

@@ -1,16 +1,17 @@
 //! Parameters whose types are known at run time.
 
+use attn_codegen::params::{self, Field};
 use attn_core::lang::{
     BindError, Bits, F8E4M3, F8E5M2, FieldDesc, FieldType, OutTensor, ParamError, ParamValue, Tensor,
     derive_support::{ShapeProblem, bind_tensor},
     desc::Elem,
-    field::ParamField,
-    interval::{Val, element, of},
+    field::{ParamField, TensorField},
+    interval::{IntervalOf, Val, element, of},
     params::ArgVisitor,
 };
 use half::{bf16, f16};
 
-use crate::{condition::Number, path::last_name};
+use crate::condition::Number;
 
 /// A parameter's value.
 pub(crate) trait Value: Send + Sync {
@@ -71,36 +72,15 @@ pub(crate) fn unset(ty: FieldType) -> Box<dyn Value> {
     }
 }
 
-/// The type of a field as Rust text writes it: `f32`, `Tensor2<f16>`, `Tensor<i32, 1>`, `OutTensor3`.
-pub(crate) fn field_type(ty: &syn::Type) -> Option<FieldType> {
-    let syn::Type::Path(ty) = ty else { return None };
-    let last = ty.path.segments.last()?;
-    let name = last.ident.to_string();
-    let (mut elem, mut literal) = (None, None);
-    if let syn::PathArguments::AngleBracketed(arguments) = &last.arguments {
-        for argument in &arguments.args {
-            match argument {
-                syn::GenericArgument::Type(syn::Type::Path(ty)) => {
-                    elem = elem_of(&last_name(&ty.path));
-                }
-                syn::GenericArgument::Const(syn::Expr::Lit(lit)) => {
-                    if let syn::Lit::Int(rank) = &lit.lit {
-                        literal = rank.base10_parse::<u8>().ok();
-                    }
-                }
-                _ => {}
-            }
-        }
+/// The type of a field, if it is one of a parameter.
+pub(crate) fn field_type(field: &Field) -> Option<FieldType> {
+    let elem = field.elem().and_then(|name| elem_of(&name));
+    let rank = |rank: usize| u8::try_from(rank).ok();
+    match field.kind {
+        params::Kind::Tensor(n) => Some(FieldType::Tensor { elem: elem?, rank: rank(n)? }),
+        params::Kind::Out(n) => Some(FieldType::Out { rank: rank(n)? }),
+        _ => elem.filter(|elem| matches!(elem, Elem::F32 | Elem::I32 | Elem::U32 | Elem::Bool)).map(FieldType::Scalar),
     }
-    let rank = |digits: &str| if digits.is_empty() { literal } else { digits.parse().ok() };
-    if let Some(digits) = name.strip_prefix("OutTensor") {
-        return Some(FieldType::Out { rank: rank(digits).filter(|rank| (1..=4).contains(rank))? });
-    }
-    if let Some(digits) = name.strip_prefix("Tensor") {
-        return Some(FieldType::Tensor { elem: elem?, rank: rank(digits).filter(|rank| *rank <= 4)? });
-    }
-    let scalar = elem_of(&name)?;
-    matches!(scalar, Elem::F32 | Elem::I32 | Elem::U32 | Elem::Bool).then_some(FieldType::Scalar(scalar))
 }
 
 fn elem_of(name: &str) -> Option<Elem> {
@@ -202,38 +182,31 @@ scalars!(
     bool => Number::Bool
 );
 
-macro_rules! tensors {
-    ($($elem:ty),*) => {$(
-        tensors!(@ranks $elem: 0 1 2 3 4);
-    )*};
-    (@ranks $elem:ty: $($rank:literal)*) => {$(
-        impl Kind for Tensor<$elem, $rank> {
-            fn elements(&self) -> Option<Vec<Number>> {
-                let mut all = Vec::new();
-                flatten(&self.to_value()?, &mut all);
-                Some(all)
-            }
-            fn element_over_tile(&self, indices: &[Val]) -> Val {
-                element(self, indices)
-            }
-            fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
-                bind_tensor(self, field, want, None)
-            }
-        }
-    )*};
+impl<T, const RANK: usize> Kind for Tensor<T, RANK>
+where
+    Tensor<T, RANK>: TensorField + IntervalOf,
+{
+    fn elements(&self) -> Option<Vec<Number>> {
+        let mut all = Vec::new();
+        flatten(&self.to_value()?, &mut all);
+        Some(all)
+    }
+    fn element_over_tile(&self, indices: &[Val]) -> Val {
+        element(self, indices)
+    }
+    fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
+        bind_tensor(self, field, want, None)
+    }
 }
-tensors!(f32, f16, bf16, F8E4M3, F8E5M2, i32, u32, u8, bool, Bits);
 
-macro_rules! out_tensors {
-    ($($rank:literal)*) => {$(
-        impl Kind for OutTensor<$rank> {
-            fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
-                bind_tensor(self, field, want, None)
-            }
-        }
-    )*};
+impl<const RANK: usize> Kind for OutTensor<RANK>
+where
+    OutTensor<RANK>: TensorField,
+{
+    fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
+        bind_tensor(self, field, want, None)
+    }
 }
-out_tensors!(1 2 3 4);
 
 fn flatten(value: &ParamValue, to: &mut Vec<Number>) {
     match value {

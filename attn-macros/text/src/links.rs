@@ -73,7 +73,7 @@ impl Module {
             consts: kept_list(consts),
             device_fns: kept_list(helpers.iter().map(|helper| helper.desc).collect()),
             types: kept_list(types),
-            over: helpers.iter().map(|helper| helper.over).collect(),
+            over: helpers.iter().map(|helper| (helper.desc.name, helper.over)).collect(),
         })
     }
 
@@ -128,7 +128,7 @@ impl Module {
             types: links.types,
             consts: links.consts,
         });
-        let over = kept(TileForm::of(&model.over?, &[], &links));
+        let over = kept(TileForm::of(&model.over?, &links.names(&[])));
         self.check_spaces(file, &model.spaces.deferred, &model.links, &[]);
         Some(Helper { desc, over, spaces: of_helper(&model.spaces.summary) })
     }

@@ -303,7 +303,7 @@ impl Module {
             let links = self.links(file, &model.links, |path| without_self(path, &item.self_ty));
             self.check_spaces(file, &model.deferred, &model.links, fields);
             if let Some(links) = links {
-                let mask_over = model.mask.form.as_ref().map(|form| TileForm::of(form, fields, &links));
+                let mask_over = model.mask.form.as_ref().map(|form| TileForm::of(form, &links.names(fields)));
                 let text = VariantText { params: texts.clone(), mask_over };
                 made.push(descriptor::variant(&model, instance, &links, &of, &self.cuda(file), text));
             }
@@ -325,7 +325,7 @@ impl Module {
         let model = self.reported(file, params::analyse(item.to_token_stream()))?;
         let (mut fields, mut texts) = (Vec::new(), Vec::new());
         for field in &model.fields {
-            let Some(ty) = field_type(&field.ty) else {
+            let Some(ty) = field_type(field) else {
                 let ty = field.ty.to_token_stream();
                 self.mistake(file, &field.ty, format!("a variant's parameter cannot be a `{ty}`"));
                 return None;

@@ -8,10 +8,12 @@ use attn_codegen::abstract_interp::{
 };
 use attn_core::lang::{
     ConstValue, FieldDesc, Tile, Tristate,
+    desc::ConstDesc,
+    device_type::TypeLink,
     interval::{self, Parts, Val, of, one, single, tristate},
 };
 
-use crate::{budget, descriptor::Links, field::Value, kept::kept_str};
+use crate::{budget, field::Value, kept::kept_str};
 
 /// A function over abstract values.
 #[derive(Debug)]
@@ -70,9 +72,8 @@ enum Function {
 }
 
 impl TileForm {
-    /// The form of a mask, or of a helper. `fields` are the parameters of the variant.
-    pub(crate) fn of(form: &NormalForm, fields: &[FieldDesc], links: &Links) -> TileForm {
-        let names = Names { fields, links };
+    /// The form of a mask, or of a helper.
+    pub(crate) fn of(form: &NormalForm, names: &Names<'_>) -> TileForm {
         let (inside, uses) = (form.inside(), form.uses());
         let loops = form.nodes.iter().map(|node| match node {
             N::Loop(normal_form::Loop { number, .. }) | N::LoopVar(number) | N::LoopState(number, _) => number + 1,
@@ -100,9 +101,13 @@ impl TileForm {
 }
 
 /// What names in a form stand for.
-struct Names<'a> {
-    fields: &'a [FieldDesc],
-    links: &'a Links,
+pub(crate) struct Names<'a> {
+    /// The parameters of the variant.
+    pub(crate) fields: &'a [FieldDesc],
+    pub(crate) consts: &'a [ConstDesc],
+    pub(crate) types: &'a [TypeLink],
+    /// Helpers by their names in the text.
+    pub(crate) helpers: &'a [(&'static str, &'static TileForm)],
 }
 
 impl Names<'_> {
@@ -164,18 +169,18 @@ impl Names<'_> {
     }
 
     fn constant(&self, name: &str) -> Option<ConstValue> {
-        self.links.consts.iter().find(|link| link.name == name).map(|link| link.value.get())
+        self.consts.iter().find(|link| link.name == name).map(|link| link.value.get())
     }
 
     fn enum_variant(&self, ty: &str, name: &str) -> Val {
-        let link = self.links.types.iter().find(|link| link.name == ty);
+        let link = self.types.iter().find(|link| link.name == ty);
         let value = link.and_then(|link| link.ty.variants.iter().find(|(there, _)| *there == name));
         value.map_or(Val::Any, |(_, value)| of(*value))
     }
 
     fn helper(&self, name: &str, ids: &[Id], is_scalar: bool) -> Node {
-        let at = self.links.device_fns.iter().position(|helper| helper.name == name);
-        at.map_or(Node::Known(Val::Any), |at| Node::Helper(self.links.over[at], ids.to_vec(), is_scalar))
+        let found = self.helpers.iter().find(|(there, _)| *there == name);
+        found.map_or(Node::Known(Val::Any), |(_, form)| Node::Helper(form, ids.to_vec(), is_scalar))
     }
 }
 

@@ -5,8 +5,8 @@ use quote::{quote, quote_spanned};
 use syn::DeriveInput;
 use syn::spanned::Spanned as _;
 
-use super::field::{Field, doc};
-use super::{ParamsModel, condition, messages, shape};
+use super::field::{Field, ParamsModel, doc};
+use super::{condition, messages, shape};
 use crate::report::Report;
 
 /// The checks of a binding as tokens: emitting them may report errors.
@@ -70,7 +70,7 @@ fn bind_tensor(i: usize, field: &Field) -> TokenStream {
 
 /// The impl of `VariantParams`, and of `Default` where every field has one. After an error there is no model, and the
 /// impl only keeps the compiler from reporting its absence too.
-pub(super) fn params(item: &DeriveInput, model: Option<&ParamsModel>) -> TokenStream {
+pub(super) fn params(item: &DeriveInput, model: Option<&ParamsModel>, checks: &Checks) -> TokenStream {
     let name = &item.ident;
     let (generics, types, bounds) = item.generics.split_for_impl();
     let made = match model {
@@ -81,7 +81,7 @@ pub(super) fn params(item: &DeriveInput, model: Option<&ParamsModel>) -> TokenSt
         None => quote!(return ::core::unreachable!()),
     };
     let refused = ParamsModel { doc: doc(&item.attrs), ..ParamsModel::default() };
-    let ParamsModel { doc, fields, checks } = model.unwrap_or(&refused);
+    let ParamsModel { doc, fields } = model.unwrap_or(&refused);
     let descs = fields.iter().map(desc);
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let names: Vec<_> = fields.iter().map(|f| &f.name).collect();

@@ -5,8 +5,17 @@ use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, GenericArgument, Ident, Lit, Meta, PathArguments, Token, Type};
 
-use super::{messages, shape};
+use super::messages;
 use crate::{parse::docs, report::Report};
+
+/// The parameters of a variant: what the derive prints, and what a reader of Rust text makes descriptors of.
+#[derive(Debug, Default)]
+pub struct ParamsModel {
+    /// The doc comment of the struct.
+    pub doc: String,
+    /// The parameters.
+    pub fields: Vec<Field>,
+}
 
 /// One parameter.
 #[derive(Debug)]
@@ -16,7 +25,8 @@ pub struct Field {
     pub name: String,
     /// The type as written.
     pub ty: Type,
-    pub(super) kind: Kind,
+    /// The kind of parameter that the type's name shows.
+    pub kind: Kind,
     /// The doc comment.
     pub doc: String,
     /// `#[default(..)]`.
@@ -35,8 +45,10 @@ pub struct Field {
 
 /// The kind of parameter that the type's name shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// i32 or u32.
     Integer,
+    /// bool.
     Bool,
     /// f32, or a type that rustc refuses.
     OtherScalar,
@@ -64,6 +76,23 @@ impl Kind {
     }
 }
 
+impl Field {
+    /// The name of a scalar's type, or of a tensor's elements.
+    #[must_use]
+    pub fn elem(&self) -> Option<String> {
+        let segment = last(&self.ty)?;
+        if self.kind.rank().is_none() {
+            return Some(segment.ident.to_string());
+        }
+        let PathArguments::AngleBracketed(args) = &segment.arguments else { return None };
+        let types = args.args.iter().filter_map(|arg| match arg {
+            GenericArgument::Type(ty) => last(ty),
+            _ => None,
+        });
+        types.last().map(|elem| elem.ident.to_string())
+    }
+}
+
 /// The argument of an attribute, and its source text.
 #[derive(Debug)]
 pub struct AttrArgument<T> {
@@ -74,10 +103,7 @@ pub struct AttrArgument<T> {
 }
 
 pub(super) fn read_all<'a>(fields: impl Iterator<Item = &'a syn::Field>, report: &mut Report) -> Vec<Field> {
-    let mut fields: Vec<Field> = fields.filter_map(|field| read(field, report)).collect();
-    let growing: Vec<u8> = fields.iter().map(|field| shape::growing_axes(field, &fields)).collect();
-    fields.iter_mut().zip(growing).for_each(|(field, axes)| field.growing_axes = axes);
-    fields
+    fields.filter_map(|field| read(field, report)).collect()
 }
 
 fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {

@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
-use super::{Condition, Deferred, Refusal, Summary};
+use super::found::{Condition, Deferred, Refusal, Summary};
 use crate::{helper_module::with_helper, parse::Links, report::SpanRange};
 
 /// The checks of an item; `fields` are the parameters of its struct, and `fix` adapts paths to the scope of the tokens.
