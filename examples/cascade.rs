@@ -14,7 +14,7 @@ mod support;
 
 use attn::{
     Out, Stream,
-    batch::{CascadeLevel, CascadeLevelKv, PageTableBuf, indptr},
+    batch::{PageTableBuf, indptr},
     prelude::*,
 };
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, q_row, q_width, reference, v_row};

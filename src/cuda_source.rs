@@ -8,8 +8,8 @@ use crate::{Error, Variant};
 /// parts, and for combinators, also the `struct Variant` that composes them.
 ///
 /// The text is stable: it depends on the source of the hooks and on the generator, not on parameters, comments inside
-/// hooks, line numbers or paths. [`kernels::splice::KernelSource`](crate::kernels::splice::KernelSource) has the whole
-/// translation unit with the kernel around it.
+/// hooks, line numbers or paths. `attn source` prints the whole translation unit with
+/// the kernel around it.
 ///
 /// ```
 /// use attn::{Variant, cuda_source};

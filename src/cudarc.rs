@@ -16,7 +16,7 @@ pub use cudarc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 
-use crate::{Engine, Error, Stream, TensorMut, TensorRef, batch::I32Slice, tensor::Element};
+use crate::{Element, Engine, Error, Stream, TensorMut, TensorRef, batch::I32Slice};
 
 /// A cudarc view as a contiguous tensor to read.
 ///

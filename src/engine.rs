@@ -3,9 +3,8 @@
 use std::fmt;
 
 use crate::{
-    Error,
+    CostTable, Error,
     backend::{Backend, Device, map_backend, on_backend},
-    kernels::cost::CostTable,
 };
 
 /// A device that attention runs on: a CUDA device, or the CPU. Cheap to clone.
@@ -71,7 +70,7 @@ impl Engine {
     /// not read. The CPU has no use for them.
     ///
     /// ```no_run
-    /// use attn::{Engine, Error, kernels::cost::CostTable};
+    /// use attn::{Engine, Error, CostTable};
     ///
     /// let engine = Engine::cuda(0)?.with_costs(&CostTable::load("costs.jsonl")?);
     /// # Ok::<(), Error>(())

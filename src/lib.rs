@@ -125,44 +125,53 @@ pub use workspace::Workspace;
 /// ```
 pub use attn_core::compose;
 pub use attn_core::{
-    ErrorKind, ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, bits,
-    cpu, device_fn, device_type, dtype, expr, kv_format, kv_formats, lang, plan as planner, random, registry, spec,
-    state, tensor, variants,
+    ErrorKind, ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, bits,
+    device_fn, device_type, kv_format, kv_formats, random, registry, state, variants,
 };
-pub use batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable};
-pub use dtype::{Dtype, Dtypes};
+pub use attn_core::{
+    batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable},
+    dtype::{Dtype, Dtypes},
+    lang::{F8E4M3, F8E5M2},
+    spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products},
+    tensor::{Element, Kv, KvScales, KvSides, Out, PageOrder, Scale, TensorError, TensorMut, TensorRef},
+};
+pub use attn_kernels::cost::{CostTable, CostsError};
 pub use half::{bf16, f16};
-pub use lang::{F8E4M3, F8E5M2};
-pub use spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products};
-pub use tensor::{Kv, KvScales, KvSides, Out, PageOrder, Scale, TensorMut, TensorRef};
+
+/// The variant language: the traits and types that a variant and a KV format are written with.
+pub mod lang {
+    pub use attn_core::lang::{
+        AttentionVariant, BindError, Bits, ComposeError, Dims, EncodeRow, F8E4M3, F8E5M2, Hook, KvFormat, KvFormats,
+        KvIndex, LogitIndex, Normalizer, OutTensor, OutTensor1, OutTensor2, OutTensor3, OutTensor4, Packed, PackedMut,
+        ParamError, ParamValue, ParamValues, QueryTile, Row, RowIndex, RowState, Tensor, Tensor0, Tensor1, Tensor2,
+        Tensor3, Tensor4, Tile, TileClass, VariantDesc, VariantParams, approx, bits,
+        kv_format::{KvFormatDesc, LinearCodes},
+        math,
+        param_tensor::ParamElement,
+        params::ParamField,
+        random, space,
+    };
+}
+
+/// Layouts of batches, and page tables in memory of their own.
+pub mod batch {
+    pub use attn_core::batch::{
+        BatchError, DeviceBatch, DevicePages, I32Slice, KvLayout, Layout, PageTableBuf, Pages, indptr, words,
+    };
+}
+
+/// Expressions: the content of tensors that a text leaves out, and how many layers share what is visible.
+pub mod expr {
+    pub use attn_core::expr::{
+        ContentError, LayerError, MissingTensor, TensorContent, TensorSlot, Visibility, VisibilityInterner,
+    };
+}
 
 /// What CUDA alone has: devices, events, the driver, the kernels of plans, kernels of the caller, and errors.
 #[cfg(feature = "cuda")]
 pub mod cuda {
     pub use crate::module::Module;
     pub use attn_kernels::cuda::{Arg, CudaError, Device, Event, Grid, Kernel, driver};
-}
-
-/// Kernels: their tile sizes and selection, their source, their compilation, the cache.
-pub mod kernels {
-    pub use attn_kernels::{cache, compile, cost, kernel_traits, select};
-
-    /// The cubin of a source: embedded, cached, or compiled now. [`Progress`](crate::Progress) and
-    /// [`PrepareReport`](crate::PrepareReport) report it.
-    pub mod jit {
-        pub use attn_kernels::jit::{
-            JitError, Ready, allowed, obtain, obtain_all, obtain_all_from, obtain_for_device, obtain_from,
-            source_for_device,
-        };
-    }
-
-    /// Translation units: of a variant and kernel traits, of an [op](crate::ops::Op), of the planner.
-    pub mod splice {
-        pub use attn_kernels::splice::{
-            KernelSource, NoTemplate, OpSource, PlannerSource, SpliceError, TRANSFORM_KERNELS, Unit, VariantError,
-            inlined, parts_source, struct_size, variant, variant_args, variant_source,
-        };
-    }
 }
 
 /// Whether an attention runs, asked without a device.

@@ -5,10 +5,9 @@ use std::alloc::{self, Layout};
 use half::{bf16, f16};
 
 use crate::{
-    Dtype, Engine, Error, Stream, TensorMut, TensorRef,
+    Dtype, Element, Engine, Error, Stream, TensorError, TensorMut, TensorRef,
     backend::{Backend, CudaBuffer, map_backend, on_backend},
     lang::{F8E4M3, F8E5M2},
-    tensor::{Element, TensorError},
 };
 
 /// Memory of an engine with a type of elements. Freed on drop. `Send` and `Sync`.

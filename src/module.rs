@@ -34,10 +34,8 @@ pub struct Module(CudaModule);
 
 impl Module {
     /// Compiles `text` for the engine's device, unless the cubin is embedded or cached, and loads it. `kernels` are the
-    /// `extern "C"` entries, which [`Module::launch`] counts in this order. [`OpSource::custom`] says what the text may
-    /// use; messages call it `name`.
-    ///
-    /// [`OpSource::custom`]: crate::kernels::splice::OpSource::custom
+    /// `extern "C"` entries, which [`Module::launch`] counts in this order. The text may use
+    /// what kernels of ops use (`attn_kernels::splice::OpSource::custom`); messages call it `name`.
     ///
     /// # Errors
     ///

@@ -3,16 +3,18 @@
 //! `#[attention_variant] impl AttentionVariant for X` emits, beside the impl:
 //!
 //! ```text
-//! impl ::attn::lang::erased_variant::Described for X {
-//!     fn desc() -> &'static ::attn::lang::VariantDesc {
+//! impl ::attn::__private::lang::erased_variant::Described for X {
+//!     fn desc() -> &'static ::attn::__private::lang::VariantDesc {
 //!         static DESC: VariantDesc = VariantDesc { .., make: ::attn::__private::make::<X>, .. };
 //!         &DESC
 //!     }
 //! }
 //! // where the part may stand in a composition
-//! impl ::attn::expr::compose::Part for X { type Normalizer = ::attn::expr::compose::Keeps; .. }
+//! impl ::attn::__private::expr::compose::Part for X { type Normalizer = ::attn::__private::expr::compose::Keeps; .. }
 //! ::attn::__private::submit!(X);
 //! ```
+
+pub use crate::{expr, lang};
 
 pub use crate::lang::derive_support::{ShapeProblem, bind_tensor, call_default, dim, dim_i32, require_failed};
 pub use crate::lang::erased_variant::make;

@@ -2,14 +2,10 @@
 
 #![allow(dead_code)] // each example uses some of it
 
-use attn::{
-    Error, Stream,
-    batch::PageTableBuf,
+use attn::{Error, Stream, batch::PageTableBuf, ops, prelude::*, random};
+use attn_core::{
     cpu::{Problem, oracle},
-    ops,
-    planner::WorkList,
-    prelude::*,
-    random,
+    plan::WorkList,
 };
 
 /// The result of an example.

@@ -101,7 +101,7 @@ impl KvTransform {
 /// padding, for which nothing is written. Of two tokens with the same place, either is stored.
 ///
 /// A row goes through the transform, if given, is multiplied by `1 / scale`, and rounded to the type of the pool,
-/// saturating for fp8 ([`Element::from_f32`](crate::tensor::Element::from_f32)), or encoded in its KV format. New rows
+/// saturating for fp8 ([`Element::from_f32`](crate::Element::from_f32)), or encoded in its KV format. New rows
 /// are f16, bf16 or f32, or of the pool's type. A latent cache has keys alone ([`KvRef::latent`]).
 ///
 /// # Errors

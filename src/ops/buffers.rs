@@ -2,10 +2,9 @@
 
 use super::{Array, ArrayMut, Number};
 use crate::{
-    DeviceBuffer, Dtype, Engine, Error, Stream, TensorMut, TensorRef,
+    DeviceBuffer, Dtype, Element, Engine, Error, Stream, TensorError, TensorMut, TensorRef,
     backend::{Backend, CudaBuffer, CudaHostBuffer, map_backend, on_backend},
     memory::{check_elements, zeros},
-    tensor::{Element, TensorError},
 };
 
 /// An array of integers in memory of an engine: on the device, or on the host where the engine is the CPU. Freed on

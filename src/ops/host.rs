@@ -2,10 +2,9 @@
 
 use super::{ArrayMut, Number, Numbers};
 use crate::{
-    Engine, Error, Stream,
+    Engine, Error, Stream, TensorError,
     backend::{Backend, CudaHostBuffer, CudaStaging, map_backend, on_backend},
     memory::zeros,
-    tensor::TensorError,
 };
 
 /// Pinned memory for uploads that occur in every step. An upload is one copy, which the driver need not stage again,

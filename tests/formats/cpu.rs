@@ -4,12 +4,12 @@
 use attn::{
     AttentionOptions, Batch, Dtype, Dtypes, Engine, Error, ExprError, HeadDimVo, Heads, Kv, KvSides, KvStored, Out,
     PageOrder, Spec, Target, Variant,
-    dtype::DtypesError,
     expr::TensorContent,
-    lang::{KvFormats, Tensor2, kv_format::RowBytes},
+    lang::{KvFormats, Tensor2},
     ops::*,
     stock, supports,
 };
+use attn_core::{dtype::DtypesError, lang::kv_format::RowBytes};
 use attn_testing::{Case, case_plans, case_supports, check, grid};
 use attn_tests::setup::descending_pages;
 use attn_tests::synthetic::values;

@@ -5,14 +5,14 @@ use attn::{
     AttentionOptions, BatchCapacity, DeviceBuffer, Dtype, Dtypes, Engine, Error, Graph, HeadDimVo, Heads, KvScales,
     PageOrder, PlanOptions, Scale, Stream, Variant,
     batch::{PageTableBuf, indptr},
-    cpu::{Problem, RowRounding, oracle_with},
-    lang::{
-        Tensor2,
-        kv_format::{KvFormats, RowBytes},
-    },
+    lang::{KvFormats, Tensor2},
     ops::*,
-    planner::WorkList,
     prelude::*,
+};
+use attn_core::{
+    cpu::{Problem, RowRounding, oracle_with},
+    lang::kv_format::RowBytes,
+    plan::WorkList,
     spec::KernelKind,
     tensor::{KvSides, Out},
 };

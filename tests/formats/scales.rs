@@ -1,6 +1,7 @@
 //! fp8 caches with scales, through the public interface on the CPU, against the definition in f64.
 
-use attn::{Scale, prelude::*, tensor::Element};
+use attn::{Scale, prelude::*};
+use attn_core::tensor::Element;
 use attn_testing::Host;
 use attn_tests::reference::{Formula, Shape, attend};
 use attn_tests::setup::{BatchArrays, Tensors, stock_variant};

@@ -8,9 +8,8 @@ use attn::{
     batch::BatchError,
     lang::{BindError, ParamValue},
     prelude::*,
-    spec::HeadsError,
-    tensor::TensorError,
 };
+use attn_core::{spec::HeadsError, tensor::TensorError};
 
 const HEADS: Heads = Heads { qo: 2, kv: 1, head_dim: 8 };
 const TABLE: PageTable<'_> =
@@ -368,7 +367,7 @@ fn outputs_that_are_other_tensors() {
 
 #[test]
 fn kernel_errors_list_what_is_supported() {
-    use attn::kernels::{
+    use attn_kernels::{
         compile::Arch,
         kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},
     };

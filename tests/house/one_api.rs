@@ -5,11 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Item, UseTree, Visibility};
 
-use crate::files::sources;
+use crate::files::{read, root, sources};
 
 /// The crates that `attn` re-exports, and the folders of their sources. The stock variants have families of their own.
 const CRATES: [(&str, &str); 3] =
     [("attn", "src"), ("attn_core", "attn-core/src"), ("attn_kernels", "attn-kernels/src")];
+
+/// What `attn` makes public, one path a line; `UPDATE_DOCS=1` writes it.
+const LIST: &str = "tests/house/public_names.txt";
+
+/// The most public names.
+const NAMES: usize = 260;
 
 /// Names of the layer below that users see.
 const ALLOWED: [&str; 1] = ["CudaError"];
@@ -22,6 +28,8 @@ enum Target {
     Module(Module),
     /// The path of the definition.
     Type(String),
+    /// The path of a function or a constant.
+    Value(String),
 }
 
 /// The items of all modules.
@@ -68,8 +76,13 @@ impl Crates {
             return self.resolve(&inner, rest, depth + 1);
         }
         for item in &self.0[from] {
-            if rest.is_empty() && type_of(item).is_some_and(|(ident, _)| ident == name) {
-                return Some(Target::Type(format!("{of}::{}", [at, path].concat().join("::"))));
+            if rest.is_empty() && named(item).is_some_and(|(ident, _)| ident == name) {
+                let definition = format!("{of}::{}", [at, path].concat().join("::"));
+                return Some(if type_of(item).is_some() {
+                    Target::Type(definition)
+                } else {
+                    Target::Value(definition)
+                });
             }
             if let Item::Use(item) = item {
                 for (known, path) in leaves(&item.tree, &[]) {
@@ -83,8 +96,8 @@ impl Crates {
         if self.0.contains_key(&root) { self.resolve(&root, rest, depth + 1) } else { None }
     }
 
-    /// The public types below a module: the definitions of each name.
-    fn public(&self, module: &Module, seen: &mut BTreeSet<Module>, found: &mut BTreeMap<String, BTreeSet<String>>) {
+    /// What is public below a module: the definitions of each name.
+    fn public(&self, module: &Module, seen: &mut BTreeSet<Module>, found: &mut Names) {
         if !seen.insert(module.clone()) {
             return;
         }
@@ -98,32 +111,53 @@ impl Crates {
                         match self.resolve(module, &path, 0) {
                             Some(Target::Module(target)) => self.public(&target, seen, found),
                             Some(Target::Type(definition)) => {
-                                found.entry(name).or_default().insert(definition);
+                                found.types.entry(name).or_default().insert(definition);
+                            }
+                            Some(Target::Value(definition)) => {
+                                found.values.insert(definition);
                             }
                             None => {}
                         }
                     }
                 }
                 _ => {
-                    if let Some((ident, Visibility::Public(_))) = type_of(item) {
-                        let definition = [&module.1[..], &[ident.to_string()]].concat().join("::");
-                        found.entry(ident.to_string()).or_default().insert(format!("{}::{definition}", module.0));
+                    let Some((ident, Visibility::Public(_))) = named(item) else { continue };
+                    let definition = [&module.1[..], &[ident.to_string()]].concat().join("::");
+                    let definition = format!("{}::{definition}", module.0);
+                    if type_of(item).is_some() {
+                        found.types.entry(ident.to_string()).or_default().insert(definition);
+                    } else {
+                        found.values.insert(definition);
                     }
                 }
             }
         }
     }
 
+    /// What is public in `attn`.
+    fn names(&self) -> Names {
+        let mut found = Names::default();
+        self.public(&("attn".to_owned(), Vec::new()), &mut BTreeSet::new(), &mut found);
+        found
+    }
+
     /// What is wrong with the public types of `attn`.
     fn twins(&self) -> Vec<String> {
-        let mut found = BTreeMap::new();
-        self.public(&("attn".to_owned(), Vec::new()), &mut BTreeSet::new(), &mut found);
         let wrong = |(name, definitions): (String, BTreeSet<String>)| {
             let below = name.starts_with("Cuda") && !ALLOWED.contains(&name.as_str());
             (definitions.len() > 1 || below).then(|| format!("{name}: {definitions:?}"))
         };
-        found.into_iter().filter_map(wrong).collect()
+        self.names().types.into_iter().filter_map(wrong).collect()
     }
+}
+
+/// Public names.
+#[derive(Default)]
+struct Names {
+    /// The definitions of each type.
+    types: BTreeMap<String, BTreeSet<String>>,
+    /// The definitions of functions and constants.
+    values: BTreeSet<String>,
 }
 
 fn child((of, at): &Module, name: &str) -> Module {
@@ -136,6 +170,16 @@ fn is_public(visibility: &Visibility) -> bool {
 
 fn is_hidden(attrs: &[syn::Attribute]) -> bool {
     attrs.iter().any(|attr| matches!(&attr.meta, syn::Meta::List(list) if list.path.is_ident("doc")))
+}
+
+/// The name of an item and who sees it.
+fn named(item: &Item) -> Option<(&syn::Ident, &Visibility)> {
+    match item {
+        Item::Fn(item) => Some((&item.sig.ident, &item.vis)),
+        Item::Const(item) => Some((&item.ident, &item.vis)),
+        Item::Static(item) => Some((&item.ident, &item.vis)),
+        _ => type_of(item),
+    }
 }
 
 /// The name of a type and who sees it.
@@ -166,14 +210,36 @@ fn leaves(tree: &UseTree, before: &[String]) -> Vec<(String, Vec<String>)> {
     }
 }
 
-#[test]
-fn attn_has_one_public_type_of_each_name() {
+fn crates() -> Crates {
     let sources = sources();
     let files = sources.iter().filter(|source| source.path.ends_with(".rs")).filter_map(|source| {
         let (of, folder) = CRATES.iter().find(|(_, folder)| source.path.starts_with(&format!("{folder}/")))?;
         Some((*of, &source.path[folder.len() + 1..], source.text.as_str()))
     });
-    let twins = Crates::parse(files).twins();
+    Crates::parse(files)
+}
+
+/// The list of public names says what a change adds.
+#[test]
+fn public_names_are_few_and_listed() {
+    let Names { types, values } = crates().names();
+    let names: BTreeSet<String> = types.into_values().flatten().chain(values).collect();
+    let list = read(LIST);
+    let listed: BTreeSet<String> = list.lines().map(str::to_owned).collect();
+    let differ = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).cloned().collect::<Vec<_>>();
+    if names != listed && std::env::var_os("UPDATE_DOCS").is_some() {
+        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+        std::fs::write(root().join(LIST), text).expect("a list that can be written");
+        return;
+    }
+    let (added, gone) = (differ(&names, &listed), differ(&listed, &names));
+    assert!(added.is_empty() && gone.is_empty(), "new names: {added:#?}\nnames that are gone: {gone:#?}\n{LIST}");
+    assert!(names.len() <= NAMES, "{} public names, at most {NAMES} are allowed", names.len());
+}
+
+#[test]
+fn attn_has_one_public_type_of_each_name() {
+    let twins = crates().twins();
     assert!(twins.is_empty(), "public types of one name, or of the layer below the facade:\n{}", twins.join("\n"));
 }
 

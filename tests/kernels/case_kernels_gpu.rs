@@ -1,7 +1,8 @@
 //! The kernels that are listed for a case are those that it runs: once they are compiled, checking and timing it
 //! compiles none. Skipped without a GPU.
 
-use attn::{Preparation, PrepareOptions, kernels::cache::CubinCache};
+use attn::{Preparation, PrepareOptions};
+use attn_kernels::cache::CubinCache;
 use attn_testing::{Case, LayoutKind, Lens, RunMode, add_kernels, bench_mode, check, grid};
 use attn_tests::gpu::gpu;
 

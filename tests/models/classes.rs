@@ -6,10 +6,10 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use attn::Variant;
-use attn::lang::param_tensor::OutBuffer;
-use attn::lang::params::{ArgVisitor, TensorArg};
 use attn::lang::{Dims, KvIndex, LogitIndex, ParamValue, ParamValues, RowIndex};
 use attn::models::{Layer, from_value};
+use attn_core::lang::param_tensor::OutBuffer;
+use attn_core::lang::params::{ArgVisitor, TensorArg};
 use serde_json::{Map, Value};
 
 const LINES: &str = include_str!("../data/model_classes.jsonl");

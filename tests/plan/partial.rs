@@ -5,8 +5,8 @@ use attn::{
     lang::{Hook, Normalizer},
     prelude::*,
     state::{finalize, merge_state},
-    tensor::TensorError,
 };
+use attn_core::tensor::TensorError;
 use attn_testing::Host;
 use attn_tests::setup::{Tensors, Written, cpu_attention};
 use attn_tests::synthetic::values;
@@ -129,7 +129,7 @@ fn a_partial_run_needs_lse() {
     let options = RunOptions { partial: true, ..Default::default() };
     let error = plan.run_with(&stream, q, Kv::ragged(kv(), kv()), out, options).expect_err("no lse");
     let absent = |e: &Error| match e {
-        Error::Tensor(e) | Error::Cpu(attn::cpu::CpuError::Tensor(e)) => {
+        Error::Tensor(e) | Error::Cpu(attn_core::cpu::CpuError::Tensor(e)) => {
             matches!(e, TensorError::Absent { tensor: "lse", .. })
         }
         _ => false,

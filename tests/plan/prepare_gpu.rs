@@ -2,10 +2,10 @@
 
 use attn::{
     Graph, Need, PrepareOptions,
-    kernels::cache::{Counts, CubinCache},
     ops::{self, KvTransform, Op},
     prelude::*,
 };
+use attn_kernels::cache::{Counts, CubinCache};
 use attn_tests::gpu::gpu;
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };

@@ -2,11 +2,8 @@
 //! to 10 tokens (vllm-project/vllm#51902), and a query of a prompt has the same bits in any chunk: on the CPU, and in
 //! kernels that run on the host.
 
-use attn::{
-    AttentionOptions,
-    prelude::*,
-    spec::{DecodeBackend, PrefillBackend},
-};
+use attn::{AttentionOptions, prelude::*};
+use attn_core::spec::{DecodeBackend, PrefillBackend};
 use attn_testing::{Case, KeptPages, LayoutKind, Lens, ListsOf};
 use attn_tests::{
     row_invariance::{Kernel, Neighbours, Request, rows, undisturbed},

@@ -3,11 +3,8 @@
 //! GPU.
 #![allow(clippy::print_stderr)]
 
-use attn::{
-    AttentionOptions,
-    prelude::*,
-    spec::{DecodeBackend, KernelKind, PrefillBackend},
-};
+use attn::{AttentionOptions, prelude::*};
+use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
 use attn_tests::gpu::gpu;
 use attn_tests::row_invariance::{Kernel, Neighbours, Request, rows, undisturbed};
 

@@ -4,9 +4,9 @@ use attn::{
     Error,
     batch::{BatchError, DeviceBatch, DevicePages, I32Slice},
     lang::BindError,
-    planner::{Cost, PlanCapacity, PlanRule, Schedule, WorkList},
     prelude::*,
 };
+use attn_core::plan::{Cost, PlanCapacity, PlanRule, Schedule, WorkList};
 use attn_tests::setup::{BatchArrays, Tensors, cpu_attention};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };

@@ -1,6 +1,8 @@
 //! One engine from upload to download, and objects of the wrong backend.
 
-use attn::{Error, ErrorKind, Out, kernels::cost::CostTable, prelude::*, tensor::TensorError};
+use attn::{Error, ErrorKind, Out, prelude::*};
+use attn_core::tensor::TensorError;
+use attn_kernels::cost::CostTable;
 
 const HEADS: Heads = Heads { qo: 2, kv: 1, head_dim: 8 };
 

@@ -117,9 +117,9 @@ fn halves(count: usize, seed: u32) -> Vec<f16> {
 }
 
 /// An array in memory of an engine as the content of a tensor.
-fn content<T: Number + attn::lang::param_tensor::ParamElement>(of: &Numbers<T>) -> TensorContent<'_>
+fn content<T: Number + attn::lang::ParamElement>(of: &Numbers<T>) -> TensorContent<'_>
 where
-    Tensor1<T>: attn::lang::params::ParamField,
+    Tensor1<T>: attn::lang::ParamField,
 {
     let array = of.array();
     match (array.as_host(), array.device_ptr()) {

@@ -3,12 +3,12 @@
 
 use attn::{
     Error,
-    kernels::{
-        kernel_traits::{KernelTraits, KernelTraitsRequest},
-        splice::KernelSource,
-    },
     lang::{BindError, ParamValue},
     prelude::*,
+};
+use attn_kernels::{
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::KernelSource,
 };
 use attn_tests::reference::{Attended, Formula, Shape, attend};
 use attn_tests::setup::{Tensors, Written};

@@ -8,8 +8,8 @@ use attn::{
     Error, Graph, Out, Stream,
     batch::{DeviceBatch, DevicePages, I32Slice},
     prelude::*,
-    tensor::Element,
 };
+use attn_core::tensor::Element;
 use attn_tests::gpu::gpu;
 use cudarc_0_17::driver::{
     CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError,

@@ -7,8 +7,8 @@ use attn::{
         FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs, prepare, prepare_probs,
         sample, sample_probs,
     },
-    tensor::Element,
 };
+use attn_core::tensor::Element;
 use half::{bf16, f16};
 
 use attn_core::{dtype::Dtype, random, sampling::Source};

@@ -20,7 +20,7 @@ pub fn expand(input: TokenStream) -> TokenStream {
         Ok(parts) => parts,
         Err(error) => return error.into_compile_error(),
     };
-    let start = quote!(::attn::expr::compose::Chain::new());
+    let start = quote!(::attn::__private::expr::compose::Chain::new());
     let mut chain = start;
     for part in parts.iter().flat_map(items) {
         match value(part) {
@@ -53,7 +53,7 @@ fn operand(expr: &Expr) -> syn::Result<TokenStream> {
         let one = value(item)?;
         both = Some(match both {
             None => one,
-            Some(before) => quote_spanned!(item.span()=> ::attn::expr::compose::and(#before, #one)),
+            Some(before) => quote_spanned!(item.span()=> ::attn::__private::expr::compose::and(#before, #one)),
         });
     }
     Ok(both.unwrap_or_default())
@@ -67,7 +67,7 @@ fn value(expr: &Expr) -> syn::Result<TokenStream> {
     let path = |name: &str| {
         let name = syn::Ident::new(name, expr.span());
         // the operand's span, so that an error about the whole operand is reported there
-        quote_spanned!(expr.span()=> ::attn::expr::compose::#name)
+        quote_spanned!(expr.span()=> ::attn::__private::expr::compose::#name)
     };
     // the check of each operand has that operand's span
     let operands = |list: &[&Expr], check: &str| -> syn::Result<Vec<TokenStream>> {
@@ -121,7 +121,7 @@ mod tests {
 
     fn same(got: TokenStream, want: TokenStream) {
         let words = |text: TokenStream| text.to_string().replace(' ', "");
-        assert_eq!(words(expand(got)), words(want).replace("@", "::attn::expr::compose::"));
+        assert_eq!(words(expand(got)), words(want).replace("@", "::attn::__private::expr::compose::"));
     }
 
     #[test]

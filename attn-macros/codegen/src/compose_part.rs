@@ -37,17 +37,17 @@ pub(crate) fn part_impl(ty: &syn::Type, normalizer: NormalizerChange, hooks: &[&
     let map = (has("remap_qo_pos") || has("remap_kv_pos")).then(|| {
         quote! {
             #[automatically_derived]
-            impl ::attn::expr::compose::MapPart for #ty {}
+            impl ::attn::__private::expr::compose::MapPart for #ty {}
         }
     });
     quote! {
         #[automatically_derived]
-        impl ::attn::expr::compose::Part for #ty {
-            type Normalizer = ::attn::expr::compose::#changed;
-            type Sink = ::attn::expr::compose::#sink;
-            type Position = ::attn::expr::compose::#position;
-            fn into_variant(self) -> ::attn::expr::Variant {
-                ::attn::expr::Variant::from(self)
+        impl ::attn::__private::expr::compose::Part for #ty {
+            type Normalizer = ::attn::__private::expr::compose::#changed;
+            type Sink = ::attn::__private::expr::compose::#sink;
+            type Position = ::attn::__private::expr::compose::#position;
+            fn into_variant(self) -> ::attn::__private::expr::Variant {
+                ::attn::__private::expr::Variant::from(self)
             }
         }
         #map
@@ -62,7 +62,7 @@ mod tests {
     fn place_is_that_of_the_strictest_hook() {
         let position = |normalizer, hooks: &[&str]| {
             let text = part_impl(&syn::parse_quote!(X), normalizer, hooks).to_string().replace(' ', "");
-            let position = text.split("typePosition=::attn::expr::compose::").nth(1).expect("a position");
+            let position = text.split("typePosition=::attn::__private::expr::compose::").nth(1).expect("a position");
             position.split(';').next().expect("a name").to_owned()
         };
         assert_eq!(position(NormalizerChange::Keeps, &["logits_mask", "kv_range"]), "Mask");

@@ -15,9 +15,9 @@ use crate::{
 pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
     let consts = links.consts.iter().map(|link| {
         let (name, path) = (&link.name, fix(&link.path));
-        let value = quote::quote_spanned!(link.path.span()=> ::attn::lang::desc::HookConst::value(#path));
+        let value = quote::quote_spanned!(link.path.span()=> ::attn::__private::lang::desc::HookConst::value(#path));
         quote! {
-            ::attn::lang::desc::ConstDesc { name: #name, value: ::attn::lang::desc::ConstSource::Compiled(|| #value) }
+            ::attn::__private::lang::desc::ConstDesc { name: #name, value: ::attn::__private::lang::desc::ConstSource::Compiled(|| #value) }
         }
     });
     quote!(&[#(#consts),*])
@@ -27,13 +27,13 @@ pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> To
 pub(crate) fn types(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
     let types = links.types.iter().map(|link| {
         let (name, path) = (&link.name, fix(&link.path));
-        let mut ty = quote::quote_spanned!(link.path.span()=> <#path as ::attn::lang::DeviceType>::DESC);
+        let mut ty = quote::quote_spanned!(link.path.span()=> <#path as ::attn::__private::lang::DeviceType>::DESC);
         if let Some(at) = link.compared {
             let path = respanned(quote!(#path), at);
-            let asked = quote::quote_spanned!(at=> ::attn::lang::device_type::compared::<#path>());
+            let asked = quote::quote_spanned!(at=> ::attn::__private::lang::device_type::compared::<#path>());
             ty = quote!({ #asked; #ty });
         }
-        quote!(::attn::lang::device_type::TypeLink { name: #name, ty: #ty })
+        quote!(::attn::__private::lang::device_type::TypeLink { name: #name, ty: #ty })
     });
     quote!(&[#(#types),*])
 }
@@ -53,9 +53,9 @@ pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> T
         let path = fix(path);
         let span = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
         let mark = quote::quote_spanned!(span=> __helper::DeviceFnMark);
-        let marked = quote!((__helper::NAME, ::attn::lang::lints::marked::<#mark>(&__helper::DEVICE_FN)));
+        let marked = quote!((__helper::NAME, ::attn::__private::lang::lints::marked::<#mark>(&__helper::DEVICE_FN)));
         let found = with_helper(&path, &marked);
-        quote::quote_spanned!(path.span()=> ::attn::lang::desc::device_fn(#name, #found))
+        quote::quote_spanned!(path.span()=> ::attn::__private::lang::desc::device_fn(#name, #found))
     });
     quote!(&[#(#helpers),*])
 }
@@ -65,7 +65,7 @@ pub(crate) fn mask(mask: &DerivedMask, links: &Links) -> (TokenStream, TokenStre
     let DerivedMask { form, over, bounds, remaps, remap, tables, why_not } = mask;
     let names = emit_rust::RustNames { links, fix: &syn::Path::clone };
     let text = quote! {
-        ::attn::lang::desc::MaskText {
+        ::attn::__private::lang::desc::MaskText {
             over: #over,
             bounds: #bounds,
             remap: #remap,
@@ -76,7 +76,7 @@ pub(crate) fn mask(mask: &DerivedMask, links: &Links) -> (TokenStream, TokenStre
     let remapped = (!remaps.is_empty()).then(|| {
         let coordinates = remaps.iter().map(|(word, form)| emit_rust::set_coordinate(form, word, &names));
         quote! {
-            fn remap_over(&self, tile: &::attn::lang::Tile) -> ::attn::lang::Tile {
+            fn remap_over(&self, tile: &::attn::__private::lang::Tile) -> ::attn::__private::lang::Tile {
                 let mut to = *tile;
                 #(#coordinates)*
                 to
@@ -86,7 +86,7 @@ pub(crate) fn mask(mask: &DerivedMask, links: &Links) -> (TokenStream, TokenStre
     let method = form.as_ref().map(|form| {
         let body = emit_rust::body(form, &names);
         quote! {
-            fn mask_over(&self, tile: &::attn::lang::Tile) -> ::attn::lang::Tristate {
+            fn mask_over(&self, tile: &::attn::__private::lang::Tile) -> ::attn::__private::lang::Tristate {
                 #body
             }
         }

@@ -67,7 +67,7 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
     let over = match over {
         Some(form) => emit_rust::helper(&form, &emit_rust::RustNames { links: &links, fix: &in_child_module }),
         None => quote!(
-            pub use ::attn::lang::lints::unmarked::__helper::{over, parts};
+            pub use ::attn::__private::lang::lints::unmarked::__helper::{over, parts};
         ),
     };
     let checks = spaces::checks(&spaces.deferred, &links, &quote!(&[]), in_child_module);
@@ -78,7 +78,7 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
     let cfg = descriptor::cfg(&f.attrs);
     let message = messages::RECURSION;
     let recursion = (!links.helpers.is_empty()).then(|| {
-        quote::quote_spanned!(ident.span()=> const _: () = ::attn::lang::lints::not_recursive(&DEVICE_FN, #message);)
+        quote::quote_spanned!(ident.span()=> const _: () = ::attn::__private::lang::lints::not_recursive(&DEVICE_FN, #message);)
     });
     quote! {
         #errors
@@ -87,9 +87,9 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
         #[allow(unused_imports, unreachable_pub, non_snake_case)]
         #vis mod #ident {
             use super::*;
-            pub use ::attn::lang::lints::WithDeviceFn as DeviceFnMark;
+            pub use ::attn::__private::lang::lints::WithDeviceFn as DeviceFnMark;
             pub const NAME: &str = #name;
-            pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
+            pub static DEVICE_FN: ::attn::__private::lang::DeviceFn = ::attn::__private::lang::DeviceFn {
                 name: #name,
                 cuda: #cuda,
                 exact: #exact,
@@ -99,7 +99,7 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
                 types: #types,
                 consts: #consts,
             };
-            pub const SPACES: ::attn::lang::lints::spaces::Spaces = #summary;
+            pub const SPACES: ::attn::__private::lang::lints::spaces::Spaces = #summary;
             #checks
             #recursion
             #over

@@ -106,33 +106,33 @@ impl DeviceTypeModel {
         let types = descriptor::types(links, syn::Path::clone);
         let entries = variants.iter().map(|variant| {
             let text = names::within_type(&variant.to_string());
-            quote!((#text, ::attn::lang::device_type::value(#ident::#variant as i128)))
+            quote!((#text, ::attn::__private::lang::device_type::value(#ident::#variant as i128)))
         });
         let copied = (!cuda.is_empty()).then(
-            || quote_spanned!(ident.span()=> const _: () = ::attn::lang::device_type::values_are_copied::<#ident>();),
+            || quote_spanned!(ident.span()=> const _: () = ::attn::__private::lang::device_type::values_are_copied::<#ident>();),
         );
         let compared = (!variants.is_empty()).then(|| {
             quote! {
                 #[automatically_derived]
-                impl ::attn::lang::device_type::DeviceEnum for #ident {}
+                impl ::attn::__private::lang::device_type::DeviceEnum for #ident {}
                 #[automatically_derived]
-                impl ::attn::lang::desc::HookConst for #ident {
-                    fn value(self) -> ::attn::lang::ConstValue {
-                        ::attn::lang::ConstValue::Enum(<#ident as ::attn::lang::DeviceType>::DESC, self as i32)
+                impl ::attn::__private::lang::desc::HookConst for #ident {
+                    fn value(self) -> ::attn::__private::lang::ConstValue {
+                        ::attn::__private::lang::ConstValue::Enum(<#ident as ::attn::__private::lang::DeviceType>::DESC, self as i32)
                     }
                 }
                 #[automatically_derived]
-                impl ::attn::lang::interval::Abstract for #ident {
-                    fn value(self) -> ::attn::lang::interval::Val {
-                        ::attn::lang::interval::of(self as i32)
+                impl ::attn::__private::lang::interval::Abstract for #ident {
+                    fn value(self) -> ::attn::__private::lang::interval::Val {
+                        ::attn::__private::lang::interval::of(self as i32)
                     }
                 }
             }
         });
         quote! {
             #[automatically_derived]
-            impl ::attn::lang::DeviceType for #ident {
-                const DESC: &'static ::attn::lang::device_type::TypeDesc = &::attn::lang::device_type::TypeDesc {
+            impl ::attn::__private::lang::DeviceType for #ident {
+                const DESC: &'static ::attn::__private::lang::device_type::TypeDesc = &::attn::__private::lang::device_type::TypeDesc {
                     name: #name,
                     cuda: #cuda,
                     variants: &[#(#entries),*],
@@ -271,7 +271,7 @@ mod tests {
         );
         let text = expanded(&item).replace(' ', "");
         assert!(
-            text.contains("TypeLink{name:\"Mode_type\",ty:<modes::Modeas::attn::lang::DeviceType>::DESC}"),
+            text.contains("TypeLink{name:\"Mode_type\",ty:<modes::Modeas::attn::__private::lang::DeviceType>::DESC}"),
             "{text}"
         );
         assert!(text.contains("values_are_copied::<Line>()"), "{text}");
@@ -286,8 +286,8 @@ mod tests {
             }
         ));
         let text = text.replace(' ', "");
-        assert!(text.contains("(\"Near\",::attn::lang::device_type::value(Mode::Nearasi128))"), "{text}");
-        assert!(text.contains("(\"Auto\",::attn::lang::device_type::value(Mode::r#Autoasi128))"), "{text}");
+        assert!(text.contains("(\"Near\",::attn::__private::lang::device_type::value(Mode::Nearasi128))"), "{text}");
+        assert!(text.contains("(\"Auto\",::attn::__private::lang::device_type::value(Mode::r#Autoasi128))"), "{text}");
         assert!(text.contains("enumclassMode_type:int"), "{text}");
     }
 

@@ -9,7 +9,7 @@ use quote::quote;
 pub(crate) fn with_helper(path: &syn::Path, value: &TokenStream) -> TokenStream {
     quote! {{
         #[allow(unused_imports, clippy::wildcard_imports)]
-        use ::attn::lang::lints::unmarked::*;
+        use ::attn::__private::lang::lints::unmarked::*;
         #[allow(unused_imports, deprecated)]
         use #path as __helper;
         #value

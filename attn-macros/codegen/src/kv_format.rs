@@ -81,8 +81,8 @@ fn refused(item: &syn::ItemImpl) -> TokenStream {
         #(#cfg)*
         const _: () = {
             #[automatically_derived]
-            impl ::attn::lang::kv_format::DescribedKvFormat for #ty {
-                fn desc() -> &'static ::attn::lang::kv_format::KvFormatDesc {
+            impl ::attn::__private::lang::kv_format::DescribedKvFormat for #ty {
+                fn desc() -> &'static ::attn::__private::lang::kv_format::KvFormatDesc {
                     ::core::unreachable!()
                 }
             }
@@ -207,7 +207,7 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &[syn::It
     let type_name = type_name(item).unwrap_or_default();
     // the doc comment of the impl, else that of the struct, which only the derive sees
     let doc = match parse::doc_lines(&item.attrs).join("\n") {
-        doc if doc.is_empty() => quote!(<::attn::lang::lints::Derived<#ty>>::DOC),
+        doc if doc.is_empty() => quote!(<::attn::__private::lang::lints::Derived<#ty>>::DOC),
         doc => quote!(#doc),
     };
     let file = descriptor::file_of(item.impl_token.span());
@@ -226,14 +226,14 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &[syn::It
         const _: () = {
             #(#scope)*
             #[allow(unused_imports)]
-            use ::attn::lang::{interval as __interval, kv_format::extents as __extents, lints::NotDerived as _};
-            static DESC: ::attn::lang::kv_format::KvFormatDesc = ::attn::lang::kv_format::KvFormatDesc {
+            use ::attn::__private::lang::{interval as __interval, kv_format::extents as __extents, lints::NotDerived as _};
+            static DESC: ::attn::__private::lang::kv_format::KvFormatDesc = ::attn::__private::lang::kv_format::KvFormatDesc {
                 name: #name,
                 type_name: #type_name,
                 doc: #doc,
                 file: #file,
                 line: #line,
-                fields: <::attn::lang::lints::Derived<#ty>>::FIELDS,
+                fields: <::attn::__private::lang::lints::Derived<#ty>>::FIELDS,
                 encode: #encode,
                 decode: #decode,
                 scale: #scale,
@@ -247,8 +247,8 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &[syn::It
                 make: ::attn::__private::make_kv_format::<#ty>,
             };
             #[automatically_derived]
-            impl ::attn::lang::kv_format::DescribedKvFormat for #ty {
-                fn desc() -> &'static ::attn::lang::kv_format::KvFormatDesc {
+            impl ::attn::__private::lang::kv_format::DescribedKvFormat for #ty {
+                fn desc() -> &'static ::attn::__private::lang::kv_format::KvFormatDesc {
                     &DESC
                 }
             }
@@ -264,7 +264,7 @@ fn exact_helpers(links: &Links) -> TokenStream {
     let message = messages::INEXACT_HELPER;
     let checks = links.helpers.iter().map(|(_, path)| {
         let span = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
-        let check = quote_spanned!(span=> ::attn::lang::lints::exact(&__helper::DEVICE_FN, #message));
+        let check = quote_spanned!(span=> ::attn::__private::lang::lints::exact(&__helper::DEVICE_FN, #message));
         let check = with_helper(path, &check);
         quote_spanned!(span=> const _: () = #check;)
     });

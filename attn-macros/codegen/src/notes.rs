@@ -15,18 +15,18 @@ pub(crate) fn of<'a>(item: &syn::ItemImpl, used: &emit::Used, read: impl Iterato
     let read: Vec<&str> = read.collect();
     let ty = &item.self_ty;
     let allowed: Vec<_> = item.attrs.iter().filter(|a| a.path().is_ident("allow")).collect();
-    let fields = quote!(<::attn::lang::lints::Derived<#ty>>::FIELDS);
+    let fields = quote!(<::attn::__private::lang::lints::Derived<#ty>>::FIELDS);
     let unread = (0..UNREAD).map(|nth| {
         quote_spanned! {ty.span()=>
-            <::attn::lang::lints::Derived<#ty>>::field::<
-                { ::attn::lang::lints::unread(#fields, &[#(#read),*], #nth) }
+            <::attn::__private::lang::lints::Derived<#ty>>::field::<
+                { ::attn::__private::lang::lints::unread(#fields, &[#(#read),*], #nth) }
             >().is_not_read()
         }
     });
     let divisors = used.divisors.iter().filter(|(name, _)| !used.compared.contains(*name));
     let divisors: Vec<_> = divisors.map(|(name, at)| (name, names::rust(name, at.end()), at.end())).collect();
     let zero = divisors.iter().map(|(name, ident, at)| {
-        quote_spanned!(*at=> MayBeZero::<{ ::attn::lang::lints::may_be_zero(#fields, #name) }>::#ident)
+        quote_spanned!(*at=> MayBeZero::<{ ::attn::__private::lang::lints::may_be_zero(#fields, #name) }>::#ident)
     });
     let uses = unread.chain(zero).map(|note| quote!(#(#allowed)* const _: fn() = || #note;));
     let consts = divisors.iter().map(|(name, ident, _)| {

@@ -119,8 +119,8 @@ fn refused(item: &syn::ItemImpl) -> TokenStream {
         #(#cfg)*
         const _: () = {
             #[automatically_derived]
-            impl ::attn::lang::Described for #ty {
-                fn desc() -> &'static ::attn::lang::VariantDesc {
+            impl ::attn::__private::lang::Described for #ty {
+                fn desc() -> &'static ::attn::__private::lang::VariantDesc {
                     ::core::unreachable!()
                 }
             }
@@ -294,13 +294,13 @@ fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> 
     let Named { name, constants } = instance;
     // else the doc comment of the struct, which only the derive sees
     let doc = match &variant.doc {
-        doc if doc.is_empty() => quote!(<::attn::lang::lints::Derived<#ty>>::DOC),
+        doc if doc.is_empty() => quote!(<::attn::__private::lang::lints::Derived<#ty>>::DOC),
         doc => quote!(#doc),
     };
     let hooks = variant.hooks.iter().map(|h| {
         let kind = syn::Ident::new(&h.name.to_upper_camel_case(), item.impl_token.span());
         let cuda = &h.cuda;
-        quote!(::attn::lang::HookText { hook: ::attn::lang::Hook::#kind, cuda: #cuda })
+        quote!(::attn::__private::lang::HookText { hook: ::attn::__private::lang::Hook::#kind, cuda: #cuda })
     });
     let consts = descriptor::consts(&variant.links, |path| without_self(path, ty));
     let helpers = descriptor::helpers(&variant.links, syn::Path::clone);
@@ -308,7 +308,7 @@ fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> 
     let divisors = variant.used.divisors.keys();
     let read = variant.used.params.iter().map(String::as_str);
     let notes = notes::of(item, &variant.used, read);
-    let derived = quote!(<::attn::lang::lints::Derived<#ty>>);
+    let derived = quote!(<::attn::__private::lang::lints::Derived<#ty>>);
     let fields = quote!(#derived::FIELDS);
     let spaces = spaces::checks(&variant.deferred, &variant.links, &fields, |path| without_self(path, ty));
     let (stores, slots) = (variant.used.stores, variant.used.slots);
@@ -319,9 +319,9 @@ fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> 
     quote! {
         #(#cfg)*
         const _: () = {
-            use ::attn::lang::lints::NotDerived as _;
+            use ::attn::__private::lang::lints::NotDerived as _;
             #(#constants)*
-            static DESC: ::attn::lang::VariantDesc = ::attn::lang::VariantDesc {
+            static DESC: ::attn::__private::lang::VariantDesc = ::attn::__private::lang::VariantDesc {
                 name: #name,
                 type_name: #type_name,
                 doc: #doc,
@@ -347,8 +347,8 @@ fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> 
                 text: ::core::option::Option::None,
             };
             #[automatically_derived]
-            impl ::attn::lang::Described for #ty {
-                fn desc() -> &'static ::attn::lang::VariantDesc {
+            impl ::attn::__private::lang::Described for #ty {
+                fn desc() -> &'static ::attn::__private::lang::VariantDesc {
                     &DESC
                 }
                 #mask_over

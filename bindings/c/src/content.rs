@@ -2,15 +2,10 @@
 
 use std::ffi::{c_char, c_void};
 
-use attn::{
-    Error,
-    expr::TensorContent,
-    lang::{
-        F8E4M3, F8E5M2,
-        param_tensor::{ParamElement, Tensor},
-        params::ParamField,
-    },
-    ops::TensorRows,
+use attn::{Error, F8E4M3, F8E5M2, expr::TensorContent, ops::TensorRows};
+use attn_core::lang::{
+    param_tensor::{ParamElement, Tensor},
+    params::ParamField,
 };
 use half::{bf16, f16};
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use attn::{Engine, Error, kernels::cost::CostTable};
+use attn::{CostTable, Engine, Error};
 
 use crate::{
     input::{give, handle, handle_mut, text},

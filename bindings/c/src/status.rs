@@ -8,7 +8,7 @@ use std::{
     ptr,
 };
 
-use attn::{Error, ErrorKind, ExprError, ops::OpError, tensor::TensorError};
+use attn::{Error, ErrorKind, ExprError, TensorError, ops::OpError};
 
 /// How a call ended. [`attn_last_error`] has the text.
 #[repr(C)]

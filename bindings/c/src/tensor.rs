@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, fmt::Display};
 
-use attn::{Dtype, Kv, KvScales, KvSides, PageOrder, TensorMut, TensorRef, ops::KvSidesMut, tensor::TensorError};
+use attn::{Dtype, Kv, KvScales, KvSides, PageOrder, TensorError, TensorMut, TensorRef, ops::KvSidesMut};
 
 use crate::{input::member, memory::Memory, status::Failure};
 

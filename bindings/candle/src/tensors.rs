@@ -3,7 +3,8 @@
 
 mod ints;
 
-use attn::{Dtype, TensorMut, TensorRef, tensor::MAX_RANK};
+use attn::{Dtype, TensorMut, TensorRef};
+use attn_core::tensor::MAX_RANK;
 #[cfg(feature = "cuda")]
 pub(crate) use candle_core::cuda_backend::cudarc::driver::{CudaStream, SyncOnDrop as Guard};
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, StorageRef, Tensor};
@@ -251,7 +252,7 @@ fn device_mut<'a>(ptr: u64, dtype: Dtype, dims: &Dims<'_>, name: &str) -> Result
 }
 
 /// Names the tensor in the error of a descriptor.
-fn over<T>(of: std::result::Result<T, attn::tensor::TensorError>, dims: &Dims<'_>, name: &str) -> Result<T> {
+fn over<T>(of: std::result::Result<T, attn::TensorError>, dims: &Dims<'_>, name: &str) -> Result<T> {
     of.map_err(|error| {
         let (shape, strides) = (dims.shape(), dims.layout.stride());
         let contiguous =

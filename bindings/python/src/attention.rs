@@ -4,9 +4,9 @@ use attn::{
     AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products,
     expr::TensorContent,
     ops::{KvTransform, TensorRows},
-    spec::UnknownProducts,
     stock,
 };
+use attn_core::spec::UnknownProducts;
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use attn::{Engine, Stream, kernels::cost::CostTable};
+use attn::{CostTable, Engine, Stream};
 use pyo3::prelude::*;
 
 use crate::{

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use attn::{Error, ErrorKind, ExprError, ops::OpError, tensor::TensorError};
+use attn::{Error, ErrorKind, ExprError, TensorError, ops::OpError};
 use pyo3::{prelude::*, types::PyType};
 
 /// Why a call fails.

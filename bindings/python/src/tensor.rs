@@ -1,10 +1,8 @@
 //! Tensors of the caller.
 
 use attn::ops::{Array, Number};
-use attn::{
-    Dtype, Kv, KvScales, KvSides, PageOrder, TensorMut, TensorRef,
-    tensor::{MAX_RANK, Reach},
-};
+use attn::{Dtype, Kv, KvScales, KvSides, PageOrder, TensorMut, TensorRef};
+use attn_core::tensor::{MAX_RANK, Reach};
 use pyo3::{prelude::*, types::PyTuple};
 
 use crate::{dlpack, engine::Location, error::Failure, torch};

@@ -2,7 +2,8 @@
 
 use std::sync::Once;
 
-use attn::{Error, ErrorKind, Registry, Variant, lang::FieldDesc};
+use attn::{Error, ErrorKind, Registry, Variant};
+use attn_core::lang::FieldDesc;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{

@@ -6,8 +6,8 @@ use attn::ops::*;
 use attn::{
     DeviceBuffer, Dtype, Engine, Error, Graph, Stream,
     lang::{F8E4M3, F8E5M2},
-    tensor::Element,
 };
+use attn_core::tensor::Element;
 use attn_tests::tolerance;
 
 /// How an op is launched.

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use attn::batch::Layout;
-use attn::lang::{Hook, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
 use attn::{Heads, Variant};
+use attn_core::batch::Layout;
+use attn_core::lang::{Hook, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
 
 /// The number of keys of a tile when the mask is evaluated element by element.
 const BLOCK: usize = 256;
@@ -141,8 +141,8 @@ fn evaluated(variant: &Variant, layout: &Layout, heads: Heads, head: u32) -> u64
 #[cfg(test)]
 mod tests {
     use super::{attended, evaluated};
-    use attn::batch::indptr;
     use attn::{Batch, Heads, Variant};
+    use attn_core::batch::indptr;
 
     #[test]
     fn the_closed_form_counts_what_the_mask_keeps() {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use attn::lang::Dims;
 use attn::{DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend, Products};
+use attn_core::lang::Dims;
 
 use super::case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
 use super::{KeptPages, RunMode, Table, TestError, parse_json};

@@ -1,8 +1,8 @@
 //! The variants of cases and expressions, with required tensors filled, and the options of their attentions.
 
-use attn::registry::Registry;
-use attn::spec::KernelKind;
 use attn::{AttentionOptions, Dtype, Error, HeadDimVo, PrefillBackend, Products, Variant};
+use attn_core::registry::Registry;
+use attn_core::spec::KernelKind;
 
 use super::{Case, Pool, TestError, fill};
 
@@ -17,7 +17,7 @@ pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
     if let Some(sparse) = &case.sparse {
         sparse.set_lists(&mut variant, case)?;
     }
-    let over = variant.over(case.dtypes()?, case.head_dim_vo).map_err(attn::tensor::TensorError::from);
+    let over = variant.over(case.dtypes()?, case.head_dim_vo).map_err(attn_core::tensor::TensorError::from);
     let (variant, _) = over.map_err(Error::from)?;
     fill::complete(&variant, &case.dims(), case)
 }

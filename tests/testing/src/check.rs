@@ -117,7 +117,7 @@ impl CheckResult {
 /// counting case. Where a hook calls `approx::tanh` on a GPU, it is larger by
 /// 1e-3. A counting case ([`Case::counting`]) is compared with the number of its visible keys instead.
 ///
-/// [`RowRounding`]: attn::cpu::RowRounding
+/// [`RowRounding`]: attn_core::cpu::RowRounding
 ///
 /// Each run, and the reference, stores to output tensors (`OutTensor`) of its own, which start with the values of the
 /// case's. The case's tensors do not change. Stored values are compared after the first run, after the second run, and

@@ -1,9 +1,9 @@
 //! Cases that count: queries are 0 and values 1, so every visible key has the weight 1.
 
-use attn::batch::Layout;
-use attn::cpu::OracleOut;
-use attn::lang::{Hook, LogitIndex, RowIndex};
 use attn::{Error, Heads, Variant};
+use attn_core::batch::Layout;
+use attn_core::cpu::OracleOut;
+use attn_core::lang::{Hook, LogitIndex, RowIndex};
 
 use super::{Case, Inputs, TestError, Tolerance};
 

@@ -1,7 +1,7 @@
 //! Tensors, workspaces and graphs of an engine, for the CPU and CUDA alike.
 
-use attn::tensor::{TensorError, TensorMut, TensorRef};
 use attn::{DeviceBuffer, Dtype, Engine, Error, Graph, Stream, Workspace};
+use attn_core::tensor::{TensorError, TensorMut, TensorRef};
 
 use super::TestError;
 use super::host::{Host, on_host};

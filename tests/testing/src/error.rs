@@ -1,6 +1,6 @@
 //! Errors of the harness.
 
-use attn::batch::BatchError;
+use attn_core::batch::BatchError;
 
 /// An error of the harness. A wrong result of [`check`](crate::check) is not an error: see
 /// [`CheckResult`](crate::CheckResult).
@@ -43,18 +43,18 @@ pub enum TestError {
     },
     /// An unknown dtype.
     #[error(transparent)]
-    Dtype(#[from] attn::dtype::UnknownDtype),
+    Dtype(#[from] attn_core::dtype::UnknownDtype),
     /// What is neither a dtype of keys and values nor a KV format.
     #[error("{dtype}; nor is it a KV format: {format}")]
     KvDtype {
         /// Why it is no dtype.
-        dtype: attn::dtype::UnknownDtype,
+        dtype: attn_core::dtype::UnknownDtype,
         /// Why it is no format.
         format: Box<attn::ExprError>,
     },
     /// An unknown kernel.
     #[error(transparent)]
-    Kernel(#[from] attn::spec::UnknownKernel),
+    Kernel(#[from] attn_core::spec::UnknownKernel),
     /// Lengths that make an invalid batch.
     #[error(transparent)]
     Batch(#[from] BatchError),

@@ -4,11 +4,11 @@
 //! which they are accumulated, and weights are summed in f32 before they are rounded to 16 bits for P V. So the largest
 //! error is a few ulps of f32, and one key too many or too few is seen: at 16,384 keys it moves a row by 6e-5.
 
-use attn::cpu::{self, OracleOut, RowRounding};
-use attn::lang::{DeviceFn, Hook};
-use attn::planner::WorkList;
-use attn::spec::KernelKind;
 use attn::{Error, Variant};
+use attn_core::cpu::{self, OracleOut, RowRounding};
+use attn_core::lang::{DeviceFn, Hook};
+use attn_core::plan::WorkList;
+use attn_core::spec::KernelKind;
 
 use super::{Case, Distance, Inputs, TestError, Tolerance, counting};
 

@@ -1,12 +1,12 @@
 //! Fills required parameters of a variant: scalars by trial, tensors from the seed and their shape.
 
-use attn::expr::MissingTensor;
-use attn::lang::desc::Elem;
-use attn::lang::kv_format::RowBytes;
-use attn::lang::{Dims, FieldDesc, FieldType, ParamValue, VariantDesc};
-use attn::registry::Registry;
 use attn::{Error, Variant};
+use attn_core::expr::MissingTensor;
+use attn_core::lang::desc::Elem;
+use attn_core::lang::kv_format::RowBytes;
+use attn_core::lang::{Dims, FieldDesc, FieldType, ParamValue, VariantDesc};
 use attn_core::nearest::nearest;
+use attn_core::registry::Registry;
 
 use super::random::Random;
 use super::{Case, Table, TestError, tables};
@@ -241,8 +241,8 @@ fn sort<T>(values: &mut [T], shape: &[i64], wanted: bool, order: impl Fn(&T, &T)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use attn::lang::{AttentionVariant, Bits, LogitIndex, Tensor0, Tensor1, Tensor2, Tensor3};
     use attn::{VariantParams, attention_variant, f16};
+    use attn_core::lang::{AttentionVariant, Bits, LogitIndex, Tensor0, Tensor1, Tensor2, Tensor3};
 
     #[test]
     fn missing_tensors_are_filled_from_the_seed() {

@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 
 use attn::Dtype;
-use attn::lang::{F8E4M3, F8E5M2};
-use attn::tensor::{Element, Scale, TensorError, TensorMut, TensorRef};
+use attn_core::lang::{F8E4M3, F8E5M2};
+use attn_core::tensor::{Element, Scale, TensorError, TensorMut, TensorRef};
 
 use super::random::Random;
 

@@ -1,8 +1,9 @@
 //! The tensors of a case: random where kernels may read, NaN where they may not.
 
-use attn::batch::{CascadeLevel, Layout, indptr};
-use attn::tensor::{Element, Kv, KvScales, KvSides, TensorError, TensorRef};
-use attn::{Batch, Dtype, Error, HeadDimVo, Variant, cpu::Problem, planner::WorkList};
+use attn::{Batch, Dtype, Error, HeadDimVo, Variant};
+use attn_core::batch::{CascadeLevel, Layout, indptr};
+use attn_core::tensor::{Element, Kv, KvScales, KvSides, TensorError, TensorRef};
+use attn_core::{cpu::Problem, plan::WorkList};
 
 use super::host::{Host, HostScale, on_host};
 use super::keys::Keys;

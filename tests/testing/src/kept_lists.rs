@@ -1,7 +1,7 @@
 //! The lists of kept pages of a case; the seed selects the pages.
 
-use attn::lang::ParamValue;
 use attn::{Error, Variant};
+use attn_core::lang::ParamValue;
 
 use super::random::Random;
 use super::{Case, KeptPages, ListsOf, TestError};

@@ -1,7 +1,7 @@
 //! The lengths and pages of a case's keys, as owned arrays of a batch.
 
 use attn::Batch;
-use attn::batch::{BatchError, BlockTable, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr, words};
+use attn_core::batch::{BatchError, BlockTable, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr, words};
 
 use super::random::Random;
 use super::{Case, LayoutKind, Lens, TestError};
@@ -275,7 +275,7 @@ fn slots(pages: &[i32], len: u32, size: u32) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
     use crate::{Inputs, LevelCase, other_batch::OtherBatch};
-    use attn::batch::Layout;
+    use attn_core::batch::Layout;
 
     fn case(layout: LayoutKind) -> Case {
         let mut case = Case { kv_layout: layout, page_size: 4, ..Case::new("full") };

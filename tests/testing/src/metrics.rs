@@ -1,6 +1,7 @@
 //! Distances of a result from the reference.
 
-use attn::{Dtype, cpu::OracleOut};
+use attn::Dtype;
+use attn_core::cpu::OracleOut;
 
 /// The rounding of a log-sum-exp, in ulps of the largest one. A large bias is rounded four times: when it is computed,
 /// when it is scaled to the unit of Q K^T, when Q K^T is added, and when the sum is scaled to a logit.
@@ -56,7 +57,7 @@ pub struct Distance {
     /// The largest `|lse - reference|`, over the condition of its row ([`OracleOut::condition`]), which is 1 for a
     /// softmax; infinite where one is infinite and the other is not.
     ///
-    /// [`OracleOut::condition`]: attn::cpu::OracleOut::condition
+    /// [`OracleOut::condition`]: attn_core::cpu::OracleOut::condition
     pub lse_err: f64,
     /// NaNs in the output and the log-sum-exp. Any fails.
     pub nan: u64,
@@ -72,8 +73,8 @@ impl Distance {
     /// The distances from a reference, each row's over its cancellation ([`OracleOut::cancellation`]) and its
     /// log-sum-exp's over its condition ([`OracleOut::condition`]), which are 1 for a softmax.
     ///
-    /// [`OracleOut::cancellation`]: attn::cpu::OracleOut::cancellation
-    /// [`OracleOut::condition`]: attn::cpu::OracleOut::condition
+    /// [`OracleOut::cancellation`]: attn_core::cpu::OracleOut::cancellation
+    /// [`OracleOut::condition`]: attn_core::cpu::OracleOut::condition
     pub(super) fn to(want: &OracleOut, o: &[f32], lse: &[f32], head_dim: usize) -> Self {
         let cancellation = |row: usize| want.cancellation.get(row).copied().unwrap_or(1.0);
         let distance = Self::of_rows(o, &want.o, head_dim, Some((lse, &want.lse)), cancellation);

@@ -1,7 +1,7 @@
 //! Other batches over the tensors of a case, for plans that are updated.
 
 use attn::Batch;
-use attn::batch::{CascadeLevel, indptr};
+use attn_core::batch::{CascadeLevel, indptr};
 
 use super::TestError;
 use super::inputs::Inputs;

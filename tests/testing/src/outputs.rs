@@ -1,9 +1,9 @@
 //! Output tensors of variants: fresh ones for every run, compared with the reference's.
 
-use attn::lang::param_tensor::OutBuffer;
-use attn::lang::params::{ArgVisitor, TensorArg};
-use attn::lang::{ErasedVariant, ParamValue};
 use attn::{Error, Variant};
+use attn_core::lang::param_tensor::OutBuffer;
+use attn_core::lang::params::{ArgVisitor, TensorArg};
+use attn_core::lang::{ErasedVariant, ParamValue};
 
 use super::TestError;
 

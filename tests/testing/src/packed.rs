@@ -1,8 +1,8 @@
 //! Keys and values of a case in KV formats: random rows, encoded on the CPU.
 
-use attn::lang::kv_format::{ErasedKvFormat, KvFormats, RowBytes};
-use attn::tensor::{TensorError, TensorRef};
 use attn::{Dtype, Error, Variant};
+use attn_core::lang::kv_format::{ErasedKvFormat, KvFormats, RowBytes};
+use attn_core::tensor::{TensorError, TensorRef};
 
 use super::host::Host;
 use super::random::{Normal, Random};

@@ -22,9 +22,9 @@ pub use splits::splits;
 pub use tiles::tiles;
 pub use weights::weights;
 
-use attn::batch::{Batch, Layout, indptr};
-use attn::lang::Dims;
 use attn::{Error, Heads, Variant};
+use attn_core::batch::{Batch, Layout, indptr};
+use attn_core::lang::Dims;
 
 use super::random::Random;
 use super::{Case, Lens, TestError, fill};

@@ -1,6 +1,6 @@
 //! Reproducible random numbers: the data of a case depends on its seed alone.
 
-use attn::tensor::Element;
+use attn_core::tensor::Element;
 use rand_distr::{Distribution as _, StandardNormal};
 use rand_xoshiro::{
     SplitMix64,

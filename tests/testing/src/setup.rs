@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use attn::batch::BatchCapacity;
-use attn::spec::KernelKind;
-use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Graph, Plan, PlanOptions, Stream, Variant, Workspace};
 #[cfg(feature = "cuda")]
-use attn::{Dtype, cpu::RowRounding};
+use attn::Dtype;
+use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Graph, Plan, PlanOptions, Stream, Variant, Workspace};
+use attn_core::batch::BatchCapacity;
+use attn_core::cpu::RowRounding;
+use attn_core::spec::KernelKind;
 
 use super::engine_memory::{dirty, launch};
 use super::expected::Rounding;

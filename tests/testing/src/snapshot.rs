@@ -28,7 +28,7 @@ macro_rules! cuda_snapshot {
         })
     };
     (@text $variant:expr) => {
-        $crate::__private::cuda_of(&$crate::__private::attn::expr::compose::Tested::into_variant($variant))
+        $crate::__private::cuda_of(&$crate::__private::attn::__private::expr::compose::Tested::into_variant($variant))
     };
     ($variant:expr $(,)?) => {
         $crate::__private::insta::with_settings!({ omit_expression => true }, {

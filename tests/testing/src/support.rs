@@ -1,7 +1,7 @@
 //! What [`supports`] says of cases, and what planning says.
 
-use attn::batch::indptr;
 use attn::{Engine, Error, Need, Preparation, Spec, Target, Unsupported, supports};
+use attn_core::batch::indptr;
 
 use super::keys::Keys;
 use super::{Case, TestError, case_variant};

@@ -1,7 +1,7 @@
 //! The tensors of a case in memory of its engine.
 
-use attn::tensor::{Kv, KvScales, KvSides, Out, Scale, TensorRef};
 use attn::{Dtype, Engine, Error, HeadDimVo, Plan, RunOptions, Stream};
+use attn_core::tensor::{Kv, KvScales, KvSides, Out, Scale, TensorRef};
 
 use super::engine_memory::{PlacedTensor, put};
 use super::host::{Host, HostScale};

@@ -3,7 +3,8 @@
 use std::{num::NonZeroUsize, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail};
-use attn::{Engine, kernels::cost::CostTable};
+use attn::Engine;
+use attn_kernels::cost::CostTable;
 use attn_testing::{BenchResult, Case, RunMode};
 use serde_json::json;
 

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use attn::{Engine, Preparation, PrepareOptions, Progress, kernels::cache::Origin};
+use attn::{Engine, Preparation, PrepareOptions, Progress};
+use attn_kernels::cache::Origin;
 use attn_testing::{Case, RunMode};
 use rayon::prelude::*;
 

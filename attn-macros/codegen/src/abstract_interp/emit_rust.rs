@@ -24,7 +24,7 @@ impl RustNames<'_> {
 /// The body of `fn mask_over(&self, tile: &Tile) -> Tristate`.
 pub(crate) fn body(form: &NormalForm, names: &RustNames<'_>) -> TokenStream {
     let (lets, value) = scalar(form, names);
-    quote!(#(#lets)* ::attn::lang::interval::tristate(#value))
+    quote!(#(#lets)* ::attn::__private::lang::interval::tristate(#value))
 }
 
 /// Statements that set the bounds of a coordinate of `to`, from those of `tile`.
@@ -35,7 +35,7 @@ pub(crate) fn set_coordinate(form: &NormalForm, word: &str, names: &RustNames<'_
     quote! {
         (#to.#min, #to.#max) = {
             #(#lets)*
-            ::attn::lang::interval::coordinate_bounds(#value)
+            ::attn::__private::lang::interval::coordinate_bounds(#value)
         };
     }
 }
@@ -47,20 +47,27 @@ pub(crate) fn helper(form: &NormalForm, names: &RustNames<'_>) -> TokenStream {
     let named: Vec<_> = (0..args).map(arg).collect();
     let (over, parts) = if form.is_scalar() {
         let body = quote!(#(#lets)* #value);
-        (body, quote!(::attn::lang::interval::single(over([#(::attn::lang::interval::one(&#named)),*]))))
+        (
+            body,
+            quote!(::attn::__private::lang::interval::single(over([#(::attn::__private::lang::interval::one(&#named)),*]))),
+        )
     } else {
-        let value = if form.has_parts(form.result) { value } else { quote!(::attn::lang::interval::single(#value)) };
+        let value =
+            if form.has_parts(form.result) { value } else { quote!(::attn::__private::lang::interval::single(#value)) };
         let scalars = (0..args).filter(|&i| !form.compound[i]).map(arg);
-        let body = quote!(#(let #scalars = ::attn::lang::interval::one(&#scalars);)* #(#lets)* #value);
-        (quote!(::attn::lang::interval::one(&parts([#(::attn::lang::interval::single(#named)),*]))), body)
+        let body = quote!(#(let #scalars = ::attn::__private::lang::interval::one(&#scalars);)* #(#lets)* #value);
+        (
+            quote!(::attn::__private::lang::interval::one(&parts([#(::attn::__private::lang::interval::single(#named)),*]))),
+            body,
+        )
     };
     quote! {
         #[allow(dead_code, unused_variables)]
-        pub fn over([#(#named),*]: [::attn::lang::interval::Val; #args]) -> ::attn::lang::interval::Val {
+        pub fn over([#(#named),*]: [::attn::__private::lang::interval::Val; #args]) -> ::attn::__private::lang::interval::Val {
             #over
         }
         #[allow(dead_code, unused_variables)]
-        pub fn parts([#(#named),*]: [::attn::lang::interval::Parts; #args]) -> ::attn::lang::interval::Parts {
+        pub fn parts([#(#named),*]: [::attn::__private::lang::interval::Parts; #args]) -> ::attn::__private::lang::interval::Parts {
             #parts
         }
     }
@@ -85,7 +92,7 @@ fn parts(form: &NormalForm, names: &RustNames<'_>) -> (Vec<TokenStream>, TokenSt
 /// The variables, and the result as a scalar.
 fn scalar(form: &NormalForm, names: &RustNames<'_>) -> (Vec<TokenStream>, TokenStream) {
     let (lets, value) = parts(form, names);
-    let one = quote!(::attn::lang::interval::one(&#value));
+    let one = quote!(::attn::__private::lang::interval::one(&#value));
     (lets, if form.has_parts(form.result) { one } else { value })
 }
 
@@ -127,13 +134,13 @@ impl Writer<'_> {
     /// The text of a node as a scalar.
     fn scalar(&self, id: Id) -> TokenStream {
         let text = &self.texts[id];
-        if self.form.has_parts(id) { quote!(::attn::lang::interval::one(&#text)) } else { quote!(#text) }
+        if self.form.has_parts(id) { quote!(::attn::__private::lang::interval::one(&#text)) } else { quote!(#text) }
     }
 
     /// The text of a node as a value that may have parts.
     fn whole(&self, id: Id) -> TokenStream {
         let text = &self.texts[id];
-        if self.form.has_parts(id) { quote!(#text) } else { quote!(::attn::lang::interval::single(#text)) }
+        if self.form.has_parts(id) { quote!(#text) } else { quote!(::attn::__private::lang::interval::single(#text)) }
     }
 
     fn repeated(&mut self, it: &Loop) -> TokenStream {
@@ -141,7 +148,7 @@ impl Writer<'_> {
         let typed = |ids: &[Id]| -> Vec<TokenStream> {
             let typed = it.types.iter().zip(ids).map(|(ty, &id)| {
                 let (ty, value) = (format_ident!("{}", ty.name()), self.scalar(id));
-                quote!(::attn::lang::interval::#ty(#value))
+                quote!(::attn::__private::lang::interval::#ty(#value))
             });
             typed.collect()
         };
@@ -150,7 +157,7 @@ impl Writer<'_> {
         let i = format_ident!("i{}", it.number);
         let states = (0..it.types.len()).map(|k| state(it.number, k));
         quote! {
-            ::attn::lang::interval::repeated(#from, #to, #inclusive, [#(#before),*], |#i, [#(#states),*]| {
+            ::attn::__private::lang::interval::repeated(#from, #to, #inclusive, [#(#before),*], |#i, [#(#states),*]| {
                 #(#body)*
                 [#(#after),*]
             })
@@ -166,7 +173,7 @@ impl Writer<'_> {
                     true => [format_ident!("{word}"), format_ident!("{word}")],
                     false => [format_ident!("{word}_min"), format_ident!("{word}_max")],
                 };
-                quote!(::attn::lang::interval::coordinate(tile.#min, tile.#max))
+                quote!(::attn::__private::lang::interval::coordinate(tile.#min, tile.#max))
             }
             Node::Arg(i) => {
                 let name = arg(*i);
@@ -174,22 +181,22 @@ impl Writer<'_> {
             }
             Node::Param(name) => {
                 let field = field(name);
-                quote!(::attn::lang::interval::of(self.#field))
+                quote!(::attn::__private::lang::interval::of(self.#field))
             }
             Node::Const(name) => match names.constant(name) {
-                Some(path) => quote_spanned!(path.span()=> ::attn::lang::interval::of(#path)),
-                None => quote!(::attn::lang::interval::Val::Any),
+                Some(path) => quote_spanned!(path.span()=> ::attn::__private::lang::interval::of(#path)),
+                None => quote!(::attn::__private::lang::interval::Val::Any),
             },
             Node::WideConst(name) => match names.constant(name) {
-                Some(path) => quote_spanned!(path.span()=> ::attn::lang::interval::wide(#path)),
-                None => quote!(::attn::lang::interval::Val::Any),
+                Some(path) => quote_spanned!(path.span()=> ::attn::__private::lang::interval::wide(#path)),
+                None => quote!(::attn::__private::lang::interval::Val::Any),
             },
             Node::Variant { ty, rust, .. } => match names.links.types.iter().find(|link| link.name == *ty) {
                 Some(link) => {
                     let (path, variant) = ((names.fix)(&link.path), field(rust));
-                    quote_spanned!(link.path.span()=> ::attn::lang::interval::of(#path::#variant as i32))
+                    quote_spanned!(link.path.span()=> ::attn::__private::lang::interval::of(#path::#variant as i32))
                 }
-                None => quote!(::attn::lang::interval::Val::Any),
+                None => quote!(::attn::__private::lang::interval::Val::Any),
             },
             Node::Int(n, ty) => {
                 let literal = match ty {
@@ -200,43 +207,43 @@ impl Writer<'_> {
                     Some(IntTy::I64) => proc_macro2::Literal::i64_suffixed(*n as i64),
                 };
                 match ty {
-                    Some(IntTy::U64 | IntTy::I64) => quote!(::attn::lang::interval::wide(#literal)),
-                    _ => quote!(::attn::lang::interval::of(#literal)),
+                    Some(IntTy::U64 | IntTy::I64) => quote!(::attn::__private::lang::interval::wide(#literal)),
+                    _ => quote!(::attn::__private::lang::interval::of(#literal)),
                 }
             }
-            Node::LeastI32 => quote!(::attn::lang::interval::of(i32::MIN)),
-            Node::Bool(b) => quote!(::attn::lang::interval::of(#b)),
-            Node::Any => quote!(::attn::lang::interval::Val::Any),
+            Node::LeastI32 => quote!(::attn::__private::lang::interval::of(i32::MIN)),
+            Node::Bool(b) => quote!(::attn::__private::lang::interval::of(#b)),
+            Node::Any => quote!(::attn::__private::lang::interval::Val::Any),
             Node::Element(name, ids) => {
                 let (field, ids) = (field(name), list(ids));
-                quote!(::attn::lang::interval::element(&self.#field, &[#(#ids),*]))
+                quote!(::attn::__private::lang::interval::element(&self.#field, &[#(#ids),*]))
             }
             Node::Helper(name, ids) => match names.links.helpers.iter().find(|(n, _)| n == name) {
                 Some((_, path)) => {
                     let (path, ids) = ((names.fix)(path), list(ids));
                     with_helper(&path, &quote!(__helper::over([#(#ids),*])))
                 }
-                None => quote!(::attn::lang::interval::Val::Any),
+                None => quote!(::attn::__private::lang::interval::Val::Any),
             },
             Node::Call(name, ids) => match names.links.helpers.iter().find(|(n, _)| n == name) {
                 Some((_, path)) => {
                     let (path, ids) = ((names.fix)(path), ids.iter().map(|&id| self.whole(id)));
                     with_helper(&path, &quote!(__helper::parts([#(#ids),*])))
                 }
-                None => quote!(::attn::lang::interval::single(::attn::lang::interval::Val::Any)),
+                None => quote!(::attn::__private::lang::interval::single(::attn::__private::lang::interval::Val::Any)),
             },
-            Node::Tile => quote!(::attn::lang::interval::tile(tile)),
+            Node::Tile => quote!(::attn::__private::lang::interval::tile(tile)),
             Node::CoordinateOf(i, word) => {
                 let name = arg(*i);
-                quote!(::attn::lang::interval::one(&::attn::lang::interval::part(&#name, #word)))
+                quote!(::attn::__private::lang::interval::one(&::attn::__private::lang::interval::part(&#name, #word)))
             }
             Node::Many(parts, ids) => {
                 let ids = ids.iter().map(|&id| self.whole(id));
-                quote!(::attn::lang::interval::many([#((#parts, #ids)),*]))
+                quote!(::attn::__private::lang::interval::many([#((#parts, #ids)),*]))
             }
             Node::Part(id, name) => {
                 let of = self.whole(*id);
-                quote!(::attn::lang::interval::part(&#of, #name))
+                quote!(::attn::__private::lang::interval::part(&#of, #name))
             }
             Node::LoopVar(number) => {
                 let name = format_ident!("i{number}");
@@ -253,7 +260,7 @@ impl Writer<'_> {
             }
             Node::Op(function, ids) => {
                 let (name, ids) = (format_ident!("{}", function.name()), list(ids));
-                quote!(::attn::lang::interval::#name(#(#ids),*))
+                quote!(::attn::__private::lang::interval::#name(#(#ids),*))
             }
         }
     }

@@ -46,9 +46,9 @@ fn masks_are_emitted_over_intervals() {
     );
     assert_eq!(
         rust("at.qo_pos - at.kv_pos < self.window").replace(' ', ""),
-        "::attn::lang::interval::tristate(::attn::lang::interval::lt(::attn::lang::interval::sub(\
-         ::attn::lang::interval::coordinate(tile.qo_pos_min,tile.qo_pos_max),\
-         ::attn::lang::interval::coordinate(tile.kv_pos_min,tile.kv_pos_max)),::attn::lang::interval::of(self.window)))"
+        "::attn::__private::lang::interval::tristate(::attn::__private::lang::interval::lt(::attn::__private::lang::interval::sub(\
+         ::attn::__private::lang::interval::coordinate(tile.qo_pos_min,tile.qo_pos_max),\
+         ::attn::__private::lang::interval::coordinate(tile.kv_pos_min,tile.kv_pos_max)),::attn::__private::lang::interval::of(self.window)))"
     );
 }
 

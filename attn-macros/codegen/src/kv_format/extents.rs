@@ -173,7 +173,8 @@ impl Writer<'_> {
             Kind::Const(name) => match self.links.consts.iter().find(|link| link.name == *name) {
                 Some(link) => {
                     let path = (self.fix)(&link.path);
-                    let value = quote_spanned!(link.path.span()=> ::attn::lang::desc::HookConst::value(#path));
+                    let value =
+                        quote_spanned!(link.path.span()=> ::attn::__private::lang::desc::HookConst::value(#path));
                     quote!(__extents::Term::Constant { value: || #value })
                 }
                 None => self.typed(&e.ty, unknown(&[])),
@@ -182,7 +183,7 @@ impl Writer<'_> {
                 Some(link) => {
                     let (path, variant) = ((self.fix)(&link.path), names::rust(rust, Span::call_site()));
                     let value = quote_spanned!(link.path.span()=> #path::#variant as i32);
-                    quote!(__extents::Term::Constant { value: || ::attn::lang::desc::ConstValue::I32(#value) })
+                    quote!(__extents::Term::Constant { value: || ::attn::__private::lang::desc::ConstValue::I32(#value) })
                 }
                 None => unknown(&[]),
             },

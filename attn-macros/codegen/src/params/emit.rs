@@ -25,8 +25,8 @@ impl Checks {
             if let Some(require) = &field.require {
                 let failed = quote! {
                     ::attn::__private::require_failed(
-                        &<Self as ::attn::lang::VariantParams>::FIELDS[#i],
-                        ::attn::lang::params::ParamField::to_value(&self.#ident),
+                        &<Self as ::attn::__private::lang::VariantParams>::FIELDS[#i],
+                        ::attn::__private::lang::params::ParamField::to_value(&self.#ident),
                     )
                 };
                 checks.require.push(condition::check(&require.value, fields, &failed));
@@ -61,9 +61,9 @@ fn bind_tensor(i: usize, field: &Field) -> TokenStream {
         }
     };
     quote! {{
-        let __want = ::attn::lang::VariantParams::shape(&*self, #i, dims);
+        let __want = ::attn::__private::lang::VariantParams::shape(&*self, #i, dims);
         let __default = #default;
-        let __field = &<Self as ::attn::lang::VariantParams>::FIELDS[#i];
+        let __field = &<Self as ::attn::__private::lang::VariantParams>::FIELDS[#i];
         ::attn::__private::bind_tensor(&mut self.#ident, __field, __want, __default)?;
     }}
 }
@@ -90,30 +90,30 @@ pub(super) fn params(item: &DeriveInput, model: Option<&ParamsModel>, checks: &C
     quote! {
         #[automatically_derived]
         #[allow(clippy::all, clippy::pedantic, unreachable_code, unused_variables, unused_parens)]
-        impl #generics ::attn::lang::VariantParams for #name #types #bounds {
-            const FIELDS: &'static [::attn::lang::FieldDesc] = &[#(#descs),*];
+        impl #generics ::attn::__private::lang::VariantParams for #name #types #bounds {
+            const FIELDS: &'static [::attn::__private::lang::FieldDesc] = &[#(#descs),*];
             const DOC: &'static str = #doc;
             fn from_values(
-                values: &::attn::lang::ParamValues,
-            ) -> ::core::result::Result<Self, ::attn::lang::ParamError> {
-                let __reader = ::attn::lang::derive_support::ParamReader::new(values, Self::FIELDS)?;
+                values: &::attn::__private::lang::ParamValues,
+            ) -> ::core::result::Result<Self, ::attn::__private::lang::ParamError> {
+                let __reader = ::attn::__private::lang::derive_support::ParamReader::new(values, Self::FIELDS)?;
                 let __params: Self = #made;
-                ::attn::lang::VariantParams::require(&__params, &::core::default::Default::default())?;
+                ::attn::__private::lang::VariantParams::require(&__params, &::core::default::Default::default())?;
                 ::core::result::Result::Ok(__params)
             }
             fn set_values(
                 &mut self,
-                values: &::attn::lang::ParamValues,
-            ) -> ::core::result::Result<(), ::attn::lang::ParamError> {
-                let __reader = ::attn::lang::derive_support::ParamReader::new(values, Self::FIELDS)?;
+                values: &::attn::__private::lang::ParamValues,
+            ) -> ::core::result::Result<(), ::attn::__private::lang::ParamError> {
+                let __reader = ::attn::__private::lang::derive_support::ParamReader::new(values, Self::FIELDS)?;
                 #( self.#idents = __reader.or(#names, &self.#idents)?; )*
-                ::attn::lang::VariantParams::require(self, &::core::default::Default::default())?;
+                ::attn::__private::lang::VariantParams::require(self, &::core::default::Default::default())?;
                 ::core::result::Result::Ok(())
             }
-            fn to_values(&self) -> ::attn::lang::ParamValues {
-                let mut __values = ::attn::lang::ParamValues::default();
+            fn to_values(&self) -> ::attn::__private::lang::ParamValues {
+                let mut __values = ::attn::__private::lang::ParamValues::default();
                 #(
-                    let __value = ::attn::lang::params::ParamField::to_value(&self.#idents);
+                    let __value = ::attn::__private::lang::params::ParamField::to_value(&self.#idents);
                     if let ::core::option::Option::Some(__value) = __value {
                         __values.set(#names, __value);
                     }
@@ -122,30 +122,30 @@ pub(super) fn params(item: &DeriveInput, model: Option<&ParamsModel>, checks: &C
             }
             fn require(
                 &self,
-                dims: &::attn::lang::Dims,
-            ) -> ::core::result::Result<(), ::attn::lang::params::RequireError> {
+                dims: &::attn::__private::lang::Dims,
+            ) -> ::core::result::Result<(), ::attn::__private::lang::params::RequireError> {
                 #(#require)*
                 ::core::result::Result::Ok(())
             }
-            fn bind(&mut self, dims: &::attn::lang::Dims) -> ::core::result::Result<(), ::attn::lang::BindError> {
+            fn bind(&mut self, dims: &::attn::__private::lang::Dims) -> ::core::result::Result<(), ::attn::__private::lang::BindError> {
                 // before the defaults, which may rely on the conditions, and after them, to check the defaults
-                ::attn::lang::VariantParams::require(self, dims)?;
+                ::attn::__private::lang::VariantParams::require(self, dims)?;
                 #(#bind)*
-                ::attn::lang::VariantParams::require(self, dims)?;
+                ::attn::__private::lang::VariantParams::require(self, dims)?;
                 ::core::result::Result::Ok(())
             }
             fn shape(
                 &self,
                 field: usize,
-                dims: &::attn::lang::Dims,
+                dims: &::attn::__private::lang::Dims,
             ) -> ::core::result::Result<::std::vec::Vec<i64>, ::attn::__private::ShapeProblem> {
                 ::core::result::Result::Ok(match field {
                     #(#shapes,)*
                     _ => ::std::vec![],
                 })
             }
-            fn visit_args(&self, visitor: &mut dyn ::attn::lang::params::ArgVisitor) {
-                #( ::attn::lang::params::ParamField::visit(&self.#idents, visitor); )*
+            fn visit_args(&self, visitor: &mut dyn ::attn::__private::lang::params::ArgVisitor) {
+                #( ::attn::__private::lang::params::ParamField::visit(&self.#idents, visitor); )*
             }
         }
         #default
@@ -166,9 +166,9 @@ fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
             #[doc(hidden)]
             #[allow(dead_code, missing_debug_implementations)]
             pub struct __Number<const FIELD: ::core::primitive::usize>;
-            impl ::attn::lang::lints::Numbered for __Number<{ ::core::primitive::usize::MAX }> {
-                type Field = ::attn::lang::lints::IsRead;
-                const FIELD: Self::Field = ::attn::lang::lints::IsRead;
+            impl ::attn::__private::lang::lints::Numbered for __Number<{ ::core::primitive::usize::MAX }> {
+                type Field = ::attn::__private::lang::lints::IsRead;
+                const FIELD: Self::Field = ::attn::__private::lang::lints::IsRead;
             }
             #[allow(dead_code, non_camel_case_types, missing_debug_implementations)]
             mod parameter {
@@ -182,13 +182,13 @@ fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
                 )*
             }
             #(
-                impl ::attn::lang::lints::Numbered for __Number<#numbers> {
+                impl ::attn::__private::lang::lints::Numbered for __Number<#numbers> {
                     type Field = parameter::#idents;
                     const FIELD: Self::Field = parameter::#idents;
                 }
             )*
             #[automatically_derived]
-            impl #generics ::attn::lang::lints::UnreadLints for #name #types #bounds {
+            impl #generics ::attn::__private::lang::lints::UnreadLints for #name #types #bounds {
                 type Unread<const __FIELD: ::core::primitive::usize> = __Number<__FIELD>;
             }
         };
@@ -205,9 +205,9 @@ fn desc(field: &Field) -> TokenStream {
     let default = option(field.default.as_ref().map(|d| &*d.text));
     let require = option(field.require.as_ref().map(|r| &*r.text));
     // the type's own span: rustc reports there a type that cannot be a parameter
-    let ty = quote_spanned!(ty.span()=> <#ty as ::attn::lang::params::ParamField>::TYPE);
+    let ty = quote_spanned!(ty.span()=> <#ty as ::attn::__private::lang::params::ParamField>::TYPE);
     quote! {
-        ::attn::lang::FieldDesc {
+        ::attn::__private::lang::FieldDesc {
             name: #name,
             doc: #doc,
             ty: #ty,

@@ -23,8 +23,8 @@ pub(crate) fn checks(
                 quote!(on_axis(&[#(#conditions),*], #fields, #tensor, #axis, [#(#messages),*]))
             }
         };
-        let refused = spanned(quote!(::attn::lang::lints::spaces::#refused), *span);
-        let check = spanned(quote!(::attn::lang::lints::spaces::refuse(#refused)), *span);
+        let refused = spanned(quote!(::attn::__private::lang::lints::spaces::#refused), *span);
+        let check = spanned(quote!(::attn::__private::lang::lints::spaces::refuse(#refused)), *span);
         Some(quote!(const _: () = #check;))
     });
     checks.collect()
@@ -39,7 +39,7 @@ pub(crate) fn summary(Summary { compared, subtracted, returned }: &Summary) -> T
     let (compared, subtracted) = (pairs(compared), pairs(subtracted));
     let returned = returned.iter().map(|(part, arg, scaled)| quote!((#part, #arg, #scaled)));
     quote! {
-        ::attn::lang::lints::spaces::Spaces {
+        ::attn::__private::lang::lints::spaces::Spaces {
             compared: #compared,
             subtracted: #subtracted,
             returned: &[#(#returned),*],
@@ -55,10 +55,10 @@ fn condition(condition: &Condition, links: &Links, fix: &impl Fn(&syn::Path) -> 
     let spaces = with_helper(&path, &quote!(&__helper::SPACES));
     Some(match condition {
         Condition::Returns { part, arg, unscaled, .. } => {
-            quote!(::attn::lang::lints::spaces::returns(#name, #spaces, #part, #arg, #unscaled))
+            quote!(::attn::__private::lang::lints::spaces::returns(#name, #spaces, #part, #arg, #unscaled))
         }
         Condition::Relates { a, b, subtracts, .. } => {
-            quote!(::attn::lang::lints::spaces::relates(#name, #spaces, #a, #b, #subtracts))
+            quote!(::attn::__private::lang::lints::spaces::relates(#name, #spaces, #a, #b, #subtracts))
         }
     })
 }

@@ -1,6 +1,6 @@
 //! Whether kernels in CUDA C++ compile, for tests.
 
-use attn::kernels::{
+use attn_kernels::{
     cache::CubinCache,
     compile::{Arch, nvrtc::Nvrtc},
     jit::obtain_from,

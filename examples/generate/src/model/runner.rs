@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use attn::{BatchCapacity, GraphBuckets, PageTable, Plan, PlanOptions, Stream, Workspace, batch::Batch, graph};
+use attn::{Batch, BatchCapacity, GraphBuckets, PageTable, Plan, PlanOptions, Stream, Workspace, graph};
 
 use super::{
     StepInput,

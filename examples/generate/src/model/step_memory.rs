@@ -3,9 +3,8 @@
 use std::marker::PhantomData;
 
 use attn::{
-    Engine, Stream,
+    Engine, Stream, TensorError,
     ops::{Array, ArrayMut, Number, Numbers, Staging},
-    tensor::TensorError,
 };
 
 use crate::Error;

@@ -1,6 +1,7 @@
 use super::{Expected, OracleOut, Rounding, RowRounding, calls_tanh, moved, reference};
 use crate::{Case, Distance, Inputs, Lens, case_variant};
-use attn::{Variant, spec::KernelKind};
+use attn::Variant;
+use attn_core::spec::KernelKind;
 
 #[test]
 fn rounding_changes_transformed_rows_only() {

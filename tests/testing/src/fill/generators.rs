@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use attn::Variant;
-use attn::expr::MissingTensor;
-use attn::lang::{Dims, ParamValue};
+use attn_core::expr::MissingTensor;
+use attn_core::lang::{Dims, ParamValue};
 
 use crate::{TestError, random::Random};
 

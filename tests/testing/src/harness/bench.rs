@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use attn::batch::Layout;
 use attn::{Engine, Graph, Stream, Variant};
+use attn_core::batch::Layout;
 
 use super::clock::Clock;
 use crate::engine_memory::launch;

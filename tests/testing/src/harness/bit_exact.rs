@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use attn::batch::{BatchCapacity, PageTableBuf};
-use attn::spec::KernelKind;
 use attn::{AttentionOptions, Batch, Engine, Graph, PlanOptions, Variant};
+use attn_core::batch::{BatchCapacity, PageTableBuf};
+use attn_core::spec::KernelKind;
 
 use crate::engine_memory::{launch, workspace};
 use crate::inputs::Inputs;
@@ -168,7 +168,8 @@ fn over_a_batch(variant: &Variant, case: &Case) -> bool {
     let dims = case.dims();
     let more = |count: Option<i64>| count.map(|count| 2 * count + 64);
     let (batch, qo_tokens, kv_tokens) = (more(dims.batch), more(dims.qo_tokens), more(dims.kv_tokens));
-    variant.bind(&dims).is_err() || variant.bind(&attn::lang::Dims { batch, qo_tokens, kv_tokens, ..dims }).is_err()
+    variant.bind(&dims).is_err()
+        || variant.bind(&attn_core::lang::Dims { batch, qo_tokens, kv_tokens, ..dims }).is_err()
 }
 
 /// Compares each request alone with the whole batch, under splits that do not depend on the batch.

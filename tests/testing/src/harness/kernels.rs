@@ -1,7 +1,7 @@
 //! The kernels of cases, so that those of many cases are compiled at once, before the cases run one after the other.
 
-use attn::batch::{BatchCapacity, indptr};
 use attn::{AttentionOptions, Engine, Need, Preparation};
+use attn_core::batch::{BatchCapacity, indptr};
 
 use crate::keys::Keys;
 use crate::{Case, RunMode, TestError, case_variant};

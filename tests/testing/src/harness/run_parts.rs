@@ -1,7 +1,7 @@
 //! The launches of a run mode.
 
-use attn::batch::PageTableBuf;
 use attn::{DecodeBackend, PrefillBackend, Variant};
+use attn_core::batch::PageTableBuf;
 
 use crate::inputs::Inputs;
 use crate::keys::Keys;

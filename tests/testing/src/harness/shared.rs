@@ -1,6 +1,6 @@
 //! Tensors for timing many batches one after the other, so that large ones are made once.
 
-use attn::batch::{PageTableBuf, indptr};
+use attn_core::batch::{PageTableBuf, indptr};
 
 use attn::{Attention, Batch, Engine, Graph, Plan, Stream, Workspace};
 

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use attn::batch::PageTableBuf;
-use attn::spec::KernelKind;
 use attn::{AttentionOptions, Batch, Engine, Variant};
+use attn_core::batch::PageTableBuf;
+use attn_core::spec::KernelKind;
 
 use crate::engine_memory::holds;
 use crate::host::Host;

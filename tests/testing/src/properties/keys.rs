@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::TestError;
 use attn::Variant;
-use attn::lang::{Hook, LogitIndex, QueryTile};
+use attn_core::lang::{Hook, LogitIndex, QueryTile};
 
 use super::{HEADS, Sample, samples, violated};
 

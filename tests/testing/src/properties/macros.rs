@@ -94,7 +94,7 @@ macro_rules! variant_test {
             use super::*;
 
             fn variant() -> $crate::__private::attn::Variant {
-                $crate::__private::attn::expr::compose::Tested::into_variant($variant)
+                $crate::__private::attn::__private::expr::compose::Tested::into_variant($variant)
             }
             fn tested<R>(test: impl FnOnce(&$crate::__private::attn::Variant) -> R) -> R {
                 let generators = ::std::vec![$($crate::__private::generator(::core::stringify!($param), $make)),*];

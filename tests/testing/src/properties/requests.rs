@@ -1,9 +1,9 @@
 //! A request in a batch has the results that it has alone.
 
-use attn::batch::Batch;
-use attn::expr::Node;
-use attn::lang::{Dims, FieldType, Hook, KvIndex, LogitIndex, ParamValue, RowIndex, RowState};
 use attn::{Error, Variant};
+use attn_core::batch::Batch;
+use attn_core::expr::Node;
+use attn_core::lang::{Dims, FieldType, Hook, KvIndex, LogitIndex, ParamValue, RowIndex, RowState};
 
 use super::{HEADS, Sample, samples, violated};
 use crate::TestError;

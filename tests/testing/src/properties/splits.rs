@@ -3,10 +3,10 @@
 use crate::expected::reference;
 use crate::inputs::Inputs;
 use crate::{Case, Distance, TestError, Tolerance, fill};
-use attn::cpu::{self, OracleOut, RowRounding};
-use attn::planner::{Cost, PlanRule, Schedule, WorkList};
-use attn::tensor::{Out, TensorMut};
 use attn::{Error, Variant};
+use attn_core::cpu::{self, OracleOut, RowRounding};
+use attn_core::plan::{Cost, PlanRule, Schedule, WorkList};
+use attn_core::tensor::{Out, TensorMut};
 
 use super::violated;
 

@@ -4,10 +4,10 @@ use super::{batch_wide, keys, padding, requests, splits, tiles, weights};
 use crate::host::Host;
 use crate::inputs::Inputs;
 use crate::{TestError, check_variant};
-use attn::lang::{
+use attn::{Engine, Variant, VariantParams, attention_variant, f16};
+use attn_core::lang::{
     AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState, Tensor1, Tensor2,
 };
-use attn::{Engine, Variant, VariantParams, attention_variant, f16};
 
 crate::variant_test!(nothing: Variant::full());
 crate::variant_test!(stock: attn::compose!(attn::stock::Causal, attn::stock::SoftCap { cap: 30.0 }));
@@ -151,7 +151,7 @@ struct Packed {
 #[attention_variant(name = "properties_packed")]
 impl AttentionVariant for Packed {
     fn logits_mask(&self, at: LogitIndex) -> bool {
-        (attn::lang::space::plain(at.qo_token) - attn::lang::space::plain(at.kv_token)).abs() <= self.far
+        (attn_core::lang::space::plain(at.qo_token) - attn_core::lang::space::plain(at.kv_token)).abs() <= self.far
     }
 }
 
@@ -304,7 +304,7 @@ struct WrongSpace;
 #[attention_variant(name = "properties_wrong_space")]
 impl AttentionVariant for WrongSpace {
     fn logits_mask(&self, at: LogitIndex) -> bool {
-        attn::lang::space::plain(at.qo_token) >= at.kv_pos
+        attn_core::lang::space::plain(at.qo_token) >= at.kv_pos
     }
 }
 
@@ -313,15 +313,15 @@ impl AttentionVariant for WrongSpace {
 struct OfTokens {
     right: bool,
     #[shape(kv_tokens)]
-    bias: attn::lang::Tensor1<f32>,
+    bias: attn_core::lang::Tensor1<f32>,
     #[shape(batch, 3)]
-    heat: attn::lang::Tensor2<f32>,
+    heat: attn_core::lang::Tensor2<f32>,
 }
 
 #[attention_variant(name = "properties_of_tokens")]
 impl AttentionVariant for OfTokens {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
-        let token = if self.right { at.kv_token } else { attn::lang::space::plain(at.kv_pos) };
+        let token = if self.right { at.kv_token } else { attn_core::lang::space::plain(at.kv_pos) };
         logit * self.heat[[at.batch, at.qo_head % 3]] + self.bias[token]
     }
 }
@@ -329,14 +329,15 @@ impl AttentionVariant for OfTokens {
 #[test]
 fn an_index_of_another_space() {
     says(requests(&WrongSpace.into()), "another result in a batch than alone: `logits_mask` of query 0, head 0");
-    let of = |right| OfTokens { right, bias: attn::lang::Tensor1::unset(), heat: attn::lang::Tensor2::unset() };
+    let of =
+        |right| OfTokens { right, bias: attn_core::lang::Tensor1::unset(), heat: attn_core::lang::Tensor2::unset() };
     says(requests(&of(false).into()), "`logits_transform` of query");
     requests(&of(true).into()).expect("the token is the key's");
 }
 
 #[test]
 fn stock_variants_give_a_request_what_it_has_alone() {
-    let mut registry = attn::registry::Registry::empty();
+    let mut registry = attn_core::registry::Registry::empty();
     registry.register_all(attn::stock::variants()).expect("no two share a name");
     for desc in registry.iter() {
         let expr = crate::fill::example_expression(desc, &registry).expect(desc.name);

@@ -2,7 +2,7 @@
 
 use crate::TestError;
 use attn::Variant;
-use attn::cpu::check_tile_classes;
+use attn_core::cpu::check_tile_classes;
 
 use super::{HEADS, samples, violated};
 

@@ -2,7 +2,7 @@
 
 use crate::TestError;
 use attn::Variant;
-use attn::lang::{LogitIndex, Normalizer, RowIndex};
+use attn_core::lang::{LogitIndex, Normalizer, RowIndex};
 
 use super::{samples, violated};
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use attn::Heads;
-use attn::cpu::check_tile_classes;
+use attn_core::cpu::check_tile_classes;
 
 use super::{STOCK, of};
 use crate::{Case, Lens, Table, case_variant, grid::serving};
@@ -47,7 +47,7 @@ fn trees_have_parents_before_children() {
 
 #[test]
 fn every_stock_table_is_of_a_parameter() {
-    let registry = attn::registry::Registry::global().expect("no two share a name");
+    let registry = attn_core::registry::Registry::global().expect("no two share a name");
     for (variant, field, table) in STOCK {
         let desc = registry.get(variant).expect(variant);
         assert!(desc.fields.iter().any(|f| f.name == field), "{variant}.{field}");
@@ -75,7 +75,8 @@ fn tile_classes_over_real_tables_are_sound() {
     assert!(cases.len() >= 90, "{}", cases.len());
     for case in &cases {
         let variant = case_variant(case).expect("stock").bind(&case.dims()).expect("it fits");
-        let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| attn::batch::indptr(&lens.to_vec()).expect("short"));
+        let [qo, kv] =
+            [&case.qo_lens, &case.kv_lens].map(|lens| attn_core::batch::indptr(&lens.to_vec()).expect("short"));
         let layout = attn::Batch::ragged(&qo, &kv).validate().expect("sound");
         let heads = Heads { qo: 2, kv: 1, ..case.heads() };
         for (rows, keys) in [(128, 128), (64, 64), (17, 33)] {
@@ -90,7 +91,8 @@ fn tile_classes_over_real_tables_are_sound() {
 fn masks_over_tables_differ_along_all_keys() {
     for case in serving().into_iter().filter(|case| case.title().contains("table, ")) {
         let variant = case_variant(&case).expect("stock").bind(&case.dims()).expect("it fits");
-        let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| attn::batch::indptr(&lens.to_vec()).expect("short"));
+        let [qo, kv] =
+            [&case.qo_lens, &case.kv_lens].map(|lens| attn_core::batch::indptr(&lens.to_vec()).expect("short"));
         let layout = attn::Batch::ragged(&qo, &kv).validate().expect("sound");
         let all: u64 = (0..layout.batch()).map(|r| (layout.qo_len(r) * layout.kv_len(r)) as u64).sum();
         let share = crate::attended(&variant, &layout, case.heads()) as f64 / (all * u64::from(case.qo_heads)) as f64;

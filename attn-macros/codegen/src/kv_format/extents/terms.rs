@@ -28,7 +28,7 @@ pub(super) fn unknown(of: &[TokenStream]) -> TokenStream {
 
 /// `ConstValue::I32(3)` as a term.
 pub(super) fn literal(value: &TokenStream) -> TokenStream {
-    quote!(__extents::Term::Literal { value: ::attn::lang::desc::ConstValue::#value })
+    quote!(__extents::Term::Literal { value: ::attn::__private::lang::desc::ConstValue::#value })
 }
 
 /// A function of `interval` of a term.

@@ -15,10 +15,10 @@ fn expansion_keeps_the_item_and_adds_the_descriptor() {
         "impl AttentionVariant for SoftCap {",
         "name: \"cap\"",
         "type_name: \"SoftCap\"",
-        "hook: ::attn::lang::Hook::LogitsTransform",
+        "hook: ::attn::__private::lang::Hook::LogitsTransform",
         "return logit / cap_;",
-        "<::attn::lang::lints::Derived<SoftCap>>::FIELDS",
-        "type Normalizer = ::attn::expr::compose::Keeps;",
+        "<::attn::__private::lang::lints::Derived<SoftCap>>::FIELDS",
+        "type Normalizer = ::attn::__private::expr::compose::Keeps;",
         "::attn::__private::submit!(SoftCap)",
     ] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");

@@ -2,7 +2,8 @@
 
 use super::{check, dims, serving};
 use crate::{Case, counting::counts};
-use attn::{Variant, registry::Registry};
+use attn::Variant;
+use attn_core::registry::Registry;
 
 /// The cases of the grids whose variants leave logits of 0 and values of 1 as they are, with such logits and values:
 /// the log-sum-exp of a row is the logarithm of the number of its visible keys, and its output is 1. No key can be

@@ -194,7 +194,7 @@ fn same(have: Dtype, want: Dtype) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use attn::kernels::{
+    use attn_kernels::{
         cache::CubinCache,
         compile::{Arch, nvrtc::Nvrtc},
         jit::obtain_from,
