@@ -1,5 +1,15 @@
 //! Attention on a CUDA device, and the way from a batch to a plan.
 
+pub(super) mod bound;
+mod cascade;
+pub(super) mod kernel;
+pub(super) mod kernel_cache;
+pub(super) mod kernels;
+mod layers;
+mod parameter_tensors;
+pub(super) mod planner;
+pub(super) mod prepare;
+
 use std::sync::Arc;
 
 use attn_core::{
@@ -9,11 +19,9 @@ use attn_core::{
     spec::{AttentionOptions, HeadDimVo, Heads, KernelKind},
 };
 
-use super::{
-    CudaError, CudaPlan, CudaStream, CudaWorkspace, Device, SelectedKernel,
-    bound::{BatchBinding, BoundAttention},
-    kernels::LoadedKernels,
-};
+use crate::cuda::{CudaError, CudaPlan, CudaStream, CudaWorkspace, Device, SelectedKernel};
+use bound::{BatchBinding, BoundAttention};
+use kernels::LoadedKernels;
 
 /// A bound variant, from which plans are made. Cheap to clone. `Send` and `Sync`: threads may plan at once, each into a
 /// workspace of its own.

@@ -6,6 +6,7 @@
 
 mod bits;
 mod copy;
+pub(super) mod custom;
 mod indexer;
 mod kv_transform;
 mod merge;

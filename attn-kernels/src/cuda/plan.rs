@@ -1,5 +1,12 @@
 //! A plan: a batch, its work list, and where both lie in a workspace.
 
+pub(super) mod batch_checker;
+mod capacity;
+mod device_batch;
+mod device_update;
+mod sections;
+mod update;
+
 use std::sync::Arc;
 
 use attn_core::{
@@ -8,18 +15,21 @@ use attn_core::{
     spec::KernelKind,
 };
 
-use super::{
-    CudaError, CudaStream, CudaWorkspace, Kernel,
-    args::Args,
-    bound::{BatchBinding, BoundAttention},
-    capacity::ReservedCapacity,
-    captured::{Kept, Name},
-    kernel_cache::BranchKernels,
-    kernels::LoadedKernels,
-    sections::Sections,
-    workspace::WorkspaceMemory,
+use crate::{
+    cuda::{
+        CudaError, CudaStream, CudaWorkspace, Kernel,
+        attention::{
+            bound::{BatchBinding, BoundAttention},
+            kernel_cache::BranchKernels,
+            kernels::LoadedKernels,
+        },
+        driver::captured::{Kept, Name},
+        memory::{args::Args, workspace::WorkspaceMemory},
+    },
+    launch::HeadOrder,
 };
-use crate::launch::HeadOrder;
+use capacity::ReservedCapacity;
+use sections::Sections;
 
 /// A planned batch. It runs any number of times: for every layer, and every step with the same lengths. A plan that was
 /// made with a capacity can be given other batches ([`CudaPlan::update`]).

@@ -1,19 +1,25 @@
 //! A run: K/V preprocessing, the main kernel, and the merge. For a union the first two run once for each branch. A run
 //! only launches, so it can be captured.
 
+pub(super) mod kernel_params;
+mod mixed_launch;
+mod sm90_launch;
+mod tensor_maps;
+
 use attn_core::{
     spec::KernelKind,
     tensor::{Kv, Out, TensorError, TensorRef, Tokens, check_run},
 };
 
-use super::{
-    CudaAttention, CudaError, CudaPlan, CudaStream, kernel_params::kv_sides, launch_kernel::launch_kernel,
-    order::order_run,
-};
 use crate::{
+    cuda::{
+        CudaAttention, CudaError, CudaPlan, CudaStream,
+        driver::{launch_kernel::launch_kernel, order::order_run},
+    },
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::{KernelParams, PackedParams},
 };
+use kernel_params::kv_sides;
 
 impl CudaPlan {
     /// Launches the attention, or that of another layer: `q` of shape (qo tokens, qo heads, head_dim), `kv` as the

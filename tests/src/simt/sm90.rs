@@ -12,7 +12,7 @@ const PATTERN_ROWS: u32 = 8;
 /// Rows of O that a warp stores, which are whole tokens where TMA moves them, as rows of Q of a warpgroup are.
 const OUTPUT_ROWS: u32 = 16;
 
-/// The third parameter of the kernel, as a launch on a GPU makes it (attn-kernels/src/cuda/sm90_launch.rs).
+/// The third parameter of the kernel, as a launch on a GPU makes it (attn-kernels/src/cuda/run/sm90_launch.rs).
 pub(super) fn params(
     case: &Case,
     inputs: &Inputs,

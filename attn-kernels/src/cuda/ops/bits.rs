@@ -9,9 +9,11 @@ use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
 use crate::{
     cuda::{
         CudaError, CudaStream,
-        launch_kernel::launch_kernel,
-        order::order as order_uses,
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::order as order_uses,
+            uses::Access::{Read, Write},
+        },
     },
     launch::{BitsParams, OP_THREADS},
 };

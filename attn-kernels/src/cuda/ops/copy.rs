@@ -9,9 +9,11 @@ use super::{Op, address, module, numbers, numbers_mut, stride};
 use crate::{
     cuda::{
         CudaError, CudaStream,
-        launch_kernel::launch_kernel,
-        order::{keys_and_values, order},
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::{keys_and_values, order},
+            uses::Access::{Read, Write},
+        },
     },
     launch::{COPY_INLINE, CopyParams, CopyPart, FastDiv, OP_THREADS},
 };

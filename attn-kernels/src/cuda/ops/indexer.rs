@@ -19,9 +19,11 @@ use super::{
 use crate::{
     cuda::{
         CudaError, CudaStream, Device,
-        launch_kernel::launch_kernel,
-        order::order,
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::order,
+            uses::Access::{Read, Write},
+        },
     },
     launch::{
         FastDiv, IndexScoresParams, OP_THREADS, RowsParams, RowsPart, SAMPLE_CLUSTER, SCORE_UNIT, SELECT_THREADS,

@@ -19,10 +19,12 @@ use crate::{
     compile::Arch,
     cuda::{
         CudaError, CudaStream, Device,
-        args::Args,
-        captured::{Kept, Name},
-        op_module::{OpModule, not_loaded},
-        release::Released,
+        driver::{
+            captured::{Kept, Name},
+            op_module::{OpModule, not_loaded},
+            release::Released,
+        },
+        memory::args::Args,
     },
     jit,
     splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, OpSource, TRANSFORM_KERNELS},

@@ -10,9 +10,11 @@ use super::{NOTHING, Op, address, address_mut, ctas, in_sixteens, module, number
 use crate::{
     cuda::{
         CudaError, CudaStream,
-        launch_kernel::launch_kernel,
-        order::{Used, order, outputs},
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::{Used, order, outputs},
+            uses::Access::{Read, Write},
+        },
     },
     launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, ScaleLseParams},
 };

@@ -8,9 +8,11 @@ use super::Op;
 use crate::{
     cuda::{
         CudaError, CudaStream, Device,
-        captured::Name,
-        function,
-        op_module::{OpModule, not_loaded},
+        driver::{
+            captured::Name,
+            function,
+            op_module::{OpModule, not_loaded},
+        },
     },
     jit::{self, Ready},
     splice::OpSource,

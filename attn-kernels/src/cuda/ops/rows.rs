@@ -15,10 +15,12 @@ use super::{
 use crate::{
     cuda::{
         CudaError, CudaStream,
-        kernel_params::strided as stored_rows,
-        launch_kernel::launch_kernel,
-        order::{Used, keys_and_values, order, scales},
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::{Used, keys_and_values, order, scales},
+            uses::Access::{Read, Write},
+        },
+        run::kernel_params::strided as stored_rows,
     },
     kernel_traits::KernelTraitsError,
     launch::{FastDiv, KvSides, OP_THREADS, PackedRowsParams, RowsParams, RowsPart, Strided},

@@ -15,9 +15,11 @@ use super::{
 use crate::{
     cuda::{
         CudaError, CudaStream, Device,
-        launch_kernel::launch_kernel,
-        order::{Used, order},
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::{Used, order},
+            uses::Access::{Read, Write},
+        },
     },
     launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_smem},
 };

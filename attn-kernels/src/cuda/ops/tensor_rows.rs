@@ -9,9 +9,11 @@ use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
 use crate::{
     cuda::{
         CudaBuffer, CudaError, CudaStream,
-        launch_kernel::launch_kernel,
-        order::order,
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::order,
+            uses::Access::{Read, Write},
+        },
     },
     launch::{FastDiv, OP_THREADS, TensorRowsParams},
 };

@@ -13,9 +13,11 @@ use super::{
 use crate::{
     cuda::{
         CudaError, CudaStream, Device,
-        launch_kernel::launch_kernel,
-        order::{Used, order},
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::{Used, order},
+            uses::Access::{Read, Write},
+        },
     },
     launch::{
         CHAIN_SHARED_BYTES, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams, tree_shared_bytes,

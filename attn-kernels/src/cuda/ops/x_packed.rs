@@ -12,9 +12,11 @@ use super::{NOTHING, Op, address, ctas, in_sixteens, module, stride};
 use crate::{
     cuda::{
         CudaError, CudaStream,
-        launch_kernel::launch_kernel,
-        order::{keys_and_values, order},
-        uses::Access::{Read, Write},
+        driver::{
+            launch_kernel::launch_kernel,
+            order::{keys_and_values, order},
+            uses::Access::{Read, Write},
+        },
     },
     launch::{FastDiv, OP_THREADS, XPackedParams, XPackedPart},
 };

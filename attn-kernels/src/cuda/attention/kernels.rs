@@ -1,0 +1,75 @@
+//! The kernels of an attention: their source, compiled and loaded, and the planner's rule for them.
+
+use std::sync::Arc;
+
+use attn_core::{
+    plan::{ListRule, PlanRule, Schedule},
+    spec::KernelKind,
+};
+
+use super::{bound::BoundAttention, kernel_cache::BranchKernels, planner::Planner};
+use crate::{
+    compile::Arch,
+    cuda::{CudaError, Kernel},
+    jit,
+    kernel_traits::KernelTraits,
+    problem::KernelKey,
+    splice::PlannerSource,
+};
+
+/// The kernels that run a batch, and the planner's rule for them.
+pub(in crate::cuda) struct LoadedKernels {
+    /// The kernel of each branch.
+    pub(in crate::cuda) kernels: BranchKernels,
+    pub(in crate::cuda) rule: ListRule,
+}
+
+impl LoadedKernels {
+    /// The traits of the first branch's kernel. Those of the others differ in the fields that depend on hooks alone.
+    pub(in crate::cuda) fn traits(&self) -> &KernelTraits {
+        self.kernels[0].traits() // there is at least one branch
+    }
+}
+
+impl BoundAttention {
+    /// The kernels of all branches, and the planner's rule for them.
+    pub(in crate::cuda) fn load(&self, key: KernelKey) -> Result<LoadedKernels, CudaError> {
+        let kernels = self.kernels(key)?;
+        let (traits, resident_ctas) = (kernels[0].traits(), kernels[0].resident_ctas());
+        if key.selected.kind == KernelKind::Mixed {
+            let sms = self.device.multiprocessors();
+            let rule = traits.mixed_rule(self.device.costs()?, self.hooks, resident_ctas, sms, self.heads.kv);
+            return Ok(LoadedKernels { kernels, rule: ListRule::Mixed(rule) });
+        }
+        let step_keys = kernels.iter().map(|kernel| kernel.traits().step_keys()).max().unwrap_or(1);
+        let rule = traits.plan_rule(self.device.costs()?, self.hooks, step_keys, resident_ctas, self.heads.kv);
+        let fixed = self.fixed_split_size.map(|keys| Schedule::FixedSplit { keys });
+        let rule = ListRule::Flat(PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule });
+        Ok(LoadedKernels { kernels, rule })
+    }
+
+    /// The kernels of all branches, compiled and loaded the first time.
+    pub(in crate::cuda) fn kernels(&self, key: KernelKey) -> Result<BranchKernels, CudaError> {
+        let device = &self.device;
+        let load = |branch| {
+            let ready = jit::obtain_for_device(device.capability(), |arch| {
+                Ok::<_, CudaError>(self.source(branch, key, arch)?)
+            })?;
+            Ok(Arc::new(Kernel::load(device, ready)?))
+        };
+        self.kernels.kernels(key, || self.branches.iter().map(load).collect())
+    }
+
+    /// The source of the planner kernel. It does not support unions.
+    pub(super) fn planner_source(&self, arch: Arch) -> Result<PlannerSource, CudaError> {
+        Ok(PlannerSource::build(&self.variant, arch)?)
+    }
+
+    /// The planner kernel, compiled and loaded the first time.
+    pub(in crate::cuda) fn planner(&self) -> Result<Arc<Planner>, CudaError> {
+        self.kernels.planner(|| {
+            let ready = jit::obtain_for_device(self.device.capability(), |arch| self.planner_source(arch))?;
+            Planner::load(&self.device, &ready, c"attn_plan")
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! The capacity of a plan whose batch changes in place, so that captured launches can be replayed with other batches.
+
+use attn_core::{
+    batch::{BatchCapacity, Layout},
+    plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList},
+};
+
+use crate::cuda::{CudaError, attention::planner::DevicePlanning};
+
+/// The capacity of a plan whose batch changes in place, and the host memory that planning into it takes.
+#[derive(Debug)]
+pub(in crate::cuda) struct ReservedCapacity {
+    pub(in crate::cuda) capacity: BatchCapacity,
+    pub(in crate::cuda) counts: PlanCapacity,
+    /// A batch whose tensors are at least as large as those of every batch within the capacity.
+    pub(in crate::cuda) largest: Layout,
+    pub(in crate::cuda) rule: ListRule,
+    /// The state of planning on the device; `None` before its first use.
+    pub(super) on_device: Option<DevicePlanning>,
+    /// Whether the device plans the current batch, already or later in the order of a stream. The host does not know
+    /// the lengths of such a batch.
+    pub(in crate::cuda) batch_is_on_device: bool,
+    /// Whether an update on the device was captured. Each replay then plans a batch whose lengths the host does not
+    /// know.
+    pub(super) is_captured_on_device: bool,
+    /// The next batch while it is checked. It then becomes the `layout` of the plan.
+    pub(in crate::cuda) next: Layout,
+    pub(in crate::cuda) work: WorkList,
+    pub(super) scratch: PlanScratch,
+    pub(in crate::cuda) blob: PlanBlob,
+}
+
+impl ReservedCapacity {
+    pub(super) fn new(
+        capacity: &BatchCapacity,
+        counts: PlanCapacity,
+        rule: ListRule,
+        work: WorkList,
+    ) -> Result<Self, CudaError> {
+        Ok(ReservedCapacity {
+            capacity: *capacity,
+            counts,
+            largest: capacity.largest()?,
+            rule,
+            on_device: None,
+            batch_is_on_device: false,
+            is_captured_on_device: false,
+            next: Layout::default(),
+            blob: PlanBlob::default(),
+            work,
+            scratch: PlanScratch::default(),
+        })
+    }
+
+    /// Packs the current work list for its upload.
+    pub(in crate::cuda) fn pack(&mut self, layout: &Layout) -> Result<&[u8], CudaError> {
+        self.blob.repack_within(&self.counts, layout, &self.work)?;
+        Ok(&self.blob.bytes)
+    }
+}

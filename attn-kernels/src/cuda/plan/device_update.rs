@@ -1,0 +1,162 @@
+//! Updates of a plan's batch by the device: it reads the lengths and builds the work list in the order of a stream.
+
+use attn_core::{
+    batch::{BatchError, DeviceBatch},
+    plan::{ListRule, PlanOffsets, Schedule},
+    spec::KernelKind,
+};
+use bytemuck::Zeroable;
+
+use super::device_batch::check_addresses;
+use crate::{
+    cuda::{CudaError, CudaPlan, CudaStream, attention::planner::DevicePlanning, driver::launch_kernel::launch_kernel},
+    launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus},
+};
+
+/// Threads of a CTA; `PLAN_THREADS` in cuda/planner/kernel.cuh.
+const THREADS: u32 = 1024;
+/// Page table entries that a copying CTA handles, while another CTA plans: four per thread.
+const PAGES_PER_CTA: usize = 4 * THREADS as usize;
+/// The most CTAs that copy the page table.
+const MAX_COPY_CTAS: u32 = 64;
+
+impl CudaPlan {
+    /// As [`CudaPlan::update`], on the device: one small launch reads the lengths and the page table of the batch from
+    /// device memory, in the order of the stream, and writes the work list that the host would have written, bit for
+    /// bit. It does not synchronise and may be captured together with runs: each replay then plans whatever the arrays
+    /// hold at that time. The call fixes the number of requests; a request without queries is ignored.
+    ///
+    /// The device cannot return an error. For a batch that is not sound or exceeds the capacity it writes an empty work
+    /// list and a status code: runs launch and write nothing, and [`CudaPlan::device_status`] returns the error.
+    ///
+    /// The first call compiles and loads a kernel, which is not possible under a capture; call it, or
+    /// [`CudaPlan::prepare_device_updates`], before the capture. What the host knows about the batch
+    /// ([`CudaPlan::layout`], [`CudaPlan::counts`]) does not change.
+    ///
+    /// # Errors
+    ///
+    /// A plan without capacity, one that is stale, or one that only the host can update ([`CudaError::NotOnDevice`]);
+    /// arrays in host memory, arrays that do not fit each other, or more requests than the capacity. Nothing is
+    /// launched then.
+    pub fn update_on_device(&mut self, stream: &CudaStream, batch: &DeviceBatch<'_>) -> Result<(), CudaError> {
+        self.attention.device.check_same("stream", stream.device())?;
+        if !self.is_current() {
+            return Err(CudaError::StalePlan);
+        }
+        let capturing = stream.is_capturing()?;
+        if capturing && self.reserved.as_deref().is_some_and(|reserved| reserved.on_device.is_none()) {
+            stream.refuse_capture("load the kernel that plans")?;
+        }
+        self.prepare_device_updates()?;
+        self.keep_captured(stream, None)?;
+        let Some(reserved) = self.reserved.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
+        let Some(DevicePlanning { planner, params, copy_ctas }) = &reserved.on_device else {
+            return Err(CudaError::StalePlan);
+        };
+        let params = params.of_batch(batch, &reserved.capacity)?;
+        check_addresses(batch)?;
+        let memory = self.memory.lock_for(self.generation)?;
+        let _submission = stream.submission();
+        memory.order(stream)?;
+        let _current = self.attention.device.make_current()?;
+        let smem = if params.scratch == 0 { params.memory_bytes() as u32 } else { 0 };
+        // there is one branch; the kernel takes a parameter even if the variant has none
+        let args = &self.branches[0].args;
+        let _content = args.keep_content();
+        args.order(stream)?;
+        let variant = if args.bytes().is_empty() { &[0; 16][..] } else { args.bytes() };
+        // SAFETY: the caller promised the arrays of the batch when it made them; the kernel keeps to the capacity, for
+        // which the sections of the workspace are large enough.
+        unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), THREADS, smem, stream, &params, variant) }?;
+        drop(memory);
+        reserved.batch_is_on_device = true;
+        reserved.is_captured_on_device |= capturing;
+        Ok(())
+    }
+
+    /// Compiles and loads the kernel of [`CudaPlan::update_on_device`], unless it is loaded. The first update may then
+    /// be captured.
+    ///
+    /// # Errors
+    ///
+    /// A plan without capacity, or that only the host can update; no kernel.
+    pub fn prepare_device_updates(&mut self) -> Result<(), CudaError> {
+        let Some(reserved) = self.reserved.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
+        if reserved.on_device.is_some() {
+            return Ok(());
+        }
+        let attention = &self.attention;
+        let not = |what| Err(CudaError::NotOnDevice { what });
+        attention.check_device_updates()?;
+        // the host sees no batch, so tensors must have room for the largest one
+        attention.check_capacity(&reserved.capacity)?;
+        if !self.layers.is_empty() {
+            return not("layers that see different keys");
+        }
+        let (ListRule::Flat(rule), counts) = (&reserved.rule, &reserved.counts) else {
+            return not("the mixed kernel");
+        };
+        if rule.schedule != Schedule::StreamK {
+            let prefill = self.kernel().traits().kind == KernelKind::Prefill;
+            return not(if prefill { "the prefill kernel" } else { "a batch-invariant attention" });
+        }
+        let heads = attention.heads;
+        let params = PlanParams::new(&reserved.capacity, counts, rule, heads)?;
+        let planner = attention.planner()?;
+        let (sections, base) = (&self.sections, self.memory.buffer.ptr());
+        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
+            &sections.lists;
+        let at = |section: &std::ops::Range<usize>| base + section.start as u64;
+        let status = at(&sections.planning);
+        let params = PlanParams {
+            to_qo_indptr: at(qo_indptr),
+            to_kv_indptr: at(kv_indptr),
+            to_page_indptr: at(page_indptr),
+            to_page_indices: at(page_indices),
+            workers: at(workers),
+            items: at(items),
+            merges: at(merges),
+            status,
+            scratch: if params.fits_shared_memory() { 0 } else { status + PLAN_STATUS_BYTES as u64 },
+            ..params
+        };
+        let others = attention.device.multiprocessors().saturating_sub(1).clamp(1, MAX_COPY_CTAS);
+        let copy_ctas = counts.pages.map_or(0, |pages| (pages.div_ceil(PAGES_PER_CTA) as u32).clamp(1, others));
+        reserved.on_device = Some(DevicePlanning { planner, params, copy_ctas });
+        Ok(())
+    }
+
+    /// Returns the error of the batch that the device planned last, if it had one. Waits for all work of the device.
+    ///
+    /// # Errors
+    ///
+    /// The [`BatchError`] that [`CudaPlan::update`] returns for the same batch; runs write nothing after it; a plan
+    /// that is stale or without capacity; a stream that is being captured; a failure of the driver.
+    pub fn device_status(&self, stream: &CudaStream) -> Result<(), CudaError> {
+        self.attention.device.check_same("stream", stream.device())?;
+        if !self.is_current() {
+            return Err(CudaError::StalePlan);
+        }
+        stream.refuse_capture("wait for what a plan says")?;
+        let Some(reserved) = self.reserved.as_deref() else { return Err(BatchError::NoCapacity.into()) };
+        let Some(DevicePlanning { params, .. }) = &reserved.on_device else { return Ok(()) };
+        let mut status = PlanStatus::zeroed();
+        self.memory.buffer.download(self.sections.planning.start, bytemuck::bytes_of_mut(&mut status))?;
+        Ok(status.check(params)?)
+    }
+
+    /// Copies the work list from the workspace; [`PlanOffsets`] describes it. Waits for all work of the device.
+    ///
+    /// # Errors
+    ///
+    /// A plan that is stale; a failure of the driver.
+    pub fn read_lists(&self) -> Result<(PlanOffsets, Vec<u8>), CudaError> {
+        if !self.is_current() {
+            return Err(CudaError::StalePlan);
+        }
+        let offsets = self.sections.lists.clone();
+        let mut bytes = vec![0; offsets.total];
+        self.memory.buffer.download(0, &mut bytes)?;
+        Ok((offsets, bytes))
+    }
+}
