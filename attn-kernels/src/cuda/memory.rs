@@ -7,4 +7,5 @@ mod host_copy;
 mod output_buffers;
 mod pinned_buffer;
 pub(super) mod staging;
+pub(super) mod strided;
 pub(super) mod workspace;

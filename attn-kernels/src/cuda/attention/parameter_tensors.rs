@@ -1,24 +1,14 @@
 //! Parameter tensors whose content is replaced in place.
 
-use std::{convert::Infallible, sync::Arc};
-
 use attn_core::{
-    expr::{ContentError, TensorContent, TensorSlot, Variant},
+    expr::{ContentError, TensorContent, TensorSlot},
     ops::TensorRows,
 };
-use cudarc::driver::result;
 
-use crate::{
-    cuda::{
-        CudaAttention, CudaBuffer, CudaError, CudaStream,
-        driver::{
-            captured::{Kept, Name},
-            uses::Access,
-        },
-        memory::args::Args,
-        ops::{CudaKvTransform, write_rows},
-    },
-    splice::variant::{Pointee, variant_args},
+use crate::cuda::{
+    CudaAttention, CudaBuffer, CudaError, CudaStream,
+    driver::captured::{Kept, Name},
+    ops::write_rows,
 };
 
 impl CudaAttention {
@@ -78,91 +68,5 @@ impl CudaAttention {
             return Err(ContentError::NoTensor { name: slot.name.to_owned(), why }.into());
         }
         args.tensor(variant, slot)
-    }
-}
-
-impl CudaKvTransform {
-    /// As [`CudaAttention::set_tensor`], for later appends through the transform.
-    ///
-    /// # Errors
-    ///
-    /// As [`CudaAttention::set_tensor`].
-    pub fn set_tensor(
-        self: &Arc<Self>,
-        stream: &CudaStream,
-        name: &str,
-        content: &TensorContent<'_>,
-    ) -> Result<(), CudaError> {
-        self.device().check_same("stream", stream.device())?;
-        self.keep_captured(stream)?;
-        let variant = self.transform().variant();
-        let slot = variant.tensor_slot(name)?;
-        slot.check(content)?;
-        self.args().replace(stream, self.args().tensor(variant, &slot)?, content)
-    }
-
-    /// As [`CudaAttention::set_tensor_rows`], for later appends through the transform.
-    ///
-    /// # Errors
-    ///
-    /// As [`CudaAttention::set_tensor_rows`].
-    pub fn set_tensor_rows(
-        self: &Arc<Self>,
-        stream: &CudaStream,
-        name: &str,
-        rows: &TensorRows<'_>,
-    ) -> Result<(), CudaError> {
-        self.device().check_same("stream", stream.device())?;
-        self.keep_captured(stream)?;
-        let variant = self.transform().variant();
-        let slot = variant.tensor_slot(name)?;
-        let buffer = self.args().tensor(variant, &slot)?;
-        self.args().replace_content(|| write_rows(stream, buffer, &slot, rows))
-    }
-}
-
-impl Args {
-    /// Replaces the content of one of the tensors.
-    fn replace(&self, stream: &CudaStream, buffer: &CudaBuffer, content: &TensorContent<'_>) -> Result<(), CudaError> {
-        self.replace_content(|| match (content.as_host(), content.device_ptr()) {
-            (Some(bytes), _) => buffer.write_shared(stream, 0, bytes),
-            (None, Some(ptr)) => {
-                let _current = stream.device().make_current()?;
-                let _submission = stream.submission();
-                buffer.uses().submit(stream.state(), Access::Write, || {
-                    // SAFETY: the buffer is as long as the content, which its maker promised to be there.
-                    unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, content.byte_len(), stream.raw()) }
-                        .map_err(|e| CudaError::driver("copy a tensor", e))
-                })
-            }
-            (None, None) => Ok(()), // there is no third kind of memory
-        })
-    }
-
-    /// The buffer of a parameter tensor of `variant`, which these are the arguments of.
-    fn tensor(&self, variant: &Variant, slot: &TensorSlot) -> Result<&CudaBuffer, CudaError> {
-        let why = "has no memory of its own";
-        let not_there = || ContentError::NoTensor { name: slot.name.to_owned(), why }.into();
-        self.found(variant, slot).ok_or_else(not_there)
-    }
-
-    fn found(&self, variant: &Variant, slot: &TensorSlot) -> Option<&CudaBuffer> {
-        let (address, mut before) = variant.content_address(slot)?;
-        let (mut index, mut number) = (None, 0);
-        // in the order in which they were uploaded
-        let Ok(_) = variant_args(variant, |pointee| {
-            if let Pointee::Table(bytes) = pointee
-                && bytes.as_ptr() as usize == address
-                && bytes.len() == slot.bytes
-            {
-                if before == 0 {
-                    index.get_or_insert(number);
-                }
-                before = before.saturating_sub(1);
-            }
-            number += 1;
-            Ok::<u64, Infallible>(0)
-        });
-        self.buffer(index?)
     }
 }

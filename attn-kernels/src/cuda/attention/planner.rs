@@ -1,9 +1,6 @@
 //! The planner kernel on the device, loaded.
 
-use std::{
-    ffi::{CStr, CString, c_void},
-    sync::Arc,
-};
+use std::ffi::{CStr, CString, c_void};
 
 use cudarc::driver::{
     result::{function, module},
@@ -13,7 +10,7 @@ use cudarc::driver::{
 use crate::{
     cuda::{CudaError, Device, driver::release::Released},
     jit,
-    launch::{PLAN_SHARED_BYTES, PlanParams},
+    launch::PLAN_SHARED_BYTES,
     splice::PlannerSource,
 };
 
@@ -72,14 +69,4 @@ impl Drop for Planner {
     fn drop(&mut self) {
         self.device.release(Released::Module(self.module));
     }
-}
-
-/// The planner kernel of a plan, with its parameters and its grid.
-#[derive(Debug)]
-pub(in crate::cuda) struct DevicePlanning {
-    pub(in crate::cuda) planner: Arc<Planner>,
-    /// The parameters without those of the batch.
-    pub(in crate::cuda) params: PlanParams,
-    /// CTAs that copy the page table.
-    pub(in crate::cuda) copy_ctas: u32,
 }

@@ -5,7 +5,11 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
-use attn_core::{expr::Variant, lang::param_tensor::OutBuffer};
+use attn_core::{
+    expr::{ContentError, TensorContent, TensorSlot, Variant},
+    lang::param_tensor::OutBuffer,
+};
+use cudarc::driver::result;
 
 use super::output_buffers::output_buffer;
 use crate::{
@@ -104,7 +108,7 @@ impl Args {
     }
 
     /// The uploaded tensor number `place`, if it is a table.
-    pub(in crate::cuda) fn buffer(&self, index: usize) -> Option<&CudaBuffer> {
+    fn buffer(&self, index: usize) -> Option<&CudaBuffer> {
         let tensor = self.tensors.get(index)?;
         matches!(tensor.host, HostSide::Table(_)).then_some(&*tensor.buffer)
     }
@@ -112,5 +116,54 @@ impl Args {
     /// At least `sizeof(Variant)` bytes.
     pub(in crate::cuda) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Replaces the content of one of the tensors.
+    pub(in crate::cuda) fn replace(
+        &self,
+        stream: &CudaStream,
+        buffer: &CudaBuffer,
+        content: &TensorContent<'_>,
+    ) -> Result<(), CudaError> {
+        self.replace_content(|| match (content.as_host(), content.device_ptr()) {
+            (Some(bytes), _) => buffer.write_shared(stream, 0, bytes),
+            (None, Some(ptr)) => {
+                let _current = stream.device().make_current()?;
+                let _submission = stream.submission();
+                buffer.uses().submit(stream.state(), Access::Write, || {
+                    // SAFETY: the buffer is as long as the content, which its maker promised to be there.
+                    unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, content.byte_len(), stream.raw()) }
+                        .map_err(|e| CudaError::driver("copy a tensor", e))
+                })
+            }
+            (None, None) => Ok(()), // there is no third kind of memory
+        })
+    }
+
+    /// The buffer of a parameter tensor of `variant`, which these are the arguments of.
+    pub(in crate::cuda) fn tensor(&self, variant: &Variant, slot: &TensorSlot) -> Result<&CudaBuffer, CudaError> {
+        let why = "has no memory of its own";
+        let not_there = || ContentError::NoTensor { name: slot.name.to_owned(), why }.into();
+        self.found(variant, slot).ok_or_else(not_there)
+    }
+
+    fn found(&self, variant: &Variant, slot: &TensorSlot) -> Option<&CudaBuffer> {
+        let (address, mut before) = variant.content_address(slot)?;
+        let (mut index, mut number) = (None, 0);
+        // in the order in which they were uploaded
+        let Ok(_) = variant_args(variant, |pointee| {
+            if let Pointee::Table(bytes) = pointee
+                && bytes.as_ptr() as usize == address
+                && bytes.len() == slot.bytes
+            {
+                if before == 0 {
+                    index.get_or_insert(number);
+                }
+                before = before.saturating_sub(1);
+            }
+            number += 1;
+            Ok::<u64, Infallible>(0)
+        });
+        self.buffer(index?)
     }
 }

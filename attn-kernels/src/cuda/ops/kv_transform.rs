@@ -8,13 +8,13 @@ use std::{
 
 use attn_core::{
     dtype::Dtype,
-    expr::Variant,
-    ops::append::Transform,
+    expr::{TensorContent, Variant},
+    ops::{TensorRows, append::Transform},
     spec::{HeadDimVo, Heads},
 };
 use cudarc::driver::sys::CUfunction;
 
-use super::module;
+use super::{module, tensor_rows::write_rows};
 use crate::{
     compile::Arch,
     cuda::{
@@ -63,7 +63,7 @@ impl CudaKvTransform {
     }
 
     /// Keeps the transform, if another library captures what is about to be launched.
-    pub(in crate::cuda) fn keep_captured(self: &Arc<Self>, stream: &CudaStream) -> Result<(), CudaError> {
+    fn keep_captured(self: &Arc<Self>, stream: &CudaStream) -> Result<(), CudaError> {
         stream.keep_captured(Name::of_device(self.device.ordinal()), || [self.clone() as Kept])
     }
 
@@ -73,7 +73,7 @@ impl CudaKvTransform {
     }
 
     /// The arguments of the variant.
-    pub(in crate::cuda) fn args(&self) -> &Args {
+    pub(super) fn args(&self) -> &Args {
         &self.args
     }
 
@@ -113,6 +113,48 @@ impl CudaKvTransform {
             (Some(_), Dtype::U8) => OpSource::gather_packed(variant, to, arch)?,
             (Some(_), _) => OpSource::encode(variant, from, arch)?,
         })
+    }
+
+    /// As [`CudaAttention::set_tensor`], for later appends through the transform.
+    ///
+    /// # Errors
+    ///
+    /// As [`CudaAttention::set_tensor`].
+    ///
+    /// [`CudaAttention::set_tensor`]: crate::cuda::CudaAttention::set_tensor
+    pub fn set_tensor(
+        self: &Arc<Self>,
+        stream: &CudaStream,
+        name: &str,
+        content: &TensorContent<'_>,
+    ) -> Result<(), CudaError> {
+        self.device.check_same("stream", stream.device())?;
+        self.keep_captured(stream)?;
+        let variant = self.transform.variant();
+        let slot = variant.tensor_slot(name)?;
+        slot.check(content)?;
+        self.args.replace(stream, self.args.tensor(variant, &slot)?, content)
+    }
+
+    /// As [`CudaAttention::set_tensor_rows`], for later appends through the transform.
+    ///
+    /// # Errors
+    ///
+    /// As [`CudaAttention::set_tensor_rows`].
+    ///
+    /// [`CudaAttention::set_tensor_rows`]: crate::cuda::CudaAttention::set_tensor_rows
+    pub fn set_tensor_rows(
+        self: &Arc<Self>,
+        stream: &CudaStream,
+        name: &str,
+        rows: &TensorRows<'_>,
+    ) -> Result<(), CudaError> {
+        self.device.check_same("stream", stream.device())?;
+        self.keep_captured(stream)?;
+        let variant = self.transform.variant();
+        let slot = variant.tensor_slot(name)?;
+        let buffer = self.args.tensor(variant, &slot)?;
+        self.args.replace_content(|| write_rows(stream, buffer, &slot, rows))
     }
 
     /// The kernel for a pair of element types, by its number.

@@ -20,7 +20,7 @@ use crate::{
             order::{Used, keys_and_values, order, scales},
             uses::Access::{Read, Write},
         },
-        run::kernel_params::strided as stored_rows,
+        memory::strided::strided as stored_rows,
     },
     kernel_traits::KernelTraitsError,
     launch::{FastDiv, KvSides, OP_THREADS, PackedRowsParams, RowsParams, RowsPart, Strided},

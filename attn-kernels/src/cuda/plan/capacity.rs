@@ -1,11 +1,16 @@
 //! The capacity of a plan whose batch changes in place, so that captured launches can be replayed with other batches.
 
+use std::sync::Arc;
+
 use attn_core::{
     batch::{BatchCapacity, Layout},
     plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList},
 };
 
-use crate::cuda::{CudaError, attention::planner::DevicePlanning};
+use crate::{
+    cuda::{CudaError, attention::planner::Planner},
+    launch::PlanParams,
+};
 
 /// The capacity of a plan whose batch changes in place, and the host memory that planning into it takes.
 #[derive(Debug)]
@@ -57,4 +62,14 @@ impl ReservedCapacity {
         self.blob.repack_within(&self.counts, layout, &self.work)?;
         Ok(&self.blob.bytes)
     }
+}
+
+/// The planner kernel of a plan, with its parameters and its grid.
+#[derive(Debug)]
+pub(super) struct DevicePlanning {
+    pub(super) planner: Arc<Planner>,
+    /// The parameters without those of the batch.
+    pub(super) params: PlanParams,
+    /// CTAs that copy the page table.
+    pub(super) copy_ctas: u32,
 }

@@ -7,9 +7,9 @@ use attn_core::{
 };
 use bytemuck::Zeroable;
 
-use super::device_batch::check_addresses;
+use super::{capacity::DevicePlanning, device_batch::check_addresses};
 use crate::{
-    cuda::{CudaError, CudaPlan, CudaStream, attention::planner::DevicePlanning, driver::launch_kernel::launch_kernel},
+    cuda::{CudaError, CudaPlan, CudaStream, driver::launch_kernel::launch_kernel},
     launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus},
 };
 
