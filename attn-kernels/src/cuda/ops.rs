@@ -32,7 +32,6 @@ pub use copy::{Speed, copy_pages, copy_pages_between};
 pub use indexer::{block_scores, index_scores, prepare_indexer, select_pages, select_tokens};
 pub use kv_transform::CudaKvTransform;
 pub use merge::{merge_state, merge_state_in_place, merge_states, scale_lse, sum};
-pub(super) use module::load;
 pub use rows::{append, gather};
 pub use sample::{keep_filtered, prepare_sampling, sample};
 pub(super) use tensor_rows::write_rows;

@@ -1,10 +1,11 @@
 //! A run: K/V preprocessing, the main kernel, and the merge. For a union the first two run once for each branch. A run
 //! only launches, so it can be captured.
 
-pub(super) mod kernel_params;
+mod kernel_params;
 mod mixed_launch;
 mod sm90_launch;
 mod tensor_maps;
+mod tensors;
 
 use attn_core::{
     spec::KernelKind,
@@ -15,11 +16,15 @@ use crate::{
     cuda::{
         CudaAttention, CudaError, CudaPlan, CudaStream,
         driver::{launch_kernel::launch_kernel, order::order_run},
+        plan::launches::Branch,
     },
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::{KernelParams, PackedParams},
 };
-use kernel_params::kv_sides;
+use kernel_params::{branch_params, kernel_params, kv_sides};
+use mixed_launch::launch_mixed;
+use sm90_launch::{launch_sm90, sm90_params};
+use tensors::RunTensors;
 
 impl CudaPlan {
     /// Launches the attention, or that of another layer: `q` of shape (qo tokens, qo heads, head_dim), `kv` as the
@@ -55,7 +60,6 @@ impl CudaPlan {
     /// [`LayerError`]: attn_core::expr::LayerError
     /// [`CudaAttention::with_parameters`]: super::CudaAttention::with_parameters
     /// [`CudaAttention::with_sm_scale`]: super::CudaAttention::with_sm_scale
-    #[allow(clippy::needless_pass_by_value)] // as on the CPU: the output is borrowed mutably for the call
     pub fn run(
         &self,
         stream: &CudaStream,
@@ -70,71 +74,70 @@ impl CudaPlan {
             return Err(TensorError::Absent { tensor: "lse", why }.into());
         }
         layer.map_or(Ok(()), |layer| self.check_layer(layer))?;
+        let tensors = RunTensors { q, kv, out };
+        let RunTensors { q, kv, out } = &tensors;
         let (of_layer, layer) = (layer, layer.map(|layer| &*layer.bound));
-        let attention = &*self.attention;
+        let (attention, launches) = (&*self.attention, &self.launches);
         let device = &attention.device;
         device.check_same("stream", stream.device())?;
         // the lock keeps another thread's launches, which use the same partial states, from coming in between
-        let memory = self.memory.lock_for(self.generation)?;
+        let memory = self.memory.lock()?;
         let _submission = stream.submission();
-        // a captured run may be replayed with any batch within the capacity
-        let largest = match self.reserved.as_deref() {
-            Some(reserved) if reserved.batch_is_on_device || stream.is_capturing()? => {
-                // an update binds the plan's own tensors to the batch, and no layer's
-                layer.map_or(Ok(()), |layer| layer.check_capacity(&reserved.capacity))?;
-                &reserved.largest
-            }
-            _ => &self.layout,
-        };
-        let tokens = if self.reserved.is_some() { Tokens::AtLeast } else { Tokens::Exactly };
-        check_run(largest, tokens, attention.heads, attention.head_dim_vo, attention.dtypes, &q, &kv, &out)?;
+        let largest = self.largest(stream, layer)?;
+        let tokens = if self.capacity().is_some() { Tokens::AtLeast } else { Tokens::Exactly };
+        check_run(largest, tokens, attention.heads, attention.head_dim_vo, attention.dtypes, q, kv, out)?;
         let sm_scale = layer.unwrap_or(attention).sm_scale;
-        let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, partial)? };
-        let sides = kv_sides(&kv, attention.head_dim_vo.shares_keys())?;
+        let page_size = self.layout().pages().map_or(1, |pages| pages.page_size());
+        let params = kernel_params(attention, launches, &self.memory, page_size, &tensors, partial)?;
+        let params = KernelParams { sm_scale, ..params };
+        let sides = kv_sides(kv, attention.head_dim_vo.shares_keys())?;
         let _current = device.make_current()?;
-        let qo_tokens = [q.shape()[0], out.o.shape()[0]];
         self.keep_captured(stream, of_layer.map(|layer| &layer.bound))?;
-        order_run(stream, &q, &kv, &out)?;
+        order_run(stream, q, kv, out)?;
         memory.order(stream)?;
-        let _content = self.args_of(0, layer).keep_content(); // of a union, no tensor can be replaced
-        (0..self.branches.len()).try_for_each(|number| self.args_of(number, layer).order(stream))?;
+        let args = |number| launches.args_of(number, layer);
+        let _content = args(0).keep_content(); // of a union, no tensor can be replaced
+        (0..launches.branches.len()).try_for_each(|number| args(number).order(stream))?;
 
         let kv_heads = attention.heads.kv;
         if self.kind() == KernelKind::Mixed {
-            return self.launch_mixed(stream, params, sides, &kv, qo_tokens, self.args_of(0, layer).bytes());
+            let params = PackedParams { base: params, sides };
+            return launch_mixed(stream, attention, launches, &self.memory, params, &tensors, args(0).bytes());
         }
         let launch_branch = |number: usize, function, grid, threads, smem| {
             // kernels over tensors take the first part of it
-            let params = PackedParams { base: self.branch_params(number, params), sides };
-            let args = self.args_of(number, layer).bytes();
+            let params = PackedParams { base: branch_params(launches, &self.memory, number, params), sides };
             // SAFETY: the caller promised the extents of the tensors when it made them, which `check_run` compared with
             // the batch. The planner made the work list for this batch, and it was uploaded before, in the order of
             // this stream. The sections of the workspace have the sizes that they state.
-            unsafe { launch_kernel(function, grid, threads, smem, stream, &params, args) }
+            unsafe { launch_kernel(function, grid, threads, smem, stream, &params, args(number).bytes()) }
         };
         // branches run one after the other, because they preprocess keys and values into the same sections
-        for (number, branch) in self.branches.iter().enumerate() {
-            let traits = branch.kernel.traits();
-            if let Some(kv_preprocess) = branch.kernel.kv_preprocess {
-                let [x, y] = traits.kv_preprocess_grid(self.preprocess_tokens, self.requests(), kv_heads);
+        for (number, Branch { kernel, .. }) in launches.branches.iter().enumerate() {
+            let traits = kernel.traits();
+            if let Some(kv_preprocess) = kernel.kv_preprocess {
+                let [x, y] = traits.kv_preprocess_grid(launches.preprocess_tokens, launches.requests, kv_heads);
                 launch_branch(number, kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
             }
+            let part = &self.memory.sections.lists.parts[number];
+            let items = part.items.len() as u32;
             if traits.is_sm90_prefill() {
-                self.launch_sm90(stream, &params, number, layer, &kv, qo_tokens)?;
+                let params = branch_params(launches, &self.memory, number, params);
+                let params = KernelParams { k: traits.in_pairs(params.k), ..params };
+                let sm90 = sm90_params(attention.heads, launches, kernel, items, &params, &tensors)?;
+                // SAFETY: as above.
+                unsafe { launch_sm90(stream, kernel, items * kv_heads, &params, &sm90, args(number).bytes()) }?;
                 continue;
             }
-            let part = &self.sections.lists.parts[number];
             let grid = match traits.has_workers() {
-                false => (part.items.len() as u32, kv_heads),
+                false => (items, kv_heads),
                 // the KV heads of a worker are adjacent, so that they run at the same time
                 true => (part.workers.len() as u32 * kv_heads, 1),
             };
-            launch_branch(number, branch.kernel.main, grid, traits.threads(), traits.smem_bytes())?;
+            launch_branch(number, kernel.main, grid, traits.threads(), traits.smem_bytes())?;
         }
         // finalizing after the merge is the same for all branches
-        self.branches[0]
-            .kernel
-            .merge
-            .map_or(Ok(()), |merge| launch_branch(0, merge, (self.merges, kv_heads), MERGE_THREADS, 0))
+        let merge = launches.kernel().merge;
+        merge.map_or(Ok(()), |merge| launch_branch(0, merge, (launches.merges, kv_heads), MERGE_THREADS, 0))
     }
 }

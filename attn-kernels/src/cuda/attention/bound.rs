@@ -20,10 +20,10 @@ use crate::{
 pub(in crate::cuda) struct BoundAttention {
     pub(in crate::cuda) device: Device,
     /// What does not need the device.
-    pub(in crate::cuda) problem: Problem,
+    pub(super) problem: Problem,
     /// The arguments of each branch.
     pub(in crate::cuda) args: Vec<Arc<Args>>,
-    pub(in crate::cuda) kernels: Arc<KernelCache>,
+    pub(super) kernels: Arc<KernelCache>,
     /// The visibilities of all attentions that share the kernels, and the one of this attention.
     pub(super) visibilities: Arc<VisibilityInterner>,
     pub(in crate::cuda) visibility: Visibility,
@@ -119,12 +119,12 @@ impl BoundAttention {
     }
 
     /// Whether two attentions differ in parameters alone.
-    pub(super) fn shares_kernels(&self, other: &BoundAttention) -> bool {
+    pub(in crate::cuda) fn shares_kernels(&self, other: &BoundAttention) -> bool {
         Arc::ptr_eq(&self.kernels, &other.kernels)
     }
 
-    /// Refuses a layer whose parameter tensors depend on the batch: a [run](crate::cuda::CudaPlan::run) of a layer passes
-    /// the tensors that were uploaded when the layer was made.
+    /// Refuses a layer whose parameter tensors depend on the batch: a [run](crate::cuda::CudaPlan::run) of a layer
+    /// passes the tensors that were uploaded when the layer was made.
     pub(in crate::cuda) fn check_own_args(&self, layout: &Layout) -> Result<(), CudaError> {
         if !self.depends_on_lengths {
             return Ok(());

@@ -16,7 +16,7 @@ pub(in crate::cuda) type BranchKernels = Vec<Arc<Kernel>>;
 
 /// The kernels that have been loaded so far.
 #[derive(Debug, Default)]
-pub(in crate::cuda) struct KernelCache {
+pub(super) struct KernelCache {
     kernels: Mutex<HashMap<KernelKey, Slot>>,
     planner: Mutex<Option<Arc<Planner>>>,
 }
@@ -26,7 +26,7 @@ type Slot = Arc<Mutex<Option<BranchKernels>>>;
 
 impl KernelCache {
     /// The kernels of a key; `load` compiles and loads them the first time.
-    pub(in crate::cuda) fn kernels(
+    pub(super) fn kernels(
         &self,
         key: KernelKey,
         load: impl FnOnce() -> Result<BranchKernels, CudaError>,
@@ -40,10 +40,7 @@ impl KernelCache {
     }
 
     /// The planner kernel; `load` compiles and loads it the first time.
-    pub(in crate::cuda) fn planner(
-        &self,
-        load: impl FnOnce() -> Result<Planner, CudaError>,
-    ) -> Result<Arc<Planner>, CudaError> {
+    pub(super) fn planner(&self, load: impl FnOnce() -> Result<Planner, CudaError>) -> Result<Arc<Planner>, CudaError> {
         let mut known = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(planner) = &*known {
             return Ok(planner.clone());

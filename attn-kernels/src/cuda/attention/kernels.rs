@@ -33,7 +33,7 @@ impl LoadedKernels {
 
 impl BoundAttention {
     /// The kernels of all branches, and the planner's rule for them.
-    pub(in crate::cuda) fn load(&self, key: KernelKey) -> Result<LoadedKernels, CudaError> {
+    pub(super) fn load(&self, key: KernelKey) -> Result<LoadedKernels, CudaError> {
         let kernels = self.kernels(key)?;
         let (traits, resident_ctas) = (kernels[0].traits(), kernels[0].resident_ctas());
         if key.selected.kind == KernelKind::Mixed {
@@ -49,7 +49,7 @@ impl BoundAttention {
     }
 
     /// The kernels of all branches, compiled and loaded the first time.
-    pub(in crate::cuda) fn kernels(&self, key: KernelKey) -> Result<BranchKernels, CudaError> {
+    pub(super) fn kernels(&self, key: KernelKey) -> Result<BranchKernels, CudaError> {
         let device = &self.device;
         let load = |branch| {
             let ready = jit::obtain_for_device(device.capability(), |arch| {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use attn_core::expr::{LayerError, Variant};
+use attn_core::expr::Variant;
 
 use super::bound::BoundAttention;
-use crate::cuda::{CudaAttention, CudaError, CudaPlan, memory::args::Args};
+use crate::cuda::{CudaAttention, CudaError};
 
 impl CudaAttention {
     /// The same attention with the parameters of `variant`, which has the same structure. It shares the kernels and
@@ -16,6 +16,9 @@ impl CudaAttention {
     ///
     /// [`LayerError::Structure`] where more than values differs; a parameter that does not fit the heads; no memory for
     /// tensors.
+    ///
+    /// [`CudaPlan::run`]: crate::cuda::CudaPlan::run
+    /// [`LayerError::Structure`]: attn_core::expr::LayerError::Structure
     pub fn with_parameters(&self, variant: &Variant) -> Result<Self, CudaError> {
         Ok(CudaAttention { bound: Arc::new(self.bound.with_parameters(variant)?) })
     }
@@ -39,26 +42,5 @@ impl CudaAttention {
     /// A failure of the driver.
     pub fn read_outputs(&self) -> Result<(), CudaError> {
         self.bound.args.iter().try_for_each(|args| args.fetch())
-    }
-}
-
-impl CudaPlan {
-    pub(in crate::cuda) fn check_layer(&self, layer: &CudaAttention) -> Result<(), CudaError> {
-        if !self.attention.shares_kernels(&layer.bound) {
-            return Err(LayerError::Unrelated.into());
-        }
-        let mut planned = [&self.attention].into_iter().chain(&self.layers);
-        if !planned.any(|known| known.visibility == layer.bound.visibility) {
-            return Err(LayerError::NotPlanned.into());
-        }
-        layer.bound.check_own_args(&self.layout)
-    }
-
-    /// The arguments of a branch: the plan's own, or those of a layer.
-    pub(in crate::cuda) fn args_of<'a>(&'a self, branch: usize, layer: Option<&'a BoundAttention>) -> &'a Args {
-        match layer {
-            Some(layer) => &layer.args[branch], // the structure is the same
-            None => &self.branches[branch].args,
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! What launches use that another library captured: memory and kernels that its graph replays, also when their owners
 //! are gone. All of it is kept until it is released by name: that of a plan, or that of the device.
 //!
-//! Launches that [`CudaStream::capture`](super::CudaStream::capture) records are replayed by an unsafe call of this
-//! library, whose caller promises that all of it lives.
+//! Launches that [`CudaStream::capture`](super::stream::CudaStream::capture) records are replayed by an unsafe call of
+//! this library, whose caller promises that all of it lives.
 
 use std::{
     any::Any,
@@ -42,7 +42,7 @@ impl Name {
     }
 
     /// Keeps things under this name, each once.
-    pub(in crate::cuda) fn keep(self, all: impl IntoIterator<Item = Kept>) {
+    pub(super) fn keep(self, all: impl IntoIterator<Item = Kept>) {
         let mut kept = lock();
         let of_name = kept.entry(self).or_default();
         for one in all {

@@ -42,7 +42,7 @@ impl Event {
     }
 
     /// The device.
-    pub(in crate::cuda) fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &Device {
         &self.device
     }
 

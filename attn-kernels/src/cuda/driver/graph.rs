@@ -49,8 +49,8 @@ impl CudaGraph {
     /// All memory and kernels that the captured launches use are still valid: the tensors; the attentions, those of
     /// layers included; the plans, which may own parameter tensors; each plan's workspace, which has not been planned
     /// into again, grown, or dropped; each [`CudaKvTransform`](crate::cuda::ops::CudaKvTransform) and
-    /// [`CudaBatchChecker`](crate::cuda::CudaBatchChecker), whose drops unload kernels. During this call no other thread
-    /// uses these plans and buffers. Memory that was given as an address
+    /// [`CudaBatchChecker`](crate::cuda::CudaBatchChecker), whose drops unload kernels. During this call no other
+    /// thread uses these plans and buffers. Memory that was given as an address
     /// ([`TensorRef::device`](attn_core::tensor::TensorRef)) is ordered by the caller, and so is what was captured on
     /// streams that joined the capture.
     pub unsafe fn launch(&mut self, stream: &CudaStream) -> Result<(), CudaError> {

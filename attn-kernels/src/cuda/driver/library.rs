@@ -69,7 +69,7 @@ pub(super) type ElapsedTime = unsafe extern "C" fn(*mut f32, *mut c_void, *mut c
 /// `cuStreamGetId`, which the bindings of CUDA 11 do not have.
 type StreamId = unsafe extern "C" fn(*mut c_void, *mut u64) -> u32;
 
-pub(in crate::cuda) struct Driver {
+pub(super) struct Driver {
     pub(super) elapsed_time: ElapsedTime,
     stream_id: StreamId,
 }
@@ -90,7 +90,7 @@ pub(super) fn is_loaded() -> bool {
 }
 
 /// The driver, loaded and initialised once per process.
-pub(in crate::cuda) fn driver() -> Result<&'static Driver, CudaError> {
+pub(super) fn driver() -> Result<&'static Driver, CudaError> {
     DRIVER.get_or_init(load).as_ref().map_err(|reason| CudaError::NoDriver { reason: reason.clone() })
 }
 

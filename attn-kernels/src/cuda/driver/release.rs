@@ -100,7 +100,7 @@ impl<T> Deferred<T> {
         self.lock().extend(items);
     }
 
-    pub(in crate::cuda) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 

@@ -47,7 +47,7 @@ impl<S: Ordered> Uses<S> {
     }
 
     /// Records a use. `wait_for` makes the stream wait for another one; where it fails, nothing is recorded.
-    pub(in crate::cuda) fn record<E>(
+    pub(super) fn record<E>(
         &mut self,
         stream: &S,
         access: Access,
@@ -73,7 +73,7 @@ impl<S: Ordered> Uses<S> {
     }
 
     /// Forgets all users: their work has finished.
-    pub(in crate::cuda) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.writer = None;
         self.readers.clear();
     }

@@ -166,12 +166,7 @@ impl CudaBuffer {
 
     /// As [`CudaBuffer::write`], where a lock of the caller keeps launches with the memory from coming in between: they
     /// are ordered before they are launched, and a write of another thread in between would be ordered before them.
-    pub(in crate::cuda) fn write_shared(
-        &self,
-        stream: &CudaStream,
-        offset: usize,
-        data: &[u8],
-    ) -> Result<(), CudaError> {
+    pub(super) fn write_shared(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         let _current = self.device.make_current()?;
         let _submission = stream.submission();
         // SAFETY: `data` has been read when `copy_from` returns.

@@ -35,11 +35,11 @@ impl PinnedBuffer {
         Ok(PinnedBuffer { device: device.clone(), ptr, bytes })
     }
 
-    pub(in crate::cuda) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.bytes
     }
 
-    pub(in crate::cuda) fn ptr(&self) -> *mut u8 {
+    pub(super) fn ptr(&self) -> *mut u8 {
         self.ptr
     }
 

@@ -7,7 +7,7 @@ use attn_core::{
     tensor::{DeviceMemory, TensorMut, TensorRef},
 };
 
-use super::load;
+use super::module::load;
 use crate::{
     cuda::{
         CudaError, CudaStream, Device,

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Loads a cubin and finds its kernels.
-pub(in crate::cuda) fn load(device: &Device, ready: &Ready<OpSource>, kernels: &[&str]) -> Result<OpModule, CudaError> {
+pub(super) fn load(device: &Device, ready: &Ready<OpSource>, kernels: &[&str]) -> Result<OpModule, CudaError> {
     let _current = device.make_current()?;
     let name = &ready.source.name;
     let fail = |e| CudaError::driver(format!("load `{name}`"), e);

@@ -14,25 +14,25 @@ use crate::{
 
 /// The capacity of a plan whose batch changes in place, and the host memory that planning into it takes.
 #[derive(Debug)]
-pub(in crate::cuda) struct ReservedCapacity {
-    pub(in crate::cuda) capacity: BatchCapacity,
-    pub(in crate::cuda) counts: PlanCapacity,
+pub(super) struct ReservedCapacity {
+    pub(super) capacity: BatchCapacity,
+    pub(super) counts: PlanCapacity,
     /// A batch whose tensors are at least as large as those of every batch within the capacity.
-    pub(in crate::cuda) largest: Layout,
-    pub(in crate::cuda) rule: ListRule,
+    pub(super) largest: Layout,
+    pub(super) rule: ListRule,
     /// The state of planning on the device; `None` before its first use.
     pub(super) on_device: Option<DevicePlanning>,
     /// Whether the device plans the current batch, already or later in the order of a stream. The host does not know
     /// the lengths of such a batch.
-    pub(in crate::cuda) batch_is_on_device: bool,
+    pub(super) batch_is_on_device: bool,
     /// Whether an update on the device was captured. Each replay then plans a batch whose lengths the host does not
     /// know.
     pub(super) is_captured_on_device: bool,
     /// The next batch while it is checked. It then becomes the `layout` of the plan.
-    pub(in crate::cuda) next: Layout,
-    pub(in crate::cuda) work: WorkList,
+    pub(super) next: Layout,
+    pub(super) work: WorkList,
     pub(super) scratch: PlanScratch,
-    pub(in crate::cuda) blob: PlanBlob,
+    pub(super) blob: PlanBlob,
 }
 
 impl ReservedCapacity {
@@ -58,7 +58,7 @@ impl ReservedCapacity {
     }
 
     /// Packs the current work list for its upload.
-    pub(in crate::cuda) fn pack(&mut self, layout: &Layout) -> Result<&[u8], CudaError> {
+    pub(super) fn pack(&mut self, layout: &Layout) -> Result<&[u8], CudaError> {
         self.blob.repack_within(&self.counts, layout, &self.work)?;
         Ok(&self.blob.bytes)
     }

@@ -55,13 +55,13 @@ impl CudaPlan {
         };
         let params = params.of_batch(batch, &reserved.capacity)?;
         check_addresses(batch)?;
-        let memory = self.memory.lock_for(self.generation)?;
+        let memory = self.memory.lock()?;
         let _submission = stream.submission();
         memory.order(stream)?;
         let _current = self.attention.device.make_current()?;
         let smem = if params.scratch == 0 { params.memory_bytes() as u32 } else { 0 };
         // there is one branch; the kernel takes a parameter even if the variant has none
-        let args = &self.branches[0].args;
+        let args = &self.launches.branches[0].args;
         let _content = args.keep_content();
         args.order(stream)?;
         let variant = if args.bytes().is_empty() { &[0; 16][..] } else { args.bytes() };
@@ -103,10 +103,10 @@ impl CudaPlan {
         let heads = attention.heads;
         let params = PlanParams::new(&reserved.capacity, counts, rule, heads)?;
         let planner = attention.planner()?;
-        let (sections, base) = (&self.sections, self.memory.buffer.ptr());
+        let sections = &self.memory.sections;
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
             &sections.lists;
-        let at = |section: &std::ops::Range<usize>| base + section.start as u64;
+        let at = |section| self.memory.start(section);
         let status = at(&sections.planning);
         let params = PlanParams {
             to_qo_indptr: at(qo_indptr),
@@ -141,7 +141,7 @@ impl CudaPlan {
         let Some(reserved) = self.reserved.as_deref() else { return Err(BatchError::NoCapacity.into()) };
         let Some(DevicePlanning { params, .. }) = &reserved.on_device else { return Ok(()) };
         let mut status = PlanStatus::zeroed();
-        self.memory.buffer.download(self.sections.planning.start, bytemuck::bytes_of_mut(&mut status))?;
+        self.memory.download(self.memory.sections.planning.start, bytemuck::bytes_of_mut(&mut status))?;
         Ok(status.check(params)?)
     }
 
@@ -154,9 +154,9 @@ impl CudaPlan {
         if !self.is_current() {
             return Err(CudaError::StalePlan);
         }
-        let offsets = self.sections.lists.clone();
+        let offsets = self.memory.sections.lists.clone();
         let mut bytes = vec![0; offsets.total];
-        self.memory.buffer.download(0, &mut bytes)?;
+        self.memory.download(0, &mut bytes)?;
         Ok((offsets, bytes))
     }
 }

@@ -25,12 +25,12 @@ pub(in crate::cuda) struct Sections {
     pub(in crate::cuda) split_semaphores: Range<usize>,
     /// For a plan that the device may update: the status, and planning memory that exceeds shared memory. Follows
     /// `split_semaphores`.
-    pub(in crate::cuda) planning: Range<usize>,
+    pub(super) planning: Range<usize>,
     /// Preprocessed keys of the branch that runs; empty if no branch preprocesses keys.
     pub(in crate::cuda) k_pre: Range<usize>,
     /// Preprocessed values, likewise.
     pub(in crate::cuda) v_pre: Range<usize>,
-    pub(in crate::cuda) bytes: usize,
+    pub(super) bytes: usize,
 }
 
 /// The sizes of the contents of the sections.
@@ -64,7 +64,7 @@ impl Sections {
     }
 
     /// The sections for every batch within a capacity.
-    pub(in crate::cuda) fn within(
+    pub(super) fn within(
         heads: Heads,
         value_dim: u32,
         kernels: &[Arc<Kernel>],
@@ -119,7 +119,7 @@ impl Sections {
     }
 
     /// The bytes that have to be 0 before the first run.
-    pub(in crate::cuda) fn zeros(&self) -> Range<usize> {
+    pub(super) fn zeros(&self) -> Range<usize> {
         let status = self.planning.start..self.planning.end.min(self.planning.start + PLAN_STATUS_BYTES);
         if self.split_semaphores.is_empty() { status } else { self.split_semaphores.start..status.end }
     }

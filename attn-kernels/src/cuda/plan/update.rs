@@ -1,8 +1,10 @@
 //! Updates of a plan's batch by the host.
 
+use std::mem;
+
 use attn_core::batch::{Batch, BatchCapacity, BatchError};
 
-use super::{capacity::ReservedCapacity, counts};
+use super::{PlannedBatch, capacity::ReservedCapacity};
 use crate::cuda::{CudaError, CudaPlan, CudaStream, SelectedKernel};
 
 impl CudaPlan {
@@ -30,18 +32,18 @@ impl CudaPlan {
         stream.refuse_capture("update a plan")?;
         batch.validate_into(&mut reserved.next)?;
         if reserved.next.has_levels() {
-            let next = std::mem::take(&mut reserved.next);
+            let next = mem::take(&mut reserved.next);
             reserved.next = attention.levels_within(next, &reserved.capacity, &reserved.rule)?;
         }
         reserved.capacity.check(&reserved.next)?;
-        attention.check_batch_invariance(&reserved.next, SelectedKernel::of(self.branches[0].kernel.traits()))?;
+        attention.check_batch_invariance(&reserved.next, SelectedKernel::of(self.launches.kernel().traits()))?;
         let ReservedCapacity { next, work, scratch, rule, .. } = &mut *reserved;
         let layers: Vec<_> = self.layers.iter().map(|layer| &layer.variant).collect();
         if attention.depends_on_lengths {
             let bound = attention.variant_for(next)?;
             // given tensors are those of every batch
             if attention.has_defaults_over_lengths() {
-                let mut branches = self.branches.iter().zip(bound.branches());
+                let mut branches = self.launches.branches.iter().zip(bound.branches());
                 if !branches.all(|(branch, variant)| branch.args.are_of(&variant)) {
                     return Err(CudaError::ParameterTensors);
                 }
@@ -52,10 +54,10 @@ impl CudaPlan {
             work.rebuild_for(scratch, &attention.variant, &layers, next, attention.heads, rule)?;
         }
         reserved.blob.repack_within(&reserved.counts, &reserved.next, &reserved.work)?;
-        self.memory.lock_for(self.generation)?.overwrite(stream, &reserved.blob.bytes)?;
-        std::mem::swap(&mut self.layout, &mut reserved.next);
+        self.memory.lock()?.overwrite(stream, &reserved.blob.bytes)?;
+        let batch = PlannedBatch::new(mem::take(&mut reserved.next), &reserved.work);
+        reserved.next = mem::replace(&mut self.batch, batch).layout; // its memory is used again
         reserved.batch_is_on_device = reserved.is_captured_on_device;
-        self.counts = counts(&reserved.work);
         Ok(())
     }
 

@@ -1,83 +1,87 @@
 //! The launch of a mixed kernel.
 
-use attn_core::{batch::KvSegment, plan::WorkItem, tensor::Kv};
+use attn_core::{batch::KvSegment, plan::WorkItem};
 
+use super::{sm90_launch::sm90_params, tensors::RunTensors};
 use crate::{
     cuda::{
-        CudaError, CudaPlan, CudaStream,
+        CudaError, CudaStream,
+        attention::bound::BoundAttention,
         driver::launch_kernel::{argument, launch_kernel, launch_with},
+        plan::{launches::Launches, memory::PlanMemory},
     },
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
-    launch::{KernelParams, KvSides, MixedParams, PackedMixedParams, Waves},
+    launch::{KernelParams, MixedParams, PackedMixedParams, PackedParams, Waves},
 };
 
-impl CudaPlan {
-    /// Launches the mixed kernel, after K/V preprocessing and before the merge. It does not support unions.
-    pub(in crate::cuda) fn launch_mixed(
-        &self,
-        stream: &CudaStream,
-        of_list: KernelParams,
-        sides: KvSides,
-        kv: &Kv<'_>,
-        qo_tokens: [usize; 2],
-        args: &[u8],
-    ) -> Result<(), CudaError> {
-        let (kernel, kv_heads) = (&self.branches[0].kernel, self.attention.heads.kv);
-        let traits = kernel.traits();
-        let params = self.mixed_params(of_list);
-        // a kernel over tensors takes the first part of it
-        let packed = PackedMixedParams { base: params, sides };
-        let (decodes, items) = (params.decode_ctas as u32, params.prefill_items as u32);
-        let sm90 = match traits.is_sm90_prefill() {
-            true => Some(self.sm90_params(&params.base, kernel, kv, qo_tokens, items)?),
-            false => None,
-        };
-        let launch = |function, grid, threads, smem| {
-            // SAFETY: as for the other launches of `CudaPlan::run`.
-            unsafe { launch_kernel(function, grid, threads, smem, stream, &packed, args) }
-        };
-        if let Some(kv_preprocess) = kernel.kv_preprocess
-            && items > 0
-        {
-            let [x, y] = traits.kv_preprocess_grid(self.preprocess_tokens, self.requests(), kv_heads);
-            launch(kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
-        }
-        let (ctas, threads, smem) = (decodes + items * kv_heads, traits.threads(), traits.smem_bytes());
-        match &sm90 {
-            None => launch(kernel.main, (ctas, 1), threads, smem)?,
-            Some(sm90) => {
-                // persistent CTAs, of which the first begin with decode
-                let grid = (ctas.min(kernel.resident_ctas()).max(decodes), 1);
-                let mut arguments = [argument(&packed), args.as_ptr().cast_mut().cast(), argument(sm90)];
-                // SAFETY: as above; with sm90 prefill the kernel takes the third argument.
-                unsafe { launch_with(kernel.main, grid, threads, smem, stream, &mut arguments) }?;
-            }
-        }
-        let [x, y] =
-            traits.mixed_merge_grid(self.merges, self.attention.heads, self.attention.device.multiprocessors());
-        kernel.merge.map_or(Ok(()), |merge| launch(merge, (x, y), MERGE_THREADS, 0))
+/// Launches the mixed kernel, after K/V preprocessing and before the merge. It does not support unions.
+pub(super) fn launch_mixed(
+    stream: &CudaStream,
+    attention: &BoundAttention,
+    launches: &Launches,
+    memory: &PlanMemory,
+    PackedParams { base, sides }: PackedParams,
+    tensors: &RunTensors<'_>,
+    args: &[u8],
+) -> Result<(), CudaError> {
+    let (kernel, traits) = (launches.kernel(), launches.kernel().traits());
+    let (heads, multiprocessors) = (attention.heads, attention.device.multiprocessors());
+    let params = mixed_params(base, heads.kv, multiprocessors, kernel.resident_ctas(), memory);
+    // a kernel over tensors takes the first part of it
+    let packed = PackedMixedParams { base: params, sides };
+    let (decodes, items) = (params.decode_ctas as u32, params.prefill_items as u32);
+    let sm90 = match traits.is_sm90_prefill() {
+        true => Some(sm90_params(heads, launches, kernel, items, &params.base, tensors)?),
+        false => None,
+    };
+    let launch = |function, grid, threads, smem| {
+        // SAFETY: as for the other launches of `CudaPlan::run`.
+        unsafe { launch_kernel(function, grid, threads, smem, stream, &packed, args) }
+    };
+    if let Some(kv_preprocess) = kernel.kv_preprocess
+        && items > 0
+    {
+        let [x, y] = traits.kv_preprocess_grid(launches.preprocess_tokens, launches.requests, heads.kv);
+        launch(kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
     }
-
-    fn mixed_params(&self, base: KernelParams) -> MixedParams {
-        let lists = &self.sections.lists;
-        let [decode, prefill] = &lists.parts[..] else { return MixedParams { base, ..MixedParams::default() } };
-        let (wave, kv_heads) = (self.branches[0].kernel.resident_ctas(), base.kv_heads as u32);
-        let (decodes, prefill_items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
-        let multiprocessors = self.attention.device.multiprocessors();
-        let waves = Waves { decodes, ctas: decodes + prefill_items * kv_heads, wave, multiprocessors };
-        MixedParams {
-            base,
-            prefill: base.items + (prefill.items.start * size_of::<WorkItem>()) as u64,
-            merge_parts: self.address(&lists.merge_parts),
-            request_of_query: self.address(&lists.request_of_query),
-            segment_ends: self.address(&lists.segment_ends),
-            segments: self.address(&lists.segments),
-            decode_ctas: decodes as i32,
-            prefill_items: prefill_items as i32,
-            segment_count: (lists.segments.len() / size_of::<KvSegment>()) as i32,
-            wave: wave as i32,
-            wave_decodes: waves.decode_ctas_per_wave() as i32,
-            pad: 0,
+    let (ctas, threads, smem) = (decodes + items * heads.kv, traits.threads(), traits.smem_bytes());
+    match &sm90 {
+        None => launch(kernel.main, (ctas, 1), threads, smem)?,
+        Some(sm90) => {
+            // persistent CTAs, of which the first begin with decode
+            let grid = (ctas.min(kernel.resident_ctas()).max(decodes), 1);
+            let mut arguments = [argument(&packed), args.as_ptr().cast_mut().cast(), argument(sm90)];
+            // SAFETY: as above; with sm90 prefill the kernel takes the third argument.
+            unsafe { launch_with(kernel.main, grid, threads, smem, stream, &mut arguments) }?;
         }
+    }
+    let [x, y] = traits.mixed_merge_grid(launches.merges, heads, multiprocessors);
+    kernel.merge.map_or(Ok(()), |merge| launch(merge, (x, y), MERGE_THREADS, 0))
+}
+
+fn mixed_params(
+    base: KernelParams,
+    kv_heads: u32,
+    multiprocessors: u32,
+    wave: u32,
+    memory: &PlanMemory,
+) -> MixedParams {
+    let lists = &memory.sections.lists;
+    let [decode, prefill] = &lists.parts[..] else { return MixedParams { base, ..MixedParams::default() } };
+    let (decodes, prefill_items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
+    let waves = Waves { decodes, ctas: decodes + prefill_items * kv_heads, wave, multiprocessors };
+    MixedParams {
+        base,
+        prefill: base.items + (prefill.items.start * size_of::<WorkItem>()) as u64,
+        merge_parts: memory.address(&lists.merge_parts),
+        request_of_query: memory.address(&lists.request_of_query),
+        segment_ends: memory.address(&lists.segment_ends),
+        segments: memory.address(&lists.segments),
+        decode_ctas: decodes as i32,
+        prefill_items: prefill_items as i32,
+        segment_count: (lists.segments.len() / size_of::<KvSegment>()) as i32,
+        wave: wave as i32,
+        wave_decodes: waves.decode_ctas_per_wave() as i32,
+        pad: 0,
     }
 }

@@ -19,12 +19,12 @@ const STRIDE_END: u64 = 1 << 40;
 /// The extents of a tensor of 16-bit elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extents {
-    pub(in crate::cuda) dim: u32,
+    pub(super) dim: u32,
     /// Tokens, or slots of a page.
-    pub(in crate::cuda) tokens: u64,
-    pub(in crate::cuda) heads: u32,
+    pub(super) tokens: u64,
+    pub(super) heads: u32,
     /// 1 for a tensor without pages.
-    pub(in crate::cuda) pages: u64,
+    pub(super) pages: u64,
 }
 
 impl Extents {
@@ -62,7 +62,7 @@ const OUTPUT_ROWS: u32 = 16;
 pub(super) struct PackedRows {
     pub(super) group: u32,
     /// The extents of Q or O.
-    pub(in crate::cuda) extents: Extents,
+    pub(super) extents: Extents,
 }
 
 impl PackedRows {
