@@ -136,14 +136,14 @@ struct Collector<'a> {
     module: &'a mut Module,
 }
 
-fn is_test(attrs: &[syn::Attribute]) -> bool {
+pub(crate) fn is_test(attrs: &[syn::Attribute]) -> bool {
     attrs.iter().any(|attr| {
         let cfg = attr.path().is_ident("cfg") && attr.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"));
         cfg || attr.path().is_ident("test")
     })
 }
 
-fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+pub(crate) fn attributes(item: &syn::Item) -> &[syn::Attribute] {
     match item {
         syn::Item::Fn(item) => &item.attrs,
         syn::Item::Impl(item) => &item.attrs,

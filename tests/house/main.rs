@@ -4,6 +4,7 @@ mod book;
 mod columns;
 mod cycles;
 mod files;
+mod impls;
 mod layout;
 mod oldest_rust;
 mod one_api;
