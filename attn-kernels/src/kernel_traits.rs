@@ -21,7 +21,7 @@ use attn_core::{
 pub use cuda_cores::cuda_cores_support;
 pub use decode_tiles::DecodeTiles;
 pub use error::KernelTraitsError;
-pub use merging::MERGE_THREADS;
+pub use merging::{MERGE_THREADS, mixed_merge_grid};
 
 use crate::compile::Arch;
 

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`kernel_traits`] | tile sizes and other compile-time constants of a kernel |
 //! | [`cost`] | measured costs of kernels |
+//! | [`plan_rules`] | how the planner cuts a batch for a kernel |
 //! | [`select`] | kernel selection: which kernel runs a batch |
 //! | [`support`] | what runs where, without a device |
 //! | [`splice`] | variant and traits become one translation unit |
@@ -27,7 +28,7 @@ pub mod cost;
 pub mod jit;
 pub mod kernel_traits;
 pub mod launch;
-mod plan_rules;
+pub mod plan_rules;
 mod prebuilt;
 #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // what plans on a device read
 mod problem;

@@ -9,7 +9,10 @@ use attn_core::batch::{Batch, indptr};
 use attn_core::expr::Node;
 use attn_core::lang::{Hook, Normalizer};
 use attn_core::plan::WorkList;
-use attn_kernels::cost::{CostTable, HookClass};
+use attn_kernels::{
+    cost::{CostTable, HookClass},
+    plan_rules::plan_rule,
+};
 use attn_testing::{Case, LayoutKind, Order, case_variant, check};
 use attn_tests::catalogue;
 use attn_tests::catalogue::kernels::kernel_traits;
@@ -64,7 +67,7 @@ fn planned(case: &Case, variant: &Variant, resident_ctas: u32) -> WorkList {
     let traits = kernel_traits(case, variant);
     let step = traits.iter().map(|(_, traits)| traits.step_keys()).max().expect("a branch");
     let (costs, hooks) = (CostTable::default(), HookClass::of(variant));
-    let rule = traits[0].1.plan_rule(&costs, hooks, step, resident_ctas, case.kv_heads);
+    let rule = plan_rule(&traits[0].1, &costs, hooks, step, resident_ctas, case.kv_heads);
     WorkList::build_for(variant, &layout, case.heads(), &rule.into()).expect("it can be planned")
 }
 

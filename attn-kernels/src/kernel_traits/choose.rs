@@ -7,8 +7,9 @@ use attn_core::{
 };
 
 use super::{
-    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, PackedRow, cuda_cores_support,
-    head_dims_are_supported, reads_kv_of,
+    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, PackedRow,
+    cuda_cores::{cuda_core_decode, cuda_core_prefill, cuda_core_prefill_of},
+    cuda_cores_support, head_dims_are_supported, reads_kv_of,
     smem::{PIPELINE_STATE_BYTES, STATIC_BYTES, panels},
 };
 
@@ -77,9 +78,9 @@ impl KernelTraits {
         let rewrites = key_hooks || value_hooks || packed.is_some();
         let traits = match kind {
             KernelKind::Decode if cuda_cores => {
-                traits.for_cuda_core_decode(request.decode_tiles().rows_for(group), rewrites)
+                cuda_core_decode(traits, request.decode_tiles().rows_for(group), rewrites)
             }
-            KernelKind::Prefill if cuda_cores => traits.for_cuda_core_prefill(),
+            KernelKind::Prefill if cuda_cores => cuda_core_prefill(traits),
             KernelKind::Prefill if request.wants_sm90_prefill() => {
                 let sm90 = traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill());
                 let resident = || sm90.for_resident_prefill();
@@ -234,7 +235,7 @@ impl KernelTraits {
         let unsupported = KernelTraitsError::Mixed { head_dim, kv: dtypes.kv, arch };
         let prefill = KernelTraits { kind: KernelKind::Prefill, ..self };
         let tiles: Vec<_> = if cuda_cores {
-            [4, 2, 1].into_iter().filter_map(|warps| prefill.cuda_core_prefill_of(warps)).collect()
+            [4, 2, 1].into_iter().filter_map(|warps| cuda_core_prefill_of(prefill, warps)).collect()
         } else {
             match prefill.for_sm80_prefill() {
                 tiles if tiles.warps == 4 && tiles.column_warps == 1 => vec![tiles],

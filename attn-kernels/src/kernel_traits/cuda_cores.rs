@@ -48,56 +48,49 @@ impl KernelTraitsRequest {
 /// Bytes of a warp's stage that keep enough loads in flight with eight to twelve warps an SM.
 const STAGE_BYTES: u32 = 8 << 10;
 
-impl KernelTraits {
-    /// Decode on CUDA cores: every warp has keys of its own, as many as fill a stage.
-    pub(super) fn for_cuda_core_decode(self, tile_rows: u32, rewrites: bool) -> Self {
-        let traits = KernelTraits { cuda_cores: true, tile_rows, ..self };
-        // the registers of more rows, longer ones, or hooks leave room for two CTAs
-        let few = tile_rows <= if rewrites { 1 } else { 4 } && self.value_dim <= 128;
-        let three: &[_] = if few { &[(4, 2, 3)] } else { &[] };
-        let two = [(4, 3, 2), (4, 2, 2), (4, 2, 1), (2, 2, 2), (2, 2, 1), (1, 2, 1)];
-        traits.first_that_fits(three.iter().chain(&two).copied())
-    }
+/// Decode on CUDA cores: every warp has keys of its own, as many as fill a stage.
+pub(super) fn cuda_core_decode(traits: KernelTraits, tile_rows: u32, rewrites: bool) -> KernelTraits {
+    let traits = KernelTraits { cuda_cores: true, tile_rows, ..traits };
+    // the registers of more rows, longer ones, or hooks leave room for two CTAs
+    let few = tile_rows <= if rewrites { 1 } else { 4 } && traits.value_dim <= 128;
+    let three: &[_] = if few { &[(4, 2, 3)] } else { &[] };
+    let two = [(4, 3, 2), (4, 2, 2), (4, 2, 1), (2, 2, 2), (2, 2, 1), (1, 2, 1)];
+    first_that_fits(traits, three.iter().chain(&two).copied()).unwrap_or(traits)
+}
 
-    /// Prefill on CUDA cores: four warps share their keys, and each has eight rows, or as many as fit.
-    pub(super) fn for_cuda_core_prefill(self) -> Self {
-        let tries = [4, 2, 1].into_iter().find_map(|warps| self.cuda_core_prefill_of(warps));
-        tries.unwrap_or(KernelTraits { cuda_cores: true, ..self })
-    }
+/// Prefill on CUDA cores: four warps share their keys, and each has eight rows, or as many as fit.
+pub(super) fn cuda_core_prefill(traits: KernelTraits) -> KernelTraits {
+    let tries = [4, 2, 1].into_iter().find_map(|warps| cuda_core_prefill_of(traits, warps));
+    tries.unwrap_or(KernelTraits { cuda_cores: true, ..traits })
+}
 
-    /// Prefill on CUDA cores with this many warps, if its tiles fit.
-    pub(super) fn cuda_core_prefill_of(self, warps: u32) -> Option<Self> {
-        let rows = warps * if self.value_dim > 256 { 4 } else { 8 };
-        let of = |rows| KernelTraits { cuda_cores: true, tile_rows: rows, row_warps: warps, ..self };
-        let rows = [rows, rows / 2, rows / 4].into_iter().filter(|&rows| rows >= warps);
-        rows.map(of).find_map(|traits| traits.try_all([(warps, 2, 2), (warps, 2, 1)].into_iter()))
-    }
+/// Prefill on CUDA cores with this many warps, if its tiles fit.
+pub(super) fn cuda_core_prefill_of(traits: KernelTraits, warps: u32) -> Option<KernelTraits> {
+    let rows = warps * if traits.value_dim > 256 { 4 } else { 8 };
+    let of = |rows| KernelTraits { cuda_cores: true, tile_rows: rows, row_warps: warps, ..traits };
+    let rows = [rows, rows / 2, rows / 4].into_iter().filter(|&rows| rows >= warps);
+    rows.map(of).find_map(|traits| first_that_fits(traits, [(warps, 2, 2), (warps, 2, 1)].into_iter()))
+}
 
-    fn first_that_fits(self, configurations: impl Iterator<Item = (u32, u32, u32)>) -> Self {
-        self.try_all(configurations).unwrap_or(self)
-    }
+/// The first of these numbers of warps, stages and CTAs per SM whose tiles fit shared memory.
+fn first_that_fits(
+    traits: KernelTraits,
+    configurations: impl Iterator<Item = (u32, u32, u32)>,
+) -> Option<KernelTraits> {
+    // the keys of a stage: a power of two, so that lanes can share the dims of a key
+    let key_bytes = KernelTraits { warp_keys: 1, ..traits }.stage_bytes();
+    let wanted = (STAGE_BYTES * traits.row_warps / key_bytes).clamp(4, 32);
+    let wanted = 1 << wanted.ilog2();
+    let mut tries = configurations.flat_map(|(warps, stages, ctas_per_sm)| {
+        let keys = [wanted, 2 * wanted, wanted / 2, 4 * wanted, wanted / 4].into_iter();
+        let keys = keys.filter(|keys| (4..=32).contains(keys));
+        keys.map(move |warp_keys| KernelTraits { warps, stages, ctas_per_sm, warp_keys, ..traits })
+    });
+    tries.find(fits)
+}
 
-    /// The first of these numbers of warps, stages and CTAs per SM whose tiles fit shared memory.
-    fn try_all(self, configurations: impl Iterator<Item = (u32, u32, u32)>) -> Option<Self> {
-        // the keys of a stage: a power of two, so that lanes can share the dims of a key
-        let key_bytes = self.of_warp_keys(1).stage_bytes();
-        let wanted = (STAGE_BYTES * self.row_warps / key_bytes).clamp(4, 32);
-        let wanted = 1 << wanted.ilog2();
-        let mut tries = configurations.flat_map(|(warps, stages, ctas_per_sm)| {
-            let keys = [wanted, 2 * wanted, wanted / 2, 4 * wanted, wanted / 4].into_iter();
-            let keys = keys.filter(|keys| (4..=32).contains(keys));
-            keys.map(move |warp_keys| KernelTraits { warps, stages, ctas_per_sm, warp_keys, ..self })
-        });
-        tries.find(KernelTraits::fits_cuda_cores)
-    }
-
-    fn of_warp_keys(self, warp_keys: u32) -> Self {
-        KernelTraits { warp_keys, ..self }
-    }
-
-    fn fits_cuda_cores(&self) -> bool {
-        let bytes = self.smem_bytes() + STATIC_BYTES;
-        let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
-        self.holds_partials() && bytes <= most && self.ctas_per_sm * (bytes + 1024) <= an_sm
-    }
+fn fits(traits: &KernelTraits) -> bool {
+    let bytes = traits.smem_bytes() + STATIC_BYTES;
+    let (an_sm, most) = (traits.arch.max_smem() + 1024, traits.arch.min_smem());
+    traits.holds_partials() && bytes <= most && traits.ctas_per_sm * (bytes + 1024) <= an_sm
 }

@@ -2,7 +2,7 @@
 
 use attn_core::{plan::MERGE_ROWS, spec::Heads};
 
-use super::{KernelTraits, row_lanes};
+use super::row_lanes;
 
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
@@ -13,17 +13,15 @@ const CTAS_PER_SM: u32 = 4;
 /// The most CTAs of a merge, which a grid has in y.
 const MAX_CTAS: u32 = 65_535;
 
-impl KernelTraits {
-    /// The grid of the merge kernel after a mixed launch. A merge has as many CTAs as the rows of one query need with a
-    /// team of lanes each; while they leave SMs idle, more, for rows with many partials, which have several teams. CTAs
-    /// without rows end at once. No result depends on their number.
-    #[must_use]
-    pub fn mixed_merge_grid(&self, merges: u32, heads: Heads, multiprocessors: u32) -> [u32; 2] {
-        let teams = MERGE_THREADS / row_lanes(self.value_dim);
-        let resident = CTAS_PER_SM.saturating_mul(multiprocessors) / merges.max(1);
-        let useful = resident.min(heads.kv.saturating_mul(MERGE_ROWS));
-        [merges, heads.qo.div_ceil(teams).max(useful).min(MAX_CTAS)]
-    }
+/// The grid of the merge kernel after a mixed launch. A merge has as many CTAs as the rows of one query need with a team
+/// of lanes each; while they leave SMs idle, more, for rows with many partials, which have several teams. CTAs without
+/// rows end at once. No result depends on their number.
+#[must_use]
+pub fn mixed_merge_grid(value_dim: u32, merges: u32, heads: Heads, multiprocessors: u32) -> [u32; 2] {
+    let teams = MERGE_THREADS / row_lanes(value_dim);
+    let resident = CTAS_PER_SM.saturating_mul(multiprocessors) / merges.max(1);
+    let useful = resident.min(heads.kv.saturating_mul(MERGE_ROWS));
+    [merges, heads.qo.div_ceil(teams).max(useful).min(MAX_CTAS)]
 }
 
 #[cfg(test)]
@@ -34,7 +32,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};
+    use crate::{
+        compile::Arch,
+        kernel_traits::{KernelTraits, KernelTraitsRequest},
+    };
 
     fn grid(head_dim: u32, merges: u32, [qo, kv]: [u32; 2]) -> [u32; 2] {
         let request = KernelTraitsRequest {
@@ -43,7 +44,7 @@ mod tests {
             ..KernelTraitsRequest::new(KernelKind::Mixed, head_dim, Dtypes::bf16(), Arch::for_device(9, 0))
         };
         let traits = KernelTraits::choose(&request).expect("supported");
-        traits.mixed_merge_grid(merges, Heads { qo, kv, head_dim }, 132)
+        mixed_merge_grid(traits.value_dim, merges, Heads { qo, kv, head_dim }, 132)
     }
 
     #[test]

@@ -5,6 +5,7 @@ use attn_kernels::{
     compile::Arch,
     cost::{CostTable, HookClass},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
+    plan_rules::plan_rule,
 };
 
 use crate::harness::Seen;
@@ -27,7 +28,7 @@ pub(crate) fn run(data: &[u8]) -> Seen {
         let arch = Arch::for_device(arch.0, arch.1);
         let request = KernelTraitsRequest::new(kind, 128, Dtypes::bf16(), arch);
         let traits = KernelTraits::choose(&request).expect("supported");
-        let rule = traits.plan_rule(&costs, HookClass::None, traits.step_keys(), u32::MAX, 1);
+        let rule = plan_rule(&traits, &costs, HookClass::None, traits.step_keys(), u32::MAX, 1);
         assert!(rule.cost.block > 0);
     }
     Seen::Accepted

@@ -14,10 +14,11 @@ use attn_core::{
 };
 use attn_kernels::{
     cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, resident_tile_rows},
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, mixed_merge_grid, resident_tile_rows},
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
     },
+    plan_rules::{mixed_rule, plan_rule},
 };
 use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
 
@@ -123,10 +124,10 @@ fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> Li
     let (traits, kv_heads, hooks) = (&kernels[0].traits, case.kv_heads, HookClass::of(variant));
     let costs = CostTable::default();
     if kernels[0].is_mixed() {
-        return ListRule::Mixed(traits.mixed_rule(&costs, hooks, ctas, ctas / traits.ctas_per_sm, kv_heads));
+        return ListRule::Mixed(mixed_rule(traits, &costs, hooks, ctas, ctas / traits.ctas_per_sm, kv_heads));
     }
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
-    let rule = traits.plan_rule(&costs, hooks, step_keys, ctas, kv_heads);
+    let rule = plan_rule(traits, &costs, hooks, step_keys, ctas, kv_heads);
     let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
     let rule = PlanRule { schedule, ..rule };
     if !traits.resident {
@@ -318,7 +319,8 @@ impl Run<'_> {
         } else {
             self.launch(kernel, "launch_main", &params, [ctas, 1]);
         }
-        let [merges, ctas] = kernel.traits.mixed_merge_grid(merges as u32, self.case.heads(), multiprocessors);
+        let [merges, ctas] =
+            mixed_merge_grid(kernel.traits.value_dim, merges as u32, self.case.heads(), multiprocessors);
         // any number of CTAs gives the same result: with two each has its rows, and more of them than teams
         self.launch(kernel, "launch_merge", &params, [merges, ctas.min(2)]);
     }

@@ -12,6 +12,7 @@ use crate::{
     compile::Arch,
     cost::{CostsLineError, table::TABLE},
     kernel_traits::KernelTraitsRequest,
+    plan_rules::{mixed_rule, plan_rule},
     select::KernelSelector,
 };
 
@@ -92,7 +93,7 @@ fn loaded_rows_come_before_rows_that_are_as_near() {
 #[test]
 fn plans_follow_loaded_costs() {
     let (decode, hooks) = (traits(KernelKind::Decode, "120"), HookClass::None);
-    let rule = |costs: &CostTable| decode.plan_rule(costs, hooks, decode.step_keys(), 264, 8);
+    let rule = |costs: &CostTable| plan_rule(&decode, costs, hooks, decode.step_keys(), 264, 8);
     let built_in = rule(&CostTable::default());
     let loaded = rule(&table(&[&about("sm_120"), &row("decode of 8", 777)]));
     assert_ne!(built_in.cost, loaded.cost);
@@ -229,12 +230,12 @@ proptest! {
             }
             for kind in [KernelKind::Decode, KernelKind::Prefill] {
                 let traits = KernelTraits::choose(&KernelTraitsRequest { kind, ..request }).expect("supported");
-                let rule = traits.plan_rule(&costs, hooks, traits.step_keys(), 188 * 32, 1);
+                let rule = plan_rule(&traits, &costs, hooks, traits.step_keys(), 188 * 32, 1);
                 prop_assert!(rule.cost.block >= 1);
             }
             let mixed = KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Mixed, ..request });
             if let Ok(mixed) = mixed {
-                prop_assert!(mixed.mixed_rule(&costs, HookClass::None, 188 * 2, 188, 8).decode.cost.block >= 1);
+                prop_assert!(mixed_rule(&mixed, &costs, HookClass::None, 188 * 2, 188, 8).decode.cost.block >= 1);
             }
         }
     }

@@ -9,6 +9,7 @@ use attn_core::{
 use super::{bound::BoundAttention, kernels::LoadedKernels};
 use crate::{
     cuda::{CudaError, SelectedKernel},
+    plan_rules::resident_rule,
     problem::KernelKey,
 };
 
@@ -43,7 +44,7 @@ impl BoundAttention {
         let mut loaded = self.load(self.flat_key(&layout)?)?;
         let (traits, resident_ctas) = (*loaded.traits(), loaded.kernels[0].resident_ctas());
         if let (true, ListRule::Flat(rule)) = (traits.resident, &mut loaded.rule) {
-            *rule = traits.resident_rule(*rule, &layout, self.heads, resident_ctas);
+            *rule = resident_rule(*rule, &layout, self.heads, resident_ctas);
         }
         Ok((layout, loaded))
     }

@@ -13,6 +13,7 @@ use crate::{
     cuda::{CudaError, Kernel},
     jit,
     kernel_traits::KernelTraits,
+    plan_rules::{mixed_rule, plan_rule},
     problem::KernelKey,
     splice::PlannerSource,
 };
@@ -38,11 +39,11 @@ impl BoundAttention {
         let (traits, resident_ctas) = (kernels[0].traits(), kernels[0].resident_ctas());
         if key.selected.kind == KernelKind::Mixed {
             let sms = self.device.multiprocessors();
-            let rule = traits.mixed_rule(self.device.costs()?, self.hooks, resident_ctas, sms, self.heads.kv);
+            let rule = mixed_rule(traits, self.device.costs()?, self.hooks, resident_ctas, sms, self.heads.kv);
             return Ok(LoadedKernels { kernels, rule: ListRule::Mixed(rule) });
         }
         let step_keys = kernels.iter().map(|kernel| kernel.traits().step_keys()).max().unwrap_or(1);
-        let rule = traits.plan_rule(self.device.costs()?, self.hooks, step_keys, resident_ctas, self.heads.kv);
+        let rule = plan_rule(traits, self.device.costs()?, self.hooks, step_keys, resident_ctas, self.heads.kv);
         let fixed = self.fixed_split_size.map(|keys| Schedule::FixedSplit { keys });
         let rule = ListRule::Flat(PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule });
         Ok(LoadedKernels { kernels, rule })

@@ -10,7 +10,7 @@ use crate::{
         driver::launch_kernel::{argument, launch_kernel, launch_with},
         plan::{launches::Launches, memory::PlanMemory},
     },
-    kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
+    kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS, mixed_merge_grid},
     launch::{KernelParams, MixedParams, PackedMixedParams, PackedParams, Waves},
 };
 
@@ -55,7 +55,7 @@ pub(super) fn launch_mixed(
             unsafe { launch_with(kernel.main, grid, threads, smem, stream, &mut arguments) }?;
         }
     }
-    let [x, y] = traits.mixed_merge_grid(launches.merges, heads, multiprocessors);
+    let [x, y] = mixed_merge_grid(traits.value_dim, launches.merges, heads, multiprocessors);
     kernel.merge.map_or(Ok(()), |merge| launch(merge, (x, y), MERGE_THREADS, 0))
 }
 
