@@ -6,7 +6,7 @@ mod device_batch;
 mod device_update;
 pub(super) mod launches;
 mod make;
-pub(super) mod memory;
+pub(super) mod plan_workspace;
 mod sections;
 mod update;
 
@@ -21,7 +21,7 @@ use crate::cuda::{
 };
 use capacity::ReservedCapacity;
 use launches::Launches;
-use memory::PlanMemory;
+use plan_workspace::PlanWorkspace;
 
 /// A planned batch. It runs any number of times: for every layer, and every step with the same lengths. A plan that was
 /// made with a capacity can be given other batches ([`CudaPlan::update`]).
@@ -35,7 +35,7 @@ pub struct CudaPlan {
     layers: Vec<Arc<BoundAttention>>,
     batch: PlannedBatch,
     pub(super) launches: Launches,
-    pub(super) memory: PlanMemory,
+    pub(super) workspace: PlanWorkspace,
     /// For a plan with a capacity.
     reserved: Option<Box<ReservedCapacity>>,
     /// The name under which is kept what another library captured.
@@ -70,7 +70,7 @@ impl CudaPlan {
         let layer = layer.unwrap_or(&self.attention);
         stream.keep_captured(self.captured, || {
             let args = self.launches.branches.iter().map(|branch| branch.args.clone() as Kept);
-            args.chain([self.memory.kept(), self.attention.clone(), layer.clone()])
+            args.chain([self.workspace.kept(), self.attention.clone(), layer.clone()])
         })
     }
 
@@ -109,7 +109,7 @@ impl CudaPlan {
     /// Whether the workspace still holds this plan.
     #[must_use]
     pub fn is_current(&self) -> bool {
-        self.memory.is_current()
+        self.workspace.is_current()
     }
 
     /// The kernel family.
@@ -149,6 +149,6 @@ impl CudaPlan {
     /// Bytes of workspace in use.
     #[must_use]
     pub fn workspace_bytes(&self) -> usize {
-        self.memory.sections.bytes
+        self.workspace.sections.bytes
     }
 }

@@ -81,14 +81,14 @@ impl CudaPlan {
         let device = &attention.device;
         device.check_same("stream", stream.device())?;
         // the lock keeps another thread's launches, which use the same partial states, from coming in between
-        let memory = self.memory.lock()?;
+        let memory = self.workspace.lock()?;
         let _submission = stream.submission();
         let largest = self.largest(stream, layer)?;
         let tokens = if self.capacity().is_some() { Tokens::AtLeast } else { Tokens::Exactly };
         check_run(largest, tokens, attention.heads, attention.head_dim_vo, attention.dtypes, q, kv, out)?;
         let sm_scale = layer.unwrap_or(attention).sm_scale;
         let page_size = self.layout().pages().map_or(1, |pages| pages.page_size());
-        let params = kernel_params(attention, launches, &self.memory, page_size, &tensors, partial)?;
+        let params = kernel_params(attention, launches, &self.workspace, page_size, &tensors, partial)?;
         let params = KernelParams { sm_scale, ..params };
         let sides = kv_sides(kv, attention.head_dim_vo.shares_keys())?;
         let _current = device.make_current()?;
@@ -102,11 +102,11 @@ impl CudaPlan {
         let kv_heads = attention.heads.kv;
         if self.kind() == KernelKind::Mixed {
             let params = PackedParams { base: params, sides };
-            return launch_mixed(stream, attention, launches, &self.memory, params, &tensors, args(0).bytes());
+            return launch_mixed(stream, attention, launches, &self.workspace, params, &tensors, args(0).bytes());
         }
         let launch_branch = |number: usize, function, grid, threads, smem| {
             // kernels over tensors take the first part of it
-            let params = PackedParams { base: branch_params(launches, &self.memory, number, params), sides };
+            let params = PackedParams { base: branch_params(launches, &self.workspace, number, params), sides };
             // SAFETY: the caller promised the extents of the tensors when it made them, which `check_run` compared with
             // the batch. The planner made the work list for this batch, and it was uploaded before, in the order of
             // this stream. The sections of the workspace have the sizes that they state.
@@ -119,10 +119,10 @@ impl CudaPlan {
                 let [x, y] = traits.kv_preprocess_grid(launches.preprocess_tokens, launches.requests, kv_heads);
                 launch_branch(number, kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
             }
-            let part = &self.memory.sections.lists.parts[number];
+            let part = &self.workspace.sections.lists.parts[number];
             let items = part.items.len() as u32;
             if traits.is_sm90_prefill() {
-                let params = branch_params(launches, &self.memory, number, params);
+                let params = branch_params(launches, &self.workspace, number, params);
                 let params = KernelParams { k: traits.in_pairs(params.k), ..params };
                 let sm90 = sm90_params(attention.heads, launches, kernel, items, &params, &tensors)?;
                 // SAFETY: as above.

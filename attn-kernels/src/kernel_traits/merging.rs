@@ -13,9 +13,9 @@ const CTAS_PER_SM: u32 = 4;
 /// The most CTAs of a merge, which a grid has in y.
 const MAX_CTAS: u32 = 65_535;
 
-/// The grid of the merge kernel after a mixed launch. A merge has as many CTAs as the rows of one query need with a team
-/// of lanes each; while they leave SMs idle, more, for rows with many partials, which have several teams. CTAs without
-/// rows end at once. No result depends on their number.
+/// The grid of the merge kernel after a mixed launch. A merge has as many CTAs as the rows of one query need with a
+/// team of lanes each; while they leave SMs idle, more, for rows with many partials, which have several teams. CTAs
+/// without rows end at once. No result depends on their number.
 #[must_use]
 pub fn mixed_merge_grid(value_dim: u32, merges: u32, heads: Heads, multiprocessors: u32) -> [u32; 2] {
     let teams = MERGE_THREADS / row_lanes(value_dim);

@@ -55,7 +55,7 @@ impl CudaPlan {
         };
         let params = params.of_batch(batch, &reserved.capacity)?;
         check_addresses(batch)?;
-        let memory = self.memory.lock()?;
+        let memory = self.workspace.lock()?;
         let _submission = stream.submission();
         memory.order(stream)?;
         let _current = self.attention.device.make_current()?;
@@ -103,10 +103,10 @@ impl CudaPlan {
         let heads = attention.heads;
         let params = PlanParams::new(&reserved.capacity, counts, rule, heads)?;
         let planner = attention.planner()?;
-        let sections = &self.memory.sections;
+        let sections = &self.workspace.sections;
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
             &sections.lists;
-        let at = |section| self.memory.start(section);
+        let at = |section| self.workspace.start(section);
         let status = at(&sections.planning);
         let params = PlanParams {
             to_qo_indptr: at(qo_indptr),
@@ -141,7 +141,7 @@ impl CudaPlan {
         let Some(reserved) = self.reserved.as_deref() else { return Err(BatchError::NoCapacity.into()) };
         let Some(DevicePlanning { params, .. }) = &reserved.on_device else { return Ok(()) };
         let mut status = PlanStatus::zeroed();
-        self.memory.download(self.memory.sections.planning.start, bytemuck::bytes_of_mut(&mut status))?;
+        self.workspace.download(self.workspace.sections.planning.start, bytemuck::bytes_of_mut(&mut status))?;
         Ok(status.check(params)?)
     }
 
@@ -154,9 +154,9 @@ impl CudaPlan {
         if !self.is_current() {
             return Err(CudaError::StalePlan);
         }
-        let offsets = self.memory.sections.lists.clone();
+        let offsets = self.workspace.sections.lists.clone();
         let mut bytes = vec![0; offsets.total];
-        self.memory.download(0, &mut bytes)?;
+        self.workspace.download(0, &mut bytes)?;
         Ok((offsets, bytes))
     }
 }

@@ -8,7 +8,8 @@ use attn_core::{
 };
 
 use super::{
-    CudaPlan, PlannedBatch, capacity::ReservedCapacity, launches::Launches, memory::PlanMemory, sections::Sections,
+    CudaPlan, PlannedBatch, capacity::ReservedCapacity, launches::Launches, plan_workspace::PlanWorkspace,
+    sections::Sections,
 };
 use crate::cuda::{
     CudaAttention, CudaError, CudaStream, CudaWorkspace, SelectedKernel,
@@ -123,13 +124,13 @@ fn plan(
     let args = attention.args_for(&binding.variant)?;
     let sections = Sections::of(attention.heads, attention.value_dim(), &loaded.kernels, &work, &layout)?;
     let launches = Launches::of_batch(attention, loaded.kernels, args, &layout, &work);
-    let memory = PlanMemory::upload(workspace, stream, sections, &PlanBlob::pack(&layout, &work).bytes)?;
+    let workspace = PlanWorkspace::upload(workspace, stream, sections, &PlanBlob::pack(&layout, &work).bytes)?;
     Ok(CudaPlan {
         attention: attention.clone(),
         layers: binding.layers,
         batch: PlannedBatch::new(layout, &work),
         launches,
-        memory,
+        workspace,
         reserved: None,
         captured: Name::of_plan(attention.device.ordinal()),
     })
@@ -153,14 +154,14 @@ fn plan_within(
     let launches = Launches::within(attention, kernels, args, capacity, &counts, &work);
     let batch = PlannedBatch::new(layout, &work);
     let mut reserved = ReservedCapacity::new(capacity, counts, rule, work)?;
-    let memory = PlanMemory::upload(workspace, stream, sections, reserved.pack(&batch.layout)?)?;
-    memory.reserve_updates()?; // an update allocates nothing
+    let workspace = PlanWorkspace::upload(workspace, stream, sections, reserved.pack(&batch.layout)?)?;
+    workspace.reserve_updates()?; // an update allocates nothing
     Ok(CudaPlan {
         attention: attention.clone(),
         layers: binding.layers,
         batch,
         launches,
-        memory,
+        workspace,
         reserved: Some(Box::new(reserved)),
         captured: Name::of_plan(attention.device.ordinal()),
     })

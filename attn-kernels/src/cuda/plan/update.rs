@@ -54,7 +54,7 @@ impl CudaPlan {
             work.rebuild_for(scratch, &attention.variant, &layers, next, attention.heads, rule)?;
         }
         reserved.blob.repack_within(&reserved.counts, &reserved.next, &reserved.work)?;
-        self.memory.lock()?.overwrite(stream, &reserved.blob.bytes)?;
+        self.workspace.lock()?.overwrite(stream, &reserved.blob.bytes)?;
         let batch = PlannedBatch::new(mem::take(&mut reserved.next), &reserved.work);
         reserved.next = mem::replace(&mut self.batch, batch).layout; // its memory is used again
         reserved.batch_is_on_device = reserved.is_captured_on_device;

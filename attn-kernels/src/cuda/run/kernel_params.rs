@@ -13,7 +13,7 @@ use crate::{
         CudaError,
         attention::bound::BoundAttention,
         memory::strided::{pointer, strided},
-        plan::{launches::Launches, memory::PlanMemory},
+        plan::{launches::Launches, plan_workspace::PlanWorkspace},
     },
     launch::{FastDiv, KernelParams, KvSides, Strided},
 };
@@ -22,14 +22,14 @@ use crate::{
 pub(super) fn kernel_params(
     attention: &BoundAttention,
     launches: &Launches,
-    memory: &PlanMemory,
+    workspace: &PlanWorkspace,
     page_size: u32,
     tensors: &RunTensors<'_>,
     partial: bool,
 ) -> Result<KernelParams, CudaError> {
     let heads = attention.heads;
-    let at = |section: &Range<usize>| memory.address(section);
-    let (sections, lists) = (&memory.sections, &memory.sections.lists);
+    let at = |section: &Range<usize>| workspace.address(section);
+    let (sections, lists) = (&workspace.sections, &workspace.sections.lists);
     let (o, kv) = (tensors.out.o.as_ref(), &tensors.kv);
     let (lse, lse_token, lse_head) = match &tensors.out.lse {
         None => (0, 0, 0),
@@ -84,11 +84,11 @@ pub(super) fn kernel_params(
 /// The parameters of a branch: its part of the work list. Workers count the items of all branches.
 pub(super) fn branch_params(
     launches: &Launches,
-    memory: &PlanMemory,
+    workspace: &PlanWorkspace,
     number: usize,
     of_all: KernelParams,
 ) -> KernelParams {
-    let part = &memory.sections.lists.parts[number];
+    let part = &workspace.sections.lists.parts[number];
     if launches.branches[number].kernel.traits().has_workers() {
         let workers = of_all.workers + (part.workers.start * size_of::<WorkerStart>()) as u64;
         KernelParams { workers, ..of_all }

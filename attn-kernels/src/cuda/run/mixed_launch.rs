@@ -8,7 +8,7 @@ use crate::{
         CudaError, CudaStream,
         attention::bound::BoundAttention,
         driver::launch_kernel::{argument, launch_kernel, launch_with},
-        plan::{launches::Launches, memory::PlanMemory},
+        plan::{launches::Launches, plan_workspace::PlanWorkspace},
     },
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS, mixed_merge_grid},
     launch::{KernelParams, MixedParams, PackedMixedParams, PackedParams, Waves},
@@ -19,14 +19,14 @@ pub(super) fn launch_mixed(
     stream: &CudaStream,
     attention: &BoundAttention,
     launches: &Launches,
-    memory: &PlanMemory,
+    workspace: &PlanWorkspace,
     PackedParams { base, sides }: PackedParams,
     tensors: &RunTensors<'_>,
     args: &[u8],
 ) -> Result<(), CudaError> {
     let (kernel, traits) = (launches.kernel(), launches.kernel().traits());
     let (heads, multiprocessors) = (attention.heads, attention.device.multiprocessors());
-    let params = mixed_params(base, heads.kv, multiprocessors, kernel.resident_ctas(), memory);
+    let params = mixed_params(base, heads.kv, multiprocessors, kernel.resident_ctas(), workspace);
     // a kernel over tensors takes the first part of it
     let packed = PackedMixedParams { base: params, sides };
     let (decodes, items) = (params.decode_ctas as u32, params.prefill_items as u32);
@@ -64,19 +64,19 @@ fn mixed_params(
     kv_heads: u32,
     multiprocessors: u32,
     wave: u32,
-    memory: &PlanMemory,
+    workspace: &PlanWorkspace,
 ) -> MixedParams {
-    let lists = &memory.sections.lists;
+    let lists = &workspace.sections.lists;
     let [decode, prefill] = &lists.parts[..] else { return MixedParams { base, ..MixedParams::default() } };
     let (decodes, prefill_items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
     let waves = Waves { decodes, ctas: decodes + prefill_items * kv_heads, wave, multiprocessors };
     MixedParams {
         base,
         prefill: base.items + (prefill.items.start * size_of::<WorkItem>()) as u64,
-        merge_parts: memory.address(&lists.merge_parts),
-        request_of_query: memory.address(&lists.request_of_query),
-        segment_ends: memory.address(&lists.segment_ends),
-        segments: memory.address(&lists.segments),
+        merge_parts: workspace.address(&lists.merge_parts),
+        request_of_query: workspace.address(&lists.request_of_query),
+        segment_ends: workspace.address(&lists.segment_ends),
+        segments: workspace.address(&lists.segments),
         decode_ctas: decodes as i32,
         prefill_items: prefill_items as i32,
         segment_count: (lists.segments.len() / size_of::<KvSegment>()) as i32,

@@ -11,13 +11,13 @@ use crate::cuda::{
 
 /// The sections of a plan in the memory of a workspace, until another plan is made there.
 #[derive(Debug)]
-pub(in crate::cuda) struct PlanMemory {
+pub(in crate::cuda) struct PlanWorkspace {
     pub(in crate::cuda) sections: Sections,
     memory: Arc<WorkspaceMemory>,
     generation: u64,
 }
 
-impl PlanMemory {
+impl PlanWorkspace {
     /// Uploads the lists of a plan.
     pub(super) fn upload(
         workspace: &mut CudaWorkspace,
@@ -26,7 +26,7 @@ impl PlanMemory {
         lists: &[u8],
     ) -> Result<Self, CudaError> {
         let (memory, generation) = workspace.upload_plan(stream, lists, &sections.zeros(), sections.bytes)?;
-        Ok(PlanMemory { sections, memory, generation })
+        Ok(PlanWorkspace { sections, memory, generation })
     }
 
     /// Allocates staging memory for updates of the lists.
