@@ -4,6 +4,8 @@
 //! [`CudaGraph`] own driver objects. [`CudaAttention`] binds a variant, [`CudaPlan`] holds the work list of a batch in
 //! a [`CudaWorkspace`], and [`CudaPlan::run`] only launches. The facade has a type over each of these that runs on the
 //! CPU too; here names begin with `Cuda`, so that no reader takes one for the other.
+//!
+//! A folder imports those before it alone: `driver`, `memory`, `ops`, `attention`, `plan`, `run`.
 
 mod alignment;
 mod attention;
