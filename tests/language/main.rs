@@ -1,5 +1,5 @@
-//! The language: generated CUDA against the same Rust, on random inputs. What the macro derives of a hook (tile classes,
-//! bounds, slopes, rows of biases) against every element. Misuse, with the message that a user sees.
+//! The language: generated CUDA against the same Rust, on random inputs. What the macro derives of a hook (tile
+//! classes, bounds, slopes, rows of biases) against every element. Misuse, with the message that a user sees.
 
 mod bias_rows;
 mod bounds;

@@ -1,4 +1,5 @@
-//! The attention of known models: configurations, the classes of Hugging Face's transformers, and outputs of their code.
+//! The attention of known models: configurations, the classes of Hugging Face's transformers, and outputs of their
+//! code.
 
 mod classes;
 mod configs;

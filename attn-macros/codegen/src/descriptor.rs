@@ -17,7 +17,8 @@ pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> To
         let (name, path) = (&link.name, fix(&link.path));
         let value = quote::quote_spanned!(link.path.span()=> ::attn::__private::lang::desc::HookConst::value(#path));
         quote! {
-            ::attn::__private::lang::desc::ConstDesc { name: #name, value: ::attn::__private::lang::desc::ConstSource::Compiled(|| #value) }
+            ::attn::__private::lang::desc::ConstDesc { name: #name,
+                value: ::attn::__private::lang::desc::ConstSource::Compiled(|| #value) }
         }
     });
     quote!(&[#(#consts),*])

@@ -78,7 +78,9 @@ fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
     let cfg = descriptor::cfg(&f.attrs);
     let message = messages::RECURSION;
     let recursion = (!links.helpers.is_empty()).then(|| {
-        quote::quote_spanned!(ident.span()=> const _: () = ::attn::__private::lang::lints::not_recursive(&DEVICE_FN, #message);)
+        quote::quote_spanned! {ident.span()=>
+            const _: () = ::attn::__private::lang::lints::not_recursive(&DEVICE_FN, #message);
+        }
     });
     quote! {
         #errors

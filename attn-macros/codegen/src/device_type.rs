@@ -108,9 +108,11 @@ impl DeviceTypeModel {
             let text = names::within_type(&variant.to_string());
             quote!((#text, ::attn::__private::lang::device_type::value(#ident::#variant as i128)))
         });
-        let copied = (!cuda.is_empty()).then(
-            || quote_spanned!(ident.span()=> const _: () = ::attn::__private::lang::device_type::values_are_copied::<#ident>();),
-        );
+        let copied = (!cuda.is_empty()).then(|| {
+            quote_spanned! {ident.span()=>
+                const _: () = ::attn::__private::lang::device_type::values_are_copied::<#ident>();
+            }
+        });
         let compared = (!variants.is_empty()).then(|| {
             quote! {
                 #[automatically_derived]
@@ -118,7 +120,9 @@ impl DeviceTypeModel {
                 #[automatically_derived]
                 impl ::attn::__private::lang::desc::HookConst for #ident {
                     fn value(self) -> ::attn::__private::lang::ConstValue {
-                        ::attn::__private::lang::ConstValue::Enum(<#ident as ::attn::__private::lang::DeviceType>::DESC, self as i32)
+                        ::attn::__private::lang::ConstValue::Enum(
+                            <#ident as ::attn::__private::lang::DeviceType>::DESC, self as i32
+                        )
                     }
                 }
                 #[automatically_derived]
@@ -132,7 +136,8 @@ impl DeviceTypeModel {
         quote! {
             #[automatically_derived]
             impl ::attn::__private::lang::DeviceType for #ident {
-                const DESC: &'static ::attn::__private::lang::device_type::TypeDesc = &::attn::__private::lang::device_type::TypeDesc {
+                const DESC: &'static ::attn::__private::lang::device_type::TypeDesc =
+                    &::attn::__private::lang::device_type::TypeDesc {
                     name: #name,
                     cuda: #cuda,
                     variants: &[#(#entries),*],

@@ -226,8 +226,11 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &[syn::It
         const _: () = {
             #(#scope)*
             #[allow(unused_imports)]
-            use ::attn::__private::lang::{interval as __interval, kv_format::extents as __extents, lints::NotDerived as _};
-            static DESC: ::attn::__private::lang::kv_format::KvFormatDesc = ::attn::__private::lang::kv_format::KvFormatDesc {
+            use ::attn::__private::lang::{
+                interval as __interval, kv_format::extents as __extents, lints::NotDerived as _,
+            };
+            static DESC: ::attn::__private::lang::kv_format::KvFormatDesc =
+                ::attn::__private::lang::kv_format::KvFormatDesc {
                 name: #name,
                 type_name: #type_name,
                 doc: #doc,

@@ -11,8 +11,8 @@ KINDS = ("causal", "masked", "seq2seq", "encoder")
 PAGE = """# Models of Transformers
 
 What [`attn_implementation="attn_rs"`](../guide/python.md#transformers) does for every text model that Transformers
-{transformers} has, on {date} with torch {torch}, in float32 on {device}. `bindings/python/tests/sweep.py` found the results,
-and `sweep_page.py` wrote this page.
+{transformers} has, on {date} with torch {torch}, in float32 on {device}. `bindings/python/tests/sweep.py` found the
+results, and `sweep_page.py` wrote this page.
 
 Each family of Transformers' tables of auto classes (causal, masked and encoder-decoder language models, text encoders)
 is a tiny model of its own class with random weights, whose windows and chunks are shorter than its 24 tokens. It

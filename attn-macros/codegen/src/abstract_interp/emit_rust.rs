@@ -42,32 +42,27 @@ pub(crate) fn set_coordinate(form: &NormalForm, word: &str, names: &RustNames<'_
 
 /// `over` and `parts` of a helper: over scalars, and over values with parts. One calls the other.
 pub(crate) fn helper(form: &NormalForm, names: &RustNames<'_>) -> TokenStream {
+    let interval = quote!(::attn::__private::lang::interval);
     let (lets, value) = parts(form, names);
     let args = form.compound.len();
     let named: Vec<_> = (0..args).map(arg).collect();
     let (over, parts) = if form.is_scalar() {
         let body = quote!(#(#lets)* #value);
-        (
-            body,
-            quote!(::attn::__private::lang::interval::single(over([#(::attn::__private::lang::interval::one(&#named)),*]))),
-        )
+        (body, quote!(#interval::single(over([#(#interval::one(&#named)),*]))))
     } else {
         let value =
             if form.has_parts(form.result) { value } else { quote!(::attn::__private::lang::interval::single(#value)) };
         let scalars = (0..args).filter(|&i| !form.compound[i]).map(arg);
         let body = quote!(#(let #scalars = ::attn::__private::lang::interval::one(&#scalars);)* #(#lets)* #value);
-        (
-            quote!(::attn::__private::lang::interval::one(&parts([#(::attn::__private::lang::interval::single(#named)),*]))),
-            body,
-        )
+        (quote!(#interval::one(&parts([#(#interval::single(#named)),*]))), body)
     };
     quote! {
         #[allow(dead_code, unused_variables)]
-        pub fn over([#(#named),*]: [::attn::__private::lang::interval::Val; #args]) -> ::attn::__private::lang::interval::Val {
+        pub fn over([#(#named),*]: [#interval::Val; #args]) -> #interval::Val {
             #over
         }
         #[allow(dead_code, unused_variables)]
-        pub fn parts([#(#named),*]: [::attn::__private::lang::interval::Parts; #args]) -> ::attn::__private::lang::interval::Parts {
+        pub fn parts([#(#named),*]: [#interval::Parts; #args]) -> #interval::Parts {
             #parts
         }
     }

@@ -45,10 +45,9 @@ fn masks_are_emitted_over_intervals() {
          return interval::tristate(interval::le(kv_pos, qo_pos));"
     );
     assert_eq!(
-        rust("at.qo_pos - at.kv_pos < self.window").replace(' ', ""),
-        "::attn::__private::lang::interval::tristate(::attn::__private::lang::interval::lt(::attn::__private::lang::interval::sub(\
-         ::attn::__private::lang::interval::coordinate(tile.qo_pos_min,tile.qo_pos_max),\
-         ::attn::__private::lang::interval::coordinate(tile.kv_pos_min,tile.kv_pos_max)),::attn::__private::lang::interval::of(self.window)))"
+        rust("at.qo_pos - at.kv_pos < self.window").replace(' ', "").replace("::attn::__private::lang::", ""),
+        "interval::tristate(interval::lt(interval::sub(interval::coordinate(tile.qo_pos_min,tile.qo_pos_max),\
+         interval::coordinate(tile.kv_pos_min,tile.kv_pos_max)),interval::of(self.window)))"
     );
 }
 

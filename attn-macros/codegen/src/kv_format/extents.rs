@@ -183,7 +183,9 @@ impl Writer<'_> {
                 Some(link) => {
                     let (path, variant) = ((self.fix)(&link.path), names::rust(rust, Span::call_site()));
                     let value = quote_spanned!(link.path.span()=> #path::#variant as i32);
-                    quote!(__extents::Term::Constant { value: || ::attn::__private::lang::desc::ConstValue::I32(#value) })
+                    quote! {
+                        __extents::Term::Constant { value: || ::attn::__private::lang::desc::ConstValue::I32(#value) }
+                    }
                 }
                 None => unknown(&[]),
             },

@@ -127,7 +127,10 @@ pub(super) fn params(item: &DeriveInput, model: Option<&ParamsModel>, checks: &C
                 #(#require)*
                 ::core::result::Result::Ok(())
             }
-            fn bind(&mut self, dims: &::attn::__private::lang::Dims) -> ::core::result::Result<(), ::attn::__private::lang::BindError> {
+            fn bind(
+                &mut self,
+                dims: &::attn::__private::lang::Dims,
+            ) -> ::core::result::Result<(), ::attn::__private::lang::BindError> {
                 // before the defaults, which may rely on the conditions, and after them, to check the defaults
                 ::attn::__private::lang::VariantParams::require(self, dims)?;
                 #(#bind)*

@@ -57,7 +57,8 @@ fn types_are_linked_once_by_path() {
     let text = tokens.to_string().replace(' ', "");
     for part in [
         "TypeLink{name:\"Line_type\",ty:<shapes::Lineas::attn::__private::lang::DeviceType>::DESC}",
-        "name:\"Mode_type\",ty:{::attn::__private::lang::device_type::compared::<Mode>();<Modeas::attn::__private::lang::DeviceType>::DESC}",
+        "name:\"Mode_type\",ty:{::attn::__private::lang::device_type::compared::<Mode>();\
+         <Modeas::attn::__private::lang::DeviceType>::DESC}",
     ] {
         assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
     }
