@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use attn::{AttentionOptions, BatchCapacity, Dtype, Dtypes, Heads, Variant, ops::KvTransform};
+use attn::{AttentionOptions, Dtype, Dtypes, Heads, Variant, ops::KvTransform};
 use candle_core::Result;
 
 use crate::{
-    Batch, Engine, Plan, PlanOptions,
+    Engine,
     error::{IntoCandle, refuse},
 };
 
@@ -138,33 +138,5 @@ impl Attention {
         }
         let inner = self.inner.with_parameters(&variant.into_variant()?).candle()?;
         Ok(Attention { inner, ..self.clone() })
-    }
-
-    /// Plans a batch. On CUDA this compiles the kernel, unless it is in the cache. The plan has a workspace of its own.
-    ///
-    /// # Errors
-    ///
-    /// An invalid batch, or a parameter that does not fit its lengths. On CUDA also neither a kernel nor a compiler, or
-    /// out of memory.
-    pub fn plan(&self, batch: &Batch<'_>) -> Result<Plan> {
-        self.plan_with(batch, PlanOptions::default())
-    }
-
-    /// As [`Attention::plan`], with memory for every batch up to a capacity, so that the plan can be updated in place.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan`]; a batch past the capacity.
-    pub fn plan_within(&self, batch: &Batch<'_>, capacity: BatchCapacity) -> Result<Plan> {
-        self.plan_with(batch, PlanOptions { capacity: Some(capacity), ..PlanOptions::default() })
-    }
-
-    /// As [`Attention::plan`], with options.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan`]; a batch past the capacity; a layer that cannot share the plan.
-    pub fn plan_with(&self, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<Plan> {
-        Plan::new(self, batch, options)
     }
 }

@@ -8,12 +8,7 @@ use attn::{
 };
 use candle_core::{Result, Tensor};
 
-use crate::{
-    Attention, Kv,
-    error::IntoCandle,
-    run::{self, Call, Run},
-    tensors::Ints,
-};
+use crate::{Attention, error::IntoCandle, tensors::Ints};
 
 /// Options of [`Attention::plan_with`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +58,7 @@ pub enum DeviceTable<'a> {
 /// [`release_captured`](attn::Plan::release_captured), by [`Plan::inspect`] or by the engine.
 #[derive(Debug)]
 pub struct Plan {
-    state: Arc<State>,
+    pub(crate) state: Arc<State>,
 }
 
 /// What runs need of a plan. Outputs that candle tracks for `backward` keep it.
@@ -81,57 +76,44 @@ impl State {
     }
 }
 
-impl Plan {
-    pub(crate) fn new(attention: &Attention, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<Self> {
+impl Attention {
+    /// Plans a batch. On CUDA this compiles the kernel, unless it is in the cache. The plan has a workspace of its own.
+    ///
+    /// # Errors
+    ///
+    /// An invalid batch, or a parameter that does not fit its lengths. On CUDA also neither a kernel nor a compiler, or
+    /// out of memory.
+    pub fn plan(&self, batch: &Batch<'_>) -> Result<Plan> {
+        self.plan_with(batch, PlanOptions::default())
+    }
+
+    /// As [`Attention::plan`], with memory for every batch up to a capacity, so that the plan can be updated in place.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan`]; a batch past the capacity.
+    pub fn plan_within(&self, batch: &Batch<'_>, capacity: BatchCapacity) -> Result<Plan> {
+        self.plan_with(batch, PlanOptions { capacity: Some(capacity), ..PlanOptions::default() })
+    }
+
+    /// As [`Attention::plan`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan`]; a batch past the capacity; a layer that cannot share the plan.
+    pub fn plan_with(&self, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<Plan> {
         let PlanOptions { capacity, layers } = options;
-        let engine = &attention.engine;
+        let engine = &self.engine;
         let layers: Vec<&attn::Attention> = layers.iter().map(|layer| &layer.inner).collect();
         let options = attn::PlanOptions { capacity, layers: &layers, stream: Some(engine.stream()) };
         let mut workspace = engine.inner().workspace();
-        let plan = attention.inner.plan_with(batch, &mut workspace, options).candle()?;
-        let state = State { attention: attention.clone(), plan: RwLock::new(plan), _workspace: workspace };
+        let plan = self.inner.plan_with(batch, &mut workspace, options).candle()?;
+        let state = State { attention: self.clone(), plan: RwLock::new(plan), _workspace: workspace };
         Ok(Plan { state: Arc::new(state) })
     }
+}
 
-    /// Runs the attention: `q` is (queries, query heads, head dim), `kv` has the layout of the batch. On CUDA it
-    /// allocates the output and launches; nothing is waited for. Tensors have the tokens of the batch; with a capacity
-    /// they may have more, and the rows of the outputs past the batch are 0.
-    ///
-    /// # Errors
-    ///
-    /// A tensor that does not fit the batch, heads or types, or that is on another device. On CUDA also one whose
-    /// address or strides are no multiples of 16 bytes. Nothing is launched then.
-    pub fn run(&self, q: &Tensor, kv: &Kv<'_>) -> Result<Tensor> {
-        Ok(self.run_with(q, kv, RunOptions::default())?.o)
-    }
-
-    /// As [`Plan::run`], with options.
-    ///
-    /// # Errors
-    ///
-    /// As [`Plan::run`]; a layer that cannot run the plan; a partial output without lse.
-    pub fn run_with(&self, q: &Tensor, kv: &Kv<'_>, options: RunOptions<'_>) -> Result<Output> {
-        Run::new(&self.state, kv, options).apply(q, kv)
-    }
-
-    /// As [`Plan::run_with`], into tensors of the caller, so that nothing is allocated: `o` of (queries, query heads,
-    /// value dim), and `lse`, if given, of (queries, query heads) f32, contiguous. Rows past the batch, which there may
-    /// be with a capacity, stay as they are.
-    ///
-    /// # Errors
-    ///
-    /// As [`Plan::run_with`]; an output that shares memory with an input.
-    pub fn run_into(
-        &self,
-        q: &Tensor,
-        kv: &Kv<'_>,
-        o: &Tensor,
-        lse: Option<&Tensor>,
-        options: RunOptions<'_>,
-    ) -> Result<()> {
-        run::into(Call::new(&self.state, kv, options), q, kv, o, lse)
-    }
-
+impl Plan {
     /// Updates a plan that has a capacity to another batch: later runs compute it. The host reads the arrays now; the
     /// device gets the new work list in the order of the stream.
     ///
