@@ -7,9 +7,12 @@ use pyo3::prelude::*;
 use crate::{
     argument::{ATTENTION, Arg, NUMBER, TEXT, optional},
     attention::Attention,
+    element::Element,
     engine::{address, stream},
     error::{Failure, call},
-    tensor::{self, Element, KvLayout, view},
+    kv_layout::KvLayout,
+    producer::{self, view},
+    tensor::array,
 };
 
 /// Appends new keys and values, (tokens, KV heads, head dim), to pools of pages at `slots` (`page * page_size + slot`,
@@ -39,7 +42,7 @@ pub(crate) fn append(
         let attention = optional(attention, py, "attention", ATTENTION)?;
         let k_scale = optional(k_scale, py, "k_scale", NUMBER)?.unwrap_or(1.0);
         let v_scale = optional(v_scale, py, "v_scale", NUMBER)?.unwrap_or(1.0);
-        let location = tensor::location(k_pool, "k_pool")?;
+        let location = producer::location(k_pool, "k_pool")?;
         let engine = crate::engine::engine(location)?;
         let on = self::stream(py, &engine, location, stream)?;
         let reader = address(&on);
@@ -86,9 +89,9 @@ pub(crate) fn append(
                 (_, k) => KvSidesMut::new(k, v_side),
             };
             let mut pools = pools.with_sides(sides);
-            let slots = tensor::array(&slots, Element::I64, "slots")?;
+            let slots = array(&slots, Element::I64, "slots")?;
             let positions =
-                positions.as_ref().map(|positions| tensor::array(positions, Element::I32, "positions")).transpose()?;
+                positions.as_ref().map(|positions| array(positions, Element::I32, "positions")).transpose()?;
             let scales = KvScales::of(k_scale, v_scale);
             let append = Append { scales, ..Append::at(SlotMapping::Slots { slots, positions }) };
             let transform = attention.as_ref().and_then(|attention| attention.transform.as_ref());

@@ -12,9 +12,12 @@ use pyo3::{prelude::*, types::PyBytes};
 use crate::{
     argument::{Arg, COUNT, NUMBER, TEXT, optional},
     batch::line,
-    engine::{Location, address, engine, stream},
+    element::Element,
+    engine::{address, engine, stream},
     error::{Failure, call},
-    tensor::{self, Element, View, view},
+    location::Location,
+    producer::view,
+    tensor::{View, array},
     variants::parse,
 };
 
@@ -223,8 +226,7 @@ impl Attention {
                 |object: &Bound<'_, PyAny>, name: &str| view(object, name, address(&stream))?.on(self.location, name);
             let (indices, values) = (read(indices, "indices")?, read(values, name)?);
             // SAFETY: as in `set_tensor`
-            let rows =
-                unsafe { TensorRows::at(tensor::array(&indices, Element::I32, "indices")?, content(&values, name)?) };
+            let rows = unsafe { TensorRows::at(array(&indices, Element::I32, "indices")?, content(&values, name)?) };
             self.attention.set_tensor_rows(&stream, name, &rows)?;
             match self.appends_with(name) {
                 Some(transform) => Ok(transform.set_tensor_rows(&stream, name, &rows)?),

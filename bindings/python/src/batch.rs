@@ -9,9 +9,10 @@ use pyo3::{
 
 use crate::{
     argument::{Arg, COUNT, optional},
-    engine::Location,
+    element::Element,
     error::{Failure, call},
-    tensor::{Element, view},
+    location::Location,
+    producer::view,
 };
 
 enum Keys {

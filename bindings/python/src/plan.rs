@@ -12,9 +12,12 @@ use crate::{
     argument::{ATTENTION, Arg, BATCH, NUMBER, TEXT, optional},
     attention::Attention,
     batch::{Batch, Capacity},
-    engine::{Location, address, stream},
+    engine::{address, stream},
     error::{Failure, call},
-    tensor::{KvLayout, View, view},
+    kv_layout::KvLayout,
+    location::Location,
+    producer::view,
+    tensor::View,
 };
 
 /// A planned batch, with the memory of its work list and partial states. It can run any number of times.

@@ -7,11 +7,7 @@ use pyo3::{
     types::{PyDict, PyTuple, PyType},
 };
 
-use crate::{
-    engine::Location,
-    error::Failure,
-    tensor::{Dims, Element, View},
-};
+use crate::{dims::Dims, element::Element, error::Failure, location::Location, tensor::View};
 
 /// What is asked of torch, once it is imported.
 struct Torch {
