@@ -5,90 +5,12 @@
 //! failures.
 #![allow(clippy::print_stderr)] // a skip that nobody sees is the fault that this crate prevents
 
+mod need;
 mod record;
 
 use std::{env, fmt};
 
-/// What a test may need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Need {
-    /// The compiler NVRTC.
-    Nvrtc,
-    /// The compiler nvcc, of a CUDA toolkit.
-    Nvcc,
-    /// A GPU with its driver.
-    Gpu,
-    /// More than one GPU.
-    Gpus,
-    /// The instruction counter of valgrind.
-    Valgrind,
-    /// A C++ compiler for the host.
-    Cxx,
-    /// The weights of a model.
-    Model,
-    /// Chromium with its WebDriver.
-    Browser,
-    /// The rights of the superuser.
-    Root,
-    /// Python with pip and its packages.
-    Pip,
-    /// Torch and Transformers, in that Python.
-    Torch,
-}
-
-impl Need {
-    /// All of them.
-    pub const ALL: [Need; 11] = [
-        Need::Nvrtc,
-        Need::Nvcc,
-        Need::Gpu,
-        Need::Gpus,
-        Need::Valgrind,
-        Need::Cxx,
-        Need::Model,
-        Need::Browser,
-        Need::Root,
-        Need::Pip,
-        Need::Torch,
-    ];
-
-    /// The word in `ATTN_TEST_REQUIRE`.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Need::Nvrtc => "nvrtc",
-            Need::Nvcc => "nvcc",
-            Need::Gpu => "gpu",
-            Need::Gpus => "gpus",
-            Need::Valgrind => "valgrind",
-            Need::Cxx => "cxx",
-            Need::Model => "model",
-            Need::Browser => "browser",
-            Need::Root => "root",
-            Need::Pip => "pip",
-            Need::Torch => "torch",
-        }
-    }
-}
-
-impl fmt::Display for Need {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Need::Nvrtc => "NVRTC",
-            Need::Nvcc => "nvcc",
-            Need::Gpu => "a GPU",
-            Need::Gpus => "two GPUs",
-            Need::Valgrind => "valgrind",
-            Need::Cxx => "a C++ compiler",
-            Need::Model => "the model's file",
-            Need::Browser => "a browser",
-            Need::Root => "the superuser",
-            Need::Pip => "Python with pip",
-            Need::Torch => "torch and transformers",
-        })
-    }
-}
+pub use need::Need;
 
 /// What a test needs, or `None` after its skip was recorded; the test then returns.
 ///

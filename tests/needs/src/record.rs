@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use crate::Need;
+use crate::need::Need;
 
 /// Writes the file of a skip, if somebody counts them.
 ///
