@@ -23,6 +23,7 @@
 
 mod access;
 mod answer;
+mod api_key;
 mod app;
 mod body;
 mod chat;
@@ -44,7 +45,7 @@ mod stamp;
 mod stop;
 mod text;
 
-pub use access::ApiKey;
+pub use api_key::ApiKey;
 pub use app::ServeOptions;
 pub use limits::Limits;
 pub use text::Text;

@@ -8,7 +8,6 @@ mod stream;
 mod utf8;
 
 use hashbrown::{HashMap, HashSet};
-use serde::{Deserialize, Serialize};
 use tokenizers::{
     DecoderWrapper, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, TokenizerBuilder,
     TokenizerImpl,
@@ -24,6 +23,7 @@ use crate::{
 use chat::{Rendered, Template};
 use spelled::{Part, Spelled};
 
+pub use chat::ChatMessage;
 pub use stream::TextStream;
 pub(crate) use utf8::Utf8Stream;
 
@@ -55,15 +55,6 @@ impl Kind {
 
 /// The roles of messages.
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
-
-/// A message of a chat.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChatMessage {
-    /// `system`, `user` or `assistant`.
-    pub role: String,
-    /// The text.
-    pub content: String,
-}
 
 /// The tokenizer of a model: byte-level BPE as in GPT-2, with digits apart (SmolLM).
 pub struct Tokenizer {
@@ -289,12 +280,6 @@ impl Tokenizer {
         let mut text: String = tokens.iter().map(|&token| stream.push(token)).collect();
         text.push_str(stream.finish());
         text
-    }
-
-    /// The text of tokens as they come.
-    #[must_use]
-    pub fn stream(&self) -> TextStream<'_> {
-        TextStream::new(self)
     }
 
     /// The bytes of a token; none for a control token, and for one outside of the vocabulary.

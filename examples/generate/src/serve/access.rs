@@ -1,6 +1,6 @@
 //! Who may ask: the name that a client calls the server by, and its key.
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
@@ -12,27 +12,8 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use sha2::{Digest, Sha256};
 
-use super::{app::App, failure::Failure};
-
-/// A key that clients must send. Its hash is kept, so that a comparison takes as long for every key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey([u8; 32]);
-
-impl ApiKey {
-    /// A key; `None` for an empty one.
-    #[must_use]
-    pub fn new(key: &str) -> Option<Self> {
-        (!key.is_empty()).then(|| ApiKey(Sha256::digest(key).into()))
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiKey")
-    }
-}
+use super::{api_key::ApiKey, app::App, failure::Failure};
 
 /// Paths that need no key: whether the server is there, and a page without secrets.
 const OPEN: [&str; 2] = ["/health", "/"];

@@ -18,6 +18,7 @@ use super::{
     choice::Chunk,
     failure::Failure,
     generation::{Finish, Generation, Update, Usage},
+    parameters::Delivery,
     text::Text,
 };
 
@@ -40,13 +41,6 @@ pub(crate) trait Shape: Send + Sync + 'static {
 
     /// The object around choices; `usage` is left out, `null` or an object.
     fn envelope(&self, stream: bool, choices: &[String], usage: Option<Value>) -> String;
-}
-
-/// How an answer is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
-    Whole,
-    Stream { include_usage: bool },
 }
 
 /// Answers with all of a generation.

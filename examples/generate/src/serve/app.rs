@@ -6,7 +6,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    access::ApiKey,
+    api_key::ApiKey,
     failure::Failure,
     limits::{Limits, Memory},
     metrics::Metrics,

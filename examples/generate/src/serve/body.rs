@@ -109,7 +109,7 @@ fn is_json(value: &str) -> bool {
 }
 
 /// Parses a body. `null` stands for a parameter that is not given, as in OpenAI's API.
-pub(crate) fn parse<T: Fields>(bytes: &[u8]) -> Result<Both<T>, Failure> {
+pub(crate) fn parse<T: Fields>(bytes: &[u8]) -> Result<Both<Parameters, T>, Failure> {
     let bad = |message| Failure::new(StatusCode::BAD_REQUEST, message);
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let both = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 
-use super::{answer::Delivery, app::App, failure::Failure};
+use super::{app::App, failure::Failure, parameters::Delivery};
 use crate::engine::Request;
 
 /// Choices of all prompts of a request. Others wait for as long as it has the steps of the engine.

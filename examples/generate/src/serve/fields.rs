@@ -5,8 +5,6 @@ use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::parameters::Parameters;
-
 /// A part of a body. [`fields!`](crate::serve::fields) makes it.
 pub(crate) trait Fields: Default {
     /// The names of the fields.
@@ -74,18 +72,18 @@ const UNSUPPORTED: [Unsupported; 14] = [
 
 /// All fields of a request: what all requests share, and what is of this kind.
 #[derive(Debug)]
-pub(crate) struct Both<T>(pub(crate) Parameters, pub(crate) T);
+pub(crate) struct Both<S, T>(pub(crate) S, pub(crate) T);
 
-impl<'de, T: Fields> Deserialize<'de> for Both<T> {
+impl<'de, S: Fields, T: Fields> Deserialize<'de> for Both<S, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(BothVisitor(PhantomData))
     }
 }
 
-struct BothVisitor<T>(PhantomData<T>);
+struct BothVisitor<S, T>(PhantomData<(S, T)>);
 
-impl<'de, T: Fields> Visitor<'de> for BothVisitor<T> {
-    type Value = Both<T>;
+impl<'de, S: Fields, T: Fields> Visitor<'de> for BothVisitor<S, T> {
+    type Value = Both<S, T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("that the body is a JSON object")
@@ -98,7 +96,7 @@ impl<'de, T: Fields> Visitor<'de> for BothVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut shared, mut own) = (Parameters::default(), T::default());
+        let (mut shared, mut own) = (S::default(), T::default());
         let mut seen: Vec<Cow<'_, str>> = Vec::new();
         while let Some(name) = map.next_key::<Cow<'_, str>>()? {
             if seen.contains(&name) {
@@ -106,7 +104,7 @@ impl<'de, T: Fields> Visitor<'de> for BothVisitor<T> {
             }
             let known = shared.read(&name, &mut map)? || own.read(&name, &mut map)? || read_other(&name, &mut map)?;
             if !known {
-                let names = Parameters::NAMES.iter().chain(T::NAMES).copied().collect::<Vec<_>>().join("`, `");
+                let names = S::NAMES.iter().chain(T::NAMES).copied().collect::<Vec<_>>().join("`, `");
                 let name: String = name.chars().take(100).collect();
                 map.next_value_seed(Refuse(format!("unknown field `{name}`; there are `{names}`")))?;
             }

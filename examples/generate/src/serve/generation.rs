@@ -8,13 +8,13 @@ use std::{
 };
 
 use super::{
-    answer::Delivery,
     app::App,
     body::Held,
     choice::{ChoiceText, Chunk},
     cost::Ask,
     failure::Failure,
     limits::Claim,
+    parameters::Delivery,
     text::Text,
 };
 use crate::{

@@ -6,12 +6,18 @@ use rand::Rng;
 use serde::Deserialize;
 
 use super::{
-    answer::Delivery,
     failure::Failure,
     fields::fields,
     items::{Few, Stops},
 };
 use crate::{engine::Request, model::Endless, sampling::SamplingParams};
+
+/// How an answer is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Whole,
+    Stream { include_usage: bool },
+}
 
 /// What a stream sends besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -6,9 +6,18 @@ use minijinja::{
     syntax::SyntaxConfig,
     value::{Serde, ValueKind},
 };
+use serde::{Deserialize, Serialize};
 
-use super::ChatMessage;
 use crate::Error;
+
+/// A message of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatMessage {
+    /// `system`, `user` or `assistant`.
+    pub role: String,
+    /// The text.
+    pub content: String,
+}
 
 /// The template of a model file, with the texts of its tokens.
 #[derive(Debug)]

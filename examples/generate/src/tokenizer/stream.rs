@@ -9,11 +9,15 @@ pub struct TextStream<'a> {
     utf8: Utf8Stream,
 }
 
-impl<'a> TextStream<'a> {
-    pub(super) fn new(tokenizer: &'a Tokenizer) -> Self {
-        TextStream { tokenizer, utf8: Utf8Stream::default() }
+impl Tokenizer {
+    /// The text of tokens as they come.
+    #[must_use]
+    pub fn stream(&self) -> TextStream<'_> {
+        TextStream { tokenizer: self, utf8: Utf8Stream::default() }
     }
+}
 
+impl TextStream<'_> {
     /// The text that is known with this token. Bytes that can never become a character are U+FFFD.
     pub fn push(&mut self, token: u32) -> String {
         self.utf8.push(self.tokenizer.token_bytes(token))
