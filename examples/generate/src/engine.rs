@@ -31,23 +31,24 @@ mod stream;
 mod waiting;
 mod worker;
 
-use attn_cache::{Prefix, Step};
+use attn_cache::{CacheError, Step};
 
-use admit::Blocked;
+use allocation::Allocation;
 use choice::Choice;
 pub use config::EngineConfig;
 pub use handle::EngineHandle;
 use job::Job;
+use launch::StepBatch;
 use limits::RequestLimits;
 pub use refused::Refused;
 pub use request::{Event, FinishReason, Request, RequestEvent, RequestId};
 pub use stats::EngineStats;
 pub use stream::RequestStream;
-use waiting::Waiting;
+use waiting::{Blocked, Waiting};
 
 use crate::{
     Error,
-    model::{Endless, Model, ModelLimits},
+    model::{Model, ModelLimits},
 };
 
 /// Requests over one model.
@@ -56,8 +57,8 @@ pub struct Engine<M> {
     model: M,
     config: EngineConfig,
     limits: RequestLimits,
-    prefix: Prefix,
-    step: Step,
+    allocation: Allocation,
+    batch: StepBatch,
     /// Choices that have pages, the oldest first.
     running: Vec<Choice>,
     waiting: Waiting,
@@ -66,8 +67,6 @@ pub struct Engine<M> {
     /// Requests that failed in this step, and why.
     failures: Vec<(RequestId, String)>,
     next_id: u64,
-    /// Pages that endless texts are still to get.
-    reserved: usize,
     /// Pages that stay free when a request is admitted.
     watermark: usize,
     blocked: Option<Blocked>,
@@ -76,10 +75,6 @@ pub struct Engine<M> {
     /// Whether a choice was preempted in this step.
     has_preempted: bool,
     stats: EngineStats,
-    // memory of one step: which choices it has, its new tokens, and the keys that its requests see
-    picked: Vec<usize>,
-    tokens: Vec<u32>,
-    endless: Vec<Option<Endless>>,
 }
 
 impl<M: Model> Engine<M> {
@@ -108,23 +103,19 @@ impl<M: Model> Engine<M> {
             max_unread: config.max_unread.clamp(1, usize::MAX >> 3),
         };
         Ok(Engine {
-            prefix: Prefix::new(&pages),
-            step: if config.cascade { step.group_prefixes() } else { step },
+            allocation: Allocation::new(&pages, config.reuse_prefixes),
+            batch: StepBatch::new(if config.cascade { step.group_prefixes() } else { step }),
             running: Vec::new(),
             waiting: Waiting::default(),
             outbox: Vec::new(),
             failures: Vec::new(),
             next_id: 0,
-            reserved: 0,
             // a fraction of a count that i32 holds
             watermark: (f64::from(config.watermark.clamp(0.0, 1.0)) * pages.count() as f64) as usize,
             blocked: None,
             spare_rows: 0,
             has_preempted: false,
             stats: EngineStats::new(pages.stats()),
-            picked: Vec::new(),
-            tokens: Vec::new(),
-            endless: Vec::new(),
             model,
             config,
             limits,
@@ -158,15 +149,12 @@ impl<M: Model> Engine<M> {
     pub fn step(&mut self, events: &mut Vec<RequestEvent>) {
         events.append(&mut self.outbox);
         self.schedule(events);
-        self.picked.clear();
-        let is_picked = |&index: &usize| self.running[index].scheduled > 0;
-        self.picked.extend((0..self.running.len()).filter(is_picked));
-        if self.picked.is_empty() {
+        if !self.batch.pick(&self.running) {
             self.fail_oldest(events);
             return;
         }
         self.stats.steps += 1;
-        match self.launch() {
+        match self.batch.launch(&mut self.model, &mut self.running, self.config.cascade, &mut self.stats) {
             Ok(sampled) => self.accept(sampled, events),
             Err(error) => self.fail_step(&error),
         }
@@ -194,7 +182,26 @@ impl<M: Model> Engine<M> {
 
     /// Forgets all cached prefixes that no request uses.
     pub fn clear_prefixes(&mut self) {
-        self.prefix.clear();
+        self.allocation.prefix.clear();
+    }
+
+    /// Checks the pages, the prefix tree, and that nothing but the tree and the sequences that run refers to a page. It
+    /// walks over all pages, for tests and debug builds, between two steps.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Broken`] says what does not hold.
+    pub fn check(&self) -> Result<(), CacheError> {
+        let sequences = self.running.iter().chain(self.waiting.iter()).map(|choice| &choice.sequence);
+        check::check(&self.limits.pages, &self.allocation.prefix, sequences)
+    }
+
+    fn check_in_debug_builds(&self) {
+        if cfg!(debug_assertions)
+            && let Err(error) = self.check()
+        {
+            panic!("{error}");
+        }
     }
 
     fn limits(&self) -> &RequestLimits {

@@ -5,7 +5,6 @@ use std::vec::Drain;
 use super::{
     Engine,
     choice::Choice,
-    launch::Picked,
     request::{Event, RequestEvent},
 };
 use crate::{
@@ -16,11 +15,11 @@ use crate::{
 impl<M: Model> Engine<M> {
     /// Adds the tokens of a step to their texts.
     pub(super) fn accept(&mut self, mut sampled: Vec<Sampled>, events: &mut Vec<RequestEvent>) {
-        self.step.commit(&mut Picked { running: &mut self.running, indices: &self.picked });
+        self.batch.commit(&mut self.running);
         let mut sampled = sampled.drain(..);
         let mut born = Vec::new();
-        for index in 0..self.picked.len() {
-            let at = self.picked[self.step.order()[index]];
+        for place in 0..self.batch.picked().len() {
+            let at = self.batch.at(place);
             self.accept_scores(at, &mut sampled, events);
             let draws = self.running[at].draws();
             self.running[at].scheduled = 0;
@@ -70,7 +69,7 @@ impl<M: Model> Engine<M> {
         }
         self.running[at].finite = self.running[at].computed();
         if self.config.reuse_prefixes && !self.running[at].cached {
-            self.running[at].cache(&self.prefix);
+            self.running[at].cache(&self.allocation.prefix);
         }
         if self.running[at].forks == 0 {
             self.accept_guesses(at, sampled.by_ref().take(draws), events);

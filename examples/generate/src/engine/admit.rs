@@ -5,16 +5,10 @@ use attn_cache::{Hit, Sequence};
 use super::{
     Engine,
     choice::Choice,
-    request::{Event, RequestEvent, RequestId},
+    request::{Event, RequestEvent},
+    waiting::Blocked,
 };
 use crate::model::Model;
-
-/// Why the first choice of the queue did not get in: it is tried again when more pages are available.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Blocked {
-    age: (RequestId, usize),
-    available: usize,
-}
 
 impl<M: Model> Engine<M> {
     /// Admits choices while the step has tokens left, and schedules their first chunks. No choice passes an older one.
@@ -39,7 +33,7 @@ impl<M: Model> Engine<M> {
             }
             let at = self.running.partition_point(|other| other.age() < choice.age());
             self.running.insert(at, choice);
-            self.reserved = self.reserved_pages();
+            self.allocation.reserve(&self.running, &self.limits);
             if !self.schedule_chunk(at, tokens) {
                 return;
             }
@@ -50,7 +44,7 @@ impl<M: Model> Engine<M> {
     /// prefixes are not reused.
     fn prefix_with_room(&mut self) -> Option<Option<Hit>> {
         let front = self.waiting.front()?;
-        let available = self.available().saturating_sub(self.promised());
+        let available = self.allocation.available().saturating_sub(self.promised());
         let now = Blocked { age: front.age(), available };
         let was_blocked = self.blocked.is_some_and(|blocked| blocked.age == now.age && available <= blocked.available);
         if was_blocked && !self.running.is_empty() {
@@ -66,9 +60,9 @@ impl<M: Model> Engine<M> {
         }
         // a prefix has keys and no logits
         let reuse = self.config.reuse_prefixes && !front.is_scoring();
-        let hit = reuse.then(|| self.prefix.lookup(&front.job.namespace, &front.text));
+        let hit = reuse.then(|| self.allocation.prefix.lookup(&front.job.namespace, &front.text));
         // the prefix is locked now, so its pages can no longer be evicted
-        let available = self.available().saturating_sub(self.promised());
+        let available = self.allocation.available().saturating_sub(self.promised());
         let held = hit.as_ref().map_or(0, |hit| hit.pages.len());
         let fits = self.pages_to_begin(front) - held <= available;
         self.blocked = (!fits).then_some(now);

@@ -1,7 +1,5 @@
 //! How requests end: by themselves, by their client, or by a failure.
 
-use attn_cache::Sequence;
-
 use super::{
     Engine,
     choice::Choice,
@@ -48,7 +46,7 @@ impl<M: Model> Engine<M> {
         self.blocked = None;
         let mut ended = ended.into_iter();
         while let Some(mut choice) = ended.next() {
-            self.release(&mut choice);
+            self.allocation.release(&mut choice);
             let (request, reason) = (choice.job.id, choice.ended.unwrap_or(FinishReason::Cancelled));
             let of_choice = |choice| RequestEvent { request, event: Event::Finished { choice, reason } };
             events.extend((choice.index..=choice.index + choice.forks).map(of_choice));
@@ -61,9 +59,8 @@ impl<M: Model> Engine<M> {
 
     /// The model failed: the keys of the step's new tokens are not reliable.
     pub(super) fn fail_step(&mut self, error: &Error) {
-        // its page copies are for choices that end now
-        self.step.commit::<[Sequence]>(&mut []);
-        for &index in &self.picked {
+        self.batch.discard();
+        for &index in self.batch.picked() {
             self.failures.push((self.running[index].job.id, error.to_string()));
         }
     }

@@ -1,18 +1,18 @@
 //! One run of the model over the choices that are scheduled.
 
-use attn_cache::{BlockSource, PageId, Pages, ReadCost};
+use attn_cache::{BlockSource, PageId, Pages, ReadCost, Sequence, Step};
 
-use super::{Engine, choice::Choice};
+use super::{choice::Choice, stats::EngineStats};
 use crate::{
     Error,
-    model::{Model, SampleRow, StepInput},
+    model::{Endless, Model, SampleRow, StepInput},
     sampling::{Sampled, SamplingParams},
 };
 
 /// The choices of a step, by their indices among those that run.
-pub(super) struct Picked<'a> {
-    pub(super) running: &'a mut [Choice],
-    pub(super) indices: &'a [usize],
+struct Picked<'a> {
+    running: &'a mut [Choice],
+    indices: &'a [usize],
 }
 
 impl BlockSource for Picked<'_> {
@@ -39,16 +39,63 @@ impl BlockSource for Picked<'_> {
     }
 }
 
-impl<M: Model> Engine<M> {
+/// The choices of a step, with the arrays that the model gets. Its memory is that of earlier steps.
+#[derive(Debug)]
+pub(super) struct StepBatch {
+    step: Step,
+    /// The choices, by their indices among those that run.
+    picked: Vec<usize>,
+    tokens: Vec<u32>,
+    endless: Vec<Option<Endless>>,
+}
+
+impl StepBatch {
+    pub(super) fn new(step: Step) -> Self {
+        StepBatch { step, picked: Vec::new(), tokens: Vec::new(), endless: Vec::new() }
+    }
+
+    /// Takes the choices that are scheduled. It is false if there are none.
+    pub(super) fn pick(&mut self, running: &[Choice]) -> bool {
+        self.picked.clear();
+        self.picked.extend((0..running.len()).filter(|&index| running[index].scheduled > 0));
+        !self.picked.is_empty()
+    }
+
+    /// The indices of the choices among those that run, in their order.
+    pub(super) fn picked(&self) -> &[usize] {
+        &self.picked
+    }
+
+    /// The index of a choice among those that run; `place` is its place in the step.
+    pub(super) fn at(&self, place: usize) -> usize {
+        self.picked[self.step.order()[place]]
+    }
+
+    /// The keys of all new tokens are written.
+    pub(super) fn commit(&mut self, running: &mut [Choice]) {
+        self.step.commit(&mut Picked { running, indices: &self.picked });
+    }
+
+    /// No key of a new token is reliable. Page copies of the step are for choices that end now.
+    pub(super) fn discard(&mut self) {
+        self.step.commit::<[Sequence]>(&mut []);
+    }
+
     /// Builds the step and runs it. The tokens that were drawn are in the order of the step, and for each choice in the
     /// order of its rows.
-    pub(super) fn launch(&mut self) -> Result<Vec<Sampled>, Error> {
-        self.step.build(&Picked { running: &mut self.running, indices: &self.picked })?;
-        let mut picked = self.picked.iter().map(|&index| &self.running[index]);
-        if self.config.cascade && self.picked.len() > 1 && !picked.any(Choice::is_endless) {
+    pub(super) fn launch(
+        &mut self,
+        model: &mut impl Model,
+        running: &mut [Choice],
+        cascade: bool,
+        stats: &mut EngineStats,
+    ) -> Result<Vec<Sampled>, Error> {
+        self.step.build(&Picked { running, indices: &self.picked })?;
+        let mut picked = self.picked.iter().map(|&index| &running[index]);
+        if cascade && self.picked.len() > 1 && !picked.any(Choice::is_endless) {
             self.step.choose_levels(&ReadCost::default());
         }
-        let order = self.step.order().iter().map(|&sequence| &self.running[self.picked[sequence]]);
+        let order = self.step.order().iter().map(|&sequence| &running[self.picked[sequence]]);
         let score = |choice: &Choice, at: usize| SamplingParams {
             temperature: 1.0,
             top_logprobs: choice.job.request.sampling.top_logprobs,
@@ -85,9 +132,9 @@ impl<M: Model> Engine<M> {
                 });
             }
         }
-        self.stats.computed_tokens += self.tokens.len() as u64;
+        stats.computed_tokens += self.tokens.len() as u64;
         let input = StepInput { step: &self.step, tokens: &self.tokens, rows: &rows, endless: &self.endless };
-        let sampled = self.model.run(&input)?;
+        let sampled = model.run(&input)?;
         if sampled.len() != rows.len() {
             return Err(Error::Model(format!("{} tokens were drawn for {} rows", sampled.len(), rows.len())));
         }

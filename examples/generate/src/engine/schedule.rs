@@ -7,7 +7,7 @@ impl<M: Model> Engine<M> {
     /// Chooses the new tokens of a step, and gives them slots.
     pub(super) fn schedule(&mut self, events: &mut Vec<RequestEvent>) {
         self.has_preempted = false;
-        self.reserved = self.reserved_pages();
+        self.allocation.reserve(&self.running, &self.limits);
         let mut tokens = self.limits.model.step_tokens;
         self.spare_rows = self.schedule_texts(&mut tokens);
         let all_got_theirs = self.schedule_prompts(&mut tokens);
@@ -36,11 +36,12 @@ impl<M: Model> Engine<M> {
             self.guess(at, spare_tokens.min(spare_rows));
             let (new, guesses) = (self.running[at].rest(), self.running[at].guesses);
             // a guess takes no pages from others
-            let has_room = if guesses == 0 { self.make_room(at, new) } else { self.has_room(at, new) };
+            let has_room =
+                if guesses == 0 { self.make_room(at, new) } else { self.allocation.has_room(&self.running[at], new) };
             if !has_room && guesses > 0 {
                 self.running[at].withdraw_guesses();
                 spare_tokens = 0;
-            } else if has_room && self.append(at, new) {
+            } else if has_room && self.allocation.append(&mut self.running[at], new) {
                 *tokens -= new;
                 (spare_tokens, spare_rows) = (spare_tokens - (new - 1), spare_rows - (new - 1));
                 at += 1;
@@ -51,6 +52,32 @@ impl<M: Model> Engine<M> {
             }
         }
         spare_rows
+    }
+
+    /// Makes pages free for new tokens of a choice: it evicts, and then preempts choices from the newest on. A choice
+    /// that is in the step already, or older, keeps its pages. It is false if there are too few, and then the choice
+    /// itself may be preempted.
+    fn make_room(&mut self, at: usize, tokens: usize) -> bool {
+        loop {
+            if self.allocation.has_room(&self.running[at], tokens) {
+                return true;
+            }
+            let may_go = |choice: &Choice| choice.scheduled == 0 && !choice.is_endless();
+            let Some(newest) = self.running.iter().rposition(may_go).filter(|&newest| newest > at) else {
+                return false;
+            };
+            self.preempt(newest);
+        }
+    }
+
+    /// Gives the pages of a choice back. It is computed again later; what stays in the prefix tree is found then.
+    fn preempt(&mut self, at: usize) {
+        let mut choice = self.running.remove(at);
+        choice.withdraw_guesses();
+        self.allocation.release(&mut choice);
+        self.waiting.push(choice);
+        self.stats.preemptions += 1;
+        self.has_preempted = true;
     }
 
     /// Adds guesses to a text, as far as they can be kept.
@@ -82,7 +109,7 @@ impl<M: Model> Engine<M> {
     pub(super) fn schedule_chunk(&mut self, at: usize, tokens: &mut usize) -> bool {
         let choice = &self.running[at];
         let Some(chunk) = self.chunk(choice, *tokens) else { return false };
-        let scheduled = self.make_room(at, chunk) && self.append(at, chunk);
+        let scheduled = self.make_room(at, chunk) && self.allocation.append(&mut self.running[at], chunk);
         if scheduled {
             *tokens -= chunk;
             let choice = &self.running[at];

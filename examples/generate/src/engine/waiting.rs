@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::choice::Choice;
+use super::{choice::Choice, request::RequestId};
 
 /// The queue: new requests behind, and preempted choices where their age puts them.
 #[derive(Debug, Default)]
@@ -40,4 +40,11 @@ impl Waiting {
         let taken: VecDeque<Choice> = taken;
         taken.into()
     }
+}
+
+/// Why the first choice of the queue did not get in: it is tried again when more pages are available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocked {
+    pub(super) age: (RequestId, usize),
+    pub(super) available: usize,
 }
