@@ -31,8 +31,8 @@
 //! [`expr::compose`](crate::expr::compose) has the rules of what composes.
 //!
 //! Files: `token` and `parse` read a text; `spec` is the serde form; `tree` has the data types, `variant` composition
-//! and binding; `hooks` runs a variant on the CPU; `class` and `refine` classify tiles; `branches` splits a union;
-//! `structure` compares variants whose parameters differ.
+//! and binding, `parameters` what is set by name; `hooks` runs a variant on the CPU; `class` and `refine` classify
+//! tiles; `branches` splits a union; `structure` compares variants whose parameters differ.
 
 mod branches;
 mod budget;
@@ -43,13 +43,15 @@ mod error;
 mod hooks;
 mod kv_formats;
 mod kv_lists;
+mod kv_storage;
 mod layers;
 mod missing;
 mod node;
+mod owner;
+mod parameters;
 mod parse;
 mod per_head;
 mod refine;
-mod set;
 mod spec;
 mod spec_serde;
 mod structure;

@@ -1,5 +1,6 @@
 //! Tile classes and key ranges of a composition.
 
+use super::refine::refined;
 use super::tree::{Node, Variant};
 use crate::lang::{ErasedVariant, Hook, QueryTile, RowIndex, Tile, TileClass};
 
@@ -29,6 +30,13 @@ impl Variant {
     #[must_use]
     pub fn tile_class(&self, tile: Tile) -> TileClass {
         self.nodes().iter().fold(TileClass::Full, |class, node| class.and(class_of(node, &tile)))
+    }
+
+    /// [`tile_class`](Self::tile_class), refined where it gives `Partial`. The planner and the CPU backend use it;
+    /// kernels do not.
+    #[must_use]
+    pub fn refined_tile_class(&self, tile: Tile) -> TileClass {
+        refined(tile, |tile| self.tile_class(tile))
     }
 
     /// The keys `begin..end` that rows of a tile may attend to, from the `kv_range` of the parts. The mask is false

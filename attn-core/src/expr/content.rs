@@ -2,13 +2,8 @@
 
 use std::fmt;
 
-use super::{ExprError, Variant, kv_formats::Owner};
-use crate::lang::{
-    FieldType, Hook, ParamValue, Tensor1,
-    desc::Elem,
-    param_tensor::{OutBuffer, ParamElement},
-    params::{ArgVisitor, ErasedParams, ParamField, TensorArg},
-};
+use super::ExprError;
+use crate::lang::{ParamValue, Tensor1, desc::Elem, param_tensor::ParamElement, params::ParamField};
 
 /// New elements for a parameter tensor in row-major order, in host or device memory.
 pub struct TensorContent<'a> {
@@ -104,7 +99,8 @@ impl fmt::Debug for TensorContent<'_> {
 /// A parameter tensor of a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSlot {
-    /// Number of its part, counted as [`Variant::parts`] does; formats of keys and of values come after all parts.
+    /// Number of its part, counted as [`Variant::parts`](super::Variant::parts) does; formats of keys and of values
+    /// come after all parts.
     pub part: usize,
     /// Number of its field.
     pub field: usize,
@@ -231,7 +227,7 @@ impl TensorSlot {
     }
 
     /// The values in host memory.
-    fn host_values(&self, content: &TensorContent<'_>) -> Result<Vec<ParamValue>, ContentError> {
+    pub(super) fn host_values(&self, content: &TensorContent<'_>) -> Result<Vec<ParamValue>, ContentError> {
         match &content.location {
             ContentLocation::Host(elements) => Ok(elements.values()),
             ContentLocation::Device(_) => {
@@ -239,141 +235,4 @@ impl TensorSlot {
             }
         }
     }
-}
-
-impl Variant {
-    /// The parameter tensor with this name (`page_list.pages`, or `pages` where only one part has it; of KV formats
-    /// `key_format.scales` and `value_format.scales`), if its content can be replaced while plans that were made with
-    /// it live on.
-    ///
-    /// The content cannot be replaced where the host has read the values: tensors that tile classes depend on, unless
-    /// they are `#[mutable]`, tensors of a part with `kv_range`, `#[monotone]` tensors, and tensors of a union, whose
-    /// branches have copies. A plan depends only on the lengths of key lists (`kv_list_len`, `kv_list_block`); kernels
-    /// read the blocks at each launch. The plan stays valid for lists that are not longer, and reads at most the
-    /// planned length.
-    ///
-    /// # Errors
-    ///
-    /// [`ContentError`] says why it cannot be replaced.
-    pub fn tensor_slot(&self, path: &str) -> Result<TensorSlot, ContentError> {
-        let (part, name) = self.field_at(path).map_err(Box::new)?;
-        let not = |why| Err(ContentError::NoTensor { name: name.to_owned(), why });
-        let fixed = |why| Err(ContentError::Fixed { name: name.to_owned(), why });
-        let owners = self.owners();
-        let found = owners.get(part).and_then(|owner| Some((owner, field_of(owner, name)?)));
-        let Some((owner, field)) = found else { return not("is not there") };
-        let FieldType::Tensor { elem, .. } = owner.fields[field].ty else { return not("is not a parameter tensor") };
-        if self.has_union() {
-            return fixed("each branch of a union has a copy");
-        }
-        let (mutable, desc) = (owner.fields[field].mutable, owner.variant);
-        if desc.is_some_and(|desc| desc.mask.tables.contains(&name)) && !mutable {
-            return fixed("tiles are skipped by what it held, since the field is not `#[mutable]`");
-        }
-        if owner.fields[field].monotone {
-            return fixed("it is relied on to rise");
-        }
-        if desc.is_some_and(|desc| desc.has(Hook::KvRange)) {
-            return fixed("plans rely on `kv_range`, which may read it");
-        }
-        match arg(owner.params, field) {
-            Some(Found { shape, bytes, .. }) if bytes > 0 => Ok(TensorSlot { part, field, name, elem, shape, bytes }),
-            _ => not("has no values"),
-        }
-    }
-
-    /// Replaces the values of a tensor in this handle of the variant only.
-    ///
-    /// # Errors
-    ///
-    /// The values do not fit, are in device memory, or break a `#[require]`.
-    pub fn set_content(&mut self, slot: &TensorSlot, content: &TensorContent<'_>) -> Result<(), ContentError> {
-        slot.check(content)?;
-        self.set_elements(slot, slot.host_values(content)?)
-    }
-
-    /// Replaces some elements of a tensor in this handle of the variant only: `replace` gets all of them, row-major,
-    /// and those of `content`.
-    pub(crate) fn edit_content(
-        &mut self,
-        slot: &TensorSlot,
-        content: &TensorContent<'_>,
-        replace: impl FnOnce(&mut [ParamValue], Vec<ParamValue>),
-    ) -> Result<(), ContentError> {
-        let given = slot.host_values(content)?;
-        let known = self.owners().get(slot.part).and_then(|owner| owner.params.to_values().get(slot.name).cloned());
-        let why = "was filled from its default";
-        let known = known.ok_or_else(|| ContentError::NoTensor { name: slot.name.to_owned(), why })?;
-        let mut elements = Vec::new();
-        flatten(known, &mut elements);
-        replace(&mut elements, given);
-        self.set_elements(slot, elements)
-    }
-
-    fn set_elements(&mut self, slot: &TensorSlot, elements: Vec<ParamValue>) -> Result<(), ContentError> {
-        let value = ParamValue::nested(&slot.shape, &mut elements.into_iter());
-        self.set_in(slot.part, slot.name, value).map_err(|error| Box::new(error).into())
-    }
-
-    /// The host address of a tensor's elements, and how many parameter tensors before it, in the order of visits, share
-    /// that address.
-    #[must_use]
-    pub fn content_address(&self, slot: &TensorSlot) -> Option<(usize, usize)> {
-        let owners = self.owners();
-        let address = arg(owners.get(slot.part)?.params, slot.field)?.address;
-        let before = owners.iter().enumerate().take(slot.part + 1).flat_map(|(part, owner)| {
-            let fields = if part == slot.part { slot.field } else { owner.fields.len() };
-            (0..fields).filter_map(|field| arg(owner.params, field))
-        });
-        Some((address, before.filter(|found| found.address == address).count()))
-    }
-}
-
-fn flatten(value: ParamValue, to: &mut Vec<ParamValue>) {
-    match value {
-        ParamValue::List(values) => values.into_iter().for_each(|value| flatten(value, to)),
-        value => to.push(value),
-    }
-}
-
-fn field_of(owner: &Owner<'_>, name: &str) -> Option<usize> {
-    owner.fields.iter().position(|field| field.name == name)
-}
-
-/// Finds one parameter tensor among the arguments.
-struct Found {
-    address: usize,
-    shape: Vec<i64>,
-    bytes: usize,
-}
-
-fn arg(params: &dyn ErasedParams, field: usize) -> Option<Found> {
-    struct Finder {
-        left: Option<usize>,
-        found: Option<Found>,
-    }
-    impl Finder {
-        fn is_it(&mut self) -> bool {
-            let is_it = self.left == Some(0);
-            self.left = self.left.and_then(|left| left.checked_sub(1));
-            is_it
-        }
-    }
-    impl ArgVisitor for Finder {
-        fn scalar(&mut self, _bits: u32) {
-            self.is_it();
-        }
-        fn tensor(&mut self, tensor: TensorArg<'_>) {
-            if self.is_it() {
-                let (address, bytes) = (tensor.bytes.as_ptr() as usize, tensor.bytes.len());
-                self.found = Some(Found { address, shape: tensor.shape.to_vec(), bytes });
-            }
-        }
-        fn out(&mut self, _buffer: Option<&OutBuffer>, _shape: &[i64]) {
-            self.is_it();
-        }
-    }
-    let mut finder = Finder { left: Some(field), found: None };
-    params.visit_args(&mut finder);
-    finder.found
 }

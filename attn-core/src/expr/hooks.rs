@@ -22,7 +22,7 @@ impl Variant {
 
     /// Transforms a key row, part by part, unless keys are stored transformed.
     pub fn key_row(&self, k: &mut [f32], at: KvIndex) {
-        if self.is_stored(Hook::KeyTransform) {
+        if self.kv.is_stored(Hook::KeyTransform) {
             return;
         }
         self.nodes().iter().for_each(|node| match node {
@@ -38,7 +38,7 @@ impl Variant {
 
     /// Transforms a value row, part by part, unless values are stored transformed.
     pub fn value_row(&self, v: &mut [f32], at: KvIndex) {
-        if self.is_stored(Hook::ValueTransform) {
+        if self.kv.is_stored(Hook::ValueTransform) {
             return;
         }
         self.nodes().iter().for_each(|node| match node {

@@ -1,6 +1,5 @@
 //! Refined tile classes: the quarters of a `Partial` tile, and the tile without its empty edges.
 
-use super::tree::Variant;
 use crate::lang::{QueryTile, Tile, TileClass};
 
 /// A dimension of a tile.
@@ -10,68 +9,62 @@ enum Axis {
     Keys,
 }
 
-impl Variant {
-    /// [`tile_class`](Self::tile_class), refined where it gives `Partial`. The planner and the CPU backend use it;
-    /// kernels do not.
-    ///
-    /// Intervals over the whole tile are coarse for a tile that crosses the end of a document. The class may be
-    /// provable for its quarters, or for the tile without the empty rows and keys at its edges.
-    #[must_use]
-    pub fn refined_tile_class(&self, tile: Tile) -> TileClass {
-        let whole = self.tile_class(tile);
-        if whole != TileClass::Partial {
-            return whole;
-        }
-        let halves = Axis::Queries.halves(tile);
-        let mut classes = halves.into_iter().flat_map(|half| Axis::Keys.halves(half)).map(|part| self.tile_class(part));
-        let first = classes.next().unwrap_or(TileClass::Partial);
-        if first != TileClass::Partial && classes.all(|class| class == first) {
-            return first;
-        }
-        if self.is_empty_but_for_edges(tile) { TileClass::Skip } else { TileClass::Partial }
+/// The class of a tile by those of smaller tiles, where `class` gives `Partial` for the whole.
+///
+/// Intervals over the whole tile are coarse for a tile that crosses the end of a document. The class may be provable
+/// for its quarters, or for the tile without the empty rows and keys at its edges.
+pub(super) fn refined(tile: Tile, class: impl Fn(Tile) -> TileClass) -> TileClass {
+    let whole = class(tile);
+    if whole != TileClass::Partial {
+        return whole;
     }
+    let halves = Axis::Queries.halves(tile);
+    let mut classes = halves.into_iter().flat_map(|half| Axis::Keys.halves(half)).map(|part| class(part));
+    let first = classes.next().unwrap_or(TileClass::Partial);
+    if first != TileClass::Partial && classes.all(|other| other == first) {
+        return first;
+    }
+    if is_empty_but_for_edges(tile, &class) { TileClass::Skip } else { TileClass::Partial }
+}
 
-    /// Whether no logit is left after the empty edges are cut off, one after the other.
-    fn is_empty_but_for_edges(&self, tile: Tile) -> bool {
-        let mut rest = tile;
-        // a cut at one edge may allow another cut at the next
-        for _ in 0..2 {
-            for (axis, front) in
-                [(Axis::Queries, true), (Axis::Queries, false), (Axis::Keys, true), (Axis::Keys, false)]
-            {
-                let left = self.without_empty_edge(rest, axis, front);
-                if left != rest && self.tile_class(left) == TileClass::Skip {
-                    return true;
-                }
-                rest = left;
+/// Whether no logit is left after the empty edges are cut off, one after the other.
+fn is_empty_but_for_edges(tile: Tile, class: &impl Fn(Tile) -> TileClass) -> bool {
+    let mut rest = tile;
+    // a cut at one edge may allow another cut at the next
+    for _ in 0..2 {
+        for (axis, front) in [(Axis::Queries, true), (Axis::Queries, false), (Axis::Keys, true), (Axis::Keys, false)] {
+            let left = without_empty_edge(rest, axis, front, class);
+            if left != rest && class(left) == TileClass::Skip {
+                return true;
             }
+            rest = left;
         }
-        false
     }
+    false
+}
 
-    /// The tile without the empty rows or keys at one edge. At least one remains.
-    fn without_empty_edge(&self, tile: Tile, axis: Axis, front: bool) -> Tile {
-        let count = axis.count(tile);
-        let cut = |n: i32| {
-            if front {
-                axis.split(tile, n)
-            } else {
-                let (a, b) = axis.split(tile, count - n);
-                (b, a)
-            }
-        };
-        let is_empty = |n: i32| self.tile_class(cut(n).0) == TileClass::Skip;
-        if count < 2 || !is_empty(1) {
-            return tile;
+/// The tile without the empty rows or keys at one edge. At least one remains.
+fn without_empty_edge(tile: Tile, axis: Axis, front: bool, class: &impl Fn(Tile) -> TileClass) -> Tile {
+    let count = axis.count(tile);
+    let cut = |n: i32| {
+        if front {
+            axis.split(tile, n)
+        } else {
+            let (a, b) = axis.split(tile, count - n);
+            (b, a)
         }
-        // bisection: tile classes are monotone, so a longer edge is never proven empty where a shorter one is not
-        let (mut empty, mut not) = (1, count);
-        while not - empty > 1 {
-            let n = empty + (not - empty) / 2;
-            if is_empty(n) { empty = n } else { not = n }
-        }
-        cut(empty).1
+    };
+    let is_empty = |n: i32| class(cut(n).0) == TileClass::Skip;
+    if count < 2 || !is_empty(1) {
+        return tile;
     }
+    // bisection: tile classes are monotone, so a longer edge is never proven empty where a shorter one is not
+    let (mut empty, mut not) = (1, count);
+    while not - empty > 1 {
+        let n = empty + (not - empty) / 2;
+        if is_empty(n) { empty = n } else { not = n }
+    }
+    cut(empty).1
 }
 
 impl Axis {

@@ -171,10 +171,3 @@ impl From<&Node> for NodeSpec {
         }
     }
 }
-
-impl TryFrom<VariantSpec> for Variant {
-    type Error = ExprError;
-    fn try_from(spec: VariantSpec) -> Result<Self, ExprError> {
-        spec.build()
-    }
-}

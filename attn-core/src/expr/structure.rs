@@ -1,9 +1,6 @@
 //! Comparing variants of one structure, which differ only in the values of their parameters.
 
-use super::{
-    kv_formats::same_formats,
-    tree::{Node, Variant},
-};
+use super::tree::{Node, Variant};
 use crate::lang::{ErasedVariant, Hook};
 
 /// A variant with another structure: other parts, or parts in other places.
@@ -33,44 +30,32 @@ const VISIBILITY: [Hook; 8] = [
     Hook::RemapKvPos,
 ];
 
-impl Variant {
-    /// Checks that `other` has the same parts in the same places, so that one kernel runs both. Values of parameters
-    /// may differ.
-    ///
-    /// # Errors
-    ///
-    /// [`StructureError`] names the first part that differs.
-    pub fn check_structure(&self, other: &Variant) -> Result<(), StructureError> {
-        same_nodes(self, other, &mut 0)?;
-        let differs = |want: String, got: String| Err(StructureError { part: 0, want, got });
-        if self.kv_list_sizes() != other.kv_list_sizes() {
-            let sizes = |variant: &Variant| match variant.kv_list_sizes() {
-                Some((block, queries)) => format!("lists of blocks of {block} keys, for {queries} queries each"),
-                None => "no lists".to_owned(),
-            };
-            return differs(sizes(self), sizes(other));
-        }
-        if self.stored() != other.stored() {
-            return differs(format!("keys stored {:?}", self.stored()), format!("{:?}", other.stored()));
-        }
-        if !same_formats(self, other) {
-            let text = |variant: &Variant| {
-                variant
-                    .kv_formats()
-                    .map_or_else(|| "keys of numbers".to_owned(), |formats| format!("keys over {formats}"))
-            };
-            return differs(text(self), text(other));
-        }
-        Ok(())
+/// What [`Variant::check_structure`] checks.
+pub(super) fn check(want: &Variant, got: &Variant) -> Result<(), StructureError> {
+    same_nodes(want, got, &mut 0)?;
+    let differs = |want: String, got: String| Err(StructureError { part: 0, want, got });
+    if want.kv_list_sizes() != got.kv_list_sizes() {
+        let sizes = |variant: &Variant| match variant.kv_list_sizes() {
+            Some((block, queries)) => format!("lists of blocks of {block} keys, for {queries} queries each"),
+            None => "no lists".to_owned(),
+        };
+        return differs(sizes(want), sizes(got));
     }
+    if want.stored() != got.stored() {
+        return differs(format!("keys stored {:?}", want.stored()), format!("{:?}", got.stored()));
+    }
+    if !want.kv.has_formats_of(&got.kv) {
+        let text = |variant: &Variant| {
+            variant.kv_formats().map_or_else(|| "keys of numbers".to_owned(), |formats| format!("keys over {formats}"))
+        };
+        return differs(text(want), text(got));
+    }
+    Ok(())
+}
 
-    /// Whether every batch has the same visible keys under `other`, which has the same structure: the parts that mask,
-    /// list or remap keys have equal parameters.
-    #[must_use]
-    pub fn same_visibility(&self, other: &Variant) -> bool {
-        self.nodes().len() == other.nodes().len()
-            && self.nodes().iter().zip(other.nodes()).all(|(a, b)| same_visibility(a, b))
-    }
+/// What [`Variant::same_visibility`] tells.
+pub(super) fn same_visibility(a: &Variant, b: &Variant) -> bool {
+    a.nodes().len() == b.nodes().len() && a.nodes().iter().zip(b.nodes()).all(|(a, b)| same_visibility_of_nodes(a, b))
 }
 
 fn same_nodes(want: &Variant, got: &Variant, part: &mut usize) -> Result<(), StructureError> {
@@ -94,7 +79,7 @@ fn same_nodes(want: &Variant, got: &Variant, part: &mut usize) -> Result<(), Str
     Ok(())
 }
 
-fn same_visibility(a: &Node, b: &Node) -> bool {
+fn same_visibility_of_nodes(a: &Node, b: &Node) -> bool {
     let ((part, inner), (other_part, other_inner)) = (a.inside(), b.inside());
     let chosen = match (a, b) {
         (Node::PerHead(a), Node::PerHead(b)) => {
@@ -111,7 +96,7 @@ fn same_visibility(a: &Node, b: &Node) -> bool {
     chosen
         && same
         && inner.len() == other_inner.len()
-        && inner.iter().zip(other_inner).all(|(a, b)| a.same_visibility(b))
+        && inner.iter().zip(other_inner).all(|(a, b)| same_visibility(a, b))
 }
 
 fn affects_visibility(part: &dyn ErasedVariant) -> bool {

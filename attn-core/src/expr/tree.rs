@@ -1,9 +1,11 @@
-//! The tree of a variant: its nodes, and the variants inside them.
+//! The data of a variant: its nodes, the variants inside them, and how keys and values are stored.
 
 use std::sync::Arc;
 
-use crate::lang::{ErasedVariant, Hook, KvFormats};
-use crate::spec::KvStored;
+use super::kv_storage::KvStorage;
+use crate::dtype::{Dtypes, DtypesError};
+use crate::lang::{ErasedVariant, KvFormats};
+use crate::spec::{HeadDimVo, KvStored};
 
 /// A composed variant: an ordered list of parts and combinators ([`Node`]). The empty list is full attention.
 ///
@@ -15,8 +17,7 @@ use crate::spec::KvStored;
 #[derive(Clone, Default, PartialEq)]
 pub struct Variant {
     pub(super) nodes: Vec<Node>,
-    pub(super) stored: KvStored,
-    pub(super) formats: Option<KvFormats>,
+    pub(super) kv: KvStorage,
 }
 
 /// An element of a [`Variant`]: a part, or a combinator over variants.
@@ -65,21 +66,69 @@ impl Variant {
 
     /// A variant of these nodes, unchecked.
     pub(crate) fn of(nodes: Vec<Node>) -> Self {
-        Variant { nodes, stored: KvStored::Raw, formats: None }
+        Variant { nodes, kv: KvStorage::default() }
     }
 
     /// The variant over keys and values stored in this form. It applies to the whole composition; operands of
     /// combinators do not have a form of their own.
     #[must_use]
     pub fn with_stored(mut self, stored: KvStored) -> Self {
-        self.stored = stored;
+        self.kv.stored = stored;
         self
     }
 
     /// How it expects keys and values to be stored.
     #[must_use]
     pub fn stored(&self) -> KvStored {
-        self.stored
+        self.kv.stored
+    }
+
+    /// The variant over keys and values that are stored in these formats.
+    #[must_use]
+    pub fn with_kv_formats(mut self, formats: KvFormats) -> Self {
+        self.kv.formats = Some(formats);
+        self
+    }
+
+    /// The formats of keys and values; `None` if their elements are numbers.
+    #[must_use]
+    pub fn kv_formats(&self) -> Option<&KvFormats> {
+        self.kv.formats.as_ref()
+    }
+
+    /// The variant without formats of keys and values.
+    #[must_use]
+    pub fn without_kv_formats(&self) -> Self {
+        Variant { nodes: self.nodes.clone(), kv: KvStorage { stored: self.kv.stored, formats: None } }
+    }
+
+    /// The variant over keys and values of these types, and the types with the formats that either of them names.
+    ///
+    /// # Errors
+    ///
+    /// [`DtypesError`] for types and formats of keys and values that do not go together. The type of queries is left to
+    /// [`Dtypes::check`].
+    pub fn over(&self, dtypes: Dtypes, head_dim_vo: HeadDimVo) -> Result<(Variant, Dtypes), DtypesError> {
+        let (formats, dtypes) = self.kv.over(dtypes, head_dim_vo)?;
+        Ok((Variant { nodes: self.nodes.clone(), kv: KvStorage { stored: self.kv.stored, formats } }, dtypes))
+    }
+
+    /// The variant over keys and values that are stored as those of `other`: transformed or not, in its formats unless
+    /// this variant has formats.
+    #[must_use]
+    pub fn stored_as(self, other: &Variant) -> Self {
+        Variant { nodes: self.nodes, kv: self.kv.like(&other.kv) }
+    }
+
+    /// What an append to a cache of this variant does: its transforms, where keys and values are stored transformed,
+    /// and its formats. `None` where rows are stored as they are given.
+    #[must_use]
+    pub fn of_appends(&self) -> Option<Variant> {
+        match (self.kv.stored, &self.kv.formats) {
+            (KvStored::Transformed, _) => Some(self.clone().with_stored(KvStored::Raw)),
+            (KvStored::Raw, Some(formats)) => Some(Variant::full().with_kv_formats(formats.clone())),
+            (KvStored::Raw, None) => None,
+        }
     }
 
     /// Appends a part, unchecked. The identity adds nothing.
@@ -93,7 +142,7 @@ impl Variant {
     /// Appends the nodes of another variant, unchecked.
     pub(crate) fn append(mut self, other: Variant) -> Self {
         self.nodes.extend(other.nodes);
-        self.formats = self.formats.or(other.formats);
+        self.kv.formats = self.kv.formats.or(other.kv.formats);
         self
     }
 
@@ -120,8 +169,9 @@ impl Variant {
         parts.into_iter()
     }
 
-    /// Whether the hook is skipped because keys and values are stored transformed.
-    pub(super) fn is_stored(&self, hook: Hook) -> bool {
-        self.stored == KvStored::Transformed && matches!(hook, Hook::KeyTransform | Hook::ValueTransform)
+    /// Whether the composition has a `union`. It then runs once for each branch.
+    #[must_use]
+    pub fn has_union(&self) -> bool {
+        self.nodes().iter().any(|node| matches!(node, Node::Union(_)))
     }
 }

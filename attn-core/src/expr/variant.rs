@@ -4,15 +4,20 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-use super::compose::check;
+use super::branches;
+use super::compose::{Tested, check};
 use super::error::ExprError;
+use super::owner::owners;
 use super::parse;
+use super::spec::VariantSpec;
+use super::structure::{self, StructureError};
 use super::tree::{Node, Variant};
 use crate::lang::params::ArgVisitor;
 use crate::lang::{
     AttentionVariant, BindError, ComposeError, Described, Dims, Hook, KvFormats, Normalizer, ParamError, ParamValue,
 };
 use crate::registry::Registry;
+use crate::spec::{HeadDimVo, HeadsError, KvStored};
 
 impl Variant {
     /// Parses an expression over the variants of the program. The grammar is in [`expr`](crate::expr).
@@ -58,7 +63,7 @@ impl Variant {
         for (path, value) in values {
             let (part, field) = variant.field_at(&path)?;
             if !set.insert((part, field)) {
-                let variant = variant.owners().get(part).map_or_else(String::new, |owner| owner.name.to_owned());
+                let variant = owners(&variant).get(part).map_or_else(String::new, |owner| owner.name.to_owned());
                 let source = Box::new(ParamError::Twice { name: field.to_owned() });
                 return Err(ExprError::Param { column: None, variant, source });
             }
@@ -87,7 +92,7 @@ impl Variant {
     /// transformed are not transformed again.
     #[must_use]
     pub fn has(&self, hook: Hook) -> bool {
-        !self.is_stored(hook) && self.nodes.iter().any(|node| node.has(hook))
+        !self.kv.is_stored(hook) && self.nodes.iter().any(|node| node.has(hook))
     }
 
     /// The part and the coordinate (`batch`, `kv_token` or `kv_len`) by which keys or values are transformed
@@ -108,6 +113,45 @@ impl Variant {
         all.find(|n| *n != Normalizer::Softmax).unwrap_or(Normalizer::Softmax)
     }
 
+    /// Variants with disjoint keys that together are this one: each has a branch, the parts outside of the union, and a
+    /// mask that leaves out the keys of earlier branches. Their partial states (O, LSE) of a row merge into the state
+    /// of the whole. A variant without a union gives itself.
+    #[must_use]
+    pub fn branches(&self) -> Vec<Variant> {
+        branches::branches(self)
+    }
+
+    /// Checks that `other` has the same parts in the same places, so that one kernel runs both. Values of parameters
+    /// may differ.
+    ///
+    /// # Errors
+    ///
+    /// [`StructureError`] names the first part that differs.
+    pub fn check_structure(&self, other: &Variant) -> Result<(), StructureError> {
+        structure::check(self, other)
+    }
+
+    /// Whether every batch has the same visible keys under `other`, which has the same structure: the parts that mask,
+    /// list or remap keys have equal parameters.
+    #[must_use]
+    pub fn same_visibility(&self, other: &Variant) -> bool {
+        structure::same_visibility(self, other)
+    }
+
+    /// Refuses a value transform that no append applies and no kernel: values that are the first elements of stored
+    /// keys are stored as keys are.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadsError::TransformedInKeys`].
+    pub fn check_stored(&self, stored: KvStored, head_dim_vo: HeadDimVo) -> Result<(), HeadsError> {
+        let of_values = || self.parts().find(|part| part.desc().has(Hook::ValueTransform));
+        match of_values().filter(|_| stored == KvStored::Transformed && head_dim_vo.shares_keys()) {
+            Some(part) => Err(HeadsError::TransformedInKeys { variant: part.desc().name }),
+            None => Ok(()),
+        }
+    }
+
     /// A copy bound to these dimensions: conditions are checked, unset tensors are filled from their defaults, shapes
     /// are checked as far as `dims` knows them. Planning binds again when the batch is known.
     ///
@@ -117,7 +161,7 @@ impl Variant {
         check::check(self)?;
         let mut bound = self.clone();
         bound.bind_nodes(dims)?;
-        bound.formats.as_mut().map_or(Ok(()), |formats| formats.bind(dims))?;
+        bound.kv.formats.as_mut().map_or(Ok(()), |formats| formats.bind(dims))?;
         Ok(bound)
     }
 
@@ -141,7 +185,7 @@ impl Variant {
     /// branches, and the formats of keys and values after all parts.
     pub fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
         self.visit_nodes(visitor);
-        self.formats.iter().flat_map(KvFormats::owners).for_each(|(_, format)| format.visit_args(visitor));
+        self.kv.formats.iter().flat_map(KvFormats::owners).for_each(|(_, format)| format.visit_args(visitor));
     }
 
     fn visit_nodes(&self, visitor: &mut dyn ArgVisitor) {
@@ -170,6 +214,19 @@ impl<V: AttentionVariant + Described> From<V> for Variant {
     }
 }
 
+impl TryFrom<VariantSpec> for Variant {
+    type Error = ExprError;
+    fn try_from(spec: VariantSpec) -> Result<Self, ExprError> {
+        spec.build()
+    }
+}
+
+impl Tested for Variant {
+    fn into_variant(self) -> Variant {
+        self
+    }
+}
+
 impl FromStr for Variant {
     type Err = ExprError;
     fn from_str(text: &str) -> Result<Self, ExprError> {
@@ -184,7 +241,7 @@ impl fmt::Display for Variant {
             write!(f, "{}{node}", if i == 0 { "" } else { " + " })?;
         }
         f.write_str(if self.nodes.is_empty() { "full" } else { "" })?;
-        self.formats.as_ref().map_or(Ok(()), |formats| write!(f, " over {formats}"))
+        self.kv.formats.as_ref().map_or(Ok(()), |formats| write!(f, " over {formats}"))
     }
 }
 

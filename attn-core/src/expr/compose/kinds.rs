@@ -37,11 +37,6 @@ impl<P: Part> Tested for P {
         Part::into_variant(self)
     }
 }
-impl Tested for Variant {
-    fn into_variant(self) -> Variant {
-        self
-    }
-}
 
 /// A variant that rewrites positions, by `remap_qo_pos` or `remap_kv_pos`: `#[attention_variant]` implements it.
 #[diagnostic::on_unimplemented(
