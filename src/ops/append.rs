@@ -8,7 +8,7 @@ use attn_kernels::cuda;
 
 use super::{Append, Gather, KvMut, KvRef, TensorRows};
 use crate::{
-    Dtype, Engine, Error, HeadDimVo, Heads, Stream, Variant,
+    Attention, Dtype, Engine, Error, HeadDimVo, Heads, Stream, Variant,
     backend::{Backend, CudaKvTransform, map_backend, on_backend, try_backend},
     expr::TensorContent,
 };
@@ -47,6 +47,27 @@ impl KvTransform {
             Cuda(device) => Arc::new(CudaKvTransform::new(device, variant, heads, values)?),
         });
         Ok(KvTransform { backend })
+    }
+
+    /// What appends to the cache of an attention apply; `None` where they store rows as they are given. `values` is the
+    /// attention's [`head_dim_vo`](crate::AttentionOptions::head_dim_vo).
+    ///
+    /// # Errors
+    ///
+    /// As [`KvTransform::new`].
+    pub fn of_cache(engine: &Engine, attention: &Attention, values: HeadDimVo) -> Result<Option<Self>, Error> {
+        let variant = attention.variant().of_appends();
+        variant.map(|variant| Self::with_values(engine, &variant, attention.heads(), values)).transpose()
+    }
+
+    /// Whether [`KvTransform::set_tensor`] can replace a parameter tensor of this name.
+    #[must_use]
+    pub fn has_tensor(&self, name: &str) -> bool {
+        let variant = on_backend!(&self.backend, {
+            Cpu(transform) => transform.variant(),
+            Cuda(transform) => transform.transform().variant(),
+        });
+        variant.tensor_slot(name).is_ok()
     }
 
     /// Prepares an append from one type to another, so that the first call can be captured: on CUDA it compiles and

@@ -128,25 +128,6 @@ impl AttnSpec {
     }
 }
 
-impl AttnAttention {
-    /// What appends apply, if it has a parameter tensor of this name.
-    pub(crate) fn appends_with(&self, name: &str) -> Option<&KvTransform> {
-        self.attention.variant().of_appends()?.tensor_slot(name).ok()?;
-        self.transform.as_ref()
-    }
-}
-
-/// What appends to a cache of an attention apply.
-fn transform(
-    engine: &attn::Engine,
-    attention: &Attention,
-    head_dim_vo: HeadDimVo,
-) -> Result<Option<KvTransform>, Failure> {
-    let variant = attention.variant().of_appends();
-    let bound = |variant: Variant| KvTransform::with_values(engine, &variant, attention.heads(), head_dim_vo);
-    Ok(variant.map(bound).transpose()?)
-}
-
 /// Binds a variant to heads and element types.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_attention_new(
@@ -161,7 +142,7 @@ pub unsafe extern "C" fn attn_attention_new(
                 let engine = handle(engine, "engine")?.0.clone();
                 let (variant, heads, dtypes, options) = versioned(spec)?.options()?;
                 let attention = engine.attention_with(&variant, heads, dtypes, options)?;
-                let transform = transform(&engine, &attention, options.head_dim_vo)?;
+                let transform = KvTransform::of_cache(&engine, &attention, options.head_dim_vo)?;
                 Ok(AttnAttention { attention, transform, head_dim_vo: options.head_dim_vo, engine })
             })
         }
@@ -187,7 +168,7 @@ pub unsafe extern "C" fn attn_attention_with_parameters(
                 if sm_scale != 0.0 {
                     attention = attention.with_sm_scale(sm_scale)?;
                 }
-                let transform = transform(engine, &attention, *head_dim_vo)?;
+                let transform = KvTransform::of_cache(engine, &attention, *head_dim_vo)?;
                 Ok(AttnAttention { attention, transform, head_dim_vo: *head_dim_vo, engine: engine.clone() })
             })
         }

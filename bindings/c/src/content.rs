@@ -143,9 +143,11 @@ pub unsafe extern "C" fn attn_set_tensor(
             ));
         }
         attention.attention.set_tensor(&stream.stream, name, &elements)?;
-        match attention.appends_with(name) {
-            Some(transform) => Ok(transform.set_tensor(&stream.stream, name, &elements)?),
-            None => Ok(()),
+        match &attention.transform {
+            Some(transform) if transform.has_tensor(name) => {
+                Ok(transform.set_tensor(&stream.stream, name, &elements)?)
+            }
+            _ => Ok(()),
         }
     })
 }
@@ -165,9 +167,11 @@ pub unsafe extern "C" fn attn_set_tensor_rows(
         let indices = numbers(content.indices, content.rows, &stream.memory, "AttnContent.indices")?;
         let rows = TensorRows::at(indices, content.elements(&stream.memory)?);
         attention.attention.set_tensor_rows(&stream.stream, name, &rows)?;
-        match attention.appends_with(name) {
-            Some(transform) => Ok(transform.set_tensor_rows(&stream.stream, name, &rows)?),
-            None => Ok(()),
+        match &attention.transform {
+            Some(transform) if transform.has_tensor(name) => {
+                Ok(transform.set_tensor_rows(&stream.stream, name, &rows)?)
+            }
+            _ => Ok(()),
         }
     })
 }

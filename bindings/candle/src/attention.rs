@@ -83,10 +83,7 @@ impl Engine {
             );
         }
         let inner = self.inner().attention_with(&variant, heads, dtypes, options).candle()?;
-        let bound = |variant: Variant| {
-            KvTransform::with_values(self.inner(), &variant, heads, options.head_dim_vo).map(Arc::new)
-        };
-        let transform = inner.variant().of_appends().map(bound).transpose().candle()?;
+        let transform = KvTransform::of_cache(self.inner(), &inner, options.head_dim_vo).candle()?.map(Arc::new);
         let value_dim = options.head_dim_vo.dim(heads) as usize;
         Ok(Attention { engine: self.clone(), inner, dtypes, value_dim, transform })
     }

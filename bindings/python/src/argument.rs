@@ -17,19 +17,39 @@ struct Refused {
     error: PyErr,
 }
 
+impl Refused {
+    fn new(object: Borrowed<'_, '_, PyAny>, error: PyErr) -> Self {
+        let class = object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
+        Refused { class, error }
+    }
+}
+
 impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let refused = |error: T::Error| {
-            let class = object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
-            Refused { class, error: error.into() }
-        };
         // `True` is the number 1 in Python, which no caller means
-        if object.is_instance_of::<PyBool>() && std::any::type_name::<T>() != "bool" {
-            return Ok(Arg(Err(Refused { class: "bool".to_owned(), error: PyTypeError::new_err("a bool") })));
-        }
-        Ok(Arg(object.extract().map_err(refused)))
+        Ok(Arg(match object.is_instance_of::<PyBool>() {
+            true => Err(Refused::new(object, PyTypeError::new_err("a bool"))),
+            false => object.extract().map_err(|error: T::Error| Refused::new(object, error.into())),
+        }))
+    }
+}
+
+/// An argument that is `True` or `False`, with the errors of an [`Arg`].
+pub(crate) struct Flag(Arg<bool>);
+
+impl<'py> FromPyObject<'_, 'py> for Flag {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Flag(Arg(object.extract().map_err(|error| Refused::new(object, error)))))
+    }
+}
+
+impl Flag {
+    pub(crate) fn get(self, py: Python<'_>, name: &str) -> Result<bool, Failure> {
+        self.0.get(py, name, "True or False")
     }
 }
 

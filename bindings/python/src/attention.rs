@@ -10,7 +10,7 @@ use attn_core::spec::UnknownProducts;
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
-    argument::{Arg, COUNT, NUMBER, TEXT, optional},
+    argument::{Arg, COUNT, Flag, NUMBER, TEXT, optional},
     batch::line,
     element::Element,
     engine::{address, engine, stream},
@@ -47,25 +47,6 @@ fn dtype(name: &str, what: &str) -> Result<attn::Dtype, Failure> {
     element.dtype(what)
 }
 
-impl Attention {
-    /// What appends apply, if it has a parameter tensor of this name.
-    fn appends_with(&self, name: &str) -> Option<&KvTransform> {
-        self.attention.variant().of_appends()?.tensor_slot(name).ok()?;
-        self.transform.as_ref()
-    }
-}
-
-/// What appends to a cache of an attention apply.
-fn transform(
-    engine: &attn::Engine,
-    attention: &attn::Attention,
-    head_dim_vo: HeadDimVo,
-) -> Result<Option<KvTransform>, Failure> {
-    let variant = attention.variant().of_appends();
-    let bound = |variant| KvTransform::with_values(engine, &variant, attention.heads(), head_dim_vo);
-    Ok(variant.map(bound).transpose()?)
-}
-
 #[pymethods]
 impl Attention {
     #[new]
@@ -87,8 +68,8 @@ impl Attention {
         scale: Option<Arg<f32>>,
         kernel: Option<Arg<&str>>,
         fixed_split_size: Option<Arg<u32>>,
-        stores_transformed: Option<Arg<bool>>,
-        values_in_keys: Option<Arg<bool>>,
+        stores_transformed: Option<Flag>,
+        values_in_keys: Option<Flag>,
         mask: Option<Arg<(Bound<'_, PyBytes>, Bound<'_, PyAny>)>>,
         kv_format: Option<Arg<&str>>,
         products: Option<Arg<&str>>,
@@ -104,7 +85,7 @@ impl Attention {
             let (qo_dtype, kv_dtype) = (qo_dtype.get(py, "dtype", TEXT)?, kv_dtype.get(py, "kv_dtype", TEXT)?);
             let (kv_format, products) = (text(kv_format, "kv_format")?, text(products, "products")?);
             let products = products.unwrap_or("exact");
-            let flag = |of, name| Ok::<_, Failure>(optional(of, py, name, "True or False")?.unwrap_or(false));
+            let flag = |of: Option<Flag>, name| of.map_or(Ok(false), |of| of.get(py, name));
             let stores_transformed = flag(stores_transformed, "stores_transformed")?;
             let values_in_keys = flag(values_in_keys, "values_in_keys")?;
             let scale = optional(scale, py, "scale", NUMBER)?;
@@ -156,7 +137,7 @@ impl Attention {
             py.detach(|| {
                 let engine = engine(location)?;
                 let attention = engine.attention_with(&variant, heads, dtypes, options)?;
-                let transform = transform(&engine, &attention, head_dim_vo)?;
+                let transform = KvTransform::of_cache(&engine, &attention, head_dim_vo)?;
                 Ok(Attention { attention, transform, head_dim_vo, engine, location, dtypes, value_dim })
             })
         })
@@ -178,7 +159,7 @@ impl Attention {
             if let Some(scale) = scale {
                 attention = attention.with_sm_scale(scale)?;
             }
-            let transform = transform(&self.engine, &attention, self.head_dim_vo)?;
+            let transform = KvTransform::of_cache(&self.engine, &attention, self.head_dim_vo)?;
             let engine = self.engine.clone();
             Ok(Attention { attention, transform, engine, ..*self })
         })
@@ -201,9 +182,9 @@ impl Attention {
             // allocator does with the memory next
             let content = unsafe { content(&values, name) }?;
             self.attention.set_tensor(&stream, name, &content)?;
-            match self.appends_with(name) {
-                Some(transform) => Ok(transform.set_tensor(&stream, name, &content)?),
-                None => Ok(()),
+            match &self.transform {
+                Some(transform) if transform.has_tensor(name) => Ok(transform.set_tensor(&stream, name, &content)?),
+                _ => Ok(()),
             }
         })
     }
@@ -228,9 +209,9 @@ impl Attention {
             // SAFETY: as in `set_tensor`
             let rows = unsafe { TensorRows::at(array(&indices, Element::I32, "indices")?, content(&values, name)?) };
             self.attention.set_tensor_rows(&stream, name, &rows)?;
-            match self.appends_with(name) {
-                Some(transform) => Ok(transform.set_tensor_rows(&stream, name, &rows)?),
-                None => Ok(()),
+            match &self.transform {
+                Some(transform) if transform.has_tensor(name) => Ok(transform.set_tensor_rows(&stream, name, &rows)?),
+                _ => Ok(()),
             }
         })
     }

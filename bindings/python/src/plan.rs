@@ -9,7 +9,7 @@ use attn::{KvScales, Out, PlanOptions, RunOptions, Workspace};
 use pyo3::{prelude::*, types::PyList};
 
 use crate::{
-    argument::{ATTENTION, Arg, BATCH, NUMBER, TEXT, optional},
+    argument::{ATTENTION, Arg, BATCH, Flag, NUMBER, TEXT, optional},
     attention::Attention,
     batch::{Batch, Capacity},
     engine::{address, stream},
@@ -100,7 +100,7 @@ impl Plan {
         o: &Bound<'_, PyAny>,
         lse: Option<&Bound<'_, PyAny>>,
         layer: Option<Arg<PyRef<'_, Attention>>>,
-        partial: Option<Arg<bool>>,
+        partial: Option<Flag>,
         k_scale: Option<Arg<f32>>,
         v_scale: Option<Arg<f32>>,
         stream: Option<Arg<usize>>,
@@ -110,7 +110,7 @@ impl Plan {
         call(py, || {
             let layer = optional(layer, py, "layer", ATTENTION)?;
             let layer = layer.as_deref();
-            let partial = optional(partial, py, "partial", "True or False")?.unwrap_or(false);
+            let partial = partial.map_or(Ok(false), |partial| partial.get(py, "partial"))?;
             let k_scale = optional(k_scale, py, "k_scale", NUMBER)?.unwrap_or(1.0);
             let v_scale = optional(v_scale, py, "v_scale", NUMBER)?.unwrap_or(1.0);
             let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
