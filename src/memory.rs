@@ -282,7 +282,7 @@ pub(crate) fn zeros<T: bytemuck::Zeroable>(count: usize) -> Result<Vec<T>, Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{HostBuffer, HostNumbers, Numbers};
+    use crate::ops::{DeviceArray, HostArray, HostBuffer};
 
     #[test]
     fn memory_that_there_is_not_is_an_error() {
@@ -291,8 +291,8 @@ mod tests {
             let errors = [
                 engine.alloc(Dtype::F32, count).err(),
                 HostBuffer::new(&engine, Dtype::F16, count).err(),
-                Numbers::<i64>::zeroed(&engine, count).err(),
-                HostNumbers::<i32>::new(&engine, count).err(),
+                DeviceArray::<i64>::zeroed(&engine, count).err(),
+                HostArray::<i32>::new(&engine, count).err(),
             ];
             for error in errors {
                 let is_typed =

@@ -25,8 +25,8 @@
 //! // three new tokens: the first two go to page 5, the last is padding; the append rotates keys
 //! let (k, v) = (engine.upload(&[0.5f32; 3 * 2 * 8])?, engine.upload(&[1.5f32; 3 * 2 * 8])?);
 //! let rows = ops::KvRef::new(k.tensor(&[3, 2, 8])?, v.tensor(&[3, 2, 8])?);
-//! let slots = ops::Numbers::upload(&engine, &[5 * 4, 5 * 4 + 1, -1i64])?;
-//! let positions = ops::Numbers::upload(&engine, &[0, 1, 0i32])?;
+//! let slots = ops::DeviceArray::upload(&engine, &[5 * 4, 5 * 4 + 1, -1i64])?;
+//! let positions = ops::DeviceArray::upload(&engine, &[0, 1, 0i32])?;
 //! let slot_mapping = ops::SlotMapping::Slots { slots: slots.array(), positions: Some(positions.array()) };
 //! let rope = ops::KvTransform::new(&engine, &Variant::parse("rope")?, heads)?;
 //! let mut cache = ops::KvMut::fused(pool.tensor_mut(&shape)?, PageOrder::Nhd)?;
@@ -38,7 +38,7 @@
 //! // gather both tokens as f32
 //! let (mut k, mut v) = (engine.alloc(Dtype::F32, 2 * 2 * 8)?, engine.alloc(Dtype::F32, 2 * 2 * 8)?);
 //! let mut packed = ops::KvMut::new(k.tensor_mut(&[2, 2, 8])?, v.tensor_mut(&[2, 2, 8])?);
-//! let (ends, pages) = (ops::Numbers::upload(&engine, &[0, 2])?, ops::Numbers::upload(&engine, &[2])?);
+//! let (ends, pages) = (ops::DeviceArray::upload(&engine, &[0, 2])?, ops::DeviceArray::upload(&engine, &[2])?);
 //! let rows = ops::PageTableRows::Padded { pages: pages.array(), max_pages: 1 };
 //! ops::gather(&stream, &cache.as_ref(), &mut packed, &ops::Gather::new(ends.array(), rows))?;
 //! assert_eq!(engine.download::<f32>(&v)?, [1.5; 32]);
@@ -83,8 +83,8 @@ pub use attn_kernels::splice::Op;
 
 pub use append::{KvTransform, append_paged, gather, gather_with};
 pub use bits::{packbits, segment_packbits};
-pub use buffers::{HostBuffer, Numbers};
-pub use host::{HostNumbers, Staging};
+pub use buffers::{DeviceArray, HostBuffer};
+pub use host::{HostArray, Staging};
 pub use merge::{lse_from_base_2, lse_to_base_2, merge_state, merge_state_in_place, merge_states, merge_sums};
 pub use pages::{copy_pages, copy_pages_between, pages_to_x_packed, swap_in, swap_out, x_packed_to_pages};
 

@@ -9,16 +9,16 @@
 //! [`verify_chain`] and [`verify_tree`] verify drafts of speculative decoding, likewise in one launch.
 //!
 //! ```
-//! use attn::{Engine, ops::Numbers, sampling::{SampleOut, SamplingParams, sample}};
+//! use attn::{Engine, ops::DeviceArray, sampling::{SampleOut, SamplingParams, sample}};
 //!
 //! let engine = Engine::cpu(); // or `Engine::auto()?`
 //! let stream = engine.stream()?;
 //! let logits = engine.upload(&[2.0f32, 1.0, -1.0, 0.5, /* row 1 */ f32::NAN, 0.0, 3.0, 2.9])?;
 //!
 //! // two requests: seeds, and the positions of the tokens that they draw next
-//! let seeds = Numbers::upload(&engine, &[17u64, 18])?;
-//! let mut positions = Numbers::upload(&engine, &[5i64, 0])?;
-//! let mut ids = Numbers::zeroed(&engine, 2)?;
+//! let seeds = DeviceArray::upload(&engine, &[17u64, 18])?;
+//! let mut positions = DeviceArray::upload(&engine, &[5i64, 0])?;
+//! let mut ids = DeviceArray::zeroed(&engine, 2)?;
 //! let params = SamplingParams {
 //!     temperature: 0.7.into(),
 //!     top_k: 2.into(),

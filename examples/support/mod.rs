@@ -95,7 +95,7 @@ impl Cache {
     pub(crate) fn append(&mut self, stream: &Stream, pages: &[i32], first: usize, k: &[f16], v: &[f16]) -> Fallible {
         let shape = [k.len() / kv_width(), HEADS.kv as usize, HEADS.head_dim as usize];
         let slot = |position: usize| i64::from(pages[position / PAGE]) * PAGE as i64 + (position % PAGE) as i64;
-        let slots = ops::Numbers::upload(&self.engine, &(first..first + shape[0]).map(slot).collect::<Vec<_>>())?;
+        let slots = ops::DeviceArray::upload(&self.engine, &(first..first + shape[0]).map(slot).collect::<Vec<_>>())?;
         let (k, v) = (self.engine.upload(k)?, self.engine.upload(v)?);
         let rows = ops::KvRef::new(k.tensor(&shape)?, v.tensor(&shape)?);
         let pool = self.shape();

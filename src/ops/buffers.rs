@@ -13,12 +13,12 @@ use crate::{
 /// A convenience for programs without a tensor library. Ops take descriptors of any memory ([`Array::device`],
 /// [`Array::host`]).
 #[derive(Debug)]
-pub struct Numbers<T> {
+pub struct DeviceArray<T> {
     memory: Backend<Vec<T>, CudaBuffer>,
     len: usize,
 }
 
-impl<T: Number> Numbers<T> {
+impl<T: Number> DeviceArray<T> {
     /// Allocates an array and copies `values` into it.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl<T: Number> Numbers<T> {
             Cpu(()) => values.to_vec(),
             Cuda(device) => CudaBuffer::upload(device, bytemuck::cast_slice(values))?,
         });
-        Ok(Numbers { memory, len: values.len() })
+        Ok(DeviceArray { memory, len: values.len() })
     }
 
     /// Allocates `len` zeros.
@@ -45,7 +45,7 @@ impl<T: Number> Numbers<T> {
                 CudaBuffer::zeroed(device, bytes)?
             },
         });
-        Ok(Numbers { memory, len })
+        Ok(DeviceArray { memory, len })
     }
 
     /// The number of entries.
@@ -174,7 +174,7 @@ impl HostBuffer {
             Cpu(buffer) => buffer.tensor(shape),
             Cuda(buffer) => {
                 let (ptr, elements) = (buffer.ptr(), self.elements);
-                // SAFETY: as in `Numbers::array`.
+                // SAFETY: as in `DeviceArray::array`.
                 Ok(unsafe { TensorRef::device_slice(ptr, self.dtype, elements, shape) }?.owned_by(buffer.owner()))
             },
         })
@@ -221,7 +221,7 @@ mod tests {
     fn numbers_are_written_in_place() {
         let engine = Engine::cpu();
         let stream = engine.stream().expect("a token");
-        let mut numbers = Numbers::<i64>::zeroed(&engine, 4).expect("memory");
+        let mut numbers = DeviceArray::<i64>::zeroed(&engine, 4).expect("memory");
         numbers.write(&stream, 1, &[5, -1]).expect("they fit");
         numbers.write(&stream, 4, &[]).expect("an empty write fits anywhere");
         let error = numbers.write(&stream, 3, &[7, 7]).expect_err("one too many");

@@ -1,6 +1,6 @@
 //! What the host and a device exchange in every step: small uploads, and small results.
 
-use super::{ArrayMut, Number, Numbers};
+use super::{ArrayMut, DeviceArray, Number};
 use crate::{
     Engine, Error, Stream, TensorError,
     backend::{Backend, CudaHostBuffer, CudaStaging, map_backend, on_backend},
@@ -35,7 +35,7 @@ impl Staging {
     ///
     /// More values than fit; an array or a stream of another engine, or a stream that is being captured; a failure of
     /// the driver. Nothing is written then.
-    pub fn write<T: Number>(&mut self, stream: &Stream, to: &mut Numbers<T>, values: &[T]) -> Result<(), Error> {
+    pub fn write<T: Number>(&mut self, stream: &Stream, to: &mut DeviceArray<T>, values: &[T]) -> Result<(), Error> {
         match &mut self.0 {
             Backend::Cpu(()) => to.write(stream, 0, values),
             #[cfg(feature = "cuda")]
@@ -55,12 +55,12 @@ impl Staging {
 /// An array in pinned host memory that kernels of the engine write directly: results that the host reads after each
 /// step, without a copy from the device. Freed on drop. Where the engine is the CPU it is ordinary memory.
 #[derive(Debug)]
-pub struct HostNumbers<T> {
+pub struct HostArray<T> {
     memory: Backend<Vec<T>, CudaHostBuffer>,
     len: usize,
 }
 
-impl<T: Number> HostNumbers<T> {
+impl<T: Number> HostArray<T> {
     /// Allocates `len` zeros.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl<T: Number> HostNumbers<T> {
                 CudaHostBuffer::new(device, bytes)?
             },
         });
-        Ok(HostNumbers { memory, len })
+        Ok(HostArray { memory, len })
     }
 
     /// The number of entries.
@@ -133,11 +133,11 @@ mod tests {
         let engine = Engine::cpu();
         let stream = engine.stream().expect("a token");
         let (mut staging, mut to) =
-            (Staging::new(&engine, 32).expect("memory"), Numbers::<i64>::zeroed(&engine, 4).expect("memory"));
+            (Staging::new(&engine, 32).expect("memory"), DeviceArray::<i64>::zeroed(&engine, 4).expect("memory"));
         staging.write(&stream, &mut to, &[5, 6]).expect("they fit");
         assert_eq!(to.to_vec().expect("on the host"), [5, 6, 0, 0]);
         staging.write(&stream, &mut to, &[1; 5]).expect_err("one too many");
-        let results = HostNumbers::<i32>::new(&engine, 3).expect("memory");
+        let results = HostArray::<i32>::new(&engine, 3).expect("memory");
         assert_eq!((results.read(&stream, 2).expect("they are there"), results.len()), (vec![0; 2], 3));
         results.read(&stream, 4).expect_err("one too many");
     }

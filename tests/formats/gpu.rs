@@ -222,7 +222,7 @@ fn append(engine: &Engine, cache: &mut Cache, from: Dtype, slots: &[i64], specia
     let of = cache.of.clone();
     let tokens = slots.len();
     let sources: Vec<_> = (0..of.parts()).map(|part| upload(engine, from, &rows(&of, part, tokens, special))).collect();
-    let (slots, heads) = (Numbers::upload(engine, slots).expect("memory"), of.heads(1));
+    let (slots, heads) = (DeviceArray::upload(engine, slots).expect("memory"), of.heads(1));
     let transform =
         KvTransform::with_values(engine, &of.variant("full"), heads, of.head_dim_vo()).expect("formats of the heads");
     transform.prepare(from, Dtype::U8).expect("a kernel");
@@ -281,9 +281,9 @@ fn gathers_give_the_bits_of_the_cpu() {
                     (0..of.parts()).map(|part| upload(engine, to, &vec![f32::NAN; count(part)])).collect();
                 let per_request = lens.map(|len| len.div_ceil(of.slots) as u32);
                 let (ends, starts) = (lens.map(|len| len as u32), indptr(&per_request).expect("few"));
-                let ends = Numbers::upload(engine, &indptr(&ends).expect("few")).expect("memory");
-                let starts = Numbers::upload(engine, &starts).expect("memory");
-                let pages = Numbers::upload(engine, &pages).expect("memory");
+                let ends = DeviceArray::upload(engine, &indptr(&ends).expect("few")).expect("memory");
+                let starts = DeviceArray::upload(engine, &starts).expect("memory");
+                let pages = DeviceArray::upload(engine, &pages).expect("memory");
                 let variant = of.variant("full");
                 let transform =
                     KvTransform::with_values(engine, &variant, of.heads(1), of.head_dim_vo()).expect("formats");

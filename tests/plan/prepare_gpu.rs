@@ -74,7 +74,7 @@ fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
     // a capture refuses to load a kernel
     let stream = engine.stream().expect("a stream");
     let mut pool = engine.alloc(Dtype::F16, 4 * 16 * 2 * 64 * 2).expect("memory");
-    let pairs = ops::Numbers::upload(&engine, &[[0, 1]]).expect("memory");
+    let pairs = ops::DeviceArray::upload(&engine, &[[0, 1]]).expect("memory");
     Graph::capture(&stream, || {
         let mut pool = ops::KvMut::fused(pool.tensor_mut(&[4, 2, 16, 2, 64])?, PageOrder::Nhd)?;
         ops::copy_pages(&stream, &mut pool, &pairs.array(), None)

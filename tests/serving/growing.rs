@@ -7,7 +7,7 @@ use attn::{
     expr::TensorContent,
     lang::{BindError, Bits},
     ops::{
-        self, Append, Array, KvMut, KvRef, KvTransform, Number, Numbers, Op, PageTableRows, SlotMapping, TensorRows,
+        self, Append, Array, DeviceArray, KvMut, KvRef, KvTransform, Number, Op, PageTableRows, SlotMapping, TensorRows,
     },
     prelude::*,
     stock::HeadGate,
@@ -117,7 +117,7 @@ fn halves(count: usize, seed: u32) -> Vec<f16> {
 }
 
 /// An array in memory of an engine as the content of a tensor.
-fn content<T: Number + attn::lang::ParamElement>(of: &Numbers<T>) -> TensorContent<'_>
+fn content<T: Number + attn::lang::ParamElement>(of: &DeviceArray<T>) -> TensorContent<'_>
 where
     Tensor1<T>: attn::lang::ParamField,
 {
@@ -129,7 +129,7 @@ where
     }
 }
 
-fn ints(of: &Numbers<i32>) -> I32Slice<'_> {
+fn ints(of: &DeviceArray<i32>) -> I32Slice<'_> {
     let array = of.array();
     match (array.as_host(), array.device_ptr()) {
         (Some(values), _) => I32Slice::host(values),
@@ -138,8 +138,8 @@ fn ints(of: &Numbers<i32>) -> I32Slice<'_> {
     }
 }
 
-fn numbers<T: Number>(engine: &Engine, values: &[T]) -> Numbers<T> {
-    Numbers::upload(engine, values).expect("memory")
+fn numbers<T: Number>(engine: &Engine, values: &[T]) -> DeviceArray<T> {
+    DeviceArray::upload(engine, values).expect("memory")
 }
 
 fn assert_close(engine: &Engine, what: &str, got: &[f32], want: &[f32], tolerance: f32) {
@@ -273,13 +273,13 @@ fn m_rope_decodes_and_appends_under_one_graph() {
         let pages = numbers(&engine, &pages);
         let mut ids = numbers(&engine, &[0i32; ROOM * 3]);
         let prompt: Vec<_> = (0..2).flat_map(|request| (0..PROMPT).map(move |token| (request, token))).collect();
-        let set_ids = |ids: &mut Numbers<i32>, tokens: &[(usize, usize)]| {
+        let set_ids = |ids: &mut DeviceArray<i32>, tokens: &[(usize, usize)]| {
             ids.write(&stream, 0, &ids_of(tokens)).expect("room");
         };
         let append = |k_pool: &mut DeviceBuffer,
                       v_pool: &mut DeviceBuffer,
                       [k, v]: [&DeviceBuffer; 2],
-                      [requests, positions]: [&Numbers<i32>; 2]| {
+                      [requests, positions]: [&DeviceArray<i32>; 2]| {
             let tokens = requests.len();
             let new = KvRef::new(k.tensor(&[tokens, 2, 64])?, v.tensor(&[tokens, 2, 64])?);
             let shape = [PAGES, 16, 2, 64];

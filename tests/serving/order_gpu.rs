@@ -348,8 +348,8 @@ fn memory_of_another_device_is_refused() {
     assert!(text.contains("`q`") && text.contains("device 1") && text.contains("device 0"), "{text}");
     let error = gpu.run(&plan, &stream, &gpu.upload(&queries(1)), &mut other.output()).expect_err("o is elsewhere");
     assert!(error.to_string().contains("`o`"), "{error}");
-    let bools = ops::Numbers::upload(&other.engine, &[1u8; 8]).expect("memory");
-    let mut bits = ops::Numbers::zeroed(&gpu.engine, 1).expect("memory");
+    let bools = ops::DeviceArray::upload(&other.engine, &[1u8; 8]).expect("memory");
+    let mut bits = ops::DeviceArray::zeroed(&gpu.engine, 1).expect("memory");
     let error = ops::packbits(&stream, &bools.array(), ops::BitOrder::Little, &mut bits.array_mut());
     assert!(error.expect_err("bools are elsewhere").to_string().contains("`bools`"));
 }

@@ -2,7 +2,7 @@
 
 use attn::{
     DeviceBuffer, Engine, Error, Graph, TensorRef,
-    ops::{Number, Numbers},
+    ops::{DeviceArray, Number},
     sampling::{
         FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs, prepare, prepare_probs,
         sample, sample_probs,
@@ -192,8 +192,8 @@ impl SamplingCase {
     /// It fails.
     #[must_use]
     pub fn run(&self, engine: &Engine, captured: bool, steps: usize, mut each: impl FnMut(&[i32])) -> Drawn {
-        fn numbers<T: Number>(engine: &Engine, of: &[T]) -> Numbers<T> {
-            Numbers::upload(engine, of).expect("memory")
+        fn numbers<T: Number>(engine: &Engine, of: &[T]) -> DeviceArray<T> {
+            DeviceArray::upload(engine, of).expect("memory")
         }
         fn floats(of: &[u32]) -> Vec<f32> {
             of.iter().map(|&x| f32::from_bits(x)).collect()
@@ -226,7 +226,7 @@ impl SamplingCase {
             penalties: self.penalties.then_some(penalties),
             token_mask: self.masked.then(|| mask.array()),
             seeds: PerRow::Rows(seeds.array()),
-            indices: indices.as_ref().map(Numbers::array),
+            indices: indices.as_ref().map(DeviceArray::array),
             log_probs: self.log_probs,
         };
         let mut step = || {

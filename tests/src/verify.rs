@@ -8,7 +8,7 @@ pub use tree::{TreeCase, trees};
 
 use attn::{
     DeviceBuffer, Engine, Error, Graph, Stream, TensorRef,
-    ops::{Number, Numbers},
+    ops::{DeviceArray, Number},
     sampling::prepare_verify,
 };
 
@@ -76,8 +76,8 @@ fn twice(engine: &Engine, how: How, mut step: impl FnMut(&Stream) -> Result<(), 
     }
 }
 
-fn numbers<T: Number>(engine: &Engine, of: &[T]) -> Numbers<T> {
-    Numbers::upload(engine, of).expect("memory")
+fn numbers<T: Number>(engine: &Engine, of: &[T]) -> DeviceArray<T> {
+    DeviceArray::upload(engine, of).expect("memory")
 }
 
 /// Rows of probabilities, with a gap behind each.

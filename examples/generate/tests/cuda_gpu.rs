@@ -2,7 +2,7 @@
 //! model with made-up weights, in prompts and as graphs. Skipped without a GPU.
 #![allow(clippy::print_stderr)]
 
-use attn::{DeviceBuffer, Dtype, Engine, Heads, f16, ops::Numbers};
+use attn::{DeviceBuffer, Dtype, Engine, Heads, f16, ops::DeviceArray};
 use attn_cache::{Pages, Sequence, Step, StepCapacity};
 use attn_needs::{Need, needed};
 use generate::{
@@ -98,11 +98,11 @@ fn operations_agree_with_those_of_the_cpu() {
         let of = |math: &dyn Math| if math.engine().is_cpu() { Dtype::F32 } else { dtype };
         agrees(gpu, "embed", (rows, width), dtype, |math, out| {
             let table = math.matrix(&table, width).expect("memory");
-            let tokens = Numbers::upload(math.engine(), &[3, 999, 1000, -1, 0]).expect("memory");
+            let tokens = DeviceArray::upload(math.engine(), &[3, 999, 1000, -1, 0]).expect("memory");
             math.embed(&table, tokens.array(), out, rows).expect("embed");
         });
         agrees(gpu, "gather_rows", (3, width), dtype, |math, out| {
-            let indices = Numbers::upload(math.engine(), &[4, 0, -1]).expect("memory");
+            let indices = DeviceArray::upload(math.engine(), &[4, 0, -1]).expect("memory");
             let x = activations(math, &x, width, of(math));
             math.gather_rows(&x, indices.array(), out, width, 3).expect("gather");
         });

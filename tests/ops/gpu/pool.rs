@@ -47,7 +47,11 @@ pub(crate) fn conversions() -> impl Iterator<Item = (Dtype, Dtype)> {
 pub(crate) const SLOTS: [i64; 14] = [44, 0, -1, 7, 12, 13, 14, -5, 31, 30, 2, 20, 43, 9];
 
 /// The page rows of three requests, padded or compressed.
-pub(crate) fn page_rows<'a>(padded: bool, indptr: &'a Numbers<i32>, pages: &'a Numbers<i32>) -> PageTableRows<'a> {
+pub(crate) fn page_rows<'a>(
+    padded: bool,
+    indptr: &'a DeviceArray<i32>,
+    pages: &'a DeviceArray<i32>,
+) -> PageTableRows<'a> {
     match padded {
         true => PageTableRows::Padded { pages: pages.array(), max_pages: 3 },
         false => PageTableRows::Csr { indptr: indptr.array(), pages: pages.array() },

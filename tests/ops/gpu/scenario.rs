@@ -62,8 +62,8 @@ impl Scenario {
         self.upload(dtype, &vec![f32::NAN; count])
     }
 
-    pub(crate) fn numbers<T: Number>(&self, values: &[T]) -> Numbers<T> {
-        Numbers::upload(&self.engine, values).expect("memory")
+    pub(crate) fn numbers<T: Number>(&self, values: &[T]) -> DeviceArray<T> {
+        DeviceArray::upload(&self.engine, values).expect("memory")
     }
 
     pub(crate) fn read(&self, buffer: &DeviceBuffer) -> Vec<f32> {

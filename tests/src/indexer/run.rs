@@ -7,7 +7,7 @@ use attn::{
         IndexKeys, IndexQueries, Lists, ScoresMut, Visible, block_scores, index_scores, prepare, select_pages,
         select_tokens,
     },
-    ops::{Numbers, PageTableRows},
+    ops::{DeviceArray, PageTableRows},
 };
 use attn_core::{compose, dtype::Dtype, lang::Tensor2, lang::Tensor3};
 use attn_variants::{Causal, PageList, TokenList};
@@ -32,12 +32,12 @@ struct Uploaded {
     q: DeviceBuffer,
     keys: DeviceBuffer,
     weights: DeviceBuffer,
-    qo_indptr: Numbers<i32>,
-    kv_indptr: Numbers<i32>,
-    kv_lens: Numbers<i32>,
-    page_indptr: Numbers<i32>,
-    pages: Numbers<i32>,
-    given: Numbers<i32>,
+    qo_indptr: DeviceArray<i32>,
+    kv_indptr: DeviceArray<i32>,
+    kv_lens: DeviceArray<i32>,
+    page_indptr: DeviceArray<i32>,
+    pages: DeviceArray<i32>,
+    given: DeviceArray<i32>,
 }
 
 fn upload(engine: &Engine, of: Dtype, bits: &[u16]) -> DeviceBuffer {
@@ -50,7 +50,7 @@ fn upload(engine: &Engine, of: Dtype, bits: &[u16]) -> DeviceBuffer {
 
 impl IndexCase {
     fn upload(&self, engine: &Engine) -> Uploaded {
-        let numbers = |of: &[i32]| Numbers::upload(engine, of).expect("memory");
+        let numbers = |of: &[i32]| DeviceArray::upload(engine, of).expect("memory");
         Uploaded {
             q: upload(engine, self.of, &self.q),
             keys: upload(engine, self.of, &self.keys),
@@ -107,7 +107,7 @@ impl IndexCase {
         let (tokens, blocks) = (self.tokens(), self.block_size > 0);
         let heads = if blocks { self.heads } else { 1 };
         let mut scores = engine.upload(&vec![-7.0f32; tokens * heads * columns]).expect("memory");
-        let numbers = |len| Numbers::upload(engine, &vec![77i32; len]).expect("memory");
+        let numbers = |len| DeviceArray::upload(engine, &vec![77i32; len]).expect("memory");
         let (mut counts, mut lists, mut lens) =
             (numbers(tokens), numbers(tokens * heads * capacity), numbers(tokens * heads));
         let shape = [tokens, heads, columns];

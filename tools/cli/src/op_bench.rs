@@ -7,7 +7,7 @@ use attn::{
     DeviceBuffer, Dtype, Engine, Heads, Kv, KvScales, Out, PageOrder, Stream, Variant, cuda,
     indexer::{self, IndexKeys, IndexQueries, Lists, ScoresMut, Visible},
     ops::{
-        self, Append, Array, Gather, HostBuffer, KvMut, KvRef, KvTransform, Numbers, PageTableRows, SlotMapping,
+        self, Append, Array, DeviceArray, Gather, HostBuffer, KvMut, KvRef, KvTransform, PageTableRows, SlotMapping,
         StateRef,
     },
 };
@@ -115,10 +115,11 @@ impl Bench<'_> {
         let page = |token: usize| (token / SLOTS * 389) % PAGES;
         let slots: Vec<i64> = (0..TOKENS).map(|token| (page(token) * SLOTS + token % SLOTS) as i64).collect();
         let positions: Vec<i32> = (0..TOKENS as i32).collect();
-        let (slots, positions) = (Numbers::upload(self.engine, &slots)?, Numbers::upload(self.engine, &positions)?);
-        let indptr = Numbers::upload(self.engine, &[0, TOKENS as i32])?;
+        let (slots, positions) =
+            (DeviceArray::upload(self.engine, &slots)?, DeviceArray::upload(self.engine, &positions)?);
+        let indptr = DeviceArray::upload(self.engine, &[0, TOKENS as i32])?;
         let pages: Vec<i32> = (0..TOKENS / SLOTS).map(|n| page(n * SLOTS) as i32).collect();
-        let pages = Numbers::upload(self.engine, &pages)?;
+        let pages = DeviceArray::upload(self.engine, &pages)?;
         let heads = Heads { qo: HEADS as u32, kv: HEADS as u32, head_dim: DIM as u32 };
         let rope = KvTransform::new(self.engine, &Variant::parse("rope")?, heads)?;
         for (order, dtype) in
@@ -142,7 +143,7 @@ impl Bench<'_> {
                 })?;
             }
             let (mut k, mut v) = (self.alloc(Dtype::Bf16, &shape)?, self.alloc(Dtype::Bf16, &shape)?);
-            let ends = Numbers::upload(self.engine, &[0, pages.array().len() as i32])?;
+            let ends = DeviceArray::upload(self.engine, &[0, pages.array().len() as i32])?;
             self.time(&format!("gather, {dtype} to bf16, {order}"), bytes, |stream| {
                 let pools = KvRef::from(Kv::paged_fused(pool.tensor(&pool_shape)?, order)?);
                 let rows = PageTableRows::Csr { indptr: ends.array(), pages: pages.array() };
@@ -158,7 +159,7 @@ impl Bench<'_> {
         let page_bytes = 2 * SLOTS * HEADS * DIM * 2;
         let (from, mut to) = (self.alloc(Dtype::Bf16, &shape)?, self.alloc(Dtype::Bf16, &shape)?);
         let pairs: Vec<[i32; 2]> = (0..PAGES as i32).map(|page| [page, (page * 7 + 3) % PAGES as i32]).collect();
-        let list = Numbers::upload(self.engine, &pairs)?;
+        let list = DeviceArray::upload(self.engine, &pairs)?;
         self.time("copy_pages_between, bf16", 2 * PAGES * page_bytes, |stream| {
             let from = KvRef::fused(from.tensor(&shape)?, PageOrder::Nhd)?;
             let mut to = KvMut::fused(to.tensor_mut(&shape)?, PageOrder::Nhd)?;
@@ -187,13 +188,14 @@ impl Bench<'_> {
     fn bits(&mut self) -> Result<()> {
         let count = 1 << 26;
         let (bools, mut out) =
-            (Numbers::<u8>::zeroed(self.engine, count)?, Numbers::<u8>::zeroed(self.engine, count / 8 + 64)?);
+            (DeviceArray::<u8>::zeroed(self.engine, count)?, DeviceArray::<u8>::zeroed(self.engine, count / 8 + 64)?);
         self.time("packbits", count + count / 8, |stream| {
             ops::packbits(stream, &bools.array(), ops::BitOrder::Little, &mut out.array_mut())
         })?;
         // segments with unaligned ends
         let ends: Vec<i32> = (0..=64).map(|n| n * (count as i32 / 64) - n % 7).collect();
-        let (ends, mut bytes) = (Numbers::upload(self.engine, &ends)?, Numbers::<i32>::zeroed(self.engine, 65)?);
+        let (ends, mut bytes) =
+            (DeviceArray::upload(self.engine, &ends)?, DeviceArray::<i32>::zeroed(self.engine, 65)?);
         self.time("segment_packbits, 64 segments", count + count / 8, |stream| {
             let (out, bytes) = (&mut out.array_mut(), &mut bytes.array_mut());
             ops::segment_packbits(stream, &bools.array(), &ends.array(), ops::BitOrder::Little, out, bytes)
@@ -207,7 +209,7 @@ impl Bench<'_> {
         for (requests, keys) in [(64, 4096), (1, 65_536)] {
             let sums = |each: usize| -> Vec<i32> { (0..=requests).map(|n| (n * each) as i32).collect() };
             let (qo_indptr, kv_indptr) =
-                (Numbers::upload(self.engine, &sums(1))?, Numbers::upload(self.engine, &sums(keys))?);
+                (DeviceArray::upload(self.engine, &sums(1))?, DeviceArray::upload(self.engine, &sums(keys))?);
             // runs alternate between copies, so that no keys are in the L2
             let of_keys = [requests * keys, DIM];
             let copies = (0..COPIES).map(|_| self.alloc(Dtype::Bf16, &of_keys)).collect::<Result<Vec<_>>>()?;
@@ -221,12 +223,12 @@ impl Bench<'_> {
                 let lists = if blocks { requests * heads } else { requests };
                 let values: Vec<f32> = (0..lists * columns).map(|i| (i * 7919 % 65_537) as f32).collect();
                 let mut scores = self.engine.upload(&values)?;
-                let mut counts = Numbers::upload(self.engine, &vec![columns as i32; requests])?;
+                let mut counts = DeviceArray::upload(self.engine, &vec![columns as i32; requests])?;
                 let name = format!("{requests} x {keys} keys, {heads} heads");
                 let shape = if blocks { vec![requests, heads, columns] } else { vec![requests, columns] };
                 let capacity = if blocks { 16 } else { 2048 };
                 let (mut to, mut lens) =
-                    (Numbers::zeroed(self.engine, lists * capacity)?, Numbers::zeroed(self.engine, lists)?);
+                    (DeviceArray::zeroed(self.engine, lists * capacity)?, DeviceArray::zeroed(self.engine, lists)?);
                 self.time(&format!("select, {name}"), 4 * values.len(), |stream| {
                     let (scores, mut out) = (scores.tensor(&shape)?, Lists::new(to.array_mut(), lens.array_mut()));
                     match blocks {

@@ -4,7 +4,7 @@ mod history;
 
 use attn::{
     DeviceBuffer, Engine, Stream,
-    ops::{Array, ArrayMut, HostNumbers, Number, Numbers},
+    ops::{Array, ArrayMut, DeviceArray, HostArray, Number},
     sampling::{Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs, sample},
 };
 
@@ -34,14 +34,14 @@ pub struct Sampler {
     vocab: usize,
     form: usize,
     params: Params,
-    ids: HostNumbers<i32>,
-    log_probs: HostNumbers<f32>,
-    top_ids: HostNumbers<i32>,
-    top_log_probs: HostNumbers<f32>,
+    ids: HostArray<i32>,
+    log_probs: HostArray<f32>,
+    top_ids: HostArray<i32>,
+    top_log_probs: HostArray<f32>,
     /// (rows, vocab)
-    counts: Numbers<u32>,
+    counts: DeviceArray<u32>,
     /// (rows, words)
-    allowed: Numbers<u32>,
+    allowed: DeviceArray<u32>,
     history: History,
 }
 
@@ -71,12 +71,12 @@ impl Sampler {
             vocab,
             form: 0,
             params: Params::default(),
-            ids: HostNumbers::new(engine, rows)?,
-            log_probs: HostNumbers::new(engine, rows)?,
-            top_ids: HostNumbers::new(engine, rows * MAX_TOP_LOGPROBS)?,
-            top_log_probs: HostNumbers::new(engine, rows * MAX_TOP_LOGPROBS)?,
-            counts: Numbers::zeroed(engine, rows * vocab)?,
-            allowed: Numbers::upload(engine, &vec![u32::MAX; rows * vocab.div_ceil(32)])?,
+            ids: HostArray::new(engine, rows)?,
+            log_probs: HostArray::new(engine, rows)?,
+            top_ids: HostArray::new(engine, rows * MAX_TOP_LOGPROBS)?,
+            top_log_probs: HostArray::new(engine, rows * MAX_TOP_LOGPROBS)?,
+            counts: DeviceArray::zeroed(engine, rows * vocab)?,
+            allowed: DeviceArray::upload(engine, &vec![u32::MAX; rows * vocab.div_ceil(32)])?,
             history: History::new(rows),
         })
     }
@@ -210,7 +210,7 @@ fn penalises(row: &SampleRow<'_>) -> bool {
     params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0
 }
 
-fn first<T: Number>(of: &Numbers<T>, len: usize) -> Result<Array<'_, T>, Error> {
+fn first<T: Number>(of: &DeviceArray<T>, len: usize) -> Result<Array<'_, T>, Error> {
     Ok(of.array().first(len).map_err(attn::Error::from)?)
 }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use attn::{
     Engine, Stream, TensorError,
-    ops::{Array, ArrayMut, Number, Numbers, Staging},
+    ops::{Array, ArrayMut, DeviceArray, Number, Staging},
 };
 
 use crate::Error;
@@ -18,7 +18,7 @@ pub struct StepMemory {
     image: Vec<u64>,
     capacity: usize,
     /// `None` on the CPU, which reads the image.
-    device: Option<(Numbers<u64>, Staging)>,
+    device: Option<(DeviceArray<u64>, Staging)>,
 }
 
 /// An array of a [`StepMemory`], from the step that put it.
@@ -58,7 +58,7 @@ impl StepMemory {
     ///
     /// Out of memory.
     pub fn new(engine: &Engine, words: usize) -> Result<Self, Error> {
-        let device = || Ok::<_, Error>((Numbers::zeroed(engine, words)?, Staging::new(engine, 8 * words)?));
+        let device = || Ok::<_, Error>((DeviceArray::zeroed(engine, words)?, Staging::new(engine, 8 * words)?));
         let device = if engine.is_cpu() { None } else { Some(device()?) };
         Ok(StepMemory { image: Vec::with_capacity(words), capacity: words, device })
     }

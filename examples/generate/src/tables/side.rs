@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use attn::{
     Dtype,
-    ops::{self, Append, KvMut, KvRef, Numbers, SlotMapping},
+    ops::{self, Append, DeviceArray, KvMut, KvRef, SlotMapping},
 };
 use attn_cache::{Pages, ReadCost, Sequence, Step, StepCapacity};
 
@@ -147,7 +147,7 @@ fn fill(forward: &mut Forward, layers: usize, math: &dyn Math) -> Result<(), Err
     let (fill, elements) = (Fill::new(math)?, slots * heads * head_dim);
     let (mut k, mut v) = (math.buffer(elements)?, math.buffer(elements)?);
     let own: Vec<i64> = (0..slots as i64).collect();
-    let own = Numbers::upload(math.engine(), &own)?;
+    let own = DeviceArray::upload(math.engine(), &own)?;
     for layer in 0..layers {
         for (part, rows) in [&mut k, &mut v].into_iter().enumerate() {
             fill.normal(math, rows, 0..elements, (2 * layer + part) as u64, 1.0)?;

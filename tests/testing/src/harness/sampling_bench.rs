@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use attn::{
     DeviceBuffer, Dtype, Engine, Stream,
-    ops::Numbers,
+    ops::DeviceArray,
     random,
     sampling::{FilterOrder, Penalties, PerRow, SampleOut, SamplingParams, prepare, sample},
 };
@@ -60,11 +60,11 @@ pub struct PreparedSampling {
     engine: Engine,
     stream: Stream,
     logits: DeviceBuffer,
-    ids: Numbers<i32>,
-    positions: Numbers<i64>,
-    seeds: Numbers<u64>,
-    counts: Numbers<u32>,
-    log_probs: Numbers<f32>,
+    ids: DeviceArray<i32>,
+    positions: DeviceArray<i64>,
+    seeds: DeviceArray<u64>,
+    counts: DeviceArray<u32>,
+    log_probs: DeviceArray<f32>,
 }
 
 impl PreparedSampling {
@@ -90,11 +90,11 @@ impl PreparedSampling {
         Ok(PreparedSampling {
             stream: engine.stream()?,
             logits,
-            ids: Numbers::zeroed(engine, rows)?,
-            positions: Numbers::zeroed(engine, rows)?,
-            seeds: Numbers::upload(engine, &(0..rows as u64).collect::<Vec<_>>())?,
-            counts: Numbers::zeroed(engine, if case.penalties { rows * vocab } else { 0 })?,
-            log_probs: Numbers::zeroed(engine, rows)?,
+            ids: DeviceArray::zeroed(engine, rows)?,
+            positions: DeviceArray::zeroed(engine, rows)?,
+            seeds: DeviceArray::upload(engine, &(0..rows as u64).collect::<Vec<_>>())?,
+            counts: DeviceArray::zeroed(engine, if case.penalties { rows * vocab } else { 0 })?,
+            log_probs: DeviceArray::zeroed(engine, rows)?,
             engine: engine.clone(),
             case: case.clone(),
         })

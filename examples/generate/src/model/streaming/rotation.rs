@@ -3,7 +3,7 @@
 use attn::{
     DeviceBuffer, Dtype, Stream, TensorRef, Variant,
     cuda::{Arg, Grid, Module},
-    ops::{self, Append, Array, KvMut, KvRef, KvTransform, Numbers, SlotMapping},
+    ops::{self, Append, Array, DeviceArray, KvMut, KvRef, KvTransform, SlotMapping},
 };
 use attn_cache::StepArrays;
 
@@ -44,7 +44,7 @@ enum Backend {
         /// `[head_dim / 2]` angles of a position.
         frequencies: DeviceBuffer,
         /// `[requests][3]` keys, new tokens and first page of each request; `[entries]` pages.
-        table: Box<(Numbers<i32>, Numbers<i32>)>,
+        table: Box<(DeviceArray<i32>, DeviceArray<i32>)>,
         staged: Vec<i32>,
         /// Pages of a request with keys to rotate, at most.
         kept_pages: usize,
@@ -76,7 +76,8 @@ impl KeyRotation {
         } else {
             let frequency = |i: usize| f64::from(config.rope_theta).powf(-2.0 * i as f64 / head_dim as f64) as f32;
             let frequencies: Vec<f32> = (0..head_dim / 2).map(frequency).collect();
-            let table = (Numbers::zeroed(engine, 3 * requests)?, Numbers::zeroed(engine, requests * max_pages)?);
+            let table =
+                (DeviceArray::zeroed(engine, 3 * requests)?, DeviceArray::zeroed(engine, requests * max_pages)?);
             Backend::Cuda {
                 kernel: Module::new(engine, "rotation.cu", TEXT, &["rotate"])?,
                 frequencies: engine.upload(&frequencies)?,
