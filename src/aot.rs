@@ -8,7 +8,7 @@ pub fn build_script(options: &AotOptions<'_>) {
 /// Compiles into a folder what [`include_prebuilt!`](crate::include_prebuilt) reads from `OUT_DIR`.
 ///
 /// # Errors
-/// As [`attn_kernels::aot::build`]; also a variant of the caller with the name of a stock variant.
+/// A variant of the caller with the name of a stock variant; the errors of [`attn_kernels::aot::build`].
 pub fn build(options: &AotOptions<'_>, out: &std::path::Path) -> Result<AotReport, AotError> {
     options.with_known(variants(), kv_formats::all(), |options| attn_kernels::aot::build(options, out))
 }

@@ -32,11 +32,11 @@ impl Engine {
         self.attention_with(variant, heads, dtypes, AttentionOptions::default())
     }
 
-    /// As [`Engine::attention`], with options.
+    /// Binds a variant with options.
     ///
     /// # Errors
     ///
-    /// As [`Engine::attention`].
+    /// The errors of [`Engine::attention`].
     pub fn attention_with(
         &self,
         variant: &Variant,
@@ -197,8 +197,8 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// As [`Attention::set_tensor`]; rows of another length than those of the tensor; an index past its end, which a
-    /// kernel skips and counts instead ([`TensorRows`]).
+    /// Rows of another length than those of the tensor; an index past its end, which a kernel skips and counts instead
+    /// ([`TensorRows`]); the errors of [`Attention::set_tensor`].
     pub fn set_tensor_rows(&self, stream: &Stream, name: &str, rows: &TensorRows<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
             Cpu(this) => stream.cpu().and_then(|()| this.replace(name, |of, slot| Ok(set_rows(of, slot, rows)?))),
@@ -212,7 +212,7 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// As [`Attention::set_tensor`]; [`Error::Backend`] on the CPU.
+    /// [`Error::Backend`] on the CPU; the errors of [`Attention::set_tensor`].
     #[cfg(feature = "cuda")]
     pub fn tensor_ptr(&self, name: &str) -> Result<u64, Error> {
         Ok(self.backend.cuda_for("tensor")?.tensor_ptr(name)?)

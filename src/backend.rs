@@ -79,7 +79,7 @@ impl<C, G> Backend<C, G> {
         self.as_cuda().ok_or(Error::Backend { what, got: CPU, want: CUDA })
     }
 
-    /// As [`Backend::cuda`], of an engine or attention that `what`, which the CPU has not, is asked of.
+    /// The CUDA side of an engine or attention that `what`, which the CPU has not, is asked of.
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda_for(&self, what: &'static str) -> Result<&G, Error> {
         self.as_cuda().ok_or(Error::Backend { what, got: CUDA, want: CPU })
@@ -94,7 +94,6 @@ impl<C, G> Backend<C, G> {
         }
     }
 
-    /// As [`Backend::cuda`].
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda_mut(&mut self, what: &'static str) -> Result<&mut G, Error> {
         match self {
@@ -122,7 +121,7 @@ macro_rules! on_backend {
 }
 pub(crate) use on_backend;
 
-/// As [`on_backend!`], for results of any errors that convert to [`Error`].
+/// [`on_backend!`] for results of any errors that convert to [`Error`].
 macro_rules! try_backend {
     ($backend:expr, $object:pat => $both:expr) => {
         $crate::backend::try_backend!($backend, { Cpu($object) => $both, Cuda($object) => $both })
@@ -133,7 +132,7 @@ macro_rules! try_backend {
 }
 pub(crate) use try_backend;
 
-/// As [`on_backend!`], into a [`Backend`] of the results.
+/// [`on_backend!`] that makes a [`Backend`] of the results.
 macro_rules! map_backend {
     ($backend:expr, $object:pat => $both:expr) => {
         $crate::backend::map_backend!($backend, { Cpu($object) => $both, Cuda($object) => $both })

@@ -38,7 +38,7 @@ pub trait VariantCuda {
     ///
     /// # Errors
     ///
-    /// As [`cuda_source`].
+    /// The errors of [`cuda_source`].
     fn cuda(&self) -> Result<String, Error>;
 }
 

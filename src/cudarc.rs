@@ -42,11 +42,11 @@ pub unsafe fn tensor<'a, T: Element + DeviceRepr>(
 ///
 /// # Errors
 ///
-/// As [`tensor`].
+/// The errors of [`tensor`].
 ///
 /// # Safety
 ///
-/// As [`tensor`], and the view's memory is not read.
+/// The view's memory is not read; the conditions of [`tensor`].
 pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
     view: &mut CudaViewMut<'a, T>,
     stream: &CudaStream,

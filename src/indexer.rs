@@ -41,7 +41,7 @@ pub fn index_scores(
 ///
 /// # Errors
 ///
-/// As [`index_scores`]; a size of blocks that is no multiple of 32.
+/// A size of blocks that is no multiple of 32; the errors of [`index_scores`].
 pub fn block_scores(
     stream: &Stream,
     queries: &IndexQueries<'_>,
@@ -82,7 +82,7 @@ pub fn select_tokens(
 ///
 /// # Errors
 ///
-/// As [`select_tokens`]; more blocks that are always chosen than a list holds.
+/// More blocks that are always chosen than a list holds; the errors of [`select_tokens`].
 pub fn select_pages(
     stream: &Stream,
     scores: &TensorRef<'_>,

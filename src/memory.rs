@@ -60,11 +60,11 @@ impl Engine {
         Ok(out)
     }
 
-    /// As [`Engine::download`], of any element type, converted to f32 (which is exact for every type).
+    /// Downloads elements of any type, converted to f32 (which is exact for every type).
     ///
     /// # Errors
     ///
-    /// As [`Engine::download`]; bytes, which are no numbers by themselves.
+    /// Bytes, which are no numbers by themselves; the errors of [`Engine::download`].
     pub fn download_f32(&self, buffer: &DeviceBuffer) -> Result<Vec<f32>, Error> {
         fn of<T: Element>(engine: &Engine, buffer: &DeviceBuffer) -> Result<Vec<f32>, Error> {
             Ok(engine.download::<T>(buffer)?.iter().map(|x| x.to_f32()).collect())
@@ -82,7 +82,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::upload`].
+    /// The errors of [`Engine::upload`].
     pub fn upload_bytes(&self, bytes: &[u8]) -> Result<DeviceBuffer, Error> {
         DeviceBuffer::upload(self, Dtype::U8, bytes)
     }
@@ -91,7 +91,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::download`].
+    /// The errors of [`Engine::download`].
     pub fn download_bytes(&self, buffer: &DeviceBuffer) -> Result<Vec<u8>, Error> {
         self.backend.check("buffer", &buffer.memory)?;
         let mut out = zeros(buffer.elements() * buffer.dtype().size())?;
@@ -208,11 +208,11 @@ impl DeviceBuffer {
         })
     }
 
-    /// As [`DeviceBuffer::write`], without waiting for a copy from pinned memory.
+    /// Writes without waiting for a copy from pinned memory.
     ///
     /// # Errors
     ///
-    /// As [`DeviceBuffer::write`].
+    /// The errors of [`DeviceBuffer::write`].
     ///
     /// # Safety
     ///

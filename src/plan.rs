@@ -46,12 +46,12 @@ impl Plan {
         self.run_with(stream, q, kv, out, RunOptions::default())
     }
 
-    /// As [`Plan::run`], with options: as another layer of a model, or partial attention.
+    /// Runs with options: as another layer of a model, or partial attention.
     ///
     /// # Errors
     ///
-    /// As [`Plan::run`]; a [`LayerError`](crate::expr::LayerError) for a layer that cannot run the plan; a partial
-    /// output without lse.
+    /// A [`LayerError`](crate::expr::LayerError) for a layer that cannot run the plan; a partial output without lse;
+    /// the errors of [`Plan::run`].
     pub fn run_with(
         &self,
         stream: &Stream,
@@ -90,10 +90,10 @@ impl Plan {
         })
     }
 
-    /// As [`Plan::update`], on the device: a planner kernel reads lengths and pages from device memory in the order of
-    /// the stream and writes the same work list that the host would, bit for bit. The host neither waits nor learns the
-    /// lengths. The update can be captured together with runs: each replay then plans again from the current content of
-    /// the arrays. The number of requests is fixed by the call; a request without queries does nothing.
+    /// Updates on the device: a planner kernel reads lengths and pages from device memory in the order of the stream
+    /// and writes the same work list that the host would, bit for bit. The host neither waits nor learns the lengths.
+    /// The update can be captured together with runs: each replay then plans again from the current content of the
+    /// arrays. The number of requests is fixed by the call; a request without queries does nothing.
     ///
     /// For an invalid batch, or one past the capacity, the kernel writes an empty work list: runs write nothing, and
     /// [`Plan::device_status`] returns the error. The first call compiles and loads the kernel, which cannot happen

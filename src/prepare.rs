@@ -101,11 +101,11 @@ impl Engine {
         self.prepare_with(needs, PrepareOptions::default())
     }
 
-    /// As [`Engine::prepare`], with a number of threads, or with a callback for each kernel.
+    /// Prepares with a number of threads, or with a callback for each kernel.
     ///
     /// # Errors
     ///
-    /// As [`Engine::prepare`].
+    /// The errors of [`Engine::prepare`].
     pub fn prepare_with(&self, needs: &[Need<'_>], options: PrepareOptions<'_>) -> Result<PrepareReport, Error> {
         let preparation = Preparation::new(self);
         needs.iter().try_for_each(|need| preparation.add(need))?;

@@ -67,12 +67,12 @@ pub fn sample(
     })
 }
 
-/// As [`sample`], from probabilities, which need not sum to 1: (rows, vocab) in f16, bf16 or f32. What is not a
-/// positive normal number counts as 0; if there is +inf, such tokens share the probability.
+/// Samples from probabilities, which need not sum to 1: (rows, vocab) in f16, bf16 or f32. What is not a positive
+/// normal number counts as 0; if there is +inf, such tokens share the probability.
 ///
 /// # Errors
 ///
-/// As [`sample`]; a temperature or penalties, which are for logits.
+/// A temperature or penalties, which are for logits; the errors of [`sample`].
 pub fn sample_probs(
     stream: &Stream,
     probs: &TensorRef<'_>,
@@ -90,7 +90,7 @@ pub fn sample_probs(
 ///
 /// # Errors
 ///
-/// As [`sample`]; penalties, which need counts.
+/// Penalties, which need counts; the errors of [`sample`].
 pub fn softmax(
     stream: &Stream,
     logits: &TensorRef<'_>,
@@ -104,7 +104,7 @@ pub fn softmax(
 ///
 /// # Errors
 ///
-/// As [`softmax`].
+/// The errors of [`softmax`].
 pub fn renorm_probs(
     stream: &Stream,
     probs: &TensorRef<'_>,
@@ -119,7 +119,7 @@ pub fn renorm_probs(
 ///
 /// # Errors
 ///
-/// As [`softmax`].
+/// The errors of [`softmax`].
 pub fn mask_logits(
     stream: &Stream,
     logits: &TensorRef<'_>,
@@ -164,8 +164,8 @@ pub fn verify_chain(stream: &Stream, drafts: &ChainDrafts<'_>, out: &mut ChainOu
 ///
 /// # Errors
 ///
-/// As [`verify_chain`]; in host memory an index out of range; a threshold that is not in (0, 1], no node or more than
-/// [`MAX_NODES`].
+/// In host memory an index out of range; a threshold that is not in (0, 1], no node or more than [`MAX_NODES`]; the
+/// errors of [`verify_chain`].
 pub fn verify_tree(stream: &Stream, drafts: &TreeDrafts<'_>, out: &mut TreeOut<'_>) -> Result<(), Error> {
     try_backend!(&stream.backend, {
         Cpu(()) => attn_core::sampling::verify_tree(drafts, out),
@@ -183,20 +183,20 @@ pub fn prepare(engine: &Engine, logits: Dtype) -> Result<(), Error> {
     prepare_source(engine, Source::Logits, logits)
 }
 
-/// As [`prepare`], for [`sample_probs`].
+/// Prepares [`sample_probs`].
 ///
 /// # Errors
 ///
-/// As [`prepare`].
+/// The errors of [`prepare`].
 pub fn prepare_probs(engine: &Engine, probs: Dtype) -> Result<(), Error> {
     prepare_source(engine, Source::Probs, probs)
 }
 
-/// As [`prepare`], for [`verify_chain`] and [`verify_tree`].
+/// Prepares [`verify_chain`] and [`verify_tree`].
 ///
 /// # Errors
 ///
-/// As [`prepare`].
+/// The errors of [`prepare`].
 pub fn prepare_verify(engine: &Engine) -> Result<(), Error> {
     on_backend!(&engine.backend, {
         Cpu(()) => Ok(()),

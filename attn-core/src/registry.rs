@@ -102,7 +102,7 @@ impl Registry {
     /// Adds the variants of a table, all or none.
     ///
     /// # Errors
-    /// As [`Registry::register`].
+    /// The errors of [`Registry::register`].
     pub fn register_all(&mut self, table: &[&'static VariantDesc]) -> Result<(), RegistryError> {
         let mut all = self.clone();
         table.iter().try_for_each(|desc| all.register(desc))?;
@@ -160,7 +160,7 @@ impl Registry {
 /// Adds variants to the global registry, all or none. Use it where `inventory` is off or its entries were lost.
 ///
 /// # Errors
-/// As [`Registry::register`], and as [`Registry::global`].
+/// The errors of [`Registry::register`] and [`Registry::global`].
 pub fn register(table: &[&'static VariantDesc]) -> Result<(), RegistryError> {
     change(|all| all.register_all(table))
 }
@@ -168,7 +168,7 @@ pub fn register(table: &[&'static VariantDesc]) -> Result<(), RegistryError> {
 /// Adds KV formats to the global registry, all or none, as [`register`] adds variants.
 ///
 /// # Errors
-/// As [`Registry::register_kv_format`], and as [`Registry::global`].
+/// The errors of [`Registry::register_kv_format`] and [`Registry::global`].
 pub fn register_kv_formats(table: &[&'static KvFormatDesc]) -> Result<(), RegistryError> {
     change(|all| table.iter().try_for_each(|desc| all.register_kv_format(desc)))
 }

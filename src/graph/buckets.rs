@@ -98,7 +98,7 @@ impl GraphBuckets {
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan_with`]; no bucket, a bucket of no requests, or one larger than the capacity.
+    /// No bucket, a bucket of no requests, or one larger than the capacity; the errors of [`Attention::plan_with`].
     pub fn new(
         engine: &Engine,
         attentions: &[&[&Attention]],
@@ -140,7 +140,7 @@ impl GraphBuckets {
     ///
     /// # Errors
     ///
-    /// As [`Graph::capture`].
+    /// The errors of [`Graph::capture`].
     pub fn capture_all(
         &mut self,
         stream: &Stream,
@@ -165,8 +165,8 @@ impl GraphBuckets {
     ///
     /// # Safety
     ///
-    /// As [`Graph::replay`]: everything that `work` uses lives and stays at the same address while steps are run, and
-    /// is the same in each step of a bucket.
+    /// The conditions of [`Graph::replay`]: everything that `work` uses lives and stays at the same address while steps
+    /// are run, and is the same in each step of a bucket.
     pub unsafe fn run(
         &mut self,
         stream: &Stream,
@@ -177,17 +177,16 @@ impl GraphBuckets {
         unsafe { self.run_form(stream, batch, 0, work) }
     }
 
-    /// As [`GraphBuckets::run`], for steps whose work has several forms: some draw with penalties, say, and others
-    /// without. A bucket has a graph for each form that occurs, and one set of plans. The form of
-    /// [`GraphBuckets::run`] is 0.
+    /// Runs a step whose work has several forms: some draw with penalties, say, and others without. A bucket has a
+    /// graph for each form that occurs, and one set of plans. The form of [`GraphBuckets::run`] is 0.
     ///
     /// # Errors
     ///
-    /// As [`GraphBuckets::run`].
+    /// The errors of [`GraphBuckets::run`].
     ///
     /// # Safety
     ///
-    /// As [`GraphBuckets::run`], for each form by itself.
+    /// The conditions of [`GraphBuckets::run`], for each form by itself.
     pub unsafe fn run_form(
         &mut self,
         stream: &Stream,
@@ -202,16 +201,16 @@ impl GraphBuckets {
         unsafe { bucket.replay_or_capture(stream, form, work) }
     }
 
-    /// As [`GraphBuckets::run`], for a batch whose lengths are on the device, which updates the plans itself
-    /// ([`Plan::update_on_device`]). The bucket is chosen by the number of requests of the arrays.
+    /// Runs a batch whose lengths are on the device, which updates the plans itself ([`Plan::update_on_device`]). The
+    /// bucket is chosen by the number of requests of the arrays.
     ///
     /// # Errors
     ///
-    /// As [`GraphBuckets::run`] and [`Plan::update_on_device`].
+    /// The errors of [`GraphBuckets::run`] and [`Plan::update_on_device`].
     ///
     /// # Safety
     ///
-    /// As [`GraphBuckets::run`].
+    /// The conditions of [`GraphBuckets::run`].
     pub unsafe fn run_on_device(
         &mut self,
         stream: &Stream,
@@ -279,7 +278,7 @@ impl Bucket {
 
     /// # Safety
     ///
-    /// As [`GraphBuckets::run`].
+    /// The conditions of [`GraphBuckets::run`].
     unsafe fn replay_or_capture(
         &mut self,
         stream: &Stream,

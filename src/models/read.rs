@@ -50,7 +50,7 @@ pub fn from_config(text: &str) -> Result<Model, ModelError> {
 /// Reads a parsed `config.json`.
 ///
 /// # Errors
-/// As [`from_config`].
+/// The errors of [`from_config`].
 pub fn from_value(value: &Value) -> Result<Model, ModelError> {
     let whole = Config::new(value);
     let model_type = whole.text("model_type")?.ok_or(ModelError::Missing { field: "model_type" })?;

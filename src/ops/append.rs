@@ -35,12 +35,11 @@ impl KvTransform {
         Self::with_values(engine, variant, heads, HeadDimVo::Same)
     }
 
-    /// As [`KvTransform::new`], for values of another head dimension than keys, which value transforms and KV formats
-    /// depend on.
+    /// Binds a variant for values of another head dimension than keys, which value transforms and KV formats depend on.
     ///
     /// # Errors
     ///
-    /// As [`KvTransform::new`].
+    /// The errors of [`KvTransform::new`].
     pub fn with_values(engine: &Engine, variant: &Variant, heads: Heads, values: HeadDimVo) -> Result<Self, Error> {
         let backend = map_backend!(&engine.backend, {
             Cpu(()) => append::Transform::with_values(variant, heads, values)?,
@@ -54,7 +53,7 @@ impl KvTransform {
     ///
     /// # Errors
     ///
-    /// As [`KvTransform::new`].
+    /// The errors of [`KvTransform::new`].
     pub fn of_cache(engine: &Engine, attention: &Attention, values: HeadDimVo) -> Result<Option<Self>, Error> {
         let variant = attention.variant().of_appends();
         variant.map(|variant| Self::with_values(engine, &variant, attention.heads(), values)).transpose()
@@ -83,11 +82,11 @@ impl KvTransform {
         })
     }
 
-    /// As [`Attention::set_tensor`](crate::Attention::set_tensor), for later appends: the positions of a step's tokens.
+    /// Replaces the content of a parameter tensor for later appends: the positions of a step's tokens.
     ///
     /// # Errors
     ///
-    /// As [`Attention::set_tensor`](crate::Attention::set_tensor).
+    /// The errors of [`Attention::set_tensor`](crate::Attention::set_tensor).
     pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
             Cpu(transform) => stream.cpu().and_then(|()| Ok(transform.set_content(name, content)?)),
@@ -95,11 +94,11 @@ impl KvTransform {
         })
     }
 
-    /// As [`Attention::set_tensor_rows`](crate::Attention::set_tensor_rows), for later appends.
+    /// Writes rows of a parameter tensor for later appends.
     ///
     /// # Errors
     ///
-    /// As [`Attention::set_tensor_rows`](crate::Attention::set_tensor_rows).
+    /// The errors of [`Attention::set_tensor_rows`](crate::Attention::set_tensor_rows).
     pub fn set_tensor_rows(&self, stream: &Stream, name: &str, rows: &TensorRows<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
             Cpu(transform) => stream.cpu().and_then(|()| Ok(transform.set_rows(name, rows)?)),
@@ -150,16 +149,16 @@ pub fn append_paged(
 ///
 /// # Errors
 ///
-/// As [`append_paged`].
+/// The errors of [`append_paged`].
 pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Result<(), Error> {
     gather_with(stream, pools, kv, gather, None)
 }
 
-/// As [`gather`], of rows in the KV formats of a transform, whose hooks do not run.
+/// Gathers rows in the KV formats of a transform, whose hooks do not run.
 ///
 /// # Errors
 ///
-/// As [`append_paged`].
+/// The errors of [`append_paged`].
 pub fn gather_with(
     stream: &Stream,
     pools: &KvRef<'_>,

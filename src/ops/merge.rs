@@ -31,7 +31,7 @@ pub fn merge_state(stream: &Stream, a: &StateRef<'_>, b: &StateRef<'_>, out: Out
 ///
 /// # Errors
 ///
-/// As [`merge_state`], and a mask without one entry a token.
+/// A mask without one entry a token; the errors of [`merge_state`].
 pub fn merge_state_in_place(
     stream: &Stream,
     a: &mut StateMut<'_>,
@@ -48,7 +48,7 @@ pub fn merge_state_in_place(
 ///
 /// # Errors
 ///
-/// As [`merge_state`].
+/// The errors of [`merge_state`].
 pub fn merge_states(stream: &Stream, states: &StateRef<'_>, out: Out<'_>) -> Result<(), Error> {
     let mut out = out;
     try_backend!(&stream.backend, {
@@ -61,7 +61,7 @@ pub fn merge_states(stream: &Stream, states: &StateRef<'_>, out: Out<'_>) -> Res
 ///
 /// # Errors
 ///
-/// As [`merge_state`].
+/// The errors of [`merge_state`].
 pub fn merge_sums(stream: &Stream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: TensorMut<'_>) -> Result<(), Error> {
     let mut o = o;
     try_backend!(&stream.backend, {
@@ -83,7 +83,7 @@ pub fn lse_to_base_2(stream: &Stream, lse: TensorMut<'_>) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// As [`lse_to_base_2`].
+/// The errors of [`lse_to_base_2`].
 pub fn lse_from_base_2(stream: &Stream, lse: TensorMut<'_>) -> Result<(), Error> {
     scale(stream, lse, LN_2)
 }

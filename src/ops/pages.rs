@@ -29,11 +29,11 @@ pub fn copy_pages(
     })
 }
 
-/// As [`copy_pages`], from one pool to another with the same page size, heads and type, in any strides.
+/// Copies pages from one pool to another with the same page size, heads and type, in any strides.
 ///
 /// # Errors
 ///
-/// As [`copy_pages`].
+/// The errors of [`copy_pages`].
 pub fn copy_pages_between(
     stream: &Stream,
     from: &KvRef<'_>,
@@ -53,7 +53,7 @@ pub fn copy_pages_between(
 ///
 /// # Errors
 ///
-/// As [`copy_pages`].
+/// The errors of [`copy_pages`].
 pub fn swap_out(
     stream: &Stream,
     from: &KvRef<'_>,
@@ -67,7 +67,7 @@ pub fn swap_out(
 ///
 /// # Errors
 ///
-/// As [`copy_pages`].
+/// The errors of [`copy_pages`].
 pub fn swap_in(
     stream: &Stream,
     host: &KvRef<'_>,
@@ -107,7 +107,7 @@ pub fn x_packed_to_pages(
 ///
 /// # Errors
 ///
-/// As [`x_packed_to_pages`].
+/// The errors of [`x_packed_to_pages`].
 pub fn pages_to_x_packed(stream: &Stream, pools: &KvRef<'_>, k: TensorMut<'_>, v: TensorMut<'_>) -> Result<(), Error> {
     let (mut k, mut v) = (k, v);
     try_backend!(&stream.backend, {

@@ -21,12 +21,11 @@ impl Attention {
         self.plan_with(batch, workspace, PlanOptions::default())
     }
 
-    /// As [`Attention::plan`], with options: with workspace for other batches, for other layers too, or in the order of
-    /// a stream.
+    /// Plans with options: with workspace for other batches, for other layers too, or in the order of a stream.
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan`]; a batch past the capacity; a [`LayerError`] for a layer that cannot share the plan.
+    /// A batch past the capacity; a [`LayerError`] for a layer that cannot share; the errors of [`Attention::plan`].
     ///
     /// # Example
     ///
@@ -92,7 +91,7 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan_with`].
+    /// The errors of [`Attention::plan_with`].
     pub fn workspace_size(&self, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<usize, Error> {
         let PlanOptions { capacity, layers, .. } = options;
         on_backend!(&self.backend, {

@@ -78,7 +78,7 @@ impl CpuPlan {
         self.replace(batch.validate()?, &capacity)
     }
 
-    /// As [`CpuPlan::update`], for lengths and pages that ops write.
+    /// Updates to lengths and pages that ops write.
     pub(super) fn update_on_device(&mut self, batch: &DeviceBatch<'_>) -> Result<(), Error> {
         let capacity = self.required_capacity()?;
         let elsewhere = Error::Backend { what: "batch", got: "a CUDA device", want: "the CPU" };

@@ -88,12 +88,11 @@ impl<'a> Batch<'a> {
         Ok(layout)
     }
 
-    /// As [`Batch::validate`], reusing the memory of a layout: it allocates nothing once that has grown to the largest
-    /// batch.
+    /// Validates into the memory of a layout. Nothing is allocated once that has grown to the largest batch.
     ///
     /// # Errors
     ///
-    /// As [`Batch::validate`]. The layout then has no requests.
+    /// The errors of [`Batch::validate`]. The layout then has no requests.
     pub fn validate_into(&self, layout: &mut Layout) -> Result<(), BatchError> {
         let result = self.fill(layout);
         if result.is_err() {

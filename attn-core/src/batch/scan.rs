@@ -25,7 +25,7 @@ pub(super) fn scan(pages: &[i32]) -> (i32, i32) {
     scan_portable(pages)
 }
 
-/// As [`scan_portable`], vectorised: the compiler takes eight pages at a time.
+/// A vectorised [`scan_portable`]: the compiler takes eight pages at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn scan_avx2(pages: &[i32]) -> (i32, i32) {

@@ -66,25 +66,25 @@ pub enum RowRounding {
 ///
 /// # Errors
 ///
-/// As [`run`](super::run).
+/// The errors of [`run`](super::run).
 pub fn oracle(problem: &Problem<'_>) -> Result<OracleOut, CpuError> {
     oracle_with(problem, RowRounding::None)
 }
 
-/// As [`oracle`], with the rounding of transformed rows that a kernel documents.
+/// [`oracle`] with the rounding of transformed rows that a kernel documents.
 ///
 /// # Errors
 ///
-/// As [`run`](super::run).
+/// The errors of [`run`](super::run).
 pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<OracleOut, CpuError> {
     rows(problem, rounding, false)
 }
 
-/// As [`oracle_with`], of a [partial run](super::run_partial): without sink and `output_transform`.
+/// The oracle of a [partial run](super::run_partial): without sink and `output_transform`.
 ///
 /// # Errors
 ///
-/// As [`run`](super::run).
+/// The errors of [`run`](super::run).
 pub fn oracle_partial(problem: &Problem<'_>, rounding: RowRounding) -> Result<OracleOut, CpuError> {
     rows(problem, rounding, true)
 }

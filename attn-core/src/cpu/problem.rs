@@ -77,7 +77,7 @@ pub fn mixed_rule(heads: Heads) -> MixedRule {
 ///
 /// # Errors
 ///
-/// As [`WorkList::rebuild_for`].
+/// The errors of [`WorkList::rebuild_for`].
 pub fn work_of(
     variant: &Variant,
     others: &[&Variant],

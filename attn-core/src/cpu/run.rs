@@ -50,13 +50,13 @@ pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
     run_rows(problem, out, false)
 }
 
-/// As [`run`], but writes the partial state of each row over the keys of this batch, without sink and
-/// `output_transform`: O divided by its own denominator, and its log-sum-exp. Partial states over disjoint keys are
-/// merged as [`state`](crate::state) says.
+/// Writes the partial state of each row over the keys of this batch, without sink and `output_transform`: O divided by
+/// its own denominator, and its log-sum-exp. Partial states over disjoint keys are merged as [`state`](crate::state)
+/// says.
 ///
 /// # Errors
 ///
-/// As [`run`]; also an output without lse.
+/// An output without lse; the errors of [`run`].
 pub fn run_partial(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
     check_lse(&out)?;
     run_rows(problem, out, true)

@@ -16,10 +16,10 @@ impl KvFormats {
         Self::parse_with(text, &*Registry::global()?)
     }
 
-    /// As [`KvFormats::parse`], over the formats of a registry.
+    /// Reads formats of a registry, like [`KvFormats::parse`].
     ///
     /// # Errors
-    /// As [`KvFormats::parse`].
+    /// The errors of [`KvFormats::parse`].
     pub fn parse_with(text: &str, registry: &Registry) -> Result<Self, ExprError> {
         parse::formats(text, registry)
     }
@@ -30,7 +30,7 @@ impl Dtypes {
     /// tensors of bytes ([`TensorRef::bytes`](crate::tensor::TensorRef::bytes)).
     ///
     /// # Errors
-    /// As [`KvFormats::parse`].
+    /// The errors of [`KvFormats::parse`].
     pub fn with_kv_format(self, text: &str) -> Result<Self, ExprError> {
         Ok(self.with_format(KvFormats::parse(text)?.id()))
     }

@@ -51,7 +51,6 @@ impl Node {
         }
     }
 
-    /// As [`Self::inside`].
     pub(super) fn inside_mut(&mut self) -> (Option<&mut Box<dyn ErasedVariant>>, &mut [Variant]) {
         match self {
             Node::Part(part) => (Some(part), &mut []),

@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str, registry: &Registry) -> Result<Variant, ExprErro
     read(text, registry, 0, &PartsLeft::new())?.checked()
 }
 
-/// As [`parse`], with parameters beside the text, by their paths.
+/// Reads a variant with parameters beside the text, by their paths.
 pub(super) fn parse_with_values(
     text: &str,
     registry: &Registry,

@@ -77,7 +77,7 @@ impl VariantSpec {
     /// Builds the variant from the variants of the program.
     ///
     /// # Errors
-    /// As [`Variant::parse`]; for a list, with the path to the faulty element.
+    /// The errors of [`Variant::parse`]; for a list, with the path to the faulty element.
     pub fn build(&self) -> Result<Variant, ExprError> {
         self.build_with(&*Registry::global()?)
     }
@@ -85,7 +85,7 @@ impl VariantSpec {
     /// Builds the variant from the variants of a registry.
     ///
     /// # Errors
-    /// As [`Self::build`].
+    /// The errors of [`Self::build`].
     pub fn build_with(&self, registry: &Registry) -> Result<Variant, ExprError> {
         self.read(registry, 0, &PartsLeft::new())?.checked()
     }

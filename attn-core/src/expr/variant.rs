@@ -31,13 +31,13 @@ impl Variant {
     /// Parses an expression over the variants of a registry.
     ///
     /// # Errors
-    /// As [`Variant::parse`].
+    /// The errors of [`Variant::parse`].
     pub fn parse_with(text: &str, registry: &Registry) -> Result<Self, ExprError> {
         parse::parse(text, registry)
     }
 
-    /// As [`Variant::parse`], with parameters beside the text, by the paths of [`Variant::set`]: also those that have
-    /// no default. A parameter that is in both has the value that is beside the text.
+    /// Parses an expression with parameters beside it, by the paths of [`Variant::set`]: also those that have no
+    /// default. A parameter that is in both has the value that is beside the text.
     ///
     /// ```
     /// # use attn_core::{lang::ParamValue, Variant};
@@ -52,7 +52,7 @@ impl Variant {
     /// ```
     ///
     /// # Errors
-    /// As [`Variant::parse`] and [`Variant::set`]; a parameter that is beside the text twice, by name and by path.
+    /// A parameter beside the text twice, by name and by path; the errors of [`Variant::parse`] and [`Variant::set`].
     pub fn parse_with_values(
         text: &str,
         values: impl IntoIterator<Item = (String, ParamValue)>,

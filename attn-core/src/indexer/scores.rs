@@ -39,7 +39,7 @@ pub fn index_scores(
 ///
 /// # Errors
 ///
-/// As [`index_scores`]; a size of blocks that is no multiple of 32.
+/// A size of blocks that is no multiple of 32; the errors of [`index_scores`].
 pub fn block_scores(
     of: &IndexQueries<'_>,
     keys: &IndexKeys<'_>,

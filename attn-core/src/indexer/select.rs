@@ -25,7 +25,7 @@ pub fn select_tokens(scores: &TensorRef<'_>, counts: &Array<'_, i32>, out: &mut 
 ///
 /// # Errors
 ///
-/// As [`select_tokens`]; more blocks that are always chosen than a list holds.
+/// More blocks that are always chosen than a list holds; the errors of [`select_tokens`].
 pub fn select_pages(
     scores: &TensorRef<'_>,
     counts: &Array<'_, i32>,

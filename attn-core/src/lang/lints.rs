@@ -198,7 +198,7 @@ pub mod unmarked {
             Val::Any
         }
 
-        /// As [`over`], of values with parts.
+        /// [`over`] for values with parts.
         pub fn parts<const N: usize>(_: [Parts; N]) -> Parts {
             Parts::One(Val::Any)
         }

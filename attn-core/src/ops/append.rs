@@ -64,12 +64,11 @@ impl Transform {
         Self::with_values(variant, heads, HeadDimVo::Same)
     }
 
-    /// As [`Transform::new`], for values of another head dimension than keys, which value transforms and KV formats
-    /// depend on.
+    /// Binds a variant for values of another head dimension than keys, which value transforms and KV formats depend on.
     ///
     /// # Errors
     ///
-    /// As [`Transform::new`].
+    /// The errors of [`Transform::new`].
     pub fn with_values(variant: &Variant, heads: Heads, head_dim_vo: HeadDimVo) -> Result<Self, OpError> {
         heads.check().and_then(|()| head_dim_vo.check(heads)).map_err(TensorError::from)?;
         let types = variant.kv_formats().map(|formats| Dtypes::f32().with_format(formats.id()));
@@ -105,7 +104,7 @@ impl Transform {
     ///
     /// # Errors
     ///
-    /// As [`Variant::set_content`].
+    /// The errors of [`Variant::set_content`].
     pub fn set_content(&self, name: &str, content: &TensorContent<'_>) -> Result<(), ContentError> {
         self.replace(name, |variant, slot| variant.set_content(slot, content))
     }
@@ -114,7 +113,7 @@ impl Transform {
     ///
     /// # Errors
     ///
-    /// As [`set_rows`].
+    /// The errors of [`set_rows`].
     pub fn set_rows(&self, name: &str, rows: &TensorRows<'_>) -> Result<(), OpError> {
         self.replace(name, |variant, slot| set_rows(variant, slot, rows))
     }
@@ -276,7 +275,7 @@ pub(super) fn scales_of_heads(scale: &Scale<'_>, name: &'static str, heads: usiz
 ///
 /// # Errors
 ///
-/// As [`check()`]; also device memory, and a slot outside of the pool or the page table. Nothing is written then.
+/// Device memory, and a slot outside of the pool or the page table; the errors of [`check()`]. Nothing is written then.
 pub fn append(
     kv: &KvRef<'_>,
     pools: &mut KvMut<'_>,

@@ -120,7 +120,7 @@ impl<'a, T: Number> ArrayMut<'a, T> {
     ///
     /// # Safety
     ///
-    /// As [`Array::device`]; nothing else reads or writes the memory meanwhile.
+    /// Nothing else reads or writes the memory meanwhile; the conditions of [`Array::device`].
     #[must_use]
     pub unsafe fn device(ptr: u64, len: usize) -> Self {
         ArrayMut { memory: Memory::Device(DevicePtr::new(ptr)), len }

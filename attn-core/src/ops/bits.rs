@@ -100,7 +100,7 @@ fn check_min_len(array: &'static str, len: usize, want: usize) -> Result<(), OpE
 ///
 /// # Errors
 ///
-/// As [`check()`]; also device memory.
+/// Device memory; the errors of [`check()`].
 pub fn packbits(bools: &Array<'_, u8>, order: BitOrder, out: &mut ArrayMut<'_, u8>) -> Result<(), OpError> {
     check(bools, out)?;
     let bools = bools.on_host("bools")?;
@@ -112,7 +112,7 @@ pub fn packbits(bools: &Array<'_, u8>, order: BitOrder, out: &mut ArrayMut<'_, u
 ///
 /// # Errors
 ///
-/// As [`check_segments`]; also device memory, and an `indptr` that does not rise from 0 to at most the number of bools.
+/// Device memory; an `indptr` that does not rise from 0 to at most the bools; the errors of [`check_segments`].
 pub fn segments(
     bools: &Array<'_, u8>,
     indptr: &Array<'_, i32>,

@@ -62,7 +62,7 @@ fn in_pools(pairs: &Array<'_, [i32; 2]>, pages: [usize; 2]) -> Result<(), OpErro
 ///
 /// # Errors
 ///
-/// As [`check_within`]; also device memory.
+/// Device memory; the errors of [`check_within`].
 pub fn within(pools: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), OpError> {
     check_within(pools, pairs)?;
     let pairs = pairs.on_host("pairs")?;
@@ -88,7 +88,7 @@ pub fn within(pools: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), 
 ///
 /// # Errors
 ///
-/// As [`check_between`]; also device memory.
+/// Device memory; the errors of [`check_between`].
 pub fn between(from: &KvRef<'_>, to: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), OpError> {
     check_between(from, to, pairs)?;
     let pairs = pairs.on_host("pairs")?;

@@ -65,16 +65,16 @@ pub fn check(
 ///
 /// # Errors
 ///
-/// As [`check()`]; also device memory, and an entry outside of the pool or the page table. Nothing is written then.
+/// Device memory; an entry outside of pool or page table; the errors of [`check()`]. Nothing is written then.
 pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Result<(), OpError> {
     gather_with(pools, kv, gather, None)
 }
 
-/// As [`gather()`], of rows in the KV formats of a transform. Its hooks do not run: rows come as they are stored.
+/// Gathers rows in the KV formats of a transform. Its hooks do not run: rows come as they are stored.
 ///
 /// # Errors
 ///
-/// As [`gather()`].
+/// The errors of [`gather()`].
 pub fn gather_with(
     pools: &KvRef<'_>,
     kv: &mut KvMut<'_>,

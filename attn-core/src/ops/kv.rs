@@ -140,7 +140,7 @@ impl<'a> KvSidesMut<'a> {
     ///
     /// # Errors
     ///
-    /// As [`KvMut::fused`].
+    /// The errors of [`KvMut::fused`].
     pub fn fused(pool: TensorMut<'a>, order: PageOrder) -> Result<Self, OpError> {
         Ok(KvSidesMut { sides: Sides::Fused(fused(pool, order)?) })
     }
@@ -242,11 +242,11 @@ impl<'a> KvMut<'a> {
         Ok(self.planes(part)?.0)
     }
 
-    /// As [`KvMut::part`], with their side data.
+    /// The elements of keys, part 0, or of values, part 1, with their side data.
     ///
     /// # Errors
     ///
-    /// As [`KvMut::part`].
+    /// The errors of [`KvMut::part`].
     pub fn planes(&mut self, part: usize) -> Result<(TensorMut<'_>, Option<TensorMut<'_>>), TensorError> {
         let side = self.sides.part(part);
         let missing = TensorError::Select { dim: 0, index: part, shape: vec![1] };

@@ -35,7 +35,7 @@ pub fn check(lse: &TensorMut<'_>) -> Result<(), OpError> {
 ///
 /// # Errors
 ///
-/// As [`check()`]; also device memory.
+/// Device memory; the errors of [`check()`].
 pub fn scale(lse: &mut TensorMut<'_>, factor: f32) -> Result<(), OpError> {
     check(lse)?;
     let (mut extents, mut strides) = ([1; 2], [0; 2]);

@@ -150,7 +150,7 @@ fn logs(name: &'static str, lse: &TensorRef<'_>, sizes: &[usize]) -> Result<(), 
 ///
 /// # Errors
 ///
-/// As [`check_two`]; also device memory.
+/// Device memory; the errors of [`check_two`].
 pub fn merge_state(a: &StateRef<'_>, b: &StateRef<'_>, out: &mut Out<'_>) -> Result<(), OpError> {
     let [tokens, heads, dim] = check_two(a, b, out)?;
     let readers = [Reader::new(["a.o", "a.lse"], a)?, Reader::new(["b.o", "b.lse"], b)?];
@@ -167,7 +167,7 @@ pub fn merge_state(a: &StateRef<'_>, b: &StateRef<'_>, out: &mut Out<'_>) -> Res
 ///
 /// # Errors
 ///
-/// As [`check_in_place`]; also device memory.
+/// Device memory; the errors of [`check_in_place`].
 pub fn merge_state_in_place(
     a: &mut StateMut<'_>,
     b: &StateRef<'_>,
@@ -193,7 +193,7 @@ pub fn merge_state_in_place(
 ///
 /// # Errors
 ///
-/// As [`check_many`]; also device memory.
+/// Device memory; the errors of [`check_many`].
 pub fn merge_states(states: &StateRef<'_>, out: &mut Out<'_>) -> Result<(), OpError> {
     let [tokens, heads, dim] = check_many(states, out)?;
     let reader = Reader::new(["states.o", "states.lse"], states)?;
@@ -210,7 +210,7 @@ pub fn merge_states(states: &StateRef<'_>, out: &mut Out<'_>) -> Result<(), OpEr
 ///
 /// # Errors
 ///
-/// As [`check_sum`]; also device memory.
+/// Device memory; the errors of [`check_sum`].
 pub fn sum(a: &TensorRef<'_>, b: &TensorRef<'_>, o: &mut TensorMut<'_>) -> Result<(), OpError> {
     let [tokens, heads, dim] = check_sum(a, b, o)?;
     let dtype = o.dtype();

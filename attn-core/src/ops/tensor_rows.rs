@@ -72,8 +72,8 @@ pub fn check(slot: &TensorSlot, rows: &TensorRows<'_>) -> Result<RowsOfTensor, O
 ///
 /// # Errors
 ///
-/// As [`check()`]; an index past the end of the tensor, device memory, values that break a `#[require]`. Nothing is
-/// written then.
+/// An index past the end of the tensor, device memory, values that break a `#[require]`; the errors of [`check()`].
+/// Nothing is written then.
 pub fn set_rows(variant: &mut Variant, slot: &TensorSlot, rows: &TensorRows<'_>) -> Result<(), OpError> {
     let RowsOfTensor { rows: most, .. } = check(slot, rows)?;
     let indices = rows.indices.on_host("indices")?;

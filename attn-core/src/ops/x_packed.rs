@@ -63,7 +63,7 @@ pub fn check(k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &KvRef<'_>) -> Result<
 ///
 /// # Errors
 ///
-/// As [`check()`]; also a pool whose elements overlap, and device memory.
+/// A pool whose elements overlap, and device memory; the errors of [`check()`].
 pub fn to_pages(k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &mut KvMut<'_>) -> Result<(), OpError> {
     let sizes = check(k, v, &pools.as_ref())?;
     for (part, packed) in [k, v].into_iter().enumerate() {
@@ -83,7 +83,7 @@ pub fn to_pages(k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &mut KvMut<'_>) -> 
 ///
 /// # Errors
 ///
-/// As [`check()`]; also a packed tensor whose elements overlap, and device memory.
+/// A packed tensor whose elements overlap, and device memory; the errors of [`check()`].
 pub fn from_pages(pools: &KvRef<'_>, k: &mut TensorMut<'_>, v: &mut TensorMut<'_>) -> Result<(), OpError> {
     let sizes = check(&k.as_ref(), &v.as_ref(), pools)?;
     for (part, (mut packed, pool)) in [k.reborrow(), v.reborrow()].into_iter().zip(pools.parts()).enumerate() {

@@ -180,19 +180,19 @@ impl PlanBlob {
         blob
     }
 
-    /// As [`PlanBlob::pack`], into the memory of this blob.
+    /// Packs into the memory of this blob.
     pub fn repack(&mut self, layout: &Layout, work: &WorkList) {
         self.offsets.arrange_for(layout, work);
         self.fill(layout, work);
     }
 
-    /// As [`PlanBlob::repack`], into sections of a plan with a capacity, so that every section keeps its address.
-    /// Unused entries hold no work: requests and segments without queries and keys, workers without items, items
-    /// without rows, merges without states. The bytes end with the page-table entries in use.
+    /// Packs into sections of a plan with a capacity, so that every section keeps its address. Unused entries hold no
+    /// work: requests and segments without queries and keys, workers without items, items without rows, merges without
+    /// states. The bytes end with the page-table entries in use.
     ///
     /// # Errors
     ///
-    /// As [`PlanCapacity::check`]; the blob is unchanged then.
+    /// The errors of [`PlanCapacity::check`]; the blob is unchanged then.
     pub fn repack_within(
         &mut self,
         capacity: &PlanCapacity,

@@ -36,16 +36,16 @@ impl WorkList {
         Ok(list)
     }
 
-    /// As [`WorkList::build_for`], into the memory of this list, and for other variants of the same structure
-    /// ([`Variant::check_structure`]) too. A tile gets the smallest range of blocks that contains its visible blocks
-    /// under every variant, and is full if it is full under every variant. So the list is valid for each of them.
+    /// Builds into the memory of this list, and for other variants of the same structure ([`Variant::check_structure`])
+    /// too. A tile gets the smallest range of blocks that contains its visible blocks under every variant, and is full
+    /// if it is full under every variant. So the list is valid for each of them.
     ///
     /// Nothing is allocated once the list and `scratch` have grown to the largest batch, except for levels and for a
     /// union, whose branches are derived again.
     ///
     /// # Errors
     ///
-    /// As [`WorkList::build_for`]; the list is then not to be used.
+    /// The errors of [`WorkList::build_for`]; the list is then not to be used.
     pub fn rebuild_for(
         &mut self,
         scratch: &mut PlanScratch,

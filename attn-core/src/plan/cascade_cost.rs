@@ -25,7 +25,7 @@ impl WorkList {
     ///
     /// # Errors
     ///
-    /// As [`WorkList::build_for`], except for its errors on variants.
+    /// The errors of [`WorkList::build_for`], except for those on variants.
     pub fn flattened_if_cheaper(
         variant: &Variant,
         layout: &Layout,

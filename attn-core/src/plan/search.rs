@@ -8,7 +8,7 @@ pub(super) fn last_true(max: u64, holds: &dyn Fn(u64) -> bool) -> u64 {
     bisect(0, max, holds)
 }
 
-/// As [`last_true`], searched around `guess` first. `is_last(n)` may prove that nothing above `n` holds. Returns the
+/// [`last_true`] that searches around `guess` first. `is_last(n)` may prove that nothing above `n` holds. Returns the
 /// number, and whether `is_last` proved it.
 pub(super) fn last_true_near(
     max: u64,

@@ -81,7 +81,7 @@ pub fn check(
 ///
 /// # Errors
 ///
-/// As [`check()`]; also penalties, which need counts.
+/// Penalties, which need counts; the errors of [`check()`].
 pub fn check_keep(
     source: Source,
     tensor: &TensorRef<'_>,

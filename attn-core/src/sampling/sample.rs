@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As [`check()`]; also device memory.
+/// Device memory; the errors of [`check()`].
 pub fn sample(
     source: Source,
     tensor: &TensorRef<'_>,
@@ -73,7 +73,7 @@ pub enum Keep {
 ///
 /// # Errors
 ///
-/// As [`check_keep`]; also device memory.
+/// Device memory; the errors of [`check_keep`].
 pub fn keep(
     source: Source,
     tensor: &TensorRef<'_>,

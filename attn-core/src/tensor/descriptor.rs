@@ -44,7 +44,7 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::host`].
+    /// The errors of [`TensorRef::host`].
     pub fn bytes(data: &'a [u8], shape: &[usize]) -> Result<Self, TensorError> {
         Self::of_bytes(Dtype::U8, data, shape)
     }
@@ -53,7 +53,7 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::host`]; bytes at an address that is no multiple of the size of an element.
+    /// Bytes at an address that is no multiple of the size of an element; the errors of [`TensorRef::host`].
     pub fn of_bytes(dtype: Dtype, data: &'a [u8], shape: &[usize]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?;
         shape.check_extent(elements_at(dtype, data)?)?;
@@ -94,7 +94,7 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Safety
     ///
-    /// As [`TensorRef::device`]; the memory has `len` elements.
+    /// The memory has `len` elements; the conditions of [`TensorRef::device`].
     pub unsafe fn device_slice(ptr: u64, dtype: Dtype, len: usize, shape: &[usize]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?;
         shape.check_extent(len)?;
@@ -185,7 +185,7 @@ impl<'a> TensorMut<'a> {
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::host`].
+    /// The errors of [`TensorRef::host`].
     pub fn host<T: Element>(data: &'a mut [T], shape: &[usize]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?;
         shape.check_extent(data.len())?;
@@ -196,7 +196,7 @@ impl<'a> TensorMut<'a> {
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::host`].
+    /// The errors of [`TensorRef::host`].
     pub fn bytes(data: &'a mut [u8], shape: &[usize]) -> Result<Self, TensorError> {
         Self::of_bytes(Dtype::U8, data, shape)
     }
@@ -205,7 +205,7 @@ impl<'a> TensorMut<'a> {
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::of_bytes`].
+    /// The errors of [`TensorRef::of_bytes`].
     pub fn of_bytes(dtype: Dtype, data: &'a mut [u8], shape: &[usize]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?;
         shape.check_extent(elements_at(dtype, data)?)?;
@@ -216,18 +216,18 @@ impl<'a> TensorMut<'a> {
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::device`].
+    /// The errors of [`TensorRef::device`].
     ///
     /// # Safety
     ///
-    /// As [`TensorRef::device`], and nothing else reads or writes there either.
+    /// Nothing else reads or writes there; the conditions of [`TensorRef::device`].
     pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?.with_strides(strides)?;
         shape.extent()?;
         Ok(TensorMut { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
     }
 
-    /// As [`TensorRef::owned_by`].
+    /// With the owner of its memory, like [`TensorRef::owned_by`].
     #[must_use]
     pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
         TensorMut { memory: self.memory.owned_by(owner), ..self }
@@ -241,47 +241,47 @@ impl<'a> TensorMut<'a> {
     ///
     /// # Safety
     ///
-    /// As [`TensorMut::device`]; the memory has `len` elements.
+    /// The memory has `len` elements; the conditions of [`TensorMut::device`].
     pub unsafe fn device_slice(ptr: u64, dtype: Dtype, len: usize, shape: &[usize]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?;
         shape.check_extent(len)?;
         Ok(TensorMut { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
     }
 
-    /// As [`TensorRef::with_strides`].
+    /// With other strides, like [`TensorRef::with_strides`].
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::with_strides`].
+    /// The errors of [`TensorRef::with_strides`].
     pub fn with_strides(self, strides: &[i64]) -> Result<Self, TensorError> {
         let shape = self.as_ref().with_strides(strides)?.shape;
         Ok(TensorMut { shape, ..self })
     }
 
-    /// As [`TensorRef::permuted`].
+    /// With its dimensions in another order, like [`TensorRef::permuted`].
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::permuted`].
+    /// The errors of [`TensorRef::permuted`].
     pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
         Ok(TensorMut { shape: self.shape.permuted(order)?, ..self })
     }
 
-    /// As [`TensorRef::select`].
+    /// The part that [`TensorRef::select`] gives, to write.
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::select`].
+    /// The errors of [`TensorRef::select`].
     pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
         let (offset, shape) = self.shape.select(dim, index)?;
         Ok(TensorMut { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
     }
 
-    /// As [`TensorRef::narrow`].
+    /// The part that [`TensorRef::narrow`] gives, to write.
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::narrow`].
+    /// The errors of [`TensorRef::narrow`].
     pub fn narrow(self, dim: usize, range: Range<usize>) -> Result<Self, TensorError> {
         let (offset, shape) = self.shape.narrow(dim, range)?;
         Ok(TensorMut { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })

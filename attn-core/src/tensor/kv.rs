@@ -98,7 +98,7 @@ impl<'a> Kv<'a> {
         Self::ragged(keys, keys)
     }
 
-    /// As [`Kv::latent`], for a pool whose pages have the order `order`.
+    /// A latent cache, like [`Kv::latent`], in a pool whose pages have the order `order`.
     ///
     /// # Errors
     ///

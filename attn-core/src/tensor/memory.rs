@@ -137,7 +137,6 @@ impl<'a> Memory<'a, &'a [u8]> {
 }
 
 impl<'a> Memory<'a, HostMut<'a>> {
-    /// As [`Memory::after`] of memory to read.
     pub(crate) fn after(self, bytes: u64) -> Self {
         match self {
             Memory::Host(HostMut { data, len, of }) => {

@@ -31,7 +31,7 @@ impl TensorRef<'_> {
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::device`]; an address that is null or no multiple of the size of an element.
+    /// An address that is null or no multiple of the size of an element; the errors of [`TensorRef::device`].
     ///
     /// # Safety
     ///
@@ -52,16 +52,16 @@ impl TensorRef<'_> {
 }
 
 impl TensorMut<'_> {
-    /// As [`TensorRef::host_raw`], to write.
+    /// A tensor to write at an address, like [`TensorRef::host_raw`].
     ///
     /// # Errors
     ///
-    /// As [`TensorRef::host_raw`].
+    /// The errors of [`TensorRef::host_raw`].
     ///
     /// # Safety
     ///
-    /// As [`TensorRef::host_raw`]. Nothing else reads or writes the elements; what lies between them may be elements of
-    /// other tensors.
+    /// Nothing else reads or writes the elements; what lies between them may be elements of other tensors. The
+    /// conditions of [`TensorRef::host_raw`].
     pub unsafe fn host_raw(data: *mut u8, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?.with_strides(strides)?;
         let (data, bytes) = reach(data, dtype, &shape)?;

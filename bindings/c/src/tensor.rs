@@ -167,7 +167,7 @@ impl AttnTensor {
     ///
     /// # Safety
     ///
-    /// As [`AttnTensor::read`], and nothing else reads or writes them while the result lives.
+    /// Nothing else reads or writes the elements while the result lives; the conditions of [`AttnTensor::read`].
     pub(crate) unsafe fn write<'a>(&self, memory: &Memory, name: &str) -> Result<TensorMut<'a>, Failure> {
         let of = self.check(memory, name)?;
         let (shape, strides) = of.dims();
@@ -190,7 +190,7 @@ pub(crate) fn scales(k: f32, v: f32) -> KvScales<'static> {
 ///
 /// # Safety
 ///
-/// As [`AttnTensor::read`], for all tensors.
+/// The conditions of [`AttnTensor::read`], for all tensors.
 pub(crate) unsafe fn keys_and_values<'a>(
     [k, v]: [&AttnTensor; 2],
     [k_side, v_side]: [&AttnTensor; 2],
@@ -226,7 +226,7 @@ pub(crate) unsafe fn keys_and_values<'a>(
 ///
 /// # Safety
 ///
-/// As [`AttnTensor::write`], for both tensors.
+/// The conditions of [`AttnTensor::write`], for both tensors.
 pub(crate) unsafe fn sides_to_write<'a>(
     k: &AttnTensor,
     v: &AttnTensor,

@@ -62,12 +62,12 @@ impl Engine {
         self.attention_with(variant, heads, dtypes, AttentionOptions::default())
     }
 
-    /// As [`Engine::attention`], with options. Where [`AttentionOptions::stored`] says that the cache holds transformed
-    /// keys, [`Attention::append`] transforms them.
+    /// Binds a variant with options. Where [`AttentionOptions::stored`] says that the cache holds transformed keys,
+    /// [`Attention::append`] transforms them.
     ///
     /// # Errors
     ///
-    /// As [`Engine::attention`].
+    /// The errors of [`Engine::attention`].
     pub fn attention_with(
         &self,
         variant: impl IntoVariant,

@@ -88,16 +88,16 @@ impl Step {
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan`].
+    /// The errors of [`Attention::plan`].
     pub fn new(attention: &Attention, batch: &Batch<'_>, slots: &[i64], positions: &[i32]) -> Result<Self> {
         Self::of_plan(attention.plan(batch)?, slots, positions)
     }
 
-    /// As [`Step::new`], with memory for every step up to a capacity ([`Step::update`]).
+    /// A step with memory for every step up to a capacity ([`Step::update`]).
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan_within`].
+    /// The errors of [`Attention::plan_within`].
     pub fn within(
         attention: &Attention,
         capacity: BatchCapacity,
@@ -120,7 +120,7 @@ impl Step {
     ///
     /// # Errors
     ///
-    /// As [`Plan::update`].
+    /// The errors of [`Plan::update`].
     pub fn update(&mut self, batch: &Batch<'_>, slots: &[i64], positions: &[i32]) -> Result<()> {
         self.plan.update(batch)?;
         let device = self.plan.attention().engine().device();
@@ -222,7 +222,7 @@ impl Llama {
     ///
     /// # Errors
     ///
-    /// As [`PagedAttention::forward`].
+    /// The errors of [`PagedAttention::forward`].
     pub fn forward(&self, tokens: &Tensor, step: &Step, cache: &PagedKv, rows: &Tensor) -> Result<Tensor> {
         let mut x = self.embedding.index_select(tokens, 0)?;
         for (index, layer) in self.layers.iter().enumerate() {

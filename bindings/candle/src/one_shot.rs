@@ -13,19 +13,19 @@ use crate::{Attention, Engine, IntoVariant, Kv, error::refuse, tensors::dtype};
 ///
 /// # Errors
 ///
-/// As [`Engine::attention`] and [`Attention::dense`].
+/// The errors of [`Engine::attention`] and [`Attention::dense`].
 pub fn attend(q: &Tensor, k: &Tensor, v: &Tensor, variant: impl IntoVariant) -> Result<Tensor> {
     let ((_, _, qo, head_dim), (_, _, kv, _)) = (q.dims4()?, k.dims4()?);
     bind(q, k, v, variant, [qo, kv, head_dim])?.dense(q, k, v)
 }
 
-/// As [`attend`], of requests of any lengths: `q` of (queries, query heads, head dim), `k` and `v` of (keys, KV heads,
+/// [`attend`] for requests of any lengths: `q` of (queries, query heads, head dim), `k` and `v` of (keys, KV heads,
 /// head dim) hold them one after the other. `qo_indptr` and `kv_indptr` have where each begins, and their number at the
 /// end.
 ///
 /// # Errors
 ///
-/// As [`attend`].
+/// The errors of [`attend`].
 pub fn attend_varlen(
     q: &Tensor,
     k: &Tensor,
@@ -57,7 +57,7 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan`] and [`Plan::run`](crate::Plan::run).
+    /// The errors of [`Attention::plan`] and [`Plan::run`](crate::Plan::run).
     pub fn varlen(&self, q: &Tensor, k: &Tensor, v: &Tensor, qo_indptr: &[i32], kv_indptr: &[i32]) -> Result<Tensor> {
         self.plan(&Batch::ragged(qo_indptr, kv_indptr))?.run(q, &Kv::ragged(k, v))
     }
@@ -70,7 +70,7 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// As [`Attention::varlen`]; queries that lie otherwise.
+    /// Queries that lie otherwise; the errors of [`Attention::varlen`].
     pub fn dense(&self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
         let (batch, queries, qo_heads, _) = q.dims4()?;
         let (of_k, keys, _, _) = k.dims4()?;

@@ -87,20 +87,20 @@ impl Attention {
         self.plan_with(batch, PlanOptions::default())
     }
 
-    /// As [`Attention::plan`], with memory for every batch up to a capacity, so that the plan can be updated in place.
+    /// Plans a batch with memory for every batch up to a capacity, so that the plan can be updated in place.
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan`]; a batch past the capacity.
+    /// A batch past the capacity; the errors of [`Attention::plan`].
     pub fn plan_within(&self, batch: &Batch<'_>, capacity: BatchCapacity) -> Result<Plan> {
         self.plan_with(batch, PlanOptions { capacity: Some(capacity), ..PlanOptions::default() })
     }
 
-    /// As [`Attention::plan`], with options.
+    /// Plans a batch with options.
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan`]; a batch past the capacity; a layer that cannot share the plan.
+    /// A batch past the capacity; a layer that cannot share the plan; the errors of [`Attention::plan`].
     pub fn plan_with(&self, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<Plan> {
         let PlanOptions { capacity, layers } = options;
         let engine = &self.engine;
@@ -126,10 +126,10 @@ impl Plan {
         plan.update(state.attention.engine.stream(), batch).candle()
     }
 
-    /// As [`Plan::update`], from tensors on the device, which kernels of candle may write: the host waits for nothing
-    /// and learns no length. `qo_indptr` has requests + 1 entries, `kv_lens` as many as requests; all are contiguous,
-    /// of u32 or i32. `pages` is `None` where keys are ragged. Under a capture, replays read the tensors again: they
-    /// then have to live as long as the graph.
+    /// Updates from tensors on the device, which kernels of candle may write: the host waits for nothing and learns no
+    /// length. `qo_indptr` has requests + 1 entries, `kv_lens` as many as requests; all are contiguous, of u32 or i32.
+    /// `pages` is `None` where keys are ragged. Under a capture, replays read the tensors again: they then have to live
+    /// as long as the graph.
     ///
     /// On CUDA a batch that is not sound, or past the capacity, makes runs write nothing; [`Plan::device_status`] tells
     /// why.

@@ -22,22 +22,22 @@ impl Plan {
         Ok(self.run_with(q, kv, RunOptions::default())?.o)
     }
 
-    /// As [`Plan::run`], with options.
+    /// Runs with options.
     ///
     /// # Errors
     ///
-    /// As [`Plan::run`]; a layer that cannot run the plan; a partial output without lse.
+    /// A layer that cannot run the plan; a partial output without lse; the errors of [`Plan::run`].
     pub fn run_with(&self, q: &Tensor, kv: &Kv<'_>, options: RunOptions<'_>) -> Result<Output> {
         Run::new(&self.state, kv, options).apply(q, kv)
     }
 
-    /// As [`Plan::run_with`], into tensors of the caller, so that nothing is allocated: `o` of (queries, query heads,
-    /// value dim), and `lse`, if given, of (queries, query heads) f32, contiguous. Rows past the batch, which there may
-    /// be with a capacity, stay as they are.
+    /// Runs into tensors of the caller, so that nothing is allocated: `o` of (queries, query heads, value dim), and
+    /// `lse`, if given, of (queries, query heads) f32, contiguous. Rows past the batch, which there may be with a
+    /// capacity, stay as they are.
     ///
     /// # Errors
     ///
-    /// As [`Plan::run_with`]; an output that shares memory with an input.
+    /// An output that shares memory with an input; the errors of [`Plan::run_with`].
     pub fn run_into(
         &self,
         q: &Tensor,

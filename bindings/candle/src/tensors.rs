@@ -66,7 +66,7 @@ pub(crate) struct Sink<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dims<'a> {
     layout: &'a Layout,
-    /// As [`attn`] has them; of more than [`MAX_RANK`] dimensions, which it refuses, the first.
+    /// The strides of [`attn`]; of more than [`MAX_RANK`] dimensions, which it refuses, the first.
     strides: [i64; MAX_RANK],
 }
 

@@ -163,7 +163,7 @@ fn listed(object: &Bound<'_, PyAny>, numbers: &mut Numbers<'_>) -> Result<Option
     Ok(Some(vec![rows, width.unwrap_or(0)]))
 }
 
-/// As [`numbers`], of one dimension.
+/// Whole numbers of one dimension.
 pub(crate) fn line(object: &Bound<'_, PyAny>, name: &str) -> Result<Vec<i32>, Failure> {
     match numbers(object, name)? {
         (line, Some(shape)) if shape.len() != 1 => Err(Failure::batch(format!(

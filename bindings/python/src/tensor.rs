@@ -49,7 +49,7 @@ impl View {
     ///
     /// # Safety
     ///
-    /// As [`View::read`], and nothing else reads the elements either.
+    /// Nothing else reads the elements; the conditions of [`View::read`].
     pub(crate) unsafe fn write<'a>(&self, name: &str) -> Result<TensorMut<'a>, Failure> {
         let (dtype, dims) = (self.element.dtype(name)?, &self.dims);
         self.check_strides(name)?;

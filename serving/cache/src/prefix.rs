@@ -82,7 +82,6 @@ pub struct PrefixStats {
 pub(crate) struct Found {
     /// Tokens that were cached already.
     pub(crate) reused: usize,
-    /// As [`Inserted::remaps`].
     pub(crate) remaps: Vec<Remap>,
 }
 
@@ -146,9 +145,9 @@ impl Prefix {
         Ok(Inserted { reused: found.reused, remaps: found.remaps, lock })
     }
 
-    /// As [`Prefix::insert`] of whole pages, whose first tokens have the lock already, and end with the page `last`;
-    /// `pages` are those after them. The lock is then one of all tokens. It takes time by the tokens after the lock's
-    /// alone. `None`, and nothing has changed, if the lock is not one of these tokens.
+    /// Inserts whole pages, whose first tokens have the lock already, and end with the page `last`; `pages` are those
+    /// after them. The lock is then one of all tokens. It takes time by the tokens after the lock's alone. `None`, and
+    /// nothing has changed, if the lock is not one of these tokens.
     pub(crate) fn insert_after(
         &self,
         lock: &mut PrefixLock,

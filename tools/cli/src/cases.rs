@@ -84,7 +84,7 @@ impl Cases {
         self.load_or(Vec::new())
     }
 
-    /// As [`Cases::load`]; without a file, a grid or an expression the cases of `default`, chosen and changed alike.
+    /// Loads the cases; without a file, a grid or an expression those of `default`, chosen and changed alike.
     pub(crate) fn load_or(&self, default: Vec<Case>) -> Result<Vec<Case>> {
         let mut cases = if self.named() { load_files(&self.files)? } else { default };
         match self.grid {

@@ -105,7 +105,7 @@ pub fn repeated<const N: usize>(
     state
 }
 
-/// As [`repeated`], of any number of values.
+/// Runs a loop over any number of values, like [`repeated`].
 pub fn run(from: Val, to: Val, inclusive: bool, state: &mut [Val], step: &mut dyn FnMut(Val, &[Val]) -> Vec<Val>) {
     let typed = match (from, to) {
         (Val::I32(from), Val::I32(to)) => Some((bounds(from), bounds(to), integers::<i32> as fn(i64, i64) -> Val)),

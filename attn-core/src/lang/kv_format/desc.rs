@@ -123,7 +123,7 @@ impl<F: KvFormat + DescribedKvFormat> ErasedKvFormat for F {
 /// Makes a type-erased format from values by name: [`KvFormatDesc::make`].
 ///
 /// # Errors
-/// As [`VariantParams::from_values`](crate::lang::VariantParams::from_values).
+/// The errors of [`VariantParams::from_values`](crate::lang::VariantParams::from_values).
 pub fn make<F: KvFormat + DescribedKvFormat>(
     _desc: &'static KvFormatDesc,
     values: &ParamValues,

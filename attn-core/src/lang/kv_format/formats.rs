@@ -55,7 +55,7 @@ impl KvFormats {
         Self::of(Box::new(k), Box::new(v))
     }
 
-    /// As [`KvFormats::new`], type-erased.
+    /// Formats without their types.
     #[must_use]
     pub fn of(k: Box<dyn ErasedKvFormat>, v: Box<dyn ErasedKvFormat>) -> Self {
         let id = KvFormatId::of(&*k, &*v);
@@ -274,7 +274,7 @@ impl fmt::Debug for KvFormatId {
     }
 }
 
-/// As [`KvFormatId`].
+/// The text of the [`KvFormatId`].
 impl fmt::Display for KvFormats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.id.fmt(f)

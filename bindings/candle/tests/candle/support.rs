@@ -18,7 +18,7 @@ pub(crate) fn reference(q: &Tensor, k: &Tensor, v: &Tensor, sees: impl Fn(usize,
     reference_with(q, k, v, sees, |logits| Ok(logits.clone()))
 }
 
-/// As [`reference`], with a function of the scaled logits.
+/// [`reference`] with a function of the scaled logits.
 pub(crate) fn reference_with(
     q: &Tensor,
     k: &Tensor,
