@@ -6,7 +6,7 @@
 //! after [`prepare`]: grids depend on the extents of tensors, and lengths are read from device memory.
 
 pub use attn_core::indexer::{
-    BLOCK_STEP, DIM_STEP, IndexKeys, IndexQueries, Lists, MAX_DIM, MAX_HEADS, ScoresMut, Visible,
+    BLOCK_STEP, DIM_STEP, IndexKeys, IndexQueries, MAX_DIM, MAX_HEADS, ScoresMut, TopKLists, Visible,
 };
 
 use crate::{
@@ -67,7 +67,7 @@ pub fn select_tokens(
     stream: &Stream,
     scores: &TensorRef<'_>,
     counts: &Array<'_, i32>,
-    out: &mut Lists<'_>,
+    out: &mut TopKLists<'_>,
 ) -> Result<(), Error> {
     try_backend!(&stream.backend, {
         Cpu(()) => attn_core::indexer::select_tokens(scores, counts, out),
@@ -89,7 +89,7 @@ pub fn select_pages(
     counts: &Array<'_, i32>,
     first: usize,
     last: usize,
-    out: &mut Lists<'_>,
+    out: &mut TopKLists<'_>,
 ) -> Result<(), Error> {
     try_backend!(&stream.backend, {
         Cpu(()) => attn_core::indexer::select_pages(scores, counts, first, last, out),

@@ -106,7 +106,7 @@ pub use memory::DeviceBuffer;
 pub use plan::{Plan, PlanOptions, RunOptions};
 #[cfg(feature = "cuda")]
 pub use prebuilt::register_embedded;
-pub use prepare::{Need, Preparation, PrepareOptions};
+pub use prepare::{Preparation, PrepareOptions, Workload};
 pub use stream::Stream;
 pub use workspace::Workspace;
 

@@ -13,7 +13,7 @@ use crate::{
 /// Something that a server will do. [`Engine::prepare`] prepares its kernels.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Need<'a> {
+pub enum Workload<'a> {
     /// Plans of batches like this one ([`Attention::plan`]). Lengths select the kernel, so prepare batches of every
     /// kind that the server plans: steps that decode, prompts of at most 128 keys, longer ones, both
     /// together.
@@ -74,7 +74,7 @@ impl Engine {
     /// processes that prepare the same kernels at the same time share the work. On the CPU there is nothing to prepare.
     ///
     /// ```
-    /// use attn::{Error, Need, ops::Op, prelude::*};
+    /// use attn::{Error, Workload, ops::Op, prelude::*};
     ///
     /// let engine = Engine::cpu(); // or `Engine::auto()?`
     /// let heads = Heads { qo: 8, kv: 2, head_dim: 64 };
@@ -84,10 +84,10 @@ impl Engine {
     /// let decode = BatchCapacity::decode(64, 4096 * 16).in_pages(16, 4096);
     /// let chunks = BatchCapacity::new(64, 2048, 4096 * 16).in_pages(16, 4096);
     /// let report = engine.prepare(&[
-    ///     Need::Capacity { attention: &attention, capacity: decode },
-    ///     Need::DeviceUpdates { attention: &attention },
-    ///     Need::Capacity { attention: &attention, capacity: chunks },
-    ///     Need::Op { op: Op::Copy },
+    ///     Workload::Capacity { attention: &attention, capacity: decode },
+    ///     Workload::DeviceUpdates { attention: &attention },
+    ///     Workload::Capacity { attention: &attention, capacity: chunks },
+    ///     Workload::Op { op: Op::Copy },
     /// ])?;
     /// assert_eq!(report.kernels(), 0); // on a CUDA device: 4
     /// # Ok::<(), Error>(())
@@ -97,8 +97,8 @@ impl Engine {
     ///
     /// What planning refuses: an invalid batch, an attention of another engine. On CUDA also an error that lists every
     /// kernel that does not compile or load; all others are prepared.
-    pub fn prepare(&self, needs: &[Need<'_>]) -> Result<PrepareReport, Error> {
-        self.prepare_with(needs, PrepareOptions::default())
+    pub fn prepare(&self, workloads: &[Workload<'_>]) -> Result<PrepareReport, Error> {
+        self.prepare_with(workloads, PrepareOptions::default())
     }
 
     /// Prepares with a number of threads, or with a callback for each kernel.
@@ -106,15 +106,15 @@ impl Engine {
     /// # Errors
     ///
     /// The errors of [`Engine::prepare`].
-    pub fn prepare_with(&self, needs: &[Need<'_>], options: PrepareOptions<'_>) -> Result<PrepareReport, Error> {
+    pub fn prepare_with(&self, work: &[Workload<'_>], options: PrepareOptions<'_>) -> Result<PrepareReport, Error> {
         let preparation = Preparation::new(self);
-        needs.iter().try_for_each(|need| preparation.add(need))?;
+        work.iter().try_for_each(|workload| preparation.add(workload))?;
         preparation.run(options)
     }
 }
 
-/// A list of kernels, to which needs are added one by one. [`Engine::prepare`] does all at once. `Send` and `Sync`:
-/// threads may add to it at the same time. A kernel is kept once, however many needs it has.
+/// A list of kernels, to which workloads are added one by one. [`Engine::prepare`] does all at once. `Send` and `Sync`:
+/// threads may add to it at the same time. A kernel is kept once, however many workloads run it.
 #[derive(Debug)]
 pub struct Preparation {
     backend: Backend<(), CudaPreparation>,
@@ -139,24 +139,21 @@ impl Preparation {
         Preparation { backend }
     }
 
-    /// Adds the kernels that a need has.
+    /// Adds the kernels that a workload runs.
     ///
     /// # Errors
     ///
     /// What planning refuses: an invalid batch, an attention of another engine.
-    pub fn add(&self, need: &Need<'_>) -> Result<(), Error> {
+    pub fn add(&self, workload: &Workload<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
-            Cpu(()) => need.check_on_cpu(),
-            Cuda(preparation) => {
-                match *need {
-                    Need::Batch { attention, batch } => preparation.batch(attention.cuda()?, batch)?,
-                    Need::Capacity { attention, capacity } => preparation.capacity(attention.cuda()?, &capacity)?,
-                    Need::DeviceUpdates { attention } => preparation.device_updates(attention.cuda()?)?,
-                    Need::Op { op } => preparation.op(op)?,
-                    Need::Append { transform, from, to } => preparation.append(transform.cuda()?, from, to)?,
-                }
-                Ok(())
-            },
+            Cpu(()) => workload.check_on_cpu(),
+            Cuda(preparation) => Ok(match *workload {
+                Workload::Batch { attention, batch } => preparation.batch(attention.cuda()?, batch),
+                Workload::Capacity { attention, capacity } => preparation.capacity(attention.cuda()?, &capacity),
+                Workload::DeviceUpdates { attention } => preparation.device_updates(attention.cuda()?),
+                Workload::Op { op } => preparation.op(op),
+                Workload::Append { transform, from, to } => preparation.append(transform.cuda()?, from, to),
+            }?),
         })
     }
 
@@ -183,26 +180,17 @@ impl Preparation {
     }
 }
 
-impl Need<'_> {
+impl Workload<'_> {
     /// Refuses what planning on the CPU refuses.
     fn check_on_cpu(&self) -> Result<(), Error> {
         match *self {
-            Need::Batch { attention, batch } => {
-                attention.cpu()?;
-                batch.validate()?;
+            Workload::Batch { attention, batch } => attention.cpu().and_then(|_| Ok(batch.validate().map(drop)?)),
+            Workload::Capacity { attention, capacity } => {
+                attention.cpu().and_then(|_| Ok(capacity.largest().map(drop)?))
             }
-            Need::Capacity { attention, capacity } => {
-                attention.cpu()?;
-                capacity.largest()?;
-            }
-            Need::DeviceUpdates { attention } => {
-                attention.cpu()?;
-            }
-            Need::Op { .. } => {}
-            Need::Append { transform, .. } => {
-                transform.cpu()?;
-            }
+            Workload::DeviceUpdates { attention } => attention.cpu().map(drop),
+            Workload::Op { .. } => Ok(()),
+            Workload::Append { transform, .. } => transform.cpu().map(drop),
         }
-        Ok(())
     }
 }

@@ -38,7 +38,7 @@ pub use attn_core::sampling::{
     TopLogProbs, TreeDrafts, TreeOut,
 };
 
-use attn_core::sampling::{Keep, Source};
+use attn_core::sampling::{FilterOut, Source};
 
 use crate::{
     Dtype, Engine, Error, Stream, TensorMut, TensorRef,
@@ -97,7 +97,7 @@ pub fn softmax(
     params: &SamplingParams<'_>,
     probs: TensorMut<'_>,
 ) -> Result<(), Error> {
-    kept(stream, Source::Logits, logits, params, Keep::Probs, probs)
+    kept(stream, Source::Logits, logits, params, FilterOut::Probs, probs)
 }
 
 /// Writes probabilities normalised after the filters, top-k, top-p and min-p: (rows, vocab) in f32.
@@ -111,7 +111,7 @@ pub fn renorm_probs(
     params: &SamplingParams<'_>,
     out: TensorMut<'_>,
 ) -> Result<(), Error> {
-    kept(stream, Source::Probs, probs, params, Keep::Probs, out)
+    kept(stream, Source::Probs, probs, params, FilterOut::Probs, out)
 }
 
 /// Writes the logits that the filters keep, -inf in place of others: (rows, vocab) in f32. Top-k counts every token
@@ -126,7 +126,7 @@ pub fn mask_logits(
     params: &SamplingParams<'_>,
     out: TensorMut<'_>,
 ) -> Result<(), Error> {
-    kept(stream, Source::Logits, logits, params, Keep::Logits, out)
+    kept(stream, Source::Logits, logits, params, FilterOut::Logits, out)
 }
 
 fn kept(
@@ -134,7 +134,7 @@ fn kept(
     source: Source,
     tensor: &TensorRef<'_>,
     params: &SamplingParams<'_>,
-    what: Keep,
+    what: FilterOut,
     out: TensorMut<'_>,
 ) -> Result<(), Error> {
     let mut out = out;

@@ -14,7 +14,7 @@ mod rows;
 mod scores;
 mod select;
 
-pub use args::{IndexKeys, IndexQueries, Lists, ScoresMut, Visible};
+pub use args::{IndexKeys, IndexQueries, ScoresMut, TopKLists, Visible};
 pub use check::{ScoreSizes, SelectSizes, check_block_scores, check_index_scores, check_select, check_shape};
 pub use scores::{block_scores, index_scores};
 pub use select::{select_pages, select_tokens};

@@ -48,7 +48,7 @@ mod tile;
 mod visible;
 mod work_list;
 
-pub use blob::{PartEntries, PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
+pub use blob::{PartRanges, PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use capacity::{PartCapacity, PlanCapacity};
 pub use error::PlanError;
 pub(crate) use merge_groups::CUDA as MERGE_GROUPS;

@@ -25,7 +25,7 @@ pub use blocks::BLOCK_TOKENS;
 pub use check::MAX_TOP;
 pub use params::{FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, Source, TopLogProbs};
 pub use row::{CANDIDATES, DRAWS_OF_CANDIDATE};
-pub use sample::{Keep, keep, sample};
+pub use sample::{FilterOut, keep, sample};
 pub(crate) use verify::coin::CUDA as COIN;
 pub use verify::{
     ChainDrafts, ChainOut, DraftSizes, MAX_NODES, TreeDrafts, TreeOut, check_chain, check_tree, verify_chain,

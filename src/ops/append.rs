@@ -48,8 +48,7 @@ impl KvTransform {
         Ok(KvTransform { backend })
     }
 
-    /// What appends to the cache of an attention apply; `None` where they store rows as they are given. `values` is the
-    /// attention's [`head_dim_vo`](crate::AttentionOptions::head_dim_vo).
+    /// What appends to an attention's cache apply, by its `head_dim_vo`; `None` where rows are stored as given.
     ///
     /// # Errors
     ///

@@ -60,8 +60,7 @@ impl<T: Number> DeviceArray<T> {
         self.len == 0
     }
 
-    /// Copies `values` to the array from entry `first` on, in the order of the stream, as
-    /// [`DeviceBuffer::write`] does.
+    /// Copies `values` to the array from entry `first` on, in the order of the stream, like [`DeviceBuffer::write`].
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 
 use attn_core::{
     dtype::Dtype,
-    indexer::{Lists, ScoresMut, select_pages},
+    indexer::{ScoresMut, TopKLists, select_pages},
     ops::{Array, ArrayMut},
     tensor::{TensorMut, TensorRef},
 };
@@ -146,7 +146,7 @@ fn lists(case: &SelectCase) -> (Vec<i32>, Vec<i32>) {
     let rows = case.counts.len() * case.heads;
     let (mut lists, mut lens) = (vec![77; rows * case.capacity], vec![9; rows]);
     let scores = TensorRef::host(&case.scores, &[case.counts.len(), case.heads, case.columns]).expect("as many");
-    let mut out = Lists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
+    let mut out = TopKLists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
     let [first, last] = case.always;
     select_pages(&scores, &Array::host(&case.counts), first, last, &mut out).expect("sound");
     (lists, lens)

@@ -5,7 +5,7 @@
 use attn::Engine;
 use attn_core::{
     dtype::Dtype,
-    indexer::{Lists, select_pages},
+    indexer::{TopKLists, select_pages},
     ops::{Array, ArrayMut},
     tensor::TensorRef,
 };
@@ -19,7 +19,7 @@ fn chosen(of: &Indexed, heads: usize, columns: usize, capacity: usize, [first, l
     let tokens = of.counts.len();
     let (mut lists, mut lens) = (vec![77; tokens * heads * capacity], vec![77; tokens * heads]);
     let scores = TensorRef::host(&of.scores, &[tokens, heads, columns]).expect("as many");
-    let mut out = Lists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
+    let mut out = TopKLists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
     select_pages(&scores, &Array::host(&of.counts), first, last, &mut out).expect("sound");
     Indexed { lists, lens, ..of.clone() }
 }

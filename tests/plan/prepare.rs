@@ -1,7 +1,7 @@
 //! Preparing kernels on the CPU, where there are none: what planning refuses is refused.
 
 use attn::{
-    Error, Need, PrepareOptions,
+    Error, PrepareOptions, Workload,
     ops::{KvTransform, Op},
     prelude::*,
 };
@@ -15,11 +15,11 @@ fn the_cpu_prepares_nothing() {
     let attention = engine.attention(&variant, HEADS, Dtypes::f32()).expect("sound");
     let transform = KvTransform::new(&engine, &variant, HEADS).expect("sound");
     let needs = [
-        Need::Batch { attention: &attention, batch: &Batch::ragged(&[0, 1], &[0, 9]) },
-        Need::Capacity { attention: &attention, capacity: BatchCapacity::decode(4, 100) },
-        Need::DeviceUpdates { attention: &attention },
-        Need::Op { op: Op::Copy },
-        Need::Append { transform: &transform, from: Dtype::F32, to: Dtype::E4m3 },
+        Workload::Batch { attention: &attention, batch: &Batch::ragged(&[0, 1], &[0, 9]) },
+        Workload::Capacity { attention: &attention, capacity: BatchCapacity::decode(4, 100) },
+        Workload::DeviceUpdates { attention: &attention },
+        Workload::Op { op: Op::Copy },
+        Workload::Append { transform: &transform, from: Dtype::F32, to: Dtype::E4m3 },
     ];
     let mut calls = 0;
     let mut count = |_: attn::Progress<'_>| calls += 1;
@@ -35,11 +35,11 @@ fn what_planning_refuses_is_refused() {
     let attention = engine.attention(&variant, HEADS, Dtypes::f32()).expect("sound");
     let backwards = Batch::ragged(&[0, 3, 2], &[0, 5, 9]);
     let error = engine
-        .prepare(&[Need::Op { op: Op::Lse }, Need::Batch { attention: &attention, batch: &backwards }])
+        .prepare(&[Workload::Op { op: Op::Lse }, Workload::Batch { attention: &attention, batch: &backwards }])
         .expect_err("backwards");
     assert!(matches!(error, Error::Batch(_)), "{error}");
     let too_many = BatchCapacity::decode(1, u32::MAX);
     let error =
-        engine.prepare(&[Need::Capacity { attention: &attention, capacity: too_many }]).expect_err("too many keys");
+        engine.prepare(&[Workload::Capacity { attention: &attention, capacity: too_many }]).expect_err("too many keys");
     assert!(matches!(error, Error::Batch(_)), "{error}");
 }

@@ -1,7 +1,7 @@
 //! After `Engine::prepare`, planning and ops on a GPU load and compile nothing. Skipped without a GPU.
 
 use attn::{
-    Graph, Need, PrepareOptions,
+    Graph, Workload, PrepareOptions,
     ops::{self, KvTransform, Op},
     prelude::*,
 };
@@ -40,15 +40,15 @@ fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
     let cascade = Batch::cascade(&decode, &levels);
     let capacity = BatchCapacity::decode(64, 64 * 512).in_pages(16, 2048);
     let needs = [
-        Need::Batch { attention: &causal, batch: &decodes },
-        Need::Batch { attention: &union, batch: &decodes },
-        Need::Batch { attention: &causal, batch: &prompts },
-        Need::Batch { attention: &causal, batch: &cascade },
-        Need::Capacity { attention: &causal, capacity },
-        Need::Capacity { attention: &causal, capacity: capacity.in_levels(2) },
-        Need::DeviceUpdates { attention: &causal },
-        Need::Op { op: Op::Copy },
-        Need::Append { transform: &rope, from: Dtype::F16, to: Dtype::E4m3 },
+        Workload::Batch { attention: &causal, batch: &decodes },
+        Workload::Batch { attention: &union, batch: &decodes },
+        Workload::Batch { attention: &causal, batch: &prompts },
+        Workload::Batch { attention: &causal, batch: &cascade },
+        Workload::Capacity { attention: &causal, capacity },
+        Workload::Capacity { attention: &causal, capacity: capacity.in_levels(2) },
+        Workload::DeviceUpdates { attention: &causal },
+        Workload::Op { op: Op::Copy },
+        Workload::Append { transform: &rope, from: Dtype::F16, to: Dtype::E4m3 },
     ];
     let mut reported = Vec::new();
     let mut record =
@@ -84,10 +84,10 @@ fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
 
     let again = engine.prepare(&needs).expect("prepared");
     assert_eq!((again.kernels(), again.compiled, again.disk), (all, 0, 0), "{again:?}");
-    let too_many = Need::Capacity { attention: &causal, capacity: BatchCapacity::decode(1, u32::MAX) };
+    let too_many = Workload::Capacity { attention: &causal, capacity: BatchCapacity::decode(1, u32::MAX) };
     let error = engine.prepare(&[too_many]).expect_err("too many keys");
     assert!(matches!(error, attn::Error::Batch(_)), "{error}");
     let union_updates =
-        engine.prepare(&[Need::DeviceUpdates { attention: &union }]).expect_err("only the host plans a union");
+        engine.prepare(&[Workload::DeviceUpdates { attention: &union }]).expect_err("only the host plans a union");
     assert!(union_updates.to_string().contains("union"), "{union_updates}");
 }

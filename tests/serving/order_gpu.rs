@@ -300,7 +300,7 @@ fn an_engine_may_be_dropped_under_a_capture() {
     let want = gpu.read(&o);
     for _ in 0..3 {
         let second = Engine::cuda(0).expect("the same device");
-        second.prepare(&[attn::Need::Op { op: ops::Op::Copy }]).expect("loaded"); // unloaded with the engine
+        second.prepare(&[attn::Workload::Op { op: ops::Op::Copy }]).expect("loaded"); // unloaded with the engine
         let buffer = second.upload(&queries(5)).expect("memory");
         let mut graph = Graph::capture(&stream, || {
             drop((buffer, second));

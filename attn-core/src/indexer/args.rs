@@ -85,17 +85,17 @@ impl<'a> ScoresMut<'a> {
 
 /// Lists that a choice writes, as `token_list` and `page_list` take them.
 #[derive(Debug)]
-pub struct Lists<'a> {
+pub struct TopKLists<'a> {
     /// `[rows * capacity]`: positions of keys or blocks in rising order, then 0.
     pub lists: ArrayMut<'a, i32>,
     /// `[rows]`: their numbers.
     pub counts: ArrayMut<'a, i32>,
 }
 
-impl<'a> Lists<'a> {
+impl<'a> TopKLists<'a> {
     /// Lists and their lengths.
     #[must_use]
     pub fn new(lists: ArrayMut<'a, i32>, counts: ArrayMut<'a, i32>) -> Self {
-        Lists { lists, counts }
+        TopKLists { lists, counts }
     }
 }

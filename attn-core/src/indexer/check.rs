@@ -1,6 +1,6 @@
 //! The checks that the CPU and CUDA share.
 
-use super::{BLOCK_STEP, DIM_STEP, IndexKeys, IndexQueries, Lists, MAX_DIM, MAX_HEADS, ScoresMut, Visible};
+use super::{BLOCK_STEP, DIM_STEP, IndexKeys, IndexQueries, MAX_DIM, MAX_HEADS, ScoresMut, TopKLists, Visible};
 use crate::{
     dtype::Dtype,
     ops::{Array, OpError, check},
@@ -176,7 +176,7 @@ pub fn check_select(
     rank: usize,
     counts: &Array<'_, i32>,
     [first, last]: [usize; 2],
-    out: &Lists<'_>,
+    out: &TopKLists<'_>,
 ) -> Result<SelectSizes, OpError> {
     let want = if rank == 2 { "2: (rows, keys)" } else { "3: (qo tokens, heads, blocks)" };
     check::rank("scores", scores, rank, want)?;

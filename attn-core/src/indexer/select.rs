@@ -1,6 +1,6 @@
 //! The choice of the best on the CPU.
 
-use super::{Lists, check, rows::read_row};
+use super::{TopKLists, check, rows::read_row};
 use crate::{
     ops::{Array, OpError, slot_mapping::check_entry},
     tensor::TensorRef,
@@ -15,7 +15,7 @@ use crate::{
 /// # Errors
 ///
 /// A tensor or array that does not fit or is in device memory; a count beyond the row. Nothing is written then.
-pub fn select_tokens(scores: &TensorRef<'_>, counts: &Array<'_, i32>, out: &mut Lists<'_>) -> Result<(), OpError> {
+pub fn select_tokens(scores: &TensorRef<'_>, counts: &Array<'_, i32>, out: &mut TopKLists<'_>) -> Result<(), OpError> {
     select(scores, 2, counts, [0, 0], out)
 }
 
@@ -31,7 +31,7 @@ pub fn select_pages(
     counts: &Array<'_, i32>,
     first: usize,
     last: usize,
-    out: &mut Lists<'_>,
+    out: &mut TopKLists<'_>,
 ) -> Result<(), OpError> {
     select(scores, 3, counts, [first, last], out)
 }
@@ -41,7 +41,7 @@ fn select(
     rank: usize,
     counts: &Array<'_, i32>,
     [first, last]: [usize; 2],
-    out: &mut Lists<'_>,
+    out: &mut TopKLists<'_>,
 ) -> Result<(), OpError> {
     let sizes = check::check_select(scores, rank, counts, [first, last], out)?;
     let counts = counts.on_host("counts")?;

@@ -178,7 +178,7 @@ fn the_best_are_chosen_once_in_rising_order() {
     let counts: Vec<i32> = rows.iter().map(|row| row.len() as i32).collect();
     let scores = TensorRef::host(&scores, &[6, 8]).expect("as many");
     let (mut lists, mut lens) = (vec![77; 18], vec![9; 6]);
-    let mut out = Lists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
+    let mut out = TopKLists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
     select_tokens(&scores, &Array::host(&counts), &mut out).expect("sound");
     assert_eq!(lens, [3, 3, 1, 3, 0, 0]);
     let want = [[1, 2, 4], [0, 1, 2], [2, 0, 0], [0, 1, 2], [0, 0, 0], [0, 0, 0]];
@@ -194,7 +194,7 @@ fn first_and_last_blocks_are_always_chosen() {
     let scores = TensorRef::host(&scores, &[2, 2, 6]).expect("as many");
     let choose = |first, last| {
         let (mut lists, mut lens) = (vec![77; 12], vec![9; 4]);
-        let mut out = Lists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
+        let mut out = TopKLists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
         select_pages(&scores, &Array::host(&[6, 2]), first, last, &mut out).expect("sound");
         (lists, lens)
     };
@@ -227,7 +227,7 @@ fn what_does_not_fit_says_what_would() {
 
     let scores = TensorRef::host(&[0f32; 8], &[1, 1, 8]).expect("eight");
     let (mut lists, mut lens) = (vec![5; 3], vec![9; 1]);
-    let mut out = Lists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
+    let mut out = TopKLists::new(ArrayMut::host(&mut lists), ArrayMut::host(&mut lens));
     let error = select_pages(&scores, &Array::host(&[8]), 2, 2, &mut out).expect_err("four of three");
     assert!(error.to_string().contains("at most what a list holds"), "{error}");
     let error = select_pages(&scores, &Array::host(&[9]), 0, 1, &mut out).expect_err("nine of eight");

@@ -23,11 +23,11 @@ pub struct KvMut<'a> {
 /// Side data of stored rows that an op writes, as [`KvSides`].
 #[derive(Debug)]
 pub struct KvSidesMut<'a> {
-    sides: Sides<'a>,
+    sides: SideTensors<'a>,
 }
 
 #[derive(Debug)]
-enum Sides<'a> {
+enum SideTensors<'a> {
     Separate([Option<TensorMut<'a>>; 2]),
     /// (pages, 2, slots, kv_heads, bytes)
     Fused(TensorMut<'a>),
@@ -123,7 +123,7 @@ impl<'a> KvSidesMut<'a> {
     /// Side data of keys and of values, where rows have any.
     #[must_use]
     pub fn new(k: impl Into<Option<TensorMut<'a>>>, v: impl Into<Option<TensorMut<'a>>>) -> Self {
-        KvSidesMut { sides: Sides::Separate([k.into(), v.into()]) }
+        KvSidesMut { sides: SideTensors::Separate([k.into(), v.into()]) }
     }
 
     /// Two pools with pages in `order`.
@@ -142,24 +142,24 @@ impl<'a> KvSidesMut<'a> {
     ///
     /// The errors of [`KvMut::fused`].
     pub fn fused(pool: TensorMut<'a>, order: PageOrder) -> Result<Self, OpError> {
-        Ok(KvSidesMut { sides: Sides::Fused(fused(pool, order)?) })
+        Ok(KvSidesMut { sides: SideTensors::Fused(fused(pool, order)?) })
     }
 
     /// A view for reading.
     #[must_use]
     pub fn as_ref(&self) -> KvSides<'_> {
         match &self.sides {
-            Sides::Separate([k, v]) => {
+            SideTensors::Separate([k, v]) => {
                 KvSides::new(k.as_ref().map(TensorMut::as_ref), v.as_ref().map(TensorMut::as_ref))
             }
-            Sides::Fused(pool) => KvSides::new(pool.as_ref().select(1, 0).ok(), pool.as_ref().select(1, 1).ok()),
+            SideTensors::Fused(pool) => KvSides::new(pool.as_ref().select(1, 0).ok(), pool.as_ref().select(1, 1).ok()),
         }
     }
 
     fn part(&mut self, part: usize) -> Option<TensorMut<'_>> {
         match &mut self.sides {
-            Sides::Separate(sides) => sides[part].as_mut().map(TensorMut::reborrow),
-            Sides::Fused(pool) => pool.reborrow().select(1, part).ok(),
+            SideTensors::Separate(sides) => sides[part].as_mut().map(TensorMut::reborrow),
+            SideTensors::Fused(pool) => pool.reborrow().select(1, part).ok(),
         }
     }
 }

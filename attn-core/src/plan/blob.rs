@@ -49,12 +49,12 @@ pub struct PlanOffsets {
     /// Size of the blob in bytes, a multiple of 16.
     pub total: usize,
     /// The entries of each part.
-    pub parts: Vec<PartEntries>,
+    pub parts: Vec<PartRanges>,
 }
 
 /// The entries of a part in the sections of items and workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PartEntries {
+pub struct PartRanges {
     /// Entries of [`PlanOffsets::items`].
     pub items: Range<usize>,
     /// Entries of [`PlanOffsets::workers`].
@@ -139,7 +139,7 @@ impl PlanOffsets {
         of_parts.clear();
         let (mut items, mut workers) = (0, 0);
         of_parts.extend(parts.map(|part| {
-            let entries = PartEntries { items: items..items + part.items, workers: workers..workers + part.workers };
+            let entries = PartRanges { items: items..items + part.items, workers: workers..workers + part.workers };
             (items, workers) = (entries.items.end, entries.workers.end);
             entries
         }));

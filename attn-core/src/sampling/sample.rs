@@ -62,7 +62,7 @@ pub fn sample(
 
 /// What is written of the tokens that filters keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Keep {
+pub enum FilterOut {
     /// Their probabilities, which sum to 1; 0 for others.
     Probs,
     /// Their logits; -inf for others.
@@ -78,7 +78,7 @@ pub fn keep(
     source: Source,
     tensor: &TensorRef<'_>,
     params: &SamplingParams<'_>,
-    what: Keep,
+    what: FilterOut,
     out: &mut TensorMut<'_>,
 ) -> Result<(), OpError> {
     let sizes = check_keep(source, tensor, params, out)?;
@@ -91,8 +91,8 @@ pub fn keep(
         let row = host.row(source, number, &mut values);
         let kept = row.keep(&host.filters(number));
         let of_row = match what {
-            Keep::Probs => kept.probs(),
-            Keep::Logits => kept.logits(),
+            FilterOut::Probs => kept.probs(),
+            FilterOut::Logits => kept.logits(),
         };
         write_row("out", out, number, |id| of_row[id])?;
     }

@@ -13,7 +13,7 @@ use crate::{
     error::{IntoCandle, refuse},
     in_place::{Write, write_to},
     kv::Tensors,
-    tensors::{self, Dims, Ints, Locked, Numbers, ViewMut, address},
+    tensors::{self, Dims, Ints, Locked, OpArray, ViewMut, address},
 };
 
 impl Attention {
@@ -84,7 +84,7 @@ struct Append<'a> {
     pools: &'a Kv<'a>,
     /// Whether both pools are views of one tensor.
     is_shared: bool,
-    slots: &'a Numbers<'a, i64>,
+    slots: &'a OpArray<'a, i64>,
     positions: Option<ops::Array<'a, i32>>,
     /// The pool of keys, where that of values is the last to be locked.
     keys: RefCell<Option<TensorMut<'a>>>,

@@ -19,7 +19,7 @@ use candle_core::{
 
 use crate::error::refuse;
 
-pub(crate) use ints::{IntSlice, Ints, Numbers, slots};
+pub(crate) use ints::{IntSlice, Ints, OpArray, slots};
 
 /// Stand for types of CUDA in a build without it. There is no such object.
 #[cfg(not(feature = "cuda"))]

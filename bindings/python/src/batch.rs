@@ -37,12 +37,12 @@ pub(crate) struct Batch {
 const MOST: usize = 1 << 28;
 
 /// Numbers as they are read, of which there are not too many.
-struct Numbers<'a> {
+struct IntReader<'a> {
     name: &'a str,
     read: Vec<i32>,
 }
 
-impl Numbers<'_> {
+impl IntReader<'_> {
     /// Room for `count` numbers in all.
     fn reserve(&mut self, count: usize) -> Result<(), Failure> {
         let name = self.name;
@@ -84,7 +84,7 @@ impl Numbers<'_> {
 
 /// Whole numbers of a list or of an array in host memory, in row-major order, and the shape of an array.
 fn numbers(object: &Bound<'_, PyAny>, name: &str) -> Result<(Vec<i32>, Option<Vec<usize>>), Failure> {
-    let mut numbers = Numbers { name, read: Vec::new() };
+    let mut numbers = IntReader { name, read: Vec::new() };
     if !object.hasattr("__dlpack__")? {
         let shape = listed(object, &mut numbers)?;
         return Ok((numbers.read, shape));
@@ -127,7 +127,7 @@ fn numbers(object: &Bound<'_, PyAny>, name: &str) -> Result<(Vec<i32>, Option<Ve
 }
 
 /// Reads the numbers of a list, or those of a list of rows, of which there is a shape.
-fn listed(object: &Bound<'_, PyAny>, numbers: &mut Numbers<'_>) -> Result<Option<Vec<usize>>, Failure> {
+fn listed(object: &Bound<'_, PyAny>, numbers: &mut IntReader<'_>) -> Result<Option<Vec<usize>>, Failure> {
     let name = numbers.name;
     let wrong = |object: &Bound<'_, PyAny>| {
         let class = object.get_type().name()?.to_string();

@@ -4,7 +4,7 @@ use attn::{
     Batch, DeviceBuffer, Dtypes, Engine, Error, Graph, Heads, Kv, Out, PageTable, Stream, Variant,
     expr::TensorContent,
     indexer::{
-        IndexKeys, IndexQueries, Lists, ScoresMut, Visible, block_scores, index_scores, prepare, select_pages,
+        IndexKeys, IndexQueries, ScoresMut, TopKLists, Visible, block_scores, index_scores, prepare, select_pages,
         select_tokens,
     },
     ops::{DeviceArray, PageTableRows},
@@ -115,7 +115,7 @@ impl IndexCase {
         let mut step = |on: &Uploaded| -> Result<(), Error> {
             let mut out = ScoresMut::new(scores.tensor_mut(shape)?, counts.array_mut());
             self.score(&stream, on, &mut out)?;
-            let mut out = Lists::new(lists.array_mut(), lens.array_mut());
+            let mut out = TopKLists::new(lists.array_mut(), lens.array_mut());
             match blocks {
                 false => select_tokens(&stream, &scores.tensor(shape)?, &counts.array(), &mut out),
                 true => select_pages(&stream, &scores.tensor(shape)?, &counts.array(), first, last, &mut out),

@@ -1,6 +1,6 @@
 //! What [`supports`] says of cases, and what planning says.
 
-use attn::{Engine, Error, Need, Preparation, Spec, Target, Unsupported, supports};
+use attn::{Engine, Error, Workload, Preparation, Spec, Target, Unsupported, supports};
 use attn_core::batch::indptr;
 
 use super::keys::Keys;
@@ -38,7 +38,7 @@ pub fn case_plans(case: &Case, engine: &Engine) -> Result<Result<(), Error>, Tes
         if engine.is_cpu() {
             return attention.plan(&batch, &mut engine.workspace()).map(drop);
         }
-        Preparation::without_loading(engine).add(&Need::Batch { attention: &attention, batch: &batch })
+        Preparation::without_loading(engine).add(&Workload::Batch { attention: &attention, batch: &batch })
     };
     Ok(plan())
 }

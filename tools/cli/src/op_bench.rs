@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Instant};
 use anyhow::Result;
 use attn::{
     DeviceBuffer, Dtype, Engine, Heads, Kv, KvScales, Out, PageOrder, Stream, Variant, cuda,
-    indexer::{self, IndexKeys, IndexQueries, Lists, ScoresMut, Visible},
+    indexer::{self, IndexKeys, IndexQueries, ScoresMut, TopKLists, Visible},
     ops::{
         self, Append, Array, DeviceArray, Gather, HostBuffer, KvMut, KvRef, KvTransform, PageTableRows, SlotMapping,
         StateRef,
@@ -230,7 +230,7 @@ impl Bench<'_> {
                 let (mut to, mut lens) =
                     (DeviceArray::zeroed(self.engine, lists * capacity)?, DeviceArray::zeroed(self.engine, lists)?);
                 self.time(&format!("select, {name}"), 4 * values.len(), |stream| {
-                    let (scores, mut out) = (scores.tensor(&shape)?, Lists::new(to.array_mut(), lens.array_mut()));
+                    let (scores, mut out) = (scores.tensor(&shape)?, TopKLists::new(to.array_mut(), lens.array_mut()));
                     match blocks {
                         true => indexer::select_pages(stream, &scores, &counts.array(), 0, 1, &mut out),
                         false => indexer::select_tokens(stream, &scores, &counts.array(), &mut out),

@@ -3,7 +3,7 @@
 use attn_core::{
     dtype::Dtype,
     indexer::{
-        IndexKeys, IndexQueries, Lists, ScoreSizes, ScoresMut, Visible, check_block_scores, check_index_scores,
+        IndexKeys, IndexQueries, ScoreSizes, ScoresMut, TopKLists, Visible, check_block_scores, check_index_scores,
         check_select, check_shape,
     },
     ops::{Array, ArrayMut},
@@ -178,7 +178,7 @@ pub fn select_tokens(
     stream: &CudaStream,
     scores: &TensorRef<'_>,
     counts: &Array<'_, i32>,
-    out: &Lists<'_>,
+    out: &TopKLists<'_>,
 ) -> Result<(), CudaError> {
     select(stream, scores, 2, counts, [0, 0], out)
 }
@@ -194,7 +194,7 @@ pub fn select_pages(
     counts: &Array<'_, i32>,
     first: usize,
     last: usize,
-    out: &Lists<'_>,
+    out: &TopKLists<'_>,
 ) -> Result<(), CudaError> {
     select(stream, scores, 3, counts, [first, last], out)
 }
@@ -205,7 +205,7 @@ fn select(
     rank: usize,
     counts: &Array<'_, i32>,
     [first, last]: [usize; 2],
-    out: &Lists<'_>,
+    out: &TopKLists<'_>,
 ) -> Result<(), CudaError> {
     let sizes = check_select(scores, rank, counts, [first, last], out)?;
     let at = |dim| stride(scores.shape(), scores.strides(), dim);

@@ -3,7 +3,7 @@
 use attn_core::{
     dtype::Dtype,
     ops::{Array, ArrayMut},
-    sampling::{BLOCK_TOKENS, FilterOrder, Keep, LogProbs, SampleOut, SamplingParams, Source, check},
+    sampling::{BLOCK_TOKENS, FilterOrder, FilterOut, LogProbs, SampleOut, SamplingParams, Source, check},
     tensor::{TensorMut, TensorRef},
 };
 
@@ -83,13 +83,13 @@ pub fn keep_filtered(
     source: Source,
     tensor: &TensorRef<'_>,
     params: &SamplingParams<'_>,
-    what: Keep,
+    what: FilterOut,
     out: &TensorMut<'_>,
 ) -> Result<(), CudaError> {
     let sizes = check::check_keep(source, tensor, params, out)?;
     let mut kernel = inputs(source, tensor, params, sizes)?;
     keep(&mut kernel, "out", out)?;
-    kernel.keeps_logits = i32::from(what == Keep::Logits);
+    kernel.keeps_logits = i32::from(what == FilterOut::Logits);
     launch(stream, source, tensor, params, sizes, &[("out", out.owner())], kernel)
 }
 

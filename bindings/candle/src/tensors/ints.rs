@@ -90,14 +90,14 @@ impl<'a> IntSlice<'a> {
 }
 
 /// Numbers of an op; ordered as [`Source`].
-pub(crate) struct Numbers<'a, T> {
+pub(crate) struct OpArray<'a, T> {
     pub(crate) array: Array<'a, T>,
     _order: Option<Guard<'a>>,
 }
 
-impl<'a, T: Number> Numbers<'a, T> {
+impl<'a, T: Number> OpArray<'a, T> {
     fn host(values: &'a [T]) -> Self {
-        Numbers { array: Array::host(values), _order: None }
+        OpArray { array: Array::host(values), _order: None }
     }
 }
 
@@ -106,19 +106,19 @@ pub(crate) fn slots<'a>(
     storage: &'a Storage,
     layout: &Layout,
     stream: Option<&'a CudaStream>,
-) -> Result<Numbers<'a, i64>> {
+) -> Result<OpArray<'a, i64>> {
     let Some((offset, end)) = layout.contiguous_offsets() else {
         return refuse("`slots` has gaps between its numbers; pass `slots.contiguous()`");
     };
     match storage {
-        Storage::Cpu(CpuStorage::I64(data)) => Ok(Numbers::host(&data[offset..end])),
+        Storage::Cpu(CpuStorage::I64(data)) => Ok(OpArray::host(&data[offset..end])),
         #[cfg(feature = "cuda")]
         Storage::Cuda(CudaStorage { slice: CudaStorageSlice::I64(slice), .. }) => {
             let Some(stream) = stream else { return refuse("`slots` is on another device") };
             let (ptr, order) = slice.device_ptr(stream);
             // SAFETY: as for the numbers of a batch.
             let array = unsafe { Array::device(ptr + 8 * offset as u64, end - offset) };
-            Ok(Numbers { array, _order: Some(order) })
+            Ok(OpArray { array, _order: Some(order) })
         }
         other => refuse(format!("`slots` is of {}; it takes i64 (`to_dtype`)", other.dtype().as_str())),
     }

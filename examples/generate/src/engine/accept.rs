@@ -18,8 +18,8 @@ impl<M: Model> Engine<M> {
         self.batch.commit(&mut self.running);
         let mut sampled = sampled.drain(..);
         let mut born = Vec::new();
-        for place in 0..self.batch.picked().len() {
-            let at = self.batch.at(place);
+        for number in 0..self.batch.picked().len() {
+            let at = self.batch.at(number);
             self.accept_scores(at, &mut sampled, events);
             let draws = self.running[at].draws();
             self.running[at].scheduled = 0;

@@ -66,9 +66,9 @@ impl StepBatch {
         &self.picked
     }
 
-    /// The index of a choice among those that run; `place` is its place in the step.
-    pub(super) fn at(&self, place: usize) -> usize {
-        self.picked[self.step.order()[place]]
+    /// The index of a choice among those that run; `number` is its number in the step.
+    pub(super) fn at(&self, number: usize) -> usize {
+        self.picked[self.step.order()[number]]
     }
 
     /// The keys of all new tokens are written.

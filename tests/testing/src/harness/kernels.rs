@@ -1,6 +1,6 @@
 //! The kernels of cases, so that those of many cases are compiled at once, before the cases run one after the other.
 
-use attn::{AttentionOptions, Engine, Need, Preparation};
+use attn::{AttentionOptions, Engine, Workload, Preparation};
 use attn_core::batch::{BatchCapacity, indptr};
 
 use crate::keys::Keys;
@@ -23,13 +23,13 @@ fn add(case: &Case, engine: &Engine, to: &Preparation) -> Result<(), TestError> 
     let keys = Keys::new(case, &qo_indptr)?;
     let levels = keys.levels();
     let batch = keys.batch(&qo_indptr, &levels);
-    to.add(&Need::Batch { attention: &attention, batch: &batch })?;
+    to.add(&Workload::Batch { attention: &attention, batch: &batch })?;
     if case.graph {
         // a replay runs the kernel of the plan, with a capacity
         let layout = batch.validate()?;
         let options = AttentionOptions { kernel: attention.kernel_kind(&layout), ..options };
         let attention = engine.attention_with(&variant, case.heads(), dtypes, options)?;
-        to.add(&Need::Capacity { attention: &attention, capacity: BatchCapacity::of(&layout) })?;
+        to.add(&Workload::Capacity { attention: &attention, capacity: BatchCapacity::of(&layout) })?;
     }
     Ok(())
 }
