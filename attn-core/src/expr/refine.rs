@@ -19,7 +19,7 @@ pub(super) fn refined(tile: Tile, class: impl Fn(Tile) -> TileClass) -> TileClas
         return whole;
     }
     let halves = Axis::Queries.halves(tile);
-    let mut classes = halves.into_iter().flat_map(|half| Axis::Keys.halves(half)).map(|part| class(part));
+    let mut classes = halves.into_iter().flat_map(|half| Axis::Keys.halves(half)).map(&class);
     let first = classes.next().unwrap_or(TileClass::Partial);
     if first != TileClass::Partial && classes.all(|other| other == first) {
         return first;
