@@ -9,7 +9,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use attn::{Out, prelude::*};
+use attn::prelude::*;
 use safetensors::SafeTensors;
 
 /// Soft cap of logits: `cap * tanh(logit / cap)`, with the accurate tanh.

@@ -15,7 +15,7 @@
 
 mod support;
 
-use attn::{Out, prelude::*};
+use attn::prelude::*;
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, q_row, q_width, reference, v_row};
 
 /// Keys at the start that are always kept: one page.

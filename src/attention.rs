@@ -5,7 +5,7 @@ mod cpu;
 use attn_core::ops::tensor_rows::set_rows;
 
 use crate::{
-    AttentionOptions, Dtypes, Engine, Error, Heads, KernelKind, Stream, Variant,
+    AttentionOptions, Dtypes, Engine, Error, Heads, KernelKind, Stream, Variant, Workspace,
     backend::{Backend, CudaAttention, map_backend, on_backend},
     batch::Layout,
     expr::TensorContent,
@@ -22,6 +22,12 @@ pub struct Attention {
 }
 
 impl Engine {
+    /// An empty workspace. Planning grows it.
+    #[must_use]
+    pub fn workspace(&self) -> Workspace {
+        Workspace::empty(self)
+    }
+
     /// Binds a variant to heads and element types.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 //! The library computes the forward pass, on devices of compute capability 8.0 to 12.0.
 //!
 //! ```
-//! use attn::{Out, prelude::*};
+//! use attn::prelude::*;
 //!
 //! /// Logits approach `cap` and never exceed it.
 //! #[derive(Clone, Debug, VariantParams)]
@@ -49,7 +49,7 @@
 //!
 //! - [`stock`]: the variants that come with the library, and [`Variant::parse`], which reads expressions of them.
 //! - [`lang::AttentionVariant`]: the hooks of a variant. [`lang`] is the language that their bodies are written in.
-//! - [`Engine`], [`Attention`], [`Plan`]: bind a variant, plan a batch once a step, run it once a layer.
+//! - [`attend`]: attention in one call. [`Engine`], [`Attention`], [`Plan`]: bind a variant, plan a batch once a step, run it once a layer.
 //! - [`Batch`], [`Kv`]: ragged tensors, page tables, block tables and cascades.
 //! - [`GraphBuckets`]: decode loops under CUDA graphs. [`ops`]: append, merge, gather and copy around attention.
 //! - [`cuda_source`]: the CUDA that a variant becomes. [`aot`]: kernels embedded by a build script.
@@ -81,6 +81,7 @@ pub mod indexer;
 mod memory;
 #[cfg(feature = "cuda")]
 mod module;
+mod one_shot;
 pub mod ops;
 mod plan;
 #[cfg(feature = "cuda")]
@@ -103,6 +104,7 @@ pub use engine::Engine;
 pub use error::Error;
 pub use graph::{Graph, GraphBuckets};
 pub use memory::DeviceBuffer;
+pub use one_shot::attend;
 pub use plan::{Plan, PlanOptions, RunOptions};
 #[cfg(feature = "cuda")]
 pub use prebuilt::register_embedded;
@@ -118,11 +120,7 @@ pub use workspace::Workspace;
 /// # Ok::<(), attn::ExprError>(())
 /// ```
 ///
-/// Two parts that change the normaliser do not compile:
-///
-/// ```compile_fail
-/// attn::compose!(attn::stock::Sigmoid { bias: 0.0 }, attn::stock::Sigmoid { bias: 1.0 });
-/// ```
+/// Two parts that change the normaliser do not compile.
 pub use attn_core::compose;
 pub use attn_core::{
     ErrorKind, ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, bits,
@@ -186,8 +184,7 @@ pub use attn_variants as stock;
 // All of these can be moved to other threads and shared. Planning takes a [`Workspace`] by `&mut`.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
-    shared::<(Engine, Attention, Plan, Workspace, Stream, DeviceBuffer, Graph, GraphBuckets)>();
-    shared::<(BatchChecker, Preparation)>();
+    shared::<(Engine, Attention, Plan, Workspace, Stream, DeviceBuffer, Graph, GraphBuckets, Preparation)>();
     shared::<(Variant, Registry, Error, TensorRef<'static>, TensorMut<'static>, Kv<'static>)>();
 };
 

@@ -24,19 +24,15 @@ struct DeviceWorkspace {
     memory: Option<CudaWorkspace>,
 }
 
-impl Engine {
-    /// An empty workspace. Planning grows it.
-    #[must_use]
-    pub fn workspace(&self) -> Workspace {
-        let backend = map_backend!(&self.backend, {
+impl Workspace {
+    pub(crate) fn empty(engine: &Engine) -> Self {
+        let backend = map_backend!(&engine.backend, {
             Cpu(()) => (),
             Cuda(device) => DeviceWorkspace { device: device.clone(), memory: None },
         });
         Workspace { backend }
     }
-}
 
-impl Workspace {
     /// A workspace of `bytes` bytes that never grows: a plan that needs more is an error and changes nothing.
     /// [`Attention::workspace_size`](crate::Attention::workspace_size) gives the exact size of a plan.
     /// On the CPU plans need no memory.

@@ -4,6 +4,7 @@
 mod cascade;
 mod check_batch;
 mod device_plan;
+mod one_shot;
 mod partial;
 mod prepare;
 mod prepare_gpu;

@@ -1,7 +1,7 @@
 //! After `Engine::prepare`, planning and ops on a GPU load and compile nothing. Skipped without a GPU.
 
 use attn::{
-    Graph, Workload, PrepareOptions,
+    Graph, PrepareOptions, Workload,
     ops::{self, KvTransform, Op},
     prelude::*,
 };

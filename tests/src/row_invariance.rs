@@ -1,6 +1,6 @@
 //! Batches whose requests must have the same bits in any company.
 
-use attn::{Out, prelude::*};
+use attn::prelude::*;
 
 use crate::synthetic::values;
 

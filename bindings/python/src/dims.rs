@@ -1,6 +1,6 @@
 //! Lengths and strides of tensors.
 
-use attn::tensor::MAX_RANK;
+use attn_core::tensor::MAX_RANK;
 use pyo3::{prelude::*, types::PyTuple};
 
 use crate::error::Failure;

@@ -1,6 +1,6 @@
 //! What [`supports`] says of cases, and what planning says.
 
-use attn::{Engine, Error, Workload, Preparation, Spec, Target, Unsupported, supports};
+use attn::{Engine, Error, Preparation, Spec, Target, Unsupported, Workload, supports};
 use attn_core::batch::indptr;
 
 use super::keys::Keys;

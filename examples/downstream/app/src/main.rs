@@ -2,7 +2,7 @@
 //! or else compiled now; without a device, on the CPU.
 #![allow(clippy::print_stdout)]
 
-use attn::{Out, prelude::*};
+use attn::prelude::*;
 use downstream_variants as _; // its variants register themselves once it is linked
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

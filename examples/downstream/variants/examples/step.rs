@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout)]
 extern crate downstream_variants as my_variants;
 
-use attn::{Out, prelude::*};
+use attn::prelude::*;
 use my_variants::NearBias;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

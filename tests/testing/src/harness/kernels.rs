@@ -1,6 +1,6 @@
 //! The kernels of cases, so that those of many cases are compiled at once, before the cases run one after the other.
 
-use attn::{AttentionOptions, Engine, Workload, Preparation};
+use attn::{AttentionOptions, Engine, Preparation, Workload};
 use attn_core::batch::{BatchCapacity, indptr};
 
 use crate::keys::Keys;
