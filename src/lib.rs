@@ -49,7 +49,8 @@
 //!
 //! - [`stock`]: the variants that come with the library, and [`Variant::parse`], which reads expressions of them.
 //! - [`lang::AttentionVariant`]: the hooks of a variant. [`lang`] is the language that their bodies are written in.
-//! - [`attend`]: attention in one call. [`Engine`], [`Attention`], [`Plan`]: bind a variant, plan a batch once a step, run it once a layer.
+//! - [`attend`]: attention in one call. [`Engine`], [`Attention`], [`Plan`]: bind a variant, plan a batch once a step,
+//!   run it once a layer.
 //! - [`Batch`], [`Kv`]: ragged tensors, page tables, block tables and cascades.
 //! - [`GraphBuckets`]: decode loops under CUDA graphs. [`ops`]: append, merge, gather and copy around attention.
 //! - [`cuda_source`]: the CUDA that a variant becomes. [`aot`]: kernels embedded by a build script.

@@ -5,7 +5,7 @@ import torch
 
 from timing import DEV
 
-folder = None  # where attn-rs wrote q.bin, k.bin and v.bin, as tests/testing/src/peer.rs says
+folder = None  # where attn-rs wrote q.bin, k.bin and v.bin, as tests/testing/src/harness/peer.rs says
 
 
 def rows(name, shape, dtype):

@@ -7,9 +7,9 @@
 //! `target/fuzz-failures/TARGET`, or to the folder in `ATTN_FUZZ_SAVE`; one that ends the process, by its stack or its
 //! memory, is there as `running`. Once it lies in `tests/data/fuzz/TARGET`, it is a case of every run.
 //!
-//! `fuzz` has the same targets for libFuzzer, which needs a nightly toolchain. `ATTN_FUZZ_CORPUS` names a folder to
-//! which a run writes the corpora. What libFuzzer found lies in `tests/data/fuzz/TARGET.jsonl`, and is a case of every
-//! run; `ATTN_FUZZ_FOUND` names a folder of libFuzzer's corpora, which replace it.
+//! `tests/fuzz` has the same targets for libFuzzer, which needs a nightly toolchain. `ATTN_FUZZ_CORPUS` names a folder
+//! to which a run writes the corpora. What libFuzzer found lies in `tests/data/fuzz/TARGET.jsonl`, and is a case of
+//! every run; `ATTN_FUZZ_FOUND` names a folder of libFuzzer's corpora, which replace it.
 
 mod bad_input;
 mod found;

@@ -6,7 +6,7 @@ use attn_kernels::cache::CubinCache;
 use attn_testing::{Case, LayoutKind, Lens, RunMode, add_kernels, bench_mode, check, grid};
 use attn_tests::gpu::gpu;
 
-/// The only test of this program, because the counts are those of the process.
+/// It runs alone in its process (under nextest, or by its name), because the counts are those of the process.
 #[test]
 fn the_listed_kernels_of_a_case_are_those_that_it_runs() {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");

@@ -1,5 +1,5 @@
 //! The reference against outputs that numpy computed in f64, for tensors of three layers of SmolLM2-135M-Instruct.
-//! `tests/cpu` compares it with the oracle.
+//! `cpu.rs` beside it compares it with the oracle.
 
 use attn_tests::reference::{Formula, Packed, Shape, attend, causal};
 use half::f16;

@@ -62,5 +62,5 @@ fn kernels() {
 
 #[test]
 fn kernels_are_free_of_undefined_behaviour() {
-    sanitizers::run("kernels");
+    sanitizers::run("sanitized_emulated::kernels");
 }

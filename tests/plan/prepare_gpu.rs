@@ -15,7 +15,7 @@ fn asked() -> Counts {
     CubinCache::global().stats()
 }
 
-/// The only test of this program, because the counts are those of the process.
+/// It runs alone in its process (under nextest, or by its name), because the counts are those of the process.
 #[test]
 fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");

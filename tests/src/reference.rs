@@ -1,5 +1,6 @@
 //! The reference that shares nothing with the library: attention by its definition in f64, a loop over all queries and
-//! all keys. `tests/reference.rs` compares it with outputs of numpy, and `tests/cpu` with the oracle of `attn-core`.
+//! all keys. `tests/kernels/reference.rs` compares it with outputs of numpy, and `tests/kernels/cpu.rs` with the oracle
+//! of `attn-core`.
 
 mod formula;
 

@@ -10,7 +10,8 @@ use attn_kernels::splice::{KernelSource, variant::outline};
 use attn_testing::case_variant;
 use attn_tests::catalogue::{self, kernels::kernel_traits};
 
-/// Compiles what `tests/composition.rs` does not: a `kv_range`, branches per head, and the mask that a `not` leaves.
+/// Compiles what `tests/language/composition.rs` does not: a `kv_range`, branches per head, and
+/// the mask that a `not` leaves.
 #[test]
 fn ranges_and_branches_compile() {
     let wanted = |variant: &Variant| {

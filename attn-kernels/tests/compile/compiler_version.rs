@@ -56,7 +56,7 @@ fn entries_of_another_compiler_are_replaced_where_those_of_one_are_asked_for() {
 
 #[test]
 fn a_build_ahead_of_time_embeds_no_cubin_of_another_compiler() {
-    let name = "child_build";
+    let name = "compiler_version::child_build";
     let dir = tempfile::tempdir().unwrap();
     keep_stale(&at(dir.path()));
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());

@@ -53,7 +53,7 @@ fn threads_and_processes_compile_each_kernel_once() {
     let dir = tempfile::tempdir().unwrap();
     let spawn = |_| {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "child", "--nocapture"]).env("ATTN_TEST_CACHE_CHILD", dir.path());
+        command.args(["--exact", "obtain_all::child", "--nocapture"]).env("ATTN_TEST_CACHE_CHILD", dir.path());
         command.stdout(Stdio::piped()).spawn().unwrap()
     };
     let children: Vec<_> = (0..2).map(spawn).collect();

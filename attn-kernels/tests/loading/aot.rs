@@ -228,7 +228,10 @@ fn errors_name_the_wrong_request() {
 /// Runs one of the `child_*` tests in a process with another environment.
 fn child(name: &str, environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture"]).env("ATTN_TEST_CHILD", "1").env("ATTN_CACHE", "off");
+    command
+        .args(["--exact", &format!("aot::{name}"), "--nocapture"])
+        .env("ATTN_TEST_CHILD", "1")
+        .env("ATTN_CACHE", "off");
     command.envs(environment.iter().copied()).output().unwrap()
 }
 

@@ -271,7 +271,7 @@ fn concurrent_processes_compile_once() {
     let dir = tempfile::tempdir().unwrap();
     let spawn = |_| -> Child {
         Command::new(env::current_exe().unwrap())
-            .args(["--exact", "child"])
+            .args(["--exact", "cache::child"])
             .env("ATTN_TEST_CACHE_CHILD", dir.path())
             .spawn()
             .unwrap()

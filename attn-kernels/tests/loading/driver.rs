@@ -12,7 +12,10 @@ fn a_damaged_driver_library_is_named_in_the_error() {
     fs::write(dir.path().join("libcuda.so.1"), vec![b'x'; 4096]).unwrap();
     fs::write(dir.path().join("libcuda.so"), vec![b'x'; 4096]).unwrap();
     let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", "child", "--nocapture"]).env("ATTN_TEST_CHILD", "1").env("LD_LIBRARY_PATH", dir.path());
+    child
+        .args(["--exact", "driver::child", "--nocapture"])
+        .env("ATTN_TEST_CHILD", "1")
+        .env("LD_LIBRARY_PATH", dir.path());
     let output = child.output().unwrap();
     let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
     assert!(output.status.success() && said.contains("1 passed"), "{said}");

@@ -78,7 +78,7 @@ impl Planted {
         let mark = self.root.path().join("ran");
         let _ = fs::remove_file(&mark);
         let mut child = Command::new(env::current_exe().unwrap());
-        child.args(["--exact", "child", "--nocapture"]).current_dir(self.working_folder());
+        child.args(["--exact", "planted_library::child", "--nocapture"]).current_dir(self.working_folder());
         for name in ["ATTN_NVRTC", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH"] {
             child.env_remove(name);
         }

@@ -1,7 +1,5 @@
 //! A descriptor borrows its buffer.
 
-extern crate facade as attn;
-
 use attn::{DeviceBuffer, Dtype, Engine, Error, Kv, Out, Plan, Stream, TensorRef};
 
 fn write_while_described(buffer: &mut DeviceBuffer, stream: &Stream) -> Result<(), Error> {

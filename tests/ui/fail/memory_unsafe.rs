@@ -1,7 +1,5 @@
 //! What the library cannot check is unsafe to call.
 
-extern crate facade as attn;
-
 use attn::{Dtype, DeviceBuffer, Engine, Error, Graph, Stream, TensorRef, Workspace, batch::I32Slice};
 
 fn device_pointers(engine: &Engine) -> Result<(), Error> {

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Bundles C programs instead, in target/gpu-c: the tests of attn-c and its benchmark, and a script that runs them.
     #[arg(long, conflicts_with = "tests")]
     c: bool,
-    /// With --tests: only this test program, such as ops_gpu.
+    /// With --tests: only this test program, such as ops.
     #[arg(long, value_name = "NAME", requires = "tests")]
     only: Vec<String>,
 }

@@ -35,8 +35,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Runs everything that needs no GPU: unit and integration tests, also without `inventory`, doctests, a build with
-    /// embedded kernels.
+    /// Tests the library, without a GPU: unit and integration tests, doctests. `--ci` adds bindings, tools, examples, a
+    /// build with embedded kernels and the tests that take a minute.
     Test(test::Args),
     /// Makes a folder that checks and times the kernels on a machine with nothing but a driver.
     GpuBundle(bundle::Args),

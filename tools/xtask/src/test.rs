@@ -1,6 +1,6 @@
 //! `cargo xtask test`.
 
-use std::path::Path;
+use std::{path::Path, time::Instant};
 
 use anyhow::{Result, bail};
 use attn_needs::Need;
@@ -12,22 +12,86 @@ use crate::{
     plan_instructions, py, skips,
 };
 
+/// The packages of a plain run: the library and its tests, without bindings, tools and examples.
+const LIBRARY: [&str; 11] = [
+    "attn-cache",
+    "attn-codegen",
+    "attn-core",
+    "attn-kernels",
+    "attn-macros",
+    "attn-needs",
+    "attn-rs",
+    "attn-testing",
+    "attn-tests",
+    "attn-text",
+    "attn-variants",
+];
+
+/// Tests of which a plain run leaves out those that take longest: each is one of several that emulate the same kernels,
+/// compile the same templates or search the same inputs. `--ci` runs all of them.
+const LONG: [&str; 39] = [
+    "the_small_grid",
+    "emulated::fixed_splits",
+    "in_fixed_splits",
+    "emulated::stock_variants",
+    "e4m3_products_of",
+    "long_rows",
+    "appends_and_gathers",
+    "long_hooks_emulated",
+    "trees_compile_inside",
+    "partial_emulated::cuda_cores",
+    "the_bits_are_those_of_the_usual",
+    "prefill_by_wgmma",
+    "items_of_several",
+    "emulated::prefill_on",
+    "emulated::decode_on",
+    "emulated::decode_over_codes",
+    "emulated::cascades",
+    "emulated::kv_lists",
+    "over_f32_queries",
+    "samples_of_the_grid",
+    "every_multiple_of_eight",
+    "on_wgmma",
+    "tests::every_other::",
+    "tests::forgetting::",
+    "tests::decaying::",
+    "random_long_hooks",
+    "random_masks",
+    "catalogue_entries_equal",
+    "second_half",
+    "compile_fail",
+    "every_stock_variant_compiles",
+    "_compile_within_their_budget",
+    "_compiles_within_its_budget",
+    "sampling_compiles",
+    "indexers_compile",
+    "planner_kernel",
+    "free_of_undefined_behaviour",
+    "emulated::scores",
+    "emulated::halves",
+];
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Do not stop at the first step that fails.
     #[arg(long)]
     keep_going: bool,
-    /// Also runs the tests that take minutes each: every variant for every architecture, the catalogue's kernels, all
-    /// emulated kernels, and their mutants.
+    /// Also tests bindings, tools, examples, the wheel, embedded kernels and instructions of planning, and leaves no
+    /// test out that takes a minute.
+    #[arg(long)]
+    ci: bool,
+    /// With what `--ci` adds, also the tests that take minutes each: every variant for every architecture, the
+    /// catalogue's kernels, all emulated kernels, and their mutants.
     #[arg(long)]
     all: bool,
-    /// Passed on to the main test run (for example a test's name).
+    /// Passed on to the main test run (for example a test's name); all tests can be named.
     #[arg(last = true)]
     rest: Vec<String>,
 }
 
 /// Runs every step, and names those that fail at the end.
 pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
+    let whole = args.ci || args.all;
     let nvrtc = nvrtc::ensure(sh, &target_dir(root)?)?;
     eprintln!("xtask: NVRTC is {}", nvrtc.display());
     let _nvrtc = sh.push_env("ATTN_NVRTC", &nvrtc);
@@ -35,7 +99,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let cache = target_dir(root)?.join("test-cache");
     let _cache = sh.push_env("ATTN_CACHE_DIR", &cache);
 
-    if let Err(error) = browser::ensure(sh) {
+    if whole && let Err(error) = browser::ensure(sh) {
         // the tests that need it fail, and others run
         eprintln!("xtask: {error:#}");
     }
@@ -47,68 +111,72 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     skips::forget(&skips)?;
     let _skips = sh.push_env("ATTN_TEST_SKIPS", &skips);
 
-    let rest = &args.rest;
-    let runner: &[&str] = if cmd!(sh, "cargo nextest --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {
-        &["nextest", "run"]
-    } else {
-        eprintln!("xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`");
-        &["test", "--lib", "--bins", "--tests"]
-    };
-    // Without `inventory`, variants are registered by tables and calls alone.
-    let bare = ["-p", "attn-core", "-p", "attn-variants", "--no-default-features", "--config", UNOPTIMISED];
     // Without the names `default`, host and target have more crates in common; members ask for what tests need.
-    let all = ["--workspace", "--no-default-features"];
-    let steps: [(&str, Vec<&str>); 3] = [
-        ("doctests", [&["test", "--doc"], &all[..]].concat()),
-        ("tests without inventory", [runner, &bare].concat()),
-        ("tests", [runner, &all].concat()),
-    ];
-    let mut failed = Vec::new();
-    for (name, words) in &steps {
-        eprintln!("xtask: {name}");
-        let mut step = cmd!(sh, "cargo {words...}");
-        if *name == "tests" {
-            step = match (args.all, runner) {
-                (false, _) => step,
-                (true, ["nextest", ..]) => step.args(["--run-ignored", "all"]),
-                (true, _) => step.args(["--", "--include-ignored"]),
-            };
-            step = step.args(rest);
-        }
-        if step.run().is_err() {
-            failed.push(*name);
-            if !args.keep_going {
-                break;
-            }
-        }
-    }
+    let packages: Vec<&str> = match whole {
+        true => vec!["--workspace", "--no-default-features"],
+        false => ["--no-default-features"].into_iter().chain(LIBRARY.iter().flat_map(|p| ["-p", p])).collect(),
+    };
+    let mut steps = Steps { keep_going: args.keep_going, failed: Vec::new() };
+    steps.run("tests", || tests(sh, &packages, args));
+    steps.run("doctests", || Ok(cmd!(sh, "cargo test --doc {packages...}").run()?));
     // skipped when the caller names tests
-    if (failed.is_empty() || args.keep_going) && rest.is_empty() {
-        eprintln!("xtask: kernels embedded ahead of time");
-        if let Err(error) = aot::run(sh, &target_dir(root)?) {
-            eprintln!("xtask: {error:#}");
-            failed.push("kernels embedded ahead of time");
-        }
-        eprintln!("xtask: the Python wheel");
-        if let Err(error) = py::test(sh, root, &required) {
-            eprintln!("xtask: {error:#}");
-            failed.push("the Python wheel");
-        }
+    if whole && args.rest.is_empty() {
+        // variants are registered by tables and calls alone
+        let bare = ["-p", "attn-core", "-p", "attn-variants", "--no-default-features", "--config", UNOPTIMISED];
+        steps.run("tests without inventory", || Ok(cmd!(sh, "cargo test --lib --tests --quiet {bare...}").run()?));
+        steps.run("kernels embedded ahead of time", || aot::run(sh, &target_dir(root)?));
+        steps.run("the Python wheel", || py::test(sh, root, &required));
         if args.all {
-            eprintln!("xtask: mutants");
-            if let Err(error) = mutants::run(sh, root, &mutants::Args::default()) {
-                eprintln!("xtask: {error:#}");
-                failed.push("mutants");
-            }
+            steps.run("mutants", || mutants::run(sh, root, &mutants::Args::default()));
         }
-        eprintln!("xtask: instructions of planning");
-        if let Err(error) = plan_instructions::test(sh, root, &required) {
-            eprintln!("xtask: {error:#}");
-            failed.push("instructions of planning");
-        }
+        steps.run("instructions of planning", || plan_instructions::test(sh, root, &required));
     }
     eprintln!("xtask: {}", skips::summary(&skips)?);
-    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+    if steps.failed.is_empty() { Ok(()) } else { bail!("failed: {}", steps.failed.join(", ")) }
+}
+
+/// The steps of a run, and those that failed.
+struct Steps {
+    keep_going: bool,
+    failed: Vec<&'static str>,
+}
+
+impl Steps {
+    fn run(&mut self, name: &'static str, step: impl FnOnce() -> Result<()>) {
+        if !self.failed.is_empty() && !self.keep_going {
+            return;
+        }
+        eprintln!("xtask: {name}");
+        let start = Instant::now();
+        let result = step();
+        eprintln!("xtask: {name}: {} s", start.elapsed().as_secs());
+        if let Err(error) = result {
+            eprintln!("xtask: {error:#}");
+            self.failed.push(name);
+        }
+    }
+}
+
+/// The main test run.
+fn tests(sh: &Shell, packages: &[&str], args: &Args) -> Result<()> {
+    let nextest = cmd!(sh, "cargo nextest --version").quiet().ignore_stdout().ignore_stderr().run().is_ok();
+    // a test that is named runs
+    let long: &[&str] = if args.ci || args.all || !args.rest.is_empty() { &[] } else { &LONG };
+    let rest = &args.rest;
+    if nextest {
+        let mut step = cmd!(sh, "cargo nextest run {packages...}");
+        if args.all {
+            step = step.args(["--run-ignored", "all"]);
+        }
+        if !long.is_empty() {
+            step = step.args(["-E".to_owned(), format!("not test(/{}/)", long.join("|"))]);
+        }
+        return Ok(step.args(rest).run()?);
+    }
+    eprintln!("xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`");
+    let skip = long.iter().flat_map(|name| ["--skip", name]);
+    let ignored = args.all.then_some("--include-ignored");
+    Ok(cmd!(sh, "cargo test --lib --bins --tests {packages...} {rest...} --").args(skip).args(ignored).run()?)
 }
 
 /// What tests may not be skipped for: what `ATTN_TEST_REQUIRE` names already, and what was ensured.

@@ -55,7 +55,10 @@ fn normaliser_change_is_visible_to_compose() {
             fn weight(&self, logit: f32, _m: f32, _at: LogitIndex) -> f32 { logit.max(0.0) }
         }),
     );
-    assert!(tokens.to_string().contains("type Normalizer = :: attn :: expr :: compose :: ReplacesPlain"), "{tokens}");
+    assert!(
+        tokens.to_string().contains("type Normalizer = :: attn :: __private :: expr :: compose :: ReplacesPlain"),
+        "{tokens}"
+    );
 }
 
 #[test]

@@ -46,12 +46,12 @@ impl World {
         let mut sequences = Vec::new();
         let mut changed = None;
         for (i, request) in requests.into_iter().enumerate() {
-            let Request { sequence, tokens, keys, written, released, .. } = request;
+            let Request { sequence, tokens, keys, written, released, moved, least_len, .. } = request;
             sequences.push(sequence);
             if let Some((which, grows)) = change
                 && which == i
             {
-                changed = Some((which, grows, tokens, keys, written, released));
+                changed = Some((which, grows, tokens, keys, written, released, (moved, least_len)));
             }
         }
         let mut source: Vec<&mut Sequence> = sequences;
@@ -111,7 +111,7 @@ impl World {
             let mut ours = got.indices().iter().zip(want.indices());
             assert!(ours.all(|(a, b)| a == b));
         }
-        if let Some((which, grows, tokens, keys, written, released)) = changed {
+        if let Some((which, grows, tokens, keys, written, released, (moved, least_len))) = changed {
             // what was appended later is not written, nor is what takes the place of a token that was taken back
             let sequence = &mut *source[which];
             if !grows {
@@ -119,6 +119,11 @@ impl World {
                 tokens.pop();
                 keys.pop();
                 *written = (*written).min(tokens.len());
+                // a sequence of which nothing that has moved is left can be cached again
+                let first = released.iter().position(|&released| released).into_iter().chain(*moved).min();
+                if first.is_none_or(|first| first >= tokens.len()) {
+                    (*moved, *least_len) = (None, 0);
+                }
             }
             if sequence.append(1).is_ok() {
                 tokens.push(2);
