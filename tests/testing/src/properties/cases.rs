@@ -2,9 +2,12 @@
 
 use crate::{Case, LayoutKind, Lens, Order};
 
+/// Queries and keys of each request.
+type Lengths = (&'static [u32], &'static [u32]);
+
 /// A few cases with 8 query heads, 2 KV heads and a head dim of 64, without a variant.
 pub(super) fn cases() -> Vec<Case> {
-    let lens: [(&str, (&[u32], &[u32])); 4] = [
+    let lens: [(&str, Lengths); 4] = [
         ("prefill", (&[17, 1, 70, 0], &[17, 300, 64, 9])),
         ("prefill", (&[129], &[2200])),
         ("decode", (&[1, 1, 1, 1], &[1, 0, 65, 2500])),
