@@ -144,7 +144,7 @@ pub mod lang {
         KvIndex, LogitIndex, Normalizer, OutTensor, OutTensor1, OutTensor2, OutTensor3, OutTensor4, Packed, PackedMut,
         ParamError, ParamValue, ParamValues, QueryTile, Row, RowIndex, RowState, Tensor, Tensor0, Tensor1, Tensor2,
         Tensor3, Tensor4, Tile, TileClass, VariantDesc, VariantParams, approx, bits,
-        kv_format::{KvFormatDesc, LinearCodes},
+        kv_format::{KvFormatDesc, LinearCodes, RowBytes},
         math,
         param_tensor::ParamElement,
         params::ParamField,
