@@ -14,7 +14,7 @@ const ARCHS: [&str; 2] = ["sm_80", "sm_90a"];
 const BUILD: [&str; 6] = ["-p", "attn-cli", "-p", "downstream-app", "--config", UNOPTIMISED];
 /// The same programs with the features of the tests; `--test` adds those that tests alone ask for.
 const BUILD_AS_TESTS: [&str; 8] =
-    ["--workspace", "--no-default-features", "--bin", "attn", "--bin", "downstream-app", "--test", "fp8"];
+    ["--workspace", "--no-default-features", "--bin", "attn", "--bin", "downstream-app", "--test", "no_alloc"];
 
 /// Checks that a plain `cargo build` embeds kernels, that `attn list` shows them, that they are used without a
 /// compiler, and that a crate with its own variants embeds those.
