@@ -29,7 +29,7 @@ const LIBRARY: [&str; 11] = [
 
 /// Tests of which a plain run leaves out those that take longest: each is one of several that emulate the same kernels,
 /// compile the same templates or search the same inputs. `--ci` runs all of them.
-const LONG: [&str; 39] = [
+const LONG: [&str; 40] = [
     "the_small_grid",
     "emulated::fixed_splits",
     "in_fixed_splits",
@@ -60,6 +60,7 @@ const LONG: [&str; 39] = [
     "catalogue_entries_equal",
     "second_half",
     "compile_fail",
+    "^ui$",
     "every_stock_variant_compiles",
     "_compile_within_their_budget",
     "_compiles_within_its_budget",
