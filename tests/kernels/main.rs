@@ -1,7 +1,6 @@
 //! Kernels and the CPU backend against the f64 reference. `*_emulated`: compiled for the host and run thread by thread.
 //! `*_gpu`: skipped without a GPU.
 
-mod bits_emulated;
 mod case_kernels_gpu;
 mod cpu;
 mod cuda_cores_emulated;

@@ -1,5 +1,5 @@
-//! Plans: made on the device, updated, shared, of cascades and of several runs. `supports` agrees with planning, and
-//! under fixed splits a row keeps its bits.
+//! Plans: made on the device, updated, shared by layers, of cascades, of partial and of several runs; attention in one
+//! call. `supports` and `prepare` agree with planning, and under fixed splits a row keeps its bits.
 
 mod cascade;
 mod check_batch;

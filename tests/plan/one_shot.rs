@@ -39,5 +39,7 @@ fn arrays_that_do_not_fit_are_refused() {
     let bf16s = |x: &[f32]| x.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>();
     let (q, kv) = (bf16s(&q), bf16s(&kv));
     assert_eq!(attend(&engine, &variant, HEADS, &q, &kv, &kv).expect("16 bits too").len(), q.len());
+    let none = Heads { kv: 0, ..HEADS };
+    assert!(attend(&engine, &variant, none, &q, &kv, &kv).expect_err("no heads").to_string().contains("heads"));
     assert!(attend(&engine, &variant, HEADS, &[] as &[f32], &[], &[]).expect("no tokens").is_empty());
 }

@@ -1,5 +1,5 @@
-//! What engines do: one engine of many layers, captured steps, memory and streams of their own, parameter tensors that
-//! change.
+//! What engines do: one engine of many layers, captured steps, memory and streams of the caller, parameter tensors
+//! that change.
 
 mod engine;
 mod graph;

@@ -9,7 +9,11 @@ pub fn compare(file: &str, text: &str) {
     if kept == text {
         return;
     }
-    assert!(std::env::var_os("UPDATE_DOCS").is_some(), "{file} is stale; run this test with UPDATE_DOCS=1\n{text}");
+    let differs = kept.lines().zip(text.lines()).position(|(a, b)| a != b);
+    let line = differs.unwrap_or_else(|| kept.lines().count().min(text.lines().count()));
+    let made = text.lines().nth(line).unwrap_or_default();
+    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    assert!(update, "{file}:{}: stale; run this test with UPDATE_DOCS=1, which writes\n{made}", line + 1);
     fs::write(&path, text).expect("a file that can be written");
 }
 

@@ -27,8 +27,8 @@ const LIBRARY: [&str; 11] = [
     "attn-variants",
 ];
 
-/// Tests of which a plain run leaves out those that take longest: each is one of several that emulate the same kernels,
-/// compile the same templates or search the same inputs. `--ci` runs all of them.
+/// Parts of the names of tests that a plain run leaves out: those that take longest of many that emulate the same
+/// kernels or search the same inputs, and what compiles all variants or builds crates. `--ci` runs them.
 const LONG: [&str; 40] = [
     "the_small_grid",
     "emulated::fixed_splits",

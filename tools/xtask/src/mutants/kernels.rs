@@ -32,7 +32,7 @@ const ATTENTION: [&str; 10] = [
 const OTHERS: [&str; 7] = [
     "ops::emulated",
     "formats::ops_emulated",
-    "kernels::bits_emulated",
+    "ops::bits_emulated",
     "sampling::emulated",
     "sampling::verify_emulated",
     "indexer::emulated",
@@ -48,7 +48,7 @@ const FIRST: [(&str, &[&str], bool); 20] = [
     ("merge/row_teams", &["kernels::mixed_emulated"], false),
     ("merge/", &["kernels::prefill_sm80_emulated", "kernels::decode_emulated"], false),
     ("mixed/", &["kernels::mixed_emulated"], false),
-    ("ops/", &["kernels::bits_emulated", "ops::emulated"], true),
+    ("ops/", &["ops::bits_emulated", "ops::emulated"], true),
     ("planner/", &["plan::device_plan"], true),
     ("prefill/q_loader", &["kernels::prefill_sm90_emulated"], false),
     ("prefill/sm90/resident", &["kernels::prefill_resident_emulated"], true),
