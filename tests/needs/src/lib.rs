@@ -1,4 +1,6 @@
-//! What tests need and a machine may lack. A test without it is skipped; no skip is silent.
+//! What tests need and a machine may lack, and samples of what takes minutes as a whole.
+//!
+//! A test without what it needs is skipped; no skip is silent.
 //!
 //! A skip is printed. Where `ATTN_TEST_SKIPS` names a folder, it is a file there as well, which `cargo xtask test`
 //! counts: each test may run in a process of its own. `ATTN_TEST_REQUIRE=nvrtc,gpu` makes skips for these reasons
@@ -7,10 +9,12 @@
 
 mod need;
 mod record;
+mod sample;
 
 use std::{env, fmt};
 
 pub use need::Need;
+pub use sample::{sample, seed, whole};
 
 /// What a test needs, or `None` after its skip was recorded; the test then returns.
 ///

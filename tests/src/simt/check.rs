@@ -33,20 +33,20 @@ pub fn on_tensor_cores(
 /// The most multiplications and additions of a sampled case: tenths of a second.
 const SAMPLED_COST: u64 = 20_000_000;
 
+/// The most kernels of a check that is a sample: some seconds. Lists that are written case by case have no more.
+const SAMPLED_KERNELS: usize = 6;
+
 /// The short cases of every n-th kernel of a family in a grid; `ATTN_TEST_SEED` (0) chooses the first.
-///
-/// # Panics
-/// The seed is no number.
 #[must_use]
 pub fn sample(grid: &[Case], kernel: &str, every: usize) -> Vec<Case> {
-    let seed = std::env::var("ATTN_TEST_SEED").map_or(0, |seed| seed.parse().expect("ATTN_TEST_SEED is a number"));
     let short: Vec<_> = grid.iter().filter(|of| of.kernel == kernel && of.check_cost() <= SAMPLED_COST).collect();
     let unit = |of: &Case| (of.variant.clone(), of.dtype.clone(), of.kv_dtype.clone(), of.head_dim, of.kv_layout);
     let units = short.chunk_by(|a, b| unit(a) == unit(b));
-    units.skip(seed % every).step_by(every).flatten().map(|&case| case.clone()).collect()
+    units.skip(attn_needs::seed() % every).step_by(every).flatten().map(|&case| case.clone()).collect()
 }
 
-/// Runs cases, and fails for those that are outside of their tolerance. Cases with the same kernels share them.
+/// Runs cases, and fails for those that are outside of their tolerance. Cases with the same kernels share them. Where
+/// tests do not run as a whole, cases of [`SAMPLED_KERNELS`] kernels run.
 ///
 /// # Panics
 /// A case fails, or there is none.
@@ -62,7 +62,6 @@ pub fn check(cases: impl IntoIterator<Item = Case>) {
 pub fn check_merges(ctas: u32, partials: u32, cases: impl IntoIterator<Item = Case>) {
     let wrong = |texts: &[String], cases: &[&HostCase]| wrong(texts, cases, ctas, partials);
     let cases: Vec<_> = cases.into_iter().collect();
-    let count = cases.len();
     let cases: Vec<_> = cases.into_par_iter().map(HostCase::new).collect();
     let mut groups: BTreeMap<&[String], Vec<&HostCase>> = BTreeMap::new();
     for case in &cases {
@@ -75,6 +74,8 @@ pub fn check_merges(ctas: u32, partials: u32, cases: impl IntoIterator<Item = Ca
         assert!(failed.is_none(), "{}", failed.unwrap_or_default());
         return;
     }
+    let groups = attn_needs::sample(groups.into_iter().collect(), SAMPLED_KERNELS);
+    let count = groups.iter().map(|(_, cases)| cases.len()).sum::<usize>();
     let wrong: Vec<_> = groups.into_par_iter().flat_map_iter(|(texts, cases)| wrong(texts, &cases)).collect();
     assert!(count > 0 && wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }

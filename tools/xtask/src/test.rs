@@ -81,8 +81,8 @@ pub(crate) struct Args {
     /// test out that takes a minute.
     #[arg(long)]
     ci: bool,
-    /// With what `--ci` adds, also the tests that take minutes each: every variant for every architecture, the
-    /// catalogue's kernels, all emulated kernels, and their mutants.
+    /// With what `--ci` adds, also the tests that take minutes each, and whole grids where others run samples: every
+    /// variant for every architecture, the catalogue's kernels, all emulated kernels, and their mutants.
     #[arg(long)]
     all: bool,
     /// Passed on to the main test run (for example a test's name); all tests can be named.
@@ -108,6 +108,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let required = required();
     let words: Vec<&str> = required.iter().map(|need| need.word()).collect();
     let _required = sh.push_env("ATTN_TEST_REQUIRE", words.join(","));
+    let _whole = args.all.then(|| sh.push_env("ATTN_TEST_WHOLE", "1"));
     let skips = target_dir(root)?.join("test-skips");
     skips::forget(&skips)?;
     let _skips = sh.push_env("ATTN_TEST_SKIPS", &skips);

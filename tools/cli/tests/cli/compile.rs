@@ -49,6 +49,7 @@ fn a_missing_compiler_says_how_to_get_one() {
 }
 
 #[test]
+#[ignore = "minutes: `cargo xtask test --all`"]
 fn all_names_every_registered_variant() {
     if !has(Need::Nvrtc, Nvrtc::find()) {
         return;

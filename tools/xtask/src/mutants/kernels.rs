@@ -86,7 +86,7 @@ pub(super) fn build(sh: &Shell, root: &Path) -> Result<Programs> {
 }
 
 impl Programs {
-    /// The first test that fails with a mutant. CI runs those that are not ignored.
+    /// The first test that fails with a mutant, of those that are not ignored.
     pub(super) fn killer(&self, root: &Path, mutant: &Mutant) -> Result<Option<Killer>> {
         let patch = self.folder.join("mutant.json");
         fs::write(&patch, serde_json::json!({"old": mutant.old, "new": mutant.new}).to_string())?;
