@@ -1,9 +1,9 @@
 //! Every stock variant compiles in every kernel, and spills no more than `spill_budget.txt` allows.
 //!
-//! A test run compiles every variant in every kernel, for one architecture of each backend: prefill for sm_80 and
-//! sm_90a, decode for sm_90a, kernels on CUDA cores for sm_75. The others have the same text, and a run compiles a
-//! sample for them, which holds every hook. The tests that compile every variant for all are ignored: `cargo xtask test
-//! --all` runs them.
+//! The matrix has every variant in every kernel, for one architecture of each backend: prefill for sm_80 and sm_90a,
+//! decode for sm_90a, kernels on CUDA cores for sm_75. The others have the same text, and the matrix has every hook for
+//! them. A test run compiles a sample of it, and every planner kernel; `cargo xtask test --all` compiles the matrix, and
+//! every variant for all architectures.
 //!
 //! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.
 
@@ -40,13 +40,13 @@ fn planner_sources(registry: &Registry, archs: &[&str]) -> Vec<(String, PlannerS
 #[test]
 fn mixed_kernels_compile_within_their_budget() {
     let registry = registry();
-    compile_each_once(mixed().iter().map(|point| point.source(&registry)).collect());
+    compile_sample(mixed().iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 fn mixed_kernels_with_sm90_prefill_compile_within_their_budget() {
     let registry = registry();
-    compile_each_once(sm90_mixed(&registry).iter().map(|point| point.source(&registry)).collect());
+    compile_sample(sm90_mixed(&registry).iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
@@ -54,45 +54,45 @@ fn sm90_prefill_compiles_within_its_budget() {
     let registry = registry();
     let points = sm90_prefill(&registry);
     assert!(points.len() > SPREAD.len() * 6, "every composition but the one with a key list");
-    compile_each_once(points.iter().map(|point| point.source(&registry)).collect());
+    compile_sample(points.iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 fn products_of_e4m3_compile_within_their_budget() {
     let registry = registry();
-    compile_each_once(e4m3_products().iter().map(|point| point.source(&registry)).collect());
+    compile_sample(e4m3_products().iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 fn kernels_on_cuda_cores_compile_within_their_budget() {
     let registry = registry();
-    compile_each_once(cuda_cores(&registry).iter().map(|point| point.source(&registry)).collect());
+    compile_sample(cuda_cores(&registry).iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 fn kernels_over_kv_formats_compile_within_their_budget() {
     let registry = registry();
-    compile_each_once(formats::kernels(&registry));
-    compile_each_once(formats::ops(&registry));
+    compile_sample(formats::kernels(&registry));
+    compile_sample(formats::ops(&registry));
 }
 
 #[test]
 fn every_stock_variant_compiles_within_its_budget() {
     let registry = registry();
-    compile_each_once(points(&registry).iter().map(|point| point.source(&registry)).collect());
+    compile_sample(points(&registry).iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn every_stock_variant_compiles_for_further_architectures() {
     let registry = registry();
-    compile_each_once(further(&registry).iter().map(|point| point.source(&registry)).collect());
+    compile_sample(further(&registry).iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 fn a_sample_of_widths_compiles_within_its_budget() {
     let registry = registry();
-    compile_each_once(widths().iter().map(|point| point.source(&registry)).collect());
+    compile_sample(widths().iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
@@ -112,6 +112,14 @@ fn compile_planners(archs: &[&str]) {
     if compiler().is_some() {
         assert!(compile_each_once(sources) < all, "variants without a mask share a planner kernel");
     }
+}
+
+/// The most kernels that a test compiles where it is a sample.
+const SAMPLED_KERNELS: usize = 32;
+
+/// Compiles a sample of sources, or all where tests run as a whole.
+fn compile_sample<S: Unit + Send>(sources: Vec<S>) {
+    compile_each_once(attn_needs::sample(sources, SAMPLED_KERNELS));
 }
 
 /// Compiles each text once, and fails for a text that does not compile or spills too much. Returns how many there were.

@@ -16,15 +16,15 @@ use attn_kernels::{
     splice::KernelSource,
 };
 
-/// The architectures of the prefill backends. A test run compiles every variant in the prefill kernels of both, and in
-/// the decode kernel, which has one template, for the second.
+/// The architectures of the prefill backends. The matrix has every variant in the prefill kernels of both, and in the
+/// decode kernel, which has one template, for the second.
 pub(crate) const ARCHS: [&str; 2] = ["sm_80", "sm_90a"];
 
 /// The other architectures. Templates differ there by instructions and shared memory and hooks do not, so a test run
 /// compiles a hook or a composition for one of them; `cargo xtask test --all` compiles every variant for each.
 pub(crate) const FURTHER_ARCHS: [&str; 4] = ["sm_86", "sm_89", "sm_100a", "sm_120"];
 
-/// The architecture on which a test run compiles every variant for CUDA cores: it has no other kernels.
+/// The architecture for which the matrix has every variant on CUDA cores: it has no other kernels.
 const CUDA_CORES_ARCH: &str = "sm_75";
 
 /// The other architectures of kernels on CUDA cores, which have the same text.
@@ -219,7 +219,7 @@ pub(crate) fn e4m3_products() -> Vec<Point> {
     E4M3_PRODUCTS.iter().flat_map(of).collect()
 }
 
-/// Every variant where a test run compiles a few.
+/// Every variant where the matrix has a few.
 pub(crate) fn further(registry: &Registry) -> Vec<Point> {
     let exprs = registered(registry);
     let mut points = Vec::new();
