@@ -68,6 +68,7 @@
 mod append;
 mod bits;
 mod buffers;
+mod gather;
 mod host;
 mod merge;
 mod pages;
@@ -81,9 +82,10 @@ pub use attn_core::ops::{
 };
 pub use attn_kernels::splice::Op;
 
-pub use append::{KvTransform, append_paged, gather, gather_with};
+pub use append::{KvTransform, append_paged};
 pub use bits::{packbits, segment_packbits};
 pub use buffers::{DeviceArray, HostBuffer};
+pub use gather::{gather, gather_with};
 pub use host::{HostArray, Staging};
 pub use merge::{lse_from_base_2, lse_to_base_2, merge_state, merge_state_in_place, merge_states, merge_sums};
 pub use pages::{copy_pages, copy_pages_between, pages_to_x_packed, swap_in, swap_out, x_packed_to_pages};

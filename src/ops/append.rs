@@ -1,12 +1,12 @@
-//! Appending keys and values to KV pools, and gathering them.
+//! Appending keys and values to KV pools.
 
 use std::sync::Arc;
 
-use attn_core::ops::{append, gather as gathering};
+use attn_core::ops::append;
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use super::{Append, Gather, KvMut, KvRef, TensorRows};
+use super::{Append, KvMut, KvRef, TensorRows};
 use crate::{
     Attention, Dtype, Engine, Error, HeadDimVo, Heads, Stream, Variant,
     backend::{Backend, CudaKvTransform, map_backend, on_backend, try_backend},
@@ -139,37 +139,6 @@ pub fn append_paged(
         Cuda(stream) => {
             let transform = transform.map(KvTransform::cuda).transpose()?;
             cuda::ops::append(stream, kv, pools, append, transform)
-        },
-    })
-}
-
-/// Gathers the pages of requests into packed tensors of (tokens, kv_heads, head_dim). Each element is multiplied by its
-/// scale and rounded to f16, bf16 or f32, or copied as stored to a tensor of the pool's type.
-///
-/// # Errors
-///
-/// The errors of [`append_paged`].
-pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Result<(), Error> {
-    gather_with(stream, pools, kv, gather, None)
-}
-
-/// Gathers rows in the KV formats of a transform, whose hooks do not run.
-///
-/// # Errors
-///
-/// The errors of [`append_paged`].
-pub fn gather_with(
-    stream: &Stream,
-    pools: &KvRef<'_>,
-    kv: &mut KvMut<'_>,
-    gather: &Gather<'_>,
-    transform: Option<&KvTransform>,
-) -> Result<(), Error> {
-    try_backend!(&stream.backend, {
-        Cpu(()) => gathering::gather_with(pools, kv, gather, transform.map(KvTransform::cpu).transpose()?),
-        Cuda(stream) => {
-            let transform = transform.map(KvTransform::cuda).transpose()?;
-            cuda::ops::gather(stream, pools, kv, gather, transform)
         },
     })
 }
