@@ -10,14 +10,14 @@ use attn_core::tensor::{Out, TensorMut};
 
 use super::violated;
 
-/// Runs some cases on the CPU in f32: unsplit, in tiles of other sizes, with many KV splits, and with these merged in
+/// Runs some cases, each in one layout, on the CPU in f32: unsplit, in tiles of other sizes, with many KV splits, and with these merged in
 /// the opposite order. Sums of signed weights may differ by as much more as they are smaller than their terms.
 ///
 /// # Errors
 ///
 /// A split that changes the result by more than f32 rounding.
 pub fn splits(variant: &Variant) -> Result<(), TestError> {
-    for mut case in super::cases::cases() {
+    for mut case in super::cases::one_layout_each() {
         "f32".clone_into(&mut case.dtype);
         let variant = fill::complete(variant, &case.dims(), &case)?.bind(&case.dims()).map_err(Error::from)?;
         let inputs = Inputs::new(&case, false)?;
