@@ -6,6 +6,9 @@ use crate::{Batch, Dtypes, Element, Engine, Error, Heads, Kv, Out, Variant};
 /// kv_heads, head_dim), one after the other without gaps. Returns o, with the shape of the queries. It uploads, plans,
 /// runs and downloads; an engine makes an [`Attention`](crate::Attention) once and a [`Plan`](crate::Plan) each step.
 ///
+/// The last query is at the position of the last key. Query head h reads KV head h / (qo / kv). Logits are scaled by
+/// 1 / sqrt(head_dim), unless the variant says otherwise. The variant is a value of its type or a [`Variant`].
+///
 /// ```
 /// use attn::{Engine, Heads, Variant};
 ///
@@ -13,6 +16,7 @@ use crate::{Batch, Dtypes, Element, Engine, Error, Heads, Kv, Out, Variant};
 /// let (q, kv) = ([0.5f32; 3 * 4 * 8], [0.25f32; 5 * 2 * 8]);
 /// let o = attn::attend(&Engine::auto()?, &Variant::parse("causal + soft_cap(cap=30)")?, heads, &q, &kv, &kv)?;
 /// assert_eq!(o, [0.25; 3 * 4 * 8]);
+/// assert_eq!(attn::attend(&Engine::auto()?, attn::stock::Causal, heads, &q, &kv, &kv)?, o);
 /// # Ok::<(), attn::Error>(())
 /// ```
 ///
@@ -22,13 +26,13 @@ use crate::{Batch, Dtypes, Element, Engine, Error, Heads, Kv, Out, Variant};
 /// [`Attention::plan`](crate::Attention::plan) refuse: q, k and v are f32, f16 or bf16.
 pub fn attend<T: Element>(
     engine: &Engine,
-    variant: &Variant,
+    variant: impl Into<Variant>,
     heads: Heads,
     q: &[T],
     k: &[T],
     v: &[T],
 ) -> Result<Vec<T>, Error> {
-    let attention = engine.attention(variant, heads, Dtypes::new(T::DTYPE, T::DTYPE))?;
+    let attention = engine.attention(&variant.into(), heads, Dtypes::new(T::DTYPE, T::DTYPE))?;
     let width = |heads_of: u32| (heads_of * heads.head_dim) as usize;
     // rounded up, so that a tensor of an array that ends within a row is refused
     let qo_tokens = q.len().div_ceil(width(heads.qo));

@@ -1,6 +1,6 @@
 //! Attention in one call equals a plan, and refuses arrays that do not fit.
 
-use attn::{Engine, Error, Heads, TensorError, Variant, attend, bf16, prelude::*};
+use attn::{Engine, Error, Heads, TensorError, Variant, bf16, prelude::*};
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };

@@ -23,7 +23,7 @@ pub enum ExprError {
     },
     /// No variant has this name.
     #[error(
-        "{}no variant `{}`{}; there are: {}",
+        "{}no variant `{}`{}; there are: {}; that of a crate is there once it is linked: `use the_crate as _;`",
         at(*.column), excerpt(.name), did_you_mean(.nearest.as_deref()), list(.known)
     )]
     UnknownVariant {

@@ -214,6 +214,12 @@ impl<V: AttentionVariant + Described> From<V> for Variant {
     }
 }
 
+impl From<&Variant> for Variant {
+    fn from(variant: &Variant) -> Variant {
+        variant.clone()
+    }
+}
+
 impl TryFrom<VariantSpec> for Variant {
     type Error = ExprError;
     fn try_from(spec: VariantSpec) -> Result<Self, ExprError> {
