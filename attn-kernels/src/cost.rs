@@ -1,7 +1,7 @@
 //! Measured costs of kernels.
 //!
-//! `attn calibrate` measures them on a GPU and writes JSON lines. Those of `costs/ARCH.jsonl` are built in by `cargo
-//! xtask costs`; a [`CostTable`] has those of other files before them. The planner splits a batch by [`Costs::rule`],
+//! `attn calibrate` measures them on a GPU and writes JSON lines. Those of `costs/sm_90.jsonl` are built in; a
+//! [`CostTable`] has those of other files before them. The planner splits a batch by [`Costs::rule`],
 //! and [`KernelSelector`](crate::select::KernelSelector) compares kernels by all costs.
 
 mod cost_table;
@@ -10,7 +10,6 @@ mod error;
 mod hook_class;
 mod json_lines;
 mod measured;
-mod table;
 
 use attn_core::{
     plan::{Cost, merge_steps},
@@ -22,7 +21,7 @@ use crate::kernel_traits::KernelTraits;
 pub use cost_table::CostTable;
 pub use error::{CostsError, CostsLineError};
 pub use hook_class::HookClass;
-pub use measured::{COST_KEYS, Costs, Measured};
+pub use measured::{COST_KEYS, Costs};
 
 /// The steps of a merge of `count` partial states by a kernel, and the states that are merged one after the other: as
 /// [`merge_steps`] where decode merges itself, one step in a launch of its own.

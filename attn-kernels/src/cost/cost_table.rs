@@ -1,12 +1,20 @@
 //! The costs that plans are made by: those that a user measured, before those that are built in.
 
-use std::{env, fs, path::Path, sync::Arc};
+use std::{
+    env, fs,
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
-use super::{Costs, CostsError, HookClass, json_lines, measured::Measured, table};
+use super::{Costs, CostsError, HookClass, json_lines, measured::Measured};
 use crate::kernel_traits::KernelTraits;
 
 /// The environment variable that names a file of costs.
 const ENVIRONMENT: &str = "ATTN_COSTS";
+
+/// The built-in rows.
+static BUILT_IN: LazyLock<Vec<Measured>> =
+    LazyLock::new(|| json_lines::rows(include_str!("../../costs/sm_90.jsonl")).expect("a test reads the file"));
 
 /// Measured costs of kernels, by which the kernel of a batch is chosen and its work is cut. Cheap to clone.
 ///
@@ -81,7 +89,7 @@ impl CostTable {
         if loaded == 0 {
             return Err(CostsError::NoRows { file: file.to_owned() });
         }
-        let others = table::TABLE.iter().filter(|row| !rows[..loaded].iter().any(|read| read.is_of_kernel_of(row)));
+        let others = BUILT_IN.iter().filter(|row| !rows[..loaded].iter().any(|read| read.is_of_kernel_of(row)));
         let others: Vec<_> = others.copied().collect();
         rows.extend(others);
         Ok(CostTable { rows: Some(rows.into()), loaded })
@@ -93,14 +101,8 @@ impl CostTable {
         self.loaded
     }
 
-    /// The rows that were read, in the order of their lines.
-    #[must_use]
-    pub fn loaded(&self) -> &[Measured] {
-        &self.rows()[..self.loaded]
-    }
-
     pub(super) fn rows(&self) -> &[Measured] {
-        self.rows.as_deref().unwrap_or(table::TABLE)
+        self.rows.as_deref().unwrap_or(&BUILT_IN)
     }
 
     /// The costs of a kernel: those of the nearest row, scaled to the traits if they are not the measured ones. Of

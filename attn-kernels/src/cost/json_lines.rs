@@ -6,10 +6,7 @@ use attn_core::{nearest::nearest, spec::KernelKind};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::{
-    Costs, CostsLineError, HookClass,
-    measured::{Measured, cuda_cores, row, sm90},
-};
+use super::{Costs, CostsLineError, HookClass, measured::Measured};
 use crate::compile::{Arch, UnknownArch};
 
 type Object = Map<String, Value>;
@@ -141,16 +138,16 @@ fn found(value: &Value) -> String {
 }
 
 fn measured(of: &Object, arch: Arch) -> Result<Measured, CostsLineError> {
-    let arch = 10 * arch.major() + arch.minor();
     let kind = match word(of, "kernel", &["decode", "prefill"])? {
         0 => KernelKind::Decode,
         _ => KernelKind::Prefill,
     };
-    let of_backend: fn(Measured) -> Measured = match (of.contains_key("backend"), kind) {
-        (false, _) => |row| row,
-        (true, KernelKind::Prefill) => [cuda_cores, sm90][word(of, "backend", &["cuda-cores", "sm90"])?],
-        (true, _) => [cuda_cores][word(of, "backend", &["cuda-cores"])?],
+    let backend = match (of.contains_key("backend"), kind) {
+        (false, _) => None,
+        (true, KernelKind::Prefill) => Some(word(of, "backend", &["cuda-cores", "sm90"])?),
+        (true, _) => Some(word(of, "backend", &["cuda-cores"])?),
     };
+    let (cuda_cores, sm90) = (backend == Some(0), backend == Some(1));
     let kv_bits = [8, 16, 32][word(of, "kv", &["8-bit", "16-bit", "32-bit"])?];
     let hooks = HOOKS[word(of, "hooks", HOOK_NAMES)?];
     let cost = |field| number(of, field, 0, MAX_NS);
@@ -164,8 +161,8 @@ fn measured(of: &Object, arch: Arch) -> Result<Measured, CostsLineError> {
         ctas_per_sm: number(of, "ctas_per_sm", 1, 32)?,
     };
     let (rows, head_dim) = (number(of, "rows", 1, 1024)?, number(of, "head_dim", 1, 1024)?);
-    let row = row(arch, kind, rows, kv_bits, head_dim, hooks, 1, [0; 6]);
-    Ok(of_backend(Measured { costs, ..row }))
+    let (major, minor) = (arch.major(), arch.minor());
+    Ok(Measured { major, minor, kind, sm90, cuda_cores, rows, kv_bits, head_dim, hooks, costs })
 }
 
 /// The number of a field's word among those that it may be.

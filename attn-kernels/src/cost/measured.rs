@@ -30,54 +30,27 @@ pub struct Costs {
 
 /// One row of the table: the costs of a kernel that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub(super) struct Measured {
     /// The compute capability's major number: 9 for sm_90.
-    pub major: u32,
+    pub(super) major: u32,
     /// Its minor number: 0 for sm_90.
-    pub minor: u32,
+    pub(super) minor: u32,
     /// Decode or prefill.
-    pub kind: KernelKind,
+    pub(super) kind: KernelKind,
     /// Whether it is the sm90 prefill kernel.
-    pub sm90: bool,
+    pub(super) sm90: bool,
     /// Whether it runs on CUDA cores.
-    pub cuda_cores: bool,
+    pub(super) cuda_cores: bool,
     /// PackGQA rows of a Q tile.
-    pub rows: u32,
+    pub(super) rows: u32,
     /// Bits of an element of K and V.
-    pub kv_bits: u32,
+    pub(super) kv_bits: u32,
     /// Elements of a key, and of a value.
-    pub head_dim: u32,
+    pub(super) head_dim: u32,
     /// The class of its hooks.
-    pub hooks: HookClass,
+    pub(super) hooks: HookClass,
     /// What was measured.
-    pub costs: Costs,
-}
-
-/// A row of the table: `arch` is 90 for sm_90. The costs are in the order of the fields of [`Costs`].
-#[allow(clippy::too_many_arguments)] // a table
-pub(super) const fn row(
-    arch: u32,
-    kind: KernelKind,
-    rows: u32,
-    kv_bits: u32,
-    head_dim: u32,
-    hooks: HookClass,
-    ctas_per_sm: u32,
-    [launch, item, block, first, merge_launch, merge]: [u32; 6],
-) -> Measured {
-    let costs = Costs { launch, item, block, first, merge_launch, merge, ctas_per_sm };
-    let (major, minor) = (arch / 10, arch % 10);
-    Measured { major, minor, kind, sm90: false, cuda_cores: false, rows, kv_bits, head_dim, hooks, costs }
-}
-
-/// The row of an sm90 prefill kernel.
-pub(super) const fn sm90(row: Measured) -> Measured {
-    Measured { sm90: true, ..row }
-}
-
-/// The row of a kernel on CUDA cores.
-pub(super) const fn cuda_cores(row: Measured) -> Measured {
-    Measured { cuda_cores: true, ..row }
+    pub(super) costs: Costs,
 }
 
 impl Measured {

@@ -5,7 +5,6 @@ mod aot;
 mod book;
 mod browser;
 mod bundle;
-mod costs;
 mod cubins;
 mod deny;
 mod install_c;
@@ -48,8 +47,6 @@ enum Task {
     InstallC(install_c::Args),
     /// Builds the Python wheel, installs it in a fresh environment, and runs its tests.
     Py(py::Args),
-    /// Writes the table of measured kernel costs from attn-kernels/costs/*.jsonl.
-    Costs(costs::Args),
     /// Prints hashes of every cubin of the compile matrix, or compares them with another commit's.
     Cubins(cubins::Args),
     /// Runs the tests of CI with mistakes in kernels and in Rust, each of which has to make a test fail.
@@ -81,7 +78,6 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Book => book::run(&sh, &root),
         Task::InstallC(args) => install_c::run(&sh, &root, args),
         Task::Py(args) => py::run(&sh, &root, args),
-        Task::Costs(args) => costs::run(&root, args),
         Task::Cubins(args) => cubins::run(&sh, &root, args),
         Task::Mutants(args) => mutants::run(&sh, &root, args),
         Task::Deny(args) => deny::run(&sh, &root, args),

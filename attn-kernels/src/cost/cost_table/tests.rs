@@ -10,13 +10,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     compile::Arch,
-    cost::{CostsLineError, table::TABLE},
+    cost::CostsLineError,
     kernel_traits::KernelTraitsRequest,
     plan_rules::{mixed_rule, plan_rule},
     select::KernelSelector,
 };
 
-const BUILT_IN: &str = include_str!("../../../costs/sm_90.jsonl");
+const FILE: &str = include_str!("../../../costs/sm_90.jsonl");
 const DIMS: [(u32, u32); 4] = [(64, 64), (128, 128), (192, 128), (256, 256)];
 const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
 
@@ -54,9 +54,13 @@ fn layout(qo: &[u32], kv: &[u32]) -> Layout {
 
 #[test]
 fn the_file_of_the_built_in_costs_is_the_built_in_table() {
-    let read = CostTable::parse(BUILT_IN).expect("ours");
-    assert_eq!((read.rows(), read.loaded_rows()), (TABLE, TABLE.len()));
-    assert_eq!((CostTable::default().rows(), CostTable::default().loaded_rows()), (TABLE, 0));
+    let read = CostTable::parse(FILE).expect("ours");
+    assert_eq!((read.rows(), read.loaded_rows()), (&BUILT_IN[..], BUILT_IN.len()));
+    assert_eq!((CostTable::default().rows(), CostTable::default().loaded_rows()), (&BUILT_IN[..], 0));
+    for about in FILE.lines().filter(|line| line.contains("\"about\"")) {
+        let said = |field| about.contains(&format!("\"{field}\":\""));
+        assert!(["device", "date", "commit"].into_iter().all(said), "{about}");
+    }
 }
 
 #[test]
@@ -65,7 +69,7 @@ fn a_row_replaces_the_built_in_one_of_its_kernel_and_no_other() {
     let of = |costs: &CostTable, kind, hooks| costs.of(&traits(kind, "90a"), hooks);
     let built_in = CostTable::default();
     assert_eq!(of(&loaded, KernelKind::Decode, HookClass::None).block, 777);
-    assert_eq!(loaded.rows().len(), TABLE.len(), "it replaces a row");
+    assert_eq!(loaded.rows().len(), BUILT_IN.len(), "it replaces a row");
     for (kind, hooks) in [
         (KernelKind::Prefill, HookClass::None),
         (KernelKind::Decode, HookClass::Logits),
@@ -174,8 +178,8 @@ fn a_file_that_is_not_there_is_named() {
     assert!(error.starts_with(&path.display().to_string()) && error.contains("attn calibrate"), "{error}");
     fs::write(&path, [0xff, 0xfe]).expect("written");
     assert!(matches!(CostTable::load(&path), Err(CostsError::Read { .. })));
-    fs::write(&path, BUILT_IN).expect("written");
-    assert_eq!(CostTable::load(&path).expect("ours").loaded_rows(), TABLE.len());
+    fs::write(&path, FILE).expect("written");
+    assert_eq!(CostTable::load(&path).expect("ours").loaded_rows(), BUILT_IN.len());
 }
 
 /// Numbers at the ends of what a row may have.
