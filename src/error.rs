@@ -16,6 +16,7 @@ use attn_core::{
 /// All errors of the library, by their source. Each message names the request, the allowed values and the remedy.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum Error {
     /// An invalid expression.
     #[error(transparent)]
@@ -80,28 +81,13 @@ pub enum Error {
     NoCuda,
     /// An object of one backend, passed to another.
     #[error("the {what} is of {got}, the engine or attention is on {want}; take everything from one engine")]
-    Backend {
-        /// The object.
-        what: &'static str,
-        /// Its backend.
-        got: &'static str,
-        /// The backend that is needed.
-        want: &'static str,
-    },
+    Backend { what: &'static str, got: &'static str, want: &'static str },
     /// Host memory that is not to be had.
     #[error("{bytes} bytes of host memory are not to be had; allocate fewer elements")]
-    OutOfMemory {
-        /// Bytes asked for.
-        bytes: usize,
-    },
+    OutOfMemory { bytes: usize },
     /// A buffer, read as another element type.
     #[error("the buffer holds {have}, not {want}")]
-    Elements {
-        /// Its element type.
-        have: String,
-        /// The requested element type.
-        want: String,
-    },
+    Elements { have: String, want: String },
 }
 
 impl Error {

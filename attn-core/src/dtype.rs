@@ -90,13 +90,11 @@ pub struct Dtypes {
 /// Element types that no attention has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum DtypesError {
     /// Queries and outputs of a type that they cannot have.
     #[error("q and o are {qo}, which is a type of keys and values alone; q and o may be f16, bf16 or f32")]
-    Qo {
-        /// The type of q and o.
-        qo: Dtype,
-    },
+    Qo { qo: Dtype },
     /// Bytes without a format.
     #[error(
         "k and v are u8, bytes whose meaning a KV format says; name one with `Dtypes::with_kv_format(\"int8\")`, or \
@@ -108,29 +106,16 @@ pub enum DtypesError {
         "k and v are {kv} and have the format {format}; stored rows of a format are bytes, so make the types with \
          `Dtypes::with_kv_format`, or k and v `Dtype::U8`"
     )]
-    FormatOf {
-        /// The type of k and v.
-        kv: Dtype,
-        /// The formats.
-        format: KvFormatId,
-    },
+    FormatOf { kv: Dtype, format: KvFormatId },
     /// The variant and the element types name different formats.
     #[error("the variant is over {variant}, and the element types say {dtypes}; name the format in one place")]
-    TwoFormats {
-        /// The formats of the variant.
-        variant: KvFormatId,
-        /// The formats of the element types.
-        dtypes: KvFormatId,
-    },
+    TwoFormats { variant: KvFormatId, dtypes: KvFormatId },
     /// Values that are the first elements of keys in another format than these.
     #[error(
         "values are the first elements of the keys, so both have one format; the formats are {format}: name that of \
          the keys alone"
     )]
-    Shared {
-        /// The formats.
-        format: KvFormatId,
-    },
+    Shared { format: KvFormatId },
 }
 
 impl Dtypes {

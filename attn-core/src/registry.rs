@@ -20,6 +20,7 @@ pub struct Registry {
 /// Why a variant or a KV format cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum RegistryError {
     /// Two variants have the same name.
     #[error(
@@ -27,7 +28,6 @@ pub enum RegistryError {
          \"..\")]`"
     )]
     Duplicate {
-        /// The name.
         name: String,
         /// File and line of the variant registered first.
         first: String,
@@ -39,7 +39,6 @@ pub enum RegistryError {
         "two KV formats are called `{name}`: at {first} and at {second}; rename one with `#[kv_format(name = \"..\")]`"
     )]
     DuplicateFormat {
-        /// The name.
         name: String,
         /// File and line of the format registered first.
         first: String,
@@ -52,7 +51,6 @@ pub enum RegistryError {
          digit first, and no word of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
     )]
     Name {
-        /// The name.
         name: String,
         /// File and line of what has it.
         location: String,

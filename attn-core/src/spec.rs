@@ -151,46 +151,30 @@ pub enum HeadDimVo {
 /// Head counts, head dimensions or a scale of logits that no attention has.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum HeadsError {
     /// A count of 0, or above 65535.
     #[error("{what} = {value}; it must be 1 to 65535")]
     Count {
         /// `qo_heads`, `kv_heads`, `head_dim` or `value_dim`.
         what: &'static str,
-        /// Its value.
         value: u32,
     },
     /// The query heads are not a multiple of the KV heads.
     #[error("qo_heads = {qo} is not a multiple of kv_heads = {kv}")]
-    Group {
-        /// Query heads.
-        qo: u32,
-        /// KV heads.
-        kv: u32,
-    },
+    Group { qo: u32, kv: u32 },
     /// Values that share memory with keys have more elements than the keys.
     #[error("values are the first {values} elements of keys that have {head_dim}")]
-    ValuesExceedKeys {
-        /// Elements of a value.
-        values: u32,
-        /// Elements of a key.
-        head_dim: u32,
-    },
+    ValuesExceedKeys { values: u32, head_dim: u32 },
     /// Values that are the first elements of stored keys, and a hook that would transform them alone.
     #[error(
         "`{variant}` transforms values, and values that are the first elements of keys are not stored transformed; \
          store keys and values raw, or give values a tensor of their own"
     )]
-    TransformedInKeys {
-        /// The part with the hook.
-        variant: &'static str,
-    },
+    TransformedInKeys { variant: &'static str },
     /// The softmax scale is not positive and finite.
     #[error("sm_scale = {value}; it must be positive and finite (1 / sqrt(head_dim) unless given)")]
-    SmScale {
-        /// Its value.
-        value: f32,
-    },
+    SmScale { value: f32 },
 }
 
 impl Heads {

@@ -36,6 +36,7 @@ pub struct Ready<S = KernelSource> {
 /// Why there is no cubin for a source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum JitError {
     /// The kernel does not support the variant.
     #[error(transparent)]
@@ -45,19 +46,13 @@ pub enum JitError {
     Compile(#[from] CompileError),
     /// No compiler was found.
     #[error("cannot compile `{name}`: {source}")]
-    NoCompiler {
-        /// The kernel.
-        name: String,
-        /// The places that were searched.
-        source: NoCompiler,
-    },
+    NoCompiler { name: String, source: NoCompiler },
     /// `ATTN_JIT=off`, and the kernel was neither embedded nor cached.
     #[error(
         "`{name}` is not among the {embedded} kernels embedded for this GPU, and ATTN_JIT=off forbids compiling it; \
          embed it (ATTN_CUDA_ARCHS, ATTN_AOT_EXPRS, or `Aot` in a build script), or unset ATTN_JIT"
     )]
     Refused {
-        /// The kernel.
         name: String,
         /// How many embedded kernels run on the architecture asked for.
         embedded: usize,

@@ -5,6 +5,7 @@ use crate::lang::{ComposeError, ParamError};
 /// An error of a model's configuration.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum ModelError {
     /// Invalid JSON.
     #[error("the configuration is no JSON: {0}")]
@@ -17,43 +18,20 @@ pub enum ModelError {
     Unknown {
         /// The requested `model_type`.
         model_type: String,
-        /// The known ones.
         known: Vec<&'static str>,
     },
     /// A missing field.
     #[error("the configuration has no `{field}`")]
-    Missing {
-        /// The field.
-        field: &'static str,
-    },
+    Missing { field: &'static str },
     /// A field of the wrong type.
     #[error("`{field}` is {expected}; got `{got}`")]
-    Type {
-        /// The field.
-        field: String,
-        /// The expected type.
-        expected: &'static str,
-        /// The value.
-        got: String,
-    },
+    Type { field: String, expected: &'static str, got: String },
     /// A setting that no variant supports.
     #[error("`{field}` is `{got}`, for which there is no variant; there is one for: {known}")]
-    Unsupported {
-        /// The field.
-        field: String,
-        /// The value.
-        got: String,
-        /// The supported values.
-        known: &'static str,
-    },
+    Unsupported { field: String, got: String, known: &'static str },
     /// A value that the variant of a layer refuses.
     #[error("`{part}`, which the configuration asks for, refuses a value of it: {source}")]
-    Param {
-        /// The part.
-        part: &'static str,
-        /// What is wrong.
-        source: ParamError,
-    },
+    Param { part: &'static str, source: ParamError },
     /// Parts that do not compose.
     #[error(transparent)]
     Compose(#[from] ComposeError),

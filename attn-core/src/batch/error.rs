@@ -3,139 +3,66 @@
 /// Errors of a batch. Each names a value, its place, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum BatchError {
     /// An indptr is empty.
     #[error("{array} is empty; it has one element more than there are requests, so a batch of none is [0]")]
-    EmptyIndptr {
-        /// The array.
-        array: &'static str,
-    },
+    EmptyIndptr { array: &'static str },
     /// An indptr does not start at 0.
     #[error("{array}[0] = {first}; prefix sums start at 0")]
-    IndptrStart {
-        /// The array.
-        array: &'static str,
-        /// Its first element.
-        first: i32,
-    },
+    IndptrStart { array: &'static str, first: i32 },
     /// An indptr decreases.
     #[error("{array}[{index}] = {value} is less than {array}[{}] = {before}; prefix sums never decrease", .index - 1)]
-    IndptrNotMonotone {
-        /// The array.
-        array: &'static str,
-        /// Where it decreases.
-        index: usize,
-        /// The element there.
-        value: i32,
-        /// The element before.
-        before: i32,
-    },
+    IndptrNotMonotone { array: &'static str, index: usize, value: i32, before: i32 },
     /// The lengths of two arrays do not fit each other.
     #[error("{array} has length {len}; {other} asks for {want}")]
     LengthMismatch {
-        /// The array.
         array: &'static str,
-        /// Its length.
         len: usize,
         /// The array or count that determines the length.
         other: &'static str,
-        /// The length wanted.
         want: usize,
     },
     /// The page size is 0, or exceeds `i32::MAX`.
     #[error("page_size = {page_size}; a page holds 1 to {} keys", i32::MAX)]
-    PageSize {
-        /// The page size.
-        page_size: u32,
-    },
+    PageSize { page_size: u32 },
     /// The page indices end before the indptr does.
     #[error("page indices has length {indices}; page_indptr ends at {indptr_end}")]
-    TooFewPages {
-        /// Length of the page indices.
-        indices: usize,
-        /// Last element of the indptr.
-        indptr_end: i32,
-    },
+    TooFewPages { indices: usize, indptr_end: i32 },
     /// A page number is outside the pool.
     #[error("page indices[{index}] = {page} is outside the pool of {num_pages} pages (0 to num_pages - 1)")]
-    PageOutOfPool {
-        /// Index into the page indices.
-        index: usize,
-        /// The page.
-        page: i32,
-        /// Pages in the pool.
-        num_pages: u32,
-    },
+    PageOutOfPool { index: usize, page: i32, num_pages: u32 },
     /// A last page is empty, or has more keys than a page.
     #[error(
         "last_page_len[{request}] = {last_page_len}; a request with pages has 1 to {page_size} keys in its last one \
          (give a request without keys no page)"
     )]
-    LastPageLen {
-        /// The request.
-        request: usize,
-        /// What was given.
-        last_page_len: i32,
-        /// Keys that a page holds.
-        page_size: u32,
-    },
+    LastPageLen { request: usize, last_page_len: i32, page_size: u32 },
     /// More tokens than a coordinate can count.
     #[error("{array} counts {total} tokens; at most {} are supported in a batch", super::limits::MAX_TOKENS)]
-    TooManyTokens {
-        /// The array.
-        array: &'static str,
-        /// Its last element.
-        total: i32,
-    },
+    TooManyTokens { array: &'static str, total: i32 },
     /// More keys in pages than a coordinate may count.
     #[error(
         "the keys up to request {request} are {total} in all; at most {} are supported in a batch",
         super::limits::MAX_TOKENS
     )]
-    TooManyKeys {
-        /// The first request past the limit.
-        request: usize,
-        /// The total.
-        total: i64,
-    },
+    TooManyKeys { request: usize, total: i64 },
     /// A negative key count.
     #[error("kv_lens[{request}] = {kv_len}; a request has 0 keys at least")]
-    KvLen {
-        /// The request.
-        request: usize,
-        /// What was given.
-        kv_len: i32,
-    },
+    KvLen { request: usize, kv_len: i32 },
     /// The pages of a request do not hold its keys.
     #[error("request {request} has {kv_len} keys, and {pages} pages of {page_size}")]
-    FewPages {
-        /// The request.
-        request: usize,
-        /// Its pages.
-        pages: usize,
-        /// Its keys.
-        kv_len: u32,
-        /// Keys that a page holds.
-        page_size: u32,
-    },
+    FewPages { request: usize, pages: usize, kv_len: u32, page_size: u32 },
     /// The sum of lengths does not fit an indptr.
     #[error("the lengths up to index {index} sum to {total}; at most {} are supported", i32::MAX)]
     LengthsTooLong {
         /// Index of the first length past the limit.
         index: usize,
-        /// The sum.
         total: u64,
     },
     /// The batch exceeds the plan's capacity.
     #[error("the batch has {count} {what}; the plan's capacity is {capacity}. Make a plan with a larger capacity")]
-    Capacity {
-        /// The count that is too large.
-        what: &'static str,
-        /// Its value.
-        count: usize,
-        /// Its greatest allowed value.
-        capacity: u32,
-    },
+    Capacity { what: &'static str, count: usize, capacity: u32 },
     /// A plan that was made for one batch is given another.
     #[error("this plan is of one batch alone; make it with a capacity, and it can be given others")]
     NoCapacity,
@@ -149,29 +76,16 @@ pub enum BatchError {
     },
     /// A page number of a block table is outside the pool.
     #[error("block_table[{request}][{index}] = {page} is outside the pool of {num_pages} pages (0 to num_pages - 1)")]
-    BlockTablePage {
-        /// The request.
-        request: usize,
-        /// Which of its pages.
-        index: usize,
-        /// The page.
-        page: i32,
-        /// Pages in the pool.
-        num_pages: u32,
-    },
+    BlockTablePage { request: usize, index: usize, page: i32, num_pages: u32 },
     /// A cascade has no level.
     #[error("a cascade of no levels has no keys; give one at least")]
     NoLevels,
     /// A cascade has both ragged and paged levels.
     #[error("level {level} is not as level 0: the levels of a cascade are all ragged, or all paged")]
-    LevelsDiffer {
-        /// The level.
-        level: usize,
-    },
+    LevelsDiffer { level: usize },
     /// An error in one level of a cascade.
     #[error("level {level}: {error}")]
     CascadeLevel {
-        /// The level.
         level: usize,
         /// The error in its arrays; requests in it are groups.
         error: Box<BatchError>,
@@ -179,7 +93,6 @@ pub enum BatchError {
     /// A level does not cover the queries of the batch.
     #[error("qo_indptr ends at {value}; the batch has {want} queries")]
     LevelEnd {
-        /// Its last element.
         value: i32,
         /// The last element of the batch's `qo_indptr`.
         want: i32,
@@ -189,9 +102,7 @@ pub enum BatchError {
     GroupCutsRequest {
         /// Index into the level's `qo_indptr`.
         index: usize,
-        /// The element there.
         value: i32,
-        /// The request.
         request: usize,
     },
     /// The requests of a group are in several groups of the level before.
@@ -200,19 +111,13 @@ pub enum BatchError {
          one before it)"
     )]
     NotNested {
-        /// The group.
         group: usize,
         /// The first request of the group whose group in the previous level differs from that of the request before it.
         request: usize,
     },
     /// The keys of a level begin before the first token.
     #[error("{array}[0] = {value}; the first token is 0")]
-    NegativeToken {
-        /// The array.
-        array: &'static str,
-        /// Its first element.
-        value: i32,
-    },
+    NegativeToken { array: &'static str, value: i32 },
     /// The levels have several page sizes. Counted in pages of their greatest common divisor, the pool has more pages
     /// than an index can count.
     #[error(
@@ -221,7 +126,6 @@ pub enum BatchError {
         i32::MAX
     )]
     PoolTooLarge {
-        /// Pages in use, at least.
         pages: u64,
         /// Keys per page: the greatest common divisor.
         page_size: u32,

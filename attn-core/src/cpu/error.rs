@@ -5,6 +5,7 @@ use crate::{lang::Normalizer, plan::PlanError, tensor::TensorError};
 /// Why the CPU backend refuses a run. Nothing is written if there is an error.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum CpuError {
     /// A tensor of the wrong shape, type or memory.
     #[error(transparent)]
@@ -33,16 +34,8 @@ pub enum CpuError {
         "`{variant}` was read from Rust text, which runs on CUDA devices alone; give it `#[attention_variant]` in a \
          program to run it on the CPU"
     )]
-    Text {
-        /// The part.
-        variant: &'static str,
-    },
+    Text { variant: &'static str },
     /// A sink under a normaliser without a row maximum.
     #[error("`{variant}` adds a sink, which `Normalizer::{normalizer:?}` has no place for; take one of the two out")]
-    Sink {
-        /// The part that has the sink.
-        variant: &'static str,
-        /// The normaliser.
-        normalizer: Normalizer,
-    },
+    Sink { variant: &'static str, normalizer: Normalizer },
 }

@@ -117,6 +117,7 @@ pub struct TensorSlot {
 /// Why the content of a tensor cannot be replaced.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum ContentError {
     /// No parameter or several have that name, or it refuses the values.
     #[error(transparent)]
@@ -126,79 +127,34 @@ pub enum ContentError {
         "`{name}` {why}; what is replaced in place is a parameter tensor that was given when the attention was made"
     )]
     NoTensor {
-        /// The parameter.
         name: String,
         /// Why it is not a tensor with values.
         why: &'static str,
     },
     /// Plans or tile classes depend on the values of the tensor.
     #[error("`{name}` cannot be replaced in place: {why}; make another attention with the new values")]
-    Fixed {
-        /// The parameter.
-        name: String,
-        /// What depends on its values.
-        why: &'static str,
-    },
+    Fixed { name: String, why: &'static str },
     /// The elements have another type.
     #[error("`{name}` is of {want}; got {got}")]
-    Elem {
-        /// The parameter.
-        name: String,
-        /// The type of its elements.
-        want: &'static str,
-        /// The type given.
-        got: &'static str,
-    },
+    Elem { name: String, want: &'static str, got: &'static str },
     /// The number of elements differs.
     #[error("`{name}` takes {want} bytes, since its shape stays {shape:?}; got {got}")]
-    Len {
-        /// The parameter.
-        name: String,
-        /// Its extents.
-        shape: Vec<i64>,
-        /// Its bytes.
-        want: usize,
-        /// Bytes given.
-        got: usize,
-    },
+    Len { name: String, shape: Vec<i64>, want: usize, got: usize },
     /// Rows do not have the length of rows of the tensor.
     #[error(
         "{rows} rows for `{name}` of shape {shape:?} have {got} bytes in all; a row is an element or all elements \
          along the last axes, in whole bytes"
     )]
-    Rows {
-        /// The parameter.
-        name: String,
-        /// Its extents.
-        shape: Vec<i64>,
-        /// Number of rows given.
-        rows: usize,
-        /// Bytes given.
-        got: usize,
-    },
+    Rows { name: String, shape: Vec<i64>, rows: usize, got: usize },
     /// A row past the end of the tensor.
     #[error(
         "row {row} of the {rows} rows of `{name}` was asked for; make the attention with a larger tensor, or give -1 \
          for a row that is not to be written"
     )]
-    Row {
-        /// The parameter.
-        name: String,
-        /// The row asked for.
-        row: i32,
-        /// Rows that the tensor has.
-        rows: usize,
-    },
+    Row { name: String, row: i32, rows: usize },
     /// The elements are in the wrong memory: host or device.
     #[error("the values for `{name}` are in memory of {got}, and this attention is on {want}")]
-    Memory {
-        /// The parameter.
-        name: String,
-        /// Where they are.
-        got: &'static str,
-        /// Where they should be.
-        want: &'static str,
-    },
+    Memory { name: String, got: &'static str, want: &'static str },
 }
 
 impl TensorSlot {

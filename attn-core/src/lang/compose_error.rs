@@ -3,21 +3,16 @@
 /// Why parts do not compose.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum ComposeError {
     /// Two parts replace the normaliser.
     #[error("`{first}` and `{second}` both change the normaliser; a composition takes one of them")]
-    TwoNormalizers {
-        /// The earlier part.
-        first: String,
-        /// The later part.
-        second: String,
-    },
+    TwoNormalizers { first: String, second: String },
     /// A sink beside a plain normaliser, which has no denominator that a sink could enter.
     #[error("`{sink}` adds a sink, which needs a softmax; `{normalizer}` replaces it by plain weights")]
     SinkWithoutSoftmax {
         /// The part with `sink_logit`.
         sink: String,
-        /// The part with the normaliser.
         normalizer: String,
     },
     /// A part under `or` or `not` is not a mask.
@@ -27,9 +22,7 @@ pub enum ComposeError {
     NotAMask {
         /// `or` or `not`.
         combinator: &'static str,
-        /// The part.
         part: String,
-        /// The hook that it has.
         hook: &'static str,
     },
     /// The map of `remap` rewrites no position.
@@ -37,27 +30,16 @@ pub enum ComposeError {
         "`{part}` rewrites no position, so it cannot be the map of `remap`; give it `remap_qo_pos` or `remap_kv_pos` \
          (the map comes first)"
     )]
-    NotAMap {
-        /// The part.
-        part: String,
-    },
+    NotAMap { part: String },
     /// A branch of a union has a hook that applies to all keys of a row.
     #[error(
         "a branch of `union` has `{part}`, whose `{hook}` is for all keys of a row; compose it outside: `union(..) + \
          {part}`"
     )]
-    UnionBranch {
-        /// The part.
-        part: String,
-        /// The hook that it has.
-        hook: &'static str,
-    },
+    UnionBranch { part: String, hook: &'static str },
     /// A union stands inside another combinator.
     #[error("`union` cannot stand inside `{combinator}`; write it outside")]
-    NestedUnion {
-        /// The combinator around it.
-        combinator: &'static str,
-    },
+    NestedUnion { combinator: &'static str },
     /// Two unions.
     #[error("a composition takes one `union`; write one with a branch for each pair of branches")]
     TwoUnions,
@@ -66,47 +48,22 @@ pub enum ComposeError {
         "`{part}` has a key list, which cannot stand inside `{combinator}`; compose it outside: `{combinator}(..) + \
          {part}`"
     )]
-    ListInside {
-        /// The combinator around it.
-        combinator: &'static str,
-        /// The part.
-        part: String,
-    },
+    ListInside { combinator: &'static str, part: String },
     /// Two parts have key lists.
     #[error("`{first}` and `{second}` both have a key list; a composition takes one of them")]
-    TwoLists {
-        /// The earlier part.
-        first: String,
-        /// The later part.
-        second: String,
-    },
+    TwoLists { first: String, second: String },
     /// A key list stands beside a union.
     #[error("`{part}` has a key list, which does not go together with `union`; take one of them out")]
-    ListAndUnion {
-        /// The part with the list.
-        part: String,
-    },
+    ListAndUnion { part: String },
     /// Branches of `per_head` have different normalisers.
     #[error(
         "branches {first} and {second} of `per_head` make weights in different ways; move the part that changes the \
          normaliser out of `per_head`, or into every branch"
     )]
-    BranchNormalizers {
-        /// Number of a branch.
-        first: usize,
-        /// Number of another.
-        second: usize,
-    },
+    BranchNormalizers { first: usize, second: usize },
     /// The table of `per_head` names a branch that does not exist.
     #[error("`per_head`: `heads[{head}]` is {branch}, and there are {branches} branches, numbered from 0")]
-    NoSuchBranch {
-        /// The query head.
-        head: usize,
-        /// The branch number given for it.
-        branch: i32,
-        /// Number of branches.
-        branches: usize,
-    },
+    NoSuchBranch { head: usize, branch: i32, branches: usize },
     /// `per_head` has no heads or no branches.
     #[error("`per_head` needs the branch of each query head and at least one branch: `per_head(heads=[0, 1], a, b)`")]
     EmptyPerHead,
@@ -116,11 +73,9 @@ pub enum ComposeError {
          `{part}` rewrites its keys or values; give the query heads of a KV head one branch"
     )]
     SplitGroup {
-        /// A query head.
         first: usize,
         /// A query head of the same group.
         second: usize,
-        /// The KV head.
         kv_head: usize,
         /// The part that rewrites keys or values.
         part: String,

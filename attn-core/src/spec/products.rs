@@ -36,6 +36,7 @@ pub enum Products {
 /// Problems without 8-bit products.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum ProductsError {
     /// Head dimensions.
     #[error(
@@ -45,7 +46,6 @@ pub enum ProductsError {
     HeadDim {
         /// Elements of a query and a key.
         head_dim: u32,
-        /// The head dim of values.
         values: HeadDimVo,
     },
     /// Element types.
@@ -54,20 +54,10 @@ pub enum ProductsError {
          exact`, or keep the cache in e4m3",
         .dtypes.qo, kv(*.dtypes)
     )]
-    Dtypes {
-        /// The element types asked for.
-        dtypes: Dtypes,
-    },
+    Dtypes { dtypes: Dtypes },
     /// A part of the variant.
     #[error("`{variant}` has {what}, which products of e4m3 do not support. {way_out}")]
-    Variant {
-        /// The variant.
-        variant: String,
-        /// What it has.
-        what: &'static str,
-        /// What else to do.
-        way_out: &'static str,
-    },
+    Variant { variant: String, what: &'static str, way_out: &'static str },
     /// The mixed kernel, which cascades run in, too.
     #[error(
         "mixed launches and cascades have exact products alone. Take `products: exact`; or leave the kernel open or \

@@ -20,28 +20,17 @@ pub struct AotReport {
 /// An error in the request, or in a kernel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum AotError {
     /// An unknown architecture in `ATTN_CUDA_ARCHS`.
     #[error("ATTN_CUDA_ARCHS: {0}; separate several by `;`, or write `native`")]
     Arch(#[from] UnknownArch),
     /// A wrong value in `ATTN_AOT_HEAD_DIMS`, `ATTN_AOT_DTYPES`, `ATTN_AOT_KV_DTYPES` or `ATTN_AOT_KV_FORMATS`.
     #[error("{name}: `{value}` is none of the {allowed}")]
-    Variable {
-        /// The variable.
-        name: &'static str,
-        /// The wrong value.
-        value: String,
-        /// The allowed values.
-        allowed: &'static str,
-    },
+    Variable { name: &'static str, value: String, allowed: &'static str },
     /// An expression does not parse.
     #[error("expression `{expr}`: {source}")]
-    Expr {
-        /// The expression.
-        expr: String,
-        /// What is wrong.
-        source: Box<ExprError>,
-    },
+    Expr { expr: String, source: Box<ExprError> },
     /// Two variants of one name.
     #[error(transparent)]
     Registry(#[from] RegistryError),
@@ -53,21 +42,11 @@ pub enum AotError {
     KernelTraits(#[from] KernelTraitsError),
     /// A variant that the kernel does not support.
     #[error("expression `{expr}`: {source}")]
-    Splice {
-        /// The expression.
-        expr: String,
-        /// What is wrong.
-        source: SpliceError,
-    },
+    Splice { expr: String, source: SpliceError },
     /// A kernel does not compile.
     #[error(transparent)]
     Compile(#[from] JitError),
     /// The output folder cannot be written.
     #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: std::path::PathBuf,
-        /// What is wrong.
-        source: std::io::Error,
-    },
+    Write { path: std::path::PathBuf, source: std::io::Error },
 }

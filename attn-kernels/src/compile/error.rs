@@ -37,17 +37,14 @@ impl NoCompiler {
 /// A translation unit that did not compile.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum CompileError {
     /// The compiler found errors. Lines are those of the templates and of the variant's Rust source.
     #[error("{name} does not compile for {arch} with {compiler}:\n{}{}", .log.trim_end(), dumped(.source_file))]
     Rejected {
-        /// The kernel.
         name: String,
-        /// The architecture.
         arch: Arch,
-        /// The compiler.
         compiler: String,
-        /// The log of the compiler.
         log: String,
         /// A copy of the translation unit, for inspection.
         source_file: Option<PathBuf>,
@@ -57,24 +54,10 @@ pub enum CompileError {
         "{compiler} does not know {arch}; it knows: {}. Use a newer one, or set ATTN_NVRTC to it",
         .known.join(", ")
     )]
-    UnknownToCompiler {
-        /// The architecture.
-        arch: Arch,
-        /// The compiler.
-        compiler: String,
-        /// The architectures that it knows.
-        known: Vec<String>,
-    },
+    UnknownToCompiler { arch: Arch, compiler: String, known: Vec<String> },
     /// The compiler itself failed.
     #[error("{compiler} failed on {name}: {reason}")]
-    Failed {
-        /// The kernel.
-        name: String,
-        /// The compiler.
-        compiler: String,
-        /// The cause.
-        reason: String,
-    },
+    Failed { name: String, compiler: String, reason: String },
 }
 
 fn dumped(path: &Option<PathBuf>) -> String {

@@ -7,13 +7,13 @@ use crate::compile::UnknownArch;
 /// Costs that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum CostsError {
     /// A file that cannot be read.
     #[error("{file}: {source}; `attn calibrate --out FILE` writes the costs of a GPU")]
     Read {
         /// The file, after the variable that names it.
         file: String,
-        /// Why not.
         source: io::Error,
     },
     /// A line that is neither a row nor says what the rows after it are of.
@@ -21,9 +21,7 @@ pub enum CostsError {
     Line {
         /// The file, after the variable that names it.
         file: String,
-        /// The line, counted from 1.
         line: usize,
-        /// What is wrong.
         why: Box<CostsLineError>,
     },
     /// No rows.
@@ -37,6 +35,7 @@ pub enum CostsError {
 /// What is wrong with a line of costs.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum CostsLineError {
     /// No JSON object.
     #[error("it is no JSON object{0}; each line that `attn calibrate --out FILE` writes is one")]
@@ -53,46 +52,28 @@ pub enum CostsLineError {
     /// A field that is one of some words.
     #[error("`{field}` is {found}; possible is {}", possible.join(", "))]
     Word {
-        /// The field.
         field: &'static str,
-        /// What it is.
         found: String,
         /// What it may be.
         possible: &'static [&'static str],
     },
     /// A field that is a number.
     #[error("`{field}` is {found}; possible is a whole number from {least} to {most}")]
-    Number {
-        /// The field.
-        field: &'static str,
-        /// What it is.
-        found: String,
-        /// The least that it may be.
-        least: u32,
-        /// The most.
-        most: u32,
-    },
+    Number { field: &'static str, found: String, least: u32, most: u32 },
     /// A field that rows do not have.
     #[error("`{field}` is no field of a row of costs{near}; notes are in `meta`")]
     Unknown {
-        /// The field.
         field: String,
         /// The nearest one that rows have, in words.
         near: String,
     },
     /// A field that is there twice.
     #[error("`{field}` is there twice; remove one of them")]
-    Twice {
-        /// The field.
-        field: String,
-    },
+    Twice { field: String },
     /// A row in the line that says what rows are of.
     #[error("`about` is a line of its own, before the rows of the GPU")]
     AboutBeside,
     /// A kernel that is there twice.
     #[error("line {first} has costs of the same kernel; remove one of them")]
-    Again {
-        /// The line of the first.
-        first: usize,
-    },
+    Again { first: usize },
 }

@@ -24,29 +24,17 @@ use crate::{
 /// An error of the CUDA backend. A run that returns an error has launched nothing, except for `Driver`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum CudaError {
     /// No working driver.
     #[error("no CUDA driver: {reason}. Install NVIDIA's driver (CUDA 12 or later), or use `Engine::cpu()`")]
-    NoDriver {
-        /// Why it does not work.
-        reason: String,
-    },
+    NoDriver { reason: String },
     /// A device that does not exist.
     #[error("there is no CUDA device {ordinal}; this machine has {count}")]
-    NoDevice {
-        /// The ordinal asked for.
-        ordinal: u32,
-        /// The number of devices.
-        count: u32,
-    },
+    NoDevice { ordinal: u32, count: u32 },
     /// A device that is too old for the kernels.
     #[error("{}", too_old(.name, *.capability))]
-    TooOld {
-        /// The device.
-        name: String,
-        /// Its compute capability.
-        capability: (u32, u32),
-    },
+    TooOld { name: String, capability: (u32, u32) },
     /// Kernels that [`CudaPreparation::run`](super::CudaPreparation::run) could not compile or load. The others are
     /// prepared.
     #[error("{} kernels cannot be prepared:\n{}", .failures.len(), lines(.failures))]
@@ -56,20 +44,10 @@ pub enum CudaError {
     },
     /// A call of the driver failed.
     #[error("the CUDA driver could not {what}: {code}")]
-    Driver {
-        /// The operation.
-        what: String,
-        /// The driver's code and message.
-        code: String,
-    },
+    Driver { what: String, code: String },
     /// Not enough device memory.
     #[error("{bytes} bytes of device memory are not to be had ({free} are free)")]
-    OutOfMemory {
-        /// Bytes asked for.
-        bytes: usize,
-        /// Bytes that were free.
-        free: usize,
-    },
+    OutOfMemory { bytes: usize, free: usize },
     /// A workspace of a fixed size, whose plan another library captured.
     #[error(
         "the workspace is of a fixed size, and a CUDA graph captured the plan in it: plan into another workspace, or \
@@ -81,37 +59,20 @@ pub enum CudaError {
         "the plan takes {need} bytes of workspace, and this one has {have} and is of a fixed size; `workspace_size` \
         says how many a plan takes"
     )]
-    WorkspaceSize {
-        /// Bytes that the plan takes.
-        need: usize,
-        /// Bytes of the workspace.
-        have: usize,
-    },
+    WorkspaceSize { need: usize, have: usize },
     /// Misaligned memory for a workspace.
     #[error(
         "a workspace begins at a multiple of {} bytes; this one would begin at {ptr:#x}",
         super::alignment::WORKSPACE_ALIGNMENT
     )]
-    WorkspaceAddress {
-        /// Its address.
-        ptr: u64,
-    },
+    WorkspaceAddress { ptr: u64 },
     /// More shared memory than a CTA of the device may use.
     #[error("`{kernel}` needs {need} bytes of shared memory; a CTA of this device has {have}")]
-    SharedMemory {
-        /// The kernel.
-        kernel: String,
-        /// Bytes that it needs.
-        need: u32,
-        /// Bytes that a CTA may use.
-        have: u32,
-    },
+    SharedMemory { kernel: String, need: u32, have: u32 },
     /// An object of another device.
     #[error("`{what}` belongs to CUDA device {got}, and this call is on device {want}; use one device for both")]
     OtherDevice {
-        /// The object.
         what: &'static str,
-        /// Its device.
         got: u32,
         /// The device of the stream, or of the attention.
         want: u32,
@@ -122,25 +83,15 @@ pub enum CudaError {
          {alignment} bytes at a time"
     )]
     Alignment {
-        /// The tensor.
         tensor: &'static str,
         /// Its address, or one of its strides.
         what: &'static str,
-        /// In bytes.
         value: u64,
-        /// The alignment in bytes.
         alignment: u64,
     },
     /// A tensor with too large a stride between tokens.
     #[error("{tensor}: {what} is {value} bytes; at most {} are supported", i32::MAX)]
-    Stride {
-        /// The tensor.
-        tensor: &'static str,
-        /// Which stride.
-        what: &'static str,
-        /// In bytes.
-        value: u64,
-    },
+    Stride { tensor: &'static str, what: &'static str, value: u64 },
     /// A stale plan: its workspace holds a later plan.
     #[error(
         "this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of \
@@ -170,33 +121,23 @@ pub enum CudaError {
     },
     /// An array in host memory that the device would have to read.
     #[error("{array} is in host memory; the device reads it when it plans. Copy it there, or use `Plan::update`")]
-    HostInts {
-        /// The array.
-        array: &'static str,
-    },
+    HostInts { array: &'static str },
     /// Memory of the host, as an argument of a kernel.
     #[error("argument {index} of the kernel is in host memory; upload it (`Engine::upload`), or pass it by value")]
-    HostArgument {
-        /// The argument, counted from 0.
-        index: usize,
-    },
+    HostArgument { index: usize },
     /// An operation that a capture does not allow: of the stream, of another stream by this thread, or of the stream
     /// that used the same memory before.
     #[error(
         "cannot {what} during the capture of this stream, of a stream that used the same memory before, or of any \
          stream by this thread; do it before the capture, and between replays"
     )]
-    Capturing {
-        /// The operation.
-        what: &'static str,
-    },
+    Capturing { what: &'static str },
     /// Under batch invariance, a request that would run another kernel if it were alone.
     #[error(
         "request {request} is for the {alone} kernel, and this plan runs {runs}; with `fixed_split_size`, plan such \
         requests apart, or choose one `kernel` for all"
     )]
     OtherKernel {
-        /// The request.
         request: usize,
         /// The kernel that it would run alone.
         alone: SelectedKernel,
@@ -223,14 +164,7 @@ pub enum CudaError {
     Plan(#[from] PlanError),
     /// An array that is not aligned to its elements.
     #[error("`{array}` is at {ptr:#x}, which is not a multiple of {size}; its numbers are read as wholes")]
-    Misaligned {
-        /// The array.
-        array: &'static str,
-        /// Its address.
-        ptr: u64,
-        /// Bytes of an element.
-        size: usize,
-    },
+    Misaligned { array: &'static str, ptr: u64, size: usize },
     /// A wrong argument of an op.
     #[error(transparent)]
     Op(#[from] OpError),

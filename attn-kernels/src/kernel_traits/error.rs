@@ -10,6 +10,7 @@ use crate::compile::Arch;
 /// A problem that no kernel supports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum KernelTraitsError {
     /// Unsupported head dimensions.
     #[error(
@@ -19,13 +20,10 @@ pub enum KernelTraitsError {
         way_out(*.on_cuda_cores, "Pad the heads with zeros")
     )]
     HeadDim {
-        /// Kernel family.
         kind: KernelKind,
         /// Elements of a query and a key.
         head_dim: u32,
-        /// Elements of a value.
         value_dim: u32,
-        /// Whether CUDA cores have a kernel.
         on_cuda_cores: bool,
     },
     /// Head dimensions whose smallest tiles do not fit shared memory.
@@ -33,20 +31,7 @@ pub enum KernelTraitsError {
         "no {kind} kernel for head_dim = {head_dim} and values of {value_dim} on {arch}: the smallest tiles take \
          {bytes} bytes of shared memory, of which a CTA has {available} there. Use a GPU with more, or `Engine::cpu()`"
     )]
-    SharedMemory {
-        /// Kernel family.
-        kind: KernelKind,
-        /// Elements of a key.
-        head_dim: u32,
-        /// Elements of a value.
-        value_dim: u32,
-        /// The architecture.
-        arch: Arch,
-        /// Bytes that the smallest tiles take.
-        bytes: u32,
-        /// Bytes that a CTA may use.
-        available: u32,
-    },
+    SharedMemory { kind: KernelKind, head_dim: u32, value_dim: u32, arch: Arch, bytes: u32, available: u32 },
     /// Unsupported element types.
     #[error(
         "no {kind} kernel{} for q and o of {} with k and v of {}; there are: {}, the same for all, or e4m3 and e5m2 \
@@ -54,14 +39,7 @@ pub enum KernelTraitsError {
         on_tensor_cores(*.on_cuda_cores), .dtypes.qo, .dtypes.kv,
         if *.on_cuda_cores { "f16 and bf16" } else { "f16, bf16 and f32" }, way_out(*.on_cuda_cores, "Convert")
     )]
-    Dtypes {
-        /// Kernel family.
-        kind: KernelKind,
-        /// The element types asked for.
-        dtypes: Dtypes,
-        /// Whether CUDA cores have a kernel.
-        on_cuda_cores: bool,
-    },
+    Dtypes { kind: KernelKind, dtypes: Dtypes, on_cuda_cores: bool },
     /// Rows of a KV format that kernels do not copy.
     #[error(
         "kernels read rows of KV formats with codes of a multiple of 8 bytes and side data of a multiple of 4, both up \
@@ -71,19 +49,12 @@ pub enum KernelTraitsError {
     Row {
         /// `keys` or `values`.
         of: &'static str,
-        /// Bytes of a row's codes.
         codes: u32,
-        /// Bytes of its side data.
         side: u32,
     },
     /// A kernel on tensor cores for an architecture without their MMA shapes.
     #[error("no {kind} kernel on tensor cores for {arch}, which is older than sm_80. Take the backend `cuda-cores`")]
-    NoMma {
-        /// Kernel family.
-        kind: KernelKind,
-        /// The architecture.
-        arch: Arch,
-    },
+    NoMma { kind: KernelKind, arch: Arch },
     /// 8-bit products that no kernel has.
     #[error(
         "no {kind} kernel of {prefill} for {arch} has products of e4m3 for head_dim = {head_dim} with q and o of {} \
@@ -92,15 +63,11 @@ pub enum KernelTraitsError {
         .dtypes.qo, .dtypes.kv
     )]
     Products {
-        /// Kernel family.
         kind: KernelKind,
-        /// The prefill backend.
         prefill: PrefillBackend,
         /// Elements of a query and a key.
         head_dim: u32,
-        /// The element types asked for.
         dtypes: Dtypes,
-        /// The architecture.
         arch: Arch,
     },
     /// A mixed kernel that does not fit shared memory.
@@ -111,9 +78,7 @@ pub enum KernelTraitsError {
     Mixed {
         /// Elements of a query and a key.
         head_dim: u32,
-        /// The element type of keys.
         kv: Dtype,
-        /// The architecture.
         arch: Arch,
     },
 }

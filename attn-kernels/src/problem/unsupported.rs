@@ -13,6 +13,7 @@ use crate::{kernel_traits::KernelTraitsError, splice::SpliceError};
 /// Why an attention does not run: what was asked, what is possible, and the way out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum Unsupported {
     /// Head counts, head dimensions or a scale of logits that no attention has.
     #[error(transparent)]
@@ -46,12 +47,7 @@ pub enum Unsupported {
     },
     /// A device that is too old for the kernels.
     #[error("{}", too_old(.name, *.capability))]
-    TooOld {
-        /// The device.
-        name: String,
-        /// Its compute capability.
-        capability: (u32, u32),
-    },
+    TooOld { name: String, capability: (u32, u32) },
 }
 
 pub(crate) fn not_on_device(what: &str) -> String {

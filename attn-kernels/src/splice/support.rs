@@ -12,22 +12,17 @@ use crate::kernel_traits::KernelTraits;
 /// A variant that cannot be spliced into a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum SpliceError {
     /// A sink under a normaliser without a row max.
     #[error("`{variant}` has `Normalizer::Plain` and a sink, for which there is no meaning; take one of them out")]
-    PlainSink {
-        /// The composition.
-        variant: String,
-    },
+    PlainSink { variant: String },
     /// A KV list in the mixed kernel.
     #[error(
         "`{variant}` takes its keys from lists, which the mixed kernel does not; run it with the kernel `prefill` or \
         `decode`"
     )]
-    MixedLists {
-        /// The composition.
-        variant: String,
-    },
+    MixedLists { variant: String },
     /// Parts whose text conflicts.
     #[error(transparent)]
     Variant(#[from] super::VariantError),

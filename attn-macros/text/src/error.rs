@@ -44,6 +44,7 @@ impl fmt::Display for Diagnostic {
 /// Why a text gives no variants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum TextError {
     /// Mistakes in the Rust of the text, in the order of its lines.
     #[error("{}", lines(.0))]
@@ -51,35 +52,22 @@ pub enum TextError {
     /// The text costs more than a text may.
     #[error("the text has {found} {budget}, and a text has at most {most}: {way_out}")]
     Budget {
-        /// What there is too much of.
         budget: &'static str,
         /// How much of it the text has.
         found: usize,
         /// The most that a text may have.
         most: usize,
-        /// What to do instead.
         way_out: &'static str,
     },
     /// The text takes too long to translate.
     #[error("the text takes more than {most} steps to translate, the most for one text: {way_out}")]
-    Steps {
-        /// The most steps.
-        most: u64,
-        /// What to do instead.
-        way_out: &'static str,
-    },
+    Steps { most: u64, way_out: &'static str },
     /// No thread could be started to read the text.
     #[error("the text is read on a thread of its own, and the system starts none: {why}")]
-    Thread {
-        /// What the system said.
-        why: String,
-    },
+    Thread { why: String },
     /// There is no variant in the text.
     #[error("{files}: no `#[attention_variant] impl AttentionVariant for ..` is in the text")]
-    Empty {
-        /// The names of the files.
-        files: String,
-    },
+    Empty { files: String },
 }
 
 impl From<Diagnostic> for TextError {

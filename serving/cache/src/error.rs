@@ -20,6 +20,7 @@ pub struct OutOfPages {
 /// Why a call is refused. Nothing has changed then, unless a variant says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum CacheError {
     /// Too few free pages.
     #[error(transparent)]
@@ -29,64 +30,34 @@ pub enum CacheError {
         "a pool of {count} pages of {page_size} tokens; a page has 1 to {most} tokens, and a pool at most {most} pages",
         most = i32::MAX
     )]
-    PoolShape {
-        /// Pages.
-        count: usize,
-        /// Tokens per page.
-        page_size: usize,
-    },
+    PoolShape { count: usize, page_size: usize },
     /// Pages of another size.
     #[error("one pool has pages of {got} tokens, the other of {want}; a page is copied as a whole")]
     PageSizes {
         /// Tokens per page of the pool that was given.
         got: usize,
-        /// Tokens per page of the sequence.
         want: usize,
     },
     /// A page of another pool.
     #[error("page {page} belongs to another pool")]
-    OtherPool {
-        /// The page.
-        page: PageId,
-    },
+    OtherPool { page: PageId },
     /// Fewer pages than the tokens fill.
     #[error("{tokens} tokens fill {want} pages; {pages} were given")]
-    TooFewPages {
-        /// Tokens that were given.
-        tokens: usize,
-        /// Pages that were given.
-        pages: usize,
-        /// Pages that are needed.
-        want: usize,
-    },
+    TooFewPages { tokens: usize, pages: usize, want: usize },
     /// A page that the tree already holds for other tokens.
     #[error("page {page} is in the prefix tree already, for other tokens; a page holds the keys of one prefix")]
-    InTree {
-        /// The page.
-        page: PageId,
-    },
+    InTree { page: PageId },
     /// More tokens than the sequence has.
     #[error("{tokens} tokens were given or asked for; the sequence has {len}")]
-    TooManyTokens {
-        /// The tokens.
-        tokens: usize,
-        /// Length of the sequence.
-        len: usize,
-    },
+    TooManyTokens { tokens: usize, len: usize },
     /// Tokens whose keys are not written yet, where they are needed.
     #[error(
         "{tokens} tokens of the sequence are appended and not yet written; run the step, call `commit`, then try again"
     )]
-    Unwritten {
-        /// Number of the tokens.
-        tokens: usize,
-    },
+    Unwritten { tokens: usize },
     /// A page that was released is needed again.
     #[error("the page of position {position} was released; the sequence can no longer end there")]
-    Released {
-        /// A position in the page.
-        position: usize,
-    },
+    Released { position: usize },
     /// Tokens that were moved are asked for as a prefix.
     #[error(
         "the sequence was compacted: its tokens from position {position} on have moved, and are no prefix of its text; \
@@ -104,52 +75,23 @@ pub enum CacheError {
     NotSwappedOut,
     /// A count beyond a capacity.
     #[error("{count} {what}; the capacity is {capacity}")]
-    Capacity {
-        /// What is counted.
-        what: &'static str,
-        /// How many there are.
-        count: usize,
-        /// How many there may be.
-        capacity: usize,
-    },
+    Capacity { what: &'static str, count: usize, capacity: usize },
     /// A sequence without new tokens is in a step.
     #[error("sequence {sequence} of the step has no new token; leave it out, or append first")]
-    NoNewTokens {
-        /// Its index in the source.
-        sequence: usize,
-    },
+    NoNewTokens { sequence: usize },
     /// A source names more new tokens than tokens.
     #[error("sequence {sequence} has {new} new tokens of {len} in all")]
-    NewTokens {
-        /// Its index in the source.
-        sequence: usize,
-        /// New tokens.
-        new: usize,
-        /// All tokens.
-        len: usize,
-    },
+    NewTokens { sequence: usize, new: usize, len: usize },
     /// The pages of a sequence do not hold its tokens.
     #[error("sequence {sequence} has {len} tokens, and {pages} pages of {page_size}")]
-    ShortTable {
-        /// Its index in the source.
-        sequence: usize,
-        /// Its pages.
-        pages: usize,
-        /// Its tokens.
-        len: usize,
-        /// Tokens per page.
-        page_size: usize,
-    },
+    ShortTable { sequence: usize, pages: usize, len: usize, page_size: usize },
     /// An entry of a table is no page of the pool.
     #[error("entry {index} of sequence {sequence} is {page}; the pool has the pages 0 to {}", .num_pages - 1)]
     PageOutOfPool {
         /// Index of the sequence in the source.
         sequence: usize,
-        /// Index of the entry.
         index: usize,
-        /// The entry.
         page: PageId,
-        /// Pages of the pool.
         num_pages: usize,
     },
     /// An invariant does not hold: a bug of this crate, which a check has found.

@@ -6,52 +6,26 @@ use attn_core::batch::BatchError;
 /// [`CheckResult`](crate::CheckResult).
 #[derive(thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum TestError {
     /// An invalid line of a case file.
     #[error("line {line} is not a case: {why}")]
-    CaseLine {
-        /// Counted from 1.
-        line: usize,
-        /// The error.
-        why: String,
-    },
+    CaseLine { line: usize, why: String },
     /// A line of a case file whose sizes contradict each other.
     #[error("line {line}: {why}")]
-    CaseInvalid {
-        /// Counted from 1.
-        line: usize,
-        /// The error.
-        why: String,
-    },
+    CaseInvalid { line: usize, why: String },
     /// An invalid value in a field of a case.
     #[error("`{field}`: {why}")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// The error.
-        why: String,
-    },
+    Field { field: &'static str, why: String },
     /// A shape of a tensor that the harness cannot fill.
     #[error("tensor parameter `{name}` has `#[shape({shape})]`, which the tools cannot evaluate: {why}")]
-    Shape {
-        /// The parameter.
-        name: String,
-        /// The shape in the source.
-        shape: String,
-        /// The error.
-        why: String,
-    },
+    Shape { name: String, shape: String, why: String },
     /// An unknown dtype.
     #[error(transparent)]
     Dtype(#[from] attn_core::dtype::UnknownDtype),
     /// What is neither a dtype of keys and values nor a KV format.
     #[error("{dtype}; nor is it a KV format: {format}")]
-    KvDtype {
-        /// Why it is no dtype.
-        dtype: attn_core::dtype::UnknownDtype,
-        /// Why it is no format.
-        format: Box<attn::ExprError>,
-    },
+    KvDtype { dtype: attn_core::dtype::UnknownDtype, format: Box<attn::ExprError> },
     /// An unknown kernel.
     #[error(transparent)]
     Kernel(#[from] attn_core::spec::UnknownKernel),
@@ -60,30 +34,18 @@ pub enum TestError {
     Batch(#[from] BatchError),
     /// A case whose reference would take too long.
     #[error("the reference would need {cost:.1e} operations, more than the {limit:.1e} allowed; use a smaller case")]
-    TooBig {
-        /// The operations of the reference.
-        cost: f64,
-        /// The limit.
-        limit: f64,
-    },
+    TooBig { cost: f64, limit: f64 },
     /// A result outside tolerance.
     #[error("wrong on {ran}: {why}; the case is {case}")]
     Wrong {
-        /// The kernel and the device.
         ran: String,
-        /// The failure.
         why: String,
         /// The case, as a line of a case file.
         case: String,
     },
     /// A property that the variant violates.
     #[error("{what}: {why}")]
-    Broken {
-        /// The property.
-        what: &'static str,
-        /// The place and the values.
-        why: String,
-    },
+    Broken { what: &'static str, why: String },
     /// An error of attn-rs.
     #[error(transparent)]
     Attn(#[from] attn::Error),

@@ -31,31 +31,25 @@ impl AttentionVariant for CustomMask {
 /// An error in the arrays of a [`CustomMask`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum CustomMaskError {
     /// A matrix whose size is not that of its request.
     #[error("the mask of request {request} has {len} bools; {queries} queries and {keys} keys take {want}")]
     Len {
-        /// Index of the request.
         request: usize,
-        /// Bools given.
         len: usize,
-        /// Queries of the request.
         queries: usize,
-        /// Keys of the request.
         keys: usize,
-        /// Bools wanted: queries times keys.
         want: usize,
     },
     /// `mask_indptr` does not begin at 0, falls, or does not end where the bytes do.
     #[error("`mask_indptr` {what}")]
     Indptr {
-        /// The error.
         what: &'static str,
     },
     /// More bits than an i32 can index.
     #[error("masks of {bytes} bytes; there may be at most 268435455")]
     TooMany {
-        /// Bytes given.
         bytes: usize,
     },
 }

@@ -49,13 +49,12 @@ impl AttentionVariant for PageList {
 /// An error in the lists of a [`PageList`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum PageListError {
     /// A request with lists for more or fewer KV heads.
     #[error("request {request} has lists of {got} KV heads, the first has {want}")]
     Heads {
-        /// Index of the request.
         request: usize,
-        /// Its number of lists.
         got: usize,
         /// The number of lists of the first request.
         want: usize,
@@ -63,37 +62,25 @@ pub enum PageListError {
     /// A list longer than its capacity.
     #[error("request {request}, KV head {kv_head}: {len} pages; the capacity is {capacity}")]
     Capacity {
-        /// The request.
         request: usize,
-        /// The KV head.
         kv_head: usize,
-        /// Pages of the list.
         len: usize,
-        /// Capacity of a list, in pages.
         capacity: usize,
     },
     /// A negative page, or a page listed twice.
     #[error("request {request}, KV head {kv_head}: page {page} {what}")]
     Page {
-        /// The request.
         request: usize,
-        /// The KV head.
         kv_head: usize,
-        /// The page.
         page: i32,
-        /// What is wrong with it.
         what: &'static str,
     },
     /// No lists, sizes that are not positive, or sizes too large for a tensor.
     #[error("lists of {max_pages} pages of {page_size} keys for {requests} requests and {kv_heads} KV heads")]
     Sizes {
-        /// Keys of a page.
         page_size: i32,
-        /// Capacity of a list, in pages.
         max_pages: i32,
-        /// Requests.
         requests: usize,
-        /// KV heads.
         kv_heads: usize,
     },
 }

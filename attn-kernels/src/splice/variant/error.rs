@@ -6,11 +6,11 @@ use crate::splice::NoTemplate;
 /// A composition that has no text as a CUDA struct.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum VariantError {
     /// Two constants, helpers or types of one name, from different places.
     #[error("`{variant}` uses two different constants, helpers or types called `{name}`; rename one of them")]
     Clash {
-        /// The part.
         variant: String,
         /// The name, as the text has it.
         name: String,
@@ -20,7 +20,6 @@ pub enum VariantError {
         "the helper `{name}` of `{variant}` calls itself through others, which a GPU cannot do; use a bounded `for`"
     )]
     Recursion {
-        /// The part.
         variant: String,
         /// The helper, as the text has it.
         name: String,
@@ -30,10 +29,7 @@ pub enum VariantError {
         "`{branch}` stores to a tensor from `output_transform` inside `per_head`, which a kernel cannot do for some \
         heads alone; store from another hook, or use `Engine::cpu()`"
     )]
-    HeadStores {
-        /// The branch.
-        branch: String,
-    },
+    HeadStores { branch: String },
     /// A header that the text needs does not exist.
     #[error(transparent)]
     Template(#[from] NoTemplate),

@@ -3,107 +3,79 @@
 /// A malformed sparse matrix: which array, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum SparseError {
     /// A block without queries or keys, or too large.
     #[error("blocks of {queries} queries and {keys} keys; both are at least 1, and below 2^30")]
     Block {
-        /// Queries of a block.
         queries: usize,
-        /// Keys of a block.
         keys: usize,
     },
     /// An array of the wrong length.
     #[error("`{array}` has {len} values; it takes {want}")]
     Len {
-        /// The array.
         array: &'static str,
-        /// Its length.
         len: usize,
-        /// The expected length.
         want: usize,
     },
     /// A prefix sum that does not begin at 0.
     #[error("`indptr` begins with {first}; it begins with 0")]
     Start {
-        /// The first value.
         first: i32,
     },
     /// A prefix sum that falls.
     #[error("`indptr` falls from {before} to {value} at row {row}")]
     Falls {
-        /// The row of blocks.
         row: usize,
-        /// The value before.
         before: i32,
-        /// The value.
         value: i32,
     },
     /// A prefix sum whose end is not the length of its array.
     #[error("`indptr` ends with {last}; `indices` has {len} values")]
     End {
-        /// The last value.
         last: i32,
-        /// The length of the array.
         len: usize,
     },
     /// A column outside of the matrix.
     #[error("row {row} names block {block}; there are blocks 0 to {}", .columns.saturating_sub(1))]
     Column {
-        /// The row of blocks.
         row: usize,
-        /// The column that it names.
         block: i32,
-        /// Columns of the matrix.
         columns: usize,
     },
     /// A block listed twice in a row: its keys would count twice.
     #[error("row {row} names block {block} twice")]
     Twice {
-        /// The row of blocks.
         row: usize,
-        /// The block.
         block: i32,
     },
     /// Requests, or matrices of a request, that differ in size.
     #[error("request {request} has {got} {what}, the first has {want}")]
     Differs {
-        /// The request.
         request: usize,
-        /// What differs.
         what: &'static str,
-        /// Its size.
         got: usize,
-        /// The size of the first request.
         want: usize,
     },
     /// A negative size.
     #[error("`{array}` has the size {size} at {at}; sizes are not negative")]
     Size {
-        /// The array.
         array: &'static str,
-        /// Index of the size.
         at: usize,
-        /// The size.
         size: i32,
     },
     /// Heads whose blocks do not cover the same number of queries or keys.
     #[error("`{array}` of head {head} adds up to {sum}, that of head 0 to {want}")]
     Sum {
-        /// The array.
         array: &'static str,
-        /// The head.
         head: usize,
-        /// Its sum.
         sum: i64,
-        /// The sum of head 0.
         want: i64,
     },
     /// More than an `i32` counts.
     #[error("{count} {what}; there may be at most 2147483647")]
     TooMany {
-        /// What is counted.
         what: &'static str,
-        /// The count.
         count: usize,
     },
     /// No request is given.
