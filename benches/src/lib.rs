@@ -50,7 +50,6 @@ pub fn paged(qo_lens: &[u32], kv_lens: &[u32], page_size: u32) -> Result<Layout,
 }
 
 /// The page table of these lengths over a pool that is filled in order.
-#[must_use]
 pub fn page_table(kv_lens: &[u32], page_size: u32) -> PageTableBuf {
     let pages = kv_lens.iter().map(|len| len.div_ceil(page_size)).sum();
     let mut next = 0..;
@@ -58,7 +57,6 @@ pub fn page_table(kv_lens: &[u32], page_size: u32) -> PageTableBuf {
 }
 
 /// Lengths of a serving batch: most are short, a few are very long; about `mean` on average, deterministic.
-#[must_use]
 pub fn skewed(requests: u32, mean: u32) -> Vec<u32> {
     let harmonic: f64 = (1..=requests).map(|rank| f64::from(rank).recip()).sum();
     let scale = f64::from(requests) * f64::from(mean) / harmonic;

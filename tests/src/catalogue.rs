@@ -19,7 +19,6 @@ pub use entry::{Entry, Instance};
 use attn_core::lang::VariantDesc;
 
 /// Every entry, in the order of rows.
-#[must_use]
 pub fn entries() -> Vec<Entry> {
     let mut entries = [masks::entries(), rows::entries()].concat();
     entries.sort_by_key(|entry| entry.row);
@@ -27,7 +26,6 @@ pub fn entries() -> Vec<Entry> {
 }
 
 /// The variants that only the catalogue needs. They are written here, with the public language.
-#[must_use]
 pub fn variants() -> Vec<&'static VariantDesc> {
     [masks::variants(), rows::variants()].concat()
 }

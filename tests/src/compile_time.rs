@@ -22,7 +22,6 @@ pub struct CompileTime {
 
 impl CompileTime {
     /// Finds a compiler, and compiles a kernel without hooks; `None` if the test is to be skipped.
-    #[must_use]
     pub fn new() -> Option<Self> {
         let compiler = needed(Need::Nvrtc, Compiler::find())?;
         let mut times = CompileTime { compiler, limit: SECONDS };
@@ -33,7 +32,6 @@ impl CompileTime {
 
     /// Compiles a kernel; returns its time where it took too long.
     #[allow(clippy::print_stdout)] // the times of a test
-    #[must_use]
     pub fn too_long(&self, variant: &Variant, traits: &KernelTraits) -> Option<String> {
         let took = self.seconds(variant, traits);
         let of = format!("{took:.2} of {:.2} s: {variant}, {}", self.limit, traits.describe());
@@ -57,7 +55,6 @@ impl CompileTime {
 ///
 /// # Panics
 /// There is no such kernel.
-#[must_use]
 pub fn traits(kind: KernelKind, arch: &str, variant: &Variant) -> KernelTraits {
     let request = KernelTraitsRequest::new(kind, 128, Dtypes::bf16(), arch.parse().expect("an architecture"));
     KernelTraits::choose(&request.with_hooks([variant])).expect("supported")

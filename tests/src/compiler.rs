@@ -6,7 +6,6 @@ use std::{path::PathBuf, process::Command};
 ///
 /// # Panics
 /// No compiler was found.
-#[must_use]
 pub fn compiler() -> PathBuf {
     let names = std::env::var_os("CXX").into_iter().chain(["c++", "g++", "clang++"].map(Into::into));
     names

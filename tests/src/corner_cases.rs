@@ -417,7 +417,6 @@ pub mod same_names {
 }
 
 /// The variants of this file.
-#[must_use]
 pub fn variants() -> &'static [&'static attn_core::lang::VariantDesc] {
     use same_names::{one, three, two};
     attn_core::variants![

@@ -42,7 +42,6 @@ pub struct Arrays {
 
 impl Arrays {
     /// The arrays of a batch.
-    #[must_use]
     pub fn of(layout: &Layout) -> Arrays {
         Arrays {
             qo_indptr: layout.qo_indptr().to_vec(),
@@ -55,7 +54,6 @@ impl Arrays {
 
     /// The same batch with a padded page table. Its rows have `spare` entries more than the longest request needs, and
     /// the padding entries are no valid pages.
-    #[must_use]
     pub fn padded(&self, spare: usize) -> Arrays {
         let ends = self.page_indptr.as_deref().unwrap_or(&[0]);
         let row = |ends: &[i32]| &self.page_indices[ends[0] as usize..ends[1] as usize];
@@ -103,7 +101,6 @@ impl HostPlanner {
     ///
     /// # Panics
     /// The kernel does not compile.
-    #[must_use]
     pub fn compile(variant: &Variant, folder: &Path) -> HostPlanner {
         let text = [
             FIBERS,
@@ -197,7 +194,6 @@ impl HostPlan {
     }
 
     /// The bytes of all sections.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: any bytes of a word are bytes.
         unsafe { std::slice::from_raw_parts(self.lists.as_ptr().cast(), self.lists.len() * 8) }

@@ -31,7 +31,6 @@ pub struct Filters {
 ///
 /// # Panics
 /// It fails, or writes to a gap.
-#[must_use]
 pub fn filtered(
     engine: &Engine,
     what: Filtering,

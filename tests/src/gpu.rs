@@ -4,7 +4,6 @@ use attn::Engine;
 use attn_needs::{Need, needed};
 
 /// A GPU; `None` after the skip was recorded.
-#[must_use]
 pub fn gpu() -> Option<Engine> {
     needed(Need::Gpu, Engine::cuda(0))
 }

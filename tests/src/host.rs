@@ -44,7 +44,6 @@ pub struct HostArgs {
 
 impl HostArgs {
     /// The parameters of a bound variant, which must outlive uses of its output tensors.
-    #[must_use]
     pub fn of(variant: &Variant) -> HostArgs {
         let mut tables = Vec::new();
         let bytes = variant_args(variant, |pointee| {
@@ -61,7 +60,6 @@ impl HostArgs {
     }
 
     /// `struct Variant`.
-    #[must_use]
     pub fn as_ptr(&self) -> *const c_void {
         self.words.as_ptr().cast()
     }
@@ -71,7 +69,6 @@ impl HostArgs {
 ///
 /// # Panics
 /// A header is missing.
-#[must_use]
 pub fn lang() -> String {
     templates(&["lang/lang.cuh"])
 }
@@ -80,7 +77,6 @@ pub fn lang() -> String {
 ///
 /// # Panics
 /// A header is missing.
-#[must_use]
 pub fn templates(names: &[&str]) -> String {
     attn_kernels::splice::inlined(names).expect("every header is there")
 }
@@ -89,7 +85,6 @@ pub fn templates(names: &[&str]) -> String {
 ///
 /// # Panics
 /// The text does not compile.
-#[must_use]
 pub fn library(folder: &Path, text: &str) -> Library {
     library_with(folder, text, &[])
 }
@@ -99,7 +94,6 @@ pub fn library(folder: &Path, text: &str) -> Library {
 ///
 /// # Panics
 /// The text does not compile.
-#[must_use]
 pub fn library_of_random_text(folder: &Path, text: &str) -> Library {
     library_with(folder, text, &["-Wno-error"])
 }
@@ -132,7 +126,6 @@ impl HostText {
     ///
     /// # Panics
     /// The text does not compile.
-    #[must_use]
     pub fn compile(variant: &Variant, folder: &Path) -> HostText {
         let text = variant_source(variant).expect("the parts go together");
         let library = library(folder, &format!("{}\n{text}\n#line 1 \"harness\"\n{HARNESS}", lang()));
@@ -140,7 +133,6 @@ impl HostText {
     }
 
     /// Combines the text with the parameters of a bound variant of the same parts.
-    #[must_use]
     pub fn with(&self, variant: &Variant) -> HostVariant {
         HostVariant { library: self.library.clone(), args: HostArgs::of(variant), _variant: variant.clone() }
     }
@@ -151,7 +143,6 @@ impl HostVariant {
     ///
     /// # Panics
     /// The text does not compile.
-    #[must_use]
     pub fn compile(variant: &Variant, folder: &Path) -> HostVariant {
         HostText::compile(variant, folder).with(variant)
     }
@@ -160,7 +151,6 @@ impl HostVariant {
     ///
     /// # Panics
     /// The expression is invalid, or the text does not compile.
-    #[must_use]
     pub fn of_expr(expr: &str, own: &[&'static VariantDesc], dims: &Dims) -> HostVariant {
         attn_core::registry::register(attn_variants::variants()).expect("no two share a name");
         attn_core::registry::register(own).expect("no two share a name");
@@ -207,7 +197,6 @@ impl HostVariant {
     }
 
     /// `logits_transform`.
-    #[must_use]
     pub fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, *const i32) -> f32>("logits_transform");
         // SAFETY: the index is eleven words.
@@ -215,7 +204,6 @@ impl HostVariant {
     }
 
     /// The bias that `logits_transform` adds, if it only adds one; else 0.
-    #[must_use]
     pub fn logits_bias(&self, at: LogitIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> f32>("logits_bias");
         // SAFETY: the index is eleven words.
@@ -223,7 +211,6 @@ impl HostVariant {
     }
 
     /// The increase of the bias from one key to the next, if it is known to be affine in the key.
-    #[must_use]
     pub fn logits_slope(&self, at: LogitIndex) -> Option<f32> {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut f32) -> i32>("logits_slope");
         let mut slope = 0.0;
@@ -233,7 +220,6 @@ impl HostVariant {
     }
 
     /// The tensor element that is added, if the bias is known to be a row of a tensor.
-    #[must_use]
     pub fn logits_bias_row(&self, at: LogitIndex) -> Option<f32> {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut f32) -> i32>("logits_bias_row");
         let mut element = 0.0;
@@ -243,7 +229,6 @@ impl HostVariant {
     }
 
     /// The bound of transformed logits, if it is known.
-    #[must_use]
     pub fn logits_bound(&self) -> Option<f32> {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *mut f32) -> i32>("logits_bound");
         let mut bound = 0.0;
@@ -253,7 +238,6 @@ impl HostVariant {
     }
 
     /// `logits_mask`.
-    #[must_use]
     pub fn logits_mask(&self, at: LogitIndex) -> bool {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> i32>("logits_mask");
         // SAFETY: the index is eleven words.
@@ -261,7 +245,6 @@ impl HostVariant {
     }
 
     /// `weight`.
-    #[must_use]
     pub fn weight(&self, logit: f32, row_max: f32, at: LogitIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, f32, *const i32) -> f32>("weight");
         // SAFETY: the index is eleven words.
@@ -269,7 +252,6 @@ impl HostVariant {
     }
 
     /// `denominator`.
-    #[must_use]
     pub fn denominator(&self, logit: f32, row_max: f32, weight: f32, at: LogitIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, f32, f32, *const i32) -> f32>("denominator");
         // SAFETY: the index is eleven words.
@@ -277,7 +259,6 @@ impl HostVariant {
     }
 
     /// `kv_list_len`.
-    #[must_use]
     pub fn kv_list_len(&self, at: RowIndex) -> i32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> i32>("kv_list_len");
         // SAFETY: the index is eight words.
@@ -285,7 +266,6 @@ impl HostVariant {
     }
 
     /// `kv_list_block`.
-    #[must_use]
     pub fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, i32) -> i32>("kv_list_block");
         // SAFETY: the index is eight words.
@@ -293,7 +273,6 @@ impl HostVariant {
     }
 
     /// The keys of a row as an interval, if the mask is one.
-    #[must_use]
     pub fn kv_bounds(&self, at: RowIndex) -> Option<std::ops::Range<i32>> {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut i32) -> i32>("kv_bounds");
         let mut keys = [0; 2];
@@ -303,7 +282,6 @@ impl HostVariant {
     }
 
     /// `sink_logit`.
-    #[must_use]
     pub fn sink_logit(&self, at: RowIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> f32>("sink_logit");
         // SAFETY: the index is eight words.
@@ -311,7 +289,6 @@ impl HostVariant {
     }
 
     /// `tile_class`.
-    #[must_use]
     pub fn tile_class(&self, t: Tile) -> TileClass {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> i32>("tile_class");
         let tile = tile(t);
@@ -325,7 +302,6 @@ impl HostVariant {
 }
 
 /// Bytes, aligned for pointers.
-#[must_use]
 pub fn words(bytes: &[u8]) -> Vec<u64> {
     let mut words = vec![0; bytes.len().div_ceil(8)];
     for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {

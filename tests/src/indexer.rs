@@ -56,14 +56,12 @@ fn bits(of: Dtype, values: &[f32]) -> Vec<u16> {
 
 impl IndexCase {
     /// A batch of the usual requests.
-    #[must_use]
     pub fn new(of: Dtype, heads: usize, dim: usize, block_size: usize, page_size: usize, given: bool) -> Self {
         let lens = vec![(1, 1), (3, 130), (0, 20), (5, 2), (1, 999)];
         IndexCase::of(lens, of, heads, dim, block_size, page_size).seeing(given)
     }
 
     /// A batch of these numbers of queries and keys, under causality.
-    #[must_use]
     pub fn of(
         lens: Vec<(usize, usize)>,
         of: Dtype,
@@ -114,7 +112,6 @@ impl IndexCase {
     }
 
     /// The same; if `given`, queries see numbers of keys of their own, some more than there are.
-    #[must_use]
     pub fn seeing(mut self, given: bool) -> Self {
         let counts = (0..self.tokens()).map(|token| (token as i32 * 397) % 1100 - 3).collect();
         self.given = given.then_some(counts);
@@ -122,19 +119,16 @@ impl IndexCase {
     }
 
     /// Rows of queries, that of padding included.
-    #[must_use]
     pub fn tokens(&self) -> usize {
         self.q.len() / (self.heads * self.dim)
     }
 
     /// Pages of the pool.
-    #[must_use]
     pub fn num_pages(&self) -> usize {
         self.keys.len() / (self.dim * self.page_size.max(1))
     }
 
     /// The number of keys that each query sees, that of padding included.
-    #[must_use]
     pub fn visible(&self) -> Vec<usize> {
         let mut visible = vec![0; self.tokens()];
         for (request, &(queries, keys)) in self.lens.iter().enumerate() {
@@ -158,7 +152,6 @@ impl IndexCase {
     }
 
     /// The queries in host memory.
-    #[must_use]
     pub fn queries(&self) -> IndexQueries<'_> {
         IndexQueries {
             q: self.tensor(&self.q, &[self.tokens(), self.heads, self.dim]),
@@ -168,7 +161,6 @@ impl IndexCase {
     }
 
     /// The keys in host memory.
-    #[must_use]
     pub fn index_keys(&self) -> IndexKeys<'_> {
         if self.page_size == 0 {
             let keys = self.tensor(&self.keys, &[self.keys.len() / self.dim, self.dim]);
@@ -182,7 +174,6 @@ impl IndexCase {
     }
 
     /// The weights in host memory.
-    #[must_use]
     pub fn weight_tensor(&self) -> TensorRef<'_> {
         TensorRef::host(&self.weights, &[self.tokens(), self.heads]).expect("as many")
     }

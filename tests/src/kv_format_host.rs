@@ -20,7 +20,6 @@ pub struct HostFormats {
 ///
 /// # Panics
 /// Its parts do not go together.
-#[must_use]
 pub fn text(desc: &KvFormatDesc) -> String {
     kv_format_text(desc, &struct_name(desc)).expect("its parts go together")
 }
@@ -34,7 +33,6 @@ impl HostFormats {
     ///
     /// # Panics
     /// A text does not compile.
-    #[must_use]
     pub fn compile(formats: &[&KvFormatDesc], folder: &Path) -> HostFormats {
         let mut all = host::templates(&["lang/lang.cuh", "lang/exact.cuh", "lang/bits.cuh"]);
         all += "\nusing namespace lang;\n";
@@ -54,7 +52,6 @@ impl HostFormats {
     }
 
     /// A bound format among those that were compiled.
-    #[must_use]
     pub fn of<'a>(&'a self, format: &'a dyn ErasedKvFormat) -> HostFormat<'a> {
         HostFormat { library: &self.library, name: format.desc().name, args: FormatArgs::of(format) }
     }

@@ -21,7 +21,6 @@ pub type Stored = (Vec<u8>, Vec<u8>);
 
 impl Reference {
     /// Bytes of a row's codes and of its side data.
-    #[must_use]
     pub fn bytes(&self, dim: usize) -> (usize, usize) {
         let padded = |n: usize| n.div_ceil(4) * 4;
         match self {
@@ -40,7 +39,6 @@ impl Reference {
     }
 
     /// Stores a row.
-    #[must_use]
     pub fn encode(&self, x: &[f32], kv_head: usize) -> Stored {
         let (n_codes, n_side) = self.bytes(x.len());
         let (mut codes, mut side) = (vec![0xff; n_codes], vec![0xff; n_side]);
@@ -148,7 +146,6 @@ impl Reference {
     }
 
     /// Reads the first `dim` elements of a stored row.
-    #[must_use]
     pub fn decode(&self, (codes, side): &Stored, kv_head: usize, dim: usize) -> Vec<f32> {
         let nibble = |d: usize| i32::from(codes[d / 2] >> (4 * (d % 2)) & 15);
         let signed = |d: usize| (nibble(d) ^ 8) - 8;

@@ -342,7 +342,6 @@ impl AttentionVariant for RowMethods {
 }
 
 /// The variants of this module.
-#[must_use]
 pub fn variants() -> &'static [&'static attn_core::lang::VariantDesc] {
     use subset::{Arrays, Between, Divisions, Ranks, Windowed};
     attn_core::variants![

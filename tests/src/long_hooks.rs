@@ -264,7 +264,6 @@ impl AttentionVariant for EveryHook {
 }
 
 /// All of them.
-#[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
     attn_core::variants![Fire, PathBias, HashBias, Gathers, Helpers, LongWeight, EveryHook]
 }

@@ -52,14 +52,12 @@ impl Mutant {
     }
 
     /// Whether it changes a kernel.
-    #[must_use]
     pub fn changes(&self, text: &str) -> bool {
         text.contains(&self.old)
     }
 }
 
 /// The text of a kernel with the mutation of this process.
-#[must_use]
 pub fn mutated(text: &str) -> Cow<'_, str> {
     Mutant::current().map_or(Cow::Borrowed(text), |mutant| Cow::Owned(text.replace(&mutant.old, &mutant.new)))
 }

@@ -47,7 +47,6 @@ struct Key<'a> {
 }
 
 /// Computes a formula over a batch.
-#[must_use]
 pub fn attend(formula: &Formula, shape: &Shape, packed: &Packed, scale: f64) -> Attended {
     let (dim, value_dim) = (shape.head_dim as usize, shape.value_dim as usize);
     let group = shape.qo_heads / shape.kv_heads;

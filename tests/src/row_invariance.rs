@@ -6,7 +6,6 @@ use crate::synthetic::values;
 
 /// Elements of `rows` rows of `heads` heads of `head_dim`, which differ from row to row in size too, so that maxima
 /// grow.
-#[must_use]
 pub fn rows(seed: u32, rows: usize, heads: u32, head_dim: u32) -> Vec<f16> {
     let width = (heads * head_dim) as usize;
     let scale = |row: usize| 1.0 + (row * 7 % 13) as f32 / 4.0;
@@ -42,7 +41,6 @@ impl Kernel {
     ///
     /// # Panics
     /// The batch cannot be planned or run.
-    #[must_use]
     pub fn run(&self, requests: &[Request<'_>]) -> Vec<Vec<Row>> {
         let heads = self.attention.heads();
         let (q_width, kv_width) = ((heads.qo * heads.head_dim) as usize, (heads.kv * heads.head_dim) as usize);
@@ -95,7 +93,6 @@ pub struct Neighbours {
 ///
 /// # Panics
 /// A batch cannot be run.
-#[must_use]
 pub fn undisturbed(kernel: &Kernel, neighbours: Neighbours) -> u32 {
     let heads = kernel.attention.heads();
     let (q_width, kv_width) = ((heads.qo * heads.head_dim) as usize, (heads.kv * heads.head_dim) as usize);

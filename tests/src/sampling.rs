@@ -64,7 +64,6 @@ fn bits(values: &[f32]) -> Vec<u32> {
 }
 
 /// Numbers near a normal distribution, with this deviation.
-#[must_use]
 pub fn normals(count: usize, seed: u32, deviation: f32) -> Vec<f32> {
     let uniform = |i: usize, j| random::uniform(seed, j, i as u32, 0) - 0.5;
     (0..count).map(|i| (uniform(i, 0) + uniform(i, 1) + uniform(i, 2) + uniform(i, 3)) * 1.732 * deviation).collect()
@@ -72,7 +71,6 @@ pub fn normals(count: usize, seed: u32, deviation: f32) -> Vec<f32> {
 
 impl SamplingCase {
     /// Rows of logits without filters.
-    #[must_use]
     pub fn new(name: &str, dtype: Dtype, rows: usize, vocab: usize) -> Self {
         let values = normals(rows * vocab, vocab as u32, 3.0);
         SamplingCase {
@@ -100,7 +98,6 @@ impl SamplingCase {
     }
 
     /// The same with probabilities of the logits.
-    #[must_use]
     pub fn of_probs(mut self) -> Self {
         self.source = Source::Probs;
         self.name += ", probabilities";
@@ -109,7 +106,6 @@ impl SamplingCase {
     }
 
     /// The same where probabilities are not wanted, nor log-probabilities of what is kept.
-    #[must_use]
     pub fn of_ids_alone(mut self) -> Self {
         self.name += ", ids alone";
         (self.probs, self.top_count, self.log_probs) = (false, 0, LogProbs::Scaled);
@@ -117,7 +113,6 @@ impl SamplingCase {
     }
 
     /// Results' rows.
-    #[must_use]
     pub fn draws(&self) -> usize {
         self.indices.as_ref().map_or(self.rows, Vec::len)
     }
@@ -190,7 +185,6 @@ impl SamplingCase {
     ///
     /// # Panics
     /// It fails.
-    #[must_use]
     pub fn run(&self, engine: &Engine, captured: bool, steps: usize, mut each: impl FnMut(&[i32])) -> Drawn {
         fn numbers<T: Number>(engine: &Engine, of: &[T]) -> DeviceArray<T> {
             DeviceArray::upload(engine, of).expect("memory")
@@ -271,7 +265,6 @@ impl SamplingCase {
     }
 
     /// Samples in the emulated kernel, with rows in shared memory or without.
-    #[must_use]
     pub fn run_emulated(&self, sampler: &HostSampler, resident: bool, seed: u32) -> Drawn {
         let values = self.upload(&Engine::cpu());
         let stored = values.tensor(&[values.elements()]).expect("fits");
@@ -320,7 +313,6 @@ impl SamplingCase {
 }
 
 /// Cases of every parameter and of inputs at the edge of what is defined, of at least 3 rows.
-#[must_use]
 pub fn grid(dtype: Dtype, rows: usize, vocab: usize) -> Vec<SamplingCase> {
     let new = |name| SamplingCase::new(name, dtype, rows, vocab);
     let kept = LogProbs::Kept;
@@ -385,7 +377,6 @@ pub fn grid(dtype: Dtype, rows: usize, vocab: usize) -> Vec<SamplingCase> {
 ///
 /// # Panics
 /// A token of probability 0 was drawn.
-#[must_use]
 pub fn chi_squared(drawn: &[u32], probs: &[f64]) -> (f64, f64) {
     let total: f64 = drawn.iter().map(|&n| f64::from(n)).sum();
     let (mut statistic, mut classes) = (0.0, 0.0);

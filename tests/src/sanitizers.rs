@@ -10,7 +10,6 @@ use crate::compiler::compiler;
 const VARIABLE: &str = "ATTN_TEST_SANITIZERS";
 
 /// The options of the compiler in this process.
-#[must_use]
 pub fn options() -> &'static [&'static str] {
     let on = std::env::var_os(VARIABLE).is_some();
     if on { &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"] } else { &[] }

@@ -15,7 +15,6 @@ use crate::synthetic::values;
 ///
 /// # Panics
 /// The expression is invalid.
-#[must_use]
 pub fn stock_variant(expr: &str) -> Variant {
     attn_core::registry::register(attn_variants::variants()).expect("no two share a name");
     Variant::parse(expr).expect(expr)
@@ -25,13 +24,11 @@ pub fn stock_variant(expr: &str) -> Variant {
 ///
 /// # Panics
 /// The expression is invalid or does not bind.
-#[must_use]
 pub fn cpu_attention(expr: &str, heads: Heads, options: AttentionOptions) -> Attention {
     Engine::cpu().attention_with(&stock_variant(expr), heads, Dtypes::f32(), options).expect("bound")
 }
 
 /// A page table that takes the pages of the pool in descending order, so that page order differs from token order.
-#[must_use]
 pub fn descending_pages(kv_lens: &[u32], page_size: u32, num_pages: u32) -> PageTableBuf {
     let mut next = num_pages as i32;
     PageTableBuf::from_lens(kv_lens, page_size, num_pages, || {
@@ -54,14 +51,12 @@ impl BatchArrays {
     ///
     /// # Panics
     /// More tokens than an i32 counts.
-    #[must_use]
     pub fn new(qo: &[u32], kv: &[u32], pool: Option<[u32; 2]>) -> Self {
         let table = pool.map(|[page_size, pages]| descending_pages(kv, page_size, pages));
         BatchArrays { qo: indptr(qo).expect("short"), kv: indptr(kv).expect("short"), table }
     }
 
     /// The batch.
-    #[must_use]
     pub fn batch(&self) -> Batch<'_> {
         match &self.table {
             Some(table) => Batch::paged(&self.qo, &table.table()),
@@ -92,7 +87,6 @@ pub struct Written {
 
 impl Written {
     /// The bits of all outputs, which are equal for NaN too.
-    #[must_use]
     pub fn bits(&self) -> [Vec<u32>; 2] {
         [&self.o, &self.lse].map(|x| x.iter().map(|x| x.to_bits()).collect())
     }
@@ -100,7 +94,6 @@ impl Written {
 
 impl Tensors {
     /// Synthetic tensors of `queries` queries.
-    #[must_use]
     pub fn new(heads: Heads, queries: usize, slots: &[usize]) -> Self {
         let row = heads.head_dim as usize;
         let kv = |seed| Host::F32(values(slots.iter().product::<usize>() * heads.kv as usize * row, seed));
@@ -109,7 +102,6 @@ impl Tensors {
     }
 
     /// The same keys and values, rounded to a type.
-    #[must_use]
     pub fn with_kv(self, dtype: Dtype) -> Self {
         let [k, v] = [&self.k, &self.v].map(|host| Host::new(dtype, &host.to_f32()));
         Tensors { k, v, ..self }
@@ -119,7 +111,6 @@ impl Tensors {
     ///
     /// # Panics
     /// The layout is not paged.
-    #[must_use]
     pub fn in_pages(&self, layout: &Layout, slots: [usize; 2]) -> Self {
         let row = (self.heads.kv * self.heads.head_dim) as usize;
         let table = layout.pages().expect("paged");
@@ -137,7 +128,6 @@ impl Tensors {
     }
 
     /// The tensors for the reference. Keys and values must be packed.
-    #[must_use]
     pub fn packed(&self) -> Packed {
         let exact = |x: &[f32]| x.iter().copied().map(f64::from).collect();
         Packed { q: exact(&self.q), k: exact(&self.k.to_f32()), v: exact(&self.v.to_f32()) }
@@ -157,7 +147,6 @@ impl Tensors {
     ///
     /// # Panics
     /// The plan refuses the tensors.
-    #[must_use]
     pub fn run(&self, plan: &Plan) -> Written {
         self.run_with(plan, KvScales::default(), RunOptions::default()).expect("runs")
     }

@@ -207,7 +207,6 @@ impl AttentionVariant for Dice {
 }
 
 /// The variants of this file.
-#[must_use]
 pub fn variants() -> &'static [&'static attn_core::lang::VariantDesc] {
     attn_core::variants![FloatTables, WholeTables, MaskTables, Stores, Dice]
 }

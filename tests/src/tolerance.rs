@@ -3,7 +3,6 @@
 use attn_core::dtype::Dtype;
 
 /// The unit in the last place of values near 1.
-#[must_use]
 pub fn ulp(dtype: Dtype) -> f32 {
     match dtype {
         Dtype::F16 => 1.0 / 1024.0,

@@ -31,7 +31,6 @@ pub struct Verified {
 
 impl Verified {
     /// Where results differ, in a line.
-    #[must_use]
     pub fn difference(&self, want: &Verified) -> Option<String> {
         fn first<T: PartialEq + std::fmt::Debug>(name: &str, got: &[T], want: &[T]) -> Option<String> {
             (got != want).then(|| format!("{name} {got:?}, want {want:?}; ").chars().take(800).collect())

@@ -43,7 +43,6 @@ pub struct DerivedMask {
 }
 
 /// Derives as much as the subset allows.
-#[must_use]
 pub fn derived(functions: &[Function], types: &Types) -> DerivedMask {
     let mask = functions.iter().find(|f| f.name == "logits_mask");
     // beyond the budget nothing is known of tiles: that is slow, but right
@@ -56,7 +55,6 @@ pub fn derived(functions: &[Function], types: &Types) -> DerivedMask {
 }
 
 /// A helper over abstract values, and its text in CUDA. The constants that it is generic over are its first arguments.
-#[must_use]
 pub fn helper(f: &Function, types: &Types, generics: &[Generic]) -> (NormalForm, String) {
     let (form, _) = budget::within(budget::MASK_STEPS, || lowering::of(f, types, generics));
     let cuda = emit_cuda::helper(&form, &crate::names::helper(&f.name));

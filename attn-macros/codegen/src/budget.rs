@@ -46,7 +46,6 @@ pub(crate) fn spend(steps: usize) -> bool {
 }
 
 /// Whether no step is left.
-#[must_use]
 pub fn is_spent() -> bool {
     LEFT.get() == 0
 }
@@ -92,7 +91,6 @@ pub(crate) fn first_of(item: &TokenStream) -> Span {
 }
 
 /// The message of an item that takes too many steps.
-#[must_use]
 pub fn steps() -> String {
     format!(
         "this takes more than {STEPS} steps to translate, the most for one item: write less in one expression, name \

@@ -11,7 +11,6 @@ use syn::{BinOp, Expr, Token};
 use crate::{depth, messages};
 
 /// Expands `compose!`.
-#[must_use]
 pub fn expand(input: TokenStream) -> TokenStream {
     if let Err(report) = depth::check(&input) {
         return report.into_tokens();

@@ -9,7 +9,6 @@ use quote::quote;
 use crate::{messages, names, parse, report::Report};
 
 /// Expands the derive.
-#[must_use]
 pub fn derive(input: TokenStream) -> TokenStream {
     let item = match syn::parse2::<syn::ItemStruct>(input) {
         Ok(item) => item,

@@ -23,7 +23,6 @@ use crate::{
 };
 
 /// Expands the attribute. The module is kept, with a constant `CUDA` added.
-#[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     let kept = loop_attributes::removed(item.clone());

@@ -26,7 +26,6 @@ pub const NAMES: &[&str] = &[
 pub const STORING: &[&str] = &["logits_transform", "weight", "denominator", "sink_logit", "output_transform"];
 
 /// Argument types of a hook, after `self`.
-#[must_use]
 pub fn args(name: &str) -> Vec<Ty> {
     match name {
         "query_transform" => vec![Ty::Row, Ty::RowIndex],
@@ -46,7 +45,6 @@ pub fn args(name: &str) -> Vec<Ty> {
 }
 
 /// The result of a hook that gives a number or a bool.
-#[must_use]
 pub fn result(name: &str) -> Option<Ty> {
     match name {
         "logits_mask" => Some(Ty::Bool),
@@ -80,14 +78,12 @@ const QUERY_TILE: &[&str] = &[
 const STATE: &[&str] = &["row_max", "denominator", "lse"];
 
 /// Formats names as `a`, `b`, `c`.
-#[must_use]
 pub fn listed(words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     words.join(", ")
 }
 
 /// The coordinates (or fields) of an index type, and their type.
-#[must_use]
 pub fn coordinates(ty: &Ty) -> Option<(&'static [&'static str], Ty)> {
     match ty {
         Ty::RowIndex => Some((ROW, Ty::I32)),

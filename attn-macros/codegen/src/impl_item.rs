@@ -20,7 +20,6 @@ pub(crate) fn without_group(ty: &syn::Type) -> &syn::Type {
 }
 
 /// Replaces `Self::X` in a path for use outside of the impl.
-#[must_use]
 pub fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
     let mut path = path.clone();
     let syn::Type::Path(ty) = without_group(ty) else { return path };

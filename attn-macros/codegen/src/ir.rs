@@ -61,7 +61,6 @@ pub struct Block {
 
 impl Block {
     /// A value without statements.
-    #[must_use]
     pub fn of(value: Expr) -> Block {
         Block { tail: Some(Box::new(value)), ..Block::default() }
     }
@@ -238,7 +237,6 @@ pub enum Test {
 
 impl Expr {
     /// The expressions and blocks directly inside.
-    #[must_use]
     pub fn children(&self) -> (Vec<&Expr>, Vec<&Block>) {
         match &self.kind {
             Kind::Element(_, items)
@@ -275,7 +273,6 @@ impl Expr {
 
 impl Stmt {
     /// The expressions and blocks directly inside.
-    #[must_use]
     pub fn children(&self) -> (Vec<&Expr>, Vec<&Block>) {
         match self {
             Stmt::Let { init: e, .. } | Stmt::LetTuple { init: e, .. } => (vec![e], Vec::new()),
@@ -297,7 +294,6 @@ pub enum Part<'a> {
 
 impl<'a> Part<'a> {
     /// The parts directly inside, in order.
-    #[must_use]
     pub fn children(self) -> Vec<Part<'a>> {
         let (exprs, blocks) = match self {
             Part::Expr(Expr { kind: Kind::Diverge(stmt), .. }) => return vec![Part::Stmt(stmt)],
@@ -364,43 +360,36 @@ const OPS: [(Op, &str, F); 18] = [
 
 impl Op {
     /// The operator with this symbol.
-    #[must_use]
     pub fn of_symbol(symbol: &str) -> Option<Op> {
         OPS.iter().find(|(_, there, _)| *there == symbol).map(|(op, ..)| *op)
     }
 
     /// The operator with this function.
-    #[must_use]
     pub fn of_function(function: F) -> Option<Op> {
         OPS.iter().find(|(.., there)| *there == function).map(|(op, ..)| *op)
     }
 
     /// The symbol: `+`.
-    #[must_use]
     pub fn symbol(self) -> &'static str {
         OPS[self as usize].1
     }
 
     /// The function: `add`.
-    #[must_use]
     pub fn function(self) -> &'static str {
         self.over().name()
     }
 
     /// The function over abstract values.
-    #[must_use]
     pub fn over(self) -> F {
         OPS[self as usize].2
     }
 
     /// Whether it is `<`, `<=`, `>`, `>=`, `==` or `!=`.
-    #[must_use]
     pub fn is_comparison(self) -> bool {
         matches!(self, Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne)
     }
 
     /// Whether it is `&&` or `||`.
-    #[must_use]
     pub fn is_logical(self) -> bool {
         matches!(self, Op::AndAlso | Op::OrElse)
     }

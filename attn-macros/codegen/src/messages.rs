@@ -223,7 +223,6 @@ pub const COMPOSE_PER_HEAD: &str =
     "`per_head` takes the branch of each query head and the branches: `per_head([0, 0, 1, 1], a, b)`";
 
 /// Two types, as rustc says it.
-#[must_use]
 pub fn mismatched(wanted: &str, found: &str) -> String {
     format!("mismatched types: expected `{wanted}`, found `{found}`")
 }

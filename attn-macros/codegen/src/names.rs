@@ -11,7 +11,6 @@ use crate::budget;
 use reserved::{CPP, is_reserved};
 
 /// The identifier of a field as Rust writes it, raw or not.
-#[must_use]
 pub fn rust(name: &str, span: proc_macro2::Span) -> syn::Ident {
     match name.strip_prefix("r#") {
         Some(name) => syn::Ident::new_raw(name, span),
@@ -21,37 +20,31 @@ pub fn rust(name: &str, span: proc_macro2::Span) -> syn::Ident {
 
 /// The member that holds the parameter `self.name`. A name in capitals gets a suffix, so that it differs from a
 /// constant's. The splicer declares it.
-#[must_use]
 pub fn param(name: &str) -> String {
     if name.chars().any(char::is_lowercase) { member(name) } else { member(&format!("{name}_p")) }
 }
 
 /// The member that holds the prepared divisor of a parameter. The splicer declares it.
-#[must_use]
 pub fn divisor(name: &str) -> String {
     format!("{}div_", param(name))
 }
 
 /// The member that holds a constant.
-#[must_use]
 pub fn member(name: &str) -> String {
     format!("{}_", ascii(name))
 }
 
 /// The static member function of a `#[device_fn]`.
-#[must_use]
 pub fn helper(name: &str) -> String {
     format!("{}_fn", ascii(name))
 }
 
 /// The struct or enum of a `#[device_type]`.
-#[must_use]
 pub fn device_type(name: &str) -> String {
     format!("{}_type", ascii(name))
 }
 
 /// A field of a struct or a variant of an enum. It keeps its name unless C++ or a setter of the struct has it.
-#[must_use]
 pub fn within_type(name: &str) -> String {
     let name = ascii(name);
     let is_macro = |name: &str| name.starts_with("ATTN_") || name.starts_with("CUD");
@@ -61,7 +54,6 @@ pub fn within_type(name: &str) -> String {
 }
 
 /// The setter of a field: a function that returns the struct with the field replaced.
-#[must_use]
 pub fn with_field(field: &str) -> String {
     format!("with_{field}")
 }
@@ -86,13 +78,11 @@ pub struct Taken {
 
 impl Taken {
     /// How many names are taken.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
     /// Whether none is taken.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -137,7 +127,6 @@ impl Taken {
 }
 
 /// One line of a comment, without C++ line ends, and without a final backslash, which would join it with the next line.
-#[must_use]
 pub fn comment(line: &str) -> String {
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.replace("??/", "?/"); // a backslash, once
@@ -145,19 +134,16 @@ pub fn comment(line: &str) -> String {
 }
 
 /// Lines as comments that begin with `mark`, each on a line of its own.
-#[must_use]
 pub fn comments(mark: &str, lines: &[String]) -> String {
     lines.iter().map(|line| format!("{}\n", comment(&format!("{mark} {line}")))).collect()
 }
 
 /// The directive after which compilers name a place in the user's file.
-#[must_use]
 pub fn line_directive(at: proc_macro2::Span, file: &str) -> String {
     format!("#line {} {}\n", at.start().line.max(1), file_literal(file))
 }
 
 /// A file name as a C++ string literal, for `#line`.
-#[must_use]
 pub fn file_literal(path: &str) -> String {
     let plain = |c: char| if c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ' { c } else { '_' };
     format!("\"{}\"", path.chars().map(plain).collect::<String>())
@@ -177,7 +163,6 @@ fn ascii(name: &str) -> String {
 }
 
 /// The candidate nearest to `name`, if one is near enough for a hint.
-#[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()

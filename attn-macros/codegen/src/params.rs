@@ -21,7 +21,6 @@ use crate::{budget, depth, expand, report::Report};
 
 /// Expands the derive. Errors are reported all at once, with a fallback impl, so that the compiler does not report its
 /// absence too.
-#[must_use]
 pub fn derive(input: TokenStream) -> TokenStream {
     if let Err(report) = depth::check_item(&input) {
         return report.into_tokens();

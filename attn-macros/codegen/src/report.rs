@@ -29,19 +29,16 @@ impl SpanRange {
     }
 
     /// The span of the first token.
-    #[must_use]
     pub fn start(&self) -> Span {
         self.first
     }
 
     /// From the start of this range to the end of another.
-    #[must_use]
     pub fn to(&self, other: SpanRange) -> SpanRange {
         SpanRange { first: self.first, last: other.last }
     }
 
     /// The span of the last token.
-    #[must_use]
     pub fn end(&self) -> Span {
         self.last
     }
@@ -145,7 +142,6 @@ impl Report {
     }
 
     /// Whether there are no errors.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
@@ -161,7 +157,6 @@ impl Report {
     }
 
     /// One `compile_error!` for each error.
-    #[must_use]
     pub fn into_tokens(self) -> TokenStream {
         self.errors.into_iter().map(syn::Error::into_compile_error).collect()
     }

@@ -10,7 +10,6 @@ use crate::{
 };
 
 /// A type as it is written, if hooks can use it.
-#[must_use]
 pub fn written(ty: &syn::Type) -> Option<Ty> {
     parse::ty::of(ty, &mut ItemContext::default())
 }

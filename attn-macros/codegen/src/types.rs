@@ -55,13 +55,11 @@ pub enum Plane {
 
 impl Ty {
     /// The type `(f32, f32)`.
-    #[must_use]
     pub fn pair() -> Ty {
         Ty::Tuple(vec![Ty::F32, Ty::F32])
     }
 
     /// The number type with this name in Rust.
-    #[must_use]
     pub fn number(name: &str) -> Option<Ty> {
         Some(match name {
             "f32" => Ty::F32,
@@ -75,7 +73,6 @@ impl Ty {
     }
 
     /// The type with each type parameter replaced by what `of` gives for it.
-    #[must_use]
     pub fn substituted(&self, of: &impl Fn(&str) -> Option<Ty>) -> Ty {
         match self {
             Ty::Param(name) => of(name).unwrap_or_else(|| self.clone()),
@@ -104,26 +101,22 @@ impl Ty {
     }
 
     /// Whether it is a stored row, or the row that is stored.
-    #[must_use]
     pub fn is_stored_row(&self) -> bool {
         matches!(self, Ty::Packed(_) | Ty::PackedMut(_) | Ty::EncodeRow)
     }
 
     /// How Rust writes it: a number, a bool or an index.
-    #[must_use]
     pub fn name(&self) -> String {
         let name = format!("{self:?}");
         if self.is_scalar() { name.to_lowercase() } else { name }
     }
 
     /// Whether it is a number or a bool.
-    #[must_use]
     pub fn is_scalar(&self) -> bool {
         self.is_int() || matches!(self, Ty::F32 | Ty::Bool)
     }
 
     /// Whether it is i32, u32, u8, u64, i64, or an array index.
-    #[must_use]
     pub fn is_int(&self) -> bool {
         matches!(self, Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::I64 | Ty::Usize)
     }
@@ -169,13 +162,11 @@ pub struct Types {
 
 impl Types {
     /// Types that find contradictions between numbers and bools.
-    #[must_use]
     pub fn checking(known: Known) -> Types {
         Types { known: Some(known), ..Types::default() }
     }
 
     /// Whether contradictions are looked for.
-    #[must_use]
     pub fn is_checking(&self) -> bool {
         self.known.is_some()
     }
@@ -248,7 +239,6 @@ impl Types {
     }
 
     /// The type as far as it is known.
-    #[must_use]
     pub fn resolve(&self, ty: &Ty) -> Ty {
         // what is used twice in a type is two parts of it
         if !ty.parts().is_empty() && !budget::spend(1) {
@@ -268,13 +258,11 @@ impl Types {
     }
 
     /// Whether a type has more than [`budget::TYPE_PARTS`] tuples and numbers. Its length is found in as many steps.
-    #[must_use]
     pub fn is_too_large(&self, ty: &Ty) -> bool {
         self.parts_left(ty, budget::TYPE_PARTS).is_none()
     }
 
     /// Whether an array has more than [`budget::ELEMENTS`] elements, those of arrays inside of it counted together.
-    #[must_use]
     pub fn has_too_many_elements(&self, array: &Ty) -> bool {
         self.elements(array, budget::TYPE_PARTS).is_none_or(|count| count > budget::ELEMENTS)
     }
@@ -304,7 +292,6 @@ impl Types {
     }
 
     /// The type once everything is lowered: integer literals alone are i32.
-    #[must_use]
     pub fn settled(&self, ty: &Ty) -> Ty {
         match self.resolve(ty) {
             Ty::Var(v) if self.vars[v].int && !self.vars[v].external => Ty::I32,
@@ -313,13 +300,11 @@ impl Types {
     }
 
     /// Whether it is an integer whose width comes from something that the macro cannot see.
-    #[must_use]
     pub fn is_external_int(&self, ty: &Ty) -> bool {
         matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].int && self.vars[v].external)
     }
 
     /// Whether such an integer may have other than 32 bits.
-    #[must_use]
     pub fn may_be_wide(&self, ty: &Ty) -> bool {
         matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].any_width)
     }

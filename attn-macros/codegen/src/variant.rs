@@ -74,7 +74,6 @@ pub struct Named {
 }
 
 /// Expands the attribute. The item is kept, with or without errors.
-#[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     expand::kept(item, |item| {

@@ -59,7 +59,6 @@ pub fn has<T, E: fmt::Display>(need: Need, found: Result<T, E>) -> bool {
 /// # Panics
 ///
 /// An unknown word: a misspelt requirement would require nothing.
-#[must_use]
 pub fn required() -> Vec<Need> {
     let words = env::var("ATTN_TEST_REQUIRE").unwrap_or_default();
     parse(&words).unwrap_or_else(|error| panic!("{error}"))

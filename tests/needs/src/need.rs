@@ -47,7 +47,6 @@ impl Need {
     ];
 
     /// The word in `ATTN_TEST_REQUIRE`.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Need::Nvrtc => "nvrtc",

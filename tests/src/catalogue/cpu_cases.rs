@@ -20,7 +20,6 @@ pub(super) fn paged(mut case: Case, page_size: u32, order: Order) -> Case {
 
 /// Cases in f32: chunked prefill and decode, ragged and paged, GQA groups, and lengths that cross tile and split
 /// borders.
-#[must_use]
 pub fn small() -> Vec<Case> {
     vec![
         case((&[5, 7, 1], &[9, 7, 13]), (4, 2, 16), "f32"),
@@ -32,7 +31,6 @@ pub fn small() -> Vec<Case> {
 }
 
 /// The cases of [`small`] whose requests have at most 200 keys: for entries with a tensor as large as the logits.
-#[must_use]
 pub fn short() -> Vec<Case> {
     small().into_iter().filter(|case| case.kv_lens.to_vec().into_iter().all(|len| len <= 200)).collect()
 }

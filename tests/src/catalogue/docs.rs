@@ -27,7 +27,6 @@ const WITHOUT: [(u32, &str, &str); 10] = [
 ///
 /// # Panics
 /// An entry or a mask is invalid.
-#[must_use]
 pub fn page() -> String {
     register();
     let mut text = String::from(HEAD);

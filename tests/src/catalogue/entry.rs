@@ -24,7 +24,6 @@ pub struct Entry {
 
 impl Entry {
     /// An entry with the usual cases and tolerance.
-    #[must_use]
     pub fn new(row: u32, name: &'static str, make: fn(&Shape) -> Instance) -> Self {
         Entry { row, name, make, tolerance: 2e-5, cases: cpu_cases::small }
     }
@@ -41,7 +40,6 @@ pub struct Instance {
 
 impl Instance {
     /// An expression and its formula.
-    #[must_use]
     pub fn new(expr: impl Into<String>, formula: Formula) -> Self {
         Instance { expr: expr.into(), formula }
     }
@@ -49,7 +47,6 @@ impl Instance {
 
 impl Shape {
     /// The shape of a case.
-    #[must_use]
     pub fn of(case: &Case) -> Self {
         let pairs = case.qo_lens.to_vec().into_iter().zip(case.kv_lens.to_vec());
         Shape {
@@ -65,26 +62,22 @@ impl Shape {
     /// more.
     ///
     /// Long requests are there to be split and merged. A mask that keeps few keys would prevent the split.
-    #[must_use]
     pub fn reach(&self, near: i64) -> i64 {
         let longest = self.lens.iter().map(|(_, kv)| *kv).max().unwrap_or(0);
         if longest >= 3500 { longest * 2 / 3 } else { near }
     }
 
     /// The number of requests.
-    #[must_use]
     pub fn batch(&self) -> i64 {
         self.lens.len() as i64
     }
 
     /// The number of queries of all requests.
-    #[must_use]
     pub fn qo_tokens(&self) -> i64 {
         self.lens.iter().map(|(q, _)| q).sum()
     }
 
     /// The number of keys of all requests.
-    #[must_use]
     pub fn kv_tokens(&self) -> i64 {
         self.lens.iter().map(|(_, k)| k).sum()
     }

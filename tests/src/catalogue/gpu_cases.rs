@@ -18,7 +18,6 @@ const LONGEST: usize = 40_000;
 ///
 /// # Panics
 /// The expression of an entry is invalid.
-#[must_use]
 pub fn all(entries: &[Entry]) -> Vec<Case> {
     register();
     let mut cases = Vec::new();
@@ -73,7 +72,6 @@ fn gpu_case(n: usize, kernel: &str, small: bool) -> Case {
 ///
 /// # Panics
 /// The expression of an entry is invalid.
-#[must_use]
 pub fn long(entries: &[Entry]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (n, entry) in entries.iter().filter(|entry| is_more_than_masks(entry)).enumerate() {

@@ -10,7 +10,6 @@ use attn_testing::Case;
 ///
 /// # Panics
 /// There is no kernel for the case.
-#[must_use]
 pub fn kernel_traits(case: &Case, variant: &Variant) -> Vec<(Variant, KernelTraits)> {
     let heads = case.heads();
     let max_qo_len = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);

@@ -111,7 +111,6 @@ fn size() -> i32 {
 ///
 /// # Panics
 /// A line is invalid.
-#[must_use]
 pub fn masks() -> Vec<MaskLine> {
     let text = include_str!("../../data/masks.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
@@ -122,7 +121,6 @@ impl MaskLine {
     ///
     /// # Panics
     /// The expression is invalid. The message names the line.
-    #[must_use]
     pub fn variant(&self) -> Variant {
         let mut expr = self.expr.clone();
         for (name, generator) in &self.tensors {

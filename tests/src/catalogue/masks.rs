@@ -12,13 +12,11 @@ pub use variants::{AdaptiveSpan, DocumentOffsets, DraftTraining, EveryThird};
 use super::Entry;
 
 /// The entries of these rows.
-#[must_use]
 pub fn entries() -> Vec<Entry> {
     [bands::entries(), tables::entries(), remapped::entries()].concat()
 }
 
 /// The variants of these rows that are not stock variants.
-#[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
     attn_core::variants![AdaptiveSpan, DocumentOffsets, DraftTraining, EveryThird]
 }

@@ -24,7 +24,6 @@ use attn_core::lang::VariantDesc;
 use super::Entry;
 
 /// The entries of these rows.
-#[must_use]
 pub fn entries() -> Vec<Entry> {
     [
         bias::entries(),
@@ -40,7 +39,6 @@ pub fn entries() -> Vec<Entry> {
 }
 
 /// The variants that only these rows need.
-#[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
     attn_core::variants![
         BlockLists,

@@ -54,7 +54,6 @@ pub fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, 
 ///
 /// # Panics
 /// The batch is invalid.
-#[must_use]
 pub fn tensors(shape: &Shape, inputs: &Inputs) -> Packed {
     let layout = inputs.batch(&[]).validate().expect("the batches of the catalogue are valid");
     let (k, v) = (inputs.k.to_f32(), inputs.v.to_f32());

@@ -93,7 +93,6 @@ impl IndexCase {
     ///
     /// # Panics
     /// It fails.
-    #[must_use]
     pub fn run(
         &self,
         engine: &Engine,
@@ -155,7 +154,6 @@ const PAGE: usize = 32;
 ///
 /// # Panics
 /// It fails.
-#[must_use]
 pub fn attend_to_chosen(engine: &Engine, case: &IndexCase, chosen: &Indexed) -> (Vec<f32>, Vec<f64>) {
     let (row, dim) = ((HEADS.kv * HEADS.head_dim) as usize, HEADS.head_dim as usize);
     let queries = *case.qo_indptr.last().expect("sums") as usize;

@@ -30,7 +30,6 @@ pub struct At {
 }
 
 /// The causal mask: a query sees the keys up to its own position.
-#[must_use]
 pub fn causal(at: &At) -> bool {
     at.j <= at.i
 }
@@ -90,59 +89,48 @@ impl fmt::Debug for Formula {
 
 impl Formula {
     /// Plain attention.
-    #[must_use]
     pub fn plain() -> Self {
         Formula::default()
     }
     /// Plain attention under a mask, which returns whether a query sees a key.
-    #[must_use]
     pub fn masked(mask: impl Fn(&At) -> bool + Send + Sync + 'static) -> Self {
         Formula::plain().mask(mask)
     }
     /// Sets the mask, which returns whether a query sees a key.
-    #[must_use]
     pub fn mask(self, mask: impl Fn(&At) -> bool + Send + Sync + 'static) -> Self {
         Formula { mask: Box::new(mask), ..self }
     }
     /// Sets the transform of the logit `z = scale * q . k`.
-    #[must_use]
     pub fn logit(self, logit: impl Fn(f64, &At) -> f64 + Send + Sync + 'static) -> Self {
         Formula { logit: Box::new(logit), ..self }
     }
     /// Sets the transform of a query row.
-    #[must_use]
     pub fn query(self, query: impl Fn(&mut [f64], &At) + Send + Sync + 'static) -> Self {
         Formula { query: Box::new(query), ..self }
     }
     /// Sets the transform of a key row.
-    #[must_use]
     pub fn key(self, key: impl Fn(&mut [f64], &At) + Send + Sync + 'static) -> Self {
         Formula { key: Box::new(key), ..self }
     }
     /// Sets the transform of a value row.
-    #[must_use]
     pub fn value(self, value: impl Fn(&mut [f64], &At) + Send + Sync + 'static) -> Self {
         Formula { value: Box::new(value), ..self }
     }
     /// Sets the score of the untransformed rows. It replaces the product of the transformed ones.
-    #[must_use]
     pub fn score(self, score: impl Fn(&[f64], &[f64], &At) -> f64 + Send + Sync + 'static) -> Self {
         Formula { score: Some(Box::new(score)), ..self }
     }
     /// Sets the weight of a logit and its addend to the sum; both replace `exp`.
     ///
     /// `divide`: whether the output is divided by the sum.
-    #[must_use]
     pub fn weight(self, divide: bool, weight: impl Fn(f64, &At) -> (f64, f64) + Send + Sync + 'static) -> Self {
         Formula { weight: Some((Box::new(weight), divide)), ..self }
     }
     /// Sets the logit of a virtual key without a value.
-    #[must_use]
     pub fn sink(self, sink: impl Fn(&At) -> f64 + Send + Sync + 'static) -> Self {
         Formula { sink: Box::new(sink), ..self }
     }
     /// Sets the transform of an output row.
-    #[must_use]
     pub fn output(self, output: impl Fn(&mut [f64], Sum, &At) + Send + Sync + 'static) -> Self {
         Formula { output: Box::new(output), ..self }
     }

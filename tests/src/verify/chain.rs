@@ -36,7 +36,6 @@ impl ChainCase {
     }
 
     /// Requests, drafts of each, and tokens of the vocabulary.
-    #[must_use]
     pub fn random(sizes: [usize; 3]) -> ChainCase {
         ChainCase::new("random", sizes, 0)
     }
@@ -69,7 +68,6 @@ impl ChainCase {
     ///
     /// # Panics
     /// It fails.
-    #[must_use]
     pub fn run(&self, engine: &Engine, how: How) -> Verified {
         let (before, seeds) = self.before();
         let (draft, target) = (self.draft.upload(engine), self.target.upload(engine));
@@ -102,7 +100,6 @@ impl ChainCase {
     }
 
     /// Verifies twice in the emulated kernel.
-    #[must_use]
     pub fn run_emulated(&self, verifier: &HostVerifier, seed: u32) -> Verified {
         let (mut out, seeds) = self.before();
         let [count, drafts, vocab] = self.draft.shape;
@@ -136,7 +133,6 @@ impl ChainCase {
 }
 
 /// Chains of every kind, also of what is no distribution.
-#[must_use]
 pub fn chains(count: usize, vocab: usize) -> Vec<ChainCase> {
     let new = |name, drafts, gap| ChainCase::new(name, [count, drafts, vocab], gap);
     let mut cases = vec![

@@ -60,7 +60,6 @@ impl TreeCase {
     }
 
     /// Requests, nodes of each, and tokens of the vocabulary.
-    #[must_use]
     pub fn random(sizes: [usize; 3]) -> TreeCase {
         TreeCase::new("random", sizes, 0, 3)
     }
@@ -96,7 +95,6 @@ impl TreeCase {
     ///
     /// # Panics
     /// It fails.
-    #[must_use]
     pub fn run(&self, engine: &Engine, how: How) -> Verified {
         let (before, seeds) = self.before();
         let target = self.target.upload(engine);
@@ -146,7 +144,6 @@ impl TreeCase {
     }
 
     /// Verifies twice in the emulated kernel.
-    #[must_use]
     pub fn run_emulated(&self, verifier: &HostVerifier, seed: u32) -> Verified {
         let (mut out, seeds) = self.before();
         let [count, nodes, vocab] = self.target.shape;
@@ -182,7 +179,6 @@ impl TreeCase {
 }
 
 /// Trees of every kind, also of what is none.
-#[must_use]
 pub fn trees(count: usize, vocab: usize) -> Vec<TreeCase> {
     let new = |name, nodes, gap, reach| TreeCase::new(name, [count, nodes, vocab], gap, reach);
     let [mut no_mass, mut spoilt] = [new("no mass", 6, 0, 3), new("what is no probability", 9, 1, 4)];

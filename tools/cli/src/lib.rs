@@ -73,13 +73,11 @@ enum Command {
 }
 
 /// Runs the command with the stock variants and those that are registered at link time.
-#[must_use]
 pub fn main() -> ExitCode {
     main_with(&[])
 }
 
 /// Runs the command with further variants.
-#[must_use]
 pub fn main_with(variants: &[&'static VariantDesc]) -> ExitCode {
     let cli = Cli::parse();
     let filter = match environment::log_filter() {

@@ -7,7 +7,6 @@ use super::normal_form::{Id, IntTy, Loop, Node, NormalForm, OTHERS, is_uniform_c
 use crate::names;
 
 /// `Tristate mask_over(const Tile& at) const`.
-#[must_use]
 pub(super) fn mask_over(form: &NormalForm) -> String {
     let mut text = String::from("ATTN_FN Tristate mask_over(const Tile& at) const {\n");
     let value = parts(form, &mut text);
@@ -28,7 +27,6 @@ pub(super) fn set_coordinate(form: &NormalForm, word: &str) -> String {
 }
 
 /// A helper over abstract values, as a static member function.
-#[must_use]
 pub(super) fn helper(form: &NormalForm, name: &str) -> String {
     let args = form.compound.len();
     let types: Vec<String> = (0..args).map(|i| format!("class A{i}")).collect();

@@ -11,7 +11,6 @@ macro_rules! functions {
 
         impl IntervalFn {
             /// Its name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(IntervalFn::$function => stringify!($name),)*

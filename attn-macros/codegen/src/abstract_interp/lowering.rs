@@ -86,7 +86,6 @@ pub(super) struct Lowering<'a> {
 }
 
 /// Lowers the body of a mask or helper.
-#[must_use]
 pub(super) fn of(f: &Function, types: &Types, generics: &[Generic]) -> NormalForm {
     let mut maker = Lowering {
         function: f,

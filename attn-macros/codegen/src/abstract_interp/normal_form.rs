@@ -98,7 +98,6 @@ pub struct NormalForm {
 
 impl Node {
     /// The operands.
-    #[must_use]
     pub fn children(&self) -> &[Id] {
         match self {
             Node::Element(_, ids) | Node::Helper(_, ids) | Node::Call(_, ids) | Node::Op(_, ids) => ids,
@@ -111,13 +110,11 @@ impl Node {
 
 impl Loop {
     /// The values before the loop.
-    #[must_use]
     pub fn before(&self) -> &[Id] {
         &self.ids[2..2 + self.types.len()]
     }
 
     /// The values after one step.
-    #[must_use]
     pub fn after(&self) -> &[Id] {
         &self.ids[2 + self.types.len()..]
     }
@@ -125,7 +122,6 @@ impl Loop {
 
 impl NormalForm {
     /// Whether a node is a value with parts, or may be one.
-    #[must_use]
     pub fn has_parts(&self, id: Id) -> bool {
         match &self.nodes[id] {
             Node::Call(..) | Node::Tile | Node::Many(..) | Node::Part(..) => true,
@@ -135,13 +131,11 @@ impl NormalForm {
     }
 
     /// Whether a helper takes and gives scalars alone.
-    #[must_use]
     pub fn is_scalar(&self) -> bool {
         !self.compound.contains(&true) && !matches!(self.nodes[self.result], Node::Many(..) | Node::Call(..))
     }
 
     /// The innermost loop whose step a node depends on, by its number.
-    #[must_use]
     pub fn inside(&self) -> Vec<Option<usize>> {
         let mut all: Vec<Vec<usize>> = Vec::new();
         for node in &self.nodes {
@@ -160,7 +154,6 @@ impl NormalForm {
     }
 
     /// How often each node is used.
-    #[must_use]
     pub fn uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.nodes.len()];
         uses[self.result] = 1;
@@ -175,7 +168,6 @@ impl NormalForm {
 
     /// The nodes that are so far from the variables below them that they get one too: what is nested deeply runs out of
     /// stack in a parser or in a compiler. `uses` are those of [`Self::uses`].
-    #[must_use]
     pub fn far(&self, uses: &[usize]) -> Vec<bool> {
         const MOST: usize = 64;
         let mut depths: Vec<usize> = Vec::with_capacity(self.nodes.len());
@@ -189,7 +181,6 @@ impl NormalForm {
     }
 
     /// The parameter tensors that the result depends on.
-    #[must_use]
     pub fn tables(&self) -> Vec<String> {
         let mut tables = Vec::new();
         let uses = self.uses();
@@ -208,7 +199,6 @@ impl NormalForm {
 pub type Generic = (String, String, Ty);
 
 /// Whether a coordinate is the same all over a tile.
-#[must_use]
 pub fn is_uniform_coordinate(name: &str) -> bool {
     matches!(name, "batch" | "qo_len" | "kv_len")
 }

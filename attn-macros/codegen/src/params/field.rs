@@ -78,7 +78,6 @@ impl Kind {
 
 impl Field {
     /// The name of a scalar's type, or of a tensor's elements.
-    #[must_use]
     pub fn elem(&self) -> Option<String> {
         let segment = last(&self.ty)?;
         if self.kind.rank().is_none() {

@@ -11,7 +11,6 @@ pub struct Table {
 
 impl Table {
     /// A tensor from a function of its indices.
-    #[must_use]
     pub fn new(shape: &[i64], value: impl Fn(&[i64]) -> f64) -> Self {
         let mut values = Vec::new();
         for flat in 0..shape.iter().product() {
@@ -27,7 +26,6 @@ impl Table {
     }
 
     /// Values spread over [-2, 2], in sixteenths, which f16 and bf16 hold exactly.
-    #[must_use]
     pub fn waves(seed: i64, shape: &[i64]) -> Self {
         let step = |index: &[i64]| index.iter().fold(seed * 23 + 7, |sum, i| sum * 31 + i * 14);
         Table::new(shape, |index| (step(index).rem_euclid(65) - 32) as f64 / 16.0)
@@ -37,14 +35,12 @@ impl Table {
     ///
     /// # Panics
     /// The index is out of bounds: formulas must not rely on clamping.
-    #[must_use]
     pub fn at(&self, index: &[i64]) -> f64 {
         assert!(index.len() == self.shape.len() && index.iter().zip(&self.shape).all(|(i, n)| (0..*n).contains(i)));
         self.values[index.iter().zip(&self.shape).fold(0, |flat, (i, n)| flat * n + i) as usize]
     }
 
     /// The values, row-major.
-    #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.values
     }
