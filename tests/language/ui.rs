@@ -1,4 +1,4 @@
-//! One case for each misuse, with the message that a user sees and its location.
+//! A variant for each misuse, with the message that a user sees and its location, in a file for each kind of misuse.
 //!
 //! The text of rustc's own errors changes with its version: run with the toolchain that CI pins. After a change:
 //! `TRYBUILD=overwrite cargo test -p attn-tests --test language ui::`.
@@ -51,5 +51,5 @@ fn messages_do_not_name_internals() {
             }
         }
     }
-    assert!(cases >= 30, "{cases} cases");
+    assert!(cases >= 30, "{cases} files");
 }
