@@ -1,11 +1,8 @@
 //! Embeds the CUDA templates: a table with the path below `cuda/` and the text of every `cuda/**/*.cuh`.
 
-use std::{
-    env,
-    fmt::Write as _,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
 fn main() {
     println!("cargo::rerun-if-changed=cuda");

@@ -12,11 +12,9 @@
 
 mod support;
 
-use attn::{
-    Out, Stream,
-    batch::{PageTableBuf, indptr},
-    prelude::*,
-};
+use attn::batch::{PageTableBuf, indptr};
+use attn::prelude::*;
+use attn::{Out, Stream};
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, q_row, q_width, reference, v_row};
 
 /// Keys of the system prompt: whole pages, so that the batch can also be written without levels.

@@ -14,16 +14,12 @@
 
 mod support;
 
-use attn::{
-    Out, Stream,
-    batch::indptr,
-    expr::TensorContent,
-    prelude::*,
-    stock::{
-        PageList,
-        quest::{PageBounds, top_pages},
-    },
-};
+use attn::batch::indptr;
+use attn::expr::TensorContent;
+use attn::prelude::*;
+use attn::stock::PageList;
+use attn::stock::quest::{PageBounds, top_pages};
+use attn::{Out, Stream};
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, q_row, q_width, reference, v_row};
 
 /// Keys of each request.

@@ -4,13 +4,11 @@ mod cpu;
 
 use attn_core::ops::tensor_rows::set_rows;
 
-use crate::{
-    AttentionOptions, Dtypes, Engine, Error, Heads, KernelKind, Stream, Variant, Workspace,
-    backend::{Backend, CudaAttention, map_backend, on_backend},
-    batch::Layout,
-    expr::TensorContent,
-    ops::TensorRows,
-};
+use crate::backend::{Backend, CudaAttention, map_backend, on_backend};
+use crate::batch::Layout;
+use crate::expr::TensorContent;
+use crate::ops::TensorRows;
+use crate::{AttentionOptions, Dtypes, Engine, Error, Heads, KernelKind, Stream, Variant, Workspace};
 
 pub(crate) use cpu::CpuAttention;
 

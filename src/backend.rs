@@ -8,10 +8,11 @@ use std::{convert::Infallible, marker::PhantomData};
 
 use crate::Error;
 
+pub(crate) use attn_kernels::cuda::ops::CudaKvTransform;
 #[cfg(feature = "cuda")]
 pub(crate) use attn_kernels::cuda::{
     CudaAttention, CudaBatchChecker, CudaBuffer, CudaGraph, CudaHostBuffer, CudaPlan, CudaPreparation, CudaStaging,
-    CudaStream, CudaWorkspace, Device, ops::CudaKvTransform,
+    CudaStream, CudaWorkspace, Device,
 };
 
 /// Stands for the types of the CUDA backend in a build without it. There is no such object.

@@ -2,11 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{
-    BatchCapacity, Engine, Error, Stream,
-    backend::{Backend, CudaBatchChecker, map_backend, on_backend},
-    batch::{BatchError, DeviceBatch},
-};
+use crate::backend::{Backend, CudaBatchChecker, map_backend, on_backend};
+use crate::batch::{BatchError, DeviceBatch};
+use crate::{BatchCapacity, Engine, Error, Stream};
 
 /// Checks batches whose arrays are in device memory ([`DeviceBatch`]), for an engine that plans on the host and keeps
 /// the arrays that its kernels read on the device. It is optional: plans check their batches themselves. `Send` and

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use crate::{
-    CostTable, Error,
-    backend::{Backend, Device, map_backend, on_backend},
-};
+use crate::backend::{Backend, Device, map_backend, on_backend};
+use crate::{CostTable, Error};
 
 /// A device that attention runs on: a CUDA device, or the CPU. Cheap to clone.
 ///

@@ -1,17 +1,15 @@
 //! The one error of the library.
 
-use attn_core::{
-    ErrorKind, ExprError, RegistryError,
-    batch::BatchError,
-    cpu::CpuError,
-    dtype::DtypesError,
-    expr::{ContentError, LayerError},
-    lang::{BindError, ComposeError, ParamError},
-    ops::OpError,
-    plan::PlanError,
-    spec::{HeadsError, ProductsError},
-    tensor::TensorError,
-};
+use attn_core::batch::BatchError;
+use attn_core::cpu::CpuError;
+use attn_core::dtype::DtypesError;
+use attn_core::expr::{ContentError, LayerError};
+use attn_core::lang::{BindError, ComposeError, ParamError};
+use attn_core::ops::OpError;
+use attn_core::plan::PlanError;
+use attn_core::spec::{HeadsError, ProductsError};
+use attn_core::tensor::TensorError;
+use attn_core::{ErrorKind, ExprError, RegistryError};
 
 /// All errors of the library, by their source. Each message names the request, the allowed values and the remedy.
 #[derive(thiserror::Error)]

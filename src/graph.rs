@@ -2,10 +2,8 @@
 
 mod buckets;
 
-use crate::{
-    Error, Stream,
-    backend::{Backend, CudaGraph, map_backend, on_backend},
-};
+use crate::backend::{Backend, CudaGraph, map_backend, on_backend};
+use crate::{Error, Stream};
 
 pub use buckets::{GraphBuckets, Step};
 

@@ -9,11 +9,9 @@ pub use attn_core::indexer::{
     BLOCK_STEP, DIM_STEP, IndexKeys, IndexQueries, MAX_DIM, MAX_HEADS, ScoresMut, TopKLists, Visible,
 };
 
-use crate::{
-    Dtype, Engine, Error, Stream, TensorRef,
-    backend::{on_backend, try_backend},
-    ops::Array,
-};
+use crate::backend::{on_backend, try_backend};
+use crate::ops::Array;
+use crate::{Dtype, Engine, Error, Stream, TensorRef};
 
 /// Scores of keys: `scores[t, s] = sum_j weights[t, j] max(q[t, j] . k[s], 0)`. `weights` is (qo tokens, index heads)
 /// in f32, with every factor of the model. Products of f16 or bf16 are summed in f32, in the order of a kernel.

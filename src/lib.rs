@@ -113,6 +113,7 @@ pub use prepare::{Preparation, PrepareOptions, Workload};
 pub use stream::Stream;
 pub use workspace::Workspace;
 
+pub use attn_core::batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable};
 /// ```
 /// use attn::{Variant, compose, stock};
 ///
@@ -123,32 +124,29 @@ pub use workspace::Workspace;
 ///
 /// Two parts that change the normaliser do not compile.
 pub use attn_core::compose;
+pub use attn_core::dtype::{Dtype, Dtypes};
+pub use attn_core::lang::{F8E4M3, F8E5M2};
+pub use attn_core::spec::{
+    AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products,
+};
+pub use attn_core::tensor::{Element, Kv, KvScales, KvSides, Out, PageOrder, Scale, TensorError, TensorMut, TensorRef};
 pub use attn_core::{
     ErrorKind, ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, bits,
     device_fn, device_type, kv_format, kv_formats, random, registry, state, variants,
-};
-pub use attn_core::{
-    batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable},
-    dtype::{Dtype, Dtypes},
-    lang::{F8E4M3, F8E5M2},
-    spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products},
-    tensor::{Element, Kv, KvScales, KvSides, Out, PageOrder, Scale, TensorError, TensorMut, TensorRef},
 };
 pub use attn_kernels::cost::{CostTable, CostsError};
 pub use half::{bf16, f16};
 
 /// The variant language: the traits and types that a variant and a KV format are written with.
 pub mod lang {
+    pub use attn_core::lang::kv_format::{KvFormatDesc, LinearCodes, RowBytes};
+    pub use attn_core::lang::param_tensor::ParamElement;
+    pub use attn_core::lang::params::ParamField;
     pub use attn_core::lang::{
         AttentionVariant, BindError, Bits, ComposeError, Dims, EncodeRow, F8E4M3, F8E5M2, Hook, KvFormat, KvFormats,
         KvIndex, LogitIndex, Normalizer, OutTensor, OutTensor1, OutTensor2, OutTensor3, OutTensor4, Packed, PackedMut,
         ParamError, ParamValue, ParamValues, QueryTile, Row, RowIndex, RowState, Tensor, Tensor0, Tensor1, Tensor2,
-        Tensor3, Tensor4, Tile, TileClass, VariantDesc, VariantParams, approx, bits,
-        kv_format::{KvFormatDesc, LinearCodes, RowBytes},
-        math,
-        param_tensor::ParamElement,
-        params::ParamField,
-        random, space,
+        Tensor3, Tensor4, Tile, TileClass, VariantDesc, VariantParams, approx, bits, math, random, space,
     };
 }
 

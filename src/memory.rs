@@ -4,11 +4,9 @@ use std::alloc::{self, Layout};
 
 use half::{bf16, f16};
 
-use crate::{
-    Dtype, Element, Engine, Error, Stream, TensorError, TensorMut, TensorRef,
-    backend::{Backend, CudaBuffer, map_backend, on_backend},
-    lang::{F8E4M3, F8E5M2},
-};
+use crate::backend::{Backend, CudaBuffer, map_backend, on_backend};
+use crate::lang::{F8E4M3, F8E5M2};
+use crate::{Dtype, Element, Engine, Error, Stream, TensorError, TensorMut, TensorRef};
 
 /// Memory of an engine with a type of elements. Freed on drop. `Send` and `Sync`.
 ///

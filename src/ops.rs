@@ -73,12 +73,11 @@ mod host;
 mod merge;
 mod pages;
 
+pub use attn_core::ops::bits::{pack, pack_segments};
+pub use attn_core::ops::lse::{from_base_2, to_base_2};
 pub use attn_core::ops::{
     Append, Array, ArrayMut, BitOrder, Gather, KvMut, KvRef, KvSidesMut, Number, OpError, PageTableRows, SlotMapping,
-    StateMut, StateRef, TensorRows,
-    bits::{pack, pack_segments},
-    lse::{from_base_2, to_base_2},
-    slots_of_new_keys,
+    StateMut, StateRef, TensorRows, slots_of_new_keys,
 };
 pub use attn_kernels::splice::Op;
 

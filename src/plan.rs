@@ -6,10 +6,8 @@ mod options;
 
 use attn_core::batch::{BatchCapacity, DeviceBatch, Layout};
 
-use crate::{
-    Attention, Batch, Error, Kv, Out, Stream, TensorRef,
-    backend::{Backend, CudaPlan, on_backend, try_backend},
-};
+use crate::backend::{Backend, CudaPlan, on_backend, try_backend};
+use crate::{Attention, Batch, Error, Kv, Out, Stream, TensorRef};
 use cpu::CpuPlan;
 
 pub use options::{PlanOptions, RunOptions};

@@ -4,11 +4,9 @@ use std::fmt;
 
 use attn_kernels::jit::{PrepareReport, Progress};
 
-use crate::{
-    Attention, Batch, BatchCapacity, Dtype, Engine, Error,
-    backend::{Backend, CudaPreparation, map_backend, on_backend},
-    ops::{KvTransform, Op},
-};
+use crate::backend::{Backend, CudaPreparation, map_backend, on_backend};
+use crate::ops::{KvTransform, Op};
+use crate::{Attention, Batch, BatchCapacity, Dtype, Engine, Error};
 
 /// Something that a server will do. [`Engine::prepare`] prepares its kernels.
 #[derive(Clone, Copy, Debug)]

@@ -40,10 +40,8 @@ pub use attn_core::sampling::{
 
 use attn_core::sampling::{FilterOut, Source};
 
-use crate::{
-    Dtype, Engine, Error, Stream, TensorMut, TensorRef,
-    backend::{on_backend, try_backend},
-};
+use crate::backend::{on_backend, try_backend};
+use crate::{Dtype, Engine, Error, Stream, TensorMut, TensorRef};
 
 /// Draws a token of each row of logits: (rows, vocab) in f16, bf16 or f32, with any stride between rows.
 ///

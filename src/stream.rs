@@ -1,9 +1,7 @@
 //! Streams: the order of runs.
 
-use crate::{
-    Engine, Error,
-    backend::{Backend, CudaStream, Device, map_backend, on_backend},
-};
+use crate::backend::{Backend, CudaStream, Device, map_backend, on_backend};
+use crate::{Engine, Error};
 
 /// The order of runs. On the CPU a run returns when it is done, so a stream does nothing there. `Send` and `Sync`.
 ///

@@ -1,9 +1,7 @@
 //! Workspaces: the memory of plans.
 
-use crate::{
-    Engine, Error,
-    backend::{Backend, CudaWorkspace, Device, map_backend, on_backend},
-};
+use crate::backend::{Backend, CudaWorkspace, Device, map_backend, on_backend};
+use crate::{Engine, Error};
 
 /// The memory of a plan, made by [`Engine::workspace`]: work lists, partial states and counters. It grows when a plan
 /// needs more, unless its size is fixed ([`Workspace::fixed`], [`Workspace::from_raw`]), and never during a run. Its

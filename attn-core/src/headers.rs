@@ -1,9 +1,7 @@
 //! The CUDA headers that are made of Rust: one source for what the host and the kernels compute to the bit.
 
-use crate::{
-    lang::{bits, divide, interval, param_tensor, random},
-    sampling::fixed_point,
-};
+use crate::lang::{bits, divide, interval, param_tensor, random};
+use crate::sampling::fixed_point;
 
 /// A header: where templates include it, and its text.
 #[derive(Clone, Copy, Debug)]

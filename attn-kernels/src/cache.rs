@@ -30,11 +30,9 @@ mod origin;
 mod owner;
 mod stats;
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    sync::{Arc, LazyLock, Mutex, PoisonError, TryLockError},
-};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, TryLockError};
 
 pub use key::Key;
 pub use origin::Origin;

@@ -11,10 +11,8 @@ mod hook_class;
 mod json_lines;
 mod measured;
 
-use attn_core::{
-    plan::{Cost, merge_steps},
-    spec::KernelKind,
-};
+use attn_core::plan::{Cost, merge_steps};
+use attn_core::spec::KernelKind;
 
 use crate::kernel_traits::KernelTraits;
 

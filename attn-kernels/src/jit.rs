@@ -15,12 +15,10 @@ pub(crate) use device_source::{DeviceSource, obtain_all_for_device};
 pub use for_device::{obtain_for_device, source_for_device};
 pub use report::PrepareReport;
 
-use crate::{
-    cache::{CubinCache, Key, Origin},
-    compile::{CompileError, Compiled, Compiler, NoCompiler},
-    prebuilt,
-    splice::{KernelSource, SpliceError, Unit},
-};
+use crate::cache::{CubinCache, Key, Origin};
+use crate::compile::{CompileError, Compiled, Compiler, NoCompiler};
+use crate::prebuilt;
+use crate::splice::{KernelSource, SpliceError, Unit};
 
 /// A cubin that is ready to be loaded.
 #[derive(Clone, Debug)]

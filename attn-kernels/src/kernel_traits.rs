@@ -8,15 +8,11 @@ mod merging;
 mod preprocessing;
 mod smem;
 
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    expr::Variant,
-    lang::{
-        Hook,
-        kv_format::{CodeValues, LinearCodes},
-    },
-    spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend, Products},
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::expr::Variant;
+use attn_core::lang::Hook;
+use attn_core::lang::kv_format::{CodeValues, LinearCodes};
+use attn_core::spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend, Products};
 
 pub use cuda_cores::cuda_cores_support;
 pub use decode_tiles::DecodeTiles;

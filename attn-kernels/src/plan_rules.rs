@@ -1,15 +1,11 @@
 //! The planner's rules for a kernel: how its tile sizes and measured costs cut a batch into work.
 
-use attn_core::{
-    batch::Layout,
-    plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule},
-    spec::Heads,
-};
+use attn_core::batch::Layout;
+use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule};
+use attn_core::spec::Heads;
 
-use crate::{
-    cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, resident_tile_rows},
-};
+use crate::cost::{CostTable, HookClass};
+use crate::kernel_traits::{KernelTraits, RESIDENT_Q_TILES, resident_tile_rows};
 
 /// The least keys of a KV split of a prefill tile in a mixed launch. A mixed launch always includes the merge kernel,
 /// and each CTA of the merge has few rows, so short splits are cheap to merge.
@@ -112,11 +108,9 @@ pub fn mixed_rule(
 
 #[cfg(test)]
 mod tests {
-    use attn_core::{
-        batch::{Batch, indptr},
-        dtype::Dtypes,
-        spec::{KernelKind, PrefillBackend},
-    };
+    use attn_core::batch::{Batch, indptr};
+    use attn_core::dtype::Dtypes;
+    use attn_core::spec::{KernelKind, PrefillBackend};
 
     use super::*;
     use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};

@@ -2,10 +2,8 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use crate::{
-    cache::Key,
-    compile::{Arch, Compiled},
-};
+use crate::cache::Key;
+use crate::compile::{Arch, Compiled};
 
 /// One embedded cubin. Tables of them are written by [`aot::build`](crate::aot::build) and registered by
 /// `attn::include_prebuilt!`.

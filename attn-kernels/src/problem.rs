@@ -4,21 +4,19 @@ mod key;
 mod lengths;
 mod unsupported;
 
-use attn_core::{
-    dtype::Dtypes,
-    expr::Variant,
-    lang::Hook,
-    plan::{PlanError, WorkList},
-    spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend, Products, ProductsError},
+use attn_core::dtype::Dtypes;
+use attn_core::expr::Variant;
+use attn_core::lang::Hook;
+use attn_core::plan::{PlanError, WorkList};
+use attn_core::spec::{
+    AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend, Products, ProductsError,
 };
 
-use crate::{
-    compile::Arch,
-    cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    select::{KernelSelector, SelectedKernel, mixed_backend},
-    splice::KernelSource,
-};
+use crate::compile::Arch;
+use crate::cost::{CostTable, HookClass};
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use crate::select::{KernelSelector, SelectedKernel, mixed_backend};
+use crate::splice::KernelSource;
 
 pub(crate) use key::KernelKey;
 #[cfg(feature = "cuda")]

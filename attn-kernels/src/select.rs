@@ -5,16 +5,12 @@ mod predict;
 mod resident;
 mod selected;
 
-use attn_core::{
-    batch::Layout,
-    spec::{Heads, KernelKind, PrefillBackend, Products},
-};
+use attn_core::batch::Layout;
+use attn_core::spec::{Heads, KernelKind, PrefillBackend, Products};
 
-use crate::{
-    cost::{CostTable, HookClass},
-    kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest},
-    plan_rules::OWN_SM_TIME,
-};
+use crate::cost::{CostTable, HookClass};
+use crate::kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest};
+use crate::plan_rules::OWN_SM_TIME;
 use predict::{BatchSize, Candidate};
 use resident::Resident;
 

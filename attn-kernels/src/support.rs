@@ -2,17 +2,13 @@
 
 use std::fmt;
 
-use attn_core::{
-    cpu,
-    dtype::Dtypes,
-    expr::Variant,
-    spec::{AttentionOptions, Heads},
-};
+use attn_core::cpu;
+use attn_core::dtype::Dtypes;
+use attn_core::expr::Variant;
+use attn_core::spec::{AttentionOptions, Heads};
 
-use crate::{
-    cost::CostTable,
-    problem::{Problem, check_capability},
-};
+use crate::cost::CostTable;
+use crate::problem::{Problem, check_capability};
 
 pub use crate::problem::Unsupported;
 

@@ -2,13 +2,11 @@
 #![allow(missing_docs)] // criterion's macros make undocumented items
 
 use attn_benches::{paged, ragged, variant};
-use attn_core::{
-    batch::Layout,
-    cpu::{Problem, plan_rule, run},
-    plan::WorkList,
-    spec::{HeadDimVo, Heads},
-    tensor::{Kv, Out, TensorMut, TensorRef},
-};
+use attn_core::batch::Layout;
+use attn_core::cpu::{Problem, plan_rule, run};
+use attn_core::plan::WorkList;
+use attn_core::spec::{HeadDimVo, Heads};
+use attn_core::tensor::{Kv, Out, TensorMut, TensorRef};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };

@@ -5,11 +5,9 @@
 use std::hint::black_box;
 
 use attn_benches::{DECODE, GROUPED, page_table, ragged, skewed, variant};
-use attn_core::{
-    batch::{Batch, Layout, indptr},
-    plan::{PlanBlob, PlanRule, PlanScratch, Schedule, WorkList},
-    spec::Heads,
-};
+use attn_core::batch::{Batch, Layout, indptr};
+use attn_core::plan::{PlanBlob, PlanRule, PlanScratch, Schedule, WorkList};
+use attn_core::spec::Heads;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 /// The plan rule of prefill on the same GPU.

@@ -1,11 +1,9 @@
 //! Variants and plan rules of the benches. GPU timings come from `attn bench`, see `results/README.md`.
 
-use attn_core::{
-    batch::{Batch, BatchError, Layout, PageTableBuf, indptr},
-    expr::{ExprError, Variant},
-    plan::{Cost, PlanRule, Schedule},
-    spec::Heads,
-};
+use attn_core::batch::{Batch, BatchError, Layout, PageTableBuf, indptr};
+use attn_core::expr::{ExprError, Variant};
+use attn_core::plan::{Cost, PlanRule, Schedule};
+use attn_core::spec::Heads;
 
 /// 32 query heads and 8 KV heads.
 pub const GROUPED: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };

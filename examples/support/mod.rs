@@ -3,10 +3,8 @@
 #![allow(dead_code)] // each example uses some of it
 
 use attn::{Error, Stream, batch::PageTableBuf, ops, prelude::*, random};
-use attn_core::{
-    cpu::{Problem, oracle},
-    plan::WorkList,
-};
+use attn_core::cpu::{Problem, oracle};
+use attn_core::plan::WorkList;
 
 /// The result of an example.
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;

@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use attn_core::{
-    batch::Layout,
-    expr::{LayerError, TensorSlot, Visibility, VisibilityInterner},
-};
+use attn_core::batch::Layout;
+use attn_core::expr::{LayerError, TensorSlot, Visibility, VisibilityInterner};
 
 use attn_kernels::support::bind_on_cpu;
 

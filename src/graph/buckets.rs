@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Graph;
-use crate::{
-    Attention, Batch, BatchCapacity, Engine, Error, PageTable, Plan, PlanOptions, Stream, Workspace,
-    batch::{BatchError, DeviceBatch},
-};
+use crate::batch::{BatchError, DeviceBatch};
+use crate::{Attention, Batch, BatchCapacity, Engine, Error, PageTable, Plan, PlanOptions, Stream, Workspace};
 
 /// One step of the engine, passed to `work`. On the CPU and before a capture, `work` runs for real.
 #[derive(Debug)]

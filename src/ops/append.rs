@@ -7,11 +7,9 @@ use attn_core::ops::append;
 use attn_kernels::cuda;
 
 use super::{Append, KvMut, KvRef, TensorRows};
-use crate::{
-    Attention, Dtype, Engine, Error, HeadDimVo, Heads, Stream, Variant,
-    backend::{Backend, CudaKvTransform, map_backend, on_backend, try_backend},
-    expr::TensorContent,
-};
+use crate::backend::{Backend, CudaKvTransform, map_backend, on_backend, try_backend};
+use crate::expr::TensorContent;
+use crate::{Attention, Dtype, Engine, Error, HeadDimVo, Heads, Stream, Variant};
 
 /// The `key_transform` and `value_transform` of a variant, applied when keys and values are appended, for a cache of
 /// [`KvStored::Transformed`](crate::KvStored) keys, and then its KV formats

@@ -1,11 +1,9 @@
 //! Memory of ops beside tensors: arrays of integers, and pinned host memory.
 
 use super::{Array, ArrayMut, Number};
-use crate::{
-    DeviceBuffer, Dtype, Element, Engine, Error, Stream, TensorError, TensorMut, TensorRef,
-    backend::{Backend, CudaBuffer, CudaHostBuffer, map_backend, on_backend},
-    memory::{check_elements, zeros},
-};
+use crate::backend::{Backend, CudaBuffer, CudaHostBuffer, map_backend, on_backend};
+use crate::memory::{check_elements, zeros};
+use crate::{DeviceBuffer, Dtype, Element, Engine, Error, Stream, TensorError, TensorMut, TensorRef};
 
 /// An array of integers in memory of an engine: on the device, or on the host where the engine is the CPU. Freed on
 /// drop.

@@ -1,11 +1,9 @@
 //! What the host and a device exchange in every step: small uploads, and small results.
 
 use super::{ArrayMut, DeviceArray, Number};
-use crate::{
-    Engine, Error, Stream, TensorError,
-    backend::{Backend, CudaHostBuffer, CudaStaging, map_backend, on_backend},
-    memory::zeros,
-};
+use crate::backend::{Backend, CudaHostBuffer, CudaStaging, map_backend, on_backend};
+use crate::memory::zeros;
+use crate::{Engine, Error, Stream, TensorError};
 
 /// Pinned memory for uploads that occur in every step. An upload is one copy, which the driver need not stage again,
 /// and its source may be changed at once. There are two slots, so that the host may run one upload ahead of the device.

@@ -1,12 +1,10 @@
 //! Planning: an attention and a batch become a plan.
 
 use super::{Plan, PlanOptions, cpu::CpuPlan};
+use crate::backend::{map_backend, on_backend};
 #[cfg(doc)]
 use crate::expr::LayerError;
-use crate::{
-    Attention, Batch, Error, Stream, Workspace,
-    backend::{map_backend, on_backend},
-};
+use crate::{Attention, Batch, Error, Stream, Workspace};
 
 impl Attention {
     /// Plans a batch: checks it, splits it into work tiles, and writes the work list to the workspace. The plan can run

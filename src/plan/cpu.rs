@@ -1,11 +1,9 @@
 //! A planned batch on the CPU.
 
-use attn_core::{
-    batch::{Batch, BatchCapacity, BatchError, DeviceBatch, Layout},
-    cpu,
-    plan::{ListRule, PlanRule, Schedule, WorkList},
-    tensor::{Tokens, check_run},
-};
+use attn_core::batch::{Batch, BatchCapacity, BatchError, DeviceBatch, Layout};
+use attn_core::cpu;
+use attn_core::plan::{ListRule, PlanRule, Schedule, WorkList};
+use attn_core::tensor::{Tokens, check_run};
 
 use crate::{Error, Kv, Out, TensorRef, Variant, attention::CpuAttention};
 

@@ -6,10 +6,8 @@
 
 use std::fmt::Write as _;
 
-use attn_core::lang::{
-    Dims, F8E4M3, Row, Tensor2,
-    kv_format::{ErasedKvFormat, KvFormat},
-};
+use attn_core::lang::kv_format::{ErasedKvFormat, KvFormat};
+use attn_core::lang::{Dims, F8E4M3, Row, Tensor2};
 use attn_tests::golden::compare_section;
 use attn_variants::kv_formats::{self, Int4, Int8, MxFp8, Nvfp4, PerChannel, Turbo4};
 use rayon::prelude::*;

@@ -1,13 +1,12 @@
 //! KV formats on the CPU, through the public interface: caches that are appended to, read and gathered; the grid of
 //! formats against the reference; what is refused, in the same words by `supports` and by plans.
 
+use attn::expr::TensorContent;
+use attn::lang::{KvFormats, Tensor2};
+use attn::ops::*;
 use attn::{
     AttentionOptions, Batch, Dtype, Dtypes, Engine, Error, ExprError, HeadDimVo, Heads, Kv, KvSides, KvStored, Out,
-    PageOrder, Spec, Target, Variant,
-    expr::TensorContent,
-    lang::{KvFormats, Tensor2},
-    ops::*,
-    stock, supports,
+    PageOrder, Spec, Target, Variant, stock, supports,
 };
 use attn_core::{dtype::DtypesError, lang::kv_format::RowBytes};
 use attn_testing::{Case, case_plans, case_supports, check, grid};

@@ -6,10 +6,8 @@ mod probe;
 mod random;
 mod refused;
 
-use attn_core::lang::{
-    Dims, KvFormat,
-    kv_format::{DescribedKvFormat, KvFormats},
-};
+use attn_core::lang::kv_format::{DescribedKvFormat, KvFormats};
+use attn_core::lang::{Dims, KvFormat};
 
 /// The error of binding a format to `dim` elements and three KV heads, without lines.
 fn bound(format: impl KvFormat + DescribedKvFormat, dim: i64) -> Result<(), String> {

@@ -1,10 +1,8 @@
 //! fp8 conversions of ops on GPUs without fp8 instructions (`attn-kernels/cuda/ops/fp8.cuh`), compiled for the host,
 //! against Rust.
 
-use attn_core::{
-    lang::{F8E4M3, F8E5M2},
-    tensor::Element,
-};
+use attn_core::lang::{F8E4M3, F8E5M2};
+use attn_core::tensor::Element;
 use attn_tests::host;
 use libloading::Library;
 

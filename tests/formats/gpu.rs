@@ -1,21 +1,19 @@
 //! KV formats on a GPU: appends write the bytes of the CPU, gathers give its bits, and attention is near the f64
 //! reference, launched, and captured and replayed. Skipped without a GPU.
 
+use attn::batch::{PageTableBuf, indptr};
+use attn::lang::{KvFormats, Tensor2};
+use attn::ops::*;
+use attn::prelude::*;
 use attn::{
     AttentionOptions, BatchCapacity, DeviceBuffer, Dtype, Dtypes, Engine, Error, Graph, HeadDimVo, Heads, KvScales,
     PageOrder, PlanOptions, Scale, Stream, Variant,
-    batch::{PageTableBuf, indptr},
-    lang::{KvFormats, Tensor2},
-    ops::*,
-    prelude::*,
 };
-use attn_core::{
-    cpu::{Problem, RowRounding, oracle_with},
-    lang::kv_format::RowBytes,
-    plan::WorkList,
-    spec::KernelKind,
-    tensor::{KvSides, Out},
-};
+use attn_core::cpu::{Problem, RowRounding, oracle_with};
+use attn_core::lang::kv_format::RowBytes;
+use attn_core::plan::WorkList;
+use attn_core::spec::KernelKind;
+use attn_core::tensor::{KvSides, Out};
 use attn_tests::synthetic::values;
 use attn_variants::kv_formats::PerChannel;
 use half::{bf16, f16};

@@ -1,25 +1,18 @@
 //! Appends to pools of KV formats, and gathers from them, emulated on the host with threads in random order: the bytes
 //! and the bits are those of the CPU.
 
-use attn_core::{
-    Variant,
-    dtype::Dtype,
-    lang::{
-        Tensor2,
-        kv_format::{KvFormats, RowBytes},
-    },
-    ops::{
-        Append, Array, Gather, KvMut, KvRef, KvSidesMut, PageTableRows, SlotMapping,
-        append::{self, Transform},
-        gather,
-    },
-    spec::{HeadDimVo, Heads},
-    tensor::{KvScales, KvSides, Scale, TensorMut, TensorRef},
+use attn_core::Variant;
+use attn_core::dtype::Dtype;
+use attn_core::lang::Tensor2;
+use attn_core::lang::kv_format::{KvFormats, RowBytes};
+use attn_core::ops::append::{self, Transform};
+use attn_core::ops::{Append, Array, Gather, KvMut, KvRef, KvSidesMut, PageTableRows, SlotMapping, gather};
+use attn_core::spec::{HeadDimVo, Heads};
+use attn_core::tensor::{KvScales, KvSides, Scale, TensorMut, TensorRef};
+use attn_kernels::launch::{
+    FastDiv, KvSides as Sides, OP_THREADS, PackedRowsParams, RowTiling, RowsParams, RowsPart, Strided,
 };
-use attn_kernels::{
-    launch::{FastDiv, KvSides as Sides, OP_THREADS, PackedRowsParams, RowTiling, RowsParams, RowsPart, Strided},
-    splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS},
-};
+use attn_kernels::splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS};
 use attn_tests::{host::words, simt::HostOp, synthetic::values};
 use attn_variants::kv_formats::PerChannel;
 use half::{bf16, f16};

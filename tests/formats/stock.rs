@@ -1,14 +1,10 @@
 //! The stock KV formats: the Rust against a reference in f64 and integers, and the generated C++, compiled for the
 //! host, against the Rust; to the bit, on many rows and every code.
 
-use attn_core::lang::{
-    Dims, Tensor2,
-    kv_format::{EncodeRow, ErasedKvFormat, KvFormat, KvFormats, LinearCodes, Packed, PackedMut},
-};
-use attn_tests::{
-    kv_format_host::{self, HostFormats},
-    kv_format_reference::{Reference, Stored},
-};
+use attn_core::lang::kv_format::{EncodeRow, ErasedKvFormat, KvFormat, KvFormats, LinearCodes, Packed, PackedMut};
+use attn_core::lang::{Dims, Tensor2};
+use attn_tests::kv_format_host::{self, HostFormats};
+use attn_tests::kv_format_reference::{Reference, Stored};
 use attn_variants::kv_formats::{self, Bf16, DsMla, F16, Int4, Int8, MxFp8, Nvfp4, PerChannel, Turbo4};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 

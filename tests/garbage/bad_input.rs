@@ -3,12 +3,10 @@
 
 mod metadata;
 
-use attn::{
-    Error, Out,
-    batch::BatchError,
-    lang::{BindError, ParamValue},
-    prelude::*,
-};
+use attn::batch::BatchError;
+use attn::lang::{BindError, ParamValue};
+use attn::prelude::*;
+use attn::{Error, Out};
 use attn_core::{spec::HeadsError, tensor::TensorError};
 
 const HEADS: Heads = Heads { qo: 2, kv: 1, head_dim: 8 };
@@ -367,10 +365,8 @@ fn outputs_that_are_other_tensors() {
 
 #[test]
 fn kernel_errors_list_what_is_supported() {
-    use attn_kernels::{
-        compile::Arch,
-        kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},
-    };
+    use attn_kernels::compile::Arch;
+    use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
     let choose = |head_dim, dtypes| {
         KernelTraits::choose(&KernelTraitsRequest::new(KernelKind::Prefill, head_dim, dtypes, Arch::new(8, 0)))
     };

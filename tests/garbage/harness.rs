@@ -1,19 +1,15 @@
 //! Runs a target over its cases and over mutated inputs.
 
-use std::{
-    any::Any,
-    env, fs,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{env, fs};
 
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
-use crate::{
-    found,
-    mutate::{Mutator, pick},
-};
+use crate::found;
+use crate::mutate::{Mutator, pick};
 
 /// The longest that one input may take, on a slow machine and without optimisation.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,9 +1,7 @@
 //! Long inputs take time in proportion to their length. What took quadratic time needs minutes here.
 
-use std::{
-    fmt::Write as _,
-    time::{Duration, Instant},
-};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use attn_core::{ExprError, Variant, VariantSpec};
 

@@ -1,10 +1,8 @@
 //! The documents: links lead somewhere, the book lists its pages, Rust blocks are doctests, files that are named exist.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use attn::prelude::*;
 

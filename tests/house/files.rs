@@ -1,9 +1,7 @@
 //! The text files of the repository.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// One text file: its path below the repository's root, with `/`, and its text.
 pub(crate) struct Source {

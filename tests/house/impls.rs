@@ -7,10 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::visit::{self, Visit};
 
-use crate::{
-    cycles::{attributes, is_test},
-    files::{Source, sources},
-};
+use crate::cycles::{attributes, is_test};
+use crate::files::{Source, sources};
 
 /// Files of a crate with impls of one type.
 const FILES: usize = 5;

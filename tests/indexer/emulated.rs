@@ -1,20 +1,14 @@
 //! The kernels of indexers, emulated on the host with threads in random order, against the CPU: choices are equal, and
 //! scores within a tolerance.
 
-use attn_core::{
-    dtype::Dtype,
-    indexer::{ScoresMut, TopKLists, select_pages},
-    ops::{Array, ArrayMut},
-    tensor::{TensorMut, TensorRef},
-};
-use attn_kernels::{
-    launch::{FastDiv, IndexScoresParams, RowsParams, RowsPart, SCORE_UNIT, SelectParams, Strided},
-    splice::Op,
-};
-use attn_tests::{
-    indexer::{IndexCase, scores_of},
-    simt::HostOp,
-};
+use attn_core::dtype::Dtype;
+use attn_core::indexer::{ScoresMut, TopKLists, select_pages};
+use attn_core::ops::{Array, ArrayMut};
+use attn_core::tensor::{TensorMut, TensorRef};
+use attn_kernels::launch::{FastDiv, IndexScoresParams, RowsParams, RowsPart, SCORE_UNIT, SelectParams, Strided};
+use attn_kernels::splice::Op;
+use attn_tests::indexer::{IndexCase, scores_of};
+use attn_tests::simt::HostOp;
 
 const OF_CTA: usize = 8;
 

@@ -3,16 +3,12 @@
 #![allow(clippy::print_stderr)]
 
 use attn::Engine;
-use attn_core::{
-    dtype::Dtype,
-    indexer::{TopKLists, select_pages},
-    ops::{Array, ArrayMut},
-    tensor::TensorRef,
-};
-use attn_tests::{
-    gpu::gpu,
-    indexer::{IndexCase, Indexed, attend_to_chosen},
-};
+use attn_core::dtype::Dtype;
+use attn_core::indexer::{TopKLists, select_pages};
+use attn_core::ops::{Array, ArrayMut};
+use attn_core::tensor::TensorRef;
+use attn_tests::gpu::gpu;
+use attn_tests::indexer::{IndexCase, Indexed, attend_to_chosen};
 
 /// What the CPU chooses of scores.
 fn chosen(of: &Indexed, heads: usize, columns: usize, capacity: usize, [first, last]: [usize; 2]) -> Indexed {

@@ -1,14 +1,12 @@
 //! 8-bit products: the layout of transposed values, and what an attention with them refuses.
 
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    expr::Variant,
-    spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products, ProductsError},
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::expr::Variant;
+use attn_core::spec::{
+    AttentionOptions, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products, ProductsError,
 };
-use attn_kernels::{
-    kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},
-    support::{Spec, Target, Unsupported, supports},
-};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
+use attn_kernels::support::{Spec, Target, Unsupported, supports};
 use attn_testing::{Case, Lens, Order, case_variant};
 use attn_tests::simt;
 use attn_variants as _;

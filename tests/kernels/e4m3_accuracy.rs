@@ -7,16 +7,14 @@
 
 use std::fmt::Write as _;
 
-use attn_core::{
-    batch::Batch,
-    cpu::{Problem, RowRounding, oracle_with},
-    expr::Variant,
-    lang::{F8E4M3, Row},
-    plan::WorkList,
-    random,
-    spec::{HeadDimVo, Heads, KvStored},
-    tensor::{Kv, KvScales, TensorRef},
-};
+use attn_core::batch::Batch;
+use attn_core::cpu::{Problem, RowRounding, oracle_with};
+use attn_core::expr::Variant;
+use attn_core::lang::{F8E4M3, Row};
+use attn_core::plan::WorkList;
+use attn_core::random;
+use attn_core::spec::{HeadDimVo, Heads, KvStored};
+use attn_core::tensor::{Kv, KvScales, TensorRef};
 use attn_tests::golden::compare_section;
 use attn_variants as _;
 use half::bf16;

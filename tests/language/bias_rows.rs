@@ -1,10 +1,8 @@
 //! Biases that are rows of a parameter tensor: where the generated text reports such a row, its elements equal the
 //! bias.
 
-use attn_core::{
-    VariantParams, attention_variant,
-    lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1, Tensor2, Tensor3},
-};
+use attn_core::lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1, Tensor2, Tensor3};
+use attn_core::{VariantParams, attention_variant};
 use attn_tests::host::HostVariant;
 use half::f16;
 

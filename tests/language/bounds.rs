@@ -1,9 +1,7 @@
 //! Bounds of transformed logits: where the generated text reports a bound, no logit exceeds it.
 
-use attn_core::{
-    VariantParams, attention_variant,
-    lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1},
-};
+use attn_core::lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1};
+use attn_core::{VariantParams, attention_variant};
 use attn_tests::host::HostVariant;
 
 /// Relative rounding error of bounds. The `tanh` instruction has a relative error of 2^-11, so its bound is larger by

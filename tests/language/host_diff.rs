@@ -4,10 +4,8 @@
 //! else bit for bit.
 
 use attn_core::lang::desc::Elem;
-use attn_core::{
-    Registry, Variant,
-    lang::{Dims, FieldType, ParamValue, VariantDesc},
-};
+use attn_core::lang::{Dims, FieldType, ParamValue, VariantDesc};
+use attn_core::{Registry, Variant};
 use attn_tests::catalogue::{self, Shape};
 use attn_tests::compare::{HEAD_DIM, compare, compare_with};
 use attn_tests::host::HostText;

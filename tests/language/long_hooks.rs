@@ -2,10 +2,8 @@
 
 use attn_core::{Registry, Variant, spec::KernelKind};
 use attn_kernels::splice::{KernelSource, variant::parts_source};
-use attn_tests::{
-    compile_time::{CompileTime, traits},
-    long_hooks,
-};
+use attn_tests::compile_time::{CompileTime, traits};
+use attn_tests::long_hooks;
 
 fn variants() -> Vec<Variant> {
     let mut registry = Registry::empty();

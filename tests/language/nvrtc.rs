@@ -1,10 +1,8 @@
 //! The variants that exercise the language compile as CUDA too, with every hook called. No GPU is needed, NVRTC is:
 //! `cargo xtask test` fetches it.
 
-use attn_kernels::{
-    compile::{Arch, Compiler},
-    splice::variant::parts_source,
-};
+use attn_kernels::compile::{Arch, Compiler};
+use attn_kernels::splice::variant::parts_source;
 use attn_needs::{Need, needed};
 use attn_tests::{corner_cases, host, language_stress, tables};
 use rayon::prelude::*;

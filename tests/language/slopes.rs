@@ -1,10 +1,8 @@
 //! Slopes of biases: where the generated text reports a bias as affine in the key, the bias grows by the slope from one
 //! key to the next.
 
-use attn_core::{
-    VariantParams, attention_variant,
-    lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1},
-};
+use attn_core::lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1};
+use attn_core::{VariantParams, attention_variant};
 use attn_tests::host::HostVariant;
 
 const HEADS: i64 = 4;

@@ -2,13 +2,11 @@
 //! `data/transformers.safetensors`, which `data/make_transformers.py` makes. On the CPU in f32; on a GPU too where
 //! there is one. Outputs are in f64, of a softmax in f32, and good to about 1e-6.
 
-use attn::{
-    AttentionOptions, Batch, Dtypes, Engine, HeadDimVo, Heads, Kv, Out, Variant,
-    expr::TensorContent,
-    lang::{Tensor1, Tensor2},
-    models::{Layer, from_value},
-    stock::{Alibi, QkNorm, Rope, Sink, T5Bias},
-};
+use attn::expr::TensorContent;
+use attn::lang::{Tensor1, Tensor2};
+use attn::models::{Layer, from_value};
+use attn::stock::{Alibi, QkNorm, Rope, Sink, T5Bias};
+use attn::{AttentionOptions, Batch, Dtypes, Engine, HeadDimVo, Heads, Kv, Out, Variant};
 use attn_tests::gpu::engines;
 use safetensors::SafeTensors;
 use serde_json::{Value, json};

@@ -1,10 +1,8 @@
 //! The kernels that pack bools, emulated on the host with threads in random order, equal the CPU.
 
 use attn_core::ops::{Array, ArrayMut, BitOrder, bits};
-use attn_kernels::{
-    launch::{BitsParams, OP_THREADS},
-    splice::Op,
-};
+use attn_kernels::launch::{BitsParams, OP_THREADS};
+use attn_kernels::splice::Op;
 use attn_tests::{simt::HostOp, synthetic::values};
 
 /// Bools of which about a third are set, each to another number.

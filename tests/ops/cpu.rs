@@ -3,11 +3,11 @@
 use attn_tests::setup::descending_pages;
 use attn_tests::synthetic::values;
 
+use attn::lang::{AttentionVariant, KvIndex, Row, Tensor1};
 use attn::ops::*;
 use attn::{
     AttentionOptions, Batch, Dtype, Dtypes, Engine, Error, Heads, Kv, KvStored, Out, PageOrder, Variant, VariantParams,
     attention_variant,
-    lang::{AttentionVariant, KvIndex, Row, Tensor1},
 };
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };

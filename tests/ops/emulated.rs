@@ -1,31 +1,24 @@
 //! The kernels of ops, emulated on the host with threads in random order, against the CPU: equal, except for merges and
 //! transforms, which are within a tolerance.
 
-use attn_core::{
-    Variant,
-    dtype::Dtype,
-    lang::{F8E4M3, F8E5M2},
-    ops::{
-        Append, Array, Gather, KvMut, KvRef, PageTableRows, SlotMapping, StateMut, StateRef,
-        append::{self, Transform},
-        gather, lse, merge,
-    },
-    spec::Heads,
-    tensor::{Element, KvScales, Out, Scale, TensorMut, TensorRef},
+use attn_core::Variant;
+use attn_core::dtype::Dtype;
+use attn_core::lang::{F8E4M3, F8E5M2};
+use attn_core::ops::append::{self, Transform};
+use attn_core::ops::{
+    Append, Array, Gather, KvMut, KvRef, PageTableRows, SlotMapping, StateMut, StateRef, gather, lse, merge,
 };
-use attn_kernels::{
-    launch::{
-        FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams, RowsPart, ScaleLseParams, Strided,
-        TensorRowsParams,
-    },
-    splice::Op,
+use attn_core::spec::Heads;
+use attn_core::tensor::{Element, KvScales, Out, Scale, TensorMut, TensorRef};
+use attn_kernels::launch::{
+    FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams, RowsPart, ScaleLseParams, Strided,
+    TensorRowsParams,
 };
-use attn_tests::{
-    host::words,
-    simt::HostOp,
-    synthetic::values,
-    tolerance::{self, ulp},
-};
+use attn_kernels::splice::Op;
+use attn_tests::host::words;
+use attn_tests::simt::HostOp;
+use attn_tests::synthetic::values;
+use attn_tests::tolerance::{self, ulp};
 use half::{bf16, f16};
 
 /// A packed tensor.

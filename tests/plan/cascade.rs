@@ -1,10 +1,8 @@
 //! Cascades and block tables, valid and invalid, through the public interface on the CPU.
 
-use attn::{
-    Error,
-    batch::{BatchError, PageTableBuf, indptr, words},
-    prelude::*,
-};
+use attn::Error;
+use attn::batch::{BatchError, PageTableBuf, indptr, words};
+use attn::prelude::*;
 use attn_tests::setup::{Tensors, Written};
 
 const HEADS: Heads = Heads { qo: 6, kv: 2, head_dim: 8 };

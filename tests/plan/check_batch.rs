@@ -1,10 +1,8 @@
 //! The kernel that checks batches, compiled for the host, on batches without requests. `device_plan.rs` tests the
 //! others.
 
-use attn_core::{
-    Variant,
-    batch::{BatchCapacity, BatchError},
-};
+use attn_core::Variant;
+use attn_core::batch::{BatchCapacity, BatchError};
 use attn_tests::device_plan::{Arrays, HostPlanner};
 
 #[test]

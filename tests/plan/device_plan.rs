@@ -2,17 +2,13 @@
 //!
 //! The kernel is compiled for the host. Between two barriers its threads run one after the other in random order.
 
-use attn_core::{
-    Variant,
-    batch::{Batch, BatchCapacity, BatchError, Layout, PageTableBuf, indptr},
-    lang::{QueryTile, Tile, TileClass},
-    plan::{Cost, PlanBlob, PlanRule, Schedule, WorkList},
-    spec::Heads,
-};
-use attn_tests::{
-    catalogue::{self, mask_file},
-    device_plan::{Arrays, HostPlan, HostPlanner},
-};
+use attn_core::Variant;
+use attn_core::batch::{Batch, BatchCapacity, BatchError, Layout, PageTableBuf, indptr};
+use attn_core::lang::{QueryTile, Tile, TileClass};
+use attn_core::plan::{Cost, PlanBlob, PlanRule, Schedule, WorkList};
+use attn_core::spec::Heads;
+use attn_tests::catalogue::{self, mask_file};
+use attn_tests::device_plan::{Arrays, HostPlan, HostPlanner};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 /// The plan rule of decode on an H200 with 8 KV heads.

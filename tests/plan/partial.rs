@@ -1,11 +1,9 @@
 //! Partial attention over two halves of the keys, merged, against one run over all keys.
 
-use attn::{
-    Error, Out,
-    lang::{Hook, Normalizer},
-    prelude::*,
-    state::{finalize, merge_state},
-};
+use attn::lang::{Hook, Normalizer};
+use attn::prelude::*;
+use attn::state::{finalize, merge_state};
+use attn::{Error, Out};
 use attn_core::tensor::TensorError;
 use attn_testing::Host;
 use attn_tests::setup::{Tensors, Written, cpu_attention};

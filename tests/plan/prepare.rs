@@ -1,10 +1,8 @@
 //! Preparing kernels on the CPU, where there are none: what planning refuses is refused.
 
-use attn::{
-    Error, PrepareOptions, Workload,
-    ops::{KvTransform, Op},
-    prelude::*,
-};
+use attn::ops::{KvTransform, Op};
+use attn::prelude::*;
+use attn::{Error, PrepareOptions, Workload};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 

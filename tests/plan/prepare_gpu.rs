@@ -1,10 +1,8 @@
 //! After `Engine::prepare`, planning and ops on a GPU load and compile nothing. Skipped without a GPU.
 
-use attn::{
-    Graph, PrepareOptions, Workload,
-    ops::{self, KvTransform, Op},
-    prelude::*,
-};
+use attn::ops::{self, KvTransform, Op};
+use attn::prelude::*;
+use attn::{Graph, PrepareOptions, Workload};
 use attn_kernels::cache::{Counts, CubinCache};
 use attn_tests::gpu::gpu;
 

@@ -5,10 +5,8 @@
 use attn::{AttentionOptions, prelude::*};
 use attn_core::spec::{DecodeBackend, PrefillBackend};
 use attn_testing::{Case, KeptPages, LayoutKind, Lens, ListsOf};
-use attn_tests::{
-    row_invariance::{Kernel, Neighbours, Request, rows, undisturbed},
-    simt,
-};
+use attn_tests::row_invariance::{Kernel, Neighbours, Request, rows, undisturbed};
+use attn_tests::simt;
 
 /// The heads of the report.
 const HEADS: Heads = Heads { qo: 14, kv: 2, head_dim: 64 };

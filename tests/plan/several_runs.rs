@@ -1,17 +1,13 @@
 //! Attention that is several runs: differential attention, two sources of keys under one softmax, and the ranks of
 //! decode context parallelism, each against one loop in f64.
 
-use attn::{
-    Out,
-    ops::{StateRef, merge_state},
-    prelude::*,
-    stock::{Causal, Differential, InterleavedPositions, Sink, SlidingWindow, TokenList},
-};
+use attn::Out;
+use attn::ops::{StateRef, merge_state};
+use attn::prelude::*;
+use attn::stock::{Causal, Differential, InterleavedPositions, Sink, SlidingWindow, TokenList};
 use attn_testing::Host;
-use attn_tests::{
-    setup::{Tensors, Written},
-    synthetic::values,
-};
+use attn_tests::setup::{Tensors, Written};
+use attn_tests::synthetic::values;
 
 const DIM: usize = 8;
 const SCALE: f64 = 0.353_553_390_593_273_8;

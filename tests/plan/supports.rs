@@ -1,9 +1,8 @@
 //! `supports` agrees with planning: on the serving grid, and on cases of it that are changed so that they are refused.
 
-use attn::{
-    Dtypes, Engine, Error, HeadDimVo, Heads, Spec, Target, Unsupported, Variant, cuda::CudaError,
-    prelude::AttentionOptions, supports,
-};
+use attn::cuda::CudaError;
+use attn::prelude::AttentionOptions;
+use attn::{Dtypes, Engine, Error, HeadDimVo, Heads, Spec, Target, Unsupported, Variant, supports};
 use attn_testing::{Case, case_plans, case_supports, check, grid};
 use attn_tests::gpu::gpu;
 

@@ -1,11 +1,9 @@
 //! Plans updated to other batches, and batch invariance, through the public interface on the CPU.
 
-use attn::{
-    Error,
-    batch::{BatchError, DeviceBatch, DevicePages, I32Slice},
-    lang::BindError,
-    prelude::*,
-};
+use attn::Error;
+use attn::batch::{BatchError, DeviceBatch, DevicePages, I32Slice};
+use attn::lang::BindError;
+use attn::prelude::*;
 use attn_core::plan::{Cost, PlanCapacity, PlanRule, Schedule, WorkList};
 use attn_tests::setup::{BatchArrays, Tensors, cpu_attention};
 

@@ -1,15 +1,11 @@
 //! Sampling on the CPU against a naive reference in f64: what filters keep, the distribution of draws, and that a row
 //! depends on nothing but itself.
 
-use attn::{
-    Engine,
-    sampling::{FilterOrder, LogProbs},
-};
+use attn::Engine;
+use attn::sampling::{FilterOrder, LogProbs};
 use attn_core::dtype::Dtype;
-use attn_tests::{
-    filters::{Filtering, Filters, filtered},
-    sampling::{SamplingCase, chi_squared, grid, normals},
-};
+use attn_tests::filters::{Filtering, Filters, filtered};
+use attn_tests::sampling::{SamplingCase, chi_squared, grid, normals};
 use proptest::prelude::*;
 
 /// The probabilities of a row by a softmax and a sort in f64, and whether the filters decide clearly: no token is

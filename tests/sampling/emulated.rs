@@ -2,10 +2,8 @@
 
 use attn::Engine;
 use attn_core::{dtype::Dtype, sampling::Source};
-use attn_tests::{
-    sampling::{SamplingCase, grid, normals},
-    simt::HostSampler,
-};
+use attn_tests::sampling::{SamplingCase, grid, normals};
+use attn_tests::simt::HostSampler;
 use rayon::prelude::*;
 
 fn check(cases: &[SamplingCase], dtype: Dtype) {

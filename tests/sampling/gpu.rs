@@ -4,10 +4,8 @@
 
 use attn::Engine;
 use attn_core::dtype::Dtype;
-use attn_tests::{
-    gpu::gpu,
-    sampling::{Drawn, SamplingCase, chi_squared, grid},
-};
+use attn_tests::gpu::gpu;
+use attn_tests::sampling::{Drawn, SamplingCase, chi_squared, grid};
 
 /// Where results differ, in a line.
 fn difference(got: &Drawn, want: &Drawn) -> Option<String> {

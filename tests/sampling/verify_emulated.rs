@@ -1,10 +1,8 @@
 //! The kernels of verification, emulated on the host with threads in random order, give the bits of the CPU.
 
 use attn::Engine;
-use attn_tests::{
-    simt::HostVerifier,
-    verify::{How, chains, trees},
-};
+use attn_tests::simt::HostVerifier;
+use attn_tests::verify::{How, chains, trees};
 
 /// Odd rows, rows of one segment and of many, and one of more than a tile a segment.
 const VOCABS: [usize; 6] = [1, 31, 111, 512, 1027, 9001];

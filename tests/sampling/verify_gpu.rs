@@ -2,12 +2,10 @@
 #![allow(clippy::print_stderr)]
 
 use attn::{Engine, sampling::FilterOrder};
-use attn_tests::{
-    filters::{Filtering, Filters, filtered},
-    gpu::gpu,
-    sampling::normals,
-    verify::{ChainCase, How, TreeCase, Verified, chains, trees},
-};
+use attn_tests::filters::{Filtering, Filters, filtered};
+use attn_tests::gpu::gpu;
+use attn_tests::sampling::normals;
+use attn_tests::verify::{ChainCase, How, TreeCase, Verified, chains, trees};
 
 /// Compares cases, by names and what runs them.
 fn check(cases: impl Iterator<Item = (String, impl Fn(&Engine, How) -> Verified)>) {

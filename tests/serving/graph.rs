@@ -1,10 +1,8 @@
 //! Captured steps in buckets of batch sizes against plans of their own: on the CPU, and on a GPU if there is one.
 
-use attn::{
-    DeviceBuffer, Error, Graph, GraphBuckets, Out, Stream,
-    batch::{BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr},
-    prelude::*,
-};
+use attn::batch::{BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr};
+use attn::prelude::*;
+use attn::{DeviceBuffer, Error, Graph, GraphBuckets, Out, Stream};
 use attn_tests::{gpu::engines, synthetic::values};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };

@@ -1,17 +1,15 @@
 //! Parameter tensors that grow with the tokens of a batch, in decode loops under one plan and one graph: each step
 //! against a flat plan with tensors of exactly its shape. On the CPU, and on a GPU if there is one.
 
-use attn::{
-    DeviceBuffer, Error, Graph, Out, Stream,
-    batch::{DeviceBatch, DevicePages, I32Slice, indptr},
-    expr::TensorContent,
-    lang::{BindError, Bits},
-    ops::{
-        self, Append, Array, DeviceArray, KvMut, KvRef, KvTransform, Number, Op, PageTableRows, SlotMapping, TensorRows,
-    },
-    prelude::*,
-    stock::HeadGate,
+use attn::batch::{DeviceBatch, DevicePages, I32Slice, indptr};
+use attn::expr::TensorContent;
+use attn::lang::{BindError, Bits};
+use attn::ops::{
+    self, Append, Array, DeviceArray, KvMut, KvRef, KvTransform, Number, Op, PageTableRows, SlotMapping, TensorRows,
 };
+use attn::prelude::*;
+use attn::stock::HeadGate;
+use attn::{DeviceBuffer, Error, Graph, Out, Stream};
 use attn_tests::{gpu::engines, synthetic::values};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };

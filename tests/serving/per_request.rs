@@ -1,15 +1,11 @@
 //! Scalars of a request: a parameter tensor over the batch, indexed by `at.batch`, through the public interface on the
 //! CPU.
 
-use attn::{
-    Error,
-    lang::{BindError, ParamValue},
-    prelude::*,
-};
-use attn_kernels::{
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
-};
+use attn::Error;
+use attn::lang::{BindError, ParamValue};
+use attn::prelude::*;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::KernelSource;
 use attn_tests::reference::{Attended, Formula, Shape, attend};
 use attn_tests::setup::{Tensors, Written};
 

@@ -4,18 +4,14 @@
 
 use std::sync::Arc;
 
-use attn::{
-    Error, Graph, Out, Stream,
-    batch::{DeviceBatch, DevicePages, I32Slice},
-    prelude::*,
-};
+use attn::batch::{DeviceBatch, DevicePages, I32Slice};
+use attn::prelude::*;
+use attn::{Error, Graph, Out, Stream};
 use attn_core::tensor::Element;
 use attn_tests::gpu::gpu;
-use cudarc_0_17::driver::{
-    CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError,
-    result::mem_get_info,
-    sys::{CUgraphInstantiate_flags, CUstreamCaptureMode},
-};
+use cudarc_0_17::driver::result::mem_get_info;
+use cudarc_0_17::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc_0_17::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
 const LAYERS: usize = 3;

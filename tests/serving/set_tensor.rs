@@ -1,13 +1,12 @@
 //! Parameter tensors whose content is replaced, whole or by rows, through the public interface on the CPU.
 
-use attn::{
-    Error,
-    batch::PageTableBuf,
-    expr::{ContentError, TensorContent},
-    ops::{Array, TensorRows},
-    prelude::*,
-    stock::{BlockSparse, PageList, block_sparse::Bsr},
-};
+use attn::Error;
+use attn::batch::PageTableBuf;
+use attn::expr::{ContentError, TensorContent};
+use attn::ops::{Array, TensorRows};
+use attn::prelude::*;
+use attn::stock::block_sparse::Bsr;
+use attn::stock::{BlockSparse, PageList};
 use attn_tests::setup::Tensors;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };

@@ -1,11 +1,9 @@
 //! The time of a core that kernels take to compile.
 
 use attn_core::{dtype::Dtypes, expr::Variant, spec::KernelKind};
-use attn_kernels::{
-    compile::Compiler,
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
-};
+use attn_kernels::compile::Compiler;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::KernelSource;
 use attn_needs::{Need, needed};
 
 /// The most seconds of an idle core that a kernel with long hooks may take.

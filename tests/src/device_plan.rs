@@ -2,22 +2,16 @@
 
 use std::{ffi::c_void, path::Path};
 
-use attn_core::{
-    Variant,
-    batch::{BatchCapacity, BatchError, Layout},
-    plan::{PlanCapacity, PlanError, PlanOffsets, PlanRule},
-    spec::Heads,
-};
-use attn_kernels::{
-    launch::{PlanParams, PlanStatus},
-    splice::variant::{Pointee, variant_args, variant_source},
-};
+use attn_core::Variant;
+use attn_core::batch::{BatchCapacity, BatchError, Layout};
+use attn_core::plan::{PlanCapacity, PlanError, PlanOffsets, PlanRule};
+use attn_core::spec::Heads;
+use attn_kernels::launch::{PlanParams, PlanStatus};
+use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
-use crate::{
-    host::{library, templates, words},
-    simt::FIBERS,
-};
+use crate::host::{library, templates, words};
+use crate::simt::FIBERS;
 
 /// The planning kernel for the masks of a variant.
 #[derive(Debug)]

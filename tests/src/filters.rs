@@ -1,9 +1,7 @@
 //! What filters keep of rows, on any engine: a softmax, normalised probabilities, or masked logits.
 
-use attn::{
-    DeviceBuffer, Engine, TensorRef,
-    sampling::{FilterOrder, SamplingParams, mask_logits, renorm_probs, softmax},
-};
+use attn::sampling::{FilterOrder, SamplingParams, mask_logits, renorm_probs, softmax};
+use attn::{DeviceBuffer, Engine, TensorRef};
 
 use attn_core::dtype::Dtype;
 

@@ -2,18 +2,14 @@
 
 use std::{ffi::c_void, path::Path, process::Command, sync::Arc};
 
-use attn_core::{
-    Variant,
-    lang::{Dims, KvIndex, LogitIndex, RowIndex, RowState, Tile, TileClass, VariantDesc},
-};
+use attn_core::Variant;
+use attn_core::lang::{Dims, KvIndex, LogitIndex, RowIndex, RowState, Tile, TileClass, VariantDesc};
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
-use crate::{
-    compiler::compiler,
-    mutant::{mutated, progress},
-    sanitizers,
-};
+use crate::compiler::compiler;
+use crate::mutant::{mutated, progress};
+use crate::sanitizers;
 
 /// C++ that exports every hook of `struct Variant` through a C interface.
 pub const HARNESS: &str = include_str!("harness.cpp");

@@ -4,12 +4,10 @@ mod run;
 
 pub use run::{Indexed, attend_to_chosen};
 
-use attn_core::{
-    dtype::Dtype,
-    indexer::{IndexKeys, IndexQueries, ScoresMut, Visible, block_scores, index_scores},
-    ops::{Array, OpError, PageTableRows},
-    tensor::TensorRef,
-};
+use attn_core::dtype::Dtype;
+use attn_core::indexer::{IndexKeys, IndexQueries, ScoresMut, Visible, block_scores, index_scores};
+use attn_core::ops::{Array, OpError, PageTableRows};
+use attn_core::tensor::TensorRef;
 use half::{bf16, f16};
 
 use crate::synthetic::values;

@@ -1,11 +1,9 @@
 //! A mutation of the kernels, by which `cargo xtask mutants` tests the tests of emulated kernels: where
 //! `ATTN_TEST_KERNEL_PATCH` names a file, its text replaces another in every kernel that is compiled for the host.
 
-use std::{
-    borrow::Cow,
-    sync::{Mutex, OnceLock, PoisonError},
-    time::{Duration, Instant},
-};
+use std::borrow::Cow;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 

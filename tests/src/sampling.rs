@@ -1,13 +1,11 @@
 //! Cases of sampling, which run on every engine and in the emulated kernel. Results compare to the bit.
 
-use attn::{
-    DeviceBuffer, Engine, Error, Graph, TensorRef,
-    ops::{DeviceArray, Number},
-    sampling::{
-        FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs, prepare, prepare_probs,
-        sample, sample_probs,
-    },
+use attn::ops::{DeviceArray, Number};
+use attn::sampling::{
+    FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs, prepare, prepare_probs, sample,
+    sample_probs,
 };
+use attn::{DeviceBuffer, Engine, Error, Graph, TensorRef};
 use attn_core::tensor::Element;
 use half::{bf16, f16};
 

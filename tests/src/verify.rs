@@ -6,11 +6,9 @@ mod tree;
 pub use chain::{ChainCase, chains};
 pub use tree::{TreeCase, trees};
 
-use attn::{
-    DeviceBuffer, Engine, Error, Graph, Stream, TensorRef,
-    ops::{DeviceArray, Number},
-    sampling::prepare_verify,
-};
+use attn::ops::{DeviceArray, Number};
+use attn::sampling::prepare_verify;
+use attn::{DeviceBuffer, Engine, Error, Graph, Stream, TensorRef};
 
 use attn_core::random;
 

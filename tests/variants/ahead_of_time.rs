@@ -1,11 +1,8 @@
 //! A build script of a user knows the stock variants and KV formats, and says what it does not know.
 
-use attn::{
-    VariantParams,
-    aot::{AotError, AotOptions, AotReport, build},
-    attention_variant,
-    lang::{AttentionVariant, LogitIndex},
-};
+use attn::aot::{AotError, AotOptions, AotReport, build};
+use attn::lang::{AttentionVariant, LogitIndex};
+use attn::{VariantParams, attention_variant};
 
 #[derive(Clone, VariantParams)]
 struct Mine;

@@ -9,10 +9,8 @@ use attn_core::batch::{Batch, indptr};
 use attn_core::expr::Node;
 use attn_core::lang::{Hook, Normalizer};
 use attn_core::plan::WorkList;
-use attn_kernels::{
-    cost::{CostTable, HookClass},
-    plan_rules::plan_rule,
-};
+use attn_kernels::cost::{CostTable, HookClass};
+use attn_kernels::plan_rules::plan_rule;
 use attn_testing::{Case, LayoutKind, Order, case_variant, check};
 use attn_tests::catalogue;
 use attn_tests::catalogue::kernels::kernel_traits;

@@ -1,13 +1,11 @@
 //! Cascades: batches whose requests share keys, level by level.
 
-use super::{
-    error::BatchError,
-    indptr::{check_indptr, check_len},
-    layout::{Layout, Pages},
-    limits::MAX_TOKENS,
-    page_table::PageTable,
-    segment::{CascadeSegments, KvSegment},
-};
+use super::error::BatchError;
+use super::indptr::{check_indptr, check_len};
+use super::layout::{Layout, Pages};
+use super::limits::MAX_TOKENS;
+use super::page_table::PageTable;
+use super::segment::{CascadeSegments, KvSegment};
 
 /// A level of a cascade: groups of neighbouring requests, and the keys that the requests of each group share.
 ///

@@ -1,10 +1,8 @@
 //! Coordinates of PackGQA rows and of keys.
 
 use super::Layout;
-use crate::{
-    lang::{LogitIndex, RowIndex},
-    spec::Heads,
-};
+use crate::lang::{LogitIndex, RowIndex};
+use crate::spec::Heads;
 
 /// The coordinates of a PackGQA row of a request: query `row / group`, head `kv_head * group + row % group`.
 pub(crate) fn row_index(layout: &Layout, heads: Heads, request: usize, kv_head: usize, row: usize) -> RowIndex {

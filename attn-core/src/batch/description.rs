@@ -1,13 +1,11 @@
 //! A batch as the caller describes it, and its validation.
 
-use super::{
-    block_table::BlockTable,
-    cascade::{self, CascadeLevel},
-    error::BatchError,
-    indptr::{check_indptr, check_len, check_tokens},
-    layout::Layout,
-    page_table::PageTable,
-};
+use super::block_table::BlockTable;
+use super::cascade::{self, CascadeLevel};
+use super::error::BatchError;
+use super::indptr::{check_indptr, check_len, check_tokens};
+use super::layout::Layout;
+use super::page_table::PageTable;
 
 /// A batch of requests, as the caller describes it. [`Batch::validate`] checks it.
 #[derive(Clone, Copy, Debug)]

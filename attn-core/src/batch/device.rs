@@ -1,14 +1,12 @@
 //! A batch in device memory, whose lengths the host does not know.
 
-use super::{
-    block_table::BlockTable,
-    capacity::PagePool,
-    description::Batch,
-    error::BatchError,
-    indptr::{check_indptr, check_len, indptr},
-    layout::Layout,
-    page_table::PageTableBuf,
-};
+use super::block_table::BlockTable;
+use super::capacity::PagePool;
+use super::description::Batch;
+use super::error::BatchError;
+use super::indptr::{check_indptr, check_len, indptr};
+use super::layout::Layout;
+use super::page_table::PageTableBuf;
 
 /// An array of i32 in device memory, or in host memory for the CPU backend.
 #[derive(Clone, Copy, Debug)]

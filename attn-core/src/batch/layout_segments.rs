@@ -1,9 +1,7 @@
 //! The segments of a cascade, and the same batch without levels.
 
-use super::{
-    layout::{Layout, Pages},
-    segment::KvSegment,
-};
+use super::layout::{Layout, Pages};
+use super::segment::KvSegment;
 
 impl Layout {
     /// The segments of a cascade, by level and group, for groups with keys and requests. Empty without levels.

@@ -1,19 +1,15 @@
 //! A problem whose tensors are checked, and what it reads: rows of Q, K and V after the transforms of the variant.
 
-use super::{
-    CpuError, Problem,
-    key_run::KeyRun,
-    problem::check_variant,
-    read::{KvRows, Stored, TensorRows},
-};
-use crate::{
-    batch::{Layout, logit_index, row_index},
-    dtype::Dtypes,
-    expr::{KvLists, Variant},
-    lang::{Hook, KvFormats, KvIndex, LogitIndex, Normalizer, RowIndex},
-    spec::Heads,
-    tensor::{TensorError, Tokens, check_inputs},
-};
+use super::key_run::KeyRun;
+use super::problem::check_variant;
+use super::read::{KvRows, Stored, TensorRows};
+use super::{CpuError, Problem};
+use crate::batch::{Layout, logit_index, row_index};
+use crate::dtype::Dtypes;
+use crate::expr::{KvLists, Variant};
+use crate::lang::{Hook, KvFormats, KvIndex, LogitIndex, Normalizer, RowIndex};
+use crate::spec::Heads;
+use crate::tensor::{TensorError, Tokens, check_inputs};
 
 /// A problem whose tensors have been checked.
 pub(super) struct CheckedProblem<'a> {

@@ -1,11 +1,9 @@
 //! Checks tile classes: each class against the mask of every element of its tile.
 
-use crate::{
-    batch::{Layout, logit_index, row_index},
-    expr::Variant,
-    lang::{LogitIndex, QueryTile, Tile, TileClass},
-    spec::Heads,
-};
+use crate::batch::{Layout, logit_index, row_index};
+use crate::expr::Variant;
+use crate::lang::{LogitIndex, QueryTile, Tile, TileClass};
+use crate::spec::Heads;
 
 /// A tile whose class is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

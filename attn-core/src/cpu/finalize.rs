@@ -1,10 +1,8 @@
 //! Finalizes rows in a run of the CPU backend: from the state over all keys to the output.
 
 use super::checked_problem::CheckedProblem;
-use crate::{
-    lang::{Hook, Normalizer, RowIndex},
-    state::{State, finalize_plain, finalize_with_sink},
-};
+use crate::lang::{Hook, Normalizer, RowIndex};
+use crate::state::{State, finalize_plain, finalize_with_sink};
 
 impl CheckedProblem<'_> {
     /// Finalizes a row in place and returns its log-sum-exp. A row of a partial run is only divided by its denominator.

@@ -5,17 +5,13 @@
 
 use rayon::prelude::*;
 
-use super::{
-    CpuError, Problem,
-    checked_problem::CheckedProblem,
-    math::{Simd, axpy64, dot64},
-    read::round_row,
-};
-use crate::{
-    dtype::Dtype,
-    expr::{Node, Variant},
-    lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState, bits},
-};
+use super::checked_problem::CheckedProblem;
+use super::math::{Simd, axpy64, dot64};
+use super::read::round_row;
+use super::{CpuError, Problem};
+use crate::dtype::Dtype;
+use crate::expr::{Node, Variant};
+use crate::lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState, bits};
 
 /// The result of [`oracle`].
 #[derive(Clone, Debug, PartialEq)]

@@ -3,19 +3,13 @@
 use half::f16;
 
 use super::{OracleOut, Problem, RowRounding, oracle, oracle_with, plan_rule, run, work_of};
-use crate::{
-    Variant, VariantParams, attention_variant,
-    batch::{Batch, BlockTable, CascadeLevel, CascadeLevelKv, Layout, PageTable},
-    lang::{
-        AttentionVariant, KvIndex, Row, Tensor2,
-        kv_format::{
-            ErasedKvFormat, KvFormats, RowBytes,
-            samples::{Channels, Int8},
-        },
-    },
-    spec::{HeadDimVo, Heads},
-    tensor::{Kv, KvScales, KvSides, Out, Scale, TensorError, TensorMut, TensorRef},
-};
+use crate::batch::{Batch, BlockTable, CascadeLevel, CascadeLevelKv, Layout, PageTable};
+use crate::lang::kv_format::samples::{Channels, Int8};
+use crate::lang::kv_format::{ErasedKvFormat, KvFormats, RowBytes};
+use crate::lang::{AttentionVariant, KvIndex, Row, Tensor2};
+use crate::spec::{HeadDimVo, Heads};
+use crate::tensor::{Kv, KvScales, KvSides, Out, Scale, TensorError, TensorMut, TensorRef};
+use crate::{Variant, VariantParams, attention_variant};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };
 const PAGES: usize = 7;

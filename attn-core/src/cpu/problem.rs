@@ -1,16 +1,14 @@
 //! Inputs of the CPU backend, and rules that plan for it.
 
 use super::{CpuError, threads};
-use crate::{
-    batch::Layout,
-    expr::Variant,
-    lang::{Hook, Normalizer},
-    plan::{
-        CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanError, PlanRule, PlanScratch, Schedule, WorkList,
-    },
-    spec::{HeadDimVo, Heads},
-    tensor::{Kv, TensorRef},
+use crate::batch::Layout;
+use crate::expr::Variant;
+use crate::lang::{Hook, Normalizer};
+use crate::plan::{
+    CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanError, PlanRule, PlanScratch, Schedule, WorkList,
 };
+use crate::spec::{HeadDimVo, Heads};
+use crate::tensor::{Kv, TensorRef};
 
 /// Keys that are loaded, transformed and multiplied at a time.
 pub(super) const BLOCK: usize = 64;

@@ -4,15 +4,11 @@ use std::sync::LazyLock;
 
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 
-use crate::{
-    batch::{Layout, Pages},
-    dtype::Dtype,
-    lang::{
-        F8E4M3, F8E5M2,
-        kv_format::{ErasedKvFormat, RowBytes},
-    },
-    tensor::{Scale, TensorError, TensorRef},
-};
+use crate::batch::{Layout, Pages};
+use crate::dtype::Dtype;
+use crate::lang::kv_format::{ErasedKvFormat, RowBytes};
+use crate::lang::{F8E4M3, F8E5M2};
+use crate::tensor::{Scale, TensorError, TensorRef};
 
 #[derive(Clone, Copy)]
 enum HostElements<'a> {

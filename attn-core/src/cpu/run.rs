@@ -2,18 +2,13 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::{
-    CpuError, Problem,
-    checked_problem::CheckedProblem,
-    threads,
-    tile::{TileBuffers, WorkTile},
-    write::OutputWriter,
-};
-use crate::{
-    plan::{MergeItem, WorkList},
-    state::State,
-    tensor::{Out, TensorError, Tokens, check_run},
-};
+use super::checked_problem::CheckedProblem;
+use super::tile::{TileBuffers, WorkTile};
+use super::write::OutputWriter;
+use super::{CpuError, Problem, threads};
+use crate::plan::{MergeItem, WorkList};
+use crate::state::State;
+use crate::tensor::{Out, TensorError, Tokens, check_run};
 
 /// The partial states of one item under one KV head; rows of `o` have `value_dim` elements.
 struct Partial {

@@ -1,15 +1,11 @@
 //! The online softmax step of one query row and one block of keys: S to P. Applies the logits transform, the mask and
 //! the normaliser.
 
-use super::{
-    checked_problem::CheckedProblem,
-    key_run::KeyRun,
-    math::{Simd, exp_sum, scale},
-};
-use crate::{
-    lang::{Normalizer, RowIndex},
-    state::{State, exp_below},
-};
+use super::checked_problem::CheckedProblem;
+use super::key_run::KeyRun;
+use super::math::{Simd, exp_sum, scale};
+use crate::lang::{Normalizer, RowIndex};
+use crate::state::{State, exp_below};
 
 /// One query row against a block of keys.
 pub(super) struct RowLogits<'a> {

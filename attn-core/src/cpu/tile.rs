@@ -1,16 +1,12 @@
 //! The mainloop of the fast path: one Q tile against one KV range, for one KV head.
 
-use super::{
-    checked_problem::CheckedProblem,
-    key_run::KeyRun,
-    math::{LANES, Matrix, Simd, dot, matmul},
-    problem::BLOCK,
-    softmax_step::RowLogits,
-};
-use crate::{
-    lang::{Hook, QueryTile, RowIndex, Tile, TileClass},
-    state::State,
-};
+use super::checked_problem::CheckedProblem;
+use super::key_run::KeyRun;
+use super::math::{LANES, Matrix, Simd, dot, matmul};
+use super::problem::BLOCK;
+use super::softmax_step::RowLogits;
+use crate::lang::{Hook, QueryTile, RowIndex, Tile, TileClass};
+use crate::state::State;
 
 /// A work tile: rows of Q and a range of keys.
 #[derive(Clone, Copy, Debug)]

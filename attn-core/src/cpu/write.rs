@@ -2,11 +2,9 @@
 
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 
-use crate::{
-    dtype::{Dtype, DtypesError},
-    lang::RowIndex,
-    tensor::{Out, TensorError},
-};
+use crate::dtype::{Dtype, DtypesError};
+use crate::lang::RowIndex;
+use crate::tensor::{Out, TensorError};
 
 /// An output in host memory; its shape has been checked. A row at a time is borrowed: the elements may lie between
 /// those of an input.

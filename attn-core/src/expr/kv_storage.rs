@@ -1,10 +1,8 @@
 //! How keys and values are stored.
 
 use crate::dtype::{Dtypes, DtypesError};
-use crate::lang::{
-    Hook,
-    kv_format::{KvFormatId, KvFormats},
-};
+use crate::lang::Hook;
+use crate::lang::kv_format::{KvFormatId, KvFormats};
 use crate::spec::{HeadDimVo, KvStored};
 
 /// How the keys and values of a variant are stored.

@@ -8,11 +8,9 @@ use super::token::{Token, Tokens};
 use super::tree::Node;
 use super::tree::Variant;
 use crate::lang::keywords::{COMBINATORS, is_reserved};
+use crate::lang::kv_format::{ErasedKvFormat, KvFormats};
 use crate::lang::params::ParamField;
-use crate::lang::{
-    ComposeError, ErasedVariant, FieldType, ParamError, ParamValue, ParamValues,
-    kv_format::{ErasedKvFormat, KvFormats},
-};
+use crate::lang::{ComposeError, ErasedVariant, FieldType, ParamError, ParamValue, ParamValues};
 use crate::nearest::nearest;
 use crate::registry::Registry;
 

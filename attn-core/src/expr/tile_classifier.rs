@@ -3,10 +3,8 @@
 use std::ops::Range;
 
 use super::{Node, Variant};
-use crate::{
-    lang::{ErasedVariant, Hook, QueryTile, Tile, TileClass},
-    spec::Heads,
-};
+use crate::lang::{ErasedVariant, Hook, QueryTile, Tile, TileClass};
+use crate::spec::Heads;
 
 /// Compositions of more masks than this are classified by [`Variant::tile_class`].
 const MAX_PARTS: usize = 4;

@@ -1,9 +1,7 @@
 //! The arguments of scores and of choices.
 
-use crate::{
-    ops::{Array, ArrayMut, PageTableRows},
-    tensor::{TensorMut, TensorRef},
-};
+use crate::ops::{Array, ArrayMut, PageTableRows};
+use crate::tensor::{TensorMut, TensorRef};
 
 /// Index keys of the requests of a batch, of one head, in f16 or bf16. The last dimension is contiguous.
 #[derive(Clone, Copy, Debug)]

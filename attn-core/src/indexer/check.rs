@@ -1,11 +1,9 @@
 //! The checks that the CPU and CUDA share.
 
 use super::{BLOCK_STEP, DIM_STEP, IndexKeys, IndexQueries, MAX_DIM, MAX_HEADS, ScoresMut, TopKLists, Visible};
-use crate::{
-    dtype::Dtype,
-    ops::{Array, OpError, check},
-    tensor::TensorRef,
-};
+use crate::dtype::Dtype;
+use crate::ops::{Array, OpError, check};
+use crate::tensor::TensorRef;
 
 /// Bytes of static shared memory that a kernel has.
 const SHARED: usize = 48 * 1024;

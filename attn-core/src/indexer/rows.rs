@@ -1,14 +1,10 @@
 //! Queries and keys in host memory.
 
 use super::{IndexKeys, IndexQueries, ScoreSizes, Visible};
-use crate::{
-    dtype::Dtype,
-    ops::{
-        OpError, elements,
-        slot_mapping::{HostPageTable, PoolShape, check_entry},
-    },
-    tensor::TensorRef,
-};
+use crate::dtype::Dtype;
+use crate::ops::slot_mapping::{HostPageTable, PoolShape, check_entry};
+use crate::ops::{OpError, elements};
+use crate::tensor::TensorRef;
 
 /// A query: its row, its request, and how many keys it sees.
 #[derive(Clone, Copy)]

@@ -1,13 +1,10 @@
 //! Scores on the CPU.
 
-use super::{
-    IndexKeys, IndexQueries, ScoreSizes, ScoresMut, check,
-    rows::{HostKeys, Query, queries, read_query, read_row},
-};
-use crate::{
-    ops::{OpError, elements, slot_mapping::check_entry},
-    tensor::TensorRef,
-};
+use super::rows::{HostKeys, Query, queries, read_query, read_row};
+use super::{IndexKeys, IndexQueries, ScoreSizes, ScoresMut, check};
+use crate::ops::slot_mapping::check_entry;
+use crate::ops::{OpError, elements};
+use crate::tensor::TensorRef;
 
 /// Scores of keys: `scores[t, s] = sum_j weights[t, j] max(q[t, j] . k[s], 0)`, the lightning indexer of DeepSeek-V3.2.
 /// `weights` is (qo tokens, index heads) in f32, with every factor.

@@ -1,10 +1,9 @@
 //! The choice of the best on the CPU.
 
 use super::{TopKLists, check, rows::read_row};
-use crate::{
-    ops::{Array, OpError, slot_mapping::check_entry},
-    tensor::TensorRef,
-};
+use crate::ops::slot_mapping::check_entry;
+use crate::ops::{Array, OpError};
+use crate::tensor::TensorRef;
 
 /// Writes for each row of scores, (rows, keys) in f32, the list of the keys with the largest: as many as a list holds,
 /// in rising order. Of equal scores the lower positions come first. `counts` says how many scores of a row there are,

@@ -1,10 +1,8 @@
 use half::bf16;
 
 use super::*;
-use crate::{
-    ops::{Array, ArrayMut, OpError, PageTableRows},
-    tensor::{TensorMut, TensorRef},
-};
+use crate::ops::{Array, ArrayMut, OpError, PageTableRows};
+use crate::tensor::{TensorMut, TensorRef};
 
 const DIM: usize = 32;
 const HEADS: usize = 3;

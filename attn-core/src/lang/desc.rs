@@ -5,10 +5,8 @@
 //! [`VariantDesc::fields`](super::VariantDesc::fields), which the derive writes, and constants and [`DeviceFn`]s are
 //! linked by path. The splice of a kernel joins them.
 
-use super::{
-    Dims,
-    device_type::{TypeDesc, TypeLink},
-};
+use super::Dims;
+use super::device_type::{TypeDesc, TypeLink};
 
 /// The hooks of [`AttentionVariant`](super::AttentionVariant).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -176,10 +176,8 @@ const fn is_inexact(of: &DeviceFn, depth: usize, left: &mut usize) -> bool {
 pub mod unmarked {
     /// Stands for the module of a helper.
     pub mod __helper {
-        use crate::lang::{
-            DeviceFn,
-            interval::{Parts, Val},
-        };
+        use crate::lang::DeviceFn;
+        use crate::lang::interval::{Parts, Val};
 
         pub use crate::lang::lints::WithoutDeviceFn as DeviceFnMark;
 

@@ -7,18 +7,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{
-    ArrayMut, KvMut, KvRef, OpError, SlotMapping, TensorRows, check, elements, slot_mapping::PoolShape,
-    tensor_rows::set_rows,
-};
-use crate::{
-    Variant,
-    dtype::{Dtype, Dtypes},
-    expr::{ContentError, TensorContent, TensorSlot},
-    lang::{BindError, Dims, ErasedVariant, Hook, KvFormats, KvIndex},
-    spec::{HeadDimVo, Heads},
-    tensor::{KvScales, Scale, TensorError, TensorRef, sides},
-};
+use super::slot_mapping::PoolShape;
+use super::tensor_rows::set_rows;
+use super::{ArrayMut, KvMut, KvRef, OpError, SlotMapping, TensorRows, check, elements};
+use crate::Variant;
+use crate::dtype::{Dtype, Dtypes};
+use crate::expr::{ContentError, TensorContent, TensorSlot};
+use crate::lang::{BindError, Dims, ErasedVariant, Hook, KvFormats, KvIndex};
+use crate::spec::{HeadDimVo, Heads};
+use crate::tensor::{KvScales, Scale, TensorError, TensorRef, sides};
 
 /// The arguments of an append.
 #[derive(Debug)]

@@ -3,13 +3,9 @@
 use std::fmt;
 
 use super::OpError;
-use crate::{
-    batch::I32Slice,
-    tensor::{
-        DeviceMemory, Reach,
-        memory::{DevicePtr, Memory},
-    },
-};
+use crate::batch::I32Slice;
+use crate::tensor::memory::{DevicePtr, Memory};
+use crate::tensor::{DeviceMemory, Reach};
 
 /// Element types of arrays: i32, i64, u32, u64, u8, f32 and pairs of i32. Sealed.
 pub trait Number: bytemuck::Pod + Send + Sync + fmt::Debug + sealed::Sealed {}

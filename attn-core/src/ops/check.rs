@@ -1,11 +1,9 @@
 //! Checks that several ops share.
 
 use super::{ArrayMut, KvMut, KvRef, OpError};
-use crate::{
-    dtype::Dtype,
-    lang::kv_format::{KvFormats, RowBytes},
-    tensor::{Reach, TensorError, TensorMut, TensorRef, sides},
-};
+use crate::dtype::Dtype;
+use crate::lang::kv_format::{KvFormats, RowBytes};
+use crate::tensor::{Reach, TensorError, TensorMut, TensorRef, sides};
 
 pub(crate) fn rank(name: &'static str, tensor: &TensorRef<'_>, rank: usize, want: &'static str) -> Result<(), OpError> {
     let got = tensor.shape().len();

@@ -2,11 +2,9 @@
 
 use half::{bf16, f16};
 
-use crate::{
-    dtype::Dtype,
-    lang::{F8E4M3, F8E5M2},
-    tensor::{Element, TensorError},
-};
+use crate::dtype::Dtype;
+use crate::lang::{F8E4M3, F8E5M2};
+use crate::tensor::{Element, TensorError};
 
 /// Reads a row as f32; `bytes` begin at the row.
 pub(crate) fn read(dtype: Dtype, bytes: &[u8], row: &mut [f32]) {

@@ -4,11 +4,8 @@
 //! decoded before. Elements that no step changes are copied bit by bit, and so are rows of a format, with their side
 //! data, to tensors of bytes.
 
-use super::{
-    Array, ArrayMut, KvMut, KvRef, OpError, PageTableRows,
-    append::{self, Transform},
-    check, elements, slot_mapping,
-};
+use super::append::{self, Transform};
+use super::{Array, ArrayMut, KvMut, KvRef, OpError, PageTableRows, check, elements, slot_mapping};
 use crate::{Variant, dtype::Dtype, tensor::KvScales};
 
 /// The arguments of a gather.

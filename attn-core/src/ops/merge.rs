@@ -6,10 +6,8 @@
 //! the sink. Under `Normalizer::Plain { divide: false }` outputs are added instead ([`sum`]).
 
 use super::{Array, OpError, check, elements};
-use crate::{
-    dtype::Dtype,
-    tensor::{Out, TensorMut, TensorRef},
-};
+use crate::dtype::Dtype;
+use crate::tensor::{Out, TensorMut, TensorRef};
 
 /// Types of outputs that are merged.
 const DTYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::F32];

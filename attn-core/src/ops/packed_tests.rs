@@ -2,25 +2,15 @@
 
 use half::f16;
 
-use super::{
-    Append, Array, Gather, KvMut, KvRef, KvSidesMut, OpError, PageTableRows, SlotMapping,
-    append::{Transform, append},
-    copy,
-    gather::{gather, gather_with},
-    x_packed,
-};
-use crate::{
-    Variant, VariantParams, attention_variant,
-    lang::{
-        AttentionVariant, F8E4M3, KvIndex, Row, Tensor2,
-        kv_format::{
-            KvFormats,
-            samples::{Channels, Int8},
-        },
-    },
-    spec::{HeadDimVo, Heads},
-    tensor::{KvScales, KvSides, PageOrder, Scale, TensorError, TensorMut, TensorRef},
-};
+use super::append::{Transform, append};
+use super::gather::{gather, gather_with};
+use super::{Append, Array, Gather, KvMut, KvRef, KvSidesMut, OpError, PageTableRows, SlotMapping, copy, x_packed};
+use crate::lang::kv_format::KvFormats;
+use crate::lang::kv_format::samples::{Channels, Int8};
+use crate::lang::{AttentionVariant, F8E4M3, KvIndex, Row, Tensor2};
+use crate::spec::{HeadDimVo, Heads};
+use crate::tensor::{KvScales, KvSides, PageOrder, Scale, TensorError, TensorMut, TensorRef};
+use crate::{Variant, VariantParams, attention_variant};
 
 const PAGES: usize = 3;
 const SLOTS: usize = 4;

@@ -1,11 +1,9 @@
 //! Writes rows of a parameter tensor in place: the new tokens of a table that grows.
 
 use super::{Array, ArrayMut, OpError, check};
-use crate::{
-    Variant,
-    expr::{ContentError, TensorContent, TensorSlot},
-    lang::desc::Elem,
-};
+use crate::Variant;
+use crate::expr::{ContentError, TensorContent, TensorSlot};
+use crate::lang::desc::Elem;
 
 /// Rows of a parameter tensor, and the indices to write them to.
 #[derive(Debug)]

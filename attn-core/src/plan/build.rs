@@ -1,21 +1,17 @@
 //! Builds the work list of a batch under a variant.
 
-use super::{
-    ListRule, MixedRule, PlanError, PlanRule, PlanScratch, Schedule, WorkList, WorkPart,
-    cascade::SegmentCutter,
-    cascade_cost::CascadeModel,
-    cut_tiles::TileCutter,
-    error::count_i32,
-    partial_rows::{assign_flat, assign_mixed},
-    segment_visible::SegmentClassifier,
-    tile::{QTile, TileRows, VisibleBlocks},
-    visible::VisibleBlockFinder,
-};
-use crate::{
-    batch::{Layout, row_index},
-    expr::{KvLists, TileClassifier, Variant},
-    spec::Heads,
-};
+use super::cascade::SegmentCutter;
+use super::cascade_cost::CascadeModel;
+use super::cut_tiles::TileCutter;
+use super::error::count_i32;
+use super::partial_rows::{assign_flat, assign_mixed};
+use super::segment_visible::SegmentClassifier;
+use super::tile::{QTile, TileRows, VisibleBlocks};
+use super::visible::VisibleBlockFinder;
+use super::{ListRule, MixedRule, PlanError, PlanRule, PlanScratch, Schedule, WorkList, WorkPart};
+use crate::batch::{Layout, row_index};
+use crate::expr::{KvLists, TileClassifier, Variant};
+use crate::spec::Heads;
 
 impl WorkList {
     /// The work of a batch under a bound variant. The keys of a tile follow from the tile classes, `kv_range` and key

@@ -1,13 +1,11 @@
 //! The capacity of a plan: sizes of memory that holds the work list of every batch up to a limit.
 
-use super::{
-    ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, Schedule, WorkList, error::count_i32, rule::MaxWork,
-};
-use crate::{
-    batch::{BatchCapacity, Layout, greatest_common_divisor},
-    expr::{KvLists, Variant},
-    spec::Heads,
-};
+use super::error::count_i32;
+use super::rule::MaxWork;
+use super::{ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, Schedule, WorkList};
+use crate::batch::{BatchCapacity, Layout, greatest_common_divisor};
+use crate::expr::{KvLists, Variant};
+use crate::spec::Heads;
 
 /// The most that a batch and its work list may have. Memory of this size keeps its addresses for every such batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

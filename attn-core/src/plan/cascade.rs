@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use super::{
-    cascade_cost::CascadeModel,
-    segment_visible::SegmentClassifier,
-    tile::{MergeUnit, NO_KEYS, QTile, TileRows, VisibleBlocks},
-};
+use super::cascade_cost::CascadeModel;
+use super::segment_visible::SegmentClassifier;
+use super::tile::{MergeUnit, NO_KEYS, QTile, TileRows, VisibleBlocks};
 
 /// Cuts a cascade whose rows are cut into units.
 pub(super) struct SegmentCutter<'a> {

@@ -2,15 +2,11 @@
 
 use std::ops::Range;
 
-use super::{
-    CascadePolicy, Cost, ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, WorkList,
-    rule::{DECODE, PREFILL},
-};
-use crate::{
-    batch::{KvSegment, Layout},
-    expr::Variant,
-    spec::Heads,
-};
+use super::rule::{DECODE, PREFILL};
+use super::{CascadePolicy, Cost, ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, WorkList};
+use crate::batch::{KvSegment, Layout};
+use crate::expr::Variant;
+use crate::spec::Heads;
 
 /// The unit of [`CascadeCosts::decode_penalty`](super::CascadeCosts).
 const PENALTY_UNIT: u64 = 1024;

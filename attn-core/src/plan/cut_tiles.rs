@@ -1,11 +1,9 @@
 //! Cuts the rows of a batch into merge units and Q tiles.
 
-use super::{
-    ListRule, MERGE_ROWS, PlanError,
-    error::count_i32,
-    rule::{DECODE, PREFILL},
-    tile::{MergeUnit, QTile, TileRows},
-};
+use super::error::count_i32;
+use super::rule::{DECODE, PREFILL};
+use super::tile::{MergeUnit, QTile, TileRows};
+use super::{ListRule, MERGE_ROWS, PlanError};
 use crate::batch::Layout;
 
 /// Cuts a batch under a rule.

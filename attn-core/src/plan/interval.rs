@@ -7,10 +7,8 @@
 use std::ops::Range;
 
 use super::search::last_true;
-use crate::{
-    expr::TileClassifier,
-    lang::{QueryTile, Tile, TileClass},
-};
+use crate::expr::TileClassifier;
+use crate::lang::{QueryTile, Tile, TileClass};
 
 /// The interval of the last query, as a guess for the next.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,12 +3,10 @@
 
 use std::{cmp::Reverse, ops::Range};
 
-use super::{
-    PlanError, PlanRule, WorkItem,
-    search::last_true,
-    stream_k::{COST_OVERFLOW, share},
-    tile::VisibleBlocks,
-};
+use super::search::last_true;
+use super::stream_k::{COST_OVERFLOW, share};
+use super::tile::VisibleBlocks;
+use super::{PlanError, PlanRule, WorkItem};
 
 /// The visible blocks of a tile, cut at `first`, `first + step`, ...
 #[derive(Clone, Copy)]

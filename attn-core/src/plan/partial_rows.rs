@@ -1,10 +1,8 @@
 //! Assigns rows of partial states and merges to tiles.
 
-use super::{
-    MergeItem, PlanError, WorkList,
-    error::count_i32,
-    tile::{MergeUnit, QTile, TileRows},
-};
+use super::error::count_i32;
+use super::tile::{MergeUnit, QTile, TileRows};
+use super::{MergeItem, PlanError, WorkList};
 use crate::batch::Layout;
 
 /// Assigns rows and merges in a flat list. The states of a tile are `tile_rows` rows apart, in the order of branches

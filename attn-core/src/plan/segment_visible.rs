@@ -2,16 +2,12 @@
 
 use std::ops::Range;
 
-use super::{
-    search::last_true,
-    tile::{TileRows, VisibleBlocks, all_heads},
-};
-use crate::{
-    batch::{KvSegment, Layout},
-    expr::{TileClassifier, tile_of},
-    lang::{QueryTile, Tile, TileClass},
-    spec::Heads,
-};
+use super::search::last_true;
+use super::tile::{TileRows, VisibleBlocks, all_heads};
+use crate::batch::{KvSegment, Layout};
+use crate::expr::{TileClassifier, tile_of};
+use crate::lang::{QueryTile, Tile, TileClass};
+use crate::spec::Heads;
 
 /// Classifies tiles of rows of several requests. A tile class holds for one request, so that requests are classified
 /// one by one.

@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use super::{
-    ListRule, MixedRule, PlanError, PlanRule, Schedule, WorkItem, WorkList,
-    kv_splits::{SplitSize, by_request, in_order, longest_first},
-    rule::{DECODE, PREFILL},
-    stream_k::{COST_OVERFLOW, Cut, StreamK, tile_ends},
-    tile::{MergeUnit, QTile, VisibleBlocks},
-};
+use super::kv_splits::{SplitSize, by_request, in_order, longest_first};
+use super::rule::{DECODE, PREFILL};
+use super::stream_k::{COST_OVERFLOW, Cut, StreamK, tile_ends};
+use super::tile::{MergeUnit, QTile, VisibleBlocks};
+use super::{ListRule, MixedRule, PlanError, PlanRule, Schedule, WorkItem, WorkList};
 use crate::batch::{KvSegment, Layout};
 
 /// Buffers of the planner. Kept from plan to plan ([`WorkList::rebuild_for`]), they make planning of batches without

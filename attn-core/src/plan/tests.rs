@@ -5,12 +5,10 @@ mod search;
 mod stream_k;
 
 use super::{cut_tiles::TileCutter, tile::TileRows, visible::VisibleBlockFinder, *};
-use crate::{
-    Variant,
-    batch::{Batch, Layout, PageTableBuf, indptr},
-    lang::{Tile, TileClass},
-    spec::Heads,
-};
+use crate::Variant;
+use crate::batch::{Batch, Layout, PageTableBuf, indptr};
+use crate::lang::{Tile, TileClass};
+use crate::spec::Heads;
 use proptest::prelude::*;
 use std::ops::Range;
 

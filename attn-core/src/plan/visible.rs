@@ -11,18 +11,14 @@
 
 use std::ops::Range;
 
-use super::{
-    PlanRule, Schedule,
-    interval::{IntervalGuess, QueryKeys},
-    search::{last_true, last_true_near},
-    tile::{TileRows, VisibleBlocks, all_heads},
-};
-use crate::{
-    batch::Layout,
-    expr::{End, TileClassifier, Variant, tile_of},
-    lang::{QueryTile, Tile, TileClass},
-    spec::Heads,
-};
+use super::interval::{IntervalGuess, QueryKeys};
+use super::search::{last_true, last_true_near};
+use super::tile::{TileRows, VisibleBlocks, all_heads};
+use super::{PlanRule, Schedule};
+use crate::batch::Layout;
+use crate::expr::{End, TileClassifier, Variant, tile_of};
+use crate::lang::{QueryTile, Tile, TileClass};
+use crate::spec::Heads;
 
 /// Finds the visible blocks of tiles, one tile after the other.
 pub(super) struct VisibleBlockFinder<'a> {

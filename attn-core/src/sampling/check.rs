@@ -1,11 +1,9 @@
 //! The checks of sampling that the CPU and CUDA share.
 
 use super::{PerRow, SampleOut, SamplingParams, Source, TopLogProbs};
-use crate::{
-    dtype::Dtype,
-    ops::{Array, Number, OpError, check},
-    tensor::{TensorMut, TensorRef},
-};
+use crate::dtype::Dtype;
+use crate::ops::{Array, Number, OpError, check};
+use crate::tensor::{TensorMut, TensorRef};
 
 /// Types of logits.
 const DTYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::F32];

@@ -1,9 +1,7 @@
 //! The arguments of sampling.
 
-use crate::{
-    ops::{Array, ArrayMut, Number},
-    tensor::TensorMut,
-};
+use crate::ops::{Array, ArrayMut, Number};
+use crate::tensor::TensorMut;
 
 /// A parameter: one value for all rows, or an array with a value a row, in memory of the stream. A captured launch
 /// reads the array again at each replay.

@@ -2,13 +2,11 @@
 
 use std::{cell::OnceCell, cmp::Ordering};
 
-use super::{
-    FilterOrder,
-    blocks::{Blocks, Cut, Tokens},
-    fixed_point::{
-        log_prob, mass_of_logit, mass_of_prob, min_p_logit, prob_of_logit, prob_of_prob, prob_scale, share_of,
-        share_target, temper,
-    },
+use super::FilterOrder;
+use super::blocks::{Blocks, Cut, Tokens};
+use super::fixed_point::{
+    log_prob, mass_of_logit, mass_of_prob, min_p_logit, prob_of_logit, prob_of_prob, prob_scale, share_of,
+    share_target, temper,
 };
 use crate::random;
 

@@ -1,16 +1,12 @@
 //! Sampling on the CPU.
 
-use super::{
-    SampleOut, SamplingParams, TopLogProbs,
-    check::{check, check_keep},
-    fixed_point::penalised,
-    params::{LogProbs, PerRow, Source},
-    row::{Filters, Row},
-};
-use crate::{
-    ops::{OpError, elements},
-    tensor::{TensorMut, TensorRef},
-};
+use super::check::{check, check_keep};
+use super::fixed_point::penalised;
+use super::params::{LogProbs, PerRow, Source};
+use super::row::{Filters, Row};
+use super::{SampleOut, SamplingParams, TopLogProbs};
+use crate::ops::{OpError, elements};
+use crate::tensor::{TensorMut, TensorRef};
 
 /// Draws a token of each row of logits or probabilities, on the CPU.
 ///

@@ -14,11 +14,9 @@ pub use chain::{ChainDrafts, ChainOut, check_chain, verify_chain};
 pub use tree::{MAX_NODES, TreeDrafts, TreeOut, check_tree, verify_tree};
 
 use super::fixed_point::mulhi;
-use crate::{
-    dtype::Dtype,
-    ops::{OpError, check as op_check, elements},
-    tensor::TensorRef,
-};
+use crate::dtype::Dtype;
+use crate::ops::{OpError, check as op_check, elements};
+use crate::tensor::TensorRef;
 
 /// Extents of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

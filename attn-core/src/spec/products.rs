@@ -3,11 +3,9 @@
 use std::{fmt, str::FromStr};
 
 use super::{HeadDimVo, Heads, KernelKind};
-use crate::{
-    dtype::{Dtype, Dtypes},
-    expr::Variant,
-    lang::{Hook, Normalizer},
-};
+use crate::dtype::{Dtype, Dtypes};
+use crate::expr::Variant;
+use crate::lang::{Hook, Normalizer};
 
 /// The elements of which prefill makes the products of queries and keys, and of probabilities and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,10 +1,8 @@
 //! Finalizes a row: from its state over all keys to its output, by sink, division and output transform.
 
 use super::{State, exp_below};
-use crate::{
-    expr::Variant,
-    lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState},
-};
+use crate::expr::Variant;
+use crate::lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState};
 
 /// Finalizes a row whose partial state is over all of its keys, as a partial run or a merge of such states leaves it:
 /// applies the sink and `output_transform`. `o` is the output divided by its own denominator (or undivided, if the

@@ -1,12 +1,10 @@
 //! Checks the tensors of a run; the backends share it.
 
 use super::{Kv, Out, Scale, TensorError, TensorMut, TensorRef, shape::Shape, sides};
-use crate::{
-    batch::Layout,
-    dtype::{Dtype, Dtypes},
-    lang::kv_format::RowBytes,
-    spec::{HeadDimVo, Heads},
-};
+use crate::batch::Layout;
+use crate::dtype::{Dtype, Dtypes};
+use crate::lang::kv_format::RowBytes;
+use crate::spec::{HeadDimVo, Heads};
 
 /// How many tokens the tensors of a run have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use super::{
-    element::Element,
-    error::TensorError,
-    memory::{DeviceMemory, DevicePtr, HostMut, Memory},
-    overlap::Reach,
-    shape::Shape,
-};
+use super::element::Element;
+use super::error::TensorError;
+use super::memory::{DeviceMemory, DevicePtr, HostMut, Memory};
+use super::overlap::Reach;
+use super::shape::Shape;
 use crate::dtype::Dtype;
 
 /// A tensor that is read, in host or device memory.

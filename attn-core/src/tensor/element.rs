@@ -2,10 +2,8 @@
 
 use half::{bf16, f16};
 
-use crate::{
-    dtype::Dtype,
-    lang::{F8E4M3, F8E5M2},
-};
+use crate::dtype::Dtype;
+use crate::lang::{F8E4M3, F8E5M2};
 
 /// The Rust type of a [`Dtype`]. Sealed: `f32`, `half::f16`, `half::bf16`, and for keys and values [`F8E4M3`] and
 /// [`F8E5M2`].

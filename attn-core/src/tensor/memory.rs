@@ -1,12 +1,9 @@
 //! Host or device memory.
 
-use std::{
-    any::Any,
-    fmt,
-    marker::PhantomData,
-    ops::{Deref, DerefMut},
-    slice,
-};
+use std::any::Any;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::{fmt, slice};
 
 /// The owner of device memory, which a descriptor names so that runs can check and order its use.
 ///

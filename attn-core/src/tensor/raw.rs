@@ -2,12 +2,10 @@
 
 use std::{ptr::NonNull, slice};
 
-use super::{
-    descriptor::{TensorMut, TensorRef},
-    error::TensorError,
-    memory::{HostMut, Memory},
-    shape::Shape,
-};
+use super::descriptor::{TensorMut, TensorRef};
+use super::error::TensorError;
+use super::memory::{HostMut, Memory};
+use super::shape::Shape;
 use crate::dtype::Dtype;
 
 /// The bytes that a shape reaches from an address, checked: the address, and their number.

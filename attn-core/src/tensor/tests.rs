@@ -1,9 +1,7 @@
 use super::*;
-use crate::{
-    batch::{Batch, Layout, PageTable},
-    dtype::{Dtype, Dtypes, DtypesError},
-    spec::{HeadDimVo, Heads, HeadsError},
-};
+use crate::batch::{Batch, Layout, PageTable};
+use crate::dtype::{Dtype, Dtypes, DtypesError};
+use crate::spec::{HeadDimVo, Heads, HeadsError};
 use half::f16;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };

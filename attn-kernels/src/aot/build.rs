@@ -2,23 +2,18 @@
 
 use std::{env, path::Path};
 
-use attn_core::{
-    dtype::Dtype,
-    lang::{VariantDesc, kv_format::KvFormatDesc},
-    registry,
-    spec::{DecodeBackend, HeadDimVo, KernelKind, KvStored},
-};
+use attn_core::dtype::Dtype;
+use attn_core::lang::VariantDesc;
+use attn_core::lang::kv_format::KvFormatDesc;
+use attn_core::registry;
+use attn_core::spec::{DecodeBackend, HeadDimVo, KernelKind, KvStored};
 
-use super::{
-    AotError, AotReport,
-    embed::{compile_all, write},
-    environment::archs_from_env,
-};
-use crate::{
-    cache::{CubinCache, Origin},
-    compile::{Arch, Compiler},
-    splice::Op,
-};
+use super::embed::{compile_all, write};
+use super::environment::archs_from_env;
+use super::{AotError, AotReport};
+use crate::cache::{CubinCache, Origin};
+use crate::compile::{Arch, Compiler};
+use crate::splice::Op;
 
 /// The kernels to embed: the product of expressions, head dimensions, element types, kernels, layouts and group sizes,
 /// for each architecture. Each kernel is compiled once.

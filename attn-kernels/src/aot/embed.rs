@@ -1,19 +1,15 @@
 //! The compilation of sources, and the files that a program embeds.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::AotError;
-use crate::{
-    cache::{CubinCache, Key, Origin},
-    compile::{Arch, Compiled},
-    jit::{self, JitError, Ready},
-    splice::Unit,
-};
+use crate::cache::{CubinCache, Key, Origin};
+use crate::compile::{Arch, Compiled};
+use crate::jit::{self, JitError, Ready};
+use crate::splice::Unit;
 
 /// A cubin to embed.
 #[derive(Clone)]

@@ -1,21 +1,17 @@
 //! The sources that a build embeds: the product of its options.
 
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    expr::Variant,
-    lang::Hook,
-    registry::Registry,
-    spec::{DecodeBackend, KernelKind, PrefillBackend},
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::expr::Variant;
+use attn_core::lang::Hook;
+use attn_core::registry::Registry;
+use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
 
 use super::{AotError, AotOptions, environment::list_from_env};
-use crate::{
-    compile::Arch,
-    cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    select::is_faster_resident,
-    splice::{KernelSource, OpSource, PlannerSource, Unit},
-};
+use crate::compile::Arch;
+use crate::cost::{CostTable, HookClass};
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use crate::select::is_faster_resident;
+use crate::splice::{KernelSource, OpSource, PlannerSource, Unit};
 
 /// A source of any kind.
 type AnySource = Box<dyn Unit + Send>;

@@ -3,23 +3,17 @@
 //! An entry is written to a file of its own and renamed into place, so that readers see a whole one or none. A lock
 //! beside it lets other processes wait for a compilation that is under way; failing to lock only means compiling twice.
 
-use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
-    io::{self, Read as _, Write},
-    path::{Path, PathBuf},
-    sync::{
-        Once, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-    time::{Duration, Instant, SystemTime},
-};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Once, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
-use super::{
-    Key, entry, evict,
-    owner::{UnsafeFolder, fault},
-    stats::Stats,
-};
+use super::owner::{UnsafeFolder, fault};
+use super::stats::Stats;
+use super::{Key, entry, evict};
 use crate::compile::Compiled;
 
 /// How long to wait for another process that compiles the same kernel.

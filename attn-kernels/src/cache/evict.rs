@@ -1,10 +1,8 @@
 //! Eviction of the least recently used entries, which keeps the cache within its limit.
 
-use std::{
-    fs::{self, OpenOptions},
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// Leftovers of processes that died are removed after this long.
 const ABANDONED: Duration = Duration::from_secs(3600);

@@ -2,12 +2,10 @@
 
 mod annotate;
 
-use std::{
-    env, fmt, fs,
-    path::PathBuf,
-    process::Command,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{env, fmt, fs};
 
 use super::{Arch, CompileError, NoCompiler, version};
 

@@ -1,10 +1,8 @@
 //! The costs that plans are made by: those that a user measured, before those that are built in.
 
-use std::{
-    env, fs,
-    path::Path,
-    sync::{Arc, LazyLock},
-};
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::{env, fs};
 
 use super::{Costs, CostsError, HookClass, json_lines, measured::Measured};
 use crate::kernel_traits::KernelTraits;

@@ -1,7 +1,5 @@
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    spec::{DecodeBackend, KernelKind},
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::{DecodeBackend, KernelKind};
 
 use super::{measured::Measured, *};
 use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};

@@ -12,12 +12,10 @@ pub(super) mod prepare;
 
 use std::sync::Arc;
 
-use attn_core::{
-    batch::Layout,
-    dtype::Dtypes,
-    expr::Variant,
-    spec::{AttentionOptions, HeadDimVo, Heads, KernelKind},
-};
+use attn_core::batch::Layout;
+use attn_core::dtype::Dtypes;
+use attn_core::expr::Variant;
+use attn_core::spec::{AttentionOptions, HeadDimVo, Heads, KernelKind};
 
 use crate::cuda::{CudaError, Device};
 use bound::BoundAttention;

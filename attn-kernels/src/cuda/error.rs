@@ -1,25 +1,21 @@
 //! Errors of the CUDA backend.
 
-use attn_core::{
-    ErrorKind,
-    batch::BatchError,
-    expr::{ContentError, LayerError},
-    lang::BindError,
-    ops::OpError,
-    plan::PlanError,
-    spec::HeadsError,
-    tensor::TensorError,
-};
+use attn_core::ErrorKind;
+use attn_core::batch::BatchError;
+use attn_core::expr::{ContentError, LayerError};
+use attn_core::lang::BindError;
+use attn_core::ops::OpError;
+use attn_core::plan::PlanError;
+use attn_core::spec::HeadsError;
+use attn_core::tensor::TensorError;
 use cudarc::driver::result::DriverError;
 
 use super::SelectedKernel;
-use crate::{
-    cost::CostsError,
-    jit::JitError,
-    kernel_traits::KernelTraitsError,
-    problem::{Unsupported, not_on_device, too_old},
-    splice::SpliceError,
-};
+use crate::cost::CostsError;
+use crate::jit::JitError;
+use crate::kernel_traits::KernelTraitsError;
+use crate::problem::{Unsupported, not_on_device, too_old};
+use crate::splice::SpliceError;
 
 /// An error of the CUDA backend. A run that returns an error has launched nothing, except for `Driver`.
 #[derive(Debug, thiserror::Error)]

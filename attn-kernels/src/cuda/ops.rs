@@ -18,11 +18,9 @@ mod tensor_rows;
 mod verify;
 mod x_packed;
 
-use attn_core::{
-    ops::{Array, ArrayMut, Number, OpError},
-    plan::PlanError,
-    tensor::{TensorError, TensorMut, TensorRef},
-};
+use attn_core::ops::{Array, ArrayMut, Number, OpError};
+use attn_core::plan::PlanError;
+use attn_core::tensor::{TensorError, TensorMut, TensorRef};
 
 use super::{CudaError, Device};
 

@@ -14,11 +14,9 @@ use std::sync::Arc;
 
 use attn_core::{batch::Layout, expr::LayerError, plan::WorkList, spec::KernelKind};
 
-use crate::cuda::{
-    CudaAttention, CudaError, CudaStream, Kernel,
-    attention::bound::BoundAttention,
-    driver::captured::{Kept, Name},
-};
+use crate::cuda::attention::bound::BoundAttention;
+use crate::cuda::driver::captured::{Kept, Name};
+use crate::cuda::{CudaAttention, CudaError, CudaStream, Kernel};
 use capacity::ReservedCapacity;
 use launches::Launches;
 use plan_workspace::PlanWorkspace;

@@ -7,20 +7,15 @@ mod sm90_launch;
 mod tensor_maps;
 mod tensors;
 
-use attn_core::{
-    spec::KernelKind,
-    tensor::{Kv, Out, TensorError, TensorRef, Tokens, check_run},
-};
+use attn_core::spec::KernelKind;
+use attn_core::tensor::{Kv, Out, TensorError, TensorRef, Tokens, check_run};
 
-use crate::{
-    cuda::{
-        CudaAttention, CudaError, CudaPlan, CudaStream,
-        driver::{launch_kernel::launch_kernel, order::order_run},
-        plan::launches::Branch,
-    },
-    kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
-    launch::{KernelParams, PackedParams},
-};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::order_run;
+use crate::cuda::plan::launches::Branch;
+use crate::cuda::{CudaAttention, CudaError, CudaPlan, CudaStream};
+use crate::kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS};
+use crate::launch::{KernelParams, PackedParams};
 use kernel_params::{branch_params, kernel_params, kv_sides};
 use mixed_launch::launch_mixed;
 use sm90_launch::{launch_sm90, sm90_params};

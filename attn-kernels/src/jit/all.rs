@@ -1,25 +1,19 @@
 //! Many sources at once: each distinct kernel is compiled once, on all cores.
 
-use std::{
-    any::Any,
-    cmp::Reverse,
-    collections::{HashSet, VecDeque},
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-};
+use std::any::Any;
+use std::cmp::Reverse;
+use std::collections::{HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use rayon::prelude::*;
 
 use super::{JitError, Ready, allowed, compile, embedded};
-use crate::{
-    cache::{CubinCache, Key, Origin},
-    compile::Compiled,
-    splice::Unit,
-};
+use crate::cache::{CubinCache, Key, Origin};
+use crate::compile::Compiled;
+use crate::splice::Unit;
 
 /// What [`obtain_all`] reports after each kernel.
 #[derive(Clone, Copy, Debug)]

@@ -1,16 +1,11 @@
 //! Many sources for one device at once.
 
-use super::{
-    JitError, Ready,
-    all::{Attempt, Progress, all, attempt},
-    allowed,
-    for_device::{earlier_archs, source_for_device},
-};
-use crate::{
-    cache::{CubinCache, Key},
-    compile::Arch,
-    splice::Unit,
-};
+use super::all::{Attempt, Progress, all, attempt};
+use super::for_device::{earlier_archs, source_for_device};
+use super::{JitError, Ready, allowed};
+use crate::cache::{CubinCache, Key};
+use crate::compile::Arch;
+use crate::splice::Unit;
 
 type Source = Box<dyn Unit + Send>;
 
@@ -79,10 +74,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{
-        cache::Origin,
-        compile::{CompileError, Compiled},
-    };
+    use crate::cache::Origin;
+    use crate::compile::{CompileError, Compiled};
 
     #[derive(Debug)]
     struct Text(Arch);

@@ -1,16 +1,14 @@
 //! The choice of tile sizes for a kernel: the sizes that measured best on an H200, or smaller ones that fit shared
 //! memory.
 
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    spec::{DecodeBackend, Heads, KernelKind, PrefillBackend, Products},
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::{DecodeBackend, Heads, KernelKind, PrefillBackend, Products};
 
+use super::cuda_cores::{cuda_core_decode, cuda_core_prefill, cuda_core_prefill_of};
+use super::smem::{PIPELINE_STATE_BYTES, STATIC_BYTES, panels};
 use super::{
-    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, PackedRow,
-    cuda_cores::{cuda_core_decode, cuda_core_prefill, cuda_core_prefill_of},
-    cuda_cores_support, head_dims_are_supported, reads_kv_of,
-    smem::{PIPELINE_STATE_BYTES, STATIC_BYTES, panels},
+    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, PackedRow, cuda_cores_support,
+    head_dims_are_supported, reads_kv_of,
 };
 
 impl KernelTraits {

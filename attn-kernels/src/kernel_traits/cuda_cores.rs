@@ -1,9 +1,7 @@
 //! The choice of tile sizes for kernels on CUDA cores.
 
-use attn_core::{
-    dtype::Dtypes,
-    spec::{DecodeBackend, KernelKind, PrefillBackend},
-};
+use attn_core::dtype::Dtypes;
+use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
 
 use super::{DTYPES, KernelTraits, KernelTraitsRequest, head_dims_are_supported, reads_kv_of, smem::STATIC_BYTES};
 

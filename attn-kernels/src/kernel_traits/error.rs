@@ -1,9 +1,7 @@
 //! Problems without a kernel.
 
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    spec::{KernelKind, PrefillBackend},
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::{KernelKind, PrefillBackend};
 
 use crate::compile::Arch;
 

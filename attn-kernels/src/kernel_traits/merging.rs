@@ -26,16 +26,12 @@ pub fn mixed_merge_grid(value_dim: u32, merges: u32, heads: Heads, multiprocesso
 
 #[cfg(test)]
 mod tests {
-    use attn_core::{
-        dtype::Dtypes,
-        spec::{KernelKind, PrefillBackend},
-    };
+    use attn_core::dtype::Dtypes;
+    use attn_core::spec::{KernelKind, PrefillBackend};
 
     use super::*;
-    use crate::{
-        compile::Arch,
-        kernel_traits::{KernelTraits, KernelTraitsRequest},
-    };
+    use crate::compile::Arch;
+    use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
 
     fn grid(head_dim: u32, merges: u32, [qo, kv]: [u32; 2]) -> [u32; 2] {
         let request = KernelTraitsRequest {

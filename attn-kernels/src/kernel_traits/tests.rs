@@ -1,7 +1,5 @@
-use super::{
-    smem::{PIPELINE_STATE_BYTES, STATIC_BYTES},
-    *,
-};
+use super::smem::{PIPELINE_STATE_BYTES, STATIC_BYTES};
+use super::*;
 
 fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
     let request = KernelTraitsRequest::new(kind, head_dim, Dtypes::bf16(), Arch::new(8, 0));

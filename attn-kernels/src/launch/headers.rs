@@ -2,11 +2,9 @@
 
 use std::sync::LazyLock;
 
-use attn_core::{
-    batch::KvSegment,
-    headers::CudaStruct,
-    plan::{MergeItem, WorkItem, WorkerStart},
-};
+use attn_core::batch::KvSegment;
+use attn_core::headers::CudaStruct;
+use attn_core::plan::{MergeItem, WorkItem, WorkerStart};
 
 use super::{
     BitsParams, CopyParams, CopyPart, FastDiv, IndexScoresParams, KernelParams, KvSides, MergeParams, MergeStates,

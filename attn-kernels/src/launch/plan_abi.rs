@@ -1,10 +1,8 @@
 //! The parameters of the planner kernel, and their values for a capacity and a rule. CUDA has these structs from here.
 
-use attn_core::{
-    batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice},
-    plan::{PlanCapacity, PlanError, PlanRule, WorkItem},
-    spec::Heads,
-};
+use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice};
+use attn_core::plan::{PlanCapacity, PlanError, PlanRule, WorkItem};
+use attn_core::spec::Heads;
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 

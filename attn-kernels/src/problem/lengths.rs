@@ -1,9 +1,7 @@
 //! Whether parameters of a variant depend on the lengths of a batch.
 
-use attn_core::{
-    expr::Variant,
-    lang::{Dims, FieldDesc},
-};
+use attn_core::expr::Variant;
+use attn_core::lang::{Dims, FieldDesc};
 
 /// Whether a parameter that is not set defaults to a tensor whose shape depends on the lengths of a batch.
 #[cfg(feature = "cuda")]

@@ -1,12 +1,10 @@
 //! Attentions that do not run.
 
-use attn_core::{
-    cpu::CpuError,
-    dtype::DtypesError,
-    lang::BindError,
-    plan::PlanError,
-    spec::{HeadsError, ProductsError},
-};
+use attn_core::cpu::CpuError;
+use attn_core::dtype::DtypesError;
+use attn_core::lang::BindError;
+use attn_core::plan::PlanError;
+use attn_core::spec::{HeadsError, ProductsError};
 
 use crate::{kernel_traits::KernelTraitsError, splice::SpliceError};
 

@@ -1,9 +1,7 @@
 //! When prefill keeps the keys of a request in shared memory.
 
-use attn_core::{
-    batch::Layout,
-    spec::{Heads, KernelKind, PrefillBackend},
-};
+use attn_core::batch::Layout;
+use attn_core::spec::{Heads, KernelKind, PrefillBackend};
 
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest, WARPGROUP_ROWS};
 
@@ -58,18 +56,14 @@ impl Resident {
 
 #[cfg(test)]
 mod tests {
-    use attn_core::{
-        batch::{Batch, indptr},
-        dtype::{Dtype, Dtypes},
-        spec::Products,
-    };
+    use attn_core::batch::{Batch, indptr};
+    use attn_core::dtype::{Dtype, Dtypes};
+    use attn_core::spec::Products;
 
     use super::*;
-    use crate::{
-        compile::Arch,
-        cost::{CostTable, HookClass},
-        select::{KernelSelector, SelectedKernel},
-    };
+    use crate::compile::Arch;
+    use crate::cost::{CostTable, HookClass};
+    use crate::select::{KernelSelector, SelectedKernel};
 
     fn layout(lens: &[u32]) -> Layout {
         let lens = indptr(lens).expect("short");

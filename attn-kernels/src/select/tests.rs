@@ -1,8 +1,6 @@
-use attn_core::{
-    batch::{Batch, CascadeLevel, CascadeLevelKv, indptr},
-    dtype::{Dtype, Dtypes},
-    spec::DecodeBackend,
-};
+use attn_core::batch::{Batch, CascadeLevel, CascadeLevelKv, indptr};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::DecodeBackend;
 use proptest::prelude::*;
 
 use super::*;

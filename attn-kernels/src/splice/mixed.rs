@@ -5,11 +5,8 @@
 
 use attn_core::expr::Variant;
 
-use super::{
-    SpliceError,
-    templates::{self, Inliner},
-    traits_block, variant, wgmma,
-};
+use super::templates::{self, Inliner};
+use super::{SpliceError, traits_block, variant, wgmma};
 use crate::kernel_traits::KernelTraits;
 
 /// Templates that do not depend on the kernel family; they are included once, with everything that they include.
@@ -76,17 +73,13 @@ fn part(
 
 #[cfg(test)]
 mod tests {
-    use attn_core::{
-        dtype::Dtypes,
-        expr::Variant,
-        spec::{KernelKind, PrefillBackend},
-    };
+    use attn_core::dtype::Dtypes;
+    use attn_core::expr::Variant;
+    use attn_core::spec::{KernelKind, PrefillBackend};
 
-    use crate::{
-        compile::Arch,
-        kernel_traits::{KernelTraits, KernelTraitsRequest},
-        splice::KernelSource,
-    };
+    use crate::compile::Arch;
+    use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
+    use crate::splice::KernelSource;
 
     /// The mixed kernel of a backend at head_dim 128, with a group of 4.
     fn traits(prefill: PrefillBackend, shared_rows: bool) -> KernelTraits {

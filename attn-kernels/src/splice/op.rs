@@ -1,24 +1,17 @@
 //! Ops around attention. Each op has one translation unit per combination of element types; only appends through
 //! transforms depend on a variant.
 
-use attn_core::{
-    dtype::Dtype,
-    expr::Variant,
-    sampling::{BLOCK_TOKENS, CANDIDATES, DRAWS_OF_CANDIDATE, Source},
-};
+use attn_core::dtype::Dtype;
+use attn_core::expr::Variant;
+use attn_core::sampling::{BLOCK_TOKENS, CANDIDATES, DRAWS_OF_CANDIDATE, Source};
 
-use super::{
-    SpliceError, Unit,
-    templates::{Inliner, LANGUAGE},
-    traits_block::elem,
-    variant,
-};
-use crate::{
-    compile::Arch,
-    launch::{
-        CHAIN_SHARED_BYTES, COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_THREADS, SELECT_THREADS, TREE_ARRAYS,
-        VERIFY_CLUSTER, VERIFY_THREADS, sample_shared_bytes, tree_shared_bytes,
-    },
+use super::templates::{Inliner, LANGUAGE};
+use super::traits_block::elem;
+use super::{SpliceError, Unit, variant};
+use crate::compile::Arch;
+use crate::launch::{
+    CHAIN_SHARED_BYTES, COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_THREADS, SELECT_THREADS, TREE_ARRAYS,
+    VERIFY_CLUSTER, VERIFY_THREADS, sample_shared_bytes, tree_shared_bytes,
 };
 
 /// An op and the element types of its kernels.

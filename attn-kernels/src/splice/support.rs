@@ -1,10 +1,8 @@
 //! Variants that kernels do not support.
 
-use attn_core::{
-    expr::Variant,
-    lang::{Hook, Normalizer},
-    spec::KernelKind,
-};
+use attn_core::expr::Variant;
+use attn_core::lang::{Hook, Normalizer};
+use attn_core::spec::KernelKind;
 
 use super::NoTemplate;
 use crate::kernel_traits::KernelTraits;

@@ -1,9 +1,7 @@
 //! Kernel traits as CUDA constants.
 
-use attn_core::{
-    dtype::Dtype,
-    lang::kv_format::{CodeValues, LinearCodes},
-};
+use attn_core::dtype::Dtype;
+use attn_core::lang::kv_format::{CodeValues, LinearCodes};
 
 use crate::kernel_traits::{KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow};
 

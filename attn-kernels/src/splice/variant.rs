@@ -34,10 +34,9 @@ mod part;
 mod shape;
 mod size;
 
-use attn_core::{
-    expr::Variant,
-    lang::{VariantDesc, kv_format::KvFormats},
-};
+use attn_core::expr::Variant;
+use attn_core::lang::VariantDesc;
+use attn_core::lang::kv_format::KvFormats;
 use shape::Shape;
 
 use super::templates;

@@ -5,13 +5,12 @@
 use std::{fs, path::PathBuf};
 
 use attn_core::{dtype::Dtypes, spec::KernelKind};
-use attn_kernels::{
-    cache::CubinCache,
-    compile::{Arch, CompileError, nvrtc::Nvrtc},
-    jit::{JitError, obtain_from},
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, OpSource},
-};
+use attn_kernels::cache::CubinCache;
+use attn_kernels::compile::nvrtc::Nvrtc;
+use attn_kernels::compile::{Arch, CompileError};
+use attn_kernels::jit::{JitError, obtain_from};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::{KernelSource, OpSource};
 use attn_needs::{Need, has};
 
 fn source(expr: &str) -> KernelSource {

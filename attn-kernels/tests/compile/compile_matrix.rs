@@ -14,10 +14,8 @@ mod ops;
 mod points;
 
 use attn_core::{Registry, Variant};
-use attn_kernels::{
-    jit,
-    splice::{PlannerSource, Unit},
-};
+use attn_kernels::jit;
+use attn_kernels::splice::{PlannerSource, Unit};
 
 use crate::stock::{cache, compiler, registry};
 use budget::{budget, over_budget};

@@ -4,13 +4,11 @@
 use std::{convert::Infallible, path::Path};
 
 use attn_core::dtype::Dtype;
-use attn_kernels::{
-    aot::{AotOptions, build},
-    cache::{CubinCache, Origin},
-    compile::{Arch, Compiled},
-    jit,
-    splice::{Op, OpSource, Unit as _},
-};
+use attn_kernels::aot::{AotOptions, build};
+use attn_kernels::cache::{CubinCache, Origin};
+use attn_kernels::compile::{Arch, Compiled};
+use attn_kernels::jit;
+use attn_kernels::splice::{Op, OpSource, Unit as _};
 
 fn source() -> OpSource {
     OpSource::build(Op::Merge(Dtype::F16), Arch::new(8, 0)).unwrap()

@@ -2,11 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use attn_core::{dtype::Dtypes, spec::KernelKind};
-use attn_kernels::{
-    compile::{Compiler, nvcc::Nvcc},
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
-};
+use attn_kernels::compile::Compiler;
+use attn_kernels::compile::nvcc::Nvcc;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::KernelSource;
 use attn_needs::{Need, needed};
 
 #[test]

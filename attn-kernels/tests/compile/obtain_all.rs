@@ -1,20 +1,15 @@
 //! Many kernels at once on a cold cache: threads and processes compile each once. Skipped without a compiler.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::{
-    env,
-    path::PathBuf,
-    process::{Command, Stdio},
-    thread,
-};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::{env, thread};
 
 use attn_core::dtype::Dtype;
-use attn_kernels::{
-    cache::CubinCache,
-    compile::{Arch, Compiler},
-    jit,
-    splice::{Op, OpSource},
-};
+use attn_kernels::cache::CubinCache;
+use attn_kernels::compile::{Arch, Compiler};
+use attn_kernels::jit;
+use attn_kernels::splice::{Op, OpSource};
 use attn_needs::{Need, has};
 
 /// Kernels that compile quickly; each is there twice.

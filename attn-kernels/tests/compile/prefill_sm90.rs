@@ -3,16 +3,12 @@
 //!
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
 
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    spec::{KernelKind, PrefillBackend, Products},
-};
-use attn_kernels::{
-    cache::CubinCache,
-    jit,
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::{KernelKind, PrefillBackend, Products};
+use attn_kernels::cache::CubinCache;
+use attn_kernels::jit;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::KernelSource;
 use object::{Object as _, ObjectSection as _};
 
 /// Exponentials of a thread before the wait for the PV GEMM, of 64 for a tile of 64 rows and 128 keys: those of three

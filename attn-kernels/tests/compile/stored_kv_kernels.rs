@@ -2,18 +2,14 @@
 //! them.
 #![allow(clippy::unwrap_used)]
 
-use attn_core::{
-    Variant,
-    dtype::Dtypes,
-    lang::Dims,
-    spec::{KernelKind, KvStored},
-};
-use attn_kernels::{
-    aot::{AotOptions, build},
-    compile::Arch,
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, variant_args},
-};
+use attn_core::Variant;
+use attn_core::dtype::Dtypes;
+use attn_core::lang::Dims;
+use attn_core::spec::{KernelKind, KvStored};
+use attn_kernels::aot::{AotOptions, build};
+use attn_kernels::compile::Arch;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::{KernelSource, variant_args};
 
 const KINDS: [KernelKind; 2] = [KernelKind::Prefill, KernelKind::Decode];
 

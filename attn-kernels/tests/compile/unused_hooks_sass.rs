@@ -7,12 +7,10 @@ use std::collections::BTreeMap;
 
 use attn::lang::{AttentionVariant, LogitIndex};
 use attn::{Variant, VariantParams, attention_variant, dtype::Dtypes, spec::KernelKind};
-use attn_kernels::{
-    cache::CubinCache,
-    jit,
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
-};
+use attn_kernels::cache::CubinCache;
+use attn_kernels::jit;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::KernelSource;
 use object::{Object as _, ObjectSection as _};
 
 /// A variant without hooks. It has a parameter, because a part without any would be dropped from a composition.

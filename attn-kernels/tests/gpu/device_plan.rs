@@ -7,18 +7,14 @@ use std::ops::Deref;
 
 use crate::gpu::{BatchArrays, Gpu, PAGE, on_each_backend};
 use crate::stock::cache;
-use attn_core::{
-    batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice},
-    dtype::Dtypes,
-    spec::{AttentionOptions, Heads, KernelKind},
-};
-use attn_kernels::{
-    compile::Arch,
-    cuda::{CudaAttention, CudaBuffer, CudaError, CudaPlan, Event},
-    jit,
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, PlannerSource},
-};
+use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice};
+use attn_core::dtype::Dtypes;
+use attn_core::spec::{AttentionOptions, Heads, KernelKind};
+use attn_kernels::compile::Arch;
+use attn_kernels::cuda::{CudaAttention, CudaBuffer, CudaError, CudaPlan, Event};
+use attn_kernels::jit;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::{KernelSource, PlannerSource};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };

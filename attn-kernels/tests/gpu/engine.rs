@@ -6,12 +6,10 @@
 use std::{ffi::c_void, ptr};
 
 use crate::gpu::{BatchArrays, Gpu, Lens, PAGE, device, floats};
-use attn_core::{
-    batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf},
-    expr::LayerError,
-    spec::{AttentionOptions, Heads, KernelKind},
-    state::{finalize, merge_state},
-};
+use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf};
+use attn_core::expr::LayerError;
+use attn_core::spec::{AttentionOptions, Heads, KernelKind};
+use attn_core::state::{finalize, merge_state};
 use attn_kernels::cuda::{CudaAttention, CudaBatchChecker, CudaBuffer, CudaError, CudaStream, CudaWorkspace};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };

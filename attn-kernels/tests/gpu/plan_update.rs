@@ -3,11 +3,9 @@
 #![allow(missing_docs, clippy::print_stderr)] // a test
 
 use crate::gpu::{BatchArrays, Gpu, Lens, PAGE, floats, on_each_backend};
-use attn_core::{
-    batch::{Batch, BatchCapacity, BatchError, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr},
-    spec::{AttentionOptions, Heads, KernelKind},
-    tensor::TensorError,
-};
+use attn_core::batch::{Batch, BatchCapacity, BatchError, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr};
+use attn_core::spec::{AttentionOptions, Heads, KernelKind};
+use attn_core::tensor::TensorError;
 use attn_kernels::cuda::{CudaError, CudaStream};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };

@@ -1,24 +1,18 @@
 //! Kernels built ahead of time: which are embedded, how they are found at run time, and notes and errors of the build.
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    env, fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::{env, fs};
 
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    spec::{HeadDimVo, KernelKind},
-};
-use attn_kernels::{
-    aot::{AotError, AotOptions, build},
-    compile::Arch,
-    cost::{CostTable, HookClass},
-    jit::{self, JitError},
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, OpSource, Unit as _},
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::{HeadDimVo, KernelKind};
+use attn_kernels::aot::{AotError, AotOptions, build};
+use attn_kernels::compile::Arch;
+use attn_kernels::cost::{CostTable, HookClass};
+use attn_kernels::jit::{self, JitError};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::{KernelSource, OpSource, Unit as _};
 
 use crate::stock::{compiler, variant};
 

@@ -1,18 +1,14 @@
 //! The cubin cache with damaged entries, concurrent processes and a size limit.
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    convert::Infallible,
-    env, fs,
-    path::{Path, PathBuf},
-    process::{Child, Command},
-    time::{Duration, SystemTime},
-};
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, SystemTime};
+use std::{env, fs};
 
-use attn_kernels::{
-    cache::{CubinCache, Key, Origin},
-    compile::{Arch, Compiled},
-};
+use attn_kernels::cache::{CubinCache, Key, Origin};
+use attn_kernels::compile::{Arch, Compiled};
 
 const LIMIT: u64 = 1 << 30;
 

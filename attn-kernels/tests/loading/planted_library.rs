@@ -3,13 +3,10 @@
 #![cfg(all(feature = "jit", unix))]
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    env,
-    ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use attn_kernels::compile::nvrtc::Nvrtc;
 use attn_needs::{Need, needed};

@@ -2,12 +2,10 @@
 
 #![allow(dead_code)] // each test uses some
 
-use attn_core::{
-    batch::{Batch, PageTableBuf, indptr},
-    dtype::{Dtype, Dtypes},
-    spec::{AttentionOptions, DecodeBackend, Heads, PrefillBackend},
-    tensor::{Kv, Out, TensorMut, TensorRef},
-};
+use attn_core::batch::{Batch, PageTableBuf, indptr};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::{AttentionOptions, DecodeBackend, Heads, PrefillBackend};
+use attn_core::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn_kernels::cuda::{CudaAttention, CudaBuffer, CudaError, CudaPlan, CudaStream, CudaWorkspace, Device};
 use attn_needs::{Need, needed};
 

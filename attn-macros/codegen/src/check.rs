@@ -2,13 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::{
-    budget, hook,
-    ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt, Test},
-    literals, messages,
-    report::Report,
-    types::{Ty, Types},
-};
+use crate::ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt, Test};
+use crate::report::Report;
+use crate::types::{Ty, Types};
+use crate::{budget, hook, literals, messages};
 
 /// Checks one hook or helper, once all functions of the item are lowered.
 pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {

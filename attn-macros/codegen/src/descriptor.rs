@@ -5,11 +5,9 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
 
-use crate::{
-    abstract_interp::{DerivedMask, emit_rust},
-    helper_module::with_helper,
-    parse::Links,
-};
+use crate::abstract_interp::{DerivedMask, emit_rust};
+use crate::helper_module::with_helper;
+use crate::parse::Links;
 
 /// `&[ConstDesc { .. }, ..]`; `fix` adapts each path to the scope of the emitted tokens.
 pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {

@@ -5,13 +5,11 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
 
-use crate::{
-    abstract_interp::{self, emit_rust, normal_form::NormalForm},
-    budget, check, descriptor, emit, exact, expand, messages, names,
-    parse::{self, ItemContext, Links},
-    report::Report,
-    spaces,
-};
+use crate::abstract_interp::normal_form::NormalForm;
+use crate::abstract_interp::{self, emit_rust};
+use crate::parse::{self, ItemContext, Links};
+use crate::report::Report;
+use crate::{budget, check, descriptor, emit, exact, expand, messages, names, spaces};
 
 /// A helper: what the macro prints, and what a reader of Rust text makes a descriptor of.
 #[derive(Debug, Default)]

@@ -14,13 +14,10 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
 
-use crate::{
-    budget, check, descriptor, emit, loop_attributes, messages,
-    module_scope::Scope,
-    names,
-    parse::{self, ItemContext},
-    report::Report,
-};
+use crate::module_scope::Scope;
+use crate::parse::{self, ItemContext};
+use crate::report::Report;
+use crate::{budget, check, descriptor, emit, loop_attributes, messages, names};
 
 /// Expands the attribute. The module is kept, with a constant `CUDA` added.
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over

@@ -3,12 +3,10 @@
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
-use crate::{
-    budget, descriptor, emit, expand, messages, names,
-    parse::{self, ItemContext, Links},
-    report::Report,
-    types::Ty,
-};
+use crate::parse::{self, ItemContext, Links};
+use crate::report::Report;
+use crate::types::Ty;
+use crate::{budget, descriptor, emit, expand, messages, names};
 
 /// A type: what the macro prints, and what a reader of Rust text makes a descriptor of.
 #[derive(Debug)]

@@ -30,12 +30,10 @@ pub(crate) use logits_bound::bound;
 pub(crate) use logits_slope::slope;
 pub use writer::Used;
 
-use crate::{
-    ir::Function,
-    names,
-    report::Report,
-    types::{Ty, Types},
-};
+use crate::ir::Function;
+use crate::names;
+use crate::report::Report;
+use crate::types::{Ty, Types};
 use cpp_type::spelled_or_auto;
 use function::{Arguments, Output};
 

@@ -1,10 +1,8 @@
 //! Functions that give the same bits on every device: those of KV formats, and the helpers that they call.
 
-use crate::{
-    ir::{Block, Expr, Function, Kind, Part},
-    messages,
-    report::{Report, SpanRange},
-};
+use crate::ir::{Block, Expr, Function, Kind, Part};
+use crate::messages;
+use crate::report::{Report, SpanRange};
 
 /// Functions of the language, by their names in the text, whose last bits differ between devices.
 const DIFFERING: &[(&str, &str)] = &[

@@ -1,10 +1,8 @@
 //! The coordinates of its request that a hook on keys reads. A hook that reads none gives the same result for every
 //! request that shares a key, so it can run on a shared prefix.
 
-use crate::{
-    ir::{Expr, Function, Kind, Part},
-    types::Ty,
-};
+use crate::ir::{Expr, Function, Kind, Part};
+use crate::types::Ty;
 
 /// Coordinates of `KvIndex` that differ between requests that share a key.
 const OF_A_REQUEST: [&str; 3] = ["batch", "kv_token", "kv_len"];

@@ -7,16 +7,13 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{spanned::Spanned, visit::Visit};
 
-use crate::{
-    attribute::{self, Instance},
-    budget, check, descriptor, emit, exact, expand,
-    helper_module::with_helper,
-    impl_item::{type_name, without_self},
-    messages, notes,
-    parse::{self, ItemContext, Links},
-    report::Report,
-    types::{Plane, Ty},
-};
+use crate::attribute::{self, Instance};
+use crate::helper_module::with_helper;
+use crate::impl_item::{type_name, without_self};
+use crate::parse::{self, ItemContext, Links};
+use crate::report::Report;
+use crate::types::{Plane, Ty};
+use crate::{budget, check, descriptor, emit, exact, expand, messages, notes};
 
 /// Everything found in one impl.
 struct Format {
@@ -225,9 +222,9 @@ fn companion(item: &syn::ItemImpl, format: &Format, name: &str, scope: &[syn::It
         const _: () = {
             #(#scope)*
             #[allow(unused_imports)]
-            use ::attn::__private::lang::{
-                interval as __interval, kv_format::extents as __extents, lints::NotDerived as _,
-            };
+            use ::attn::__private::lang::interval as __interval;
+            use ::attn::__private::lang::kv_format::extents as __extents;
+            use ::attn::__private::lang::lints::NotDerived as _;
             static DESC: ::attn::__private::lang::kv_format::KvFormatDesc =
                 ::attn::__private::lang::kv_format::KvFormatDesc {
                 name: #name,

@@ -4,13 +4,10 @@
 //! is correct as long as the literal is an operand together with the parameter. `(!0 >> 4) & self.bits` shifts first:
 //! in Rust with the parameter's type, in C++ as an int. Such a literal is refused until its type is written.
 
-use crate::{
-    budget,
-    ir::{Expr, Function, Kind, Op, Part, Stmt},
-    messages,
-    report::Report,
-    types::Types,
-};
+use crate::ir::{Expr, Function, Kind, Op, Part, Stmt};
+use crate::report::Report;
+use crate::types::Types;
+use crate::{budget, messages};
 
 /// Checks one hook or helper, once all functions of the item are lowered.
 pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {

@@ -25,13 +25,11 @@ use std::collections::HashMap;
 
 pub use context::{ConstLink, ItemContext, Links, TypeLink};
 
-use crate::{
-    ir::{Argument, Function},
-    messages,
-    names::Taken,
-    report::Report,
-    types::Ty,
-};
+use crate::ir::{Argument, Function};
+use crate::messages;
+use crate::names::Taken;
+use crate::report::Report;
+use crate::types::Ty;
 use ir_builder::IrBuilder;
 
 /// Lowers a hook (with `self`) or a helper; `ty_of` gives the types of arguments.

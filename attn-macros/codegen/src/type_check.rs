@@ -2,12 +2,10 @@
 //!
 //! The macros see one item. Here the types of parameters, constants and helpers are known too.
 
-use crate::{
-    budget, device_fn, hook, messages,
-    parse::{self, ItemContext},
-    report::Report,
-    types::{Known, Ty, Types},
-};
+use crate::parse::{self, ItemContext};
+use crate::report::Report;
+use crate::types::{Known, Ty, Types};
+use crate::{budget, device_fn, hook, messages};
 
 /// A type as it is written, if hooks can use it.
 pub fn written(ty: &syn::Type) -> Option<Ty> {

@@ -5,16 +5,13 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 
+use crate::attribute::{self, Instance};
+use crate::compose_part::{self, NormalizerChange};
+use crate::impl_item::{type_name, without_group, without_self};
+use crate::parse::{self, ItemContext, Links};
+use crate::report::Report;
 use crate::{
-    abstract_interp,
-    attribute::{self, Instance},
-    budget, check,
-    compose_part::{self, NormalizerChange},
-    descriptor, emit, expand, hook, identity,
-    impl_item::{type_name, without_group, without_self},
-    kv_coordinates, messages, names, notes,
-    parse::{self, ItemContext, Links},
-    report::Report,
+    abstract_interp, budget, check, descriptor, emit, expand, hook, identity, kv_coordinates, messages, names, notes,
     spaces,
 };
 

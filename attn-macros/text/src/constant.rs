@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use attn_core::lang::ConstValue;
 use syn::{Expr, ItemConst, Type};
 
-use crate::{
-    condition::{Ex, NoNames, Number},
-    path::last_name,
-};
+use crate::condition::{Ex, NoNames, Number};
+use crate::path::last_name;
 
 /// The constants of a text by name, evaluated where they are of a type that hooks can use.
 #[derive(Clone, Debug, Default)]

@@ -1,22 +1,16 @@
 //! Makes descriptors of the models of variants, helpers and types.
 
-use attn_codegen::{
-    device_type::DeviceTypeModel,
-    names,
-    params::Field,
-    variant::{Named, VariantModel},
-};
-use attn_core::lang::{
-    DeviceFn, FieldDesc, FieldType, Hook, HookText, Normalizer, VariantDesc,
-    desc::{ConstDesc, MaskText},
-    device_type::{TypeDesc, TypeLink},
-};
+use attn_codegen::device_type::DeviceTypeModel;
+use attn_codegen::names;
+use attn_codegen::params::Field;
+use attn_codegen::variant::{Named, VariantModel};
+use attn_core::lang::desc::{ConstDesc, MaskText};
+use attn_core::lang::device_type::{TypeDesc, TypeLink};
+use attn_core::lang::{DeviceFn, FieldDesc, FieldType, Hook, HookText, Normalizer, VariantDesc};
 
-use crate::{
-    kept::{kept, kept_list, kept_str},
-    tile_form::{Names, TileForm},
-    variant::{VariantText, make},
-};
+use crate::kept::{kept, kept_list, kept_str};
+use crate::tile_form::{Names, TileForm};
+use crate::variant::{VariantText, make};
 
 /// What a descriptor names.
 pub(crate) struct Links {

@@ -1,13 +1,13 @@
 //! Parameters whose types are known at run time.
 
 use attn_codegen::params::{self, Field};
+use attn_core::lang::derive_support::{ShapeProblem, bind_tensor};
+use attn_core::lang::desc::Elem;
+use attn_core::lang::field::{ParamField, TensorField};
+use attn_core::lang::interval::{IntervalOf, Val, element, of};
+use attn_core::lang::params::ArgVisitor;
 use attn_core::lang::{
     BindError, Bits, F8E4M3, F8E5M2, FieldDesc, FieldType, OutTensor, ParamError, ParamValue, Tensor,
-    derive_support::{ShapeProblem, bind_tensor},
-    desc::Elem,
-    field::{ParamField, TensorField},
-    interval::{IntervalOf, Val, element, of},
-    params::ArgVisitor,
 };
 use half::{bf16, f16};
 

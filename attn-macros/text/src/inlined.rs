@@ -7,11 +7,9 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Ident, Item, Type};
 
-use crate::{
-    budget::{INLINED, NESTED, tokens},
-    items::{Helpers, Impls, Types},
-    path::last_name,
-};
+use crate::budget::{INLINED, NESTED, tokens};
+use crate::items::{Helpers, Impls, Types};
+use crate::path::last_name;
 
 /// How large a helper or type is with those that it uses, and how many of them are inside each other.
 #[derive(Clone, Copy)]

@@ -51,11 +51,10 @@ mod tile_form;
 mod types;
 mod variant;
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    sync::{LazyLock, Mutex, PoisonError},
-    thread,
-};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
 
 use attn_core::lang::VariantDesc;
 use sha2::{Digest as _, Sha256};

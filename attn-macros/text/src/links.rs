@@ -1,24 +1,20 @@
 //! What hooks name: constants, helpers and types of the text.
 
 use attn_codegen::{device_fn, device_type, messages, names, parse};
-use attn_core::lang::{
-    ConstValue, DeviceFn,
-    desc::{ConstDesc, ConstSource},
-    device_type::{TypeDesc, TypeLink},
-};
+use attn_core::lang::desc::{ConstDesc, ConstSource};
+use attn_core::lang::device_type::{TypeDesc, TypeLink};
+use attn_core::lang::{ConstValue, DeviceFn};
 use quote::ToTokens as _;
 use syn::{Item, ItemEnum};
 
-use crate::{
-    condition::{Ex, NoNames},
-    descriptor::{self, Links},
-    items::In,
-    kept::{kept, kept_list, kept_str},
-    module::{DeviceTypeMade, Helper, Module},
-    path::{enum_and_variant, last_name},
-    spaces::of_helper,
-    tile_form::TileForm,
-};
+use crate::condition::{Ex, NoNames};
+use crate::descriptor::{self, Links};
+use crate::items::In;
+use crate::kept::{kept, kept_list, kept_str};
+use crate::module::{DeviceTypeMade, Helper, Module};
+use crate::path::{enum_and_variant, last_name};
+use crate::spaces::of_helper;
+use crate::tile_form::TileForm;
 
 impl Module {
     /// What hooks or a helper name; `fix` gives the path of a constant as it is outside of an impl.

@@ -1,42 +1,33 @@
 //! The items of source files, and the variants that they define.
 
-use std::{
-    collections::{HashMap, HashSet},
-    rc::Rc,
-};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
-use attn_codegen::{
-    budget::is_spent,
-    depth, device_fn, device_type,
-    impl_item::without_self,
-    names,
-    params::{self, Field},
-    report::Report,
-    types::Ty,
-    variant,
-};
-use attn_core::lang::{
-    ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc, device_type::TypeDesc, lints::spaces::Spaces,
-};
+use attn_codegen::budget::is_spent;
+use attn_codegen::impl_item::without_self;
+use attn_codegen::params::{self, Field};
+use attn_codegen::report::Report;
+use attn_codegen::types::Ty;
+use attn_codegen::{depth, device_fn, device_type, names, variant};
+use attn_core::lang::device_type::TypeDesc;
+use attn_core::lang::lints::spaces::Spaces;
+use attn_core::lang::{ConstValue, DeviceFn, FieldDesc, FieldType, Normalizer, VariantDesc};
 use proc_macro2::{LexError, Span, TokenStream};
 use quote::ToTokens as _;
 use syn::{Attribute, Expr, Item, ItemImpl, ItemStruct, Meta, spanned::Spanned as _};
 
-use crate::{
-    budget::{self, MISTAKES},
-    condition::{Ex, NoNames},
-    constant::Constants,
-    descriptor::{self, OfItems},
-    error::{Diagnostic, TextError},
-    field::field_type,
-    inlined,
-    items::{Helpers, Impls, In, Types},
-    kept::{kept_list, kept_str},
-    path::last_name,
-    reads,
-    tile_form::TileForm,
-    variant::{ParamText, VariantText},
-};
+use crate::budget::{self, MISTAKES};
+use crate::condition::{Ex, NoNames};
+use crate::constant::Constants;
+use crate::descriptor::{self, OfItems};
+use crate::error::{Diagnostic, TextError};
+use crate::field::field_type;
+use crate::items::{Helpers, Impls, In, Types};
+use crate::kept::{kept_list, kept_str};
+use crate::path::last_name;
+use crate::tile_form::TileForm;
+use crate::variant::{ParamText, VariantText};
+use crate::{inlined, reads};
 
 /// What is wrong with an item with an attribute and its arguments.
 type Check = fn(&TokenStream, TokenStream) -> Result<(), Report>;

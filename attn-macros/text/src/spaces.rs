@@ -1,13 +1,9 @@
 //! Index spaces: the checks that rustc evaluates as constants, `attn_core::lang::lints::spaces`.
 
-use attn_codegen::{
-    parse,
-    spaces::{Condition, Deferred, Refusal, Summary},
-};
-use attn_core::lang::{
-    FieldDesc,
-    lints::spaces::{self, Spaces},
-};
+use attn_codegen::parse;
+use attn_codegen::spaces::{Condition, Deferred, Refusal, Summary};
+use attn_core::lang::FieldDesc;
+use attn_core::lang::lints::spaces::{self, Spaces};
 
 use crate::{kept::kept_list, module::Module, path::last_name};
 

@@ -2,16 +2,12 @@
 
 use std::cell::Cell;
 
-use attn_codegen::abstract_interp::{
-    interval_fn::IntervalFn,
-    normal_form::{self, Id, IntTy, Node as N, NormalForm},
-};
-use attn_core::lang::{
-    ConstValue, FieldDesc, Tile, Tristate,
-    desc::ConstDesc,
-    device_type::TypeLink,
-    interval::{self, Parts, Val, of, one, single, tristate},
-};
+use attn_codegen::abstract_interp::interval_fn::IntervalFn;
+use attn_codegen::abstract_interp::normal_form::{self, Id, IntTy, Node as N, NormalForm};
+use attn_core::lang::desc::ConstDesc;
+use attn_core::lang::device_type::TypeLink;
+use attn_core::lang::interval::{self, Parts, Val, of, one, single, tristate};
+use attn_core::lang::{ConstValue, FieldDesc, Tile, Tristate};
 
 use crate::{budget, field::Value, kept::kept_str};
 

@@ -3,10 +3,8 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use attn_codegen::{
-    type_check::{self, signature, written},
-    types::{Known, Ty},
-};
+use attn_codegen::type_check::{self, signature, written};
+use attn_codegen::types::{Known, Ty};
 use attn_core::lang::{FieldDesc, FieldType, desc::Elem};
 use syn::{GenericParam, ItemImpl};
 

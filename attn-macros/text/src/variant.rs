@@ -1,17 +1,15 @@
 //! A variant that was read from text, with its parameters.
 
+use attn_core::lang::derive_support::{ParamReader, ShapeProblem, require_failed};
+use attn_core::lang::params::{ArgVisitor, ErasedParams, RequireError};
 use attn_core::lang::{
     BindError, Dims, ErasedVariant, FieldType, Hook, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues,
     QueryTile, RowIndex, RowState, Tile, Tristate, VariantDesc,
-    derive_support::{ParamReader, ShapeProblem, require_failed},
-    params::{ArgVisitor, ErasedParams, RequireError},
 };
 
-use crate::{
-    condition::{Ex, Names, Number, Stop},
-    field::{Value, unset, written},
-    tile_form::TileForm,
-};
+use crate::condition::{Ex, Names, Number, Stop};
+use crate::field::{Value, unset, written};
+use crate::tile_form::TileForm;
 
 /// What a variant's text says of its parameters and of its mask: [`VariantDesc::text`].
 #[derive(Debug)]

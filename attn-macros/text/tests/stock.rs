@@ -1,17 +1,13 @@
 //! Every stock variant, read from its source file: the text of its kernels is that of the compiled variant.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use attn_core::{
-    Registry, Variant,
-    lang::{
-        ConstValue, DeviceFn, Dims, FieldType, ParamValue, ParamValues, QueryTile, Tile, Tristate, VariantDesc,
-        device_type::TypeDesc,
-    },
+use attn_core::lang::device_type::TypeDesc;
+use attn_core::lang::{
+    ConstValue, DeviceFn, Dims, FieldType, ParamValue, ParamValues, QueryTile, Tile, Tristate, VariantDesc,
 };
+use attn_core::{Registry, Variant};
 use attn_variants as _;
 
 fn sources() -> Vec<(String, String)> {

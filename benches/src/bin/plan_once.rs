@@ -7,19 +7,15 @@
 use std::{hint::black_box, process::ExitCode};
 
 use attn_benches::{DECODE, GROUPED, page_table, skewed, variant};
-use attn_core::{
-    batch::{Batch, Layout, PageTableBuf, indptr},
-    dtype::Dtypes,
-    expr::Variant,
-    plan::{PlanBlob, PlanScratch, WorkList},
-    spec::KernelKind,
-};
-use attn_kernels::{
-    compile::Arch,
-    cost::{CostTable, HookClass},
-    kernel_traits::KernelTraitsRequest,
-    select::KernelSelector,
-};
+use attn_core::batch::{Batch, Layout, PageTableBuf, indptr};
+use attn_core::dtype::Dtypes;
+use attn_core::expr::Variant;
+use attn_core::plan::{PlanBlob, PlanScratch, WorkList};
+use attn_core::spec::KernelKind;
+use attn_kernels::compile::Arch;
+use attn_kernels::cost::{CostTable, HookClass};
+use attn_kernels::kernel_traits::KernelTraitsRequest;
+use attn_kernels::select::KernelSelector;
 
 /// The part of planning that a case measures.
 #[derive(Clone, Copy)]

@@ -4,14 +4,12 @@ use std::mem::offset_of;
 
 use attn::ops::{Append, KvMut, KvRef, SlotMapping, append_paged};
 
-use crate::{
-    attention::AttnAttention,
-    input::{Versioned, check_reserved, handle, member, versioned},
-    memory::numbers,
-    status::{AttnStatus, Failure, call},
-    stream::AttnStream,
-    tensor::{AttnKvLayout, AttnTensor, LAYOUTS, scales, sides_to_write},
-};
+use crate::attention::AttnAttention;
+use crate::input::{Versioned, check_reserved, handle, member, versioned};
+use crate::memory::numbers;
+use crate::status::{AttnStatus, Failure, call};
+use crate::stream::AttnStream;
+use crate::tensor::{AttnKvLayout, AttnTensor, LAYOUTS, scales, sides_to_write};
 
 /// New keys and values, and where they go. Zero it, then set `size` and what differs from zero.
 #[repr(C)]

@@ -2,18 +2,15 @@
 
 use std::ffi::c_char;
 
-use attn::{
-    Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products, Variant, lang::KvFormats,
-    ops::KvTransform,
-};
+use attn::lang::KvFormats;
+use attn::ops::KvTransform;
+use attn::{Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products, Variant};
 
-use crate::{
-    engine::AttnEngine,
-    input::{Versioned, give, handle, member, text, versioned},
-    status::{AttnStatus, Failure, call, free},
-    tensor::dtype,
-    variants::parse,
-};
+use crate::engine::AttnEngine;
+use crate::input::{Versioned, give, handle, member, text, versioned};
+use crate::status::{AttnStatus, Failure, call, free};
+use crate::tensor::dtype;
+use crate::variants::parse;
 
 /// Which kernel runs.
 #[repr(C)]

@@ -2,10 +2,8 @@
 
 use attn::{Batch, BatchCapacity, BlockTable, PageTable};
 
-use crate::{
-    input::{Versioned, array, check_reserved, member},
-    status::Failure,
-};
+use crate::input::{Versioned, array, check_reserved, member};
+use crate::status::Failure;
 
 /// Where the keys of requests are.
 #[repr(C)]

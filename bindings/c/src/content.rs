@@ -3,19 +3,15 @@
 use std::ffi::{c_char, c_void};
 
 use attn::{Error, F8E4M3, F8E5M2, expr::TensorContent, ops::TensorRows};
-use attn_core::lang::{
-    param_tensor::{ParamElement, Tensor},
-    params::ParamField,
-};
+use attn_core::lang::param_tensor::{ParamElement, Tensor};
+use attn_core::lang::params::ParamField;
 use half::{bf16, f16};
 
-use crate::{
-    attention::AttnAttention,
-    input::{Versioned, array, check_array, check_reserved, handle, member, text, versioned},
-    memory::{Memory, numbers},
-    status::{AttnStatus, Failure, call},
-    stream::AttnStream,
-};
+use crate::attention::AttnAttention;
+use crate::input::{Versioned, array, check_array, check_reserved, handle, member, text, versioned};
+use crate::memory::{Memory, numbers};
+use crate::status::{AttnStatus, Failure, call};
+use crate::stream::AttnStream;
 
 /// The type of the elements of a parameter tensor.
 #[repr(C)]

@@ -4,10 +4,8 @@ use std::ffi::c_char;
 
 use attn::{CostTable, Engine, Error};
 
-use crate::{
-    input::{give, handle, handle_mut, text},
-    status::{AttnStatus, call, free},
-};
+use crate::input::{give, handle, handle_mut, text};
+use crate::status::{AttnStatus, call, free};
 
 /// A device that attention runs on: a CUDA device, or the CPU.
 #[derive(Debug)]

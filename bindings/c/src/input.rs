@@ -1,10 +1,8 @@
 //! What callers pass: pointers, text, and structs that may be older or newer than this library.
 
-use std::{
-    ffi::{CStr, c_char},
-    fmt::Display,
-    slice,
-};
+use std::ffi::{CStr, c_char};
+use std::fmt::Display;
+use std::slice;
 
 use crate::status::Failure;
 

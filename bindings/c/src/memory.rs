@@ -2,16 +2,12 @@
 
 use std::cell::Cell;
 
-use attn::{
-    Engine,
-    cuda::{Device, driver},
-    ops::{Array, Number},
-};
+use attn::Engine;
+use attn::cuda::{Device, driver};
+use attn::ops::{Array, Number};
 
-use crate::{
-    input::{array, check_array},
-    status::Failure,
-};
+use crate::input::{array, check_array};
+use crate::status::Failure;
 
 /// The memory of an engine's tensors.
 #[derive(Clone, Debug)]

@@ -1,17 +1,13 @@
 //! Merging partial attention states.
 
-use attn::{
-    Out,
-    ops::{StateMut, StateRef, merge_state, merge_state_in_place, merge_states},
-};
+use attn::Out;
+use attn::ops::{StateMut, StateRef, merge_state, merge_state_in_place, merge_states};
 
-use crate::{
-    input::handle,
-    memory::{Memory, numbers},
-    status::{AttnStatus, Failure, call},
-    stream::AttnStream,
-    tensor::AttnTensor,
-};
+use crate::input::handle;
+use crate::memory::{Memory, numbers};
+use crate::status::{AttnStatus, Failure, call};
+use crate::stream::AttnStream;
+use crate::tensor::AttnTensor;
 
 /// The state of rows over some of their keys: what a run writes that is `partial`.
 #[repr(C)]

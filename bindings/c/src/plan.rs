@@ -4,15 +4,13 @@ use std::mem::offset_of;
 
 use attn::{Out, Plan, PlanOptions, RunOptions, Workspace};
 
-use crate::{
-    attention::AttnAttention,
-    batch::{AttnBatch, AttnCapacity},
-    input::{Versioned, give, handle, handle_mut, member, versioned},
-    memory::Memory,
-    status::{AttnStatus, call, free},
-    stream::AttnStream,
-    tensor::{AttnTensor, LAYOUTS, keys_and_values, scales},
-};
+use crate::attention::AttnAttention;
+use crate::batch::{AttnBatch, AttnCapacity};
+use crate::input::{Versioned, give, handle, handle_mut, member, versioned};
+use crate::memory::Memory;
+use crate::status::{AttnStatus, call, free};
+use crate::stream::AttnStream;
+use crate::tensor::{AttnTensor, LAYOUTS, keys_and_values, scales};
 
 /// A planned batch, with the memory of its work list and partial states. It can run any number of times.
 #[derive(Debug)]

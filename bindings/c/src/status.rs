@@ -1,12 +1,10 @@
 //! How calls end.
 
-use std::{
-    any::Any,
-    cell::RefCell,
-    ffi::{CStr, CString, c_char},
-    panic::{AssertUnwindSafe, catch_unwind},
-    ptr,
-};
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 
 use attn::{Error, ErrorKind, ExprError, TensorError, ops::OpError};
 

@@ -4,12 +4,10 @@ use std::ffi::c_void;
 
 use attn::Stream;
 
-use crate::{
-    engine::AttnEngine,
-    input::{give, handle},
-    memory::Memory,
-    status::{AttnStatus, call, free},
-};
+use crate::engine::AttnEngine;
+use crate::input::{give, handle};
+use crate::memory::Memory;
+use crate::status::{AttnStatus, call, free};
 
 /// The order of runs on a device. On the CPU a run returns when it is done, and a stream does nothing.
 #[derive(Debug)]

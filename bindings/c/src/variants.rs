@@ -1,17 +1,13 @@
 //! The variants that expressions may name.
 
-use std::{
-    ffi::{CString, c_char},
-    ptr,
-    sync::{Once, OnceLock},
-};
+use std::ffi::{CString, c_char};
+use std::ptr;
+use std::sync::{Once, OnceLock};
 
 use attn::{ExprError, Registry, Variant};
 
-use crate::{
-    input::text,
-    status::{AttnStatus, call},
-};
+use crate::input::text;
+use crate::status::{AttnStatus, call};
 
 /// Registers the stock variants. They register themselves where a linker keeps what nothing refers to; of a static
 /// library it does not.

@@ -1,9 +1,7 @@
 //! C programs, compiled as C and as C++, with the shared and the static library.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use attn_needs::{Need, has};
 

@@ -4,10 +4,8 @@
 
 use std::time::Instant;
 
-use attn_candle::{
-    Batch, BatchCapacity, Dtypes, Engine, Heads, Kv, PageTable, Plan, RunOptions,
-    attn::{Dtype, Out, TensorMut, TensorRef},
-};
+use attn_candle::attn::{Dtype, Out, TensorMut, TensorRef};
+use attn_candle::{Batch, BatchCapacity, Dtypes, Engine, Heads, Kv, PageTable, Plan, RunOptions};
 use candle_core::{DType, Device, Result, Storage, Tensor, cuda_backend::cudarc::driver::DevicePtr};
 
 const LAUNCHES: usize = 10_000;

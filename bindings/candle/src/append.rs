@@ -2,19 +2,15 @@
 
 use std::cell::RefCell;
 
-use attn::{
-    KvScales, PageOrder, TensorMut,
-    ops::{self, KvMut, KvRef, SlotMapping},
-};
+use attn::ops::{self, KvMut, KvRef, SlotMapping};
+use attn::{KvScales, PageOrder, TensorMut};
 use candle_core::{Layout, Result, Tensor};
 
-use crate::{
-    Attention, Engine, Kv,
-    error::{IntoCandle, refuse},
-    in_place::{Write, write_to},
-    kv::Tensors,
-    tensors::{self, Dims, Ints, Locked, OpArray, ViewMut, address},
-};
+use crate::error::{IntoCandle, refuse};
+use crate::in_place::{Write, write_to};
+use crate::kv::Tensors;
+use crate::tensors::{self, Dims, Ints, Locked, OpArray, ViewMut, address};
+use crate::{Attention, Engine, Kv};
 
 impl Attention {
     /// Writes new keys and values, `new` of (tokens, KV heads, head dim), to the pools of pages in `pools`, with its

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use attn::{AttentionOptions, Dtype, Dtypes, Heads, Variant, ops::KvTransform};
 use candle_core::Result;
 
-use crate::{
-    Engine,
-    error::{IntoCandle, refuse},
-};
+use crate::Engine;
+use crate::error::{IntoCandle, refuse};
 
 /// What becomes a variant: an expression over the registered ones, such as `causal + soft_cap(cap=30)`, or a
 /// [`Variant`] made of Rust values (`compose!`, `MyVariant { .. }.into()`).

@@ -7,10 +7,8 @@ use std::sync::Arc;
 
 use candle_core::{Device, Result, Storage};
 
-use crate::{
-    error::{IntoCandle, refuse},
-    tensors::{CudaStream, View},
-};
+use crate::error::{IntoCandle, refuse};
+use crate::tensors::{CudaStream, View};
 
 /// A device of candle that attention runs on: the CPU, or a CUDA device through candle's context, in the order of
 /// candle's stream. Cheap to clone. Make one a device.

@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use attn::{
-    Batch, BatchCapacity, Workspace,
-    batch::{DeviceBatch, DevicePages},
-};
+use attn::batch::{DeviceBatch, DevicePages};
+use attn::{Batch, BatchCapacity, Workspace};
 use candle_core::{Result, Tensor};
 
 use crate::{Attention, error::IntoCandle, tensors::Ints};

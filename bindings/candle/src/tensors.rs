@@ -6,16 +6,12 @@ mod ints;
 use attn::{Dtype, TensorMut, TensorRef};
 use attn_core::tensor::MAX_RANK;
 #[cfg(feature = "cuda")]
-pub(crate) use candle_core::cuda_backend::cudarc::driver::{CudaStream, SyncOnDrop as Guard};
-use candle_core::{CpuStorage, DType, Layout, Result, Storage, StorageRef, Tensor};
+use candle_core::CudaStorage;
+use candle_core::cuda_backend::CudaStorageSlice;
 #[cfg(feature = "cuda")]
-use candle_core::{
-    CudaStorage,
-    cuda_backend::{
-        CudaStorageSlice,
-        cudarc::driver::{DevicePtr, DevicePtrMut},
-    },
-};
+pub(crate) use candle_core::cuda_backend::cudarc::driver::{CudaStream, SyncOnDrop as Guard};
+use candle_core::cuda_backend::cudarc::driver::{DevicePtr, DevicePtrMut};
+use candle_core::{CpuStorage, DType, Layout, Result, Storage, StorageRef, Tensor};
 
 use crate::error::refuse;
 

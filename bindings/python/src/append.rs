@@ -4,16 +4,14 @@ use attn::ops::{Append, KvMut, KvRef, KvSidesMut, SlotMapping, append_paged};
 use attn::{KvScales, PageOrder};
 use pyo3::prelude::*;
 
-use crate::{
-    argument::{ATTENTION, Arg, NUMBER, TEXT, optional},
-    attention::Attention,
-    element::Element,
-    engine::{address, stream},
-    error::{Failure, call},
-    kv_layout::KvLayout,
-    producer::{self, view},
-    tensor::array,
-};
+use crate::argument::{ATTENTION, Arg, NUMBER, TEXT, optional};
+use crate::attention::Attention;
+use crate::element::Element;
+use crate::engine::{address, stream};
+use crate::error::{Failure, call};
+use crate::kv_layout::KvLayout;
+use crate::producer::{self, view};
+use crate::tensor::array;
 
 /// Appends new keys and values, (tokens, KV heads, head dim), to pools of pages at `slots` (`page * page_size + slot`,
 /// int64; below 0 nothing is written).

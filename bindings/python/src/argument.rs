@@ -1,10 +1,8 @@
 //! Arguments of Python calls that may be of another type: an exception of this library names them.
 
-use pyo3::{
-    exceptions::{PyOverflowError, PyTypeError},
-    prelude::*,
-    types::PyBool,
-};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 use crate::error::Failure;
 

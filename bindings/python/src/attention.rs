@@ -1,25 +1,20 @@
 //! A variant bound to heads and element types.
 
-use attn::{
-    AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products,
-    expr::TensorContent,
-    ops::{KvTransform, TensorRows},
-    stock,
-};
+use attn::expr::TensorContent;
+use attn::ops::{KvTransform, TensorRows};
+use attn::{AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products, stock};
 use attn_core::spec::UnknownProducts;
 use pyo3::{prelude::*, types::PyBytes};
 
-use crate::{
-    argument::{Arg, COUNT, Flag, NUMBER, TEXT, optional},
-    batch::line,
-    element::Element,
-    engine::{address, engine, stream},
-    error::{Failure, call},
-    location::Location,
-    producer::view,
-    tensor::{View, array},
-    variants::parse,
-};
+use crate::argument::{Arg, COUNT, Flag, NUMBER, TEXT, optional};
+use crate::batch::line;
+use crate::element::Element;
+use crate::engine::{address, engine, stream};
+use crate::error::{Failure, call};
+use crate::location::Location;
+use crate::producer::view;
+use crate::tensor::{View, array};
+use crate::variants::parse;
 
 /// A variant bound to heads, element types and a device. Plans are made of it.
 #[pyclass(frozen, module = "attn_rs")]

@@ -1,19 +1,15 @@
 //! Batches, and the largest batch of a plan.
 
 use attn::{BatchCapacity, BlockTable, PageTable};
-use pyo3::{
-    exceptions::PyOverflowError,
-    prelude::*,
-    types::{PySequence, PyString},
-};
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+use pyo3::types::{PySequence, PyString};
 
-use crate::{
-    argument::{Arg, COUNT, optional},
-    element::Element,
-    error::{Failure, call},
-    location::Location,
-    producer::view,
-};
+use crate::argument::{Arg, COUNT, optional};
+use crate::element::Element;
+use crate::error::{Failure, call};
+use crate::location::Location;
+use crate::producer::view;
 
 enum Keys {
     Ragged { indptr: Vec<i32> },

@@ -4,12 +4,10 @@ pub(crate) mod lent;
 
 use std::slice;
 
-use pyo3::{
-    exceptions::PyTypeError,
-    intern,
-    prelude::*,
-    types::{PyCapsule, PyDict},
-};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
 
 use lent::Lent;
 

@@ -1,20 +1,16 @@
 //! Devices and their streams, made once for the process.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use attn::{CostTable, Engine, Stream};
 use pyo3::prelude::*;
 
-use crate::{
-    argument::{Arg, STREAM, TEXT, optional},
-    error::{Failure, call},
-    location::Location,
-    torch,
-};
+use crate::argument::{Arg, STREAM, TEXT, optional};
+use crate::error::{Failure, call};
+use crate::location::Location;
+use crate::torch;
 
 static ENGINES: Mutex<BTreeMap<Location, Engine>> = Mutex::new(BTreeMap::new());
 

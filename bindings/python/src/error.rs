@@ -1,9 +1,7 @@
 //! How calls fail: exceptions of `attn_rs._errors`.
 
-use std::{
-    any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use attn::{Error, ErrorKind, ExprError, TensorError, ops::OpError};
 use pyo3::{prelude::*, types::PyType};

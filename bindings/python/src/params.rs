@@ -1,11 +1,9 @@
 //! Parameters of variants, from numbers, lists and arrays.
 
 use attn::lang::ParamValue;
-use pyo3::{
-    intern,
-    prelude::*,
-    types::{PyBool, PyFloat, PyInt, PyList, PyTuple},
-};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple};
 
 use crate::error::Failure;
 

@@ -1,24 +1,20 @@
 //! Plans and runs.
 
-use std::{
-    sync::{PoisonError, RwLock},
-    time::Instant,
-};
+use std::sync::{PoisonError, RwLock};
+use std::time::Instant;
 
 use attn::{KvScales, Out, PlanOptions, RunOptions, Workspace};
 use pyo3::{prelude::*, types::PyList};
 
-use crate::{
-    argument::{ATTENTION, Arg, BATCH, Flag, NUMBER, TEXT, optional},
-    attention::Attention,
-    batch::{Batch, Capacity},
-    engine::{address, stream},
-    error::{Failure, call},
-    kv_layout::KvLayout,
-    location::Location,
-    producer::view,
-    tensor::View,
-};
+use crate::argument::{ATTENTION, Arg, BATCH, Flag, NUMBER, TEXT, optional};
+use crate::attention::Attention;
+use crate::batch::{Batch, Capacity};
+use crate::engine::{address, stream};
+use crate::error::{Failure, call};
+use crate::kv_layout::KvLayout;
+use crate::location::Location;
+use crate::producer::view;
+use crate::tensor::View;
 
 /// A planned batch, with the memory of its work list and partial states. It can run any number of times.
 #[pyclass(frozen, module = "attn_rs")]

@@ -1,11 +1,9 @@
 //! Tensors of torch, read through their attributes: a tenth of the time that its DLPack takes.
 
-use pyo3::{
-    ffi, intern,
-    prelude::*,
-    sync::PyOnceLock,
-    types::{PyDict, PyTuple, PyType},
-};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::{ffi, intern};
 
 use crate::{dims::Dims, element::Element, error::Failure, location::Location, tensor::View};
 

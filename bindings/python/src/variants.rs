@@ -6,11 +6,9 @@ use attn::{Error, ErrorKind, Registry, Variant};
 use attn_core::lang::FieldDesc;
 use pyo3::{prelude::*, types::PyDict};
 
-use crate::{
-    argument::{Arg, TEXT, optional},
-    error::{Failure, call},
-    params::read,
-};
+use crate::argument::{Arg, TEXT, optional};
+use crate::error::{Failure, call};
+use crate::params::read;
 
 /// Registers the stock variants, also where a linker dropped what registers them.
 pub(crate) fn register() {

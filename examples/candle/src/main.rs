@@ -15,10 +15,8 @@ mod weights;
 use std::{path::PathBuf, time::Instant};
 
 use anyhow::{Context as _, Result};
-use attn_candle::{
-    AttentionOptions, BatchCapacity, Dtypes, Engine, KvStored,
-    llama::{Llama, PagedKv, Step},
-};
+use attn_candle::{AttentionOptions, BatchCapacity, Dtypes, Engine, KvStored};
+use attn_candle::llama::{Llama, PagedKv, Step};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama as candles;

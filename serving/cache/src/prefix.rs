@@ -17,10 +17,8 @@ use lock::{SharedTree, tree_of};
 pub use policy::{EvictionPolicy, LeafInfo, Lru};
 use tree::Tree;
 
-use crate::{
-    CacheError, Namespace, OutOfPages, PageId, Token,
-    pages::{PageRef, PageRefs, PageStats, Pages},
-};
+use crate::pages::{PageRef, PageRefs, PageStats, Pages};
+use crate::{CacheError, Namespace, OutOfPages, PageId, Token};
 
 /// A radix tree over the tokens of cached prefixes, in whole pages. A clone is another handle to the same tree.
 ///

@@ -9,19 +9,15 @@ mod window;
 pub use slots::Slots;
 pub use swap::Swap;
 
-use std::{
-    ops::Range,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use attn_core::batch::MAX_TOKENS;
 
 use gone::Gone;
 
-use crate::{
-    CacheError, Hit, PageId, PrefixLock,
-    pages::{PageRef, Pages},
-};
+use crate::pages::{PageRef, Pages};
+use crate::{CacheError, Hit, PageId, PrefixLock};
 
 /// The pages of a growing text. It knows how many tokens there are, not which.
 ///

@@ -16,10 +16,8 @@ pub use source::{BlockSource, BlockTables};
 
 use level_tables::Levels;
 
-use crate::{
-    CacheError, PageId,
-    pages::{Pages, StepCopies},
-};
+use crate::pages::{Pages, StepCopies};
+use crate::{CacheError, PageId};
 
 /// The arrays that a step of an engine gives to the kernels, in memory of a fixed size and address.
 ///

@@ -2,10 +2,8 @@
 #![allow(clippy::reversed_empty_ranges)] // a loop of no rounds is a case
 
 use super::{bound, declare};
-use attn_core::{
-    device_fn, device_type,
-    lang::kv_format::{ErasedKvFormat, KvFormats},
-};
+use attn_core::lang::kv_format::{ErasedKvFormat, KvFormats};
+use attn_core::{device_fn, device_type};
 
 /// Formats with 64 bytes of codes for 64 elements and 4 of side data: `encode`, then `decode`.
 macro_rules! accepted {

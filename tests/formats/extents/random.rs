@@ -3,14 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{
-    bound,
-    probe::{Guarded, bytes, stays_within},
-};
-use attn_core::lang::{
-    Dims, EncodeRow, KvFormat, Packed, PackedMut,
-    kv_format::{ErasedKvFormat, KvFormats, RowBytes},
-};
+use super::bound;
+use super::probe::{Guarded, bytes, stays_within};
+use attn_core::lang::kv_format::{ErasedKvFormat, KvFormats, RowBytes};
+use attn_core::lang::{Dims, EncodeRow, KvFormat, Packed, PackedMut};
 use attn_tests::kv_format_host::HostFormats;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 

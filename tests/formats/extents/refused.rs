@@ -1,10 +1,8 @@
 //! Formats that are refused, each with its message.
 
 use super::{bound, declare};
-use attn_core::lang::{
-    Dims, EncodeRow, KvFormat, Packed, PackedMut, Tensor1,
-    kv_format::{DescribedKvFormat, KvFormats, LinearCodes},
-};
+use attn_core::lang::kv_format::{DescribedKvFormat, KvFormats, LinearCodes};
+use attn_core::lang::{Dims, EncodeRow, KvFormat, Packed, PackedMut, Tensor1};
 use attn_variants::kv_formats::Int8;
 
 /// What is said of a format of 64 elements, after its name and the dimension.

@@ -2,10 +2,8 @@
 
 use std::{cell::OnceCell, fs, path::PathBuf};
 
-use attn_kernels::{
-    cache::{CubinCache, Key},
-    compile::{Arch, Compiled},
-};
+use attn_kernels::cache::{CubinCache, Key};
+use attn_kernels::compile::{Arch, Compiled};
 use sha2::{Digest, Sha256};
 
 use crate::harness::Seen;

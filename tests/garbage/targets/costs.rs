@@ -1,12 +1,10 @@
 //! Files of measured costs.
 
 use attn_core::{dtype::Dtypes, spec::KernelKind};
-use attn_kernels::{
-    compile::Arch,
-    cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    plan_rules::plan_rule,
-};
+use attn_kernels::compile::Arch;
+use attn_kernels::cost::{CostTable, HookClass};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::plan_rules::plan_rule;
 
 use crate::harness::Seen;
 

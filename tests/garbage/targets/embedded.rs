@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Mutex};
 
-use attn_kernels::{
-    aot::Prebuilt,
-    compile::{Arch, parse_resources, wgmma_serialised},
-};
+use attn_kernels::aot::Prebuilt;
+use attn_kernels::compile::{Arch, parse_resources, wgmma_serialised};
 
 use crate::harness::Seen;
 

@@ -1,9 +1,7 @@
 //! Source files with variants, read at run time: they give variants or mistakes with their places.
 
-use attn_core::{
-    Registry, Variant,
-    lang::{FieldType, ParamValue, ParamValues, QueryTile, Tile, VariantDesc},
-};
+use attn_core::lang::{FieldType, ParamValue, ParamValues, QueryTile, Tile, VariantDesc};
+use attn_core::{Registry, Variant};
 use attn_text::TextError;
 
 use crate::harness::Seen;

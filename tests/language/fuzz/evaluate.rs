@@ -4,12 +4,10 @@ use std::collections::HashMap;
 
 use syn::{BinOp, Block, Expr, Lit, Member, Pat, Stmt, UnOp};
 
-use crate::fuzz::{
-    generate::FIELDS,
-    inputs::Inputs,
-    methods::call,
-    value::{V, cast, ints, literal, operate, wanted},
-};
+use crate::fuzz::generate::FIELDS;
+use crate::fuzz::inputs::Inputs;
+use crate::fuzz::methods::call;
+use crate::fuzz::value::{V, cast, ints, literal, operate, wanted};
 
 /// How control leaves a statement early.
 enum Leave {

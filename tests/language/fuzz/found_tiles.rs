@@ -2,11 +2,9 @@
 
 use std::ffi::c_void;
 
-use attn_core::{
-    expr::Variant,
-    lang::{QueryTile, RowIndex, Tile, TileClass, VariantDesc},
-    registry,
-};
+use attn_core::expr::Variant;
+use attn_core::lang::{QueryTile, RowIndex, Tile, TileClass, VariantDesc};
+use attn_core::registry;
 use attn_kernels::splice::variant::parts_source;
 use attn_tests::host::{self, HostArgs};
 use rand::{SeedableRng, rngs::SmallRng};

@@ -1,10 +1,8 @@
 //! Random masks: no tile class is wrong, and the C++ has the host's classes.
 
-use attn_core::{
-    expr::Variant,
-    lang::{Dims, QueryTile, Tile, TileClass},
-    registry,
-};
+use attn_core::expr::Variant;
+use attn_core::lang::{Dims, QueryTile, Tile, TileClass};
+use attn_core::registry;
 use attn_tests::host::HostVariant;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 

@@ -1,12 +1,8 @@
 //! Skips as files: a line each with the test's name, in a folder that `ATTN_TEST_SKIPS` names.
 
-use std::{
-    env, fs,
-    path::Path,
-    process,
-    sync::atomic::{AtomicU32, Ordering},
-    thread,
-};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, process, thread};
 
 use crate::need::Need;
 

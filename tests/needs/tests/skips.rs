@@ -1,9 +1,7 @@
 //! Skips in processes of their own, as a runner of tests starts them.
 
-use std::{
-    env, fs,
-    process::{Command, Output},
-};
+use std::process::{Command, Output};
+use std::{env, fs};
 
 use attn_needs::{Need, has};
 

@@ -4,10 +4,8 @@ use attn::ops::*;
 use attn::{Dtype, Heads, KvScales, Scale, Variant};
 use attn_tests::{synthetic::values, tolerance::ulp};
 
-use crate::gpu::{
-    pool::{SLOTS, conversions, page_rows, pools},
-    scenario::{agree, gpu},
-};
+use crate::gpu::pool::{SLOTS, conversions, page_rows, pools};
+use crate::gpu::scenario::{agree, gpu};
 
 #[test]
 fn appends_by_slots() {

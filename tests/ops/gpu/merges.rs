@@ -4,10 +4,8 @@ use attn::ops::*;
 use attn::{Dtype, Out};
 use attn_tests::{synthetic::values, tolerance::ulp};
 
-use crate::gpu::{
-    FLOATS,
-    scenario::{agree, gpu},
-};
+use crate::gpu::FLOATS;
+use crate::gpu::scenario::{agree, gpu};
 
 /// Log-sum-exps of which every fourth has no keys, and outputs that are NaN there.
 fn states(rows: usize, dim: usize, seed: u32) -> (Vec<f32>, Vec<f32>) {

@@ -4,10 +4,8 @@ use attn::ops::*;
 use attn::{Dtype, PageOrder, TensorMut};
 use attn_tests::synthetic::values;
 
-use crate::gpu::{
-    pool::{Pool, pools},
-    scenario::{agree, gpu},
-};
+use crate::gpu::pool::{Pool, pools};
+use crate::gpu::scenario::{agree, gpu};
 
 #[test]
 fn copies_and_swaps() {

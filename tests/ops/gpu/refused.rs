@@ -3,10 +3,8 @@
 use attn::ops::*;
 use attn::{Dtype, Error, Out, TensorMut, TensorRef};
 
-use crate::gpu::{
-    pool::{page_rows, pools},
-    scenario::{Mode, Scenario, gpu},
-};
+use crate::gpu::pool::{page_rows, pools};
+use crate::gpu::scenario::{Mode, Scenario, gpu};
 
 /// Entries of device arrays outside of the pool write nothing and are counted.
 #[test]

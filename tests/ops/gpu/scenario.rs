@@ -2,11 +2,9 @@
 
 use half::{bf16, f16};
 
+use attn::lang::{F8E4M3, F8E5M2};
 use attn::ops::*;
-use attn::{
-    DeviceBuffer, Dtype, Engine, Error, Graph, Stream,
-    lang::{F8E4M3, F8E5M2},
-};
+use attn::{DeviceBuffer, Dtype, Engine, Error, Graph, Stream};
 use attn_core::tensor::Element;
 use attn_tests::tolerance;
 

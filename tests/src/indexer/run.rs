@@ -1,14 +1,12 @@
 //! Indexers on an engine, and attention to what they choose.
 
-use attn::{
-    Batch, DeviceBuffer, Dtypes, Engine, Error, Graph, Heads, Kv, Out, PageTable, Stream, Variant,
-    expr::TensorContent,
-    indexer::{
-        IndexKeys, IndexQueries, ScoresMut, TopKLists, Visible, block_scores, index_scores, prepare, select_pages,
-        select_tokens,
-    },
-    ops::{DeviceArray, PageTableRows},
+use attn::expr::TensorContent;
+use attn::indexer::{
+    IndexKeys, IndexQueries, ScoresMut, TopKLists, Visible, block_scores, index_scores, prepare, select_pages,
+    select_tokens,
 };
+use attn::ops::{DeviceArray, PageTableRows};
+use attn::{Batch, DeviceBuffer, Dtypes, Engine, Error, Graph, Heads, Kv, Out, PageTable, Stream, Variant};
 use attn_core::{compose, dtype::Dtype, lang::Tensor2, lang::Tensor3};
 use attn_variants::{Causal, PageList, TokenList};
 use half::{bf16, f16};

@@ -1,9 +1,7 @@
 //! Cases of chains.
 
-use attn::{
-    Engine,
-    sampling::{ChainDrafts, ChainOut, PerRow, verify_chain},
-};
+use attn::Engine;
+use attn::sampling::{ChainDrafts, ChainOut, PerRow, verify_chain};
 
 use attn_kernels::launch::VerifyChainParams;
 

@@ -1,9 +1,7 @@
 //! Cases of trees.
 
-use attn::{
-    Engine,
-    sampling::{PerRow, TreeDrafts, TreeOut, verify_tree},
-};
+use attn::Engine;
+use attn::sampling::{PerRow, TreeDrafts, TreeOut, verify_tree};
 
 use attn_core::random;
 use attn_kernels::launch::VerifyTreeParams;

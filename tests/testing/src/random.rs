@@ -2,10 +2,8 @@
 
 use attn_core::tensor::Element;
 use rand_distr::{Distribution as _, StandardNormal};
-use rand_xoshiro::{
-    SplitMix64,
-    rand_core::{RngCore as _, SeedableRng as _},
-};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 
 /// A stream of random numbers; each tensor has its own.
 ///

@@ -8,15 +8,11 @@ use attn_kernels::cost::CostTable;
 use attn_testing::{BenchResult, Case, RunMode};
 use serde_json::json;
 
-use crate::{
-    cases::Cases,
-    global::Global,
-    op_bench,
-    output::{Output, check_distinct, figure, message, progress, with},
-    prepare,
-    report::{Report, title},
-    sampling_serve, serve,
-};
+use crate::cases::Cases;
+use crate::global::Global;
+use crate::output::{Output, check_distinct, figure, message, progress, with};
+use crate::report::{Report, title};
+use crate::{op_bench, prepare, sampling_serve, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Bench {

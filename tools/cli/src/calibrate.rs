@@ -19,11 +19,9 @@ use attn_testing::{SharedTensors, case_variant};
 use regex::Regex;
 use serde_json::Value;
 
-use crate::{
-    bench,
-    global::Global,
-    output::{Output, figure, message, progress},
-};
+use crate::bench;
+use crate::global::Global;
+use crate::output::{Output, figure, message, progress};
 use batches::{ALONE, SHARED, SPLIT_KEYS, STATES};
 use measured_kernel::{KV_HEADS, MeasuredKernel};
 

@@ -8,13 +8,11 @@ use anyhow::Result;
 use attn_testing::{CheckOptions, CheckResult, RunMode};
 use serde_json::json;
 
-use crate::{
-    bench::Device,
-    cases::Cases,
-    global::Global,
-    output::{Output, check_distinct, figure, message, progress, with},
-    prepare,
-};
+use crate::bench::Device;
+use crate::cases::Cases;
+use crate::global::Global;
+use crate::output::{Output, check_distinct, figure, message, progress, with};
+use crate::prepare;
 
 #[derive(clap::Args)]
 pub(crate) struct Check {

@@ -4,24 +4,20 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 use attn_core::{expr::Variant, registry::Registry, spec::KernelKind};
-use attn_kernels::{
-    cache::{CubinCache, Origin},
-    compile::{Compiled, Compiler},
-    cost::CostTable,
-    jit,
-    kernel_traits::KernelTraits,
-    splice::KernelSource,
-};
+use attn_kernels::cache::{CubinCache, Origin};
+use attn_kernels::compile::{Compiled, Compiler};
+use attn_kernels::cost::CostTable;
+use attn_kernels::jit;
+use attn_kernels::kernel_traits::KernelTraits;
+use attn_kernels::splice::KernelSource;
 use attn_testing::example_expression;
 use serde_json::{Value, json};
 
-use crate::{
-    cases,
-    global::Global,
-    kernels::{self, KernelArgs},
-    output::{Output, check_distinct, figure, message, progress},
-    rust_text::RustText,
-};
+use crate::cases;
+use crate::global::Global;
+use crate::kernels::{self, KernelArgs};
+use crate::output::{Output, check_distinct, figure, message, progress};
+use crate::rust_text::RustText;
 
 #[derive(clap::Args)]
 #[command(mut_args(of_exprs))]

@@ -3,12 +3,12 @@
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
-use attn_kernels::{
-    aot,
-    cache::CubinCache,
-    compile::{Arch, nvcc::Nvcc, nvrtc::Nvrtc},
-    cuda::{CudaError, Device as CudaDevice, driver},
-};
+use attn_kernels::aot;
+use attn_kernels::cache::CubinCache;
+use attn_kernels::compile::Arch;
+use attn_kernels::compile::nvcc::Nvcc;
+use attn_kernels::compile::nvrtc::Nvrtc;
+use attn_kernels::cuda::{CudaError, Device as CudaDevice, driver};
 use serde_json::json;
 
 use crate::{environment, global::Global, output::Output};

@@ -1,19 +1,15 @@
 //! The kernels that the command line or a case asks for.
 
 use anyhow::{Result, bail};
-use attn_core::{
-    batch::{Batch, indptr},
-    dtype::{Dtype, Dtypes},
-    expr::Variant,
-    spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products},
-};
-use attn_kernels::{
-    compile::Arch,
-    cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    select::{KernelSelector, SelectedKernel},
-    splice::KernelSource,
-};
+use attn_core::batch::{Batch, indptr};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::expr::Variant;
+use attn_core::spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products};
+use attn_kernels::compile::Arch;
+use attn_kernels::cost::{CostTable, HookClass};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::select::{KernelSelector, SelectedKernel};
+use attn_kernels::splice::KernelSource;
 use attn_testing::{Case, LevelCase};
 use clap::{Args, ValueEnum};
 

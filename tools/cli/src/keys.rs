@@ -1,11 +1,9 @@
 //! `attn keys`: the keys of the kernels that cases run, so that records of earlier runs are known to be of these
 //! kernels or of others. Nothing is compiled.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use attn::{DecodeBackend, Dtype, PrefillBackend, lang::KvFormats};
@@ -14,12 +12,10 @@ use attn_testing::{Case, bit_exact_runs, case_variant, grid, wide_offset_cases};
 use rayon::prelude::*;
 use serde_json::json;
 
-use crate::{
-    cases::load_files,
-    global::Global,
-    kernels::{parse_archs, traits_of},
-    output::{Output, check_distinct},
-};
+use crate::cases::load_files;
+use crate::global::Global;
+use crate::kernels::{parse_archs, traits_of};
+use crate::output::{Output, check_distinct};
 
 #[derive(clap::Args)]
 pub(crate) struct Keys {

@@ -32,10 +32,8 @@ use std::process::ExitCode;
 use attn_core::lang::VariantDesc;
 use clap::{Parser, Subcommand};
 
-use crate::{
-    global::Global,
-    output::{causes, message},
-};
+use crate::global::Global;
+use crate::output::{causes, message};
 
 /// Attention variants as Rust, CUDA and cubins: list, show, compile, check, time.
 ///

@@ -3,17 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use attn_core::{
-    lang::{DeviceFn, FieldDesc, FieldType, Hook, Normalizer, VariantDesc},
-    registry::Registry,
-};
+use attn_core::lang::{DeviceFn, FieldDesc, FieldType, Hook, Normalizer, VariantDesc};
+use attn_core::registry::Registry;
 use comfy_table::{Cell as TableCell, Color, presets};
 use serde_json::{Value, json};
 
-use crate::{
-    global::Global,
-    output::{self, Output, message, plain_table, wrap},
-};
+use crate::global::Global;
+use crate::output::{self, Output, message, plain_table, wrap};
 
 #[derive(clap::Args)]
 pub(crate) struct List {

@@ -3,20 +3,16 @@
 use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
-use attn::{
-    DeviceBuffer, Dtype, Engine, Heads, Kv, KvScales, Out, PageOrder, Stream, Variant, cuda,
-    indexer::{self, IndexKeys, IndexQueries, ScoresMut, TopKLists, Visible},
-    ops::{
-        self, Append, Array, DeviceArray, Gather, HostBuffer, KvMut, KvRef, KvTransform, PageTableRows, SlotMapping,
-        StateRef,
-    },
+use attn::indexer::{self, IndexKeys, IndexQueries, ScoresMut, TopKLists, Visible};
+use attn::ops::{
+    self, Append, Array, DeviceArray, Gather, HostBuffer, KvMut, KvRef, KvTransform, PageTableRows, SlotMapping,
+    StateRef,
 };
+use attn::{DeviceBuffer, Dtype, Engine, Heads, Kv, KvScales, Out, PageOrder, Stream, Variant, cuda};
 use serde_json::json;
 
-use crate::{
-    global::Global,
-    output::{Output, figure, message},
-};
+use crate::global::Global;
+use crate::output::{Output, figure, message};
 
 /// Launches between two events: the events themselves cost little then.
 const LAUNCHES: usize = 10;

@@ -1,12 +1,10 @@
 //! Prints records as a table or as JSON lines.
 
-use std::{
-    env,
-    fs::File,
-    io::{BufWriter, Write as _},
-    path::PathBuf,
-    time::Duration,
-};
+use std::env;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use comfy_table::{

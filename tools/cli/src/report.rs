@@ -1,10 +1,8 @@
 //! The report of `attn bench`: one HTML page with a roofline, bars and tables, which needs no other file.
 
-use std::{
-    fs::File,
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use attn::Engine;

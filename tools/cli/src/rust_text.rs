@@ -1,9 +1,7 @@
 //! Variants as Rust text: `attn source mine.rs`, and `--rust mine.rs` beside an expression.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use attn_core::{lang::VariantDesc, registry, registry::Registry};

@@ -14,14 +14,12 @@
 //! With `--variant EXPR` every case is prepared with that variant in place of its own. Another line is answered by
 //! `{"error": why}`.
 
-use std::{
-    collections::HashMap,
-    fs,
-    io::{BufRead as _, Write as _},
-    num::NonZeroUsize,
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead as _, Write as _};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use attn::Engine;

@@ -3,18 +3,14 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail};
-use attn_core::{
-    expr::Variant,
-    lang::{Hook, TileClass},
-};
+use attn_core::expr::Variant;
+use attn_core::lang::{Hook, TileClass};
 use attn_testing::{Case, Lens, case_variant};
 use serde_json::json;
 
-use crate::{
-    global::Global,
-    output::{Output, check_distinct, message, with},
-    rust_text::RustText,
-};
+use crate::global::Global;
+use crate::output::{Output, check_distinct, message, with};
+use crate::rust_text::RustText;
 
 mod map;
 mod picture;

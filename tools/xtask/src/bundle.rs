@@ -11,10 +11,8 @@ use xshell::{Shell, cmd};
 
 use files::{make_executable, size};
 
-use crate::{
-    aot, nvrtc,
-    paths::{jsonl_files, target_dir},
-};
+use crate::paths::{jsonl_files, target_dir};
+use crate::{aot, nvrtc};
 
 /// Bytes that the folder may have: machines with a GPU accept archives up to this size.
 const LIMIT: u64 = 32 << 20;

@@ -4,11 +4,9 @@
 //! The first hash is of what a GPU executes: instructions, constants, registers, spills, shared memory. The second is
 //! of the whole file, in which the names of constants and kernels stand too.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use xshell::{Shell, cmd};

@@ -1,9 +1,7 @@
 //! `cargo xtask install-c`: the C library where C programs look for it.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use xshell::{Shell, cmd};

@@ -1,18 +1,14 @@
 //! `cargo xtask py`: the Python wheel, built by maturin and tested in a fresh environment.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use attn_needs::Need;
 use xshell::{Shell, cmd};
 
-use crate::{
-    paths::{UNOPTIMISED, target_dir},
-    wheel::{Program, python},
-};
+use crate::paths::{UNOPTIMISED, target_dir};
+use crate::wheel::{Program, python};
 
 /// maturin.
 pub(crate) const MATURIN: Program = Program {

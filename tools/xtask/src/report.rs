@@ -17,10 +17,8 @@ mod sources;
 mod summary;
 mod tables;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -119,10 +117,8 @@ pub(crate) fn between(text: &str, name: &str, table: &dyn Fn() -> Result<String>
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        collections::{BTreeMap, BTreeSet},
-        fs,
-    };
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs;
 
     use serde_json::Value;
 

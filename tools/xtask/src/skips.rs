@@ -1,10 +1,8 @@
 //! The tests that were skipped, counted over all processes of a run.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::{fs, io};
 
 use anyhow::{Context as _, Result};
 use attn_needs::Need;

@@ -3,10 +3,8 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use attn_core::{
-    Registry,
-    lang::{FieldDesc, FieldType, Normalizer, VariantDesc},
-};
+use attn_core::Registry;
+use attn_core::lang::{FieldDesc, FieldType, Normalizer, VariantDesc};
 
 /// The table of the stock variants.
 pub(crate) fn table() -> Result<String> {

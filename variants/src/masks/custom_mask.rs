@@ -35,23 +35,13 @@ impl AttentionVariant for CustomMask {
 pub enum CustomMaskError {
     /// A matrix whose size is not that of its request.
     #[error("the mask of request {request} has {len} bools; {queries} queries and {keys} keys take {want}")]
-    Len {
-        request: usize,
-        len: usize,
-        queries: usize,
-        keys: usize,
-        want: usize,
-    },
+    Len { request: usize, len: usize, queries: usize, keys: usize, want: usize },
     /// `mask_indptr` does not begin at 0, falls, or does not end where the bytes do.
     #[error("`mask_indptr` {what}")]
-    Indptr {
-        what: &'static str,
-    },
+    Indptr { what: &'static str },
     /// More bits than an i32 can index.
     #[error("masks of {bytes} bytes; there may be at most 268435455")]
-    TooMany {
-        bytes: usize,
-    },
+    TooMany { bytes: usize },
 }
 
 /// The mask of one request.

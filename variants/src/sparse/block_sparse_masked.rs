@@ -1,10 +1,10 @@
 use attn::lang::{AttentionVariant, Bits, LogitIndex, RowIndex, Tensor1, Tensor2};
 use attn::{VariantParams, attention_variant};
 
-use super::block_sparse::{
-    Bsr, BsrMask, SparseError, VariableBlocks, block_lists::BlockLists, bsr::masked_lists as lists_of_bsr,
-    variable_blocks::masked_lists as lists_of_variable_blocks,
-};
+use super::block_sparse::block_lists::BlockLists;
+use super::block_sparse::bsr::masked_lists as lists_of_bsr;
+use super::block_sparse::variable_blocks::masked_lists as lists_of_variable_blocks;
+use super::block_sparse::{Bsr, BsrMask, SparseError, VariableBlocks};
 
 /// Block sparse with masks: blocks as in `block_sparse`, and a bit for each logit of each block.
 ///

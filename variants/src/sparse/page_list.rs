@@ -61,28 +61,13 @@ pub enum PageListError {
     },
     /// A list longer than its capacity.
     #[error("request {request}, KV head {kv_head}: {len} pages; the capacity is {capacity}")]
-    Capacity {
-        request: usize,
-        kv_head: usize,
-        len: usize,
-        capacity: usize,
-    },
+    Capacity { request: usize, kv_head: usize, len: usize, capacity: usize },
     /// A negative page, or a page listed twice.
     #[error("request {request}, KV head {kv_head}: page {page} {what}")]
-    Page {
-        request: usize,
-        kv_head: usize,
-        page: i32,
-        what: &'static str,
-    },
+    Page { request: usize, kv_head: usize, page: i32, what: &'static str },
     /// No lists, sizes that are not positive, or sizes too large for a tensor.
     #[error("lists of {max_pages} pages of {page_size} keys for {requests} requests and {kv_heads} KV heads")]
-    Sizes {
-        page_size: i32,
-        max_pages: i32,
-        requests: usize,
-        kv_heads: usize,
-    },
+    Sizes { page_size: i32, max_pages: i32, requests: usize, kv_heads: usize },
 }
 
 impl PageList {

@@ -1,9 +1,7 @@
 //! Elements of parameter tensors: the interval of all elements in a box of indices.
 
-use super::{
-    Val,
-    functions::{IntType, Interval, between},
-};
+use super::Val;
+use super::functions::{IntType, Interval, between};
 use crate::lang::{Tristate, desc::Elem};
 
 /// A parameter tensor whose elements a mask may read.

@@ -1,12 +1,10 @@
 //! The functions of the abstract interpreter on operands of any types. What they compute of integers of one type is in
 //! [`functions`](super::functions).
 
-use super::{
-    super::Tristate,
-    functions::{self as of, IntType, Interval, between, bit_and_of, convert, full, sub_of, wrapped},
-    value::Val,
-    wide::{self, Wide},
-};
+use super::super::Tristate;
+use super::functions::{self as of, IntType, Interval, between, bit_and_of, convert, full, sub_of, wrapped};
+use super::value::Val;
+use super::wide::{self, Wide};
 
 /// Two integers of 64 bits, one of which may be an untyped literal.
 fn wides(a: Val, b: Val) -> Option<(Wide, Wide)> {

@@ -1,12 +1,10 @@
 //! Values with parts over a tile, and loops whose bounds are known when a tile is classified. In kernels both are in
 //! `attn-kernels/cuda/lang/interval_parts.cuh`.
 
-use super::{
-    super::{Tile, Tristate},
-    functions::{IntType, Interval, between, full},
-    operands::{select, tristate},
-    value::{Val, coordinate, of},
-};
+use super::super::{Tile, Tristate};
+use super::functions::{IntType, Interval, between, full};
+use super::operands::{select, tristate};
+use super::value::{Val, coordinate, of};
 
 /// A scalar, or a tuple, a struct or an array over a tile.
 #[derive(Clone, Debug)]

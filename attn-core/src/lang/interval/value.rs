@@ -1,10 +1,8 @@
 //! Abstract values: what an expression may be over a tile.
 
-use super::{
-    super::Tristate,
-    functions::{IntType, Interval, between},
-    wide::{self, Wide},
-};
+use super::super::Tristate;
+use super::functions::{IntType, Interval, between};
+use super::wide::{self, Wide};
 
 /// The set of values that an expression takes in a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

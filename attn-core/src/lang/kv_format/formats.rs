@@ -1,16 +1,12 @@
 //! The formats of the keys and of the values of an attention.
 
-use std::{
-    fmt,
-    hash::{Hash, Hasher},
-    sync::{Mutex, PoisonError},
-};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
 
 use super::{DescribedKvFormat, ErasedKvFormat, KvFormat, extents, linear_check};
-use crate::lang::{
-    FieldType,
-    params::{BindError, Dims, ParamValues},
-};
+use crate::lang::FieldType;
+use crate::lang::params::{BindError, Dims, ParamValues};
 
 /// The formats of keys and of values.
 #[derive(Clone)]

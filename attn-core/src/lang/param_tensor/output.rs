@@ -1,12 +1,8 @@
 //! Output tensors, which hooks store to.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
-    },
-};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::len_error::TensorLenError;
 

@@ -1,10 +1,8 @@
 //! Parameter tensors, which hooks read by index.
 
-use std::{
-    fmt,
-    ops::Index,
-    sync::{Arc, OnceLock},
-};
+use std::fmt;
+use std::ops::Index;
+use std::sync::{Arc, OnceLock};
 
 use super::bounds::{self, ElementBounds, IndexBox, MinMax};
 use super::element::ParamElement;

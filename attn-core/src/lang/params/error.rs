@@ -1,9 +1,7 @@
 //! Errors of parameters.
 
-use crate::{
-    excerpt::{excerpt, list},
-    lang::compose_error::ComposeError,
-};
+use crate::excerpt::{excerpt, list};
+use crate::lang::compose_error::ComposeError;
 
 /// Errors of parameters that are given by name.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

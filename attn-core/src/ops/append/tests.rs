@@ -2,11 +2,9 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    lang::{F8E4M3, F8E5M2},
-    ops::{Array, Gather, KvSidesMut, PageTableRows, gather},
-    tensor::{Element, PageOrder, TensorMut, TensorRef},
-};
+use crate::lang::{F8E4M3, F8E5M2};
+use crate::ops::{Array, Gather, KvSidesMut, PageTableRows, gather};
+use crate::tensor::{Element, PageOrder, TensorMut, TensorRef};
 
 const PAGES: usize = 5;
 const PAGE: usize = 4;

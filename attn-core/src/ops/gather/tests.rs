@@ -1,10 +1,8 @@
 use half::bf16;
 
 use super::*;
-use crate::{
-    lang::F8E4M3,
-    tensor::{Scale, TensorMut, TensorRef},
-};
+use crate::lang::F8E4M3;
+use crate::tensor::{Scale, TensorMut, TensorRef};
 
 #[test]
 fn stored_elements_are_multiplied_by_their_scales() {

@@ -2,10 +2,8 @@
 //! reference.
 
 use super::*;
-use crate::{
-    ops::{Array, ArrayMut},
-    sampling::{FilterOrder, Penalties},
-};
+use crate::ops::{Array, ArrayMut};
+use crate::sampling::{FilterOrder, Penalties};
 
 /// What one row gives: id, log-probability, probabilities.
 fn drawn(logits: &[f32], params: &SamplingParams<'_>) -> (i32, f32, Vec<f32>) {

@@ -1,19 +1,12 @@
 //! Chains of drafts.
 
-use super::{
-    DraftSizes, Probs,
-    coin::{DRAW, RESIDUAL, TEST},
-    draw, in_range, probs_shape,
-};
-use crate::{
-    ops::{Array, ArrayMut, OpError, check as op_check},
-    random,
-    sampling::{
-        PerRow, check,
-        fixed_point::{accepts, excess_mass},
-    },
-    tensor::TensorRef,
-};
+use super::coin::{DRAW, RESIDUAL, TEST};
+use super::{DraftSizes, Probs, draw, in_range, probs_shape};
+use crate::ops::{Array, ArrayMut, OpError, check as op_check};
+use crate::random;
+use crate::sampling::fixed_point::{accepts, excess_mass};
+use crate::sampling::{PerRow, check};
+use crate::tensor::TensorRef;
 
 /// Drafts of requests, one after another: Leviathan et al., "Fast inference from transformers via speculative decoding"
 /// (ICML 2023).

@@ -1,10 +1,8 @@
 //! Verification keeps the distribution of the model.
 
 use super::{super::fixed_point::excess_mass, *};
-use crate::{
-    ops::{Array, ArrayMut},
-    random,
-};
+use crate::ops::{Array, ArrayMut};
+use crate::random;
 
 const VOCAB: usize = 5;
 const DRAFT: [[f32; VOCAB]; 2] = [[0.1, 0.4, 0.2, 0.2, 0.1], [0.5, 0.0, 0.25, 0.25, 0.0]];

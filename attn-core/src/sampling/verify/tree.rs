@@ -1,16 +1,12 @@
 //! Trees of drafts.
 
-use super::{
-    DraftSizes, Probs,
-    coin::{DRAW, RESIDUAL, TEST, coin, reaches},
-    draw, in_range, probs_shape,
-};
-use crate::{
-    ops::{Array, ArrayMut, OpError},
-    random,
-    sampling::{PerRow, check, fixed_point::excess_mass},
-    tensor::TensorRef,
-};
+use super::coin::{DRAW, RESIDUAL, TEST, coin, reaches};
+use super::{DraftSizes, Probs, draw, in_range, probs_shape};
+use crate::ops::{Array, ArrayMut, OpError};
+use crate::random;
+use crate::sampling::fixed_point::excess_mass;
+use crate::sampling::{PerRow, check};
+use crate::tensor::TensorRef;
 
 /// The most nodes of a request.
 pub const MAX_NODES: usize = 2048;

@@ -1,10 +1,8 @@
 //! The entry points of NVRTC.
 
-use std::{
-    error::Error as _,
-    ffi::{CStr, c_char, c_int, c_void},
-    path::Path,
-};
+use std::error::Error as _;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::Path;
 
 use libloading::Library;
 

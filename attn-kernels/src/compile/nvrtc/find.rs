@@ -1,13 +1,10 @@
 //! The search for NVRTC. Nothing below the working folder is opened unless `ATTN_NVRTC` names it: a folder that
 //! somebody else wrote, such as a checkout, could hold a library, and to open a library is to run its code.
 
-use std::{
-    env,
-    ffi::OsStr,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use super::{api, library::Nvrtc};
 use crate::compile::NoCompiler;

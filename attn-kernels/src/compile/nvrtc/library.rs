@@ -1,12 +1,9 @@
 //! The NVRTC library.
 
-use std::{
-    ffi::{CString, c_char, c_int},
-    fmt,
-    path::PathBuf,
-    ptr,
-    sync::OnceLock,
-};
+use std::ffi::{CString, c_char, c_int};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::{fmt, ptr};
 
 use super::api::{self, Api, Program, SUCCESS};
 use crate::compile::{Arch, CompileError, OPTIONS, version};

@@ -1,20 +1,16 @@
 use std::fmt::Write as _;
 
-use attn_core::{
-    batch::{Batch, Layout, indptr},
-    dtype::{Dtype, Dtypes},
-    spec::{DecodeBackend, HeadDimVo, Heads, KernelKind},
-};
+use attn_core::batch::{Batch, Layout, indptr};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::{DecodeBackend, HeadDimVo, Heads, KernelKind};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    compile::Arch,
-    cost::CostsLineError,
-    kernel_traits::KernelTraitsRequest,
-    plan_rules::{mixed_rule, plan_rule},
-    select::KernelSelector,
-};
+use crate::compile::Arch;
+use crate::cost::CostsLineError;
+use crate::kernel_traits::KernelTraitsRequest;
+use crate::plan_rules::{mixed_rule, plan_rule};
+use crate::select::KernelSelector;
 
 const FILE: &str = include_str!("../../../costs/sm_90.jsonl");
 const DIMS: [(u32, u32); 4] = [(64, 64), (128, 128), (192, 128), (256, 256)];

@@ -2,18 +2,15 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use attn_core::{
-    batch::{BatchCapacity, Layout},
-    dtype::Dtypes,
-    expr::{LayerError, Variant, Visibility, VisibilityInterner},
-    spec::{AttentionOptions, Heads},
-};
+use attn_core::batch::{BatchCapacity, Layout};
+use attn_core::dtype::Dtypes;
+use attn_core::expr::{LayerError, Variant, Visibility, VisibilityInterner};
+use attn_core::spec::{AttentionOptions, Heads};
 
 use super::kernel_cache::KernelCache;
-use crate::{
-    cuda::{CudaError, Device, memory::args::Args},
-    problem::{Problem, has_defaults_over_lengths},
-};
+use crate::cuda::memory::args::Args;
+use crate::cuda::{CudaError, Device};
+use crate::problem::{Problem, has_defaults_over_lengths};
 
 /// A variant bound to heads, element types and a device. Plans and attentions share it.
 #[derive(Clone, Debug)]

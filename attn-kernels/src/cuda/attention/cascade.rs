@@ -1,17 +1,13 @@
 //! Which kernels run a batch, and whether a cascade runs level by level or as requests without shared prefixes.
 
-use attn_core::{
-    batch::{BatchCapacity, BatchError, Layout},
-    expr::Variant,
-    plan::{CascadeCosts, ListRule, MixedRule, WorkList},
-};
+use attn_core::batch::{BatchCapacity, BatchError, Layout};
+use attn_core::expr::Variant;
+use attn_core::plan::{CascadeCosts, ListRule, MixedRule, WorkList};
 
 use super::{bound::BoundAttention, kernels::LoadedKernels};
-use crate::{
-    cuda::{CudaError, SelectedKernel},
-    plan_rules::resident_rule,
-    problem::KernelKey,
-};
+use crate::cuda::{CudaError, SelectedKernel};
+use crate::plan_rules::resident_rule;
+use crate::problem::KernelKey;
 
 impl BoundAttention {
     /// The kernels for a batch, and the batch as they run it. A cascade is flattened if its levels are not supported,

@@ -3,20 +3,15 @@
 use std::{ffi::c_void, ptr};
 
 use attn_core::spec::KernelKind;
-use cudarc::driver::{
-    result::{function, module, occupancy},
-    sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
-};
+use cudarc::driver::result::{function, module, occupancy};
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
 
-use crate::{
-    compile::{Arch, Resources},
-    cuda::{
-        CudaError, Device,
-        driver::{function::find_function, release::Released},
-    },
-    jit::Ready,
-    kernel_traits::KernelTraits,
-};
+use crate::compile::{Arch, Resources};
+use crate::cuda::driver::function::find_function;
+use crate::cuda::driver::release::Released;
+use crate::cuda::{CudaError, Device};
+use crate::jit::Ready;
+use crate::kernel_traits::KernelTraits;
 
 /// A loaded kernel: the main function, and those that run before and after it. `Send` and `Sync`.
 #[derive(Debug)]

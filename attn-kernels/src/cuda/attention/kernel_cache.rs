@@ -1,15 +1,11 @@
 //! The loaded kernels of an attention. Attentions that differ in parameters alone share them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::planner::Planner;
-use crate::{
-    cuda::{CudaError, Kernel},
-    problem::KernelKey,
-};
+use crate::cuda::{CudaError, Kernel};
+use crate::problem::KernelKey;
 
 /// The kernels of the branches of a variant: one, except for a union.
 pub(in crate::cuda) type BranchKernels = Vec<Arc<Kernel>>;

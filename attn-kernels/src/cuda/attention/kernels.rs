@@ -2,21 +2,17 @@
 
 use std::sync::Arc;
 
-use attn_core::{
-    plan::{ListRule, PlanRule, Schedule},
-    spec::KernelKind,
-};
+use attn_core::plan::{ListRule, PlanRule, Schedule};
+use attn_core::spec::KernelKind;
 
 use super::{bound::BoundAttention, kernel_cache::BranchKernels, planner::Planner};
-use crate::{
-    compile::Arch,
-    cuda::{CudaError, Kernel},
-    jit,
-    kernel_traits::KernelTraits,
-    plan_rules::{mixed_rule, plan_rule},
-    problem::KernelKey,
-    splice::PlannerSource,
-};
+use crate::compile::Arch;
+use crate::cuda::{CudaError, Kernel};
+use crate::jit;
+use crate::kernel_traits::KernelTraits;
+use crate::plan_rules::{mixed_rule, plan_rule};
+use crate::problem::KernelKey;
+use crate::splice::PlannerSource;
 
 /// The kernels that run a batch, and the planner's rule for them.
 pub(in crate::cuda) struct LoadedKernels {

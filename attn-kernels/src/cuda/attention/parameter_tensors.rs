@@ -1,15 +1,11 @@
 //! Parameter tensors whose content is replaced in place.
 
-use attn_core::{
-    expr::{ContentError, TensorContent, TensorSlot},
-    ops::TensorRows,
-};
+use attn_core::expr::{ContentError, TensorContent, TensorSlot};
+use attn_core::ops::TensorRows;
 
-use crate::cuda::{
-    CudaAttention, CudaBuffer, CudaError, CudaStream,
-    driver::captured::{Kept, Name},
-    ops::write_rows,
-};
+use crate::cuda::driver::captured::{Kept, Name};
+use crate::cuda::ops::write_rows;
+use crate::cuda::{CudaAttention, CudaBuffer, CudaError, CudaStream};
 
 impl CudaAttention {
     /// Replaces the content of a parameter tensor in place, in the order of the stream. Later runs of all plans of this

@@ -2,17 +2,14 @@
 
 use std::ffi::{CStr, CString, c_void};
 
-use cudarc::driver::{
-    result::{function, module},
-    sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
-};
+use cudarc::driver::result::{function, module};
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
 
-use crate::{
-    cuda::{CudaError, Device, driver::release::Released},
-    jit,
-    launch::PLAN_SHARED_BYTES,
-    splice::PlannerSource,
-};
+use crate::cuda::driver::release::Released;
+use crate::cuda::{CudaError, Device};
+use crate::jit;
+use crate::launch::PLAN_SHARED_BYTES;
+use crate::splice::PlannerSource;
 
 /// The planner kernel, loaded.
 #[derive(Debug)]

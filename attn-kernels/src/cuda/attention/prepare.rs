@@ -1,29 +1,21 @@
 //! Kernels that are compiled on all cores and loaded before their first use.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fmt, mem,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, mem};
 
-use attn_core::{
-    batch::{Batch, BatchCapacity},
-    dtype::Dtype,
-    expr::Variant,
-};
+use attn_core::batch::{Batch, BatchCapacity};
+use attn_core::dtype::Dtype;
+use attn_core::expr::Variant;
 
 use super::bound::BoundAttention;
-use crate::{
-    cache::Key,
-    compile::Arch,
-    cuda::{
-        CudaAttention, CudaError, Device,
-        ops::{self, CudaKvTransform, Op},
-    },
-    jit::{DeviceSource, PrepareReport, Progress, obtain_all_for_device},
-    problem::KernelKey,
-    splice::{OpSource, Unit},
-};
+use crate::cache::Key;
+use crate::compile::Arch;
+use crate::cuda::ops::{self, CudaKvTransform, Op};
+use crate::cuda::{CudaAttention, CudaError, Device};
+use crate::jit::{DeviceSource, PrepareReport, Progress, obtain_all_for_device};
+use crate::problem::KernelKey;
+use crate::splice::{OpSource, Unit};
 
 /// A list of the kernels that plans and ops will load. [`CudaPreparation::run`] compiles them on all cores and then
 /// loads them, one after the other.

@@ -2,10 +2,8 @@
 
 use std::mem::ManuallyDrop;
 
-use cudarc::driver::{
-    result::{self, stream},
-    sys::{CUgraph, CUstreamCaptureMode},
-};
+use cudarc::driver::result::{self, stream};
+use cudarc::driver::sys::{CUgraph, CUstreamCaptureMode};
 
 use super::stream_state::CapturedUse;
 use crate::cuda::{CudaError, CudaGraph, CudaStream};

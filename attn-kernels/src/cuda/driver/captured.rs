@@ -4,15 +4,11 @@
 //! Launches that [`CudaStream::capture`](super::stream::CudaStream::capture) records are replayed by an unsafe call of
 //! this library, whose caller promises that all of it lives.
 
-use std::{
-    any::Any,
-    collections::BTreeMap,
-    mem,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Something that captured launches use.
 pub(in crate::cuda) type Kept = Arc<dyn Any + Send + Sync>;

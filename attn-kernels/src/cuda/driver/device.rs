@@ -1,32 +1,23 @@
 //! A device and its primary context.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    marker::PhantomData,
-    mem, ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, mem, ptr};
 
-use cudarc::driver::{
-    result::{self, device, primary_ctx},
-    sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute},
-};
+use cudarc::driver::result::{self, device, primary_ctx};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute};
 
-use super::{
-    capture_lock::CaptureLock,
-    captured::{self, Kept},
-    device_costs::DeviceCosts,
-    library,
-    op_module::OpModule,
-    release::{Deferred, Released, wait_for_context},
-};
-use crate::{
-    cost::{CostTable, CostsError},
-    cuda::CudaError,
-    problem::check_capability,
-    splice::Op,
-};
+use super::capture_lock::CaptureLock;
+use super::captured::{self, Kept};
+use super::device_costs::DeviceCosts;
+use super::library;
+use super::op_module::OpModule;
+use super::release::{Deferred, Released, wait_for_context};
+use crate::cost::{CostTable, CostsError};
+use crate::cuda::CudaError;
+use crate::problem::check_capability;
+use crate::splice::Op;
 
 /// A CUDA device. Cheap to clone; the primary context is retained while a clone lives.
 ///

@@ -1,9 +1,7 @@
 //! Events: points of a stream, to measure the time between them or to wait for them.
 
-use cudarc::driver::{
-    result::{event, stream},
-    sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream},
-};
+use cudarc::driver::result::{event, stream};
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream};
 
 use super::library;
 use crate::cuda::{CudaError, Device};

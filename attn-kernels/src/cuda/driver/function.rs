@@ -2,10 +2,8 @@
 
 use std::ffi::CString;
 
-use cudarc::driver::{
-    result::{function, module},
-    sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
-};
+use cudarc::driver::result::{function, module};
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
 
 use crate::cuda::CudaError;
 

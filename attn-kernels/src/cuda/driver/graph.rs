@@ -1,9 +1,7 @@
 //! CUDA graphs: captured launches that are replayed.
 
-use cudarc::driver::{
-    result::graph,
-    sys::{CUgraph, CUgraphExec, CUgraphInstantiate_flags},
-};
+use cudarc::driver::result::graph;
+use cudarc::driver::sys::{CUgraph, CUgraphExec, CUgraphInstantiate_flags};
 
 use super::stream_state::CapturedUse;
 use crate::cuda::{CudaError, CudaStream, Device};

@@ -1,9 +1,7 @@
 //! The loaded kernels of an op.
 
-use cudarc::driver::{
-    result::module,
-    sys::{CUfunction, CUmodule},
-};
+use cudarc::driver::result::module;
+use cudarc::driver::sys::{CUfunction, CUmodule};
 
 use crate::cuda::CudaError;
 

@@ -2,10 +2,8 @@
 
 use std::any::Any;
 
-use attn_core::{
-    ops::KvRef,
-    tensor::{DeviceMemory, Kv, KvSides, Out, Scale, TensorMut, TensorRef},
-};
+use attn_core::ops::KvRef;
+use attn_core::tensor::{DeviceMemory, Kv, KvSides, Out, Scale, TensorMut, TensorRef};
 
 use super::{use_tracker::BufferUses, uses::Access};
 use crate::cuda::{CudaError, CudaStream};

@@ -1,16 +1,12 @@
 //! Memory and modules whose owners are gone. The device may still use them, so it is waited for before they are freed.
 //! Under a capture nothing may wait: they stay until later.
 
-use std::{
-    collections::BTreeMap,
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::{
-    result::{self, DriverError, module, primary_ctx},
-    sys::{CUdevice, CUmodule, CUresult},
-};
+use cudarc::driver::result::{self, DriverError, module, primary_ctx};
+use cudarc::driver::sys::{CUdevice, CUmodule, CUresult};
 
 use super::capture_lock::CaptureLock;
 

@@ -4,10 +4,8 @@ use std::{ffi::c_void, sync::Arc};
 
 use cudarc::driver::{result::stream, sys::CUstream};
 
-use super::{
-    captured::{Kept, Name},
-    stream_state::{StreamState, Submission},
-};
+use super::captured::{Kept, Name};
+use super::stream_state::{StreamState, Submission};
 use crate::cuda::{CudaError, Device, Event};
 
 /// A stream, owned or borrowed. `Send` and `Sync`: threads may submit work concurrently, in an order that they have to

@@ -1,23 +1,15 @@
 //! What outlives a stream: its number, and an event by which other streams wait for its work.
 
-use std::{
-    collections::HashMap,
-    fmt, mem, ptr,
-    sync::{
-        Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::{fmt, mem, ptr};
 
-use cudarc::driver::{
-    result::stream,
-    sys::{CUstream, CUstreamCaptureStatus},
-};
+use cudarc::driver::result::stream;
+use cudarc::driver::sys::{CUstream, CUstreamCaptureStatus};
 
-use super::{
-    library,
-    uses::{Access, Ordered},
-};
+use super::library;
+use super::uses::{Access, Ordered};
 use crate::cuda::{CudaError, Device, Event};
 
 /// The largest handle of the legacy default stream: 0, or 1.

@@ -1,16 +1,12 @@
 //! The users of a piece of device memory, kept in order.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attn_core::tensor::DeviceMemory;
 
-use super::{
-    stream_state::{Replayed, StreamState},
-    uses::{Access, Ordered, Uses},
-};
+use super::stream_state::{Replayed, StreamState};
+use super::uses::{Access, Ordered, Uses};
 use crate::cuda::{CudaError, Device};
 
 /// Orders the users of a piece of device memory. A run by the stream of the last run reads one atomic word; another

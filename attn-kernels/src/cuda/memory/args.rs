@@ -1,21 +1,16 @@
 //! A variant's parameters on the device: the bytes of `struct Variant`, and the tensors that it points to.
 
-use std::{
-    convert::Infallible,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
-};
+use std::convert::Infallible;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use attn_core::{
-    expr::{ContentError, TensorContent, TensorSlot, Variant},
-    lang::param_tensor::OutBuffer,
-};
+use attn_core::expr::{ContentError, TensorContent, TensorSlot, Variant};
+use attn_core::lang::param_tensor::OutBuffer;
 use cudarc::driver::result;
 
 use super::output_buffers::output_buffer;
-use crate::{
-    cuda::{CudaBuffer, CudaError, CudaStream, Device, driver::uses::Access},
-    splice::variant::{Pointee, variant_args},
-};
+use crate::cuda::driver::uses::Access;
+use crate::cuda::{CudaBuffer, CudaError, CudaStream, Device};
+use crate::splice::variant::{Pointee, variant_args};
 
 /// The second parameter of every kernel, and the tensors that it points to.
 #[derive(Debug)]

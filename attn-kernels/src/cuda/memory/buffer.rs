@@ -6,14 +6,10 @@ use attn_core::tensor::DeviceMemory;
 use cudarc::driver::result;
 
 use super::host_copy::copy_from;
-use crate::cuda::{
-    CudaError, CudaStream, Device,
-    driver::{
-        release::Released,
-        use_tracker::{BufferUses, UseTracker},
-        uses::Access,
-    },
-};
+use crate::cuda::driver::release::Released;
+use crate::cuda::driver::use_tracker::{BufferUses, UseTracker};
+use crate::cuda::driver::uses::Access;
+use crate::cuda::{CudaError, CudaStream, Device};
 
 /// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`. Reads take it
 /// by shared reference and writes take it alone, so that no launch of another thread reads it in between. A copy waits

@@ -3,10 +3,9 @@
 use attn_core::tensor::DeviceMemory;
 
 use super::pinned_buffer::PinnedBuffer;
-use crate::cuda::{
-    CudaError, CudaStream, Device,
-    driver::{use_tracker::BufferUses, uses::Access},
-};
+use crate::cuda::driver::use_tracker::BufferUses;
+use crate::cuda::driver::uses::Access;
+use crate::cuda::{CudaError, CudaStream, Device};
 
 /// Pinned host memory, which kernels and copies of any stream access at the same address as the host. Freed on drop
 /// (which waits for the device).

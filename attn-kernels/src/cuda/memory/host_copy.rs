@@ -5,10 +5,8 @@
 
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 
-use crate::cuda::{
-    CudaError, CudaStream,
-    driver::address::{UNKNOWN, kind_of_memory},
-};
+use crate::cuda::driver::address::{UNKNOWN, kind_of_memory};
+use crate::cuda::{CudaError, CudaStream};
 
 /// Calls `copy`, which submits a copy from `data` to the stream, and returns once `data` may be changed. The context of
 /// the stream is current, and the stream is not being captured.

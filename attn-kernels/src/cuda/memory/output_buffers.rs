@@ -1,9 +1,7 @@
 //! The device buffers of output handles (`OutTensor`).
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use attn_core::lang::param_tensor::OutBuffer;
 

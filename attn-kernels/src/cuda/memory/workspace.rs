@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::staging::CudaStaging;
-use crate::cuda::{
-    CudaBuffer, CudaError, CudaStream, Device,
-    alignment::WORKSPACE_ALIGNMENT,
-    driver::{capture_lock::refuse_capture, captured, uses::Access},
-};
+use crate::cuda::alignment::WORKSPACE_ALIGNMENT;
+use crate::cuda::driver::capture_lock::refuse_capture;
+use crate::cuda::driver::captured;
+use crate::cuda::driver::uses::Access;
+use crate::cuda::{CudaBuffer, CudaError, CudaStream, Device};
 
 /// Device memory for a plan. It grows when a plan needs more, unless its size is [fixed](CudaWorkspace::fixed), and
 /// never during a run. It needs no initialisation.

@@ -1,22 +1,14 @@
 //! Bools packed into bits.
 
-use attn_core::{
-    ops::{Array, ArrayMut, BitOrder, bits},
-    plan::PlanError,
-};
+use attn_core::ops::{Array, ArrayMut, BitOrder, bits};
+use attn_core::plan::PlanError;
 
 use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
-use crate::{
-    cuda::{
-        CudaError, CudaStream,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::order as order_uses,
-            uses::Access::{Read, Write},
-        },
-    },
-    launch::{BitsParams, OP_THREADS},
-};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::order as order_uses;
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::{CudaError, CudaStream};
+use crate::launch::{BitsParams, OP_THREADS};
 
 /// The most CTAs of a segment.
 const SEGMENT_CTAS: u64 = 64;

@@ -1,22 +1,14 @@
 //! Copies of pages: within a pool, between pools, to pinned host memory and back.
 
-use attn_core::{
-    ops::{Array, ArrayMut, KvMut, KvRef, copy},
-    tensor::TensorRef,
-};
+use attn_core::ops::{Array, ArrayMut, KvMut, KvRef, copy};
+use attn_core::tensor::TensorRef;
 
 use super::{Op, address, module, numbers, numbers_mut, stride};
-use crate::{
-    cuda::{
-        CudaError, CudaStream,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::{keys_and_values, order},
-            uses::Access::{Read, Write},
-        },
-    },
-    launch::{COPY_INLINE, CopyParams, CopyPart, FastDiv, OP_THREADS},
-};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::{keys_and_values, order};
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::{CudaError, CudaStream};
+use crate::launch::{COPY_INLINE, CopyParams, CopyPart, FastDiv, OP_THREADS};
 
 /// How many CTAs a copy may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,26 +2,18 @@
 
 use std::ffi::c_void;
 
-use attn_core::{
-    ops::{Array, ArrayMut, Number},
-    tensor::{DeviceMemory, TensorMut, TensorRef},
-};
+use attn_core::ops::{Array, ArrayMut, Number};
+use attn_core::tensor::{DeviceMemory, TensorMut, TensorRef};
 
 use super::module::load;
-use crate::{
-    cuda::{
-        CudaError, CudaStream, Device,
-        driver::{
-            launch_kernel::launch_with,
-            op_module::OpModule,
-            order::order,
-            release::Released,
-            uses::Access::{self, Read, Write},
-        },
-    },
-    jit,
-    splice::OpSource,
-};
+use crate::cuda::driver::launch_kernel::launch_with;
+use crate::cuda::driver::op_module::OpModule;
+use crate::cuda::driver::order::order;
+use crate::cuda::driver::release::Released;
+use crate::cuda::driver::uses::Access::{self, Read, Write};
+use crate::cuda::{CudaError, CudaStream, Device};
+use crate::jit;
+use crate::splice::OpSource;
 
 /// The grid of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

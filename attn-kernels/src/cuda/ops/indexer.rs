@@ -1,34 +1,23 @@
 //! Indexers: a launch for scores, and one for the choice.
 
-use attn_core::{
-    dtype::Dtype,
-    indexer::{
-        IndexKeys, IndexQueries, ScoreSizes, ScoresMut, TopKLists, Visible, check_block_scores, check_index_scores,
-        check_select, check_shape,
-    },
-    ops::{Array, ArrayMut},
-    tensor::TensorRef,
+use attn_core::dtype::Dtype;
+use attn_core::indexer::{
+    IndexKeys, IndexQueries, ScoreSizes, ScoresMut, TopKLists, Visible, check_block_scores, check_index_scores,
+    check_select, check_shape,
 };
+use attn_core::ops::{Array, ArrayMut};
+use attn_core::tensor::TensorRef;
 
-use super::{
-    NOTHING, Op, address, address_mut, ctas, in_sixteens, module, numbers, numbers_mut,
-    rows::{page_rows, page_uses},
-    sampled_rows::{CTA_VOCAB, has_clusters},
-    stride,
-};
-use crate::{
-    cuda::{
-        CudaError, CudaStream, Device,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::order,
-            uses::Access::{Read, Write},
-        },
-    },
-    launch::{
-        FastDiv, IndexScoresParams, OP_THREADS, RowsParams, RowsPart, SAMPLE_CLUSTER, SCORE_UNIT, SELECT_THREADS,
-        SelectParams, Strided,
-    },
+use super::rows::{page_rows, page_uses};
+use super::sampled_rows::{CTA_VOCAB, has_clusters};
+use super::{NOTHING, Op, address, address_mut, ctas, in_sixteens, module, numbers, numbers_mut, stride};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::order;
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::{CudaError, CudaStream, Device};
+use crate::launch::{
+    FastDiv, IndexScoresParams, OP_THREADS, RowsParams, RowsPart, SAMPLE_CLUSTER, SCORE_UNIT, SELECT_THREADS,
+    SelectParams, Strided,
 };
 
 /// As [`attn_core::indexer::index_scores`].

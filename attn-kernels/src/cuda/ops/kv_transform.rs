@@ -1,34 +1,26 @@
 //! The transforms that appends apply to keys and values.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use attn_core::{
-    dtype::Dtype,
-    expr::{TensorContent, Variant},
-    ops::{TensorRows, append::Transform},
-    spec::{HeadDimVo, Heads},
-};
+use attn_core::dtype::Dtype;
+use attn_core::expr::{TensorContent, Variant};
+use attn_core::ops::TensorRows;
+use attn_core::ops::append::Transform;
+use attn_core::spec::{HeadDimVo, Heads};
 use cudarc::driver::sys::CUfunction;
 
 use super::{module, tensor_rows::write_rows};
-use crate::{
-    compile::Arch,
-    cuda::{
-        CudaError, CudaStream, Device,
-        driver::{
-            captured::{Kept, Name},
-            op_module::{OpModule, not_loaded},
-            release::Released,
-        },
-        memory::args::Args,
-    },
-    jit,
-    splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, OpSource, TRANSFORM_KERNELS},
-};
+use crate::compile::Arch;
+use crate::cuda::driver::captured::{Kept, Name};
+use crate::cuda::driver::op_module::{OpModule, not_loaded};
+use crate::cuda::driver::release::Released;
+use crate::cuda::memory::args::Args;
+use crate::cuda::{CudaError, CudaStream, Device};
+use crate::jit;
+use crate::splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, OpSource, TRANSFORM_KERNELS};
 
 /// The key and value transforms of a variant on a device, which an append applies before it writes to a cache, and its
 /// KV formats. The kernels are compiled and loaded at their first use.

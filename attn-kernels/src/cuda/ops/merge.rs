@@ -1,23 +1,15 @@
 //! Merges of partial states.
 
-use attn_core::{
-    dtype::Dtype,
-    ops::{Array, StateMut, StateRef, lse, merge},
-    tensor::{Out, TensorMut, TensorRef},
-};
+use attn_core::dtype::Dtype;
+use attn_core::ops::{Array, StateMut, StateRef, lse, merge};
+use attn_core::tensor::{Out, TensorMut, TensorRef};
 
 use super::{NOTHING, Op, address, address_mut, ctas, in_sixteens, module, numbers, stride};
-use crate::{
-    cuda::{
-        CudaError, CudaStream,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::{Used, order, outputs},
-            uses::Access::{Read, Write},
-        },
-    },
-    launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, ScaleLseParams},
-};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::{Used, order, outputs};
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::{CudaError, CudaStream};
+use crate::launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, ScaleLseParams};
 
 /// As [`attn_core::ops::merge::merge_state`].
 ///

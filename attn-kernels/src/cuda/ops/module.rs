@@ -5,18 +5,12 @@ use std::{collections::hash_map::Entry, ffi::c_void};
 use cudarc::driver::{result::module, sys::CUfunction};
 
 use super::Op;
-use crate::{
-    cuda::{
-        CudaError, CudaStream, Device,
-        driver::{
-            captured::Name,
-            function,
-            op_module::{OpModule, not_loaded},
-        },
-    },
-    jit::{self, Ready},
-    splice::OpSource,
-};
+use crate::cuda::driver::captured::Name;
+use crate::cuda::driver::function;
+use crate::cuda::driver::op_module::{OpModule, not_loaded};
+use crate::cuda::{CudaError, CudaStream, Device};
+use crate::jit::{self, Ready};
+use crate::splice::OpSource;
 
 /// Loads a cubin and finds its kernels.
 pub(super) fn load(device: &Device, ready: &Ready<OpSource>, kernels: &[&str]) -> Result<OpModule, CudaError> {

@@ -2,29 +2,21 @@
 
 use std::sync::Arc;
 
-use attn_core::{
-    dtype::Dtype,
-    ops::{Append, Array, ArrayMut, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, append::check, gather},
-    tensor::{Scale, TensorRef},
-};
+use attn_core::dtype::Dtype;
+use attn_core::ops::append::check;
+use attn_core::ops::{Append, Array, ArrayMut, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, gather};
+use attn_core::tensor::{Scale, TensorRef};
 use cudarc::driver::sys::CUfunction;
 
-use super::{
-    CudaKvTransform, NOTHING, Op, address, ctas, in_sixteens, merge::share, module, numbers, numbers_mut, stride,
-};
-use crate::{
-    cuda::{
-        CudaError, CudaStream,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::{Used, keys_and_values, order, scales},
-            uses::Access::{Read, Write},
-        },
-        memory::strided::strided as stored_rows,
-    },
-    kernel_traits::KernelTraitsError,
-    launch::{FastDiv, KvSides, OP_THREADS, PackedRowsParams, RowsParams, RowsPart, Strided},
-};
+use super::merge::share;
+use super::{CudaKvTransform, NOTHING, Op, address, ctas, in_sixteens, module, numbers, numbers_mut, stride};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::{Used, keys_and_values, order, scales};
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::memory::strided::strided as stored_rows;
+use crate::cuda::{CudaError, CudaStream};
+use crate::kernel_traits::KernelTraitsError;
+use crate::launch::{FastDiv, KvSides, OP_THREADS, PackedRowsParams, RowsParams, RowsPart, Strided};
 
 /// Rows that a warp transforms one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of
 /// a CTA.

@@ -1,28 +1,17 @@
 //! Sampling: one launch, a cluster of CTAs a row.
 
-use attn_core::{
-    dtype::Dtype,
-    ops::{Array, ArrayMut},
-    sampling::{BLOCK_TOKENS, FilterOrder, FilterOut, LogProbs, SampleOut, SamplingParams, Source, check},
-    tensor::{TensorMut, TensorRef},
-};
+use attn_core::dtype::Dtype;
+use attn_core::ops::{Array, ArrayMut};
+use attn_core::sampling::{BLOCK_TOKENS, FilterOrder, FilterOut, LogProbs, SampleOut, SamplingParams, Source, check};
+use attn_core::tensor::{TensorMut, TensorRef};
 
-use super::{
-    NOTHING, Op, address, address_mut, ctas, module, numbers, numbers_mut,
-    sampled_rows::{CTA_VOCAB, has_clusters, owner, per_row},
-    stride,
-};
-use crate::{
-    cuda::{
-        CudaError, CudaStream, Device,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::{Used, order},
-            uses::Access::{Read, Write},
-        },
-    },
-    launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_smem},
-};
+use super::sampled_rows::{CTA_VOCAB, has_clusters, owner, per_row};
+use super::{NOTHING, Op, address, address_mut, ctas, module, numbers, numbers_mut, stride};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::{Used, order};
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::{CudaError, CudaStream, Device};
+use crate::launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_smem};
 
 /// Tokens that a warp takes at a time: `slice` is a multiple of it.
 const BLOCK: u32 = BLOCK_TOKENS as u32;

@@ -1,10 +1,8 @@
 //! What launches of sampling and of verification share: parameters of rows, and when a cluster of CTAs shares a row.
 
-use attn_core::{
-    ops::{Array, Number},
-    sampling::PerRow,
-    tensor::DeviceMemory,
-};
+use attn_core::ops::{Array, Number};
+use attn_core::sampling::PerRow;
+use attn_core::tensor::DeviceMemory;
 
 use super::numbers;
 use crate::cuda::{CudaError, Device};

@@ -1,22 +1,15 @@
 //! Writes rows of parameter tensors.
 
-use attn_core::{
-    expr::TensorSlot,
-    ops::{Array, ArrayMut, OpError, TensorRows, tensor_rows::check},
-};
+use attn_core::expr::TensorSlot;
+use attn_core::ops::tensor_rows::check;
+use attn_core::ops::{Array, ArrayMut, OpError, TensorRows};
 
 use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
-use crate::{
-    cuda::{
-        CudaBuffer, CudaError, CudaStream,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::order,
-            uses::Access::{Read, Write},
-        },
-    },
-    launch::{FastDiv, OP_THREADS, TensorRowsParams},
-};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::order;
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::{CudaBuffer, CudaError, CudaStream};
+use crate::launch::{FastDiv, OP_THREADS, TensorRowsParams};
 
 /// Bytes of a word of each kernel.
 const WORDS: [usize; 4] = [16, 4, 2, 1];

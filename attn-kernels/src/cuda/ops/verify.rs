@@ -1,27 +1,16 @@
 //! Verification of drafts: one launch, a CTA or a cluster of CTAs a request.
 
-use attn_core::{
-    sampling::{ChainDrafts, ChainOut, DraftSizes, TreeDrafts, TreeOut, check_chain, check_tree},
-    tensor::TensorRef,
-};
+use attn_core::sampling::{ChainDrafts, ChainOut, DraftSizes, TreeDrafts, TreeOut, check_chain, check_tree};
+use attn_core::tensor::TensorRef;
 
-use super::{
-    NOTHING, Op, address, ctas, in_sixteens, module, numbers, numbers_mut,
-    sampled_rows::{CTA_VOCAB, has_clusters, owner, per_row},
-    stride,
-};
-use crate::{
-    cuda::{
-        CudaError, CudaStream, Device,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::{Used, order},
-            uses::Access::{Read, Write},
-        },
-    },
-    launch::{
-        CHAIN_SHARED_BYTES, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams, tree_shared_bytes,
-    },
+use super::sampled_rows::{CTA_VOCAB, has_clusters, owner, per_row};
+use super::{NOTHING, Op, address, ctas, in_sixteens, module, numbers, numbers_mut, stride};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::{Used, order};
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::{CudaError, CudaStream, Device};
+use crate::launch::{
+    CHAIN_SHARED_BYTES, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams, tree_shared_bytes,
 };
 
 /// As [`attn_core::sampling::verify_chain`]. A draft outside of the vocabulary is none.

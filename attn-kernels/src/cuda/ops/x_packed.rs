@@ -1,25 +1,15 @@
 //! Conversion between x-packed caches, whose keys are in chunks of x elements, and paged pools.
 
-use attn_core::{
-    ops::{
-        KvMut, KvRef, OpError,
-        x_packed::{self, Sizes},
-    },
-    tensor::{TensorError, TensorMut, TensorRef},
-};
+use attn_core::ops::x_packed::{self, Sizes};
+use attn_core::ops::{KvMut, KvRef, OpError};
+use attn_core::tensor::{TensorError, TensorMut, TensorRef};
 
 use super::{NOTHING, Op, address, ctas, in_sixteens, module, stride};
-use crate::{
-    cuda::{
-        CudaError, CudaStream,
-        driver::{
-            launch_kernel::launch_kernel,
-            order::{keys_and_values, order},
-            uses::Access::{Read, Write},
-        },
-    },
-    launch::{FastDiv, OP_THREADS, XPackedParams, XPackedPart},
-};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::order::{keys_and_values, order};
+use crate::cuda::driver::uses::Access::{Read, Write};
+use crate::cuda::{CudaError, CudaStream};
+use crate::launch::{FastDiv, OP_THREADS, XPackedParams, XPackedPart};
 
 /// Bytes of shared memory of a tile.
 const TILE_BYTES: usize = 32 * 1024;

@@ -6,16 +6,13 @@ use attn_core::batch::{BatchCapacity, DeviceBatch};
 use bytemuck::Zeroable;
 
 use super::device_batch::check_addresses;
-use crate::{
-    cuda::{
-        CudaBuffer, CudaError, CudaStream, Device,
-        attention::planner::Planner,
-        driver::{launch_kernel::launch_kernel, uses::Access},
-    },
-    jit,
-    launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus},
-    splice::PlannerSource,
-};
+use crate::cuda::attention::planner::Planner;
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::driver::uses::Access;
+use crate::cuda::{CudaBuffer, CudaError, CudaStream, Device};
+use crate::jit;
+use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
+use crate::splice::PlannerSource;
 
 /// `CHECK_THREADS` of cuda/planner/check_kernel.cuh.
 const THREADS: u32 = 1024;

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use attn_core::{
-    batch::{BatchCapacity, Layout},
-    plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList},
-};
+use attn_core::batch::{BatchCapacity, Layout};
+use attn_core::plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList};
 
-use crate::{
-    cuda::{CudaError, attention::planner::Planner},
-    launch::PlanParams,
-};
+use crate::cuda::CudaError;
+use crate::cuda::attention::planner::Planner;
+use crate::launch::PlanParams;
 
 /// The capacity of a plan whose batch changes in place, and the host memory that planning into it takes.
 #[derive(Debug)]

@@ -1,17 +1,14 @@
 //! Updates of a plan's batch by the device: it reads the lengths and builds the work list in the order of a stream.
 
-use attn_core::{
-    batch::{BatchError, DeviceBatch},
-    plan::{ListRule, PlanOffsets, Schedule},
-    spec::KernelKind,
-};
+use attn_core::batch::{BatchError, DeviceBatch};
+use attn_core::plan::{ListRule, PlanOffsets, Schedule};
+use attn_core::spec::KernelKind;
 use bytemuck::Zeroable;
 
 use super::{capacity::DevicePlanning, device_batch::check_addresses};
-use crate::{
-    cuda::{CudaError, CudaPlan, CudaStream, driver::launch_kernel::launch_kernel},
-    launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus},
-};
+use crate::cuda::driver::launch_kernel::launch_kernel;
+use crate::cuda::{CudaError, CudaPlan, CudaStream};
+use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 
 /// Threads of a CTA; `PLAN_THREADS` in cuda/planner/kernel.cuh.
 const THREADS: u32 = 1024;

@@ -2,20 +2,15 @@
 
 use std::sync::Arc;
 
-use attn_core::{
-    batch::{BatchCapacity, Layout},
-    plan::{PlanCapacity, WorkList},
-    spec::KernelKind,
-};
+use attn_core::batch::{BatchCapacity, Layout};
+use attn_core::plan::{PlanCapacity, WorkList};
+use attn_core::spec::KernelKind;
 
-use crate::{
-    cuda::{
-        Kernel,
-        attention::{bound::BoundAttention, kernel_cache::BranchKernels},
-        memory::args::Args,
-    },
-    launch::HeadOrder,
-};
+use crate::cuda::Kernel;
+use crate::cuda::attention::bound::BoundAttention;
+use crate::cuda::attention::kernel_cache::BranchKernels;
+use crate::cuda::memory::args::Args;
+use crate::launch::HeadOrder;
 
 /// What the runs of a plan launch. With a capacity it is the same for every batch, so that a captured run is too.
 #[derive(Debug)]

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use attn_core::{
-    batch::{Batch, BatchCapacity, Layout},
-    plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList},
-};
+use attn_core::batch::{Batch, BatchCapacity, Layout};
+use attn_core::plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList};
 
-use super::{
-    CudaPlan, PlannedBatch, capacity::ReservedCapacity, launches::Launches, plan_workspace::PlanWorkspace,
-    sections::Sections,
-};
-use crate::cuda::{
-    CudaAttention, CudaError, CudaStream, CudaWorkspace, SelectedKernel,
-    attention::{
-        bound::{BatchBinding, BoundAttention},
-        kernels::LoadedKernels,
-    },
-    driver::captured::Name,
-};
+use super::capacity::ReservedCapacity;
+use super::launches::Launches;
+use super::plan_workspace::PlanWorkspace;
+use super::sections::Sections;
+use super::{CudaPlan, PlannedBatch};
+use crate::cuda::attention::bound::{BatchBinding, BoundAttention};
+use crate::cuda::attention::kernels::LoadedKernels;
+use crate::cuda::driver::captured::Name;
+use crate::cuda::{CudaAttention, CudaError, CudaStream, CudaWorkspace, SelectedKernel};
 
 impl CudaAttention {
     /// Bytes of workspace that [`CudaAttention::plan`] takes, exactly. With a capacity they are the same for every

@@ -3,11 +3,9 @@
 use std::{ops::Range, sync::Arc};
 
 use super::sections::Sections;
-use crate::cuda::{
-    CudaError, CudaStream, CudaWorkspace,
-    driver::captured::Kept,
-    memory::workspace::{MemoryLock, WorkspaceMemory},
-};
+use crate::cuda::driver::captured::Kept;
+use crate::cuda::memory::workspace::{MemoryLock, WorkspaceMemory};
+use crate::cuda::{CudaError, CudaStream, CudaWorkspace};
 
 /// The sections of a plan in the memory of a workspace, until another plan is made there.
 #[derive(Debug)]

@@ -2,17 +2,14 @@
 
 use std::{ops::Range, sync::Arc};
 
-use attn_core::{
-    batch::{BatchCapacity, Layout},
-    plan::{PartialBytes, PlanCapacity, PlanError, PlanOffsets, WorkList},
-    spec::Heads,
-};
+use attn_core::batch::{BatchCapacity, Layout};
+use attn_core::plan::{PartialBytes, PlanCapacity, PlanError, PlanOffsets, WorkList};
+use attn_core::spec::Heads;
 
-use crate::{
-    cuda::{CudaError, Kernel, alignment::WORKSPACE_ALIGNMENT},
-    kernel_traits::KernelTraits,
-    launch::{PLAN_STATUS_BYTES, PlanParams},
-};
+use crate::cuda::alignment::WORKSPACE_ALIGNMENT;
+use crate::cuda::{CudaError, Kernel};
+use crate::kernel_traits::KernelTraits;
+use crate::launch::{PLAN_STATUS_BYTES, PlanParams};
 
 /// Byte ranges within the workspace, each aligned to 256.
 #[derive(Clone, Debug)]

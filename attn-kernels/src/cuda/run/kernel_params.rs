@@ -2,21 +2,16 @@
 
 use std::ops::Range;
 
-use attn_core::{
-    plan::{WorkItem, WorkerStart},
-    tensor::{Kv, Scale, TensorRef},
-};
+use attn_core::plan::{WorkItem, WorkerStart};
+use attn_core::tensor::{Kv, Scale, TensorRef};
 
 use super::tensors::RunTensors;
-use crate::{
-    cuda::{
-        CudaError,
-        attention::bound::BoundAttention,
-        memory::strided::{pointer, strided},
-        plan::{launches::Launches, plan_workspace::PlanWorkspace},
-    },
-    launch::{FastDiv, KernelParams, KvSides, Strided},
-};
+use crate::cuda::CudaError;
+use crate::cuda::attention::bound::BoundAttention;
+use crate::cuda::memory::strided::{pointer, strided};
+use crate::cuda::plan::launches::Launches;
+use crate::cuda::plan::plan_workspace::PlanWorkspace;
+use crate::launch::{FastDiv, KernelParams, KvSides, Strided};
 
 /// The parameters of all branches. `page_size`: 1 for keys that are not in pages.
 pub(super) fn kernel_params(

@@ -3,16 +3,13 @@
 use attn_core::{batch::KvSegment, plan::WorkItem};
 
 use super::{sm90_launch::sm90_params, tensors::RunTensors};
-use crate::{
-    cuda::{
-        CudaError, CudaStream,
-        attention::bound::BoundAttention,
-        driver::launch_kernel::{argument, launch_kernel, launch_with},
-        plan::{launches::Launches, plan_workspace::PlanWorkspace},
-    },
-    kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS, mixed_merge_grid},
-    launch::{KernelParams, MixedParams, PackedMixedParams, PackedParams, Waves},
-};
+use crate::cuda::attention::bound::BoundAttention;
+use crate::cuda::driver::launch_kernel::{argument, launch_kernel, launch_with};
+use crate::cuda::plan::launches::Launches;
+use crate::cuda::plan::plan_workspace::PlanWorkspace;
+use crate::cuda::{CudaError, CudaStream};
+use crate::kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS, mixed_merge_grid};
+use crate::launch::{KernelParams, MixedParams, PackedMixedParams, PackedParams, Waves};
 
 /// Launches the mixed kernel, after K/V preprocessing and before the merge. It does not support unions.
 pub(super) fn launch_mixed(

@@ -2,18 +2,12 @@
 
 use attn_core::{spec::Heads, tensor::TensorRef};
 
-use super::{
-    tensor_maps::{self, Extents, PackedRows},
-    tensors::RunTensors,
-};
-use crate::{
-    cuda::{
-        CudaError, CudaStream, Kernel,
-        driver::launch_kernel::{argument, launch_with},
-        plan::launches::Launches,
-    },
-    launch::{KernelParams, Sm90Params, Strided, TensorMap},
-};
+use super::tensor_maps::{self, Extents, PackedRows};
+use super::tensors::RunTensors;
+use crate::cuda::driver::launch_kernel::{argument, launch_with};
+use crate::cuda::plan::launches::Launches;
+use crate::cuda::{CudaError, CudaStream, Kernel};
+use crate::launch::{KernelParams, Sm90Params, Strided, TensorMap};
 
 /// Launches the main kernel of a branch for a number of work tiles. The kernel is persistent: the grid has as many CTAs
 /// as the device holds, and each CTA takes work tiles from the dynamic tile scheduler until none is left.

@@ -5,11 +5,9 @@ use std::mem::MaybeUninit;
 use attn_core::tensor::TensorRef;
 use cudarc::driver::sys;
 
-use crate::{
-    cuda::CudaError,
-    kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows},
-    launch::{Strided, TensorMap},
-};
+use crate::cuda::CudaError;
+use crate::kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows};
+use crate::launch::{Strided, TensorMap};
 
 /// Rows after which the swizzle pattern repeats; boxes have a multiple of them.
 const PATTERN_ROWS: u32 = 8;

@@ -1,17 +1,12 @@
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Attempt, Progress, all};
-use crate::{
-    cache::{CubinCache, Key, Origin},
-    compile::{Arch, CompileError, Compiled},
-    splice::Unit,
-};
+use crate::cache::{CubinCache, Key, Origin};
+use crate::compile::{Arch, CompileError, Compiled};
+use crate::splice::Unit;
 
 #[derive(Debug)]
 struct Text(&'static str);

@@ -1,13 +1,11 @@
 //! The bytes of a part's struct, in the layout of C.
 
-use attn_core::lang::{
-    ErasedVariant, FieldDesc, FieldType, VariantDesc,
-    desc::Elem,
-    divide::{signed, unsigned},
-    kv_format::{ErasedKvFormat, KvFormatDesc},
-    param_tensor::OutBuffer,
-    params::{ArgVisitor, ErasedParams, TensorArg},
-};
+use attn_core::lang::desc::Elem;
+use attn_core::lang::divide::{signed, unsigned};
+use attn_core::lang::kv_format::{ErasedKvFormat, KvFormatDesc};
+use attn_core::lang::param_tensor::OutBuffer;
+use attn_core::lang::params::{ArgVisitor, ErasedParams, TensorArg};
+use attn_core::lang::{ErasedVariant, FieldDesc, FieldType, VariantDesc};
 
 use bytemuck::bytes_of;
 

@@ -3,14 +3,11 @@
 
 use attn_core::lang::{ConstValue, Hook, Normalizer, VariantDesc, kv_format::KvFormats};
 
-use super::{
-    VariantError, branches, combine,
-    hooks::{self, MemberFunction},
-    layout::variant_size,
-    names, part,
-    shape::Shape,
-    size::LongHooks,
-};
+use super::hooks::{self, MemberFunction};
+use super::layout::variant_size;
+use super::shape::Shape;
+use super::size::LongHooks;
+use super::{VariantError, branches, combine, names, part};
 
 /// All structs, `struct Variant` last.
 pub(super) fn text(root: &Shape<'_>, formats: Option<&KvFormats>) -> Result<String, VariantError> {

@@ -1,8 +1,9 @@
 //! What the struct of a part is made of, whether the part is one of a variant or a KV format.
 
-use attn_core::lang::{
-    DeviceFn, FieldDesc, VariantDesc, desc::ConstDesc, device_type::TypeLink, kv_format::KvFormatDesc,
-};
+use attn_core::lang::desc::ConstDesc;
+use attn_core::lang::device_type::TypeLink;
+use attn_core::lang::kv_format::KvFormatDesc;
+use attn_core::lang::{DeviceFn, FieldDesc, VariantDesc};
 
 /// The declarations of a part of a variant, or of a KV format.
 #[derive(Clone, Copy)]

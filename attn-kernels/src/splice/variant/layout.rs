@@ -1,12 +1,8 @@
 //! The bytes of `struct Variant`: the structs of its parts, nested as in the text, in the layout of C.
 
-use attn_core::{
-    expr::{Node, PerHeadNode, Variant},
-    lang::{
-        ErasedVariant, VariantDesc,
-        kv_format::{ErasedKvFormat, KvFormats},
-    },
-};
+use attn_core::expr::{Node, PerHeadNode, Variant};
+use attn_core::lang::kv_format::{ErasedKvFormat, KvFormats};
+use attn_core::lang::{ErasedVariant, VariantDesc};
 
 use super::args::{Pointee, kv_format_args, kv_format_layout, part_args, part_layout};
 use super::member::tensor_bytes;

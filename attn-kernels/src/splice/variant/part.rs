@@ -1,20 +1,16 @@
 //! The CUDA struct of one part: its parameters, constants, helpers and hooks.
 
-use attn_core::lang::{
-    ConstValue, DeviceFn, FieldType, VariantDesc,
-    desc::Elem,
-    kv_format::{ErasedKvFormat, KvFormatDesc},
-    param_tensor::OutBuffer,
-    params::{ArgVisitor, TensorArg},
-};
+use attn_core::lang::desc::Elem;
+use attn_core::lang::kv_format::{ErasedKvFormat, KvFormatDesc};
+use attn_core::lang::param_tensor::OutBuffer;
+use attn_core::lang::params::{ArgVisitor, TensorArg};
+use attn_core::lang::{ConstValue, DeviceFn, FieldType, VariantDesc};
 
-use super::{
-    declared::Declared,
-    error::VariantError,
-    links::Links,
-    member::{DataMember, members},
-    size,
-};
+use super::declared::Declared;
+use super::error::VariantError;
+use super::links::Links;
+use super::member::{DataMember, members};
+use super::size;
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {

@@ -3,11 +3,9 @@
 
 use std::fmt;
 
-use attn_core::{
-    expr::{Node, Variant},
-    lang::{FieldType, Hook, Normalizer, VariantDesc},
-    spec::KvStored,
-};
+use attn_core::expr::{Node, Variant};
+use attn_core::lang::{FieldType, Hook, Normalizer, VariantDesc};
+use attn_core::spec::KvStored;
 
 /// A part, or a combinator of shapes. Each is a struct in the text, with its operands as members.
 #[derive(Clone, Debug)]

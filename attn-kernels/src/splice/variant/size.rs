@@ -6,11 +6,9 @@
 
 use attn_core::lang::{DeviceFn, Hook, Normalizer, VariantDesc};
 
-use super::{
-    hooks::{self, MemberFunction},
-    links::Links,
-    shape::Shape,
-};
+use super::hooks::{self, MemberFunction};
+use super::links::Links;
+use super::shape::Shape;
 
 /// The most instructions of a hook of which prefill has 128 copies.
 const SHORT: u32 = 80;

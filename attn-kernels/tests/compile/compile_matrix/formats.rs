@@ -1,19 +1,12 @@
 //! Kernels over rows of KV formats: every stock format in every kernel family.
 
-use attn_core::{
-    Registry, Variant,
-    dtype::{Dtype, Dtypes},
-    lang::kv_format::KvFormats,
-    spec::{
-        DecodeBackend, HeadDimVo,
-        KernelKind::{self, Decode, Mixed, Prefill},
-        PrefillBackend,
-    },
-};
-use attn_kernels::{
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, OpSource},
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::lang::kv_format::KvFormats;
+use attn_core::spec::KernelKind::{self, Decode, Mixed, Prefill};
+use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
+use attn_core::{Registry, Variant};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::{KernelSource, OpSource};
 
 /// The stock formats, each with keys or with values.
 const FORMATS: [&str; 6] = [

@@ -12,11 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::stock::cache;
 
-use super::{
-    ops, planner_sources,
-    points::{ARCHS, FURTHER_ARCHS, further, mixed, points, sm90_prefill, widths},
-    registry,
-};
+use super::points::{ARCHS, FURTHER_ARCHS, further, mixed, points, sm90_prefill, widths};
+use super::{ops, planner_sources, registry};
 
 /// One unit of the matrix: its label and its source.
 type Entry = (String, Box<dyn Unit + Send>);

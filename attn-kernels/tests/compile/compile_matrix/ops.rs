@@ -1,10 +1,8 @@
 //! Every op compiles for every generation of GPUs, without a spill, and so do appends through hooks.
 use attn_core::{Registry, Variant, dtype::Dtype, lang::Hook, sampling::Source};
-use attn_kernels::{
-    compile::Arch,
-    jit,
-    splice::{Op, OpSource},
-};
+use attn_kernels::compile::Arch;
+use attn_kernels::jit;
+use attn_kernels::splice::{Op, OpSource};
 
 use crate::stock::cache;
 

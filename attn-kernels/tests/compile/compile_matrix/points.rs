@@ -1,20 +1,13 @@
 //! The points of the matrix: variant x kernel kind x architecture x shape x types, and a label for each.
 
-use attn_core::{
-    Registry, Variant,
-    dtype::{Dtype, Dtypes},
-    lang::{FieldDesc, FieldType, VariantDesc},
-    spec::{
-        DecodeBackend, HeadDimVo,
-        KernelKind::{self, Decode, Mixed, Prefill},
-        PrefillBackend, Products,
-    },
-};
-use attn_kernels::{
-    compile::Arch,
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::lang::{FieldDesc, FieldType, VariantDesc};
+use attn_core::spec::KernelKind::{self, Decode, Mixed, Prefill};
+use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend, Products};
+use attn_core::{Registry, Variant};
+use attn_kernels::compile::Arch;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn_kernels::splice::KernelSource;
 
 /// The architectures of the prefill backends. The matrix has every variant in the prefill kernels of both, and in the
 /// decode kernel, which has one template, for the second.

@@ -1,12 +1,10 @@
 //! Lowers statements, branches and loops to selects between values.
 
-use super::{
-    effects::is_pure,
-    interval_fn::IntervalFn as F,
-    lower_loop::{BROKEN, LEFT},
-    lowering::{CONSTRUCT, Lowering, Value, position},
-    normal_form::{Id, Node},
-};
+use super::effects::is_pure;
+use super::interval_fn::IntervalFn as F;
+use super::lower_loop::{BROKEN, LEFT};
+use super::lowering::{CONSTRUCT, Lowering, Value, position};
+use super::normal_form::{Id, Node};
 use crate::ir::{Arm, Block, Expr, LocalId, Op, Stmt};
 
 impl Lowering<'_> {

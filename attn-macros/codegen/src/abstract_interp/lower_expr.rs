@@ -1,17 +1,13 @@
 //! Lowers expressions to nodes.
 
-use super::{
-    effects,
-    interval_fn::IntervalFn as F,
-    lowering::{CONSTRUCT, FLOATS, LISTED, Lowering, MOST_ELEMENTS, Value, position},
-    normal_form::{Id, IntTy, Node},
-};
-use crate::{
-    ir::{Expr, Kind, Op, Test},
-    literals,
-    methods::METHODS,
-    types::Ty,
-};
+use super::effects;
+use super::interval_fn::IntervalFn as F;
+use super::lowering::{CONSTRUCT, FLOATS, LISTED, Lowering, MOST_ELEMENTS, Value, position};
+use super::normal_form::{Id, IntTy, Node};
+use crate::ir::{Expr, Kind, Op, Test};
+use crate::literals;
+use crate::methods::METHODS;
+use crate::types::Ty;
 
 impl Lowering<'_> {
     fn id(&mut self, e: &Expr) -> Id {

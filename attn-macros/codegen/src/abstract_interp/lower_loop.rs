@@ -1,15 +1,11 @@
 //! Lowers loops: those over literals are unrolled, others run over abstract values when a tile is classified.
 
-use super::{
-    effects::Changes,
-    interval_fn::IntervalFn as F,
-    lowering::{CONSTRUCT, LOOP, Lowering, Value},
-    normal_form::{Id, Loop, Node},
-};
-use crate::{
-    ir::{Block, Expr, Kind, LocalId},
-    types::Ty,
-};
+use super::effects::Changes;
+use super::interval_fn::IntervalFn as F;
+use super::lowering::{CONSTRUCT, LOOP, Lowering, Value};
+use super::normal_form::{Id, Loop, Node};
+use crate::ir::{Block, Expr, Kind, LocalId};
+use crate::types::Ty;
 
 /// Most steps of a loop that is unrolled; as many run over abstract values (`interval::repeated`).
 const MOST_STEPS: u64 = 64;

@@ -2,17 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{
-    interval_fn::IntervalFn as F,
-    normal_form::{Generic, Id, IntTy, Node, NormalForm, OTHERS, magnitude_of},
-    range_set::Set,
-};
-use crate::{
-    budget, hook,
-    ir::{Function, LocalId},
-    names,
-    types::{Ty, Types},
-};
+use super::interval_fn::IntervalFn as F;
+use super::normal_form::{Generic, Id, IntTy, Node, NormalForm, OTHERS, magnitude_of};
+use super::range_set::Set;
+use crate::ir::{Function, LocalId};
+use crate::types::{Ty, Types};
+use crate::{budget, hook, names};
 
 /// The value of an expression. Tuples and indices are taken apart here, so that nodes are scalars.
 #[derive(Clone, Debug, PartialEq)]

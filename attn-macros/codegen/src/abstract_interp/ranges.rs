@@ -3,13 +3,11 @@
 //! A condition on a sum of nodes with constants is the set of the sum's values for which it holds. Where a union has
 //! fewer ranges than its operands together, the ranges take their place.
 
-use super::{
-    interval_fn::IntervalFn as F,
-    kv_interval::mirrored,
-    lowering::Lowering,
-    normal_form::{Id, IntTy, Node},
-    range_set::{HIGH, LOW, Set, Sum},
-};
+use super::interval_fn::IntervalFn as F;
+use super::kv_interval::mirrored;
+use super::lowering::Lowering;
+use super::normal_form::{Id, IntTy, Node};
+use super::range_set::{HIGH, LOW, Set, Sum};
 use crate::budget;
 
 /// Most ranges of a set, and deepest conditions that are followed.

@@ -1,10 +1,8 @@
 //! The text derived from masks.
 
 use super::*;
-use crate::{
-    hook,
-    parse::{self, ItemContext, Links},
-};
+use crate::hook;
+use crate::parse::{self, ItemContext, Links};
 
 /// A mask with this body, and what it names.
 fn mask(body: &str) -> (DerivedMask, Links) {

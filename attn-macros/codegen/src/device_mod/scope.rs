@@ -2,12 +2,10 @@
 
 use std::{collections::HashSet, rc::Rc};
 
-use crate::{
-    module_scope::{Scope, Signature, Struct, Trait},
-    parse::{self, ItemContext},
-    report::Report,
-    types::Ty,
-};
+use crate::module_scope::{Scope, Signature, Struct, Trait};
+use crate::parse::{self, ItemContext};
+use crate::report::Report;
+use crate::types::Ty;
 
 /// Reads the items of a module.
 pub(super) fn of(items: &[syn::Item], report: &mut Report) -> Rc<Scope> {

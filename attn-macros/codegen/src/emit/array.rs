@@ -1,17 +1,13 @@
 //! Arrays and their indices. Rust panics on an index outside of an array, so an index that is not provably inside is
 //! refused.
 
-use super::{
-    cpp_type::spelled,
-    precedence::{CppExpr, subscript},
-    writer::CudaWriter,
-};
-use crate::{
-    ir::{Expr, Kind, LocalId, Op},
-    messages,
-    report::SpanRange,
-    types::Ty,
-};
+use super::cpp_type::spelled;
+use super::precedence::{CppExpr, subscript};
+use super::writer::CudaWriter;
+use crate::ir::{Expr, Kind, LocalId, Op};
+use crate::messages;
+use crate::report::SpanRange;
+use crate::types::Ty;
 
 /// `[a, b, c]`.
 pub(super) fn value(writer: &mut CudaWriter<'_>, e: &Expr, items: &[Expr]) -> CppExpr {

@@ -1,17 +1,12 @@
 //! Values with branches or statements inside: `?:` where that is enough, lambdas elsewhere.
 
-use super::{
-    cpp_type::{spelled, spelled_or_auto},
-    divide,
-    precedence::{AND_ALSO, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, TERNARY, UNARY},
-    side_effects,
-    writer::CudaWriter,
-};
-use crate::{
-    ir::{Arm, Block, Expr, Kind, LocalId, Test},
-    literals, messages,
-    types::Ty,
-};
+use super::cpp_type::{spelled, spelled_or_auto};
+use super::precedence::{AND_ALSO, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, TERNARY, UNARY};
+use super::writer::CudaWriter;
+use super::{divide, side_effects};
+use crate::ir::{Arm, Block, Expr, Kind, LocalId, Test};
+use crate::types::Ty;
+use crate::{literals, messages};
 
 impl CudaWriter<'_> {
     /// Writes the subject of a `match` in place of its local, where it is immutable and as short.

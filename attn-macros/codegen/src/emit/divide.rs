@@ -2,11 +2,9 @@
 //! instead of dividing.
 
 use super::writer::CudaWriter;
-use crate::{
-    ir::{Expr, Kind, Op},
-    names,
-    types::Ty,
-};
+use crate::ir::{Expr, Kind, Op};
+use crate::names;
+use crate::types::Ty;
 
 /// `div_by` and the member `name_div_` for `a / self.name`, unless both are f32.
 pub(super) fn by_parameter(writer: &mut CudaWriter<'_>, op: Op, a: &Expr, b: &Expr) -> Option<(&'static str, String)> {

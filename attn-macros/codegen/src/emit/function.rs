@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{
-    cpp_type::spelled_or_auto,
-    interval::Intervals,
-    logit_factor,
-    writer::{CudaWriter, Used},
-};
+use super::cpp_type::spelled_or_auto;
+use super::interval::Intervals;
+use super::logit_factor;
+use super::writer::{CudaWriter, Used};
 use crate::{ir::Function, names, report::Report, types::Types};
 
 /// Which arguments a C++ function keeps.

@@ -5,12 +5,9 @@
 
 use std::collections::HashMap;
 
-use crate::{
-    budget,
-    ir::{Block, Expr, Kind, LocalId, Op},
-    literals,
-    types::{Ty, Types},
-};
+use crate::ir::{Block, Expr, Kind, LocalId, Op};
+use crate::types::{Ty, Types};
+use crate::{budget, literals};
 
 const MAX_COORDINATE: i64 = (1 << 30) - 1;
 

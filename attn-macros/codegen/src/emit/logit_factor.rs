@@ -5,14 +5,10 @@
 //! (lang/types.cuh, lang/coordinates.cuh) take such a factor before they become floats, so that it is folded into the
 //! scale.
 
-use super::{
-    precedence::{CppExpr, UNARY},
-    writer::CudaWriter,
-};
-use crate::{
-    ir::{Expr, Function, Kind, LocalId, Op},
-    types::Ty,
-};
+use super::precedence::{CppExpr, UNARY};
+use super::writer::CudaWriter;
+use crate::ir::{Expr, Function, Kind, LocalId, Op};
+use crate::types::Ty;
 
 /// The logit argument of a transform, unless the hook changes it in place.
 pub(super) fn logit_of(f: &Function) -> Option<LocalId> {

@@ -1,17 +1,13 @@
 //! `logits_bias`: the term of a logits transform that only adds to the logit. Kernels initialise the accumulators of
 //! QK^T with it, so the addition is free.
 
-use super::{
-    function::{self, Arguments},
-    logit_factor,
-    logit_factor::logit_of,
-    precedence::{CppExpr, UNARY},
-    writer::CudaWriter,
-};
-use crate::{
-    ir::{Block, Expr, Function, Kind, LocalId, Op, Part, Stmt},
-    types::Types,
-};
+use super::function::{self, Arguments};
+use super::logit_factor;
+use super::logit_factor::logit_of;
+use super::precedence::{CppExpr, UNARY};
+use super::writer::CudaWriter;
+use crate::ir::{Block, Expr, Function, Kind, LocalId, Op, Part, Stmt};
+use crate::types::Types;
 
 /// The term that a transform adds to the logit.
 pub(super) struct Added<'f> {

@@ -2,19 +2,15 @@
 //! whose last index is the key's position. Neighbouring keys then have neighbouring elements, so kernels load the bias
 //! as contiguous rows.
 
-use super::{
-    function::{self, Arguments},
-    logit_factor::logit_of,
-    logits_bias,
-    logits_bias::added,
-    logits_slope::KeyDependence,
-    precedence::CppExpr,
-};
-use crate::{
-    ir::{Expr, Function, Kind},
-    names,
-    types::Types,
-};
+use super::function::{self, Arguments};
+use super::logit_factor::logit_of;
+use super::logits_bias;
+use super::logits_bias::added;
+use super::logits_slope::KeyDependence;
+use super::precedence::CppExpr;
+use crate::ir::{Expr, Function, Kind};
+use crate::names;
+use crate::types::Types;
 
 /// Emits `logits_bias_row(LogitIndex at)` as a const member function; `None` where the transform adds anything but
 /// `self.name[[.., at.kv_pos]]`.

@@ -6,17 +6,13 @@
 
 use std::collections::HashMap;
 
-use super::{
-    function::{self, Arguments},
-    side_effects,
-    writer::CudaWriter,
-};
-use crate::{
-    budget,
-    ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
-    types::{Ty, Types},
-    visits::Visits,
-};
+use super::function::{self, Arguments};
+use super::side_effects;
+use super::writer::CudaWriter;
+use crate::budget;
+use crate::ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt};
+use crate::types::{Ty, Types};
+use crate::visits::Visits;
 
 /// Emits `logits_bound()` as a const member function; `None` where the transform has no bound.
 pub(crate) fn bound(f: &Function, types: &Types, file: &str) -> Option<String> {

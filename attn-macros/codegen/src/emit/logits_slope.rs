@@ -3,18 +3,14 @@
 
 use std::collections::HashMap;
 
-use super::{
-    function::{self, Arguments},
-    logit_factor::logit_of,
-    logits_bias,
-    precedence::{CppExpr, UNARY},
-    writer::CudaWriter,
-};
-use crate::{
-    ir::{Block, Expr, Function, Kind, LocalId, Op, Part, Stmt},
-    types::{Ty, Types},
-    visits::Visits,
-};
+use super::function::{self, Arguments};
+use super::logit_factor::logit_of;
+use super::logits_bias;
+use super::precedence::{CppExpr, UNARY};
+use super::writer::CudaWriter;
+use crate::ir::{Block, Expr, Function, Kind, LocalId, Op, Part, Stmt};
+use crate::types::{Ty, Types};
+use crate::visits::Visits;
 
 /// Coordinates of a `LogitIndex` that differ between keys. The first two grow by 1 from a key to the next.
 const OF_KEYS: [&str; 4] = ["kv_pos", "kv_token", "kv_slot", "kv_step"];

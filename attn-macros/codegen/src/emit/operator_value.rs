@@ -1,20 +1,14 @@
 //! Operators and casts: plain C++ operators where they match Rust's semantics, functions of lang/lang.cuh elsewhere.
 
-use super::{
-    array,
-    cpp_type::spelled,
-    divide,
-    interval::positive,
-    logit_factor,
-    precedence::{
-        AND_ALSO, ATOM, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, UNARY, float, operand_precedence, precedence,
-    },
-    writer::CudaWriter,
+use super::cpp_type::spelled;
+use super::interval::positive;
+use super::precedence::{
+    AND_ALSO, ATOM, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, UNARY, float, operand_precedence, precedence,
 };
-use crate::{
-    ir::{Expr, Kind, Op, Part},
-    types::Ty,
-};
+use super::writer::CudaWriter;
+use super::{array, divide, logit_factor};
+use crate::ir::{Expr, Kind, Op, Part};
+use crate::types::Ty;
 
 impl CudaWriter<'_> {
     pub(super) fn negation(&mut self, e: &Expr, inner: &Expr) -> CppExpr {

@@ -3,12 +3,10 @@
 use std::num::NonZeroU8;
 
 use super::{array, control::single_value, divide, writer::CudaWriter};
-use crate::{
-    ir::{Block, Expr, Kind, LocalId, Op, Stmt},
-    literals, names,
-    report::SpanRange,
-    types::Ty,
-};
+use crate::ir::{Block, Expr, Kind, LocalId, Op, Stmt};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{literals, names};
 
 /// Where the value of an expression goes.
 #[derive(Clone, Debug)]

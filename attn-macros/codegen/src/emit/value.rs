@@ -1,19 +1,13 @@
 //! Expressions as C++ text, with few parentheses.
 
-use super::{
-    array,
-    control::single_value,
-    cpp_type::{spelled, spelled_or_auto},
-    divide,
-    precedence::{ATOM, CppExpr, UNARY, float, subscript},
-    writer::CudaWriter,
-};
-use crate::{
-    budget,
-    ir::{Expr, Kind},
-    messages, names,
-    types::Ty,
-};
+use super::control::single_value;
+use super::cpp_type::{spelled, spelled_or_auto};
+use super::precedence::{ATOM, CppExpr, UNARY, float, subscript};
+use super::writer::CudaWriter;
+use super::{array, divide};
+use crate::ir::{Expr, Kind};
+use crate::types::Ty;
+use crate::{budget, messages, names};
 
 impl CudaWriter<'_> {
     pub(super) fn value(&mut self, e: &Expr) -> String {

@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{cpp_type::spelled, interval::Intervals};
-use crate::{
-    ir::{Function, LocalId},
-    report::{self, Report},
-    types::{Ty, Types},
-};
+use crate::ir::{Function, LocalId};
+use crate::report::{self, Report};
+use crate::types::{Ty, Types};
 
 /// Writes the C++ text of one function.
 pub(crate) struct CudaWriter<'a> {

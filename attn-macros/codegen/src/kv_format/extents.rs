@@ -9,18 +9,14 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 
-use crate::{
-    abstract_interp::interval_fn::IntervalFn as F,
-    abstract_interp::{MOST_ELEMENTS, position},
-    descriptor,
-    helper_module::with_helper,
-    ir::{Arm, Block, Expr, Function, Kind, Op, Part, Stmt, Test},
-    literals,
-    methods::METHODS,
-    names,
-    parse::Links,
-    types::{Plane, Ty, Types},
-};
+use crate::abstract_interp::interval_fn::IntervalFn as F;
+use crate::abstract_interp::{MOST_ELEMENTS, position};
+use crate::helper_module::with_helper;
+use crate::ir::{Arm, Block, Expr, Function, Kind, Op, Part, Stmt, Test};
+use crate::methods::METHODS;
+use crate::parse::Links;
+use crate::types::{Plane, Ty, Types};
+use crate::{descriptor, literals, names};
 use terms::{binary, bits_of, cast, choice, interval, literal, operator, option, plain, unary, unknown};
 
 /// `Extents { .. }`; `fix` adapts each path to the scope of the emitted tokens.

@@ -1,16 +1,11 @@
 //! Arrays of a fixed length.
 
-use super::{
-    ir_builder::IrBuilder,
-    syntax::{is_self, strip},
-};
-use crate::{
-    budget,
-    ir::{Expr, Kind, Op},
-    messages,
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::syntax::{is_self, strip};
+use crate::ir::{Expr, Kind, Op};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{budget, messages};
 
 /// `[a, b, c]`.
 pub(super) fn list(builder: &mut IrBuilder<'_>, e: &syn::ExprArray) -> Expr {

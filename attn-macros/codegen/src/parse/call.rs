@@ -1,18 +1,12 @@
 //! Calls of functions by path.
 
-use super::{
-    device,
-    ir_builder::IrBuilder,
-    method, module,
-    syntax::{self, strip},
-};
-use crate::{
-    budget, hook,
-    ir::{Block, Expr, Kind},
-    messages, names,
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::syntax::{self, strip};
+use super::{device, method, module};
+use crate::ir::{Block, Expr, Kind};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{budget, hook, messages, names};
 
 impl IrBuilder<'_> {
     pub(super) fn call(&mut self, e: &syn::ExprCall) -> Expr {

@@ -1,9 +1,7 @@
 //! The state that the functions of one item share during lowering.
 
-use crate::{
-    report::Report,
-    types::{Ty, Types},
-};
+use crate::report::Report;
+use crate::types::{Ty, Types};
 
 /// A constant that the text names, with its Rust path.
 #[derive(Debug)]

@@ -2,18 +2,14 @@
 
 use quote::ToTokens as _;
 
-use super::{
-    ir_builder::IrBuilder,
-    module,
-    syntax::{is_index, is_type_name, key, last_two, strip},
-    type_link::link,
-};
-use crate::{
-    ir::{Block, Expr, Kind, Op, Stmt},
-    messages, names,
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::module;
+use super::syntax::{is_index, is_type_name, key, last_two, strip};
+use super::type_link::link;
+use crate::ir::{Block, Expr, Kind, Op, Stmt};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{messages, names};
 
 /// The name of a field in the text.
 fn member(member: &syn::Member) -> Option<String> {

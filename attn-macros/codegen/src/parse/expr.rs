@@ -2,20 +2,13 @@
 
 use quote::ToTokens as _;
 
-use super::{
-    array, device,
-    ir_builder::IrBuilder,
-    literal, method, path,
-    syntax::{is_assoc, is_self, strip},
-    tensor, ty,
-};
-use crate::{
-    budget, hook,
-    ir::{Block, Expr, Kind, Op},
-    messages, names,
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::syntax::{is_assoc, is_self, strip};
+use super::{array, device, literal, method, path, tensor, ty};
+use crate::ir::{Block, Expr, Kind, Op};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{budget, hook, messages, names};
 
 impl IrBuilder<'_> {
     /// Lowers an expression that must have this type.

@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 
 use super::{context::ItemContext, syntax::is_index};
-use crate::{
-    ir::{Expr, Kind, Local, LocalId},
-    messages,
-    names::Taken,
-    report::SpanRange,
-    types::Ty,
-};
+use crate::ir::{Expr, Kind, Local, LocalId};
+use crate::messages;
+use crate::names::Taken;
+use crate::report::SpanRange;
+use crate::types::Ty;
 
 /// Lowers one function to IR.
 pub(crate) struct IrBuilder<'a> {

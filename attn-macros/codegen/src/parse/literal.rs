@@ -1,12 +1,10 @@
 //! Literals.
 
 use super::ir_builder::IrBuilder;
-use crate::{
-    ir::{Expr, Kind},
-    messages,
-    report::SpanRange,
-    types::Ty,
-};
+use crate::ir::{Expr, Kind};
+use crate::messages;
+use crate::report::SpanRange;
+use crate::types::Ty;
 
 pub(super) fn value(builder: &mut IrBuilder<'_>, lit: &syn::Lit) -> Expr {
     let span = SpanRange::of(lit);

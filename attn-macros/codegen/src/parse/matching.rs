@@ -1,16 +1,12 @@
 //! `match`, as a chain of conditions.
 
-use super::{
-    ir_builder::IrBuilder,
-    path,
-    syntax::{is_type_name, strip},
-};
-use crate::{
-    ir::{Arm, Block, Expr, Kind, LocalId, Test},
-    messages,
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::path;
+use super::syntax::{is_type_name, strip};
+use crate::ir::{Arm, Block, Expr, Kind, LocalId, Test};
+use crate::messages;
+use crate::report::SpanRange;
+use crate::types::Ty;
 
 impl IrBuilder<'_> {
     pub(super) fn match_expr(&mut self, e: &syn::ExprMatch) -> Expr {

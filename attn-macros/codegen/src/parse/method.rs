@@ -1,24 +1,15 @@
 //! Methods of numbers.
 
-use super::{
-    ir_builder::IrBuilder,
-    module, packed, row,
-    syntax::{is_self, strip},
-    tensor,
-};
-use crate::{
-    hook,
-    ir::{Expr, Kind},
-    messages,
-    methods::{
-        METHODS, NOT_AVAILABLE,
-        On::{Float, Int},
-        Sort::{self, Bool, I32, Pair, Same, U32, Unsigned},
-    },
-    names,
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::syntax::{is_self, strip};
+use super::{module, packed, row, tensor};
+use crate::ir::{Expr, Kind};
+use crate::methods::On::{Float, Int};
+use crate::methods::Sort::{self, Bool, I32, Pair, Same, U32, Unsigned};
+use crate::methods::{METHODS, NOT_AVAILABLE};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{hook, messages, names};
 
 pub(super) fn call(builder: &mut IrBuilder<'_>, e: &syn::ExprMethodCall) -> Expr {
     if is_self(&e.receiver) {

@@ -1,19 +1,14 @@
 //! What a `#[device_mod]` shows to its functions: the signatures and types of its items, and traits of its type
 //! parameters.
 
-use super::{
-    ir_builder::IrBuilder,
-    syntax::{last_two, strip},
-    ty,
-};
-use crate::{
-    emit,
-    ir::{Expr, Kind},
-    messages,
-    module_scope::{Signature, Trait},
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::syntax::{last_two, strip};
+use super::ty;
+use crate::ir::{Expr, Kind};
+use crate::module_scope::{Signature, Trait};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{emit, messages};
 
 /// A call of a function of the module, or of a type parameter: `T::from_i64(x)`.
 pub(super) fn call(builder: &mut IrBuilder<'_>, e: &syn::ExprCall, f: &syn::ExprPath) -> Option<Expr> {

@@ -1,12 +1,10 @@
 //! Methods of a stored row and of the row that is stored: the arguments of a KV format's `encode` and `decode`.
 
 use super::{ir_builder::IrBuilder, row, syntax::strip};
-use crate::{
-    ir::{Expr, Kind},
-    messages, names,
-    report::SpanRange,
-    types::Ty,
-};
+use crate::ir::{Expr, Kind};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{messages, names};
 
 /// An argument of a method.
 #[derive(Clone, Copy)]

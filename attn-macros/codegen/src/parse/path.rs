@@ -1,19 +1,13 @@
 //! Paths as values: locals, constants, and the associated constants of numbers.
 
-use super::{
-    context::ConstLink,
-    device,
-    ir_builder::IrBuilder,
-    module,
-    syntax::{self, is_type_name, last_two},
-};
-use crate::{
-    budget,
-    ir::{Expr, Kind},
-    messages, names,
-    report::SpanRange,
-    types::Ty,
-};
+use super::context::ConstLink;
+use super::ir_builder::IrBuilder;
+use super::syntax::{self, is_type_name, last_two};
+use super::{device, module};
+use crate::ir::{Expr, Kind};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{budget, messages, names};
 
 pub(super) fn value(builder: &mut IrBuilder<'_>, e: &syn::ExprPath) -> Expr {
     let span = SpanRange::of(e);

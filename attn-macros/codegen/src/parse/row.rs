@@ -1,12 +1,10 @@
 //! Methods of rows (`map`, `zip`, `dot`, rotations, reductions), and their closures.
 
 use super::{ir_builder::IrBuilder, syntax::strip, ty};
-use crate::{
-    ir::{Block, Expr, Kind},
-    messages, names,
-    report::SpanRange,
-    types::Ty,
-};
+use crate::ir::{Block, Expr, Kind};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{messages, names};
 
 /// The methods of a row.
 const METHODS: &[&str] =

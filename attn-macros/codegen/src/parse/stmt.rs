@@ -1,25 +1,17 @@
 //! Blocks and statements.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    num::NonZeroU8,
-};
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU8;
 
 use quote::ToTokens as _;
 
-use super::{
-    array, device,
-    ir_builder::IrBuilder,
-    syntax::{is_self, strip},
-    ty,
-};
-use crate::{
-    budget,
-    ir::{Block, Expr, Kind, LocalId, Op, Stmt},
-    messages,
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::syntax::{is_self, strip};
+use super::{array, device, ty};
+use crate::ir::{Block, Expr, Kind, LocalId, Op, Stmt};
+use crate::report::SpanRange;
+use crate::types::Ty;
+use crate::{budget, messages};
 
 impl IrBuilder<'_> {
     /// Lowers a block of this type.

@@ -1,15 +1,11 @@
 //! Parameter tensors: reads of their elements, and stores to output tensors.
 
-use super::{
-    ir_builder::IrBuilder,
-    syntax::{is_self, strip},
-};
-use crate::{
-    ir::{Expr, Kind},
-    messages,
-    report::SpanRange,
-    types::Ty,
-};
+use super::ir_builder::IrBuilder;
+use super::syntax::{is_self, strip};
+use crate::ir::{Expr, Kind};
+use crate::messages;
+use crate::report::SpanRange;
+use crate::types::Ty;
 
 /// Methods of output tensors.
 const STORES: [&str; 2] = ["store", "atomic_max"];

@@ -1,9 +1,7 @@
 //! Links to structs and enums with `#[device_type]`.
 
-use super::{
-    context::{ItemContext, TypeLink},
-    syntax,
-};
+use super::context::{ItemContext, TypeLink};
+use super::syntax;
 use crate::{budget, messages, names, types::Ty};
 
 /// The type that a path names; adds the link.

@@ -1,15 +1,11 @@
 //! Follows indices through a function, in the order of its text.
 
-use super::{
-    found::{Condition, Deferred, Found, Refusal},
-    value::{Index, Origin, Value, are_of_query_and_key, mixed, on_axes, same, word},
-};
-use crate::{
-    budget,
-    ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
-    report::{Report, SpanRange},
-    types::Ty,
-};
+use super::found::{Condition, Deferred, Found, Refusal};
+use super::value::{Index, Origin, Value, are_of_query_and_key, mixed, on_axes, same, word};
+use crate::budget;
+use crate::ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt};
+use crate::report::{Report, SpanRange};
+use crate::types::Ty;
 
 pub(super) struct Evaluator<'a> {
     body: &'a Block,

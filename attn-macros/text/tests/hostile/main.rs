@@ -6,13 +6,11 @@ mod families;
 
 use std::{env, fs, process::Command, time::Duration};
 
-use attn_core::{
-    Registry, Variant,
-    batch::Batch,
-    lang::{Dims, FieldType, ParamValue, ParamValues, VariantDesc},
-    plan::{Cost, PlanRule, Schedule, WorkList},
-    spec::Heads,
-};
+use attn_core::batch::Batch;
+use attn_core::lang::{Dims, FieldType, ParamValue, ParamValues, VariantDesc};
+use attn_core::plan::{Cost, PlanRule, Schedule, WorkList};
+use attn_core::spec::Heads;
+use attn_core::{Registry, Variant};
 
 /// The longest that a text may take, with one plan.
 const PATIENCE: Duration = Duration::from_secs(2);

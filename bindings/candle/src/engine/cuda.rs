@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use attn::Stream;
-use candle_core::{
-    CudaDevice, Error, Result,
-    cuda_backend::cudarc::driver::{CudaEvent, CudaStream},
-};
+use candle_core::cuda_backend::cudarc::driver::{CudaEvent, CudaStream};
+use candle_core::{CudaDevice, Error, Result};
 
 use crate::error::IntoCandle;
 

@@ -3,13 +3,11 @@
 use attn::{KvScales, Out, TensorMut, TensorRef};
 use candle_core::{Layout, Result};
 
-use crate::{
-    Kv, RunOptions,
-    error::{IntoCandle, refuse},
-    kv::Tensors,
-    plan::State,
-    tensors::{self, Dims, View},
-};
+use crate::error::{IntoCandle, refuse};
+use crate::kv::Tensors;
+use crate::plan::State;
+use crate::tensors::{self, Dims, View};
+use crate::{Kv, RunOptions};
 
 /// A run of a plan.
 #[derive(Clone, Copy)]

@@ -6,12 +6,10 @@ use attn::TensorMut;
 use candle_core::{Layout, Result, Tensor};
 
 use super::call::Call;
-use crate::{
-    Engine, Kv,
-    error::refuse,
-    in_place::{Write, write_to},
-    tensors::{self, Dims, Locked, View, ViewMut, address},
-};
+use crate::error::refuse;
+use crate::in_place::{Write, write_to};
+use crate::tensors::{self, Dims, Locked, View, ViewMut, address};
+use crate::{Engine, Kv};
 
 /// Refuses outputs that share memory, and runs.
 pub(super) fn into(run: Call<'_>, q: &Tensor, kv: &Kv<'_>, o: &Tensor, lse: Option<&Tensor>) -> Result<()> {

@@ -2,20 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::{
-    CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Layout, Result, Shape, Storage, Tensor,
-    backend::BackendStorage, op::BackpropOp,
-};
+use candle_core::backend::BackendStorage;
+use candle_core::op::BackpropOp;
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Layout, Result, Shape, Storage, Tensor};
 #[cfg(feature = "cuda")]
 use candle_core::{CudaStorage, backend::BackendDevice};
 
 use super::call::{Call, Form};
-use crate::{
-    Kv, Output, RunOptions,
-    error::refuse,
-    plan::State,
-    tensors::{self, Dims, View, ViewMut, candle_dtype},
-};
+use crate::error::refuse;
+use crate::plan::State;
+use crate::tensors::{self, Dims, View, ViewMut, candle_dtype};
+use crate::{Kv, Output, RunOptions};
 
 /// A run of a plan, in which log-sum-exps are left.
 #[derive(Clone)]

@@ -1,15 +1,12 @@
 //! Numbers of batches and ops in tensors: lengths, pages, slots, positions.
 
-use attn::{
-    batch::I32Slice,
-    ops::{Array, Number},
-};
-use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, StorageRef, Tensor};
+use attn::batch::I32Slice;
+use attn::ops::{Array, Number};
 #[cfg(feature = "cuda")]
-use candle_core::{
-    CudaStorage,
-    cuda_backend::{CudaStorageSlice, cudarc::driver::DevicePtr},
-};
+use candle_core::CudaStorage;
+use candle_core::cuda_backend::CudaStorageSlice;
+use candle_core::cuda_backend::cudarc::driver::DevicePtr;
+use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, StorageRef, Tensor};
 
 use super::{CudaStream, Guard};
 use crate::error::refuse;

@@ -2,15 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::{
-    accuracy::{Allowed, Errors, greedy},
-    support::{causal, devices, reference, values},
-};
+use crate::accuracy::{Allowed, Errors, greedy};
+use crate::support::{causal, devices, reference, values};
 use attn_cache::{Pages, Sequence, StepCapacity};
-use attn_candle::{
-    AttentionOptions, BatchCapacity, Dtypes, Engine, Heads, KvStored,
-    llama::{Llama, PagedKv, Step},
-};
+use attn_candle::llama::{Llama, PagedKv, Step};
+use attn_candle::{AttentionOptions, BatchCapacity, Dtypes, Engine, Heads, KvStored};
 use candle_core::{D, DType, Device, Result, Tensor};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };

@@ -1,9 +1,7 @@
 //! A pool: which pages are free.
 
-use std::{
-    ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{copies::PendingCopies, ref_counts::RefCounts};
 use crate::{CacheError, OutOfPages, PageId};

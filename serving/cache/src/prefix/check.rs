@@ -2,10 +2,8 @@
 
 use hashbrown::HashMap;
 
-use super::{
-    node::{Node, NodeId},
-    tree::Tree,
-};
+use super::node::{Node, NodeId};
+use super::tree::Tree;
 use crate::CacheError;
 
 impl Tree {

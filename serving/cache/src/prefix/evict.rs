@@ -1,9 +1,7 @@
 //! Eviction: leaves are cut from their ends.
 
-use super::{
-    node::{Node, NodeId},
-    tree::Tree,
-};
+use super::node::{Node, NodeId};
+use super::tree::Tree;
 use crate::Namespace;
 
 /// What an eviction did.

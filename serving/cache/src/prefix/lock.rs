@@ -1,9 +1,7 @@
 //! Locks: prefixes that are in use.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{node::NodeId, tree::Tree};
 

@@ -5,15 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use hashbrown::HashMap;
 use slab::Slab;
 
-use super::{
-    index::Index,
-    node::{Node, NodeId},
-    policy::EvictionPolicy,
-};
-use crate::{
-    CacheError, Namespace, PageId, PageRef, PageRefs, Token,
-    pages::{Pages, Pool},
-};
+use super::index::Index;
+use super::node::{Node, NodeId};
+use super::policy::EvictionPolicy;
+use crate::pages::{Pages, Pool};
+use crate::{CacheError, Namespace, PageId, PageRef, PageRefs, Token};
 
 /// The tree of all namespaces.
 #[derive(Debug)]

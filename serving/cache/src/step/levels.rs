@@ -2,12 +2,10 @@
 
 use attn_core::batch::CascadeLevel;
 
-use super::{
-    CascadeCost, Segment, Step,
-    build::common_entries,
-    level_tables::{LevelTable, Levels},
-    trie::{Group, MAX_DEPTH, groups},
-};
+use super::build::common_entries;
+use super::level_tables::{LevelTable, Levels};
+use super::trie::{Group, MAX_DEPTH, groups};
+use super::{CascadeCost, Segment, Step};
 use crate::PageId;
 
 impl Step {

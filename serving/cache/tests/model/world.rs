@@ -4,20 +4,16 @@ mod check;
 mod memory;
 mod step;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use attn_cache::{CacheError, Hit, PageId, Pages, Prefix, RELEASED, Sequence, Step, StepCapacity};
 
 use memory::{copy, namespace, next_key};
 
-use crate::{
-    events::{Event, count},
-    naive::{Naive, Path},
-    ops::{Op, prompt},
-};
+use crate::events::{Event, count};
+use crate::naive::{Naive, Path};
+use crate::ops::{Op, prompt};
 
 /// Sequences at a time.
 const SEQUENCES: usize = 7;

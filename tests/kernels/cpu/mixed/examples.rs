@@ -7,10 +7,8 @@ use attn_core::plan::{
 };
 use attn_core::spec::Heads;
 
-use super::super::{
-    cascade::{Cascade, Memory},
-    variants,
-};
+use super::super::cascade::{Cascade, Memory};
+use super::super::variants;
 use super::Parts as _;
 
 /// The rule of an H200 for 8 KV heads of 4 query heads; costs in nanoseconds.

@@ -2,12 +2,9 @@
 
 use serde::Deserialize;
 
-use attn::{
-    DeviceBuffer, Dtype, Engine, Stream,
-    ops::DeviceArray,
-    random,
-    sampling::{FilterOrder, Penalties, PerRow, SampleOut, SamplingParams, prepare, sample},
-};
+use attn::ops::DeviceArray;
+use attn::sampling::{FilterOrder, Penalties, PerRow, SampleOut, SamplingParams, prepare, sample};
+use attn::{DeviceBuffer, Dtype, Engine, Stream, random};
 
 use super::clock::Clock;
 use crate::TestError;

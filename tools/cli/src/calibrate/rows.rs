@@ -5,10 +5,8 @@ use attn::cuda::{Device, driver};
 use attn_kernels::cost::{COST_KEYS, CostTable};
 use serde_json::{Value, json};
 
-use super::{
-    fit::{Fitted, Merged},
-    measured_kernel::{KV_HEADS, MeasuredKernel, QO_HEADS},
-};
+use super::fit::{Fitted, Merged};
+use super::measured_kernel::{KV_HEADS, MeasuredKernel, QO_HEADS};
 use crate::date::today;
 
 /// The first line: what the rows after it are of.

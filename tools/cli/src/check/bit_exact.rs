@@ -7,10 +7,8 @@ use attn::Engine;
 use attn_testing::{Case, RunMode, WIDE_OFFSET_ELEMENTS};
 use serde_json::json;
 
-use crate::{
-    output::{Output, message, progress, with},
-    prepare,
-};
+use crate::output::{Output, message, progress, with};
+use crate::prepare;
 
 /// Compares the bits of each case over layouts and run modes.
 pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Result<ExitCode> {

@@ -4,11 +4,9 @@ use std::fmt::Write as _;
 
 use attn_testing::RunMode;
 
-use super::{
-    axis::{LogAxis, power_of_ten},
-    roofs::Roofs,
-    timed::Timed,
-};
+use super::axis::{LogAxis, power_of_ten};
+use super::roofs::Roofs;
+use super::timed::Timed;
 use crate::{output::figure, xml::escaped};
 
 const WIDTH: f64 = 760.0;

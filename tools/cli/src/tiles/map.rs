@@ -1,9 +1,7 @@
 //! The class of each tile, and counts of empty and full tiles from every element of the mask.
 
-use attn_core::{
-    expr::Variant,
-    lang::{LogitIndex, QueryTile, RowIndex, Tile, TileClass},
-};
+use attn_core::expr::Variant;
+use attn_core::lang::{LogitIndex, QueryTile, RowIndex, Tile, TileClass};
 
 /// One request, and the query head whose tiles are classified.
 pub(super) struct Shape {

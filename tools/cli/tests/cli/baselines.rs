@@ -1,9 +1,7 @@
 //! Comparison with baselines: the protocol over stdin and stdout, and outputs over the same tensors.
 
-use std::{
-    io::Write as _,
-    process::{Command, Stdio},
-};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use super::{command, lines, scratch, text};
 

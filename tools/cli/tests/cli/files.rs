@@ -1,9 +1,7 @@
 //! Files that are written, and pipes that are closed.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    process::Stdio,
-};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use super::{attn, command, failure, scratch, text};
 

@@ -10,10 +10,8 @@ mod report;
 mod rust_text;
 mod variants;
 
-use std::{
-    path::Path,
-    process::{Command, Output},
-};
+use std::path::Path;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 

@@ -1,9 +1,7 @@
 //! `cargo xtask gpu-bundle --tests`: the tests that need a GPU, as programs for a machine without Rust.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;

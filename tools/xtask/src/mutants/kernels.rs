@@ -1,12 +1,10 @@
 //! Mutants of kernels: emulated tests replace the text of the kernels that they compile, so nothing is built anew.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;

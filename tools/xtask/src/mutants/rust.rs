@@ -1,9 +1,7 @@
 //! Mutants of Rust: the change is made in a copy of the working tree, which is built in a folder of its own.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use xshell::{Shell, cmd};

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::{
-    summary::Section,
-    tables::{about, case},
-};
+use super::summary::Section;
+use super::tables::{about, case};
 
 /// A table with a heading for each run of rows of one table, in sections of the page `model`.
 pub(super) fn tables(sections: &[Section]) -> Result<String> {

@@ -1,11 +1,9 @@
 //! Which records are of today's kernels. A record names the key of its kernel's source; today's keys are those of the
 //! kernels that the grids and case files run now (`attn keys`). A record from before keys were recorded is unknown.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;

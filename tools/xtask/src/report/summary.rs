@@ -3,12 +3,10 @@
 //! A section begins with `{"about": {"name": .., "device": .., "commit": .., "date": ..}}`; its rows follow. Raw
 //! results are artefacts of a run on a GPU and are not committed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};

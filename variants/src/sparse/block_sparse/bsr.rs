@@ -1,9 +1,7 @@
 //! Block-sparse matrices in the layout of scipy and FlashInfer.
 
-use super::{
-    block_lists::BlockLists,
-    error::{SparseError, count},
-};
+use super::block_lists::BlockLists;
+use super::error::{SparseError, count};
 
 /// A block-sparse matrix of one request: rows are query blocks, columns are key blocks (scipy's `bsr_array`).
 #[derive(Clone, Copy, Debug)]

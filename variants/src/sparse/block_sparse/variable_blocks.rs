@@ -1,10 +1,8 @@
 //! Blocks of different sizes, in each KV head its own.
 
-use super::{
-    block_lists::BlockLists,
-    block_map::columns,
-    error::{SparseError, count},
-};
+use super::block_lists::BlockLists;
+use super::block_map::columns;
+use super::error::{SparseError, count};
 
 /// One request whose queries and keys are cut into blocks of different sizes, in each KV head its own: the arguments of
 /// FlashInfer's `VariableBlockSparseAttentionWrapper`.

@@ -3,11 +3,10 @@
 use std::cell::Cell;
 
 use super::{Access, Function, Statement, Term, access::Row};
-use crate::lang::{
-    Tristate,
-    desc::{ConstValue, Elem},
-    interval::{self, Interval, IntervalOf, Parts, Val, cast_i64, one, parts::unknown, select, single, tristate},
-};
+use crate::lang::Tristate;
+use crate::lang::desc::{ConstValue, Elem};
+use crate::lang::interval::parts::unknown;
+use crate::lang::interval::{self, Interval, IntervalOf, Parts, Val, cast_i64, one, select, single, tristate};
 
 /// Most steps of a loop that are followed one by one. The steps of a longer one are followed together.
 const MOST_STEPS: i64 = 1 << 16;

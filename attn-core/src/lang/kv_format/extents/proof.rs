@@ -1,24 +1,18 @@
 //! Proves that the functions of a format stay within a row of a dimension.
 
-use std::{
-    cell::Cell,
-    collections::HashSet,
-    sync::{LazyLock, Mutex, PoisonError},
-};
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-use super::{
-    Function,
-    access::Row,
-    machine::{self, Mistake, Params},
-};
-use crate::lang::{
-    FieldType,
-    desc::Elem,
-    interval::{self, Val},
-    kv_format::{ErasedKvFormat, KvFormatDesc},
-    param_tensor::OutBuffer,
-    params::{ArgVisitor, TensorArg},
-};
+use super::Function;
+use super::access::Row;
+use super::machine::{self, Mistake, Params};
+use crate::lang::FieldType;
+use crate::lang::desc::Elem;
+use crate::lang::interval::{self, Val};
+use crate::lang::kv_format::{ErasedKvFormat, KvFormatDesc};
+use crate::lang::param_tensor::OutBuffer;
+use crate::lang::params::{ArgVisitor, TensorArg};
 
 /// Most KV heads that are followed one by one, where a function is not proven for all of them together.
 const MOST_HEADS: i32 = 1 << 16;

@@ -3,10 +3,8 @@
 use attn_cache::{BlockSource, PageId, ReadCost, Segment, Sequence, Step};
 use attn_core::batch::Batch;
 
-use super::{
-    CAPACITY, Request, SEQUENCES, World,
-    memory::{copy, next_key},
-};
+use super::memory::{copy, next_key};
+use super::{CAPACITY, Request, SEQUENCES, World};
 use crate::events::{Event, count};
 
 impl World {

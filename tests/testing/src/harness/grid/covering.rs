@@ -2,10 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{
-    cells::{CELLS, GROUPS, VARIANTS, all_pairs, check_cell, dtype_of, lengths, named, page_layouts, set_lens},
-    large_logits, pairs, scaled,
-};
+use super::cells::{CELLS, GROUPS, VARIANTS, all_pairs, check_cell, dtype_of, lengths, named, page_layouts, set_lens};
+use super::{large_logits, pairs, scaled};
 use crate::{Case, Order, random::Random};
 
 /// The check grid: at least 400 cases.

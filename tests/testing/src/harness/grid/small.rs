@@ -1,9 +1,7 @@
 //! The small grid.
 
-use super::{
-    cells::{CELLS, GROUPS, Lengths, VARIANTS, check_cell, lengths, named, page_layouts, set_lens},
-    large_logits, pairs, scaled, serving,
-};
+use super::cells::{CELLS, GROUPS, Lengths, VARIANTS, check_cell, lengths, named, page_layouts, set_lens};
+use super::{large_logits, pairs, scaled, serving};
 use crate::Case;
 
 /// The small grid, for tools that slow a kernel down a hundredfold: every variant in both kernels with short lengths,

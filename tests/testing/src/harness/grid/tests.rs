@@ -2,10 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{
-    cells::{CELLS, VARIANTS},
-    check, counting, dims, over, serving, small,
-};
+use super::cells::{CELLS, VARIANTS};
+use super::{check, counting, dims, over, serving, small};
 use crate::{Case, LayoutKind, Order};
 
 #[test]
