@@ -93,25 +93,21 @@ impl CubinCache {
     }
 
     /// Why the folder is not used, if another user could have written to it. Kernels are kept in memory alone then.
-    #[must_use]
     pub fn refused(&self) -> Option<&UnsafeFolder> {
         self.disk.as_ref()?.refused()
     }
 
     /// The folder, unless the cache is in memory alone.
-    #[must_use]
     pub fn dir(&self) -> Option<&Path> {
         self.disk.as_ref().map(Disk::dir)
     }
 
     /// Bytes that the folder may hold, unless the cache is in memory alone.
-    #[must_use]
     pub fn limit(&self) -> Option<u64> {
         self.disk.as_ref().map(Disk::limit)
     }
 
     /// The counters so far.
-    #[must_use]
     pub fn stats(&self) -> Counts {
         self.stats.counts()
     }

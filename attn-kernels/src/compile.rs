@@ -35,7 +35,6 @@ pub struct Compiled {
 
 impl Compiled {
     /// Registers, spills and shared memory of every kernel, parsed from the log.
-    #[must_use]
     pub fn resources(&self) -> Vec<Resources> {
         parse_resources(&self.log)
     }
@@ -67,7 +66,6 @@ impl Compiler {
     }
 
     /// Name and version.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             #[cfg(feature = "jit")]
@@ -78,7 +76,6 @@ impl Compiler {
 
     /// Name and exact version, which [`Compiled::compiler`] has too. NVRTC compiles an empty kernel for it, once a
     /// process, in about 20 ms.
-    #[must_use]
     pub fn exact_name(&self) -> String {
         match self {
             #[cfg(feature = "jit")]

@@ -23,7 +23,6 @@ pub use measured::{COST_KEYS, Costs};
 
 /// The steps of a merge of `count` partial states by a kernel, and the states that are merged one after the other: as
 /// [`merge_steps`] where decode merges itself, one step in a launch of its own.
-#[must_use]
 pub fn steps_of_merge(kind: KernelKind, count: u64) -> (u64, u64) {
     if kind == KernelKind::Decode { merge_steps(count) } else { (1, count) }
 }
@@ -31,7 +30,6 @@ pub fn steps_of_merge(kind: KernelKind, count: u64) -> (u64, u64) {
 impl Costs {
     /// The costs that the planner uses, for blocks of `kv_align` keys. A decode tile is the only reader of its keys, so
     /// it bears the cost of their first read.
-    #[must_use]
     pub fn rule(&self, traits: &KernelTraits, kv_align: u32) -> Cost {
         let first = if traits.has_workers() { self.first } else { 0 };
         let keys = u64::from(self.block) + u64::from(first);

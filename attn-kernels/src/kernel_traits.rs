@@ -24,7 +24,6 @@ use crate::compile::Arch;
 /// Whether tensor cores have kernels for these head dimensions of keys and of values. Both may be multiples of 16 up
 /// to 256. Keys may also have 512 elements, or 576 (latent attention); values may have 512 where keys are at least as
 /// long.
-#[must_use]
 pub fn head_dims_are_supported(head_dim: u32, value_dim: u32) -> bool {
     let known = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim) || dim == 512;
     known(value_dim) && (known(head_dim) || head_dim == 576) && (value_dim <= 256 || head_dim >= value_dim)
@@ -45,7 +44,6 @@ pub const RESIDENT_Q_TILES: u32 = 12;
 
 /// Rows of a Q tile of [`KernelTraits::resident`], for a group of query heads: the whole tokens that fit a warpgroup,
 /// since TMA loads these. Larger groups have all rows, which TMA does not load.
-#[must_use]
 pub fn resident_tile_rows(group: u32) -> u32 {
     match WARPGROUP_ROWS.checked_rem(group) {
         Some(rest) if rest < WARPGROUP_ROWS => WARPGROUP_ROWS - rest,
@@ -118,13 +116,11 @@ impl KernelTraitsRequest {
     }
 
     /// Elements of a value, and of an output.
-    #[must_use]
     pub fn value_dim(&self) -> u32 {
         self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim: self.head_dim })
     }
 
     /// The rows of keys and of values, if they are stored in KV formats.
-    #[must_use]
     pub fn packed(&self) -> Option<[PackedRow; 2]> {
         let formats = self.dtypes.format?;
         let row = |part, dim| {
@@ -138,7 +134,6 @@ impl KernelTraitsRequest {
     }
 
     /// The Q tiles that decode has for the problem.
-    #[must_use]
     pub fn decode_tiles(&self) -> DecodeTiles {
         DecodeTiles { backend: self.decode_backend(), head_dim: self.head_dim, value_dim: self.value_dim() }
     }
@@ -275,7 +270,6 @@ impl KernelTraits {
     /// Whether this is the sm90 prefill kernel, or a mixed kernel with it: warp-specialised (a producer and consumer
     /// warpgroups) and persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic
     /// tile scheduler). In such a mixed kernel the CTAs of the decode part decode with all warps, and prefill then.
-    #[must_use]
     pub fn is_sm90_prefill(&self) -> bool {
         self.producer_warps > 0
     }
@@ -302,32 +296,27 @@ impl KernelTraits {
 
     /// Whether the launch is of persistent workers, each of which runs its part of the work list: decode, and all
     /// kernels on CUDA cores. Other kernels run a work item in each CTA.
-    #[must_use]
     pub fn has_workers(&self) -> bool {
         self.kind == KernelKind::Decode || self.kind == KernelKind::Prefill && self.cuda_cores
     }
 
     /// Threads of a CTA.
-    #[must_use]
     pub fn threads(&self) -> u32 {
         32 * (self.warps + self.producer_warps)
     }
 
     /// Whether the main kernel merges partial states (the CTA that decrements the split-KV semaphore last does it).
     /// Other kernels need a launch of the merge kernel.
-    #[must_use]
     pub fn merges_in_kernel(&self) -> bool {
         self.has_workers()
     }
 
     /// Bytes of a stored key of one head, side data included.
-    #[must_use]
     pub fn key_bytes(&self) -> u32 {
         self.packed.map_or(self.head_dim * self.dtypes.kv.size() as u32, |[keys, _]| keys.codes + keys.side)
     }
 
     /// Bytes of a stored value of one head, side data included; 0 if it shares the memory of its key.
-    #[must_use]
     pub fn value_bytes(&self) -> u32 {
         let dense = self.value_dim * self.dtypes.kv.size() as u32;
         match (self.values_share_keys, self.packed) {
@@ -338,7 +327,6 @@ impl KernelTraits {
     }
 
     /// Keys of one mainloop step. KV splits are best cut at multiples of it.
-    #[must_use]
     pub fn step_keys(&self) -> u32 {
         match self.kind {
             _ if self.has_workers() => self.warp_keys * self.key_warps(),
@@ -348,13 +336,11 @@ impl KernelTraits {
     }
 
     /// Decode and CUDA cores: warps, or groups of `row_warps` warps, that have keys of their own.
-    #[must_use]
     pub fn key_warps(&self) -> u32 {
         self.warps / self.row_warps
     }
 
     /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
-    #[must_use]
     pub fn describe(&self) -> String {
         let &KernelTraits {
             kind, head_dim, value_dim, paged, preprocess_keys, preprocess_values, arch, tile_rows, ..

@@ -26,7 +26,6 @@ pub(crate) const OWN_SM_TIME: [u32; 2] = [2, 3];
 ///
 /// `step_keys` is the largest [`KernelTraits::step_keys`] of all kernels that run the work list, and `hooks` the
 /// most costly class of their hooks; branches of a union differ in nothing else that the rule needs.
-#[must_use]
 pub fn plan_rule(
     traits: &KernelTraits,
     costs: &CostTable,
@@ -47,7 +46,6 @@ pub fn plan_rule(
 /// The rule of a kernel whose keys stay in shared memory ([`KernelTraits::resident`]) for a batch: an item has as
 /// many Q tiles as leave each of `resident_ctas` CTAs about four items, the items of the longest request alike, and
 /// its keys are not split.
-#[must_use]
 pub fn resident_rule(rule: PlanRule, layout: &Layout, heads: Heads, resident_ctas: u32) -> PlanRule {
     const ITEMS_OF_CTA: u64 = 4;
     let tile_rows = resident_tile_rows(heads.group());
@@ -69,7 +67,6 @@ pub fn resident_rule(rule: PlanRule, layout: &Layout, heads: Heads, resident_cta
 /// A decode worker that runs beside a prefill tile does not share the memory bandwidth of its SM. It reads as fast
 /// as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM. With
 /// sm90 prefill it has the SM for itself, and costs less still (`OWN_SM_TIME`).
-#[must_use]
 pub fn mixed_rule(
     traits: &KernelTraits,
     costs: &CostTable,

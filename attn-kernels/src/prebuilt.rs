@@ -27,7 +27,6 @@ static TABLES: RwLock<Vec<&'static [Prebuilt]>> = RwLock::new(Vec::new());
 
 impl Prebuilt {
     /// The architecture; `None` if the table is damaged.
-    #[must_use]
     pub fn arch(&self) -> Option<Arch> {
         self.arch.parse().ok()
     }
@@ -52,14 +51,12 @@ pub fn embedded() -> impl Iterator<Item = &'static Prebuilt> {
 }
 
 /// The embedded cubin of a key.
-#[must_use]
 pub fn find(key: &Key) -> Option<&'static Prebuilt> {
     let digits = key.to_string();
     embedded().find(|prebuilt| prebuilt.key == digits)
 }
 
 /// The architectures of embedded cubins, the most specific and newest first.
-#[must_use]
 pub fn archs() -> Vec<Arch> {
     let mut archs: Vec<Arch> = embedded().filter_map(Prebuilt::arch).collect();
     archs.sort_unstable();

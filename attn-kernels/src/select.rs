@@ -185,7 +185,6 @@ impl KernelSelector {
     /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or
     /// under batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
     /// Prefill of short requests then keeps their keys in shared memory.
-    #[must_use]
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {
             return SelectedKernel::mixed(self.max_decode_request_rows(layout), self.tiles);
@@ -201,7 +200,6 @@ impl KernelSelector {
 
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
     /// decode if the rows fit one decode tile, and prefill if they do not.
-    #[must_use]
     pub fn select_for_length(&self, qo_len: usize) -> SelectedKernel {
         let rows = self.tile_rows(qo_len);
         let few = qo_len <= 1 && self.list_queries.is_none() || rows <= self.max_decode_rows();
@@ -211,7 +209,6 @@ impl KernelSelector {
 
     /// The mixed kernel for requests of up to `qo_len` queries. Its decode tile holds `qo_len` queries if one does;
     /// otherwise it holds one query.
-    #[must_use]
     pub fn mixed_for_length(&self, qo_len: usize) -> SelectedKernel {
         let rows = Some(self.tile_rows(qo_len)).filter(|&rows| rows <= self.max_decode_rows());
         SelectedKernel::mixed(rows.unwrap_or_else(|| self.tile_rows(1)), self.tiles)
@@ -219,7 +216,6 @@ impl KernelSelector {
 
     /// The mixed kernel for cascades of any groups, of requests of up to `qo_len` queries. Its decode tile is the
     /// largest, which holds the rows of several requests: a group of up to that many rows reads its keys once.
-    #[must_use]
     pub fn mixed_for_levels(&self, qo_len: usize) -> SelectedKernel {
         let most = self.max_mixed_rows;
         if self.tile_rows(qo_len) <= most {
@@ -230,14 +226,12 @@ impl KernelSelector {
     }
 
     /// The kernel of a family for requests of one query.
-    #[must_use]
     pub fn kernel_of(&self, kind: KernelKind) -> SelectedKernel {
         self.of_kind(kind, self.tile_rows(1))
     }
 
     /// Under batch invariance: the first request that would select a kernel other than `runs` if it were alone, and
     /// that other kernel.
-    #[must_use]
     pub fn first_kernel_mismatch(&self, layout: &Layout, runs: SelectedKernel) -> Option<(usize, SelectedKernel)> {
         if !self.fixed_split {
             return None;
@@ -268,7 +262,6 @@ impl KernelSelector {
 
     /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode
     /// tile of the mixed kernel.
-    #[must_use]
     pub fn max_decode_request_rows(&self, layout: &Layout) -> u64 {
         let packed =
             |first: usize, end: usize| (layout.qo_indptr()[end] - layout.qo_indptr()[first]) as u64 * self.group;
@@ -281,7 +274,6 @@ impl KernelSelector {
     /// decode with this tile.
     ///
     /// Takes O(requests) time and does not allocate. Depends on the lengths alone, not on their order.
-    #[must_use]
     pub fn fastest(&self, layout: &Layout) -> SelectedKernel {
         let first = &self.candidates[0]; // there are two at least
         if layout.max_qo_len() as u64 * self.group <= first.tile_rows {

@@ -107,7 +107,6 @@ impl KernelSource {
     }
 
     /// The name of its cubin in the cache, and in tables built ahead of time.
-    #[must_use]
     pub fn key(&self) -> Key {
         Unit::key(self)
     }

@@ -35,7 +35,6 @@ pub struct Problem<'a> {
 }
 
 /// A rule for plans that keep all threads of this machine busy.
-#[must_use]
 pub fn plan_rule(heads: Heads) -> PlanRule {
     let threads = threads::count();
     PlanRule {
@@ -50,7 +49,6 @@ pub fn plan_rule(heads: Heads) -> PlanRule {
 
 /// A rule for mixed plans that keep all threads of this machine busy. Its costs are rough: reading and transforming a
 /// block of keys takes about as long as its GEMM with a tile of few rows.
-#[must_use]
 pub fn mixed_rule(heads: Heads) -> MixedRule {
     let prefill = plan_rule(heads);
     let cost = Cost { item: 1, block: 2, merge: 0 };

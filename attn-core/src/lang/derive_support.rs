@@ -63,7 +63,6 @@ pub fn dim(extent: Option<i64>) -> Result<i64, ShapeProblem> {
 }
 
 /// A dimension in a condition.
-#[must_use]
 pub fn dim_i32(extent: Option<i64>) -> Option<i32> {
     extent.map(|x| i32::try_from(x).unwrap_or(i32::MAX))
 }
@@ -140,7 +139,6 @@ fn misfit(field: &FieldDesc, want: Vec<i64>, got: Vec<i64>) -> BindError {
 }
 
 /// The error for a `#[require]` that does not hold.
-#[must_use]
 pub fn require_failed(field: &FieldDesc, value: Option<ParamValue>) -> RequireError {
     RequireError {
         name: field.name.to_owned(),

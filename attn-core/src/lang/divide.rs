@@ -26,7 +26,6 @@ pub mod signed {
 
     impl Divisor {
         /// Prepares a divisor.
-        #[must_use]
         pub fn new(value: i32) -> Divisor {
             let size = value.unsigned_abs();
             if size == 0 {
@@ -39,7 +38,6 @@ pub mod signed {
     }
 
     /// The quotient by |value|, at most |a| in magnitude, is rounded towards zero, then given the divisor's sign.
-    #[must_use]
     pub fn div_by(a: i32, by: Divisor) -> i32 {
         let high = ((i64::from(a) * i64::from(by.magic as i32)) >> 32) as u32;
         let quotient = (a as u32).wrapping_add(high) as i32;
@@ -49,14 +47,12 @@ pub mod signed {
     }
 
     /// A remainder by zero is 0. Selecting the dividend compiles to a select, selecting the result would be a branch.
-    #[must_use]
     pub fn rem_by(a: i32, by: Divisor) -> i32 {
         let of = if by.value == 0 { 0 } else { a };
         (of as u32).wrapping_sub((div_by(of, by) as u32).wrapping_mul(by.value as u32)) as i32
     }
 
     /// The remainder that is not negative.
-    #[must_use]
     pub fn rem_euclid_by(a: i32, by: Divisor) -> i32 {
         let r = rem_by(a, by);
         let size = if by.value < 0 { 0u32.wrapping_sub(by.value as u32) } else { by.value as u32 };
@@ -64,7 +60,6 @@ pub mod signed {
     }
 
     /// The quotient that goes with it.
-    #[must_use]
     pub fn div_euclid_by(a: i32, by: Divisor) -> i32 {
         let q = div_by(a, by);
         let r = (a as u32).wrapping_sub((q as u32).wrapping_mul(by.value as u32)) as i32;
@@ -98,7 +93,6 @@ pub mod unsigned {
 
     impl Divisor {
         /// Prepares a divisor.
-        #[must_use]
         pub fn new(value: u32) -> Divisor {
             if value == 0 {
                 return Divisor { value, magic: 0, shift: 32 };
@@ -110,7 +104,6 @@ pub mod unsigned {
     }
 
     /// The quotient. The first of two shifts is the same for all threads.
-    #[must_use]
     pub fn div_by(a: u32, by: Divisor) -> u32 {
         let high = ((u64::from(by.magic) * u64::from(a)) >> 32) as u32;
         let first = if by.shift == 0 { 0u32 } else { 1u32 };
@@ -118,20 +111,17 @@ pub mod unsigned {
     }
 
     /// A remainder by zero is 0.
-    #[must_use]
     pub fn rem_by(a: u32, by: Divisor) -> u32 {
         let of = if by.value == 0 { 0 } else { a };
         of.wrapping_sub(div_by(of, by).wrapping_mul(by.value))
     }
 
     /// The remainder again.
-    #[must_use]
     pub fn rem_euclid_by(a: u32, by: Divisor) -> u32 {
         rem_by(a, by)
     }
 
     /// The quotient again.
-    #[must_use]
     pub fn div_euclid_by(a: u32, by: Divisor) -> u32 {
         div_by(a, by)
     }

@@ -49,7 +49,6 @@ impl<V: AttentionVariant + VariantParams> Derived<V> {
 
 impl<V: UnreadLints> Derived<V> {
     /// The field of this number.
-    #[must_use]
     pub fn field<const FIELD: usize>() -> <V::Unread<FIELD> as Numbered>::Field
     where
         V::Unread<FIELD>: Numbered,
@@ -70,7 +69,6 @@ pub trait NotDerived {
     /// None.
     const MAX_FLOOR: f32 = f32::NEG_INFINITY;
     /// A field that is read.
-    #[must_use]
     fn field<const FIELD: usize>() -> IsRead {
         IsRead
     }
@@ -109,7 +107,6 @@ impl IsDeviceFn for WithDeviceFn {}
 
 /// Requires that a function has `#[device_fn]`.
 #[doc(hidden)]
-#[must_use]
 pub const fn marked<M: IsDeviceFn>(helper: &'static DeviceFn) -> &'static DeviceFn {
     helper
 }
@@ -205,7 +202,6 @@ pub mod unmarked {
 
 /// The number of the `nth` parameter that neither `read` nor any shape, default or condition mentions; `usize::MAX` if
 /// there is none.
-#[must_use]
 pub const fn unread(fields: &[FieldDesc], read: &[&str], nth: usize) -> usize {
     let mut i = 0;
     while i < fields.len() {
@@ -246,7 +242,6 @@ const fn is_read(fields: &[FieldDesc], name: &str, read: &[&str]) -> bool {
 }
 
 /// Whether an integer parameter may be zero: no `#[require]` mentions it.
-#[must_use]
 pub const fn may_be_zero(fields: &[FieldDesc], name: &str) -> bool {
     let mut i = 0;
     let mut whole = false;

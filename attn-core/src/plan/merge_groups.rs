@@ -12,7 +12,6 @@ use device::partials_of_group;
 #[attn_macros::device_mod(namespace = "lang::merge_groups", include = "lang/types.cuh")]
 mod device {
     /// The partials of a group, where `count` partials merge: about the square root of `count`. 0 without groups.
-    #[must_use]
     pub fn partials_of_group(count: i32) -> i32 {
         if count <= 16 {
             0
@@ -25,7 +24,6 @@ mod device {
 }
 
 /// The steps of a merge of `count` partials, and the partials that its CTAs merge one after the other, in all steps.
-#[must_use]
 pub fn merge_steps(count: u64) -> (u64, u64) {
     match i32::try_from(count).map_or(16, partials_of_group) {
         0 => (1, count),

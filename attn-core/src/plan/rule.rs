@@ -210,7 +210,6 @@ impl PlanRule {
     }
 
     /// Least number of blocks of a KV split, except for the last of a tile; at least 1.
-    #[must_use]
     pub fn min_split_blocks(&self) -> u64 {
         u64::from(self.min_span.div_ceil(self.kv_align).max(1))
     }

@@ -154,7 +154,6 @@ mod device {
     /// merge of s partials, one after the other. Where that gives more than 16 splits, they merge in groups, which
     /// allows more of them: as many as for half the cost of a merge. Groups of eight allow twice as many in turn, but
     /// a tile that is alone on the device takes less than its cost.
-    #[must_use]
     pub fn share_to_merge(tile: u64, merge: u64) -> u64 {
         let squared = tile.saturating_mul(merge);
         if tile > merge.saturating_mul(256) { (squared / 2).isqrt() } else { squared.isqrt() }

@@ -123,7 +123,6 @@ pub struct WorkList {
 
 impl WorkPart {
     /// Number of workers.
-    #[must_use]
     pub fn workers(&self) -> usize {
         if self.workers.is_empty() { self.items.len() } else { self.workers.len() - 1 }
     }
@@ -131,13 +130,11 @@ impl WorkPart {
 
 impl WorkList {
     /// Number of branches of the variant: 1 without a union.
-    #[must_use]
     pub fn branches(&self) -> usize {
         self.parts.last().map_or(1, |part| part.branch as usize + 1)
     }
 
     /// Whether the list has a decode and a prefill part.
-    #[must_use]
     pub fn is_mixed(&self) -> bool {
         self.parts.len() > self.branches()
     }

@@ -51,7 +51,6 @@ mod device {
     }
 
     /// The factors of a temperature. A greedy row has those of temperature 1, for log-probabilities.
-    #[must_use]
     pub fn temper(temperature: f32) -> Temper {
         let greedy = temperature <= 0.0 || temperature.is_nan();
         let t = if greedy { 1.0 } else { temperature };
@@ -61,7 +60,6 @@ mod device {
 
     /// 2^(distance * to_log2) of a distance below the likeliest logit, at most 0. Of -inf and NaN the shift is so great
     /// that the power is 0.
-    #[must_use]
     pub fn exp2_of(distance: f32, to_log2: f32) -> Exp2 {
         // 1.5 * 2^23: adding it rounds to an integer, which the last bits hold
         let shifted = distance.mul_add(-to_log2, 12_582_912.0);
@@ -76,19 +74,16 @@ mod device {
     }
 
     /// A power in units of 2^-36, rounded down.
-    #[must_use]
     pub fn mass_of(power: Exp2) -> u64 {
         (u64::from(power.mantissa) << 5) >> power.shift.min(63)
     }
 
     /// The mass of a logit that is `distance` below the likeliest.
-    #[must_use]
     pub fn mass_of_logit(distance: f32, to_log2: f32) -> u64 {
         mass_of(exp2_of(distance, to_log2))
     }
 
     /// 2^(distance * to_log2) of a distance below the likeliest logit of a block. Below 2^-125, and of NaN, it is 0.
-    #[must_use]
     pub fn weight_of_logit(distance: f32, to_log2: f32) -> f32 {
         // 1.5 * 2^23, as above
         let shifted = distance.mul_add(to_log2, 12_582_912.0);
@@ -104,13 +99,11 @@ mod device {
     }
 
     /// The mass of a block of logits with this sum of weights. Its likeliest logit is `distance` below that of the row.
-    #[must_use]
     pub fn mass_of_logits_block(weight: f32, distance: f32, to_log2: f32) -> u64 {
         (weight * weight_of_logit(distance, to_log2) * 68_719_476_736.0) as u64
     }
 
     /// The least probability of a block with this greatest one that has a weight: a normal number, at most 2^100 below.
-    #[must_use]
     pub fn least_prob(greatest: f32) -> f32 {
         let exponent = (greatest.to_bits() >> 23).max(101) - 100;
         if greatest >= 1.0e-30 { f32::from_bits(exponent << 23) } else { 1.175_494_4e-38 }
@@ -118,7 +111,6 @@ mod device {
 
     /// The weight of a probability, in units of half the power of two below the greatest of its block. `least`: by
     /// [`least_prob`].
-    #[must_use]
     pub fn weight_of_prob(prob: f32, greatest: f32, least: f32) -> f32 {
         let power = f32::from_bits(255u32.wrapping_sub(greatest.to_bits() >> 23) << 23);
         let weight = prob * power;
@@ -126,20 +118,17 @@ mod device {
     }
 
     /// The mass of a block of probabilities with this sum of weights. `of_block`: its greatest probability.
-    #[must_use]
     pub fn mass_of_probs_block(weight: f32, of_block: f32, greatest: f32) -> u64 {
         let below = (greatest.to_bits() >> 23).wrapping_sub(of_block.to_bits() >> 23);
         ((weight * 17_179_869_184.0) as u64) >> below.min(63)
     }
 
     /// The factor that makes probabilities of powers of two, for a sum of masses.
-    #[must_use]
     pub fn prob_scale(sum: u64) -> f32 {
         68_719_476_736.0 / (sum as f32)
     }
 
     /// The probability of a logit that is `distance` below the likeliest. Below 2^-90 of the likeliest it is 0.
-    #[must_use]
     pub fn prob_of_logit(distance: f32, to_log2: f32, scale: f32) -> f32 {
         let power = exp2_of(distance, to_log2);
         // 23 bits: the conversion is exact
@@ -153,7 +142,6 @@ mod device {
 
     /// The mass of a probability, relative to the power of two above the greatest. It is 0 for what is not a positive
     /// normal number.
-    #[must_use]
     pub fn mass_of_prob(prob: f32, greatest: f32) -> u64 {
         let bits = prob.to_bits();
         let exponent = bits >> 23;
@@ -164,7 +152,6 @@ mod device {
     }
 
     /// A probability, normalised by [`prob_scale`] of the sum of [`mass_of_prob`].
-    #[must_use]
     pub fn prob_of_prob(prob: f32, greatest: f32, scale: f32) -> f32 {
         let power = f32::from_bits(255u32.wrapping_sub(greatest.to_bits() >> 23) << 23);
         // masses of probabilities are in units of half a mass
@@ -172,7 +159,6 @@ mod device {
     }
 
     /// log2 of a number that is not 0, in units of 2^`unit`.
-    #[must_use]
     pub fn log2_of(number: u64, unit: i32) -> f32 {
         let zeros = number.leading_zeros();
         // 24 bits, 1 to 2
@@ -193,21 +179,18 @@ mod device {
 
     /// The natural log of a logit's probability: it is `distance` below the likeliest, in a row whose masses sum to
     /// `sum`.
-    #[must_use]
     pub fn log_prob(distance: f32, inverse: f32, sum: u64) -> f32 {
         let below = log2_of(sum, -36) * -0.693_147_2;
         distance.mul_add(inverse, below)
     }
 
     /// The natural log of the share of a mass in a sum.
-    #[must_use]
     pub fn share_of(mass: u64, sum: u64) -> f32 {
         let unit = sum.leading_zeros() as i32 - 63;
         (log2_of(mass, unit) - log2_of(sum, unit)) * 0.693_147_2
     }
 
     /// The least logit that min-p keeps: `greatest + temperature * ln(min_p)`.
-    #[must_use]
     pub fn min_p_logit(min_p: f32, temperature: f32, greatest: f32) -> f32 {
         if min_p >= 1.0 {
             greatest
@@ -224,7 +207,6 @@ mod device {
     }
 
     /// A logit with penalties. `count` is how often the token was drawn, plus 2^31 if it is in the prompt.
-    #[must_use]
     pub fn penalised(logit: f32, count: u32, repetition: f32, presence: f32, frequency: f32) -> f32 {
         let drawn = count & 0x7fff_ffff;
         let factor = if count == 0 { 1.0 } else { repetition };
@@ -234,7 +216,6 @@ mod device {
     }
 
     /// Top-p keeps a token if the mass before it is below this: `share * of`, rounded up, and at least 1.
-    #[must_use]
     pub fn share_target(of: u64, share: f32) -> u64 {
         let units = u64::from((share * 4_294_967_296.0) as u32);
         let low = (of & 0xffff_ffff) * units;
@@ -243,19 +224,16 @@ mod device {
     }
 
     /// Whether a draft is accepted, with 24 bits of a random number: with probability `min(1, target / draft)`.
-    #[must_use]
     pub fn accepts(random: u64, draft: f32, target: f32) -> bool {
         ((random >> 40) as f32) * 5.960_464_5e-8 * draft < target
     }
 
     /// What a probability exceeds another by, in units of 2^-35; 0 if it does not.
-    #[must_use]
     pub fn excess_mass(target: f32, draft: f32) -> u64 {
         mass_of_prob(target - draft, 1.0)
     }
 
     /// The upper 64 bits of a product.
-    #[must_use]
     pub fn mulhi(a: u64, b: u64) -> u64 {
         let (a0, a1) = (a & 0xffff_ffff, a >> 32);
         let (b0, b1) = (b & 0xffff_ffff, b >> 32);

@@ -39,31 +39,26 @@ impl Arch {
     }
 
     /// Whether the architecture has warpgroup MMA (`wgmma`): only `sm_90a` does.
-    #[must_use]
     pub const fn has_wgmma(self) -> bool {
         self.major == 9 && matches!(self.scope, Scope::Exact)
     }
 
     /// Whether the architecture has the MMA shapes and the copies of the kernels on tensor cores: those from sm_80 on.
-    #[must_use]
     pub const fn has_mma(self) -> bool {
         self.major >= 8
     }
 
     /// Compute capability, major part.
-    #[must_use]
     pub const fn major(self) -> u32 {
         self.major
     }
 
     /// Compute capability, minor part.
-    #[must_use]
     pub const fn minor(self) -> u32 {
         self.minor
     }
 
     /// Whether a cubin of this architecture runs on a device of this compute capability.
-    #[must_use]
     pub const fn runs_on(self, major: u32, minor: u32) -> bool {
         match self.scope {
             Scope::Exact => self.major == major && self.minor == minor,
@@ -72,7 +67,6 @@ impl Arch {
     }
 
     /// Shared memory that one CTA may use, in bytes, after opting in.
-    #[must_use]
     pub const fn max_smem(self) -> u32 {
         let kib = match (self.major, self.minor) {
             (..=7, _) => 64,
@@ -84,7 +78,6 @@ impl Arch {
     }
 
     /// The least [`Arch::max_smem`] of all GPUs that the cubins run on: sm_86 has less than sm_80.
-    #[must_use]
     pub const fn min_smem(self) -> u32 {
         match self.scope {
             Scope::Portable | Scope::Family if self.major == 8 => Arch::new(8, 6).max_smem(),

@@ -19,14 +19,12 @@ pub struct Resources {
 
 impl Resources {
     /// Spill stores and loads together, in bytes.
-    #[must_use]
     pub fn spill_bytes(&self) -> u32 {
         self.spill_stores.saturating_add(self.spill_loads)
     }
 }
 
 /// Parses the resources of every kernel from a compile log, in the order of the log.
-#[must_use]
 pub fn parse_resources(log: &str) -> Vec<Resources> {
     let mut kernels: Vec<Resources> = Vec::new();
     let mut of_kernel = true; // false within the properties of a function that kernels call

@@ -28,7 +28,6 @@ impl HookClass {
     }
 
     /// The name in the files of measured costs.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             HookClass::None => "none",

@@ -313,7 +313,6 @@ impl KernelTraits {
 
     /// Rows of the largest decode Q tile of a mixed kernel for a problem, whatever its kind and group; those of the
     /// largest decode tile where there is no mixed kernel.
-    #[must_use]
     pub fn max_mixed_rows(request: &KernelTraitsRequest) -> u32 {
         let max = request.decode_tiles().max_rows();
         let exists =

@@ -7,7 +7,6 @@ use super::{DTYPES, KernelTraits, KernelTraitsRequest, head_dims_are_supported, 
 
 /// Whether CUDA cores have kernels for a problem: head dimensions that are multiples of 8 up to 512 (of keys also 576),
 /// and q and o of 16 bits or f32, with k and v of the same type or fp8.
-#[must_use]
 pub fn cuda_cores_support(head_dim: u32, value_dim: u32, dtypes: Dtypes) -> bool {
     let known = |dim: u32| dim.is_multiple_of(8) && (8..=512).contains(&dim);
     known(value_dim) && (known(head_dim) || head_dim == 576) && reads_kv_of(dtypes) && !dtypes.qo.is_fp8()
@@ -15,14 +14,12 @@ pub fn cuda_cores_support(head_dim: u32, value_dim: u32, dtypes: Dtypes) -> bool
 
 impl KernelTraitsRequest {
     /// Whether tensor cores have kernels for the problem.
-    #[must_use]
     pub fn tensor_cores_support(&self) -> bool {
         let types = DTYPES.contains(&self.dtypes.qo) && reads_kv_of(self.dtypes);
         types && self.arch.has_mma() && head_dims_are_supported(self.head_dim, self.value_dim())
     }
 
     /// The decode backend of the problem.
-    #[must_use]
     pub fn decode_backend(&self) -> DecodeBackend {
         let fallback = || match self.tensor_cores_support() {
             false if cuda_cores_support(self.head_dim, self.value_dim(), self.dtypes) => DecodeBackend::CudaCores,

@@ -15,7 +15,6 @@ pub struct DecodeTiles {
 
 impl DecodeTiles {
     /// Rows of the Q tile for requests of `rows` PackGQA rows. A request with more rows takes several tiles.
-    #[must_use]
     pub fn rows_for(self, rows: u32) -> u32 {
         match self.backend {
             DecodeBackend::TensorCores => {
@@ -31,7 +30,6 @@ impl DecodeTiles {
 
     /// Rows of the Q tiles that a batch with groups of `group` query heads may run: that for one query, and on CUDA
     /// cores also all smaller ones, for smaller groups.
-    #[must_use]
     pub fn up_to(self, group: u32) -> Vec<u32> {
         match self.backend {
             DecodeBackend::TensorCores => vec![self.rows_for(group)],
@@ -40,7 +38,6 @@ impl DecodeTiles {
     }
 
     /// Rows of the largest Q tile.
-    #[must_use]
     pub fn max_rows(self) -> u32 {
         let DecodeTiles { backend, head_dim, value_dim } = self;
         match backend {

@@ -16,7 +16,6 @@ const MAX_CTAS: u32 = 65_535;
 /// The grid of the merge kernel after a mixed launch. A merge has as many CTAs as the rows of one query need with a
 /// team of lanes each; while they leave SMs idle, more, for rows with many partials, which have several teams. CTAs
 /// without rows end at once. No result depends on their number.
-#[must_use]
 pub fn mixed_merge_grid(value_dim: u32, merges: u32, heads: Heads, multiprocessors: u32) -> [u32; 2] {
     let teams = MERGE_THREADS / row_lanes(value_dim);
     let resident = CTAS_PER_SM.saturating_mul(multiprocessors) / merges.max(1);

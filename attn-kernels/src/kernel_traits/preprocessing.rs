@@ -5,13 +5,11 @@ use crate::launch::Strided;
 
 impl KernelTraits {
     /// Whether the K/V preprocessing kernel runs before the main kernel.
-    #[must_use]
     pub fn has_kv_preprocess(&self) -> bool {
         self.preprocess_keys || self.preprocess_values
     }
 
     /// Keys of a CTA of the preprocessing kernel (`KV_PREPROCESS_KEYS` in CUDA).
-    #[must_use]
     pub fn kv_preprocess_keys(&self) -> u32 {
         if self.e4m3_products {
             return self.tile_keys;
@@ -20,14 +18,12 @@ impl KernelTraits {
     }
 
     /// KV heads of a CTA of the preprocessing kernel (`KV_PREPROCESS_HEADS` in CUDA).
-    #[must_use]
     pub fn kv_preprocess_heads(&self) -> u32 {
         if self.e4m3_products || self.head_dim.max(self.value_dim) > 256 { 1 } else { 4 }
     }
 
     /// The grid of the preprocessing kernel, for a number of tokens in requests. Transposed values are in tiles, with
     /// which each request begins anew.
-    #[must_use]
     pub fn kv_preprocess_grid(&self, tokens: u32, requests: u32, kv_heads: u32) -> [u32; 2] {
         let ctas = match self.e4m3_products {
             true => u32::try_from(self.transposed_tiles(tokens.into(), requests.into())).unwrap_or(u32::MAX),
@@ -38,13 +34,11 @@ impl KernelTraits {
 
     /// Tiles of transposed values. That of a request's first keys is `first key token / tile_keys + request`, so that
     /// no table tells it, and requests share no tile.
-    #[must_use]
     pub fn transposed_tiles(&self, tokens: u64, requests: u64) -> u64 {
         tokens / u64::from(self.tile_keys) + requests
     }
 
     /// Bytes of preprocessed values, of all heads.
-    #[must_use]
     pub fn preprocessed_value_bytes(&self, tokens: u64, requests: u64, kv_heads: u32) -> u64 {
         let keys = match self.e4m3_products {
             true => self.transposed_tiles(tokens, requests) * u64::from(self.tile_keys),
@@ -55,7 +49,6 @@ impl KernelTraits {
 
     /// The tensor of preprocessed values at an address, in elements of 16 bits. Transposed ones are in pairs: a row has
     /// the keys of a tile and a dim, a tile as many rows as values have dims, and a head all tiles.
-    #[must_use]
     pub fn preprocessed_values(&self, data: u64, tokens: u64, requests: u64, kv_heads: u32) -> Strided {
         let dim = i64::from(self.value_dim);
         if self.e4m3_products {
@@ -66,14 +59,12 @@ impl KernelTraits {
     }
 
     /// Rows of a head of transposed values.
-    #[must_use]
     pub fn transposed_rows(&self, tokens: u64, requests: u64) -> u64 {
         self.transposed_tiles(tokens, requests) * u64::from(self.value_dim)
     }
 
     /// Keys or values in memory as kernels read them through tensor maps. Those of e4m3 products are pairs, elements of
     /// 16 bits.
-    #[must_use]
     pub fn in_pairs(&self, of: Strided) -> Strided {
         if !self.e4m3_products {
             return of;

@@ -81,7 +81,6 @@ impl KernelTraits {
     }
 
     /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
-    #[must_use]
     pub fn smem_bytes(&self) -> u32 {
         match self.kind {
             _ if self.has_workers() => {

@@ -42,7 +42,6 @@ impl HeadOrder {
     /// as fit L2 with K and V of `tokens` tokens. Uneven items interleave more heads: the longest items of all of them
     /// run first, and short items finish last. Resident keys are read once and need no L2: all heads are interleaved,
     /// so that rows of Q, O and pages, which have all heads of a token, are in use at once.
-    #[must_use]
     pub fn interleaved_heads(self, traits: &KernelTraits, tokens: u32) -> u32 {
         if traits.resident {
             return u32::MAX;

@@ -153,7 +153,6 @@ impl PlanParams {
     }
 
     /// The parameters of the kernel that only checks, without addresses and requests.
-    #[must_use]
     pub fn for_checking(capacity: &BatchCapacity) -> PlanParams {
         let i32_of = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
         PlanParams {
@@ -208,19 +207,16 @@ impl PlanParams {
     }
 
     /// Bytes of planning memory: the size of `PlannerScratch`.
-    #[must_use]
     pub fn memory_bytes(&self) -> usize {
         memory_bytes(self.capacity_items as usize, self.max_workers as usize)
     }
 
     /// Whether planning memory fits the shared memory of every GPU.
-    #[must_use]
     pub fn fits_shared_memory(&self) -> bool {
         self.memory_bytes() <= PLAN_SHARED_BYTES
     }
 
     /// Bytes of workspace that planning on the device takes for a capacity of `items` and `workers`.
-    #[must_use]
     pub fn workspace_bytes(items: usize, workers: usize) -> usize {
         let memory = memory_bytes(items, workers);
         PLAN_STATUS_BYTES + if memory > PLAN_SHARED_BYTES { memory } else { 0 }

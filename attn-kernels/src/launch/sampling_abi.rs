@@ -10,7 +10,6 @@ pub const SAMPLE_THREADS: [u32; 3] = [512, 256, 512];
 pub const SAMPLE_CLUSTER: u32 = 8;
 
 /// Bytes of shared memory before the blocks of a CTA, in a cluster of `ctas`: `sizeof(SampleShared)`.
-#[must_use]
 pub const fn sample_shared_bytes(ctas: u32) -> u32 {
     let (bins, candidates, checked) = (1024, CANDIDATES as u32, 4);
     let cluster = 8 * bins / ctas + 2 * 8 * checked * ctas;
@@ -19,7 +18,6 @@ pub const fn sample_shared_bytes(ctas: u32) -> u32 {
 }
 
 /// Bytes of shared memory of a CTA that has a slice of a row: with its tokens, or without.
-#[must_use]
 pub const fn sample_smem(ctas: u32, slice: u32, resident: bool) -> u32 {
     let tokens = if resident { 4 * slice } else { 0 };
     sample_shared_bytes(ctas) + (12 * (slice / BLOCK_TOKENS as u32)).next_multiple_of(16) + tokens

@@ -14,7 +14,6 @@ pub const TREE_ARRAYS: u32 = 5;
 pub const CHAIN_SHARED_BYTES: u32 = DRAW_SHARED_BYTES + 8;
 
 /// Bytes of shared memory of a CTA that verifies trees of this many nodes. Without nodes: `sizeof(TreeShared)`.
-#[must_use]
 pub const fn tree_shared_bytes(nodes: u32) -> u32 {
     DRAW_SHARED_BYTES + 16 + 4 * TREE_ARRAYS * nodes
 }

@@ -19,7 +19,6 @@ impl Waves {
     /// It is one per SM, so that all start at once and each overlaps with a prefill tile. If decode CTAs are a larger
     /// share of the grid, it is that share of a wave; otherwise some would run alone at the end. (Fewer per wave, and
     /// two per SM, measured slower: `book/src/performance/notes/mixed.md`.)
-    #[must_use]
     pub fn decode_ctas_per_wave(&self) -> u32 {
         let &Waves { decodes, ctas, wave, multiprocessors } = self;
         let share = (u64::from(decodes) * u64::from(wave)).div_ceil(u64::from(ctas.max(1)));

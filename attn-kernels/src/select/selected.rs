@@ -38,7 +38,6 @@ impl SelectedKernel {
     }
 
     /// The prefill backend of its traits, where options name `backend`.
-    #[must_use]
     pub fn prefill_backend(self, backend: PrefillBackend) -> PrefillBackend {
         match backend {
             _ if self.resident => PrefillBackend::Sm90Resident,

@@ -68,13 +68,11 @@ pub fn parts_source(parts: &[&VariantDesc]) -> Result<String, VariantError> {
 }
 
 /// The variant as an expression without parameters: the name of its kernels in messages.
-#[must_use]
 pub fn outline(variant: &Variant) -> String {
     Shape::of(variant).to_string()
 }
 
 /// Whether the variant's mask gives a tile class. If not, plans are those of a variant without a mask.
-#[must_use]
 pub fn has_tile_class(variant: &Variant) -> bool {
     Shape::of(variant).has_class()
 }

@@ -14,7 +14,6 @@ pub trait IntervalOf {
 }
 
 /// `table[indices]`.
-#[must_use]
 pub fn element(table: &impl IntervalOf, indices: &[Val]) -> Val {
     let (mut lo, mut hi) = ([0; 4], [0; 4]);
     for ((lo, hi), index) in lo.iter_mut().zip(&mut hi).zip(indices) {

@@ -73,7 +73,6 @@ macro_rules! common_pairs {
     ($other:ident; $($doc:literal $name:ident: $of:path, $wide:path);* $(;)?) => {$(
         #[doc = $doc]
         #[inline]
-        #[must_use]
         pub fn $name(a: Val, b: Val) -> Val {
             #[inline(never)]
             fn other_types(a: Val, b: Val) -> Val {
@@ -90,7 +89,6 @@ macro_rules! common_pairs {
 macro_rules! pairs {
     ($($doc:literal $name:ident: $of:path $(, $wide:path)?);* $(;)?) => {$(
         #[doc = $doc]
-        #[must_use]
         pub fn $name(a: Val, b: Val) -> Val {
             #[allow(unused_mut, unused_assignments)]
             let mut other: Option<fn(Wide, Wide) -> Wide> = None;
@@ -103,7 +101,6 @@ macro_rules! pairs {
 macro_rules! ones {
     ($($doc:literal $name:ident: $of:path),* $(,)?) => {$(
         #[doc = $doc]
-        #[must_use]
         pub fn $name(a: Val) -> Val {
             of_one!(a, |a| $of(a), Val::Any)
         }
@@ -142,7 +139,6 @@ ones! {
 }
 
 /// `-a`.
-#[must_use]
 pub fn neg(a: Val) -> Val {
     match a {
         Val::Wide(a) => Val::Wide(wide::wide_neg(a)),
@@ -151,7 +147,6 @@ pub fn neg(a: Val) -> Val {
 }
 
 /// `a.abs()`.
-#[must_use]
 pub fn abs(a: Val) -> Val {
     match a {
         Val::Wide(a) => Val::Wide(wide::wide_abs(a)),
@@ -163,7 +158,6 @@ pub fn abs(a: Val) -> Val {
 macro_rules! of_bools_too {
     ($($doc:literal $name:ident: $ints:path, $bools:path, $others:expr);* $(;)?) => {$(
         #[doc = $doc]
-        #[must_use]
         pub fn $name(a: Val, b: Val) -> Val {
             match (a, b) {
                 (Val::Bool(a), Val::Bool(b)) => Val::Bool($bools(a, b)),
@@ -180,7 +174,6 @@ of_bools_too! {
 }
 
 /// `!a`, of an integer or a bool.
-#[must_use]
 pub fn bit_not(a: Val) -> Val {
     match a {
         Val::Bool(a) => Val::Bool(of::not_of(a)),
@@ -190,21 +183,18 @@ pub fn bit_not(a: Val) -> Val {
 
 /// `a > b`.
 #[inline]
-#[must_use]
 pub fn gt(a: Val, b: Val) -> Val {
     lt(b, a)
 }
 
 /// `a >= b`.
 #[inline]
-#[must_use]
 pub fn ge(a: Val, b: Val) -> Val {
     le(b, a)
 }
 
 /// `a == b`, of integers or bools.
 #[inline]
-#[must_use]
 pub fn eq(a: Val, b: Val) -> Val {
     match (a, b) {
         (Val::Bool(a), Val::Bool(b)) => Val::Bool(of::not_of(of::xor_of(a, b))),
@@ -213,28 +203,24 @@ pub fn eq(a: Val, b: Val) -> Val {
 }
 
 /// `a != b`, of integers or bools.
-#[must_use]
 pub fn ne(a: Val, b: Val) -> Val {
     bit_not(eq(a, b))
 }
 
 /// `a && b`.
 #[inline]
-#[must_use]
 pub fn both(a: Val, b: Val) -> Val {
     Val::Bool(of::and_of(tristate(a), tristate(b)))
 }
 
 /// `a || b`.
 #[inline]
-#[must_use]
 pub fn either(a: Val, b: Val) -> Val {
     Val::Bool(of::or_of(tristate(a), tristate(b)))
 }
 
 /// The result of a mask.
 #[inline]
-#[must_use]
 pub fn tristate(value: Val) -> Tristate {
     match value {
         Val::Bool(known) => known,
@@ -243,7 +229,6 @@ pub fn tristate(value: Val) -> Tristate {
 }
 
 /// `if condition { a } else { b }`. The result is the join of both where the condition is unknown.
-#[must_use]
 pub fn select(condition: Val, a: Val, b: Val) -> Val {
     let which = tristate(condition);
     if let (Val::Bool(a), Val::Bool(b)) = (a, b) {
@@ -258,13 +243,11 @@ pub fn select(condition: Val, a: Val, b: Val) -> Val {
 }
 
 /// `x.clamp(low, high)`.
-#[must_use]
 pub fn clamp(x: Val, low: Val, high: Val) -> Val {
     min(max(x, low), high)
 }
 
 /// `a.is_power_of_two()`.
-#[must_use]
 pub fn is_power_of_two(a: Val) -> Val {
     of_one!(a, |a| of::is_power_of_two_of(a), Val::Bool(Tristate::Unknown))
 }
@@ -274,7 +257,6 @@ pub fn is_power_of_two(a: Val) -> Val {
 macro_rules! by_any {
     ($($doc:literal $name:ident: $of:path, $wide:expr);* $(;)?) => {$(
         #[doc = $doc]
-        #[must_use]
         pub fn $name(a: Val, by: Val) -> Val {
             if let Val::Wide(a) = a {
                 return distance(by).map_or(Val::Any, |by| $wide(a, by));
@@ -332,7 +314,6 @@ impl Magnitude for u8 {
 }
 
 /// `a.unsigned_abs()`.
-#[must_use]
 pub fn unsigned_abs(a: Val) -> Val {
     fn typed<T: Magnitude>(a: Interval<T>) -> Interval<T::Unsigned> {
         of::unsigned_abs_of(a)
@@ -341,7 +322,6 @@ pub fn unsigned_abs(a: Val) -> Val {
 }
 
 /// `a.abs_diff(b)`.
-#[must_use]
 pub fn abs_diff(a: Val, b: Val) -> Val {
     fn typed<T: Magnitude>(a: Interval<T>, b: Interval<T>) -> Interval<T::Unsigned> {
         of::abs_diff_of(a, b)
@@ -353,7 +333,6 @@ pub fn abs_diff(a: Val, b: Val) -> Val {
 macro_rules! casts {
     ($($doc:literal $name:ident: $t:ty);* $(;)?) => {$(
         #[doc = $doc]
-        #[must_use]
         pub fn $name(a: Val) -> Val {
             Val::from(match a {
                 Val::I32(a) => convert::<$t, i32>(a),
@@ -386,19 +365,16 @@ fn to_wide(a: Val, is_unsigned: bool) -> Val {
 }
 
 /// `a as u64`.
-#[must_use]
 pub fn cast_u64(a: Val) -> Val {
     to_wide(a, true)
 }
 
 /// `a as i64`.
-#[must_use]
 pub fn cast_i64(a: Val) -> Val {
     to_wide(a, false)
 }
 
 /// `a & (a - 1)`.
-#[must_use]
 pub fn clear_lowest(a: Val) -> Val {
     fn typed<T: IntType>(a: Interval<T>) -> Interval<T> {
         let (lo, hi) = (a.lo.to_i64(), a.hi.to_i64());
@@ -422,7 +398,6 @@ fn number(a: Val) -> i64 {
 }
 
 /// `x.rem_euclid(m) / size == y`.
-#[must_use]
 pub fn eq_cell(x: Val, m: Val, size: Val, y: Val) -> Val {
     let plain = eq(div(rem_euclid(x, m), size), y);
     match (x, y) {
@@ -436,7 +411,6 @@ pub fn eq_cell(x: Val, m: Val, size: Val, y: Val) -> Val {
 }
 
 /// `x.rem_euclid(m) / size == y.rem_euclid(m) / size`.
-#[must_use]
 pub fn eq_cells(x: Val, y: Val, m: Val, size: Val) -> Val {
     let plain = eq(div(rem_euclid(x, m), size), div(rem_euclid(y, m), size));
     match (x, y) {

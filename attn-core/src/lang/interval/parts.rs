@@ -19,13 +19,11 @@ pub enum Parts {
 }
 
 /// A scalar.
-#[must_use]
 pub fn single(value: Val) -> Parts {
     Parts::One(value)
 }
 
 /// The value as a scalar; unknown if it has parts.
-#[must_use]
 pub fn one(value: &Parts) -> Val {
     match value {
         Parts::One(value) => *value,
@@ -34,19 +32,16 @@ pub fn one(value: &Parts) -> Val {
 }
 
 /// A tuple, a struct or an array.
-#[must_use]
 pub fn many<const N: usize>(parts: [(&'static str, Parts); N]) -> Parts {
     Parts::Many(parts.into())
 }
 
 /// The index of the logits of a tile.
-#[must_use]
 pub fn tile(tile: &Tile) -> Parts {
     Parts::At(Box::new(*tile))
 }
 
 /// A part by name, or a coordinate of an index; unknown if there is none.
-#[must_use]
 pub fn part(of_value: &Parts, name: &str) -> Parts {
     let tile = match of_value {
         Parts::One(_) => return Parts::One(Val::Any),
@@ -76,7 +71,6 @@ pub fn part(of_value: &Parts, name: &str) -> Parts {
 }
 
 /// A bool; unknown if it is none.
-#[must_use]
 pub fn truth(value: Val) -> Val {
     Val::Bool(tristate(value))
 }
@@ -86,7 +80,6 @@ const MOST_STEPS: i64 = 64;
 
 /// The values after `for i in from..to` (`from..=to` if `inclusive`), of those before it: `step` makes one step. If the
 /// bounds are not known or far apart, the values are those that no further step changes.
-#[must_use]
 pub fn repeated<const N: usize>(
     from: Val,
     to: Val,

@@ -74,20 +74,17 @@ fn only<T: IntType>(x: T) -> Interval<T> {
 
 /// The abstract value of a parameter, a constant or a literal.
 #[inline]
-#[must_use]
 pub fn of(value: impl Abstract) -> Val {
     value.value()
 }
 
 /// A coordinate between the bounds of a tile.
 #[inline]
-#[must_use]
 pub fn coordinate(min: i32, max: i32) -> Val {
     Val::I32(between(min.into(), max.into()))
 }
 
 /// The bounds of a coordinate.
-#[must_use]
 pub fn coordinate_bounds(value: Val) -> (i32, i32) {
     match value {
         Val::I32(a) => (a.lo, a.hi),
@@ -112,7 +109,6 @@ impl WideInt for u64 {
 }
 
 /// The abstract value of a constant or a literal of 64 bits.
-#[must_use]
 pub fn wide(value: impl WideInt) -> Val {
     Val::Wide(value.wide())
 }

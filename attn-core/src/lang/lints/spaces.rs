@@ -22,7 +22,6 @@ impl Spaces {
 }
 
 /// Whether a part of the result of the helper of this name has the space of an argument.
-#[must_use]
 pub const fn returns(_helper: &str, spaces: &Spaces, part: usize, arg: usize, unscaled: bool) -> bool {
     let mut n = 0;
     while n < spaces.returned.len() {
@@ -36,7 +35,6 @@ pub const fn returns(_helper: &str, spaces: &Spaces, part: usize, arg: usize, un
 }
 
 /// Whether the helper of this name compares two arguments, or, with `subtracts`, subtracts one from the other.
-#[must_use]
 pub const fn relates(_helper: &str, spaces: &Spaces, a: usize, b: usize, subtracts: bool) -> bool {
     has(spaces.compared, a, b) || subtracts && has(spaces.subtracted, a, b)
 }
@@ -64,7 +62,6 @@ const fn all(conditions: &[bool]) -> bool {
 }
 
 /// The message, if all conditions hold.
-#[must_use]
 pub const fn mixed<'a>(conditions: &[bool], message: &'a str) -> Option<&'a str> {
     if all(conditions) { Some(message) } else { None }
 }
@@ -82,7 +79,6 @@ const AXES: [&str; 3] = ["qo_tokens", "kv_tokens", "batch"];
 
 /// The message for the dimension of an axis of a tensor, if all conditions hold; an empty one stands for an index that
 /// fits.
-#[must_use]
 pub const fn on_axis<'a>(
     conditions: &[bool],
     fields: &[FieldDesc],

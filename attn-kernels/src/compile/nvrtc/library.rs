@@ -23,19 +23,16 @@ pub struct Nvrtc {
 
 impl Nvrtc {
     /// The path of the library; a bare name if it was found on the loader's path.
-    #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
     /// Its version, such as (13, 0).
-    #[must_use]
     pub fn version(&self) -> (i32, i32) {
         self.version
     }
 
     /// Whether it knows the architecture.
-    #[must_use]
     pub fn knows(&self, arch: Arch) -> bool {
         self.archs.contains(&((arch.major() * 10 + arch.minor()) as i32))
     }

@@ -22,13 +22,11 @@ pub enum Pointee<'a> {
 }
 
 /// Size and alignment of the struct of a part; an empty one takes a byte.
-#[must_use]
 pub fn part_layout(desc: &VariantDesc) -> (usize, usize) {
     layout_of(&desc.into())
 }
 
 /// Size and alignment of the struct of a KV format; an empty one takes a byte.
-#[must_use]
 pub fn kv_format_layout(desc: &KvFormatDesc) -> (usize, usize) {
     layout_of(&desc.into())
 }
@@ -39,7 +37,6 @@ fn layout_of(declared: &Declared) -> (usize, usize) {
 }
 
 /// The members of a part's struct with their offsets, in order, for tests that compare them with a compiler's.
-#[must_use]
 pub fn part_offsets(desc: &VariantDesc) -> Vec<(String, usize)> {
     members(&desc.into()).0.into_iter().map(|member| (member.name, member.offset)).collect()
 }

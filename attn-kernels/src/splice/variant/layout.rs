@@ -76,7 +76,6 @@ fn owners(formats: &KvFormats) -> impl Iterator<Item = &dyn ErasedKvFormat> {
 }
 
 /// `sizeof(Variant)` of a list of parts.
-#[must_use]
 pub fn struct_size(parts: &[&VariantDesc]) -> usize {
     layout(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect())).0
 }
