@@ -1,4 +1,5 @@
 //! The parameters of kernels. CUDA has these structs from here. Work items and merges are in [`attn_core::plan`].
+#![allow(missing_docs)] // of fields whose names say all
 
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
@@ -9,7 +10,6 @@ use super::FastDiv;
 /// each hold such a tensor. Strides count elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct Strided {
     #[cuda("void*")]
     pub data: u64,
@@ -23,7 +23,6 @@ pub struct Strided {
 /// The first parameter of every attention kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct KernelParams {
     /// Queries.
     pub q: Strided,
@@ -102,7 +101,6 @@ pub struct KernelParams {
 /// The first parameter of the kernels of a mixed launch. Its `items` are those of the decode part.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct MixedParams {
     #[cuda(base)]
     pub base: KernelParams,
@@ -134,7 +132,6 @@ pub struct MixedParams {
 /// The side data of rows of KV formats. Their strides, and those of `KernelParams::k` and `v`, count bytes then.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct KvSides {
     pub k: Strided,
     pub v: Strided,
@@ -143,7 +140,6 @@ pub struct KvSides {
 /// The first parameter of kernels over rows of KV formats.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct PackedParams {
     #[cuda(base)]
     pub base: KernelParams,
@@ -153,7 +149,6 @@ pub struct PackedParams {
 /// The first parameter of the kernels of a mixed launch over rows of KV formats.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct PackedMixedParams {
     #[cuda(base)]
     pub base: MixedParams,
@@ -163,7 +158,6 @@ pub struct PackedMixedParams {
 /// A TMA tensor map (`CUtensorMap`), which the driver encodes.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct TensorMap {
     /// Opaque.
     pub words: [u64; 16],
@@ -172,7 +166,6 @@ pub struct TensorMap {
 /// The third parameter of sm90 prefill.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct Sm90Params {
     /// Preprocessed K where there is, else the cache or the ragged tensor; `v` too.
     pub k: TensorMap,

@@ -1,4 +1,5 @@
 //! The parameters of indexers. CUDA has these structs from here.
+#![allow(missing_docs)] // of fields whose names say all
 
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
@@ -13,7 +14,6 @@ pub const SCORE_UNIT: u32 = 64;
 /// The parameters of scores. Strides are in elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct IndexScoresParams {
     /// The page table, and the strides of a pool or of packed keys in `part[0].pool`. `indptr`: prefix sums of packed
     /// keys, null for keys in pages. `positions`: the numbers of keys in pages. `status`: keys without a score.
@@ -57,7 +57,6 @@ pub struct IndexScoresParams {
 /// The parameters of choices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct SelectParams {
     /// (tokens, heads, columns).
     #[cuda("const float*")]

@@ -1,4 +1,5 @@
 //! The parameters of ops. CUDA has these structs from here.
+#![allow(missing_docs)] // of fields whose names say all
 
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
@@ -14,7 +15,6 @@ pub const COPY_INLINE: usize = 448;
 /// If a row has more chunks than a CTA has threads, threads loop over them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct RowTiling {
     pub heads: FastDiv,
     /// Per row.
@@ -27,7 +27,6 @@ pub struct RowTiling {
 /// Outputs and log-sum-exps of states. Strides are in elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct MergeStates {
     #[cuda("void*")]
     pub o: u64,
@@ -44,7 +43,6 @@ pub struct MergeStates {
 /// The parameters of merges.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct MergeParams {
     /// `states` input states.
     pub many: MergeStates,
@@ -70,7 +68,6 @@ pub struct MergeParams {
 /// The parameters of the kernel that scales log-sum-exps.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct ScaleLseParams {
     #[cuda("float*")]
     pub lse: u64,
@@ -86,7 +83,6 @@ pub struct ScaleLseParams {
 /// The tensors of keys or of values.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct RowsPart {
     /// (tokens, heads, dim).
     pub packed: Strided,
@@ -107,7 +103,6 @@ pub struct RowsPart {
 /// The parameters of appends and gathers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct RowsParams {
     /// As many as `gridDim.y` are used.
     pub part: [RowsPart; 2],
@@ -146,7 +141,6 @@ pub struct RowsParams {
 /// The parameters of appends and gathers of rows of KV formats. Strides of pools count bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct PackedRowsParams {
     #[cuda(base)]
     pub base: RowsParams,
@@ -156,7 +150,6 @@ pub struct PackedRowsParams {
 /// Keys or values. A page is `outer * inner` runs of bytes, each contiguous in both pools. Strides are in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct CopyPart {
     #[cuda("const char*")]
     pub from: u64,
@@ -180,7 +173,6 @@ pub struct CopyPart {
 /// The parameters of copies.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct CopyParams {
     pub part: [CopyPart; 2],
     /// (from, to) pages; null: those of CopyList.
@@ -198,7 +190,6 @@ pub struct CopyParams {
 /// The keys or the values of a conversion between an x-packed cache and a pool.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct XPackedPart {
     #[cuda("char*")]
     pub packed: u64,
@@ -233,7 +224,6 @@ pub struct XPackedPart {
 /// The parameters of conversions of x-packed caches.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct XPackedParams {
     pub part: [XPackedPart; 2],
     pub heads: FastDiv,
@@ -246,7 +236,6 @@ pub struct XPackedParams {
 /// The parameters of the kernels that write rows of a parameter tensor.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct TensorRowsParams {
     #[cuda("const unsigned char*")]
     pub from: u64,
@@ -269,7 +258,6 @@ pub struct TensorRowsParams {
 /// The parameters of the kernels that pack bits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct BitsParams {
     #[cuda("const unsigned char*")]
     pub bools: u64,

@@ -1,4 +1,5 @@
 //! The parameters of the planner kernel, and their values for a capacity and a rule. CUDA has these structs from here.
+#![allow(missing_docs)] // of fields whose names say all
 
 use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice};
 use attn_core::plan::{PlanCapacity, PlanError, PlanRule, WorkItem};
@@ -18,7 +19,6 @@ pub const PLAN_STATUS_BYTES: usize = 256;
 /// The first parameter of the planner kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct PlanParams {
     /// `[requests + 1]`.
     #[cuda("const int*")]
@@ -87,7 +87,6 @@ pub struct PlanParams {
 /// The status that the planner kernel writes, and the state that its CTAs share. Zero before the first launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct PlanStatus {
     /// A `Fault`.
     pub code: i32,

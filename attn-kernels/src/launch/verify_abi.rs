@@ -1,4 +1,5 @@
 //! The parameters of verification. CUDA has these structs from here.
+#![allow(missing_docs)] // of fields whose names say all
 
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
@@ -24,7 +25,6 @@ const DRAW_SHARED_BYTES: u32 = 8 * (2 + 3 * 32);
 /// The parameters of a verification of chains.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct VerifyChainParams {
     /// (requests, drafts, vocab).
     #[cuda("const float*")]
@@ -67,7 +67,6 @@ pub struct VerifyChainParams {
 /// The parameters of a verification of trees.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
-#[allow(missing_docs)] // of fields whose names say all
 pub struct VerifyTreeParams {
     /// (requests, nodes, vocab).
     #[cuda("const float*")]
