@@ -138,34 +138,10 @@ fn misuse_is_reported() {
         }
     ));
     assert!(errors.contains(messages::BASE_IS_A_NAME), "{errors}");
-    let told = |attr, item| expand(attr, item).to_string();
-    assert!(
-        told(
-            quote!(),
-            quote!(
-                mod a;
-            )
-        )
-        .contains("inline module")
-    );
-    assert!(
-        told(
-            quote!(namespace = 3),
-            quote!(
-                mod a {}
-            )
-        )
-        .contains("arguments are strings")
-    );
-    assert!(
-        told(
-            quote!(names = "x"),
-            quote!(
-                mod a {}
-            )
-        )
-        .contains("arguments are strings")
-    );
+    let told = |attr: TokenStream, item: &str| expand(attr, item.parse().expect("tokens")).to_string();
+    assert!(told(quote!(), "mod a;").contains("inline module"));
+    assert!(told(quote!(namespace = 3), "mod a {}").contains("arguments are strings"));
+    assert!(told(quote!(names = "x"), "mod a {}").contains("arguments are strings"));
 }
 
 #[test]

@@ -3,21 +3,6 @@
 use super::*;
 
 #[test]
-fn return_inside_a_value_is_refused() {
-    let found = errors(&quote!(
-        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
-            logit
-                + if self.flag {
-                    return 1.0;
-                } else {
-                    2.0
-                }
-        }
-    ));
-    assert_eq!(found.len(), 1, "{found:#?}");
-}
-
-#[test]
 fn loop_from_an_unknown_start_has_no_index_interval() {
     let text = transform(&quote!(
         let mut x = logit;
