@@ -27,34 +27,18 @@ pub enum RegistryError {
         "two variants are called `{name}`: at {first} and at {second}; rename one with `#[attention_variant(name = \
          \"..\")]`"
     )]
-    Duplicate {
-        name: String,
-        /// File and line of the variant registered first.
-        first: String,
-        /// File and line of the other variant.
-        second: String,
-    },
+    Duplicate { name: String, first: String, second: String },
     /// Two KV formats have the same name.
     #[error(
         "two KV formats are called `{name}`: at {first} and at {second}; rename one with `#[kv_format(name = \"..\")]`"
     )]
-    DuplicateFormat {
-        name: String,
-        /// File and line of the format registered first.
-        first: String,
-        /// File and line of the other format.
-        second: String,
-    },
+    DuplicateFormat { name: String, first: String, second: String },
     /// An expression cannot write the name.
     #[error(
         "`{name}` at {location} cannot be the name of a variant or of a KV format: use letters, digits and `_`, not a \
          digit first, and no word of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
     )]
-    Name {
-        name: String,
-        /// File and line of what has it.
-        location: String,
-    },
+    Name { name: String, location: String },
 }
 
 impl Registry {

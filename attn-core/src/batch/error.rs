@@ -16,13 +16,7 @@ pub enum BatchError {
     IndptrNotMonotone { array: &'static str, index: usize, value: i32, before: i32 },
     /// The lengths of two arrays do not fit each other.
     #[error("{array} has length {len}; {other} asks for {want}")]
-    LengthMismatch {
-        array: &'static str,
-        len: usize,
-        /// The array or count that determines the length.
-        other: &'static str,
-        want: usize,
-    },
+    LengthMismatch { array: &'static str, len: usize, other: &'static str, want: usize },
     /// The page size is 0, or exceeds `i32::MAX`.
     #[error("page_size = {page_size}; a page holds 1 to {} keys", i32::MAX)]
     PageSize { page_size: u32 },
@@ -55,11 +49,7 @@ pub enum BatchError {
     FewPages { request: usize, pages: usize, kv_len: u32, page_size: u32 },
     /// The sum of lengths does not fit an indptr.
     #[error("the lengths up to index {index} sum to {total}; at most {} are supported", i32::MAX)]
-    LengthsTooLong {
-        /// Index of the first length past the limit.
-        index: usize,
-        total: u64,
-    },
+    LengthsTooLong { index: usize, total: u64 },
     /// The batch exceeds the plan's capacity.
     #[error("the batch has {count} {what}; the plan's capacity is {capacity}. Make a plan with a larger capacity")]
     Capacity { what: &'static str, count: usize, capacity: u32 },
@@ -71,7 +61,6 @@ pub enum BatchError {
     OtherKeys {
         /// `ragged`, or `in pages of` a number of keys.
         got: String,
-        /// The form that the plan was made for.
         want: String,
     },
     /// A page number of a block table is outside the pool.

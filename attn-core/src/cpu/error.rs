@@ -15,20 +15,10 @@ pub enum CpuError {
     Plan(#[from] PlanError),
     /// A work list that was planned for another ratio of query heads to KV heads.
     #[error("the work was planned for {planned} query heads per KV head; these heads have {group}")]
-    Group {
-        /// Query heads per KV head of the work list.
-        planned: u32,
-        /// Query heads per KV head of the run.
-        group: u32,
-    },
+    Group { planned: u32, group: u32 },
     /// A work list that was planned for a variant with other key lists, or another union.
     #[error("the work was planned for {planned}; this variant has {has}")]
-    Branches {
-        /// The key lists or branches of the work list.
-        planned: String,
-        /// The key lists or branches of the variant.
-        has: String,
-    },
+    Branches { planned: String, has: String },
     /// A part whose Rust was read as text: there is no compiled hook to call.
     #[error(
         "`{variant}` was read from Rust text, which runs on CUDA devices alone; give it `#[attention_variant]` in a \

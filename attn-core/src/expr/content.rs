@@ -126,11 +126,7 @@ pub enum ContentError {
     #[error(
         "`{name}` {why}; what is replaced in place is a parameter tensor that was given when the attention was made"
     )]
-    NoTensor {
-        name: String,
-        /// Why it is not a tensor with values.
-        why: &'static str,
-    },
+    NoTensor { name: String, why: &'static str },
     /// Plans or tile classes depend on the values of the tensor.
     #[error("`{name}` cannot be replaced in place: {why}; make another attention with the new values")]
     Fixed { name: String, why: &'static str },

@@ -27,12 +27,7 @@ pub enum ExprError {
     UnknownKvFormat { column: Option<usize>, name: String, nearest: Option<String>, known: Vec<String> },
     /// The parameters of a part are wrong.
     #[error("{}in `{variant}`: {source}", at(*.column))]
-    Param {
-        /// Column of the part or of its parameter, in a text.
-        column: Option<usize>,
-        variant: String,
-        source: Box<ParamError>,
-    },
+    Param { column: Option<usize>, variant: String, source: Box<ParamError> },
     /// An error inside the structured form, with its path: `[1].or[0]` is the first operand of the `or` that is the
     /// second element.
     #[error("at `{path}`: {source}")]
@@ -51,12 +46,7 @@ pub enum ExprError {
     Depth { most: usize },
     /// A combinator of the structured form has too few or too many operands.
     #[error("`{combinator}` takes {takes}; here are {got}")]
-    Operands {
-        combinator: &'static str,
-        /// The number of operands that it takes.
-        takes: &'static str,
-        got: usize,
-    },
+    Operands { combinator: &'static str, takes: &'static str, got: usize },
     /// The parts do not compose.
     #[error(transparent)]
     Compose(#[from] ComposeError),

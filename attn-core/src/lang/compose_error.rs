@@ -77,7 +77,6 @@ pub enum ComposeError {
         /// A query head of the same group.
         second: usize,
         kv_head: usize,
-        /// The part that rewrites keys or values.
         part: String,
     },
 }

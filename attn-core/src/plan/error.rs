@@ -25,18 +25,10 @@ pub enum PlanError {
     Workers { entry: usize, value: i32, least: usize, most: usize },
     /// A batch or its work list exceeds the capacity that the plan was made with.
     #[error("the batch makes {count} {what}; the plan has capacity for {capacity}. Make a plan with a larger capacity")]
-    Capacity {
-        /// Name of the count that exceeds the capacity.
-        what: &'static str,
-        count: usize,
-        capacity: usize,
-    },
+    Capacity { what: &'static str, count: usize, capacity: usize },
     /// A cascade was given where only batches without levels are supported.
     #[error("the batch has levels; {what} takes batches without (`Layout::flattened` gives one, where pages are full)")]
-    Levels {
-        /// The work list or plan that does not support levels.
-        what: &'static str,
-    },
+    Levels { what: &'static str },
     /// A variant or a schedule that mixed lists do not support.
     #[error("{what} is not run by the mixed kernel; let requests of few rows and of many run in batches of their own")]
     NotMixed { what: &'static str },

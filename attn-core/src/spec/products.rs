@@ -41,11 +41,7 @@ pub enum ProductsError {
         "there are products of e4m3 for a head_dim of 128 with values of their own as long; this one has {head_dim} \
          and values of {values}. Take `products: exact`"
     )]
-    HeadDim {
-        /// Elements of a query and a key.
-        head_dim: u32,
-        values: HeadDimVo,
-    },
+    HeadDim { head_dim: u32, values: HeadDimVo },
     /// Element types.
     #[error(
         "products of e4m3 are for q and o of bf16 or f16 with k and v of e4m3; these are {} and {}. Take `products: \

@@ -77,11 +77,7 @@ pub enum TensorError {
     Overlap { tensor: &'static str, shape: Vec<usize>, strides: Vec<i64> },
     /// An output has elements in the memory of another tensor of the call.
     #[error("{tensor} shares memory with {other}; give it memory of its own")]
-    Shared {
-        tensor: &'static str,
-        /// The other tensor, which is read or written too.
-        other: &'static str,
-    },
+    Shared { tensor: &'static str, other: &'static str },
     /// The backend cannot access the memory of the tensor.
     #[error("{tensor} is in {got} memory; this backend runs on {want} memory")]
     Memory { tensor: &'static str, got: &'static str, want: &'static str },

@@ -11,25 +11,13 @@ use crate::compile::UnknownArch;
 pub enum CostsError {
     /// A file that cannot be read.
     #[error("{file}: {source}; `attn calibrate --out FILE` writes the costs of a GPU")]
-    Read {
-        /// The file, after the variable that names it.
-        file: String,
-        source: io::Error,
-    },
+    Read { file: String, source: io::Error },
     /// A line that is neither a row nor says what the rows after it are of.
     #[error("{file}, line {line}: {why}")]
-    Line {
-        /// The file, after the variable that names it.
-        file: String,
-        line: usize,
-        why: Box<CostsLineError>,
-    },
+    Line { file: String, line: usize, why: Box<CostsLineError> },
     /// No rows.
     #[error("{file}: there are no costs in it; `attn calibrate --out FILE` writes a line for each kernel")]
-    NoRows {
-        /// The file, after the variable that names it.
-        file: String,
-    },
+    NoRows { file: String },
 }
 
 /// What is wrong with a line of costs.
@@ -62,11 +50,7 @@ pub enum CostsLineError {
     Number { field: &'static str, found: String, least: u32, most: u32 },
     /// A field that rows do not have.
     #[error("`{field}` is no field of a row of costs{near}; notes are in `meta`")]
-    Unknown {
-        field: String,
-        /// The nearest one that rows have, in words.
-        near: String,
-    },
+    Unknown { field: String, near: String },
     /// A field that is there twice.
     #[error("`{field}` is there twice; remove one of them")]
     Twice { field: String },

@@ -67,24 +67,13 @@ pub enum CudaError {
     SharedMemory { kernel: String, need: u32, have: u32 },
     /// An object of another device.
     #[error("`{what}` belongs to CUDA device {got}, and this call is on device {want}; use one device for both")]
-    OtherDevice {
-        what: &'static str,
-        got: u32,
-        /// The device of the stream, or of the attention.
-        want: u32,
-    },
+    OtherDevice { what: &'static str, got: u32, want: u32 },
     /// A tensor that vectorised loads cannot read.
     #[error(
         "{tensor}: {what} is {value} bytes, which is not a multiple of {alignment}; kernels load \
          {alignment} bytes at a time"
     )]
-    Alignment {
-        tensor: &'static str,
-        /// Its address, or one of its strides.
-        what: &'static str,
-        value: u64,
-        alignment: u64,
-    },
+    Alignment { tensor: &'static str, what: &'static str, value: u64, alignment: u64 },
     /// A tensor with too large a stride between tokens.
     #[error("{tensor}: {what} is {value} bytes; at most {} are supported", i32::MAX)]
     Stride { tensor: &'static str, what: &'static str, value: u64 },
@@ -111,10 +100,7 @@ pub enum CudaError {
     Content(#[from] ContentError),
     /// A plan that only the host can update.
     #[error("{}", not_on_device(.what))]
-    NotOnDevice {
-        /// What the planner kernel does not support.
-        what: &'static str,
-    },
+    NotOnDevice { what: &'static str },
     /// An array in host memory that the device would have to read.
     #[error("{array} is in host memory; the device reads it when it plans. Copy it there, or use `Plan::update`")]
     HostInts { array: &'static str },
@@ -135,7 +121,6 @@ pub enum CudaError {
     )]
     OtherKernel {
         request: usize,
-        /// The kernel that it would run alone.
         alone: SelectedKernel,
         /// The kernel of the plan: that of the request with the most queries, or of the capacity.
         runs: SelectedKernel,

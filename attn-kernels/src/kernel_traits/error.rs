@@ -17,13 +17,7 @@ pub enum KernelTraitsError {
         on_tensor_cores(*.on_cuda_cores), head_dims(*.on_cuda_cores),
         way_out(*.on_cuda_cores, "Pad the heads with zeros")
     )]
-    HeadDim {
-        kind: KernelKind,
-        /// Elements of a query and a key.
-        head_dim: u32,
-        value_dim: u32,
-        on_cuda_cores: bool,
-    },
+    HeadDim { kind: KernelKind, head_dim: u32, value_dim: u32, on_cuda_cores: bool },
     /// Head dimensions whose smallest tiles do not fit shared memory.
     #[error(
         "no {kind} kernel for head_dim = {head_dim} and values of {value_dim} on {arch}: the smallest tiles take \
@@ -60,25 +54,13 @@ pub enum KernelTraitsError {
          over k and v of e4m3, without hooks of keys and values. Take `products: exact`",
         .dtypes.qo, .dtypes.kv
     )]
-    Products {
-        kind: KernelKind,
-        prefill: PrefillBackend,
-        /// Elements of a query and a key.
-        head_dim: u32,
-        dtypes: Dtypes,
-        arch: Arch,
-    },
+    Products { kind: KernelKind, prefill: PrefillBackend, head_dim: u32, dtypes: Dtypes, arch: Arch },
     /// A mixed kernel that does not fit shared memory.
     #[error(
         "no mixed kernel for head_dim = {head_dim} with k and v of {kv} on {arch}: its shared memory is too small. Run \
          requests of few queries and of many in batches of their own, and keys that are shared as keys of each request"
     )]
-    Mixed {
-        /// Elements of a query and a key.
-        head_dim: u32,
-        kv: Dtype,
-        arch: Arch,
-    },
+    Mixed { head_dim: u32, kv: Dtype, arch: Arch },
 }
 
 /// Names the backend of an error, where the other one has a kernel.

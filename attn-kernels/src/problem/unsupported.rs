@@ -39,10 +39,7 @@ pub enum Unsupported {
     Splice(#[from] SpliceError),
     /// Plans that only the host can update.
     #[error("{}", not_on_device(.what))]
-    NotOnDevice {
-        /// What the planner kernel does not support.
-        what: &'static str,
-    },
+    NotOnDevice { what: &'static str },
     /// A device that is too old for the kernels.
     #[error("{}", too_old(.name, *.capability))]
     TooOld { name: String, capability: (u32, u32) },

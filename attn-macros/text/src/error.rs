@@ -51,14 +51,7 @@ pub enum TextError {
     Rust(Vec<Diagnostic>),
     /// The text costs more than a text may.
     #[error("the text has {found} {budget}, and a text has at most {most}: {way_out}")]
-    Budget {
-        budget: &'static str,
-        /// How much of it the text has.
-        found: usize,
-        /// The most that a text may have.
-        most: usize,
-        way_out: &'static str,
-    },
+    Budget { budget: &'static str, found: usize, most: usize, way_out: &'static str },
     /// The text takes too long to translate.
     #[error("the text takes more than {most} steps to translate, the most for one text: {way_out}")]
     Steps { most: u64, way_out: &'static str },

@@ -33,11 +33,7 @@ pub enum CacheError {
     PoolShape { count: usize, page_size: usize },
     /// Pages of another size.
     #[error("one pool has pages of {got} tokens, the other of {want}; a page is copied as a whole")]
-    PageSizes {
-        /// Tokens per page of the pool that was given.
-        got: usize,
-        want: usize,
-    },
+    PageSizes { got: usize, want: usize },
     /// A page of another pool.
     #[error("page {page} belongs to another pool")]
     OtherPool { page: PageId },
@@ -63,10 +59,7 @@ pub enum CacheError {
         "the sequence was compacted: its tokens from position {position} on have moved, and are no prefix of its text; \
          cache a sequence before `compact`"
     )]
-    Compacted {
-        /// The first position whose token has moved.
-        position: usize,
-    },
+    Compacted { position: usize },
     /// The sequence is in host memory.
     #[error("the sequence is swapped out; swap it in first")]
     SwappedOut,
@@ -87,13 +80,7 @@ pub enum CacheError {
     ShortTable { sequence: usize, pages: usize, len: usize, page_size: usize },
     /// An entry of a table is no page of the pool.
     #[error("entry {index} of sequence {sequence} is {page}; the pool has the pages 0 to {}", .num_pages - 1)]
-    PageOutOfPool {
-        /// Index of the sequence in the source.
-        sequence: usize,
-        index: usize,
-        page: PageId,
-        num_pages: usize,
-    },
+    PageOutOfPool { sequence: usize, index: usize, page: PageId, num_pages: usize },
     /// An invariant does not hold: a bug of this crate, which a check has found.
     #[error("an invariant of the cache is broken: {0}")]
     Broken(String),

@@ -56,7 +56,6 @@ pub enum PageListError {
     Heads {
         request: usize,
         got: usize,
-        /// The number of lists of the first request.
         want: usize,
     },
     /// A list longer than its capacity.

@@ -69,23 +69,13 @@ pub enum BindError {
     Part { variant: String, source: Box<BindError> },
     /// A `#[monotone]` tensor decreases along the last axis, or has a value that cannot be compared.
     #[error("tensor parameter `{name}` is #[monotone], but {value} at {at:?} follows {before}")]
-    NotMonotone {
-        name: String,
-        /// The index of the first such value.
-        at: Vec<i64>,
-        value: String,
-        before: String,
-    },
+    NotMonotone { name: String, at: Vec<i64>, value: String, before: String },
     /// An extent of a tensor exceeds `i32::MAX`, the greatest index.
     #[error("tensor parameter `{name}` has shape {got:?}; an extent is at most {}", i32::MAX)]
     TooLarge { name: String, got: Vec<i64> },
     /// A KV format whose rows of this dimension no cache can hold.
     #[error("rows of head_dim = {dim} cannot be stored so: {why}")]
-    KvRow {
-        /// The head dimension of keys or of values.
-        dim: i32,
-        why: String,
-    },
+    KvRow { dim: i32, why: String },
     /// A parameter tensor without a default was not given.
     #[error("tensor parameter `{name}` is not set and has no default")]
     Unset { name: String },

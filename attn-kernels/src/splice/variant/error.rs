@@ -10,20 +10,12 @@ use crate::splice::NoTemplate;
 pub enum VariantError {
     /// Two constants, helpers or types of one name, from different places.
     #[error("`{variant}` uses two different constants, helpers or types called `{name}`; rename one of them")]
-    Clash {
-        variant: String,
-        /// The name, as the text has it.
-        name: String,
-    },
+    Clash { variant: String, name: String },
     /// A helper that calls itself through other helpers.
     #[error(
         "the helper `{name}` of `{variant}` calls itself through others, which a GPU cannot do; use a bounded `for`"
     )]
-    Recursion {
-        variant: String,
-        /// The helper, as the text has it.
-        name: String,
-    },
+    Recursion { variant: String, name: String },
     /// A branch of `per_head` that stores to a tensor.
     #[error(
         "`{branch}` stores to a tensor from `output_transform` inside `per_head`, which a kernel cannot do for some \
