@@ -23,57 +23,25 @@ use targets::{
     batches, cache_entries, case_files, configs, costs, embedded, expressions, macro_input, rust_text, specs, steps,
 };
 
-#[test]
-fn expressions_are_parsed_or_refused() {
-    fuzz("expressions", &expressions::corpus(), 8000, expressions::run);
+macro_rules! targets {
+    ($($test:ident: $target:ident, $rounds:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            fuzz(stringify!($target), &$target::corpus(), $rounds, $target::run);
+        }
+    )*};
 }
 
-#[test]
-fn specs_are_built_or_refused() {
-    fuzz("specs", &specs::corpus(), 8000, specs::run);
-}
-
-#[test]
-fn configurations_are_read_or_refused() {
-    fuzz("configs", &configs::corpus(), 4000, configs::run);
-}
-
-#[test]
-fn case_files_are_read_or_refused() {
-    fuzz("case_files", &case_files::corpus(), 4000, case_files::run);
-}
-
-#[test]
-fn batches_are_valid_or_refused() {
-    fuzz("batches", &batches::corpus(), 60_000, batches::run);
-}
-
-#[test]
-fn steps_make_valid_batches_or_are_refused() {
-    fuzz("steps", &steps::corpus(), 20_000, steps::run);
-}
-
-#[test]
-fn cache_entries_are_whole_or_compiled_again() {
-    fuzz("cache_entries", &cache_entries::corpus(), 8000, cache_entries::run);
-}
-
-#[test]
-fn files_of_costs_are_read_or_refused() {
-    fuzz("costs", &costs::corpus(), 4000, costs::run);
-}
-
-#[test]
-fn embedded_tables_and_logs_are_read_or_ignored() {
-    fuzz("embedded", &embedded::corpus(), 20_000, embedded::run);
-}
-
-#[test]
-fn macros_expand_or_refuse_rust_text() {
-    fuzz("macro_input", &macro_input::corpus(), 1500, macro_input::run);
-}
-
-#[test]
-fn rust_text_gives_variants_or_mistakes() {
-    fuzz("rust_text", &rust_text::corpus(), 600, rust_text::run);
+targets! {
+    expressions_are_parsed_or_refused: expressions, 8000;
+    specs_are_built_or_refused: specs, 8000;
+    configurations_are_read_or_refused: configs, 4000;
+    case_files_are_read_or_refused: case_files, 4000;
+    batches_are_valid_or_refused: batches, 60_000;
+    steps_make_valid_batches_or_are_refused: steps, 20_000;
+    cache_entries_are_whole_or_compiled_again: cache_entries, 8000;
+    files_of_costs_are_read_or_refused: costs, 4000;
+    embedded_tables_and_logs_are_read_or_ignored: embedded, 20_000;
+    macros_expand_or_refuse_rust_text: macro_input, 1500;
+    rust_text_gives_variants_or_mistakes: rust_text, 600;
 }

@@ -296,89 +296,19 @@ mod tests {
     #[test]
     fn refused_types_are_reported_and_kept() {
         for (item, want) in [
-            (
-                quote!(
-                    struct Line<T> {
-                        slope: T,
-                    }
-                ),
-                messages::GENERIC_TYPE,
-            ),
-            (
-                quote!(
-                    struct Nothing;
-                ),
-                messages::TYPE_WITHOUT_FIELDS,
-            ),
-            (
-                quote!(
-                    struct Five(f32, f32, f32, f32, f32);
-                ),
-                messages::TUPLE_STRUCT_SIZE,
-            ),
-            (
-                quote!(
-                    struct Unit {
-                        x: (),
-                    }
-                ),
-                messages::FIELD_TYPE,
-            ),
-            (
-                quote!(
-                    struct At {
-                        at: RowIndex,
-                    }
-                ),
-                messages::FIELD_TYPE,
-            ),
-            (
-                quote!(
-                    struct Name {
-                        name: String,
-                    }
-                ),
-                messages::TYPE,
-            ),
-            (
-                quote!(
-                    struct Wide {
-                        x: f64,
-                    }
-                ),
-                messages::FLOAT64,
-            ),
-            (
-                quote!(
-                    struct Some {
-                        #[cfg(test)]
-                        x: f32,
-                    }
-                ),
-                messages::CFG_TYPE,
-            ),
-            (
-                quote!(
-                    enum Shape {
-                        Line(f32),
-                    }
-                ),
-                messages::ENUM_FIELDS,
-            ),
-            (
-                quote!(
-                    enum None {}
-                ),
-                messages::EMPTY_ENUM,
-            ),
-            (
-                quote!(
-                    fn f() {}
-                ),
-                messages::NOT_A_TYPE,
-            ),
+            ("struct Line<T> { slope: T }", messages::GENERIC_TYPE),
+            ("struct Nothing;", messages::TYPE_WITHOUT_FIELDS),
+            ("struct Five(f32, f32, f32, f32, f32);", messages::TUPLE_STRUCT_SIZE),
+            ("struct Unit { x: () }", messages::FIELD_TYPE),
+            ("struct At { at: RowIndex }", messages::FIELD_TYPE),
+            ("struct Name { name: String }", messages::TYPE),
+            ("struct Wide { x: f64 }", messages::FLOAT64),
+            ("struct Some { #[cfg(test)] x: f32 }", messages::CFG_TYPE),
+            ("enum Shape { Line(f32) }", messages::ENUM_FIELDS),
+            ("enum None {}", messages::EMPTY_ENUM),
+            ("fn f() {}", messages::NOT_A_TYPE),
         ] {
-            let text = expanded(&item);
+            let text = expanded(&item.parse().expect("tokens"));
             assert!(text.contains(&format!("{want:?}")), "no `{want}` in {text}");
         }
     }
