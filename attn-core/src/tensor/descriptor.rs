@@ -58,47 +58,6 @@ impl<'a> TensorRef<'a> {
         Ok(TensorRef { memory: Memory::Host(data), dtype, shape })
     }
 
-    /// A tensor behind a device pointer.
-    ///
-    /// # Errors
-    ///
-    /// A rank of 0 or past [`MAX_RANK`](super::MAX_RANK), strides of another rank, a negative stride, extents past 63
-    /// bits.
-    ///
-    /// # Safety
-    ///
-    /// Until every run that was given this tensor has finished, `ptr` points to memory that the device of these runs
-    /// can access. It holds, in elements of `dtype`, each offset `sum(index[i] * strides[i])` with
-    /// `index[i] < shape[i]`, and nothing writes there.
-    pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
-        let shape = Shape::contiguous(shape)?.with_strides(strides)?;
-        shape.extent()?;
-        Ok(TensorRef { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
-    }
-
-    /// The same tensor with the owner of its memory. A run on another device is then refused, and where the owner is a
-    /// buffer of this library, a run is ordered with the work of other streams on it. Nothing changes in host memory,
-    /// nor for a tensor that has an owner already: the first one stays.
-    #[must_use]
-    pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
-        TensorRef { memory: self.memory.owned_by(owner), ..self }
-    }
-
-    /// A contiguous tensor over the first of `len` elements behind a device pointer.
-    ///
-    /// # Errors
-    ///
-    /// A shape of more elements than `len`; otherwise as [`TensorRef::device`].
-    ///
-    /// # Safety
-    ///
-    /// The memory has `len` elements; the conditions of [`TensorRef::device`].
-    pub unsafe fn device_slice(ptr: u64, dtype: Dtype, len: usize, shape: &[usize]) -> Result<Self, TensorError> {
-        let shape = Shape::contiguous(shape)?;
-        shape.check_extent(len)?;
-        Ok(TensorRef { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
-    }
-
     /// The same memory seen through other strides (in elements). The shape stays.
     ///
     /// In device memory the result has no element that this tensor has not: its maker promised those alone. So a tensor
@@ -115,35 +74,6 @@ impl<'a> TensorRef<'a> {
             Memory::Device(_) => self.shape.check_reach(&shape)?,
         }
         Ok(TensorRef { shape, ..self })
-    }
-
-    /// The same elements with dimensions in another order: dimension `i` of the result is dimension `order[i]`.
-    ///
-    /// # Errors
-    ///
-    /// An `order` that is not a permutation of the dimensions.
-    pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
-        Ok(TensorRef { shape: self.shape.permuted(order)?, ..self })
-    }
-
-    /// The part with `index` in dimension `dim`, which is dropped.
-    ///
-    /// # Errors
-    ///
-    /// A dimension or an index that is not there, or a rank of 1.
-    pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
-        let (offset, shape) = self.shape.select(dim, index)?;
-        Ok(TensorRef { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
-    }
-
-    /// The part with the indices of `range` in dimension `dim`, which stays: the heads of Q in rows of Q, K and V.
-    ///
-    /// # Errors
-    ///
-    /// A dimension or indices that are not there.
-    pub fn narrow(self, dim: usize, range: Range<usize>) -> Result<Self, TensorError> {
-        let (offset, shape) = self.shape.narrow(dim, range)?;
-        Ok(TensorRef { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
     }
 
     /// Whether both tensors have the same address, dtype, strides and extents, except for the last extent.
@@ -210,42 +140,6 @@ impl<'a> TensorMut<'a> {
         Ok(TensorMut { memory: Memory::Host(HostMut::new(data)), dtype, shape })
     }
 
-    /// A tensor behind a device pointer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`TensorRef::device`].
-    ///
-    /// # Safety
-    ///
-    /// Nothing else reads or writes there; the conditions of [`TensorRef::device`].
-    pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
-        let shape = Shape::contiguous(shape)?.with_strides(strides)?;
-        shape.extent()?;
-        Ok(TensorMut { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
-    }
-
-    /// With the owner of its memory, like [`TensorRef::owned_by`].
-    #[must_use]
-    pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
-        TensorMut { memory: self.memory.owned_by(owner), ..self }
-    }
-
-    /// A contiguous tensor over the first of `len` elements behind a device pointer.
-    ///
-    /// # Errors
-    ///
-    /// A shape of more elements than `len`; otherwise as [`TensorMut::device`].
-    ///
-    /// # Safety
-    ///
-    /// The memory has `len` elements; the conditions of [`TensorMut::device`].
-    pub unsafe fn device_slice(ptr: u64, dtype: Dtype, len: usize, shape: &[usize]) -> Result<Self, TensorError> {
-        let shape = Shape::contiguous(shape)?;
-        shape.check_extent(len)?;
-        Ok(TensorMut { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
-    }
-
     /// With other strides, like [`TensorRef::with_strides`].
     ///
     /// # Errors
@@ -254,35 +148,6 @@ impl<'a> TensorMut<'a> {
     pub fn with_strides(self, strides: &[i64]) -> Result<Self, TensorError> {
         let shape = self.as_ref().with_strides(strides)?.shape;
         Ok(TensorMut { shape, ..self })
-    }
-
-    /// With its dimensions in another order, like [`TensorRef::permuted`].
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`TensorRef::permuted`].
-    pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
-        Ok(TensorMut { shape: self.shape.permuted(order)?, ..self })
-    }
-
-    /// The part that [`TensorRef::select`] gives, to write.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`TensorRef::select`].
-    pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
-        let (offset, shape) = self.shape.select(dim, index)?;
-        Ok(TensorMut { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
-    }
-
-    /// The part that [`TensorRef::narrow`] gives, to write.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`TensorRef::narrow`].
-    pub fn narrow(self, dim: usize, range: Range<usize>) -> Result<Self, TensorError> {
-        let (offset, shape) = self.shape.narrow(dim, range)?;
-        Ok(TensorMut { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
     }
 
     /// The bytes of the elements, if they are in host memory: from the first on.
@@ -347,6 +212,82 @@ fn elements_at(dtype: Dtype, data: &[u8]) -> Result<usize, TensorError> {
 macro_rules! descriptor {
     ($($tensor:ident),*) => {$(
         impl<'a> $tensor<'a> {
+            /// A tensor behind a device pointer.
+            ///
+            /// # Errors
+            ///
+            /// A rank of 0 or past [`MAX_RANK`](super::MAX_RANK), strides of another rank, a negative stride, extents
+            /// past 63 bits.
+            ///
+            /// # Safety
+            ///
+            /// Until every run that was given this tensor has finished, `ptr` points to memory that the device of these
+            /// runs can access. It holds, in elements of `dtype`, each offset `sum(index[i] * strides[i])` with
+            /// `index[i] < shape[i]`. Nothing else writes there, and nothing else reads what is written.
+            pub unsafe fn device(
+                ptr: u64,
+                dtype: Dtype,
+                shape: &[usize],
+                strides: &[i64],
+            ) -> Result<Self, TensorError> {
+                let shape = Shape::contiguous(shape)?.with_strides(strides)?;
+                shape.extent()?;
+                Ok($tensor { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
+            }
+            /// The same tensor with the owner of its memory. A run on another device is then refused, and where the owner
+            /// is a buffer of this library, a run is ordered with the work of other streams on it. Nothing changes in
+            /// host memory, nor for a tensor that has an owner already: the first one stays.
+            #[must_use]
+            pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
+                $tensor { memory: self.memory.owned_by(owner), ..self }
+            }
+            /// A contiguous tensor over the first of `len` elements behind a device pointer.
+            ///
+            /// # Errors
+            ///
+            /// A shape of more elements than `len`; otherwise as [`TensorRef::device`].
+            ///
+            /// # Safety
+            ///
+            /// The memory has `len` elements; the conditions of [`TensorRef::device`].
+            pub unsafe fn device_slice(
+                ptr: u64,
+                dtype: Dtype,
+                len: usize,
+                shape: &[usize],
+            ) -> Result<Self, TensorError> {
+                let shape = Shape::contiguous(shape)?;
+                shape.check_extent(len)?;
+                Ok($tensor { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
+            }
+            /// The same elements with dimensions in another order: dimension `i` of the result is dimension
+            /// `order[i]`.
+            ///
+            /// # Errors
+            ///
+            /// An `order` that is not a permutation of the dimensions.
+            pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
+                Ok($tensor { shape: self.shape.permuted(order)?, ..self })
+            }
+            /// The part with `index` in dimension `dim`, which is dropped.
+            ///
+            /// # Errors
+            ///
+            /// A dimension or an index that is not there, or a rank of 1.
+            pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
+                let (offset, shape) = self.shape.select(dim, index)?;
+                Ok($tensor { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
+            }
+            /// The part with the indices of `range` in dimension `dim`, which stays: the heads of Q in rows of Q, K and
+            /// V.
+            ///
+            /// # Errors
+            ///
+            /// A dimension or indices that are not there.
+            pub fn narrow(self, dim: usize, range: Range<usize>) -> Result<Self, TensorError> {
+                let (offset, shape) = self.shape.narrow(dim, range)?;
+                Ok($tensor { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
+            }
             /// Type of the elements.
             #[must_use]
             pub fn dtype(&self) -> Dtype {
