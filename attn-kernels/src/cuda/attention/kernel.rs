@@ -1,13 +1,13 @@
 //! A loaded kernel: its cubin, its functions, and the CTAs of it that are resident on the device.
 
-use std::{ffi::c_void, ptr};
+use std::ptr;
 
 use attn_core::spec::KernelKind;
-use cudarc::driver::result::{function, module, occupancy};
-use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
+use cudarc::driver::result::{DriverError, occupancy};
+use cudarc::driver::sys::{CUfunction, CUmodule};
 
 use crate::compile::{Arch, Resources};
-use crate::cuda::driver::function::find_function;
+use crate::cuda::driver::function::{find_function, load_module, opt_in_smem};
 use crate::cuda::driver::release::Released;
 use crate::cuda::{CudaError, Device};
 use crate::jit::Ready;
@@ -42,12 +42,7 @@ impl Kernel {
             return Err(CudaError::SharedMemory { kernel: name, need, have: device.max_smem() });
         }
         let fail = |e| CudaError::driver(format!("load `{name}`"), e);
-        // the driver reads the image as 8-byte words of an ELF file, and an embedded image has any alignment
-        let cubin = &ready.compiled.cubin;
-        let mut image = vec![0u64; cubin.len().div_ceil(8)];
-        bytemuck::cast_slice_mut(&mut image)[..cubin.len()].copy_from_slice(cubin);
-        // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
-        let raw = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
+        let raw = load_module(&ready.compiled, &name)?;
         // from here on drop unloads the module
         let mut kernel = Kernel {
             device: device.clone(),
@@ -70,21 +65,11 @@ impl Kernel {
     }
 
     /// Opts in to the shared memory of the main function; returns its resident CTAs on the device.
-    fn opt_in(&self, traits: &KernelTraits) -> Result<u32, cudarc::driver::result::DriverError> {
+    fn opt_in(&self, traits: &KernelTraits) -> Result<u32, DriverError> {
         let smem = traits.smem_bytes();
-        let carveout = sys::CUshared_carveout_enum::CU_SHAREDMEM_CARVEOUT_MAX_SHARED as i32;
         // SAFETY: the function belongs to the module, which is loaded.
         unsafe {
-            function::set_function_attribute(
-                self.main,
-                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                smem as i32,
-            )?;
-            function::set_function_attribute(
-                self.main,
-                Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                carveout,
-            )?;
+            opt_in_smem(self.main, smem)?;
             let per_sm =
                 occupancy::max_active_block_per_multiprocessor(self.main, traits.threads() as i32, smem as usize)?;
             Ok(u32::try_from(per_sm).unwrap_or(0).max(1) * self.device.multiprocessors())

@@ -1,10 +1,11 @@
-//! Functions of a loaded module.
+//! Modules and their functions.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
 
-use cudarc::driver::result::{function, module};
+use cudarc::driver::result::{DriverError, function, module};
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
 
+use crate::compile::Compiled;
 use crate::cuda::CudaError;
 
 /// Finds a function and loads it. Drivers load functions lazily, and loading fails if the first launch is in a capture.
@@ -30,20 +31,30 @@ pub(in crate::cuda) unsafe fn find_function(
     Ok(function)
 }
 
-/// Lets a function use as much dynamic shared memory as a CTA can have, beside what it has of its own.
+/// Loads the cubin of a kernel, in the context that is current. Nobody unloads it but the caller.
+pub(in crate::cuda) fn load_module(compiled: &Compiled, name: &str) -> Result<CUmodule, CudaError> {
+    // the driver reads the image as 8-byte words of an ELF file, and an embedded image has any alignment
+    let cubin = &compiled.cubin;
+    let mut image = vec![0u64; cubin.len().div_ceil(8)];
+    bytemuck::cast_slice_mut(&mut image)[..cubin.len()].copy_from_slice(cubin);
+    // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
+    let module = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) };
+    module.map_err(|e| CudaError::driver(format!("load `{name}`"), e))
+}
+
+/// Lets a function use this much dynamic shared memory, and its SM keep as much of it as there is.
 ///
 /// # Safety
 ///
 /// The module of the function is loaded, and its context is current.
-pub(in crate::cuda) unsafe fn opt_in_smem(function: CUfunction, bytes: u32, within: &str) -> Result<(), CudaError> {
+pub(in crate::cuda) unsafe fn opt_in_smem(function: CUfunction, bytes: u32) -> Result<(), DriverError> {
     let carveout = sys::CUshared_carveout_enum::CU_SHAREDMEM_CARVEOUT_MAX_SHARED as i32;
     for (attribute, value) in [
         (Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes as i32),
         (Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, carveout),
     ] {
         // SAFETY: the caller's promise.
-        unsafe { function::set_function_attribute(function, attribute, value) }
-            .map_err(|e| CudaError::driver(format!("give `{within}` shared memory"), e))?;
+        unsafe { function::set_function_attribute(function, attribute, value) }?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! The kernels of ops, loaded at their first use.
 
-use std::{collections::hash_map::Entry, ffi::c_void};
+use std::collections::hash_map::Entry;
 
-use cudarc::driver::{result::module, sys::CUfunction};
+use cudarc::driver::sys::CUfunction;
 
 use super::Op;
 use crate::cuda::driver::captured::Name;
@@ -16,13 +16,7 @@ use crate::splice::OpSource;
 pub(super) fn load(device: &Device, ready: &Ready<OpSource>, kernels: &[&str]) -> Result<OpModule, CudaError> {
     let _current = device.make_current()?;
     let name = &ready.source.name;
-    let fail = |e| CudaError::driver(format!("load `{name}`"), e);
-    // the driver reads the image as 8-byte words of an ELF file, and an embedded image has any alignment
-    let cubin = &ready.compiled.cubin;
-    let mut image = vec![0u64; cubin.len().div_ceil(8)];
-    bytemuck::cast_slice_mut(&mut image)[..cubin.len()].copy_from_slice(cubin);
-    // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
-    let raw = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
+    let raw = function::load_module(&ready.compiled, name)?;
     let mut loaded = OpModule { module: raw, functions: Vec::new() };
     for kernel in kernels {
         // SAFETY: the module is loaded, in the context that is current.
@@ -50,11 +44,11 @@ pub(super) fn prepare(device: &Device, op: Op) -> Result<(), CudaError> {
     if matches!(op, Op::Sample { .. }) {
         let opted_in = loaded.functions.iter().try_for_each(|&function| {
             // SAFETY: the function belongs to the module, which is loaded.
-            unsafe { function::opt_in_smem(function, device.max_smem(), &ready.source.name) }
+            unsafe { function::opt_in_smem(function, device.max_smem()) }
         });
         if let Err(error) = opted_in {
             loaded.unload(); // the context is current
-            return Err(error);
+            return Err(CudaError::driver(format!("give `{}` shared memory", ready.source.name), error));
         }
     }
     match device.ops().entry(op) {
