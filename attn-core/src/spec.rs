@@ -1,5 +1,28 @@
 //! The specification of an attention: head counts, head dimensions, backends, the kind of kernel.
 
+/// The words of an enum: how it is written, and read, and the error for any other text.
+macro_rules! words {
+    ($ty:ident, $unknown:expr, $error:ty { $($variant:ident => $word:literal,)* }) => {
+        impl std::fmt::Display for $ty {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    $($ty::$variant => $word,)*
+                })
+            }
+        }
+        impl std::str::FromStr for $ty {
+            type Err = $error;
+            fn from_str(text: &str) -> Result<Self, $error> {
+                let unknown: fn(String) -> $error = $unknown;
+                match text {
+                    $($word => Ok($ty::$variant),)*
+                    _ => Err(unknown(text.to_owned())),
+                }
+            }
+        }
+    };
+}
+
 mod options;
 mod products;
 
@@ -70,15 +93,6 @@ pub enum DecodeBackend {
     CudaCores,
 }
 
-impl fmt::Display for DecodeBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DecodeBackend::TensorCores => "tensor-cores",
-            DecodeBackend::CudaCores => "cuda-cores",
-        })
-    }
-}
-
 /// A text that is not a [`DecodeBackend`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown decode backend `{name}`; there are: tensor-cores, cuda-cores")]
@@ -87,27 +101,10 @@ pub struct UnknownDecodeBackend {
     pub name: String,
 }
 
-impl FromStr for DecodeBackend {
-    type Err = UnknownDecodeBackend;
-
-    fn from_str(name: &str) -> Result<Self, UnknownDecodeBackend> {
-        [DecodeBackend::TensorCores, DecodeBackend::CudaCores]
-            .into_iter()
-            .find(|backend| backend.to_string() == name)
-            .ok_or_else(|| UnknownDecodeBackend { name: name.to_owned() })
-    }
-}
-
-impl fmt::Display for PrefillBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PrefillBackend::Sm80 => "sm80",
-            PrefillBackend::Sm90 => "sm90",
-            PrefillBackend::Sm90Resident => "sm90-resident",
-            PrefillBackend::CudaCores => "cuda-cores",
-        })
-    }
-}
+words!(DecodeBackend, |name| UnknownDecodeBackend { name }, UnknownDecodeBackend {
+    TensorCores => "tensor-cores",
+    CudaCores => "cuda-cores",
+});
 
 /// A text that is not a [`PrefillBackend`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,17 +114,12 @@ pub struct UnknownPrefillBackend {
     pub name: String,
 }
 
-impl FromStr for PrefillBackend {
-    type Err = UnknownPrefillBackend;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPrefillBackend> {
-        use PrefillBackend::{CudaCores, Sm80, Sm90, Sm90Resident};
-        [Sm80, Sm90, Sm90Resident, CudaCores]
-            .into_iter()
-            .find(|backend| backend.to_string() == name)
-            .ok_or_else(|| UnknownPrefillBackend { name: name.to_owned() })
-    }
-}
+words!(PrefillBackend, |name| UnknownPrefillBackend { name }, UnknownPrefillBackend {
+    Sm80 => "sm80",
+    Sm90 => "sm90",
+    Sm90Resident => "sm90-resident",
+    CudaCores => "cuda-cores",
+});
 
 /// The head dimension of values and outputs, and the tensor that holds the values. Queries and keys have
 /// [`Heads::head_dim`] elements.
@@ -309,29 +301,13 @@ pub enum KernelKind {
     Mixed,
 }
 
-impl fmt::Display for KernelKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            KernelKind::Prefill => "prefill",
-            KernelKind::Decode => "decode",
-            KernelKind::Mixed => "mixed",
-        })
-    }
-}
-
 /// A text that is not a [`KernelKind`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown kernel `{0}`; there are: prefill, decode, mixed")]
 pub struct UnknownKernel(pub String);
 
-impl FromStr for KernelKind {
-    type Err = UnknownKernel;
-    fn from_str(s: &str) -> Result<Self, UnknownKernel> {
-        match s {
-            "prefill" => Ok(KernelKind::Prefill),
-            "decode" => Ok(KernelKind::Decode),
-            "mixed" => Ok(KernelKind::Mixed),
-            _ => Err(UnknownKernel(s.to_owned())),
-        }
-    }
-}
+words!(KernelKind, UnknownKernel, UnknownKernel {
+    Prefill => "prefill",
+    Decode => "decode",
+    Mixed => "mixed",
+});

@@ -1,7 +1,5 @@
 //! The element type in which prefill multiplies.
 
-use std::{fmt, str::FromStr};
-
 use super::{HeadDimVo, Heads, KernelKind};
 use crate::dtype::{Dtype, Dtypes};
 use crate::expr::Variant;
@@ -107,15 +105,6 @@ impl Products {
     }
 }
 
-impl fmt::Display for Products {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Products::Exact => "exact",
-            Products::E4m3 => "e4m3",
-        })
-    }
-}
-
 /// A text that is not a [`Products`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown products `{name}`; there are: exact, e4m3")]
@@ -124,13 +113,7 @@ pub struct UnknownProducts {
     pub name: String,
 }
 
-impl FromStr for Products {
-    type Err = UnknownProducts;
-
-    fn from_str(name: &str) -> Result<Self, UnknownProducts> {
-        [Products::Exact, Products::E4m3]
-            .into_iter()
-            .find(|products| products.to_string() == name)
-            .ok_or_else(|| UnknownProducts { name: name.to_owned() })
-    }
-}
+words!(Products, |name| UnknownProducts { name }, UnknownProducts {
+    Exact => "exact",
+    E4m3 => "e4m3",
+});

@@ -13,8 +13,8 @@ use half::{bf16, f16};
 
 use crate::condition::Number;
 
-/// A parameter's value.
-pub(crate) trait Value: Send + Sync {
+/// What every parameter does, of whatever type.
+pub(crate) trait Parameter: Send + Sync {
     /// A copy; tensors share their elements.
     fn clone_box(&self) -> Box<dyn Value>;
     /// Replaces it by a value by name.
@@ -23,16 +23,46 @@ pub(crate) trait Value: Send + Sync {
     fn to_value(&self) -> Option<ParamValue>;
     /// See [`ParamField::visit`].
     fn visit(&self, visitor: &mut dyn ArgVisitor);
+}
+
+impl<T: ParamField + Value + Clone> Parameter for T {
+    fn clone_box(&self) -> Box<dyn Value> {
+        Box::new(self.clone())
+    }
+    fn set(&mut self, name: &str, value: &ParamValue) -> Result<(), ParamError> {
+        *self = T::from_value(name, value)?;
+        Ok(())
+    }
+    fn to_value(&self) -> Option<ParamValue> {
+        ParamField::to_value(self)
+    }
+    fn visit(&self, visitor: &mut dyn ArgVisitor) {
+        ParamField::visit(self, visitor);
+    }
+}
+
+/// A parameter's value, and what differs between types.
+pub(crate) trait Value: Parameter {
     /// The value of a scalar.
-    fn number(&self) -> Option<Number>;
+    fn number(&self) -> Option<Number> {
+        None
+    }
     /// The elements of a tensor; `None` where it is not set.
-    fn elements(&self) -> Option<Vec<Number>>;
+    fn elements(&self) -> Option<Vec<Number>> {
+        None
+    }
     /// The value of a scalar over a tile.
-    fn over_tile(&self) -> Val;
+    fn over_tile(&self) -> Val {
+        Val::Any
+    }
     /// An element of a tensor over a tile.
-    fn element_over_tile(&self, indices: &[Val]) -> Val;
+    fn element_over_tile(&self, _indices: &[Val]) -> Val {
+        Val::Any
+    }
     /// Checks a tensor against its shape.
-    fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError>;
+    fn bind(&mut self, _field: &FieldDesc, _want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
+        Ok(())
+    }
 }
 
 /// A parameter of this type that is not set; a scalar is zero.
@@ -40,19 +70,19 @@ pub(crate) fn unset(ty: FieldType) -> Box<dyn Value> {
     macro_rules! ranks {
         ($elem:ty, $rank:expr) => {
             match $rank {
-                0 => Box::new(Parameter(Tensor::<$elem, 0>::default())) as Box<dyn Value>,
-                1 => Box::new(Parameter(Tensor::<$elem, 1>::default())),
-                2 => Box::new(Parameter(Tensor::<$elem, 2>::default())),
-                3 => Box::new(Parameter(Tensor::<$elem, 3>::default())),
-                _ => Box::new(Parameter(Tensor::<$elem, 4>::default())),
+                0 => Box::new(Tensor::<$elem, 0>::default()) as Box<dyn Value>,
+                1 => Box::new(Tensor::<$elem, 1>::default()),
+                2 => Box::new(Tensor::<$elem, 2>::default()),
+                3 => Box::new(Tensor::<$elem, 3>::default()),
+                _ => Box::new(Tensor::<$elem, 4>::default()),
             }
         };
     }
     match ty {
-        FieldType::Scalar(Elem::I32) => Box::new(Parameter(0i32)),
-        FieldType::Scalar(Elem::U32) => Box::new(Parameter(0u32)),
-        FieldType::Scalar(Elem::Bool) => Box::new(Parameter(false)),
-        FieldType::Scalar(_) => Box::new(Parameter(0f32)),
+        FieldType::Scalar(Elem::I32) => Box::new(0i32),
+        FieldType::Scalar(Elem::U32) => Box::new(0u32),
+        FieldType::Scalar(Elem::Bool) => Box::new(false),
+        FieldType::Scalar(_) => Box::new(0f32),
         FieldType::Tensor { elem, rank } => match elem {
             Elem::F32 => ranks!(f32, rank),
             Elem::F16 => ranks!(f16, rank),
@@ -65,10 +95,10 @@ pub(crate) fn unset(ty: FieldType) -> Box<dyn Value> {
             Elem::Bool => ranks!(bool, rank),
             Elem::Bits => ranks!(Bits, rank),
         },
-        FieldType::Out { rank: 1 } => Box::new(Parameter(OutTensor::<1>::default())),
-        FieldType::Out { rank: 2 } => Box::new(Parameter(OutTensor::<2>::default())),
-        FieldType::Out { rank: 3 } => Box::new(Parameter(OutTensor::<3>::default())),
-        FieldType::Out { .. } => Box::new(Parameter(OutTensor::<4>::default())),
+        FieldType::Out { rank: 1 } => Box::new(OutTensor::<1>::default()),
+        FieldType::Out { rank: 2 } => Box::new(OutTensor::<2>::default()),
+        FieldType::Out { rank: 3 } => Box::new(OutTensor::<3>::default()),
+        FieldType::Out { .. } => Box::new(OutTensor::<4>::default()),
     }
 }
 
@@ -109,63 +139,9 @@ fn number_of(value: &ParamValue) -> Option<Number> {
     }
 }
 
-/// A parameter of a Rust type.
-#[derive(Clone)]
-struct Parameter<T>(T);
-
-/// What differs between the types of parameters.
-trait Kind: ParamField {
-    fn number(&self) -> Option<Number> {
-        None
-    }
-    fn elements(&self) -> Option<Vec<Number>> {
-        None
-    }
-    fn over_tile(&self) -> Val {
-        Val::Any
-    }
-    fn element_over_tile(&self, _indices: &[Val]) -> Val {
-        Val::Any
-    }
-    fn bind(&mut self, _field: &FieldDesc, _want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
-        Ok(())
-    }
-}
-
-impl<T: Kind> Value for Parameter<T> {
-    fn clone_box(&self) -> Box<dyn Value> {
-        Box::new(self.clone())
-    }
-    fn set(&mut self, name: &str, value: &ParamValue) -> Result<(), ParamError> {
-        self.0 = T::from_value(name, value)?;
-        Ok(())
-    }
-    fn to_value(&self) -> Option<ParamValue> {
-        self.0.to_value()
-    }
-    fn visit(&self, visitor: &mut dyn ArgVisitor) {
-        self.0.visit(visitor);
-    }
-    fn number(&self) -> Option<Number> {
-        self.0.number()
-    }
-    fn elements(&self) -> Option<Vec<Number>> {
-        self.0.elements()
-    }
-    fn over_tile(&self) -> Val {
-        self.0.over_tile()
-    }
-    fn element_over_tile(&self, indices: &[Val]) -> Val {
-        self.0.element_over_tile(indices)
-    }
-    fn bind(&mut self, field: &FieldDesc, want: Result<Vec<i64>, ShapeProblem>) -> Result<(), BindError> {
-        self.0.bind(field, want)
-    }
-}
-
 macro_rules! scalars {
     ($($t:ty => $number:expr),*) => {$(
-        impl Kind for $t {
+        impl Value for $t {
             fn number(&self) -> Option<Number> {
                 Some($number(*self))
             }
@@ -182,13 +158,13 @@ scalars!(
     bool => Number::Bool
 );
 
-impl<T, const RANK: usize> Kind for Tensor<T, RANK>
+impl<T, const RANK: usize> Value for Tensor<T, RANK>
 where
     Tensor<T, RANK>: TensorField + IntervalOf,
 {
     fn elements(&self) -> Option<Vec<Number>> {
         let mut all = Vec::new();
-        flatten(&self.to_value()?, &mut all);
+        flatten(&ParamField::to_value(self)?, &mut all);
         Some(all)
     }
     fn element_over_tile(&self, indices: &[Val]) -> Val {
@@ -199,7 +175,7 @@ where
     }
 }
 
-impl<const RANK: usize> Kind for OutTensor<RANK>
+impl<const RANK: usize> Value for OutTensor<RANK>
 where
     OutTensor<RANK>: TensorField,
 {
