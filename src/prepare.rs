@@ -11,42 +11,20 @@ use crate::{Attention, Batch, BatchCapacity, Dtype, Engine, Error};
 /// Something that a server will do. [`Engine::prepare`] prepares its kernels.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields whose names say all
 pub enum Workload<'a> {
     /// Plans of batches like this one ([`Attention::plan`]). Lengths select the kernel, so prepare batches of every
     /// kind that the server plans: steps that decode, prompts of at most 128 keys, longer ones, both
     /// together.
-    Batch {
-        /// The attention.
-        attention: &'a Attention,
-        /// The batch.
-        batch: &'a Batch<'a>,
-    },
+    Batch { attention: &'a Attention, batch: &'a Batch<'a> },
     /// Plans with this capacity, which selects one kernel for all of their batches.
-    Capacity {
-        /// The attention.
-        attention: &'a Attention,
-        /// The capacity.
-        capacity: BatchCapacity,
-    },
+    Capacity { attention: &'a Attention, capacity: BatchCapacity },
     /// Updates of plans on the device ([`Plan::update_on_device`](crate::Plan::update_on_device)).
-    DeviceUpdates {
-        /// The attention.
-        attention: &'a Attention,
-    },
+    DeviceUpdates { attention: &'a Attention },
     /// Calls of an op.
-    Op {
-        /// The op.
-        op: Op,
-    },
-    /// Appends through a transform.
-    Append {
-        /// The transform.
-        transform: &'a KvTransform,
-        /// The element type of new keys and values.
-        from: Dtype,
-        /// The element type of the cache.
-        to: Dtype,
-    },
+    Op { op: Op },
+    /// Appends through a transform, of new keys and values of one element type to a cache of another.
+    Append { transform: &'a KvTransform, from: Dtype, to: Dtype },
 }
 
 /// Options of [`Engine::prepare_with`].

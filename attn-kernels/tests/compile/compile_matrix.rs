@@ -20,7 +20,7 @@ use attn_kernels::splice::{PlannerSource, Unit};
 use crate::stock::{cache, compiler, registry};
 use budget::{budget, over_budget};
 use points::{
-    ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, cuda_cores, e4m3_products, further, mixed, points, registered,
+    ARCHS, COMPOSITIONS, FURTHER_ARCHS, Point, SPREAD, cuda_cores, e4m3_products, further, mixed, points, registered,
     sm90_mixed, sm90_prefill, widths,
 };
 
@@ -37,34 +37,28 @@ fn planner_sources(registry: &Registry, archs: &[&str]) -> Vec<(String, PlannerS
 
 #[test]
 fn mixed_kernels_compile_within_their_budget() {
-    let registry = registry();
-    compile_sample(mixed().iter().map(|point| point.source(&registry)).collect());
+    compile_points(|_| mixed());
 }
 
 #[test]
 fn mixed_kernels_with_sm90_prefill_compile_within_their_budget() {
-    let registry = registry();
-    compile_sample(sm90_mixed(&registry).iter().map(|point| point.source(&registry)).collect());
+    compile_points(sm90_mixed);
 }
 
 #[test]
 fn sm90_prefill_compiles_within_its_budget() {
-    let registry = registry();
-    let points = sm90_prefill(&registry);
-    assert!(points.len() > SPREAD.len() * 6, "every composition but the one with a key list");
-    compile_sample(points.iter().map(|point| point.source(&registry)).collect());
+    let count = compile_points(sm90_prefill);
+    assert!(count > SPREAD.len() * 6, "every composition but the one with a key list");
 }
 
 #[test]
 fn products_of_e4m3_compile_within_their_budget() {
-    let registry = registry();
-    compile_sample(e4m3_products().iter().map(|point| point.source(&registry)).collect());
+    compile_points(|_| e4m3_products());
 }
 
 #[test]
 fn kernels_on_cuda_cores_compile_within_their_budget() {
-    let registry = registry();
-    compile_sample(cuda_cores(&registry).iter().map(|point| point.source(&registry)).collect());
+    compile_points(cuda_cores);
 }
 
 #[test]
@@ -76,21 +70,18 @@ fn kernels_over_kv_formats_compile_within_their_budget() {
 
 #[test]
 fn every_stock_variant_compiles_within_its_budget() {
-    let registry = registry();
-    compile_sample(points(&registry).iter().map(|point| point.source(&registry)).collect());
+    compile_points(points);
 }
 
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn every_stock_variant_compiles_for_further_architectures() {
-    let registry = registry();
-    compile_sample(further(&registry).iter().map(|point| point.source(&registry)).collect());
+    compile_points(further);
 }
 
 #[test]
 fn a_sample_of_widths_compiles_within_its_budget() {
-    let registry = registry();
-    compile_sample(widths().iter().map(|point| point.source(&registry)).collect());
+    compile_points(|_| widths());
 }
 
 #[test]
@@ -114,6 +105,14 @@ fn compile_planners(archs: &[&str]) {
 
 /// The most kernels that a test compiles where it is a sample.
 const SAMPLED_KERNELS: usize = 32;
+
+/// Compiles a sample of points, or all where tests run as a whole. Returns how many points there are.
+fn compile_points(of: impl FnOnce(&Registry) -> Vec<Point>) -> usize {
+    let registry = registry();
+    let points = of(&registry);
+    compile_sample(points.iter().map(|point| point.source(&registry)).collect());
+    points.len()
+}
 
 /// Compiles a sample of sources, or all where tests run as a whole.
 fn compile_sample<S: Unit + Send>(sources: Vec<S>) {
