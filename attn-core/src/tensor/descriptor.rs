@@ -235,8 +235,8 @@ macro_rules! descriptor {
                 Ok($tensor { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
             }
             /// The same tensor with the owner of its memory. A run on another device is then refused, and where the
-            /// owner is a buffer of this library, a run is ordered with the work of other streams on it. Nothing changes in
-            /// host memory, nor for a tensor that has an owner already: the first one stays.
+            /// owner is a buffer of this library, a run is ordered with the work of other streams on it. Nothing
+            /// changes in host memory, nor for a tensor that has an owner already: the first one stays.
             #[must_use]
             pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
                 $tensor { memory: self.memory.owned_by(owner), ..self }
