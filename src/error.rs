@@ -1,15 +1,17 @@
 //! The one error of the library.
 
-use attn_core::batch::BatchError;
-use attn_core::cpu::CpuError;
-use attn_core::dtype::DtypesError;
-use attn_core::expr::{ContentError, LayerError};
-use attn_core::lang::{BindError, ComposeError, ParamError};
-use attn_core::ops::OpError;
-use attn_core::plan::PlanError;
-use attn_core::spec::{HeadsError, ProductsError};
-use attn_core::tensor::TensorError;
-use attn_core::{ErrorKind, ExprError, RegistryError};
+use attn_core::{
+    ErrorKind, ExprError, RegistryError,
+    batch::BatchError,
+    cpu::CpuError,
+    dtype::DtypesError,
+    expr::{ContentError, LayerError},
+    lang::{BindError, ComposeError, ParamError},
+    ops::OpError,
+    plan::PlanError,
+    spec::{ComputeTypeError, HeadsError},
+    tensor::TensorError,
+};
 
 /// All errors of the library, by their source. Each message names the request, the allowed values and the remedy.
 #[derive(thiserror::Error)]
@@ -34,9 +36,9 @@ pub enum Error {
     /// Invalid heads.
     #[error(transparent)]
     Heads(#[from] HeadsError),
-    /// 8-bit products that no kernel has.
+    /// A compute type that no kernel has.
     #[error(transparent)]
-    Products(#[from] ProductsError),
+    ComputeType(#[from] ComputeTypeError),
     /// Element types that are not supported.
     #[error(transparent)]
     Dtypes(#[from] DtypesError),
@@ -99,7 +101,7 @@ impl Error {
             Error::Batch(_) | Error::Plan(_) => ErrorKind::InvalidBatch,
             Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => ErrorKind::InvalidTensor,
             Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => ErrorKind::Unsupported,
-            Error::Products(_) | Error::Unsupported(_) => ErrorKind::Unsupported,
+            Error::ComputeType(_) | Error::Unsupported(_) => ErrorKind::Unsupported,
             Error::Backend { .. } | Error::Costs(_) | Error::OutOfMemory { .. } => ErrorKind::InvalidArgument,
             Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
             Error::Cpu(CpuError::Text { .. } | CpuError::Sink { .. }) => ErrorKind::Unsupported,
@@ -116,7 +118,7 @@ impl From<attn_kernels::support::Unsupported> for Error {
         use attn_kernels::support::Unsupported;
         match error {
             Unsupported::Heads(e) => Error::Heads(e),
-            Unsupported::Products(e) => Error::Products(e),
+            Unsupported::ComputeType(e) => Error::ComputeType(e),
             Unsupported::Dtypes(e) => Error::Dtypes(e),
             Unsupported::Bind(e) => Error::Bind(e),
             Unsupported::Cpu(e) => Error::Cpu(e),

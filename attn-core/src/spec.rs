@@ -1,37 +1,14 @@
 //! The specification of an attention: head counts, head dimensions, backends, the kind of kernel.
 
-/// The words of an enum: how it is written, and read, and the error for any other text.
-macro_rules! words {
-    ($ty:ident, $unknown:expr, $error:ty { $($variant:ident => $word:literal,)* }) => {
-        impl std::fmt::Display for $ty {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(match self {
-                    $($ty::$variant => $word,)*
-                })
-            }
-        }
-        impl std::str::FromStr for $ty {
-            type Err = $error;
-            fn from_str(text: &str) -> Result<Self, $error> {
-                let unknown: fn(String) -> $error = $unknown;
-                match text {
-                    $($word => Ok($ty::$variant),)*
-                    _ => Err(unknown(text.to_owned())),
-                }
-            }
-        }
-    };
-}
-
+mod compute_type;
 mod options;
-mod products;
 
 use std::{fmt, str::FromStr};
 
 use crate::lang::Dims;
 
+pub use compute_type::{ComputeType, ComputeTypeError, UnknownComputeType};
 pub use options::AttentionOptions;
-pub use products::{Products, ProductsError, UnknownProducts};
 
 /// Head counts and head dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,10 +50,10 @@ pub enum PrefillBackend {
     /// and groups of at most 64 query heads.
     #[default]
     Sm90,
-    /// [`PrefillBackend::Sm90`] with the keys and values of a request in shared memory while its query tiles pass,
-    /// for batches whose requests have at most 128 keys, of 128 elements each. Other batches, unions, plans with a
-    /// capacity, batch invariance and [`Products::E4m3`] run [`PrefillBackend::Sm90`]. Both give the same bits, but for
-    /// last bits under a soft cap.
+    /// [`PrefillBackend::Sm90`] with the keys and values of a request in shared memory while its query tiles pass, for
+    /// batches whose requests have at most 128 keys, of 128 elements each. Other batches, unions, plans with a
+    /// capacity, batch invariance and [`ComputeType::E4m3`] run [`PrefillBackend::Sm90`]. Both give the same bits, but
+    /// for last bits under a soft cap.
     Sm90Resident,
     /// Products in f32 on CUDA cores, for f32 tensors, for GPUs before sm_80, and for head dimensions that tensor cores
     /// have no kernel for. The other backends fall back to it for these.

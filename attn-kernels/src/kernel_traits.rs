@@ -8,11 +8,15 @@ mod merging;
 mod preprocessing;
 mod smem;
 
-use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::expr::Variant;
-use attn_core::lang::Hook;
-use attn_core::lang::kv_format::{CodeValues, LinearCodes};
-use attn_core::spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend, Products};
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    expr::Variant,
+    lang::{
+        Hook,
+        kv_format::{CodeValues, LinearCodes},
+    },
+    spec::{ComputeType, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend},
+};
 
 pub use cuda_cores::cuda_cores_support;
 pub use decode_tiles::DecodeTiles;
@@ -82,8 +86,8 @@ pub struct KernelTraitsRequest {
     pub prefill: PrefillBackend,
     /// The decode backend. By default tensor cores where they support the problem, else CUDA cores.
     pub decode: Option<DecodeBackend>,
-    /// The elements that prefill multiplies. Decode has exact products alone, and mixed kernels have no others.
-    pub products: Products,
+    /// The element type of prefill's MMA operands. Decode and mixed kernels have [`ComputeType::Exact`] alone.
+    pub compute_type: ComputeType,
     /// Whether the bits of a row depend on the row alone, and not on the rows of its Q tile: O is then rescaled
     /// whenever a max grows.
     pub row_invariant: bool,
@@ -109,7 +113,7 @@ impl KernelTraitsRequest {
             shared_rows: false,
             prefill: PrefillBackend::default(),
             decode: None,
-            products: Products::Exact,
+            compute_type: ComputeType::Exact,
             row_invariant: false,
             arch,
         }
@@ -222,7 +226,7 @@ pub struct KernelTraits {
     pub resident: bool,
     /// Sm80 prefill: warps that share their rows, each of which computes other columns of the output.
     pub column_warps: u32,
-    /// Whether the products run on CUDA cores, in f32. Otherwise they run on tensor cores.
+    /// Whether both GEMMs run on CUDA cores, in f32. Otherwise they run on tensor cores.
     pub cuda_cores: bool,
     /// Decode and CUDA cores: warps that share their keys, each of which has rows of its own.
     pub row_warps: u32,
@@ -241,9 +245,9 @@ pub struct KernelTraits {
     pub mixed: Option<DecodePart>,
     /// Mixed: a work item may have rows of several requests that share a prefix, and keys are in segments.
     pub shared_rows: bool,
-    /// Sm90 prefill: whether the products are of e4m3. The preprocessing kernel then writes the values transposed.
-    pub e4m3_products: bool,
-    /// As [`KernelTraitsRequest::row_invariant`].
+    /// Sm90 prefill: whether both GEMMs take e4m3 operands. The preprocessing kernel then writes the values transposed.
+    pub e4m3_compute: bool,
+    /// Whether a row has the same bits whatever rows are beside it ([`KernelTraitsRequest::row_invariant`]).
     pub row_invariant: bool,
     /// The architecture to compile for.
     pub arch: Arch,
@@ -254,15 +258,15 @@ pub struct KernelTraits {
 pub struct DecodePart {
     /// Rows of a Q tile.
     pub tile_rows: u32,
-    /// As [`KernelTraits::cuda_cores`].
+    /// Whether both GEMMs run on CUDA cores ([`KernelTraits::cuda_cores`]).
     pub cuda_cores: bool,
     /// Stages of the K/V pipeline.
     pub stages: u32,
     /// Keys of a warp in one pipeline stage.
     pub warp_keys: u32,
-    /// As [`KernelTraits::widened_keys`].
+    /// Whether keys are widened in shared memory ([`KernelTraits::widened_keys`]).
     pub widened_keys: bool,
-    /// As [`KernelTraits::widened_values`].
+    /// Whether values are widened in shared memory ([`KernelTraits::widened_values`]).
     pub widened_values: bool,
 }
 
@@ -363,7 +367,8 @@ impl KernelTraits {
             None if self.has_workers() => {
                 format!(" rows {tile_rows}{}", if self.cuda_cores { " cuda-cores" } else { "" })
             }
-            None if self.e4m3_products => " wgmma e4m3 products".to_owned(),
+            // records of kernels have this name
+            None if self.e4m3_compute => " wgmma e4m3 products".to_owned(),
             None if self.is_sm90_prefill() => if self.resident { " wgmma resident" } else { " wgmma" }.to_owned(),
             None => String::new(),
         };

@@ -4,12 +4,14 @@ mod key;
 mod lengths;
 mod unsupported;
 
-use attn_core::dtype::Dtypes;
-use attn_core::expr::Variant;
-use attn_core::lang::Hook;
-use attn_core::plan::{PlanError, WorkList};
-use attn_core::spec::{
-    AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend, Products, ProductsError,
+use attn_core::{
+    dtype::Dtypes,
+    expr::Variant,
+    lang::Hook,
+    plan::{PlanError, WorkList},
+    spec::{
+        AttentionOptions, ComputeType, ComputeTypeError, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend,
+    },
 };
 
 use crate::compile::Arch;
@@ -41,7 +43,7 @@ pub(crate) struct Problem {
     prefill: PrefillBackend,
     /// The prefill backend of mixed kernels.
     mixed_prefill: PrefillBackend,
-    products: Products,
+    compute_type: ComputeType,
     /// The decode backend that was chosen.
     decode: Option<DecodeBackend>,
     pub(crate) fixed_split_size: Option<u32>,
@@ -69,7 +71,7 @@ impl Problem {
         variant.check_stored(options.stored, options.head_dim_vo)?;
         let (variant, dtypes) = variant.over(dtypes, options.head_dim_vo)?;
         let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
-        options.products.check(heads, options.head_dim_vo, dtypes, options.kernel, &variant)?;
+        options.compute_type.check(heads, options.head_dim_vo, dtypes, options.kernel, &variant)?;
         let branches = variant.branches();
         let hooks = HookClass::of(&variant);
         let (kind, arch) = (options.kernel.unwrap_or(KernelKind::Prefill), Arch::for_device(major, minor));
@@ -78,7 +80,7 @@ impl Problem {
             group: heads.group(),
             prefill: options.prefill,
             decode: options.decode,
-            products: options.products,
+            compute_type: options.compute_type,
             row_invariant: options.fixed_split_size.is_some(),
             ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
@@ -109,7 +111,7 @@ impl Problem {
                 heads.kv,
                 multiprocessors,
             ),
-            products: options.products,
+            compute_type: options.compute_type,
             decode: request.decode,
             fixed_split_size: options.fixed_split_size,
             arch,
@@ -130,7 +132,7 @@ impl Problem {
                 _ => selected.prefill_backend(self.prefill),
             },
             decode: self.decode,
-            products: self.products,
+            compute_type: self.compute_type,
             row_invariant: self.fixed_split_size.is_some(),
             shared_rows,
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
@@ -142,7 +144,7 @@ impl Problem {
     /// Builds the sources of the kernels that batches may run, so that an unsupported problem is refused before the
     /// first plan. Compiles nothing.
     fn check_sources(&self) -> Result<(), Unsupported> {
-        let of_device = self.kernel == Some(KernelKind::Mixed) || self.products != Products::Exact;
+        let of_device = self.kernel == Some(KernelKind::Mixed) || self.compute_type != ComputeType::Exact;
         let arch = if of_device { self.arch } else { Arch::new(8, 0) };
         self.kinds().try_for_each(|kind| {
             let key = KernelKey::without_levels(self.selector.kernel_of(kind), false);
@@ -170,8 +172,8 @@ impl Problem {
 
     /// Refuses a variant whose batches do not run level by level. They run flattened, where that can be.
     pub(crate) fn check_levels(&self) -> Result<(), Unsupported> {
-        if self.products != Products::Exact {
-            return Err(ProductsError::Mixed.into());
+        if self.compute_type != ComputeType::Exact {
+            return Err(ComputeTypeError::Mixed.into());
         }
         Ok(WorkList::supports_levels(&self.variant, self.fixed_split_size.is_some())?)
     }

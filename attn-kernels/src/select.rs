@@ -5,8 +5,10 @@ mod predict;
 mod resident;
 mod selected;
 
-use attn_core::batch::Layout;
-use attn_core::spec::{Heads, KernelKind, PrefillBackend, Products};
+use attn_core::{
+    batch::Layout,
+    spec::{ComputeType, Heads, KernelKind, PrefillBackend},
+};
 
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest};
@@ -109,8 +111,8 @@ impl KernelSelector {
         let decode = decode_rows().map(|rows| (KernelKind::Decode, rows, prefill));
         let kernels = decode.chain([(KernelKind::Prefill, 1, prefill)]);
         let candidate = |(kind, group, backend)| {
-            let products = if backend == prefill { request.products } else { Products::Exact };
-            let of = KernelTraitsRequest { kind, group, prefill: backend, products, ..*request };
+            let compute_type = if backend == prefill { request.compute_type } else { ComputeType::Exact };
+            let of = KernelTraitsRequest { kind, group, prefill: backend, compute_type, ..*request };
             let traits = KernelTraits::choose(&of)?;
             let costs = costs.of(&traits, hooks);
             let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));

@@ -89,14 +89,14 @@ impl KernelSource {
         }
         unit.include(match traits.kind {
             KernelKind::Prefill if traits.cuda_cores => "cuda_cores/prefill_kernel.cuh",
-            KernelKind::Prefill if traits.e4m3_products => "prefill/sm90/e4m3/kernel.cuh",
+            KernelKind::Prefill if traits.e4m3_compute => "prefill/sm90/e4m3/kernel.cuh",
             KernelKind::Prefill if traits.resident => "prefill/sm90/resident/kernel.cuh",
             KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",
             KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
             KernelKind::Decode => "decode/kernel.cuh",
         })?;
         if traits.has_kv_preprocess() {
-            let transposes = traits.e4m3_products;
+            let transposes = traits.e4m3_compute;
             unit.include(if transposes { "preprocess/transpose_values.cuh" } else { "preprocess/kv_transform.cuh" })?;
         }
         if !traits.merges_in_kernel() {

@@ -126,7 +126,7 @@ pub fn bind_on_cpu(
     variant.check_stored(options.stored, options.head_dim_vo)?;
     let (variant, dtypes) = variant.over(dtypes, options.head_dim_vo)?;
     let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
-    // it computes exact products whatever the option, and refuses what no GPU runs
-    options.products.check(heads, options.head_dim_vo, dtypes, options.kernel, &variant)?;
+    // it computes in f32 whatever the option, and refuses what no GPU runs
+    options.compute_type.check(heads, options.head_dim_vo, dtypes, options.kernel, &variant)?;
     Ok((variant, dtypes, heads.sm_scale(options.sm_scale)?))
 }

@@ -16,8 +16,8 @@ def plain(case):
         yield from wrappers({**case, "kv_layout": "ragged"}, "-ragged")
 
 
-def fp8_products(case, q, k, v, qi, ki):
-    """FlashInfer's fa3 with products of e4m3, of an equal number of heads: a scale for each head."""
+def fp8_attention(case, q, k, v, qi, ki):
+    """FlashInfer's fa3 in e4m3, of an equal number of heads: a scale for each head."""
     import flashinfer as fi
 
     heads, e4m3 = case["qo_heads"], torch.float8_e4m3fn
@@ -76,7 +76,7 @@ def wrappers(case, suffix):
         k_, v_ = (shared_tensors.rows(name, (sum(K), hkv, d), kdt) for name in "kv")
     if not paged and kdt == torch.float8_e4m3fn and "flashinfer-fa3-e4m3" not in timing.without:
         try:
-            yield "flashinfer-fa3-e4m3", fp8_products(case, q, k_, v_, qi, ki), {}
+            yield "flashinfer-fa3-e4m3", fp8_attention(case, q, k_, v_, qi, ki), {}
         except Exception as e:
             yield "flashinfer-fa3-e4m3", None, f"{type(e).__name__}: {str(e)[:160]}"
     for baseline, m in (

@@ -1,9 +1,13 @@
-//! 8-bit products: the layout of transposed values, and what an attention with them refuses.
+//! Compute type e4m3: the layout of transposed values, and what an attention with them refuses.
 
-use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::expr::Variant;
-use attn_core::spec::{
-    AttentionOptions, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products, ProductsError,
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    expr::Variant,
+    spec::{AttentionOptions, ComputeType, ComputeTypeError, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend},
+};
+use attn_kernels::{
+    kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},
+    support::{Spec, Target, Unsupported, supports},
 };
 use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use attn_kernels::support::{Spec, Target, Unsupported, supports};
@@ -48,7 +52,7 @@ fn values_are_transposed_to_the_bit_and_zero_past_the_last_key() {
             page_order,
             ..Case::new("full")
         };
-        let case = case.with_e4m3_products().expect("a case that has them");
+        let case = case.with_e4m3_compute().expect("a case that has them");
         let (heads, dim, batch) = (case.kv_heads as usize, 128, lens.len());
         let (inputs, got) = simt::preprocessed_values(case);
         let tokens: usize = lens.iter().map(|&len| len as usize).sum();
@@ -82,39 +86,49 @@ fn refused(change: impl Fn(&mut Spec<'_>), expr: &str) -> Unsupported {
     let variant = case_variant(&Case::new(expr)).expect("stock");
     let dtypes = Dtypes::new(Dtype::Bf16, Dtype::E4m3);
     let mut spec = Spec::new(&variant, HEADS, dtypes, Target::Cuda { capability: (9, 0) });
-    spec.options.products = Products::E4m3;
+    spec.options.compute_type = ComputeType::E4m3;
     change(&mut spec);
-    supports(&spec).expect_err("there are no such products")
+    supports(&spec).expect_err("there is no such kernel")
 }
 
 #[test]
-fn what_has_no_products_of_e4m3_is_refused_with_a_way_out() {
-    let products = |error: Unsupported| match error {
-        Unsupported::Products(error) => error,
+fn what_has_no_e4m3_compute_is_refused_with_a_way_out() {
+    let reason = |error: Unsupported| match error {
+        Unsupported::ComputeType(error) => error,
         other => panic!("{other}"),
     };
-    let of = |change: fn(&mut Spec<'_>), expr: &str| products(refused(change, expr));
+    let of = |change: fn(&mut Spec<'_>), expr: &str| reason(refused(change, expr));
     let dim = of(|spec| spec.heads.head_dim = 64, "full");
-    assert!(matches!(dim, ProductsError::HeadDim { head_dim: 64, .. }) && dim.to_string().contains("exact"), "{dim}");
+    assert!(
+        matches!(dim, ComputeTypeError::HeadDim { head_dim: 64, .. }) && dim.to_string().contains("exact"),
+        "{dim}"
+    );
     let values = of(|spec| spec.options.head_dim_vo = HeadDimVo::Dim(64), "full");
-    assert!(matches!(values, ProductsError::HeadDim { .. }));
+    assert!(matches!(values, ComputeTypeError::HeadDim { .. }));
     for kv in [Dtype::Bf16, Dtype::E5m2] {
         let variant = Variant::full();
-        let options = AttentionOptions { products: Products::E4m3, ..AttentionOptions::default() };
+        let options = AttentionOptions { compute_type: ComputeType::E4m3, ..AttentionOptions::default() };
         let target = Target::Cuda { capability: (9, 0) };
         let spec = Spec { options, ..Spec::new(&variant, HEADS, Dtypes::new(Dtype::Bf16, kv), target) };
-        let error = products(supports(&spec).expect_err("other types"));
-        assert!(matches!(error, ProductsError::Dtypes { .. }) && error.to_string().contains(kv.to_string().as_str()));
+        let error = reason(supports(&spec).expect_err("other types"));
+        assert!(
+            matches!(error, ComputeTypeError::Dtypes { .. }) && error.to_string().contains(kv.to_string().as_str())
+        );
     }
-    assert_eq!(of(|spec| spec.options.kernel = Some(KernelKind::Mixed), "full"), ProductsError::Mixed);
+    assert_eq!(of(|spec| spec.options.kernel = Some(KernelKind::Mixed), "full"), ComputeTypeError::Mixed);
     for expr in ["rope", "value_norm", "sigmoid(bias=-4)", "softpick", "page_list(page_size=16, max_pages=4)"] {
         let error = of(|_| {}, expr);
-        assert!(matches!(&error, ProductsError::Variant { variant, .. } if variant.contains("(") || *variant == expr));
+        assert!(
+            matches!(&error, ComputeTypeError::Variant { variant, .. } if variant.contains("(") || *variant == expr)
+        );
     }
     // hooks of a cache that is stored transformed do not run
     let variant = Variant::parse("causal + rope").expect("stock");
-    let options =
-        AttentionOptions { products: Products::E4m3, stored: KvStored::Transformed, ..AttentionOptions::default() };
+    let options = AttentionOptions {
+        compute_type: ComputeType::E4m3,
+        stored: KvStored::Transformed,
+        ..AttentionOptions::default()
+    };
     let dtypes = Dtypes::new(Dtype::F16, Dtype::E4m3);
     for target in [Target::Cpu, Target::Cuda { capability: (9, 0) }] {
         let spec = Spec { options, ..Spec::new(&variant, HEADS, dtypes, target) };
@@ -123,14 +137,14 @@ fn what_has_no_products_of_e4m3_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn other_gpus_and_backends_have_no_products_of_e4m3() {
+fn other_gpus_and_backends_have_no_e4m3_compute() {
     let no_kernel = |change: fn(&mut Spec<'_>)| match refused(change, "causal") {
-        Unsupported::KernelTraits(error @ KernelTraitsError::Products { .. }) => error.to_string(),
+        Unsupported::KernelTraits(error @ KernelTraitsError::ComputeType { .. }) => error.to_string(),
         other => panic!("{other}"),
     };
     for capability in [(8, 0), (8, 9), (10, 0)] {
         let variant = Variant::parse("causal").expect("stock");
-        let options = AttentionOptions { products: Products::E4m3, ..AttentionOptions::default() };
+        let options = AttentionOptions { compute_type: ComputeType::E4m3, ..AttentionOptions::default() };
         let dtypes = Dtypes::new(Dtype::Bf16, Dtype::E4m3);
         let spec = Spec { options, ..Spec::new(&variant, HEADS, dtypes, Target::Cuda { capability }) };
         let error = supports(&spec).expect_err("another GPU").to_string();
@@ -143,24 +157,24 @@ fn other_gpus_and_backends_have_no_products_of_e4m3() {
 #[test]
 fn only_prefill_rounds() {
     let request = |kind| KernelTraitsRequest {
-        products: Products::E4m3,
+        compute_type: ComputeType::E4m3,
         ..KernelTraitsRequest::new(kind, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3), "90a".parse().expect("an arch"))
     };
     let traits = |kind| KernelTraits::choose(&request(kind));
     let prefill = traits(KernelKind::Prefill).expect("a kernel");
-    assert!(prefill.e4m3_products && !prefill.resident);
+    assert!(prefill.e4m3_compute && !prefill.resident);
     let resident = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request(KernelKind::Prefill) };
     assert_eq!(KernelTraits::choose(&resident), Ok(prefill), "their keys do not stay in shared memory");
     let decode = traits(KernelKind::Decode).expect("a kernel");
-    let exact = KernelTraitsRequest { products: Products::Exact, ..request(KernelKind::Decode) };
+    let exact = KernelTraitsRequest { compute_type: ComputeType::Exact, ..request(KernelKind::Decode) };
     assert_eq!(decode, KernelTraits::choose(&exact).expect("a kernel"));
-    assert!(matches!(traits(KernelKind::Mixed), Err(KernelTraitsError::Products { .. })));
+    assert!(matches!(traits(KernelKind::Mixed), Err(KernelTraitsError::ComputeType { .. })));
 }
 
 #[test]
 fn names_are_parsed() {
-    assert_eq!("e4m3".parse(), Ok(Products::E4m3));
-    assert_eq!("exact".parse(), Ok(Products::Exact));
-    let error = "fp8".parse::<Products>().expect_err("no such name").to_string();
+    assert_eq!("e4m3".parse(), Ok(ComputeType::E4m3));
+    assert_eq!("exact".parse(), Ok(ComputeType::Exact));
+    let error = "fp8".parse::<ComputeType>().expect_err("no such name").to_string();
     assert!(error.contains("fp8") && error.contains("exact, e4m3"), "{error}");
 }

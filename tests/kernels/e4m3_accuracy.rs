@@ -1,4 +1,4 @@
-//! The error of 8-bit products on random data with outliers, beside exact products over the same cache, and with
+//! The error of compute type e4m3 on random data with outliers, beside exact compute over the same cache, and with
 //! rotated keys. `guide/kv-caches.md` of the book has the table; this test writes it (`UPDATE_DOCS=1 cargo test -p
 //! attn-tests --test kernels e4m3_accuracy::`) and compares it.
 //!
@@ -91,7 +91,7 @@ fn error(o: &[f64], want: &[f64]) -> f64 {
     norm(&mut o.iter().zip(want).map(|(a, b)| a - b)) / norm(&mut want.iter().copied())
 }
 
-/// The errors of exact products, of e4m3 products, and of these over rotated keys.
+/// The errors of exact compute, of e4m3 compute, and of the latter over rotated keys.
 fn errors(kind: usize) -> [f64; 3] {
     let (q, k, v) = (rounded_to_bf16(normal(QUERIES * DIM, 1)), keys(kind), normal(KEYS * DIM, 5));
     let shape = [KEYS, 1, DIM];
@@ -107,8 +107,8 @@ fn errors(kind: usize) -> [f64; 3] {
     };
     [
         over("full", &k, RowRounding::None),
-        over("full", &k, RowRounding::E4m3Products),
-        over("hadamard(values=false)", &rotated, RowRounding::E4m3Products),
+        over("full", &k, RowRounding::E4m3Compute),
+        over("hadamard(values=false)", &rotated, RowRounding::E4m3Compute),
     ]
 }
 
@@ -120,6 +120,6 @@ fn the_table_of_the_book_is_that_of_the_reference() {
         writeln!(table, "| {name} | {exact:.3} | {e4m3:.3} | {rotated:.3} |").expect("a string");
         assert!(exact < e4m3 && e4m3 < 0.2, "{name}: {exact} {e4m3}");
     }
-    let columns = "| keys | exact products | e4m3 products | e4m3 products of rotated keys |\n|---|---|---|---|\n";
+    let columns = "| keys | exact compute | e4m3 compute | e4m3 compute, rotated keys |\n|---|---|---|---|\n";
     compare_section("../book/src/guide/kv-caches.md", "e4m3-accuracy", &format!("\n{columns}{table}"));
 }

@@ -7,7 +7,7 @@ use attn_core::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
     sampling::Source,
-    spec::{HeadDimVo, KernelKind, PrefillBackend, Products},
+    spec::{ComputeType, HeadDimVo, KernelKind, PrefillBackend},
 };
 use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
@@ -25,10 +25,10 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         KernelSource::build(&Variant::full(), &traits).expect("supported").text
     };
     let kernel = |kind, prefill| kernel_of(kind, prefill, 128);
-    let e4m3_products = {
+    let e4m3_compute = {
         let dtypes = Dtypes::new(Dtype::F16, Dtype::E4m3);
         let request = KernelTraitsRequest {
-            products: Products::E4m3,
+            compute_type: ComputeType::E4m3,
             ..KernelTraitsRequest::new(KernelKind::Prefill, 128, dtypes, arch)
         };
         let traits = KernelTraits::choose(&request).expect("supported");
@@ -51,7 +51,7 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         kernel(KernelKind::Decode, PrefillBackend::Sm80),
         kernel(KernelKind::Mixed, PrefillBackend::Sm80),
         packed,
-        e4m3_products,
+        e4m3_compute,
         op(Op::Append { from, to }),
         op(Op::Gather { from: to, to: from }),
         op(Op::Merge(from)),

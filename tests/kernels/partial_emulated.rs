@@ -31,8 +31,8 @@ fn prefill_of_short_prompts() {
 }
 
 #[test]
-fn prefill_with_e4m3_products() {
-    let cases = grid::partial().into_iter().filter_map(|case| case.with_e4m3_products());
+fn prefill_with_e4m3_compute() {
+    let cases = grid::partial().into_iter().filter_map(|case| case.with_e4m3_compute());
     simt::check(simt::on_tensor_cores("prefill", PrefillBackend::Sm90, cases));
 }
 

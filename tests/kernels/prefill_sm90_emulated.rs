@@ -71,31 +71,31 @@ fn the_large_grids() {
     check([grid::serving(), grid::dims()].concat());
 }
 
-fn with_e4m3_products(cases: &[Case]) -> Vec<Case> {
-    cases.iter().filter_map(Case::with_e4m3_products).collect()
+fn with_e4m3_compute(cases: &[Case]) -> Vec<Case> {
+    cases.iter().filter_map(Case::with_e4m3_compute).collect()
 }
 
 #[test]
-fn e4m3_products_over_the_small_grid() {
-    check(with_e4m3_products(&grid::small()));
+fn e4m3_compute_over_the_small_grid() {
+    check(with_e4m3_compute(&grid::small()));
 }
 
 #[test]
-fn e4m3_products_of_stock_variants() {
-    check(simt::sample(&with_e4m3_products(&grid::serving()), "prefill", 6));
+fn e4m3_compute_of_stock_variants() {
+    check(simt::sample(&with_e4m3_compute(&grid::serving()), "prefill", 6));
 }
 
 /// Every tile's row max is searched for there, row by row.
 #[test]
-fn e4m3_products_in_fixed_splits() {
-    let cases = with_e4m3_products(&grid::serving()).into_iter();
+fn e4m3_compute_in_fixed_splits() {
+    let cases = with_e4m3_compute(&grid::serving()).into_iter();
     let cases = cases.map(|case| Case { fixed_split_size: Some(128), ..case });
     check(simt::sample(&cases.collect::<Vec<_>>(), "prefill", 12));
 }
 
 /// Logits that exceed the row max of the tiles before: late, at once, and in rows of few keys.
 #[test]
-fn e4m3_products_of_large_logits() {
+fn e4m3_compute_of_large_logits() {
     let case = |(number, (variant, q_std)): (usize, (&str, f32))| Case {
         name: Some(format!("{variant} of {q_std}")),
         kernel: "prefill".to_owned(),
@@ -111,5 +111,5 @@ fn e4m3_products_of_large_logits() {
     };
     let variants = ["full", "causal", "causal + sink", "sliding_window(window=100)", "causal + alibi"];
     let cases: Vec<_> = variants.into_iter().flat_map(|variant| [6.0, 40.0].map(|std| (variant, std))).collect();
-    check(with_e4m3_products(&cases.into_iter().enumerate().map(case).collect::<Vec<_>>()));
+    check(with_e4m3_compute(&cases.into_iter().enumerate().map(case).collect::<Vec<_>>()));
 }

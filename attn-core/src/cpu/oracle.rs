@@ -48,13 +48,13 @@ pub enum RowRounding {
     Elements,
     /// As in kernels on CUDA cores: as [`RowRounding::Elements`], but queries stay f32.
     KeysAndValues,
-    /// As in prefill with [`Products::E4m3`](crate::spec::Products::E4m3), of variants that it supports: query rows are
+    /// Prefill in [`ComputeType::E4m3`](crate::spec::ComputeType::E4m3), of variants that it supports: query rows are
     /// rounded to e4m3, each scaled by a power of two, and so are weights in the output and in its denominator; the
     /// log-sum-exp is of unrounded ones.
     ///
     /// Weights are rounded relative to the row's max, rounded up to a power of two; a kernel's max may be stale, which
     /// shows in weights below `2^-9` of the largest one alone.
-    E4m3Products,
+    E4m3Compute,
 }
 
 /// Computes attention in f64. Hooks are in f32, so their inputs are rounded to f32 once, and only if the variant has
@@ -108,7 +108,7 @@ fn rows(problem: &Problem<'_>, rounding: RowRounding, partial: bool) -> Result<O
             problem,
             branch_mask,
             round_q: round_k.or(alone).filter(|_| rounding == RowRounding::Elements),
-            e4m3_products: rounding == RowRounding::E4m3Products,
+            e4m3_compute: rounding == RowRounding::E4m3Compute,
             round_k: round_k.filter(|_| rounds(Hook::KeyTransform)),
             round_v: rounds(Hook::ValueTransform).then_some(as_stored(dtypes.kv)),
         })
@@ -160,7 +160,7 @@ struct KeySet<'a> {
     branch_mask: &'a Variant,
     round_q: Option<Dtype>,
     /// Whether queries and weights are rounded to e4m3.
-    e4m3_products: bool,
+    e4m3_compute: bool,
     round_k: Option<Dtype>,
     round_v: Option<Dtype>,
 }
@@ -220,7 +220,7 @@ fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize
         runs.iter_mut().for_each(|run| keys.fill_weights(run, subtract));
     }
     let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { sink_denominator(problem, sink, subtract, at) };
-    if sets[0].set.e4m3_products {
+    if sets[0].set.e4m3_compute {
         round_weights(&mut attended, subtract);
     }
     let (mut o, mut magnitudes) = (vec![0f64; problem.value_dim], denominator.abs());
@@ -327,7 +327,7 @@ impl<'a> LoadedKeys<'a> {
         let mut q = vec![0f32; head_dim];
         problem.query(at, &mut q);
         round_row(&mut q, self.set.round_q);
-        if self.set.e4m3_products {
+        if self.set.e4m3_compute {
             round_query(&mut q);
         }
         let q: Vec<f64> = q.into_iter().map(f64::from).collect();

@@ -1,6 +1,6 @@
 //! Options of an attention.
 
-use super::{DecodeBackend, HeadDimVo, KernelKind, KvStored, PrefillBackend, Products};
+use super::{ComputeType, DecodeBackend, HeadDimVo, KernelKind, KvStored, PrefillBackend};
 
 /// Options of an attention beyond heads and element types.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,8 +15,8 @@ pub struct AttentionOptions {
     /// The decode backend, also of the decode part of a mixed kernel. By default the one with the shortest predicted
     /// time among those that support the problem.
     pub decode: Option<DecodeBackend>,
-    /// The elements of which prefill makes the products of queries and keys, and of probabilities and values.
-    pub products: Products,
+    /// The element type of the operands of prefill's two GEMMs: Q and K, then P and V.
+    pub compute_type: ComputeType,
     /// For a variant with `key_transform` or `value_transform`: whether the cache holds raw or transformed keys and
     /// values. By default they are raw. A cache whose keys were rotated when they were appended is transformed, and no
     /// kernel transforms it again.

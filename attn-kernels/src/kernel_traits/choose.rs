@@ -1,8 +1,10 @@
 //! The choice of tile sizes for a kernel: the sizes that measured best on an H200, or smaller ones that fit shared
 //! memory.
 
-use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::spec::{DecodeBackend, Heads, KernelKind, PrefillBackend, Products};
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    spec::{ComputeType, DecodeBackend, Heads, KernelKind, PrefillBackend},
+};
 
 use super::cuda_cores::{cuda_core_decode, cuda_core_prefill, cuda_core_prefill_of};
 use super::smem::{PIPELINE_STATE_BYTES, STATIC_BYTES, panels};
@@ -34,9 +36,9 @@ impl KernelTraits {
         let value_dim = request.value_dim();
         let cuda_cores = request.runs_on_cuda_cores();
         request.check(cuda_cores)?;
-        let e4m3_products = request.products == Products::E4m3 && kind != KernelKind::Decode;
-        if e4m3_products {
-            request.check_e4m3_products()?;
+        let e4m3_compute = request.compute_type == ComputeType::E4m3 && kind != KernelKind::Decode;
+        if e4m3_compute {
+            request.check_e4m3_compute()?;
         }
         // rows of KV formats are widened to 16 bits, as those of fp8 are
         let (packed, fp8) = (request.packed(), dtypes.kv.is_fp8());
@@ -51,7 +53,7 @@ impl KernelTraits {
             dtypes,
             paged,
             values_share_keys,
-            preprocess_keys: preprocesses && (key_hooks || narrow) && !e4m3_products,
+            preprocess_keys: preprocesses && (key_hooks || narrow) && !e4m3_compute,
             preprocess_values: preprocesses && (value_hooks || narrow && !values_share_keys),
             tile_rows: 128,
             tile_keys: 64,
@@ -69,7 +71,7 @@ impl KernelTraits {
             ctas_per_sm: 2,
             mixed: None,
             shared_rows: shared_rows && kind == KernelKind::Mixed,
-            e4m3_products,
+            e4m3_compute,
             row_invariant,
             arch,
         };
@@ -145,7 +147,7 @@ impl KernelTraits {
             return None;
         }
         let (tile_rows, tile_keys, stages) = match (panels(self.head_dim), panels(self.value_dim)) {
-            _ if self.e4m3_products => (128, 128, 3),
+            _ if self.e4m3_compute => (128, 128, 3),
             (..=64, ..=64) => (192, 128, 3),
             (..=192, ..=128) => (128, 128, 2),
             (..=256, ..=256) => (128, 80, 2),
@@ -163,12 +165,12 @@ impl KernelTraits {
     }
 
     /// Sm90 prefill whose keys stay in shared memory, if these traits have it: a third consumer warpgroup hides the
-    /// steps of the others, since O and S are never in registers at a time. Products of e4m3 have none, and nor do rows
-    /// of other than 128 elements: for some of them ptxas lacks registers, and serialises WGMMA.
+    /// steps of the others, since O and S are never in registers at a time. Kernels that compute in e4m3 have none, and
+    /// nor do rows of other than 128 elements: for some of them ptxas lacks registers, and serialises WGMMA.
     fn for_resident_prefill(self) -> Option<Self> {
         let of_128 = [self.head_dim, self.value_dim] == [128; 2];
         let resident = KernelTraits { resident: true, tile_rows: 192, warps: 12, ..self };
-        let exists = self.is_sm90_prefill() && !self.e4m3_products && of_128;
+        let exists = self.is_sm90_prefill() && !self.e4m3_compute && of_128;
         // warpgroups store O while others read Q
         (exists && resident.output_bytes() > 0).then_some(resident)
     }
@@ -353,8 +355,8 @@ impl KernelTraitsRequest {
         self.head_dim_vo.shares_keys() && !self.key_hooks && !self.value_hooks
     }
 
-    /// Refuses 8-bit products where no kernel has them.
-    fn check_e4m3_products(&self) -> Result<(), KernelTraitsError> {
+    /// Refuses compute type e4m3 where no kernel has it.
+    fn check_e4m3_compute(&self) -> Result<(), KernelTraitsError> {
         let &KernelTraitsRequest { kind, head_dim, dtypes, prefill, arch, .. } = self;
         let hooks = self.key_hooks || self.value_hooks || self.key_lists;
         let shapes = head_dim == 128 && self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim }) == 128;
@@ -363,7 +365,7 @@ impl KernelTraitsRequest {
         if kernel && shapes && types && !hooks && !self.head_dim_vo.shares_keys() {
             return Ok(());
         }
-        Err(KernelTraitsError::Products { kind, prefill, head_dim, dtypes, arch })
+        Err(KernelTraitsError::ComputeType { kind, prefill, head_dim, dtypes, arch })
     }
 
     /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.

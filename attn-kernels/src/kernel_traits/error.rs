@@ -46,15 +46,31 @@ pub enum KernelTraitsError {
     },
     /// A kernel on tensor cores for an architecture without their MMA shapes.
     #[error("no {kind} kernel on tensor cores for {arch}, which is older than sm_80. Take the backend `cuda-cores`")]
-    NoMma { kind: KernelKind, arch: Arch },
-    /// 8-bit products that no kernel has.
+    NoMma {
+        /// Kernel family.
+        kind: KernelKind,
+        /// The architecture.
+        arch: Arch,
+    },
+    /// A compute type that no kernel has.
     #[error(
-        "no {kind} kernel of {prefill} for {arch} has products of e4m3 for head_dim = {head_dim} with q and o of {} \
+        "no {kind} kernel of {prefill} for {arch} has compute type e4m3 for head_dim = {head_dim} with q and o of {} \
          and k and v of {}. There is the prefill kernel of sm90 for sm_90a: a head_dim of 128, q and o of bf16 or f16 \
-         over k and v of e4m3, without hooks of keys and values. Take `products: exact`",
+         over k and v of e4m3, without hooks of keys and values. Take `compute_type: exact`",
         .dtypes.qo, .dtypes.kv
     )]
-    Products { kind: KernelKind, prefill: PrefillBackend, head_dim: u32, dtypes: Dtypes, arch: Arch },
+    ComputeType {
+        /// Kernel family.
+        kind: KernelKind,
+        /// The prefill backend.
+        prefill: PrefillBackend,
+        /// Elements of a query and a key.
+        head_dim: u32,
+        /// The element types asked for.
+        dtypes: Dtypes,
+        /// The architecture.
+        arch: Arch,
+    },
     /// A mixed kernel that does not fit shared memory.
     #[error(
         "no mixed kernel for head_dim = {head_dim} with k and v of {kv} on {arch}: its shared memory is too small. Run \

@@ -11,7 +11,7 @@ impl KernelTraits {
 
     /// Keys of a CTA of the preprocessing kernel (`KV_PREPROCESS_KEYS` in CUDA).
     pub fn kv_preprocess_keys(&self) -> u32 {
-        if self.e4m3_products {
+        if self.e4m3_compute {
             return self.tile_keys;
         }
         KV_PREPROCESS_THREADS / row_lanes(self.head_dim.max(self.value_dim))
@@ -19,13 +19,13 @@ impl KernelTraits {
 
     /// KV heads of a CTA of the preprocessing kernel (`KV_PREPROCESS_HEADS` in CUDA).
     pub fn kv_preprocess_heads(&self) -> u32 {
-        if self.e4m3_products || self.head_dim.max(self.value_dim) > 256 { 1 } else { 4 }
+        if self.e4m3_compute || self.head_dim.max(self.value_dim) > 256 { 1 } else { 4 }
     }
 
     /// The grid of the preprocessing kernel, for a number of tokens in requests. Transposed values are in tiles, with
     /// which each request begins anew.
     pub fn kv_preprocess_grid(&self, tokens: u32, requests: u32, kv_heads: u32) -> [u32; 2] {
-        let ctas = match self.e4m3_products {
+        let ctas = match self.e4m3_compute {
             true => u32::try_from(self.transposed_tiles(tokens.into(), requests.into())).unwrap_or(u32::MAX),
             false => tokens.div_ceil(self.kv_preprocess_keys()),
         };
@@ -40,7 +40,7 @@ impl KernelTraits {
 
     /// Bytes of preprocessed values, of all heads.
     pub fn preprocessed_value_bytes(&self, tokens: u64, requests: u64, kv_heads: u32) -> u64 {
-        let keys = match self.e4m3_products {
+        let keys = match self.e4m3_compute {
             true => self.transposed_tiles(tokens, requests) * u64::from(self.tile_keys),
             false => 2 * tokens, // always of 16 bits
         };
@@ -51,7 +51,7 @@ impl KernelTraits {
     /// the keys of a tile and a dim, a tile as many rows as values have dims, and a head all tiles.
     pub fn preprocessed_values(&self, data: u64, tokens: u64, requests: u64, kv_heads: u32) -> Strided {
         let dim = i64::from(self.value_dim);
-        if self.e4m3_products {
+        if self.e4m3_compute {
             let token = i64::from(self.tile_keys / 2);
             return Strided { data, token, head: self.transposed_rows(tokens, requests) as i64 * token, page: 0 };
         }
@@ -63,10 +63,10 @@ impl KernelTraits {
         self.transposed_tiles(tokens, requests) * u64::from(self.value_dim)
     }
 
-    /// Keys or values in memory as kernels read them through tensor maps. Those of e4m3 products are pairs, elements of
+    /// Keys or values in memory as kernels read them through tensor maps. Those of e4m3 compute are pairs, elements of
     /// 16 bits.
     pub fn in_pairs(&self, of: Strided) -> Strided {
-        if !self.e4m3_products {
+        if !self.e4m3_compute {
             return of;
         }
         Strided { token: of.token / 2, head: of.head / 2, page: of.page / 2, ..of }

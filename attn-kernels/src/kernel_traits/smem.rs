@@ -29,9 +29,9 @@ impl KernelTraits {
     }
 
     /// Q tiles that fit shared memory. With two, the producer loads the Q of the next work tile during the mainloop.
-    /// One suffices for products of e4m3, whose consumers keep Q in registers.
+    /// One suffices for e4m3 compute, whose consumers keep Q in registers.
     pub(crate) fn query_stages(&self) -> u32 {
-        if self.e4m3_products {
+        if self.e4m3_compute {
             return 1;
         }
         let (outputs, queries) = (self.output_bytes(), 2 * self.tile_rows * panels(self.head_dim));
@@ -47,7 +47,7 @@ impl KernelTraits {
     fn tile_bytes(&self) -> u32 {
         let (keys, values) = (panels(self.head_dim), if self.values_share_keys { 0 } else { panels(self.value_dim) });
         // pairs of e4m3; values are transposed, with eight rows of ones
-        let stage = match self.e4m3_products {
+        let stage = match self.e4m3_compute {
             true => self.tile_keys * panels(self.head_dim / 2) + (self.value_dim + 8) * panels(self.tile_keys / 2),
             false => self.tile_keys * (keys + values),
         };

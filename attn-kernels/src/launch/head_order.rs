@@ -59,7 +59,7 @@ fn is_even(items: &[WorkItem]) -> bool {
 
 /// Bytes of a key and its value.
 fn key_bytes(traits: &KernelTraits) -> u64 {
-    let bytes = if traits.e4m3_products { 1 } else { 2 };
+    let bytes = if traits.e4m3_compute { 1 } else { 2 };
     u64::from(traits.head_dim + traits.value_dim) * bytes
 }
 

@@ -1,10 +1,12 @@
 //! Attentions that do not run.
 
-use attn_core::cpu::CpuError;
-use attn_core::dtype::DtypesError;
-use attn_core::lang::BindError;
-use attn_core::plan::PlanError;
-use attn_core::spec::{HeadsError, ProductsError};
+use attn_core::{
+    cpu::CpuError,
+    dtype::DtypesError,
+    lang::BindError,
+    plan::PlanError,
+    spec::{ComputeTypeError, HeadsError},
+};
 
 use crate::{kernel_traits::KernelTraitsError, splice::SpliceError};
 
@@ -16,9 +18,9 @@ pub enum Unsupported {
     /// Head counts, head dimensions or a scale of logits that no attention has.
     #[error(transparent)]
     Heads(#[from] HeadsError),
-    /// 8-bit products that no kernel has.
+    /// A compute type that no kernel has.
     #[error(transparent)]
-    Products(#[from] ProductsError),
+    ComputeType(#[from] ComputeTypeError),
     /// Element types that no attention has.
     #[error(transparent)]
     Dtypes(#[from] DtypesError),

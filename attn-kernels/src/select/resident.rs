@@ -56,9 +56,11 @@ impl Resident {
 
 #[cfg(test)]
 mod tests {
-    use attn_core::batch::{Batch, indptr};
-    use attn_core::dtype::{Dtype, Dtypes};
-    use attn_core::spec::Products;
+    use attn_core::{
+        batch::{Batch, indptr},
+        dtype::{Dtype, Dtypes},
+        spec::ComputeType,
+    };
 
     use super::*;
     use crate::compile::Arch;
@@ -104,24 +106,24 @@ mod tests {
     }
 
     #[test]
-    fn products_of_e4m3_run_in_the_usual_prefill_kernel_alone() {
+    fn e4m3_compute_runs_in_the_usual_prefill_kernel_alone() {
         let dtypes = Dtypes::new(Dtype::Bf16, Dtype::E4m3);
         let of = KernelTraitsRequest::new(KernelKind::Prefill, 128, dtypes, Arch::for_device(9, 0));
         let heads = Heads { qo: 32, kv: 8, head_dim: 128 };
-        let kernel = |products, prefill, qo: &[u32]| {
-            let of = KernelTraitsRequest { products, prefill, ..of };
+        let kernel = |compute_type, prefill, qo: &[u32]| {
+            let of = KernelTraitsRequest { compute_type, prefill, ..of };
             let selector =
                 KernelSelector::new(&of, HookClass::None, &CostTable::default(), heads, 132).expect("supported");
             let (qo, kv) = (indptr(qo).expect("short"), indptr(&vec![128; qo.len()]).expect("short"));
             (selector.select(&Batch::ragged(&qo, &kv).validate().expect("sound")), selector.mixed_rows)
         };
         for prefill in [PrefillBackend::Sm90, PrefillBackend::Sm90Resident] {
-            let (exact, mixed_rows) = kernel(Products::Exact, prefill, &[128; 64]);
+            let (exact, mixed_rows) = kernel(ComputeType::Exact, prefill, &[128; 64]);
             // with 8-bit keys it runs where options name it
             let named = prefill == PrefillBackend::Sm90Resident;
             let is = if named { SelectedKernel::RESIDENT_PREFILL } else { SelectedKernel::PREFILL };
             assert!(exact == is && !mixed_rows.is_empty());
-            let (e4m3, mixed_rows) = kernel(Products::E4m3, prefill, &[128; 64]);
+            let (e4m3, mixed_rows) = kernel(ComputeType::E4m3, prefill, &[128; 64]);
             assert!(e4m3 == SelectedKernel::PREFILL && mixed_rows.is_empty());
         }
     }

@@ -45,8 +45,8 @@ pub(super) struct Inliner {
 struct Conditions {
     /// `ATTN_KV_FORMAT`: keys and values are rows of a KV format.
     formats: bool,
-    /// `ATTN_E4M3_PRODUCTS`: sm90 prefill with products of e4m3.
-    e4m3_products: bool,
+    /// `ATTN_E4M3_PRODUCTS`: sm90 prefill that computes in e4m3.
+    e4m3_compute: bool,
     /// `ATTN_RESIDENT_KEYS`: sm90 prefill whose keys stay in shared memory.
     resident: bool,
     /// `ATTN_ROW_INVARIANT_PREFILL`: prefill under fixed splits, where a row has its bits beside any other rows.
@@ -58,7 +58,7 @@ impl Conditions {
     fn holds(self, name: &str) -> Option<bool> {
         match name {
             "ATTN_KV_FORMAT" => Some(self.formats),
-            "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_products),
+            "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_compute),
             "ATTN_RESIDENT_KEYS" => Some(self.resident),
             "ATTN_ROW_INVARIANT_PREFILL" => Some(self.row_invariant_prefill),
             _ => None,
@@ -156,10 +156,10 @@ impl Inliner {
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let KernelTraits { e4m3_products, resident, .. } = *traits;
+        let KernelTraits { e4m3_compute, resident, .. } = *traits;
         let row_invariant_prefill = traits.row_invariant && traits.kind == KernelKind::Prefill;
         let formats = traits.packed.is_some();
-        let conditions = Conditions { formats, e4m3_products, resident, row_invariant_prefill };
+        let conditions = Conditions { formats, e4m3_compute, resident, row_invariant_prefill };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
@@ -282,7 +282,7 @@ mod tests {
             for on in 0..5 {
                 let conditions = Conditions {
                     formats: on == 1,
-                    e4m3_products: on == 2,
+                    e4m3_compute: on == 2,
                     resident: on == 3,
                     row_invariant_prefill: on == 4,
                 };

@@ -3,12 +3,16 @@
 //!
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
 
-use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::spec::{KernelKind, PrefillBackend, Products};
-use attn_kernels::cache::CubinCache;
-use attn_kernels::jit;
-use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use attn_kernels::splice::KernelSource;
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    spec::{ComputeType, KernelKind, PrefillBackend},
+};
+use attn_kernels::{
+    cache::CubinCache,
+    jit,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::KernelSource,
+};
 use object::{Object as _, ObjectSection as _};
 
 /// Exponentials of a thread before the wait for the PV GEMM, of 64 for a tile of 64 rows and 128 keys: those of three
@@ -89,16 +93,17 @@ fn exponentials_overlap_with_the_pv_gemm() {
     }
 }
 
-/// Exponentials of a thread before the wait for the PV GEMM with products of e4m3, of 64.
+/// Exponentials of a thread before the wait for the PV GEMM in e4m3, of 64.
 const E4M3_EXPONENTIALS: usize = 60;
 
 #[test]
-fn products_of_e4m3_overlap_with_the_softmax() {
+fn gemms_of_e4m3_overlap_with_the_softmax() {
     let Some(cache) = crate::stock::cache() else { return };
     for expr in ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"] {
         for paged in [false, true] {
             let of = request(KernelKind::Prefill, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3));
-            let code = instructions(&cache, expr, &KernelTraitsRequest { products: Products::E4m3, paged, ..of });
+            let code =
+                instructions(&cache, expr, &KernelTraitsRequest { compute_type: ComputeType::E4m3, paged, ..of });
             let waits = |pending| {
                 let is = move |(_, of): &(usize, &Instruction)| **of == Instruction::WaitWgmma(pending);
                 code.iter().enumerate().filter(is).map(|(at, _)| at).collect::<Vec<_>>()

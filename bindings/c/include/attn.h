@@ -107,13 +107,13 @@ typedef enum {
   ATTN_KV_LAYOUT_LATENT = 4,
 } AttnKvLayout;
 
-// What prefill multiplies.
+// The compute type of prefill: the element type of its MMA operands.
 typedef enum {
   // The elements of the tensors.
-  ATTN_PRODUCTS_EXACT = 0,
+  ATTN_COMPUTE_TYPE_EXACT = 0,
   // Queries and probabilities rounded to e4m3, over keys and values of e4m3.
-  ATTN_PRODUCTS_E4M3 = 1,
-} AttnProducts;
+  ATTN_COMPUTE_TYPE_E4M3 = 1,
+} AttnComputeType;
 
 // A variant bound to heads, element types and an engine. It makes plans.
 typedef struct AttnAttention AttnAttention;
@@ -203,8 +203,8 @@ typedef struct {
   uint32_t stores_transformed;
   // Not 0 where values are the first elements of keys, as in multi-head latent attention.
   uint32_t values_in_keys;
-  // An `AttnProducts`.
-  uint32_t products;
+  // An `AttnComputeType`.
+  uint32_t compute_type;
   // The KV format in which keys and values are stored, such as `int8` or `int8 / int4(group=32)`; null for numbers.
   // `kv_dtype` is that of bytes then.
   const char *kv_format;

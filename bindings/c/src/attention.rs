@@ -2,9 +2,10 @@
 
 use std::ffi::c_char;
 
-use attn::lang::KvFormats;
-use attn::ops::KvTransform;
-use attn::{Attention, AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products, Variant};
+use attn::{
+    Attention, AttentionOptions, ComputeType, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Variant, lang::KvFormats,
+    ops::KvTransform,
+};
 
 use crate::engine::AttnEngine;
 use crate::input::{Versioned, give, handle, member, text, versioned};
@@ -26,10 +27,10 @@ pub enum AttnKernel {
     Mixed = 3,
 }
 
-/// What prefill multiplies.
+/// The compute type of prefill: the element type of its MMA operands.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttnProducts {
+pub enum AttnComputeType {
     /// The elements of the tensors.
     Exact = 0,
     /// Queries and probabilities rounded to e4m3, over keys and values of e4m3.
@@ -66,8 +67,8 @@ pub struct AttnSpec {
     pub stores_transformed: u32,
     /// Not 0 where values are the first elements of keys, as in multi-head latent attention.
     pub values_in_keys: u32,
-    /// An `AttnProducts`.
-    pub products: u32,
+    /// An `AttnComputeType`.
+    pub compute_type: u32,
     /// The KV format in which keys and values are stored, such as `int8` or `int8 / int4(group=32)`; null for numbers.
     /// `kv_dtype` is that of bytes then.
     pub kv_format: *const c_char,
@@ -111,9 +112,10 @@ impl AttnSpec {
             (dim, false) => HeadDimVo::Dim(dim),
             (dim, true) => HeadDimVo::SharedWithKeys(dim),
         };
-        let products = member(self.products, &[Products::Exact, Products::E4m3], "AttnSpec.products")?;
+        let compute_type =
+            member(self.compute_type, &[ComputeType::Exact, ComputeType::E4m3], "AttnSpec.compute_type")?;
         let options = AttentionOptions {
-            products,
+            compute_type,
             sm_scale: (self.sm_scale != 0.0).then_some(self.sm_scale),
             kernel: member(self.kernel, &kernels, "AttnSpec.kernel")?,
             stored: if self.stores_transformed == 0 { KvStored::Raw } else { KvStored::Transformed },

@@ -36,7 +36,7 @@ mod variants;
 
 pub use append::{AttnAppend, attn_append};
 pub use attention::{
-    AttnAttention, AttnKernel, AttnProducts, AttnSpec, attn_attention_free, attn_attention_new,
+    AttnAttention, AttnComputeType, AttnKernel, AttnSpec, attn_attention_free, attn_attention_new,
     attn_attention_with_parameters,
 };
 pub use batch::{AttnBatch, AttnBatchKind, AttnCapacity};

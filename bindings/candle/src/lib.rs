@@ -66,8 +66,8 @@ pub use plan::{DeviceTable, Output, Plan, PlanOptions, RunOptions};
 /// The library below: variants, batches, ops and errors.
 pub use attn;
 pub use attn::{
-    AttentionOptions, Batch, BatchCapacity, BlockTable, Dtype, Dtypes, HeadDimVo, Heads, KernelKind, KvStored,
-    PageOrder, PageTable, Products, Variant,
+    AttentionOptions, Batch, BatchCapacity, BlockTable, ComputeType, Dtype, Dtypes, HeadDimVo, Heads, KernelKind,
+    KvStored, PageOrder, PageTable, Variant,
 };
 
 // A server shares all of them between threads.

@@ -1,9 +1,12 @@
 //! A variant bound to heads and element types.
 
-use attn::expr::TensorContent;
-use attn::ops::{KvTransform, TensorRows};
-use attn::{AttentionOptions, Dtypes, HeadDimVo, Heads, KernelKind, KvStored, Products, stock};
-use attn_core::spec::UnknownProducts;
+use attn::{
+    AttentionOptions, ComputeType, Dtypes, HeadDimVo, Heads, KernelKind, KvStored,
+    expr::TensorContent,
+    ops::{KvTransform, TensorRows},
+    stock,
+};
+use attn_core::spec::UnknownComputeType;
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::argument::{Arg, COUNT, Flag, NUMBER, TEXT, optional};
@@ -47,7 +50,7 @@ impl Attention {
     #[new]
     #[pyo3(signature = (variant, params, device, qo_heads, kv_heads, head_dim, value_dim, qo_dtype, kv_dtype, *,
         scale=None, kernel=None, fixed_split_size=None, stores_transformed=None, values_in_keys=None, mask=None,
-        kv_format=None, products=None))]
+        kv_format=None, compute_type=None))]
     #[allow(clippy::too_many_arguments)] // Python's keywords
     fn new(
         py: Python<'_>,
@@ -67,7 +70,7 @@ impl Attention {
         values_in_keys: Option<Flag>,
         mask: Option<Arg<(Bound<'_, PyBytes>, Bound<'_, PyAny>)>>,
         kv_format: Option<Arg<&str>>,
-        products: Option<Arg<&str>>,
+        compute_type: Option<Arg<&str>>,
     ) -> PyResult<Self> {
         call(py, || {
             let mut variant = parse(variant, params)?;
@@ -78,8 +81,8 @@ impl Attention {
             let text = |of: Option<Arg<_>>, name| optional(of, py, name, TEXT);
             let (device, kernel) = (device.get(py, "device", TEXT)?, text(kernel, "kernel")?);
             let (qo_dtype, kv_dtype) = (qo_dtype.get(py, "dtype", TEXT)?, kv_dtype.get(py, "kv_dtype", TEXT)?);
-            let (kv_format, products) = (text(kv_format, "kv_format")?, text(products, "products")?);
-            let products = products.unwrap_or("exact");
+            let (kv_format, compute_type) = (text(kv_format, "kv_format")?, text(compute_type, "compute_type")?);
+            let compute_type = compute_type.unwrap_or("exact");
             let flag = |of: Option<Flag>, name| of.map_or(Ok(false), |of| of.get(py, name));
             let stores_transformed = flag(stores_transformed, "stores_transformed")?;
             let values_in_keys = flag(values_in_keys, "values_in_keys")?;
@@ -106,8 +109,8 @@ impl Attention {
                     return Err(Failure::argument(format!("kernel is `{name}`; {known}")));
                 }
             };
-            let products: Products =
-                products.parse().map_err(|error: UnknownProducts| Failure::argument(error.to_string()))?;
+            let compute_type: ComputeType =
+                compute_type.parse().map_err(|error: UnknownComputeType| Failure::argument(error.to_string()))?;
             let head_dim_vo = match (value_dim, values_in_keys) {
                 (None, false) => HeadDimVo::Same,
                 (Some(dim), false) if dim == head_dim => HeadDimVo::Same,
@@ -118,7 +121,7 @@ impl Attention {
             let options = AttentionOptions {
                 sm_scale: scale,
                 kernel,
-                products,
+                compute_type,
                 stored,
                 head_dim_vo,
                 fixed_split_size,

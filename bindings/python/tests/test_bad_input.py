@@ -427,7 +427,7 @@ def test_arguments_of_other_types(plan):
         ("stores_transformed", lambda: make(stores_transformed="yes")),
         ("kv_layout", lambda: make(kv_layout=3)),
         ("kv_format", lambda: make(kv_format=3)),
-        ("products", lambda: make(products=3)),
+        ("compute_type", lambda: make(compute_type=3)),
         ("capacity", lambda: make(capacity=3)),
         ("layers", lambda: make(layers=3)),
         ("layers", lambda: make(layers=[3])),

@@ -349,14 +349,14 @@ def test_keys_and_values_are_stored_in_a_format(order):
         attn_rs.Plan(table, "full", kv_format="int9", **heads)
 
 
-def test_products_are_named():
+def test_compute_types_are_named():
     batch = attn_rs.Batch.ragged([0, 3], [0, 9])
     how = {"qo_heads": 4, "kv_heads": 2, "dtype": "bfloat16", "device": "cpu"}
     over_e4m3 = {"kv_dtype": "float8_e4m3fn", **how}
-    attn_rs.Plan(batch, "causal", head_dim=128, products="e4m3", **over_e4m3)
-    attn_rs.Plan(batch, "causal", head_dim=64, products="exact", **how)
+    attn_rs.Plan(batch, "causal", head_dim=128, compute_type="e4m3", **over_e4m3)
+    attn_rs.Plan(batch, "causal", head_dim=64, compute_type="exact", **how)
     for dim, dtypes, says in [(64, over_e4m3, "head_dim of 128"), (128, how, "k and v of e4m3")]:
         with pytest.raises(attn_rs.AttnError, match=says):
-            attn_rs.Plan(batch, "causal", head_dim=dim, products="e4m3", **dtypes)
+            attn_rs.Plan(batch, "causal", head_dim=dim, compute_type="e4m3", **dtypes)
     with pytest.raises(attn_rs.InvalidArgument, match="fp8"):
-        attn_rs.Plan(batch, "causal", head_dim=128, products="fp8", **over_e4m3)
+        attn_rs.Plan(batch, "causal", head_dim=128, compute_type="fp8", **over_e4m3)

@@ -122,7 +122,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
         group: if kind == KernelKind::Mixed { case.heads().group() } else { queries * case.heads().group() },
         prefill: case.prefill,
         decode: case.decode,
-        products: case.products,
+        compute_type: case.compute_type,
         row_invariant: case.fixed_split_size.is_some(),
         ..KernelTraitsRequest::new(kind, case.head_dim, dtypes, arch.parse().expect("an architecture"))
             .with_hooks([branch])

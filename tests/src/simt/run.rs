@@ -30,7 +30,7 @@ use crate::host::{HostArgs, words};
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Judged, u32) {
     let Ran { inputs, o, lse, most_partials, .. } = ran(case, variant, kernels, ctas, seed);
     let rows = match kernels[0].traits {
-        traits if traits.e4m3_products => RowRounding::E4m3Products,
+        traits if traits.e4m3_compute => RowRounding::E4m3Compute,
         traits if traits.cuda_cores => RowRounding::KeysAndValues,
         _ => RowRounding::Elements,
     };

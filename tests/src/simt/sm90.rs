@@ -31,7 +31,7 @@ pub(super) fn params(
     let box_rows = if traits.paged { divides_both(page_size) } else { 0 };
     let (tokens, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
     // pairs of elements of 8 bits; transposed values
-    let (key_dim, value_dim, pre_rows) = match traits.e4m3_products {
+    let (key_dim, value_dim, pre_rows) = match traits.e4m3_compute {
         true => (traits.head_dim / 2, traits.tile_keys / 2, traits.transposed_rows(tokens, requests)),
         false => (traits.head_dim, traits.value_dim, tokens),
     };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use attn::{DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend, Products};
+use attn::{ComputeType, DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend};
 use attn_core::lang::Dims;
 
 use self::names::{by_name, head_dim_vo, optional_name};
@@ -39,9 +39,9 @@ pub struct Case {
     /// The decode backend: `tensor-cores` or `cuda-cores`. By default the attention chooses.
     #[serde(default, with = "optional_name", skip_serializing_if = "Option::is_none")]
     pub decode: Option<DecodeBackend>,
-    /// What prefill multiplies: `exact` or `e4m3`.
+    /// The compute type of prefill: `exact` or `e4m3`.
     #[serde(default, with = "by_name", skip_serializing_if = "is_default")]
-    pub products: Products,
+    pub compute_type: ComputeType,
     /// The type of q and o: `f16`, `bf16` or `f32`.
     pub dtype: String,
     /// The type of k and v: as `dtype`, or `e4m3` or `e5m2`. It defaults to `dtype`.
@@ -156,7 +156,7 @@ impl Case {
             kernel: auto(),
             prefill: PrefillBackend::default(),
             decode: None,
-            products: Products::default(),
+            compute_type: ComputeType::default(),
             dtype: "bf16".to_owned(),
             kv_dtype: None,
             qo_heads: 4,

@@ -1,6 +1,6 @@
 //! The variants of cases and expressions, with required tensors filled, and the options of their attentions.
 
-use attn::{AttentionOptions, Dtype, Error, HeadDimVo, PrefillBackend, Products, Variant};
+use attn::{AttentionOptions, ComputeType, Dtype, Error, HeadDimVo, PrefillBackend, Variant};
 use attn_core::registry::Registry;
 use attn_core::spec::KernelKind;
 
@@ -27,25 +27,26 @@ pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
 ///
 /// # Errors
 ///
-/// As [`case_variant`].
+/// An expression that is not one, or a tensor that cannot be filled.
 pub fn filled_variant(expr: &str) -> Result<Variant, TestError> {
     case_variant(&Case::new(expr))
 }
 
 impl Case {
-    /// The case with prefill's products of e4m3: over keys and values of e4m3, with the head dim that there is. `None`
-    /// if it is of another kernel, has shared levels, or a variant without such products.
+    /// The case with prefill that computes in e4m3: over keys and values of e4m3, with the head dim that there is.
+    /// `None` if it is of another kernel, has shared levels, or a variant that it does not support.
     #[must_use]
-    pub fn with_e4m3_products(&self) -> Option<Case> {
+    pub fn with_e4m3_compute(&self) -> Option<Case> {
         if !["auto", "prefill"].contains(&self.kernel.as_str()) || !self.levels.is_empty() {
             return None;
         }
         let qo = self.dtype.parse().ok().filter(|&qo| qo != Dtype::F32).unwrap_or(Dtype::Bf16);
         let case = Case {
+            // committed results name cases so
             name: Some(format!("{} e4m3 products", self.title())),
             kernel: "prefill".to_owned(),
             prefill: PrefillBackend::Sm90,
-            products: Products::E4m3,
+            compute_type: ComputeType::E4m3,
             dtype: qo.to_string(),
             kv_dtype: Some(Dtype::E4m3.to_string()),
             head_dim: 128,
@@ -56,7 +57,7 @@ impl Case {
         };
         let variant = Variant::parse(&case.variant).ok()?;
         let (heads, dtypes) = (case.heads(), case.dtypes().ok()?);
-        case.products.check(heads, case.head_dim_vo, dtypes, Some(KernelKind::Prefill), &variant).ok()?;
+        case.compute_type.check(heads, case.head_dim_vo, dtypes, Some(KernelKind::Prefill), &variant).ok()?;
         Some(case)
     }
 
@@ -66,8 +67,8 @@ impl Case {
             "auto" => None,
             named => Some(named.parse::<KernelKind>()?),
         };
-        let &Case { sm_scale, prefill, decode, products, head_dim_vo, fixed_split_size, .. } = self;
-        let options = AttentionOptions { fixed_split_size, products, ..AttentionOptions::default() };
+        let &Case { sm_scale, prefill, decode, compute_type, head_dim_vo, fixed_split_size, .. } = self;
+        let options = AttentionOptions { fixed_split_size, compute_type, ..AttentionOptions::default() };
         Ok(AttentionOptions { sm_scale, kernel, prefill, decode, head_dim_vo, ..options })
     }
 }

@@ -29,7 +29,7 @@ const APPROXIMATE_TANH: f64 = 1e-3;
 /// all weights of a row with few keys. Emulated kernels, whose tanh is accurate, have no other.
 const POLYNOMIAL_EXP: f64 = 9e-5;
 
-/// The errors of an output and of a row with products of e4m3, where the reference rounds queries and probabilities
+/// The errors of an output and of a row with compute type e4m3, where the reference rounds queries and probabilities
 /// alike. A probability near a tie is rounded to the other neighbour, which moves it by up to an eighth: of two keys of
 /// one weight, the row by 6e-2.
 const E4M3_TIES: [f64; 2] = [1e-2, 6e-2];
@@ -87,7 +87,7 @@ impl Expected {
         let rewrites = rewrites_scores || variant.has(Hook::ValueTransform) || variant.kv_formats().is_some();
         let rounded = match rounding.rows {
             RowRounding::None => None,
-            RowRounding::E4m3Products => Some(reference(case, &fresh()?, inputs, RowRounding::E4m3Products)?),
+            RowRounding::E4m3Compute => Some(reference(case, &fresh()?, inputs, RowRounding::E4m3Compute)?),
             _ if !rewrites => None,
             rows => Some(reference(case, &fresh()?, inputs, rows)?),
         };
@@ -98,7 +98,7 @@ impl Expected {
             let ties = TIES.max(moved(&rounded.lse, &exact.lse));
             tolerance.lse += if rounding.same_elements && variant.kv_formats().is_none() { 0.0 } else { ties };
         }
-        if rounding.rows == RowRounding::E4m3Products {
+        if rounding.rows == RowRounding::E4m3Compute {
             let deviation = f64::from(case.q_std.unwrap_or(1.0)).max(1.0);
             let [rel, row, lse] = match (rounding.approximates, E4M3_SUMS) {
                 (true, [rel, row, of_deviation, least]) => [rel, row, least + of_deviation * deviation],

@@ -96,7 +96,7 @@ impl Setup {
         #[cfg(feature = "cuda")]
         if let Some(kernel) = self.plan.kernel() {
             let rows = match kernel.traits() {
-                traits if traits.e4m3_products => RowRounding::E4m3Products,
+                traits if traits.e4m3_compute => RowRounding::E4m3Compute,
                 traits if traits.cuda_cores => RowRounding::KeysAndValues,
                 _ => RowRounding::Elements,
             };

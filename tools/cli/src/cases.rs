@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use attn::{DecodeBackend, Dtype, PrefillBackend, Products};
+use attn::{ComputeType, DecodeBackend, Dtype, PrefillBackend};
 use attn_testing::{Case, grid};
 use clap::{Args, ValueEnum};
 use regex::Regex;
@@ -38,10 +38,10 @@ pub(crate) struct Cases {
     /// several times, the formats alternate: the first is that of the first case.
     #[arg(long, value_name = "FORMAT", conflicts_with = "dtype")]
     kv_format: Vec<String>,
-    /// What prefill multiplies, for all cases: exact, e4m3. Of others than prefill, and of variants without products of
-    /// e4m3, there are none then.
+    /// The compute type of prefill, for all cases: exact, e4m3. With e4m3, cases of other kernels and of variants that
+    /// it does not support are left out.
     #[arg(long, conflicts_with = "kv_format")]
-    products: Option<Products>,
+    compute_type: Option<ComputeType>,
     /// Only cases whose name (or variant) matches.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -128,22 +128,22 @@ impl Cases {
                 bail!("none of {count} cases can be over a KV format: all of them count keys");
             }
         }
-        match self.products {
-            Some(Products::E4m3) => {
+        match self.compute_type {
+            Some(ComputeType::E4m3) => {
                 let is_other = self.prefill.is_some_and(|backend| backend != PrefillBackend::Sm90);
                 if is_other || self.decode.is_some() || self.dtype == Some(Dtype::F32) {
                     bail!(
-                        "--products e4m3 is of sm90 prefill over q and o of 16 bits: --prefill of another backend, \
+                        "--compute-type e4m3 is of sm90 prefill over q and o of 16 bits: --prefill of another backend, \
                          --decode and --dtype f32 have nothing to act on"
                     );
                 }
                 let count = cases.len();
-                cases = cases.iter().filter_map(Case::with_e4m3_products).collect();
+                cases = cases.iter().filter_map(Case::with_e4m3_compute).collect();
                 if cases.is_empty() {
-                    bail!("none of {count} cases has products of e4m3: those of prefill have, for some variants");
+                    bail!("none of {count} cases can compute in e4m3: those of prefill can, for some variants");
                 }
             }
-            Some(products) => cases.iter_mut().for_each(|case| case.products = products),
+            Some(compute_type) => cases.iter_mut().for_each(|case| case.compute_type = compute_type),
             None => {}
         }
         let count = cases.len();

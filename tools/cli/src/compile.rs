@@ -55,7 +55,7 @@ fn of_exprs(arg: clap::Arg) -> clap::Arg {
         "shared_rows",
         "prefill",
         "decode",
-        "products",
+        "compute_type",
     ];
     if OPTIONS.contains(&arg.get_id().as_str()) { arg.requires("exprs") } else { arg }
 }

@@ -1,15 +1,19 @@
 //! The kernels that the command line or a case asks for.
 
 use anyhow::{Result, bail};
-use attn_core::batch::{Batch, indptr};
-use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::expr::Variant;
-use attn_core::spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products};
-use attn_kernels::compile::Arch;
-use attn_kernels::cost::{CostTable, HookClass};
-use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use attn_kernels::select::{KernelSelector, SelectedKernel};
-use attn_kernels::splice::KernelSource;
+use attn_core::{
+    batch::{Batch, indptr},
+    dtype::{Dtype, Dtypes},
+    expr::Variant,
+    spec::{ComputeType, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend},
+};
+use attn_kernels::{
+    compile::Arch,
+    cost::{CostTable, HookClass},
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    select::{KernelSelector, SelectedKernel},
+    splice::KernelSource,
+};
 use attn_testing::{Case, LevelCase};
 use clap::{Args, ValueEnum};
 
@@ -52,9 +56,9 @@ pub(crate) struct KernelArgs {
     /// The decode backend: tensor-cores, cuda-cores. The default is the one with less measured time.
     #[arg(long)]
     pub(crate) decode: Option<DecodeBackend>,
-    /// What prefill multiplies: exact, e4m3. The default is exact.
+    /// The compute type of prefill: exact, e4m3. The default is exact.
     #[arg(long)]
-    pub(crate) products: Option<Products>,
+    pub(crate) compute_type: Option<ComputeType>,
 }
 
 /// [`KvStored`] as an option.
@@ -101,7 +105,7 @@ impl KernelArgs {
         let (prefill, decode, mixed) = (KernelKind::Prefill, KernelKind::Decode, KernelKind::Mixed);
         for (option, is_given, of) in [
             ("--prefill", self.prefill.is_some(), &[prefill, mixed][..]),
-            ("--products", self.products.is_some(), &[prefill, mixed]),
+            ("--compute-type", self.compute_type.is_some(), &[prefill, mixed]),
             ("--decode", self.decode.is_some(), &[decode, mixed]),
             ("--shared-rows", self.shared_rows, &[mixed]),
         ] {
@@ -149,7 +153,7 @@ impl KernelArgs {
                             shared_rows: self.shared_rows,
                             prefill: self.prefill.unwrap_or_default(),
                             decode: self.decode,
-                            products: self.products.unwrap_or_default(),
+                            compute_type: self.compute_type.unwrap_or_default(),
                             ..KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches)
                         };
                         let request = request.with_decode_backend(hooks, costs);
@@ -203,7 +207,7 @@ pub(crate) fn traits_of(
         key_lists: variant.kv_list_sizes().is_some(),
         prefill: case.prefill,
         decode: case.decode,
-        products: case.products,
+        compute_type: case.compute_type,
         row_invariant: case.fixed_split_size.is_some(),
         ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
     };

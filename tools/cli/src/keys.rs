@@ -71,7 +71,7 @@ fn of_cases(cases: &[Case], arch: Arch, costs: &CostTable) -> BTreeSet<String> {
         let mma_sync = Case { prefill: PrefillBackend::Sm80, ..case.clone() };
         let resident = Case { prefill: PrefillBackend::Sm90Resident, ..case.clone() };
         let others = [mma_sync, resident, on_cuda_cores(case.clone()), on_cuda_cores(in_f32.clone()), in_f32];
-        others.into_iter().chain(case.with_e4m3_products()).chain([case.clone()])
+        others.into_iter().chain(case.with_e4m3_compute()).chain([case.clone()])
     };
     // text depends on the structure of a variant and on KV formats with their scalars, so one case's tensors do for all
     let mut of_text: HashMap<_, Vec<&Case>> = HashMap::new();
@@ -107,7 +107,7 @@ mod tests {
     fn a_case_has_the_keys_of_each_backend() {
         let case = |variant: &str| Case { kernel: "prefill".to_owned(), ..Case::new(variant) };
         let on = |variant: &str| of_cases(&[case(variant)], Arch::for_device(9, 0), &CostTable::default());
-        // wgmma, products of e4m3, mma.sync, CUDA cores in 16 bits and in f32; its head_dim has no resident kernel
+        // wgmma, wgmma in e4m3, mma.sync, CUDA cores in 16 bits and in f32; its head_dim has no resident kernel
         assert_eq!((on("causal").len(), on("full").len()), (5, 5));
         assert!(on("causal").is_disjoint(&on("full")));
         assert_eq!(on("soft_cap(cap=30)"), on("soft_cap(cap=50)"), "values are not in the text");

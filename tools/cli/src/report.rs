@@ -83,7 +83,7 @@ pub(crate) mod tests {
         Timed { case, mode: RunMode::AsIs, ran, ms: us / 1e3, gbps, tflops, e4m3: false }
     }
 
-    /// Runs of invented times: bound by memory, by compute, under products of e4m3, with a name that needs escaping.
+    /// Runs of invented times: bound by memory, by compute, in e4m3, with a name that needs escaping.
     pub(super) fn runs() -> Vec<Timed> {
         vec![
             run("decode 32/8 64x4k", 250.0, 4300.0, 17.2),
@@ -116,7 +116,7 @@ pub(crate) mod tests {
             "&lt;causal&gt; &amp; &quot;alibi&quot;",
             "Memory roof: 4917 GB/s",
             "Compute roof: 1071 TFLOP/s",
-            "Products of e4m3 have twice the rate",
+            "MMAs of e4m3 have twice the rate",
             "1 of 6 runs have no bytes or no FLOPs",
             "A floor of more than 100 %",
             "decode 32/8 64x4k: cuda_cores",

@@ -34,7 +34,7 @@ const LONG: [&str; 40] = [
     "emulated::fixed_splits",
     "in_fixed_splits",
     "emulated::stock_variants",
-    "e4m3_products_of",
+    "e4m3_compute_of",
     "long_rows",
     "appends_and_gathers",
     "long_hooks_emulated",

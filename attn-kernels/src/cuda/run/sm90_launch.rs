@@ -14,7 +14,8 @@ use crate::launch::{KernelParams, Sm90Params, Strided, TensorMap};
 ///
 /// # Safety
 ///
-/// As [`launch_with`].
+/// What [`launch_with`] asks: `params`, `args` and `sm90` are of this kernel, and all memory that they point to is
+/// valid.
 pub(super) unsafe fn launch_sm90(
     stream: &CudaStream,
     kernel: &Kernel,
@@ -44,25 +45,28 @@ pub(super) fn sm90_params(
         true => tensor_maps::page_box_rows(traits, params.page_size.divisor, [&params.k, &params.v]),
         false => 0,
     };
-    // rows of preprocessed keys or values, and elements of 16 bits of a row
-    let (key_elements, value_rows, value_elements) = match traits.e4m3_products {
+    // preprocessed rows, in elements of 16 bits: a row of e4m3 is half as many, and V is transposed
+    let (key_elements, value_rows, value_elements) = match traits.e4m3_compute {
         true => {
             let rows = traits.transposed_rows(tokens.into(), launches.requests.into());
             (traits.head_dim / 2, rows, traits.tile_keys / 2)
         }
         false => (traits.head_dim, tokens.into(), traits.value_dim),
     };
-    let map = |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<(Strided, u64)>, dim: u32| match preprocessed {
-        Some((preprocessed, rows)) => {
-            let extents = Extents { dim, tokens: rows, heads: heads.kv, pages: 1 };
-            tensor_maps::kv_map(&preprocessed, extents, traits.tile_keys)
-        }
-        None if traits.paged && paged_rows == 0 => Ok(TensorMap::default()),
-        None => {
-            let rows = if traits.paged { paged_rows } else { traits.tile_keys };
-            tensor_maps::kv_map(&at, Extents::of(stored, dim, heads.kv), rows)
-        }
-    };
+    // of keys or values: the map of what the preprocessing kernel writes (and its rows), else of the tensor itself
+    let kv_map =
+        |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<(Strided, u64)>, dim: u32| match preprocessed {
+            Some((preprocessed, rows)) => {
+                let extents = Extents { dim, tokens: rows, heads: heads.kv, pages: 1 };
+                tensor_maps::kv_map(&preprocessed, extents, traits.tile_keys)
+            }
+            // pages that no box fits are copied without tensor maps
+            None if traits.paged && paged_rows == 0 => Ok(TensorMap::default()),
+            None => {
+                let rows = if traits.paged { paged_rows } else { traits.tile_keys };
+                tensor_maps::kv_map(&at, Extents::of(stored, dim, heads.kv), rows)
+            }
+        };
     let packed = |dim: u32, tokens: usize| PackedRows {
         group: heads.qo / heads.kv,
         extents: Extents { dim, tokens: tokens as u64, heads: heads.qo, pages: 1 },
@@ -70,8 +74,8 @@ pub(super) fn sm90_params(
     let q = packed(traits.head_dim, tensors.q.shape()[0]).queries(traits, &params.q)?;
     let o = packed(traits.value_dim, tensors.out.o.shape()[0]).outputs(&params.o)?;
     Ok(Sm90Params {
-        k: map(&kv.k, params.k, traits.preprocess_keys.then_some((params.k_pre, tokens.into())), key_elements)?,
-        v: map(&kv.v, params.v, traits.preprocess_values.then_some((params.v_pre, value_rows)), value_elements)?,
+        k: kv_map(&kv.k, params.k, traits.preprocess_keys.then_some((params.k_pre, tokens.into())), key_elements)?,
+        v: kv_map(&kv.v, params.v, traits.preprocess_values.then_some((params.v_pre, value_rows)), value_elements)?,
         q: q.unwrap_or_default(),
         o: o.unwrap_or_default(),
         box_rows: paged_rows as i32,

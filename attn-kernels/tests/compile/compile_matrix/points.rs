@@ -1,13 +1,20 @@
 //! The points of the matrix: variant x kernel kind x architecture x shape x types, and a label for each.
 
-use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::lang::{FieldDesc, FieldType, VariantDesc};
-use attn_core::spec::KernelKind::{self, Decode, Mixed, Prefill};
-use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend, Products};
-use attn_core::{Registry, Variant};
-use attn_kernels::compile::Arch;
-use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use attn_kernels::splice::KernelSource;
+use attn_core::{
+    Registry, Variant,
+    dtype::{Dtype, Dtypes},
+    lang::{FieldDesc, FieldType, VariantDesc},
+    spec::{
+        ComputeType, DecodeBackend, HeadDimVo,
+        KernelKind::{self, Decode, Mixed, Prefill},
+        PrefillBackend,
+    },
+};
+use attn_kernels::{
+    compile::Arch,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::KernelSource,
+};
 
 /// The architectures of the prefill backends. The matrix has every variant in the prefill kernels of both, and in the
 /// decode kernel, which has one template, for the second.
@@ -64,7 +71,7 @@ pub(crate) struct Point {
     shared_rows: bool,
     prefill: PrefillBackend,
     decode: Option<DecodeBackend>,
-    products: Products,
+    compute_type: ComputeType,
 }
 
 impl Point {
@@ -83,7 +90,7 @@ impl Point {
             shared_rows,
             prefill,
             decode: None,
-            products: Products::Exact,
+            compute_type: ComputeType::Exact,
         }
     }
 
@@ -110,9 +117,9 @@ impl Point {
         let layout = if self.paged { "paged" } else { "ragged" };
         let dtypes = format!("{}/{}", self.dtypes.qo, self.dtypes.kv);
         let rows = if self.shared_rows { " cascade" } else { "" };
-        let products = if self.products == Products::E4m3 { " e4m3-products" } else { "" };
+        let compute_type = if self.compute_type == ComputeType::E4m3 { " e4m3-compute" } else { "" };
         format!(
-            "{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}{decode}{products}: {expr}"
+            "{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}{decode}{compute_type}: {expr}"
         )
     }
 
@@ -123,7 +130,7 @@ impl Point {
         let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([&variant]);
         let (shared_rows, prefill, decode) = (self.shared_rows, self.prefill, self.decode);
         let request = KernelTraitsRequest { head_dim_vo, paged, group, shared_rows, prefill, decode, ..request };
-        let request = KernelTraitsRequest { products: self.products, ..request };
+        let request = KernelTraitsRequest { compute_type: self.compute_type, ..request };
         let traits = KernelTraits::choose(&request).expect("kernel traits");
         KernelSource::build(&variant, &traits).expect("supported")
     }
@@ -189,8 +196,8 @@ pub(crate) fn points(registry: &Registry) -> Vec<Point> {
     points
 }
 
-/// Variants that products of e4m3 support: masks, logits, biases in each form, sinks, stores and queries' hooks.
-const E4M3_PRODUCTS: [&str; 7] = [
+/// Variants that e4m3 compute supports: masks, logits, biases in each form, sinks, stores and queries' hooks.
+const E4M3_COMPUTE: [&str; 7] = [
     "full",
     "causal + sliding_window(window=1) + soft_cap(cap=1)",
     "causal + alibi + sink",
@@ -200,16 +207,16 @@ const E4M3_PRODUCTS: [&str; 7] = [
     "causal + max_logit",
 ];
 
-/// Prefill with products of e4m3, ragged and paged, of both types of queries.
-pub(crate) fn e4m3_products() -> Vec<Point> {
+/// Prefill that computes in e4m3, ragged and paged, of both types of queries.
+pub(crate) fn e4m3_compute() -> Vec<Point> {
     let layouts = [(false, Dtype::Bf16), (true, Dtype::F16)];
     let of = |expr: &&str| {
         layouts.map(|(paged, qo)| {
-            let (dtypes, products) = (Dtypes::new(qo, Dtype::E4m3), Products::E4m3);
-            Point { dtypes, paged, products, ..Point::new(expr, Prefill, "sm_90a") }
+            let (dtypes, compute_type) = (Dtypes::new(qo, Dtype::E4m3), ComputeType::E4m3);
+            Point { dtypes, paged, compute_type, ..Point::new(expr, Prefill, "sm_90a") }
         })
     };
-    E4M3_PRODUCTS.iter().flat_map(of).collect()
+    E4M3_COMPUTE.iter().flat_map(of).collect()
 }
 
 /// Every variant where the matrix has a few.

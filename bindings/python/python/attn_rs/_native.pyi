@@ -57,7 +57,7 @@ class Attention:
         values_in_keys: bool = False,
         mask: tuple[bytes, Sequence[int]] | None = None,
         kv_format: str | None = None,
-        products: str = "exact",
+        compute_type: str = "exact",
     ) -> None: ...
     def with_parameters(
         self, variant: str, params: dict[str, Any] | None = None, scale: float | None = None

@@ -33,7 +33,7 @@ class Plan:
         kernel: `"decode"`, `"prefill"`, `"mixed"`, or None for the fastest.
         fixed_split_size: keys are split at multiples of this number and nowhere else, so that the bits of a request do
             not depend on the batch.
-        products: what prefill multiplies: `"exact"`, the elements of the tensors, or `"e4m3"`, queries and
+        compute_type: of prefill: `"exact"`, the elements of the tensors, or `"e4m3"`, queries and
             probabilities rounded to it, over keys and values of `"float8_e4m3fn"`.
         stores_transformed: whether keys and values are stored after the variant's transforms, which `append` applies.
         values_in_keys: whether values are the first `value_dim` elements of keys.
@@ -67,7 +67,7 @@ class Plan:
         layers=(),
         stream=None,
         kv_format=None,
-        products="exact",
+        compute_type="exact",
     ):
         if not (kv_format is None or kv_dtype is None or _name(kv_dtype).rpartition(".")[2] == "uint8"):
             raise InvalidArgument(f"kv_dtype is {_name(kv_dtype)} beside kv_format; tensors of a format are uint8")
@@ -87,7 +87,7 @@ class Plan:
             stores_transformed=stores_transformed,
             values_in_keys=values_in_keys,
             kv_format=kv_format,
-            products=products,
+            compute_type=compute_type,
         )
         if not isinstance(layers, (list, tuple)):
             raise WrongType(f"layers is of the type `{type_name(layers)}`; it is a list of `plan.layer(..)`")

@@ -60,7 +60,7 @@ fn roofline_notes(roofs: &Roofs, runs: &[Timed]) -> Vec<String> {
         notes.push("Kernels on CUDA cores and cases over f32 have lower rates.".to_owned());
     }
     if roofs.e4m3.is_some() && runs.iter().any(|run| run.e4m3) {
-        notes.push("Products of e4m3 have twice the rate of 16 bits.".to_owned());
+        notes.push("MMAs of e4m3 have twice the rate of 16 bits.".to_owned());
     }
     notes.push("Numbers are rows of the table; rings are further run modes of a case.".to_owned());
     notes.push(

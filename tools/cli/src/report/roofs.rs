@@ -10,9 +10,9 @@ use crate::output::figure;
 pub(crate) struct Roofs {
     /// GB/s.
     pub(super) memory: Option<f64>,
-    /// TFLOP/s of 16-bit products.
+    /// TFLOP/s of 16-bit MMAs.
     pub(super) compute: Option<f64>,
-    /// TFLOP/s of e4m3 products, where kernels have them.
+    /// TFLOP/s of e4m3 MMAs, where kernels have them.
     pub(super) e4m3: Option<f64>,
     /// Where the roofs come from, or why there are none.
     pub(super) sentences: Vec<String>,
@@ -69,7 +69,7 @@ impl Roofs {
             },
             match (compute, flop) {
                 (Some(rate), Some(flop)) => format!(
-                    "Compute roof: {} TFLOP/s, dense 16-bit products with sums in f32 on tensor cores, {flop} FLOP a \
+                    "Compute roof: {} TFLOP/s, dense 16-bit MMAs with sums in f32 on tensor cores, {flop} FLOP a \
                      clock on each of {sms} SMs at {} MHz.",
                     figure(Some(rate)),
                     sm_khz / 1000,
@@ -83,7 +83,7 @@ impl Roofs {
         Roofs { memory, compute, e4m3, sentences }
     }
 
-    /// The TFLOP/s of the products that a run asks for.
+    /// The TFLOP/s of the compute type that a run asks for.
     fn rate(&self, e4m3: bool) -> Option<f64> {
         if e4m3 { self.e4m3 } else { self.compute }
     }
@@ -97,10 +97,10 @@ impl Roofs {
     }
 }
 
-/// Operations a clock of the tensor cores of an SM: dense products of 16 bits with sums in f32.
+/// Operations a clock of the tensor cores of an SM: dense 16-bit MMAs with sums in f32.
 ///
 /// They are those of NVIDIA's data sheets, divided by SMs and boost clock: A100 312 TFLOP/s, A10 125, L40S 362, H100
-/// 989, B200 2250, GeForce RTX 4090 165. With sums in f32, GeForce has half the rate of the other products of its
+/// 989, B200 2250, GeForce RTX 4090 165. With sums in f32, GeForce has half the rate of the other GPUs of its
 /// compute capability.
 fn tensor_core_flop(name: &str, capability: (u32, u32)) -> Option<u32> {
     let geforce = name.contains("GeForce");
@@ -164,7 +164,7 @@ mod tests {
         let floor = h100.floor(&prefill).expect("a floor");
         assert!(floor.by == "FLOPs" && (floor.us - 5.0).abs() < 1e-9, "{floor:?}");
         let e4m3 = h100.floor(&Timed { e4m3: true, ..prefill.clone() }).expect("a floor");
-        assert!((e4m3.us - 2.5).abs() < 1e-9, "8-bit products have twice the rate: {e4m3:?}");
+        assert!((e4m3.us - 2.5).abs() < 1e-9, "8-bit MMAs have twice the rate: {e4m3:?}");
         let memory_alone = Roofs { compute: None, ..h100 };
         assert_eq!(memory_alone.floor(&prefill).map(|floor| floor.by), Some("bytes"));
         assert_eq!(memory_alone.floor(&run("no keys", 5.0, 0.0, 0.0)), None);

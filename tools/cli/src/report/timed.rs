@@ -1,6 +1,6 @@
 //! A timed run of a case.
 
-use attn::Products;
+use attn::ComputeType;
 use attn_testing::{BenchResult, Case, RunMode};
 
 /// A timed run of a case in one run mode.
@@ -14,7 +14,7 @@ pub(crate) struct Timed {
     /// As in the table of `attn bench`: bytes of K and V, operations of attended pairs.
     pub(super) gbps: f64,
     pub(super) tflops: f64,
-    /// Whether the case asks for products of e4m3.
+    /// Whether the case asks for compute type e4m3.
     pub(super) e4m3: bool,
 }
 
@@ -27,7 +27,7 @@ impl Timed {
             ms: result.ms,
             gbps: result.gbps,
             tflops: result.tflops,
-            e4m3: case.products == Products::E4m3,
+            e4m3: case.compute_type == ComputeType::E4m3,
         }
     }
 

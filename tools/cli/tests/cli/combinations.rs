@@ -43,11 +43,11 @@ fn options_that_would_be_ignored_are_refused() {
         ("compile causal --kernel decode --prefill sm80", ["--prefill", "decode"]),
         ("compile causal --kernel prefill --decode cuda-cores", ["--decode", "prefill"]),
         ("compile causal --shared-rows", ["--shared-rows", "mixed"]),
-        ("source causal --full --kernel decode --products e4m3", ["--products", "decode"]),
+        ("source causal --full --kernel decode --compute-type e4m3", ["--compute-type", "decode"]),
         ("source causal --full --decode cuda-cores", ["--decode", "prefill"]),
-        ("check --expr causal --products e4m3 --prefill cuda-cores", ["--products", "--prefill"]),
-        ("check --expr causal --products e4m3 --decode cuda-cores", ["--products", "--decode"]),
-        ("check --expr causal --products e4m3 --dtype f32", ["--products", "--dtype f32"]),
+        ("check --expr causal --compute-type e4m3 --prefill cuda-cores", ["--compute-type", "--prefill"]),
+        ("check --expr causal --compute-type e4m3 --decode cuda-cores", ["--compute-type", "--decode"]),
+        ("check --expr causal --compute-type e4m3 --dtype f32", ["--compute-type", "--dtype f32"]),
         ("source causal --arch 80", ["--full", "source"]),
         ("source causal --full --arch 80;90a", ["--arch: 2 kernels", "one translation unit"]),
         ("source causal --full --head-dim 64,128", ["--head-dim: 2 kernels", "one translation unit"]),
@@ -113,14 +113,14 @@ fn json_has_the_source_too() {
 }
 
 #[test]
-fn products_of_the_command_line_are_those_of_all_cases() {
+fn the_compute_type_of_the_command_line_is_that_of_all_cases() {
     let dir = scratch();
     let path = dir.path().join("cases.jsonl");
-    let cases = attn_json(dir.path(), &["check", "--expr", "causal", "--products", "e4m3", "--list"]);
+    let cases = attn_json(dir.path(), &["check", "--expr", "causal", "--compute-type", "e4m3", "--list"]);
     std::fs::write(&path, &cases.stdout).expect("written");
-    assert!(records(&cases).iter().all(|case| case["products"] == "e4m3"));
-    let args = ["check", path.to_str().expect("UTF-8"), "--products", "exact", "--list"];
-    assert!(records(&attn_json(dir.path(), &args)).iter().all(|case| case["products"].is_null()));
+    assert!(records(&cases).iter().all(|case| case["compute_type"] == "e4m3"));
+    let args = ["check", path.to_str().expect("UTF-8"), "--compute-type", "exact", "--list"];
+    assert!(records(&attn_json(dir.path(), &args)).iter().all(|case| case["compute_type"].is_null()));
 }
 
 #[test]
