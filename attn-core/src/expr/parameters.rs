@@ -3,7 +3,7 @@
 use super::content::{ContentError, TensorContent, TensorSlot};
 use super::error::ExprError;
 use super::missing::{MissingTensor, missing};
-use super::owner::{HostTensor, owners};
+use super::owner::{FieldValue, GivenTensor, owners};
 use super::tree::{Node, Variant};
 use crate::lang::{BindError, Dims, ErasedVariant, FieldType, Hook, ParamValue, ParamValues};
 use crate::nearest::nearest;
@@ -52,7 +52,7 @@ impl Variant {
         let mut values = ParamValues::default();
         values.set(name, value);
         let mut number = part;
-        let set = match nth(&mut self.nodes, &mut number) {
+        let set = match part_mut(&mut self.nodes, &mut number) {
             Some(slot) => Some(slot.set_values(&values)),
             None => self.kv.formats.as_mut().and_then(|formats| formats.set_values(number, &values)),
         };
@@ -114,7 +114,7 @@ impl Variant {
             return fixed("plans rely on `kv_range`, which may read it");
         }
         match owner.tensor(field) {
-            Some(HostTensor { shape, bytes, .. }) if bytes > 0 => {
+            Some(GivenTensor { shape, bytes, .. }) if bytes > 0 => {
                 Ok(TensorSlot { part, field, name, elem, shape, bytes })
             }
             _ => not("has no values"),
@@ -162,14 +162,16 @@ impl Variant {
         let address = owners.get(slot.part)?.tensor(slot.field)?.address;
         let before = owners.iter().enumerate().take(slot.part + 1).flat_map(|(part, owner)| {
             let fields = if part == slot.part { slot.field } else { owner.fields.len() };
-            (0..fields).filter_map(|field| owner.tensor(field))
+            owner.values().into_iter().take(fields)
         });
-        Some((address, before.filter(|found| found.address == address).count()))
+        let shares = |value: &FieldValue| matches!(value, FieldValue::Tensor(tensor) if tensor.address == address);
+        Some((address, before.filter(shares).count()))
     }
 }
 
-/// Part number `number`, counted as [`Variant::parts`] does. `number` is reduced by the parts passed.
-fn nth<'v>(nodes: &'v mut [Node], number: &mut usize) -> Option<&'v mut Box<dyn ErasedVariant>> {
+/// Part number `number`, counted as [`Variant::parts`] does. Without such a part, `number` is left less the number of
+/// parts: the number of a KV format.
+fn part_mut<'v>(nodes: &'v mut [Node], number: &mut usize) -> Option<&'v mut Box<dyn ErasedVariant>> {
     for node in nodes {
         let (part, inner) = node.inside_mut();
         match part {
@@ -178,7 +180,7 @@ fn nth<'v>(nodes: &'v mut [Node], number: &mut usize) -> Option<&'v mut Box<dyn 
             None => {}
         }
         for variant in inner {
-            if let Some(part) = nth(&mut variant.nodes, number) {
+            if let Some(part) = part_mut(&mut variant.nodes, number) {
                 return Some(part);
             }
         }
@@ -186,6 +188,7 @@ fn nth<'v>(nodes: &'v mut [Node], number: &mut usize) -> Option<&'v mut Box<dyn 
     None
 }
 
+/// Appends the elements of nested lists, row-major.
 fn flatten(value: ParamValue, to: &mut Vec<ParamValue>) {
     match value {
         ParamValue::List(values) => values.into_iter().for_each(|value| flatten(value, to)),
