@@ -6,8 +6,9 @@ use attn_core::tensor::{Element, Kv, KvScales, KvSides, TensorError, TensorRef};
 use attn_core::{cpu::Problem, plan::WorkList};
 
 use super::host::{Host, HostScale, on_host};
+use super::host_tensor::{HostTensor, KvDims};
 use super::keys::Keys;
-use super::packed::{self, HostTensor, Outer};
+use super::kv_format_rows::{encoded_rows, formats_of};
 use super::random::{Normal, Random};
 use super::{Case, TestError};
 
@@ -17,7 +18,7 @@ pub(super) const TAIL: usize = 4096;
 const VALUES_PER_KEYS: f32 = 1.25;
 /// The stream of the seed that values are from.
 const VALUES: u64 = 3;
-/// The period of random data in tensors that are only timed.
+/// Elements before periodic data repeats. It is odd, so that pages differ.
 const PERIOD: usize = (1 << 23) + 104_729;
 
 /// The inputs of a case in host memory.
@@ -29,7 +30,7 @@ pub struct Inputs {
     pub keys: Keys,
     /// (query tokens, query heads, head_dim).
     pub q: Host,
-    /// As [`kv_shape`](Self::kv_shape), laid out as [`kv_strides`](Self::kv_strides).
+    /// Keys, with [`kv_shape`](Self::kv_shape) and [`kv_strides`](Self::kv_strides).
     pub k: Host,
     /// Values with [`v_shape`](Self::v_shape) and [`v_strides`](Self::v_strides); the same as `k` if values share the
     /// keys' memory.
@@ -55,31 +56,32 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Makes the tensors of a case. With `tiled`, values repeat with a long period, which is enough for timing.
+    /// Makes the tensors of a case. With `periodic`, values repeat with a long period, which is fast to make and
+    /// enough for a benchmark.
     ///
     /// # Errors
     ///
     /// An unknown dtype, or lengths past 31 bits.
-    pub fn new(case: &Case, tiled: bool) -> Result<Self, TestError> {
+    pub fn new(case: &Case, periodic: bool) -> Result<Self, TestError> {
         let dtypes = case.dtypes()?;
         let (heads, dim) = (case.kv_heads as usize, case.head_dim as usize);
         let qo_indptr = indptr(&case.qo_lens.to_vec())?;
         let qo_tokens = qo_indptr.last().copied().unwrap_or(0) as usize;
         let keys = Keys::new(case, &qo_indptr)?;
-        let (outer, holes) = keys.memory(case);
-        let (formats, page_size) = (packed::formats(case)?, outer.get(1).copied());
+        let (tokens, holes) = keys.memory(case);
+        let (formats, page_size) = (formats_of(case)?, tokens.get(1).copied());
         if case.counting && formats.is_some() {
             let why = "a KV format may not hold the ones of a counting case".to_owned();
             return Err(TestError::Field { field: "kv_dtype", why });
         }
-        let outer = Outer { shape: &outer, heads, order: case.page_order };
+        let dims = KvDims { tokens: &tokens, heads, order: case.page_order };
         let kv = |stream, part: usize, dim: usize| {
             let mut random = Random::new(case.seed, stream);
             let (mut rows, side) = match &formats {
-                Some(formats) => packed::rows(formats.part(part), dim, &outer, (&mut random, tiled)),
+                Some(formats) => encoded_rows(formats.part(part), dim, &dims, &mut random, periodic),
                 None => {
-                    let (shape, strides) = outer.of(dim);
-                    let host = self::random(dtypes.kv, shape.iter().product(), 1.0, &mut random, tiled);
+                    let (shape, strides) = dims.with_rows_of(dim);
+                    let host = self::random(dtypes.kv, shape.iter().product(), 1.0, &mut random, periodic);
                     (HostTensor { host, shape, strides }, None)
                 }
             };
@@ -97,7 +99,7 @@ impl Inputs {
         };
         let q_len = qo_tokens * case.qo_heads as usize * dim;
         let q_std = if case.counting { 0.0 } else { case.q_std.unwrap_or(1.0) };
-        let q = random(dtypes.qo, q_len, q_std, &mut Random::new(case.seed, 1), tiled);
+        let q = random(dtypes.qo, q_len, q_std, &mut Random::new(case.seed, 1), periodic);
         // values in the memory of the keys are keys too
         let (k, k_side) = kv(if case.head_dim_vo.shares_keys() { VALUES } else { 2 }, 0, dim);
         let (v, v_side) = match case.head_dim_vo {
@@ -259,14 +261,15 @@ impl Inputs {
     }
 }
 
-fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, tiled: bool) -> Host {
+/// `len` random elements of N(0, std²); 0xff where a type has no numbers.
+fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, periodic: bool) -> Host {
     let mut host = Host::empty(dtype);
-    on_host!(&mut host, data => *data = values(len, std, random, tiled), bytes => bytes.resize(len, 0xff));
+    on_host!(&mut host, data => *data = values(len, std, random, periodic), bytes => bytes.resize(len, 0xff));
     host
 }
 
-fn values<T: Element>(len: usize, std: f32, random: &mut Random, tiled: bool) -> Vec<T> {
-    let fresh = if tiled { len.min(PERIOD) } else { len };
+fn values<T: Element>(len: usize, std: f32, random: &mut Random, periodic: bool) -> Vec<T> {
+    let fresh = if periodic { len.min(PERIOD) } else { len };
     let mut data = vec![T::from_f32(f32::NAN); len];
     Normal::new(std).fill(&mut data[..fresh], random);
     let mut filled = fresh;

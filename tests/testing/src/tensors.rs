@@ -5,9 +5,9 @@ use attn_core::tensor::{Kv, KvScales, KvSides, Out, Scale, TensorRef};
 
 use super::engine_memory::{PlacedTensor, put};
 use super::host::{Host, HostScale};
+use super::host_tensor::HostTensor;
 use super::inputs::Inputs;
 use super::interleave::{self, Interleaved};
-use super::packed::HostTensor;
 use super::{Case, Pool, TestError};
 
 /// Guard elements behind the end of an output.
@@ -29,7 +29,7 @@ pub(super) struct Tensors {
     kv_shape: Vec<usize>,
     o_shape: [usize; 3],
     v_shape: Vec<usize>,
-    /// As those of keys, unless the head dims differ.
+    /// They differ from those of keys if the head dims differ.
     v_strides: Vec<i64>,
     head_dim_vo: HeadDimVo,
     paged: bool,
