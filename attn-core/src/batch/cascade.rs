@@ -35,75 +35,97 @@ pub enum CascadeLevelKv<'a> {
 /// Checks the levels, and writes the layout except its `qo_indptr`, which is checked already.
 pub(super) fn fill(layout: &mut Layout, qo_indptr: &[i32], levels: &[CascadeLevel<'_>]) -> Result<(), BatchError> {
     let requests = qo_indptr.len() - 1;
-    let paged = match levels.first() {
-        None => return Err(BatchError::NoLevels),
-        Some(level) => matches!(level.kv, CascadeLevelKv::Paged(_)),
-    };
-    let of_level = |level: usize| move |error| BatchError::CascadeLevel { level, error: Box::new(error) };
-    let mut page_size = 0;
-    let mut groups: Vec<Vec<i32>> = Vec::with_capacity(levels.len());
-    for (i, level) in levels.iter().enumerate() {
-        let of = groups_of(qo_indptr, level.qo_indptr).map_err(of_level(i))?;
-        if let Some(coarser) = groups.last() {
-            check_nested(coarser, &of).map_err(of_level(i))?;
-        }
-        groups.push(of);
-        if let CascadeLevelKv::Paged(table) = &level.kv {
-            page_size = greatest_common_divisor(page_size, table.page_size);
-        }
-        if matches!(level.kv, CascadeLevelKv::Paged(_)) != paged {
-            return Err(BatchError::LevelsDiffer { level: i });
-        }
-    }
-    let mut made = CascadeSegments {
+    let (groups, page_size) = check_groups(qo_indptr, levels)?;
+    let mut pages = Pages { indptr: vec![0; requests + 1], page_size, ..Pages::default() };
+    let mut segments = CascadeSegments {
         count: levels.len(),
         of_request: vec![-1; requests * levels.len()],
         ..CascadeSegments::default()
     };
-    let mut pages = Pages { indptr: vec![0; requests + 1], page_size, ..Pages::default() };
+    // keys of each request in the levels so far
     let mut lens = vec![0i64; requests];
-    let mut pass = 0i64;
     for (i, (level, groups)) in levels.iter().zip(&groups).enumerate() {
-        let keys = LevelKeys::of(level, groups, &mut pages).map_err(of_level(i))?;
-        let mut first = 0;
-        while first < requests {
-            let group = groups[first];
-            let count = groups[first..].iter().take_while(|of| **of == group).count();
-            let (kv_begin, (memory, len)) = (lens[first], keys.of_group(group));
-            if len > 0 {
-                let end = kv_begin + i64::from(len);
-                if end > MAX_TOKENS.into() {
-                    return Err(BatchError::TooManyKeys { request: first, total: end });
-                }
-                let segment = KvSegment {
-                    request: first as i32,
-                    requests: count as i32,
-                    kv_begin: kv_begin as i32,
-                    keys: len,
-                    memory,
-                    pass: i32::try_from(pass).unwrap_or(i32::MAX), // refused below
-                    ..KvSegment::default()
-                };
-                pass += i64::from(len);
-                lens[first..first + count].fill(end);
-                let of_requests = made.of_request.chunks_exact_mut(levels.len()).skip(first).take(count);
-                of_requests.for_each(|of_request| of_request[i] = made.segments.len() as i32);
-                made.segments.push(segment);
-            }
-            first += count;
-        }
+        let keys = LevelKeys::of(level, groups, &mut pages).map_err(in_level(i))?;
+        add_segments(&mut segments, &mut lens, i, groups, &keys)?;
         if let CascadeLevelKv::Ragged(indptr) = level.kv {
-            made.tokens = made.tokens.max(indptr.last().copied().unwrap_or(0));
+            segments.tokens = segments.tokens.max(indptr.last().copied().unwrap_or(0));
         }
     }
-    // every segment has a request, so the total of `pass` is at most this
     prefix_sums(&mut layout.kv_indptr, &lens)?;
-    for segment in &mut made.segments {
+    for segment in &mut segments.segments {
         let request = segment.request as usize;
         (segment.kv_token, segment.kv_len) = (layout.kv_indptr[request], layout.kv_len(request) as i32);
     }
-    layout.pages = paged.then_some(pages);
-    layout.levels = Some(made);
+    layout.pages = (page_size > 0).then_some(pages);
+    layout.levels = Some(segments);
+    Ok(())
+}
+
+/// An error within level number `level`.
+fn in_level(level: usize) -> impl Fn(BatchError) -> BatchError {
+    move |error| BatchError::CascadeLevel { level, error: Box::new(error) }
+}
+
+/// The group of each request in each level, and the greatest common divisor of the page sizes; 0 for ragged keys.
+/// Checks that a group of a level is within one group of the level before, and that levels are all ragged or all paged.
+fn check_groups(qo_indptr: &[i32], levels: &[CascadeLevel<'_>]) -> Result<(Vec<Vec<i32>>, u32), BatchError> {
+    let is_paged = |level: &CascadeLevel<'_>| matches!(level.kv, CascadeLevelKv::Paged(_));
+    let paged = levels.first().map(is_paged).ok_or(BatchError::NoLevels)?;
+    let mut page_size = 0;
+    let mut groups: Vec<Vec<i32>> = Vec::with_capacity(levels.len());
+    for (i, level) in levels.iter().enumerate() {
+        let finer = groups_of(qo_indptr, level.qo_indptr).map_err(in_level(i))?;
+        if let Some(coarser) = groups.last() {
+            check_nested(coarser, &finer).map_err(in_level(i))?;
+        }
+        groups.push(finer);
+        if let CascadeLevelKv::Paged(table) = &level.kv {
+            page_size = greatest_common_divisor(page_size, table.page_size);
+        }
+        if is_paged(level) != paged {
+            return Err(BatchError::LevelsDiffer { level: i });
+        }
+    }
+    Ok((groups, page_size))
+}
+
+/// Adds a segment for each group of a level that has keys: the run of neighbouring requests in the group, behind the
+/// keys that these have in the levels before (`lens`, which grows by the segment).
+fn add_segments(
+    segments: &mut CascadeSegments,
+    lens: &mut [i64],
+    level: usize,
+    groups: &[i32],
+    keys: &LevelKeys<'_>,
+) -> Result<(), BatchError> {
+    let mut first = 0;
+    for requests in groups.chunk_by(|a, b| a == b) {
+        let (run, group) = (first..first + requests.len(), requests[0]);
+        first = run.end;
+        let (memory, len) = keys.of_group(group);
+        if len == 0 {
+            continue;
+        }
+        let (request, kv_begin) = (run.start, lens[run.start]);
+        let end = kv_begin + i64::from(len);
+        if end > MAX_TOKENS.into() {
+            return Err(BatchError::TooManyKeys { request, total: end });
+        }
+        lens[run.clone()].fill(end);
+        let number = segments.segments.len() as i32;
+        run.clone().for_each(|request| segments.of_request[request * segments.count + level] = number);
+        // a sum past 2^31 is refused with the keys of all requests, which are no fewer
+        let pass = segments.segments.last().map_or(0, |last| last.pass.saturating_add(last.keys));
+        segments.segments.push(KvSegment {
+            request: request as i32,
+            requests: run.len() as i32,
+            kv_begin: kv_begin as i32,
+            keys: len,
+            memory,
+            pass,
+            ..KvSegment::default()
+        });
+    }
     Ok(())
 }
 
@@ -118,7 +140,7 @@ fn groups_of(qo_indptr: &[i32], ends: &[i32]) -> Result<Vec<i32>, BatchError> {
     if qo_indptr == ends {
         return Ok((0..requests as i32).collect());
     }
-    let mut of = Vec::with_capacity(requests);
+    let mut group_of = Vec::with_capacity(requests);
     let mut group = 0;
     for (request, queries) in qo_indptr.windows(2).enumerate() {
         while group + 1 < groups && ends[group + 1] <= queries[0] {
@@ -127,9 +149,9 @@ fn groups_of(qo_indptr: &[i32], ends: &[i32]) -> Result<Vec<i32>, BatchError> {
         if queries[0] < queries[1] && ends[group + 1] < queries[1] {
             return Err(BatchError::GroupCutsRequest { index: group + 1, value: ends[group + 1], request });
         }
-        of.push(if groups == 0 { -1 } else { group as i32 });
+        group_of.push(if groups == 0 { -1 } else { group as i32 });
     }
-    Ok(of)
+    Ok(group_of)
 }
 
 /// Checks that the requests of a finer group are in one coarser group.
