@@ -4,10 +4,10 @@ mod arrays;
 mod build;
 mod capacity;
 mod cost;
+mod groups;
 mod level_tables;
 mod levels;
 mod source;
-mod trie;
 
 pub use arrays::StepArrays;
 pub use capacity::{StepCapacity, StepSections};

@@ -2,7 +2,7 @@
 
 use attn_core::batch::{CascadeLevel, CascadeLevelKv, PageTable};
 
-use super::trie::Group;
+use super::groups::Group;
 use crate::PageId;
 
 /// The levels of a step, and memory that is reused from step to step.

@@ -2,10 +2,12 @@
 
 use attn_core::batch::CascadeLevel;
 
-use super::build::common_entries;
-use super::level_tables::{LevelTable, Levels};
-use super::trie::{Group, MAX_DEPTH, groups};
-use super::{CascadeCost, Segment, Step};
+use super::{
+    CascadeCost, Segment, Step,
+    build::common_entries,
+    groups::{Group, MAX_DEPTH, groups},
+    level_tables::{LevelTable, Levels},
+};
 use crate::PageId;
 
 impl Step {

@@ -1,6 +1,7 @@
-//! Operations, encoded in bytes so that they shrink.
+//! The operations that the test applies to the cache and to the naive model. Each is made of four random bytes, since
+//! proptest shrinks bytes towards 0: to fewer kinds, smaller numbers and shorter prompts.
 
-/// An operation. Numbers are taken modulo what there is.
+/// An operation. A sequence, a hit or a page is named by a number, which is taken modulo how many there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     /// A request comes: look its prompt up, and append what is left.
@@ -24,13 +25,14 @@ pub(crate) enum Op {
         n: usize,
         token: u32,
     },
-    /// A step over the sequences whose bits are set; bits say how levels are chosen, too.
+    /// A step over the sequences whose bits are set; `grouped`: in the order of shared prefixes.
     Step {
         mask: u8,
         grouped: bool,
+        /// The costs by which levels are chosen.
         cost: u8,
-        /// A sequence that changes between the build of the step and its commit, and how.
-        change: Option<(usize, bool)>,
+        /// A sequence that changes between the build of the step and its commit.
+        change: Option<Change>,
     },
     /// A step that is built and dropped: it never runs.
     Abandon {
@@ -86,6 +88,13 @@ pub(crate) enum Op {
     },
 }
 
+/// A change of a sequence: a token is appended, and the last one is taken back before unless it `grows`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) sequence: usize,
+    pub(crate) grows: bool,
+}
+
 impl Op {
     pub(crate) fn new([kind, a, b, c]: [u8; 4]) -> Op {
         let (x, y, z) = (usize::from(a), usize::from(b), usize::from(c));
@@ -98,7 +107,7 @@ impl Op {
                 mask: if a % 4 == 0 { b } else { u8::MAX },
                 grouped: a % 8 < 5,
                 cost: c,
-                change: (a >> 3 == 1).then_some((y / 2, b % 2 == 0)),
+                change: (a >> 3 == 1).then_some(Change { sequence: y / 2, grows: b % 2 == 0 }),
             },
             17..=18 => Op::Fork { sequence: x },
             19 => Op::Truncate { sequence: x, by: y % 7 },
