@@ -1,4 +1,5 @@
-//! The factors of the grids: expressions, cells, groups, pages and lengths.
+//! The factors of the check grids: expressions, cells, page layouts and lengths. A grid combines them; in a *cell* of
+//! the check grids the type, the head dim, the layout and the group sizes are fixed.
 
 use crate::{Case, LayoutKind, Lens, Order};
 
@@ -29,18 +30,23 @@ pub(super) const VARIANTS: [&str; 23] = [
     "causal + sliding_window(window=513) + rope + sink",
 ];
 
-/// Cells: dtype, head dim, paged, group class. Variants with an odd index use the other dtype in each cell.
-pub(super) const CELLS: [(&str, u32, bool, usize); 6] = [
-    ("f16", 64, false, 0),
-    ("bf16", 64, true, 1),
-    ("f16", 128, true, 2),
-    ("bf16", 128, false, 0),
-    ("f16", 256, false, 1),
-    ("bf16", 256, true, 2),
-];
+/// Factors that go together. Variants with an odd index have the other type in each cell.
+pub(super) struct Cell {
+    pub(super) dtype: &'static str,
+    pub(super) head_dim: u32,
+    pub(super) paged: bool,
+    /// Query heads of a KV head. Decode kernels have tiles of 1, 4 and 8 rows.
+    pub(super) groups: &'static [u32],
+}
 
-/// Group sizes by class; decode kernels have tiles of 1, 4 and 8 rows.
-pub(super) const GROUPS: [&[u32]; 3] = [&[1], &[3, 4], &[7, 8]];
+pub(super) const CELLS: [Cell; 6] = [
+    Cell { dtype: "f16", head_dim: 64, paged: false, groups: &[1] },
+    Cell { dtype: "bf16", head_dim: 64, paged: true, groups: &[3, 4] },
+    Cell { dtype: "f16", head_dim: 128, paged: true, groups: &[7, 8] },
+    Cell { dtype: "bf16", head_dim: 128, paged: false, groups: &[1] },
+    Cell { dtype: "f16", head_dim: 256, paged: false, groups: &[3, 4] },
+    Cell { dtype: "bf16", head_dim: 256, paged: true, groups: &[7, 8] },
+];
 
 /// Page sizes and orders. Ragged tensors have an order too.
 pub(super) const PAGED: [(u32, Order); 6] =
@@ -94,23 +100,23 @@ pub(super) const DECODE: [Lengths; 18] = [
     (&[2, 1], &[120_007, 2600]),
 ];
 
-pub(super) fn dtype_of(at: usize, cell: usize) -> &'static str {
-    let dtype = CELLS[cell].0;
-    match (at % 2, dtype) {
-        (0, _) => dtype,
+/// The type of variant number `variant` in a cell.
+pub(super) fn dtype_of(variant: usize, cell: &Cell) -> &'static str {
+    match (variant % 2, cell.dtype) {
+        (0, dtype) => dtype,
         (_, "f16") => "bf16",
         _ => "f16",
     }
 }
 
-/// A case of a cell, without group, page size, order and lengths.
-pub(super) fn check_cell(at: usize, variant: &str, kernel: &str, cell: usize) -> Case {
-    let (_, dim, paged, _) = CELLS[cell];
-    let mut case = Case::new(variant);
+/// A case of an expression, which is number `variant` of its grid, in a cell: without group, page size, order and
+/// lengths.
+pub(super) fn check_cell(variant: usize, expr: &str, kernel: &str, cell: &Cell) -> Case {
+    let mut case = Case::new(expr);
     kernel.clone_into(&mut case.kernel);
-    dtype_of(at, cell).clone_into(&mut case.dtype);
-    case.head_dim = dim;
-    case.kv_layout = if paged { LayoutKind::Paged } else { LayoutKind::Ragged };
+    dtype_of(variant, cell).clone_into(&mut case.dtype);
+    case.head_dim = cell.head_dim;
+    case.kv_layout = if cell.paged { LayoutKind::Paged } else { LayoutKind::Ragged };
     case
 }
 
@@ -120,6 +126,11 @@ pub(super) fn page_layouts(case: &Case) -> &'static [(u32, Order)] {
 
 pub(super) fn lengths(kernel: &str) -> &'static [Lengths] {
     if kernel == "prefill" { &PREFILL } else { &DECODE }
+}
+
+/// The lengths of a kernel with at most so many keys in all.
+pub(super) fn lengths_within(kernel: &str, keys: u32) -> Vec<&'static Lengths> {
+    lengths(kernel).iter().filter(|(_, kv)| kv.iter().sum::<u32>() <= keys).collect()
 }
 
 pub(super) fn set_lens(case: &mut Case, (qo, kv): &Lengths) {

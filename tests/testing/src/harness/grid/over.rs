@@ -1,6 +1,6 @@
 //! Grids over expressions of the caller.
 
-use super::cells::{CELLS, GROUPS, Lengths, check_cell, lengths, named, page_layouts, set_lens};
+use super::cells::{CELLS, check_cell, lengths_within, named, page_layouts, set_lens};
 use crate::Case;
 
 /// Every expression in both kernels, each in three cells: ragged and paged, both types, every head dim, groups, odd
@@ -12,13 +12,13 @@ pub fn over<S: AsRef<str>>(exprs: &[S]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (at, expr) in exprs.iter().enumerate() {
         for (k, kernel) in ["prefill", "decode"].into_iter().enumerate() {
-            let lens: Vec<&Lengths> = lengths(kernel).iter().filter(|l| l.1.iter().sum::<u32>() <= 5000).collect();
+            let lens = lengths_within(kernel, 5000);
             for round in 0..3 {
                 // any three consecutive cells have both types, and paged and ragged keys
-                let cell = (at + k + round) % CELLS.len();
+                let cell = &CELLS[(at + k + round) % CELLS.len()];
                 let mut case = check_cell(at, expr.as_ref(), kernel, cell);
-                let (groups, page_layouts) = (GROUPS[CELLS[cell].3], page_layouts(&case));
-                let group = groups[(at + round) % groups.len()];
+                let page_layouts = page_layouts(&case);
+                let group = cell.groups[(at + round) % cell.groups.len()];
                 case.kv_heads = if group < 7 { 2 } else { 1 };
                 case.qo_heads = group * case.kv_heads;
                 (case.page_size, case.page_order) = page_layouts[(at + round) % page_layouts.len()];

@@ -1,7 +1,9 @@
-//! The small grid.
+//! The small grid: a few short cases of everything.
 
-use super::cells::{CELLS, GROUPS, Lengths, VARIANTS, check_cell, lengths, named, page_layouts, set_lens};
-use super::{large_logits, pairs, scaled, serving};
+use super::{
+    cells::{CELLS, VARIANTS, check_cell, lengths_within, named, page_layouts, set_lens},
+    large_logits, pairs, scaled, serving,
+};
 use crate::Case;
 
 /// The small grid, for tools that slow a kernel down a hundredfold: every variant in both kernels with short lengths,
@@ -9,19 +11,19 @@ use crate::Case;
 #[must_use]
 pub fn small() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (at, variant) in VARIANTS.iter().enumerate() {
+    for (variant, expr) in VARIANTS.iter().enumerate() {
         for (k, kernel) in ["prefill", "decode"].into_iter().enumerate() {
-            let mut case = check_cell(at, variant, kernel, (at + 3 * k) % CELLS.len());
-            let group = GROUPS[CELLS[(at + 3 * k) % CELLS.len()].3];
+            // each factor goes round at a pace of its own, so that variants meet different combinations
+            let cell = &CELLS[(variant + 3 * k) % CELLS.len()];
+            let mut case = check_cell(variant, expr, kernel, cell);
             case.kv_heads = 2;
-            case.qo_heads = 2 * group[at % group.len()];
-            let (page_size, order) = page_layouts(&case)[(at + k) % page_layouts(&case).len()];
-            (case.page_size, case.page_order) = (page_size, order);
-            let short = |lens: &&Lengths| lens.1.iter().sum::<u32>() <= 1100;
-            let lens: Vec<&Lengths> = lengths(kernel).iter().filter(short).collect();
-            set_lens(&mut case, lens[at % lens.len()]);
-            case.seed = at as u64;
-            cases.push(named(case, "small", at * 2 + k));
+            case.qo_heads = 2 * cell.groups[variant % cell.groups.len()];
+            let page_layouts = page_layouts(&case);
+            (case.page_size, case.page_order) = page_layouts[(variant + k) % page_layouts.len()];
+            let lens = lengths_within(kernel, 1100);
+            set_lens(&mut case, lens[variant % lens.len()]);
+            case.seed = variant as u64;
+            cases.push(named(case, "small", variant * 2 + k));
         }
     }
     cases.extend(scaled::small(cases.len()));
