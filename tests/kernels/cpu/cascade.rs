@@ -1,4 +1,4 @@
-//! Cascades with their keys, and the same requests with keys of their own.
+//! Random cascades with their keys, and the same requests with a copy of their keys each: both give the same output.
 
 use attn_core::batch::{Batch, CascadeLevel, CascadeLevelKv, Layout, PageTableBuf, indptr};
 use attn_core::spec::Heads;
@@ -22,10 +22,19 @@ pub(crate) enum Memory {
 #[derive(Clone, Debug)]
 pub(crate) struct Cascade {
     pub(crate) qo_lens: Vec<u32>,
-    /// `(prefix sums of queries, key count of each group)` of each level, outermost first.
-    pub(crate) levels: Vec<(Vec<i32>, Vec<u32>)>,
+    /// The outermost first.
+    pub(crate) levels: Vec<Level>,
     pub(crate) memory: Memory,
     pub(crate) seed: u64,
+}
+
+/// The groups of a level.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    /// Prefix sums of their queries.
+    pub(crate) qo_indptr: Vec<i32>,
+    /// The keys of each.
+    pub(crate) kv_lens: Vec<u32>,
 }
 
 pub(crate) fn cascades() -> impl Strategy<Value = Cascade> {
@@ -54,25 +63,25 @@ fn cascades_of(qo_len: BoxedStrategy<u32>, requests: usize, keys: u32) -> impl S
         let memory = memory.map_or(Memory::Ragged, |(sizes, full)| Memory::Paged { sizes, full });
         let levels = (0..count).map(|level| {
             let begins = (1..qo_lens.len()).filter(|&request| first[request] <= level).map(|request| ends[request]);
-            let mut groups: Vec<i32> = [0].into_iter().chain(begins).collect();
-            groups.push(ends[qo_lens.len()]);
+            let mut qo_indptr: Vec<i32> = [0].into_iter().chain(begins).collect();
+            qo_indptr.push(ends[qo_lens.len()]);
             let mut len = |_| match ((next() + 1.0) * 0.5 * (most + 30) as f32) as u32 {
                 short if short < 30 => short / 10,
                 long => long - 30,
             };
-            let mut lens: Vec<u32> = (1..groups.len()).map(&mut len).collect();
+            let mut kv_lens: Vec<u32> = (1..qo_indptr.len()).map(&mut len).collect();
             if let Memory::Paged { full: true, .. } = memory
                 && level + 1 < count
             {
-                lens.iter_mut().for_each(|len| *len = len.next_multiple_of(8));
+                kv_lens.iter_mut().for_each(|len| *len = len.next_multiple_of(8));
             }
-            (groups, lens)
+            Level { qo_indptr, kv_lens }
         });
         Cascade { levels: levels.collect(), qo_lens, memory, seed }
     })
 }
 
-/// The tensors of a cascade, and the same keys stored request by request.
+/// The tensors of a cascade, and the same keys stored request by request (`flat`).
 pub(crate) struct Keys {
     pub(crate) layout: Layout,
     pub(crate) flat: Layout,
@@ -86,10 +95,29 @@ pub(crate) struct Keys {
     pub(crate) q: Vec<f32>,
 }
 
+/// Where the keys of a cascade are in memory.
+struct Placed {
+    tables: Vec<LevelTable>,
+    /// The memory index of each key of each group of each level.
+    tokens: Vec<Vec<Vec<usize>>>,
+    /// Tokens of the memory.
+    len: usize,
+}
+
+/// The keys of a level as a batch describes them.
+enum LevelTable {
+    /// Prefix sums of key counts.
+    Ragged(Vec<i32>),
+    Paged(PageTableBuf),
+}
+
+/// Tokens of a block of memory: pages of one group fill whole blocks.
+const BLOCK: usize = 8;
+
 impl Cascade {
     /// The group of a request in a level. A request without queries has the group of the next query.
     fn group_of(&self, level: usize, request: usize) -> usize {
-        let (ends, groups) = (indptr(&self.qo_lens).expect("short"), &self.levels[level].0);
+        let (ends, groups) = (indptr(&self.qo_lens).expect("short"), &self.levels[level].qo_indptr);
         if *groups == ends {
             return request;
         }
@@ -97,66 +125,77 @@ impl Cascade {
         (0..=last).find(|&group| groups[group] <= ends[request] && ends[request] < groups[group + 1]).unwrap_or(last)
     }
 
+    fn place(&self) -> Placed {
+        match &self.memory {
+            Memory::Ragged => self.place_ragged(),
+            Memory::Paged { sizes, .. } => self.place_in_pages(sizes),
+        }
+    }
+
+    /// Levels one behind the other, with three tokens before each and two at the end that nothing has.
+    fn place_ragged(&self) -> Placed {
+        let mut placed = Placed { tables: Vec::new(), tokens: Vec::new(), len: 0 };
+        for Level { kv_lens, .. } in &self.levels {
+            let first = placed.len as i32 + 3;
+            let ends: Vec<i32> = indptr(kv_lens).expect("short").into_iter().map(|end| end + first).collect();
+            placed.tokens.push(ends.windows(2).map(|ends| (ends[0] as usize..ends[1] as usize).collect()).collect());
+            placed.len = *ends.last().expect("one") as usize;
+            placed.tables.push(LevelTable::Ragged(ends));
+        }
+        placed.len += 2;
+        placed
+    }
+
+    /// Groups in blocks that are scattered over the pool, cut into pages of the level's size.
+    fn place_in_pages(&self, sizes: &[u32]) -> Placed {
+        let lens = self.levels.iter().flat_map(|level| &level.kv_lens);
+        let blocks: usize = lens.map(|len| len.div_ceil(BLOCK as u32) as usize + 1).sum();
+        let step = (blocks / 2..).find(|step| *step > 0 && gcd(*step, blocks) == 1).expect("there is one");
+        let mut placed = Placed { tables: Vec::new(), tokens: Vec::new(), len: BLOCK * blocks };
+        let mut used = 0;
+        for (Level { kv_lens, .. }, &page_size) in self.levels.iter().zip(sizes) {
+            let size = page_size as usize;
+            let in_block = BLOCK / size;
+            let mut page = 0;
+            let table = PageTableBuf::from_lens(kv_lens, page_size, (blocks * in_block) as u32, || {
+                let at = (used + page / in_block) * step % blocks * in_block + page % in_block;
+                page += 1;
+                at as i32
+            });
+            used += page.div_ceil(in_block);
+            let of_group = |(group, len): (usize, &u32)| {
+                let pages = &table.indices[table.indptr[group] as usize..];
+                (0..*len as usize).map(|key| pages[key / size] as usize * size + key % size).collect()
+            };
+            placed.tokens.push(kv_lens.iter().enumerate().map(of_group).collect());
+            placed.tables.push(LevelTable::Paged(table));
+        }
+        placed
+    }
+
+    /// Memory with random keys and values; tokens that no group has are NaN.
     pub(crate) fn keys(&self, heads: Heads) -> Keys {
         let qo_indptr = indptr(&self.qo_lens).expect("short");
+        let Placed { tables, tokens, len } = self.place();
+        let levels = self.levels.iter().zip(&tables).map(|(level, table)| CascadeLevel {
+            qo_indptr: &level.qo_indptr,
+            kv: match table {
+                LevelTable::Ragged(ends) => CascadeLevelKv::Ragged(ends),
+                LevelTable::Paged(table) => CascadeLevelKv::Paged(table.table()),
+            },
+        });
+        let levels: Vec<_> = levels.collect();
+        let layout = Batch::cascade(&qo_indptr, &levels).validate().expect("sound");
+
         let row = (heads.kv * heads.head_dim) as usize;
         let mut next = numbers(self.seed ^ 1);
         let mut random = |n: usize| (0..n).map(|_| next()).collect::<Vec<f32>>();
-        // `tokens`: the memory index of each key of each group. Memory is allocated in blocks of 8 tokens, each for one
-        // group
-        let blocks: usize = self.levels.iter().flat_map(|(_, lens)| lens).map(|len| len.div_ceil(8) as usize + 1).sum();
-        let step = (blocks / 2..).find(|step| *step > 0 && gcd(*step, blocks) == 1).expect("there is one");
-        let mut used = 0;
-        let mut tables = Vec::new();
-        let mut tokens: Vec<Vec<Vec<usize>>> = Vec::new();
-        for (level, (_, lens)) in self.levels.iter().enumerate() {
-            match &self.memory {
-                Memory::Ragged => {
-                    let first = used + 3;
-                    let ends = indptr(lens).expect("short").into_iter().map(|end| end + first as i32);
-                    let ends: Vec<i32> = ends.collect();
-                    used = *ends.last().expect("one") as usize;
-                    tokens.push(ends.windows(2).map(|ends| (ends[0] as usize..ends[1] as usize).collect()).collect());
-                    tables.push((ends, PageTableBuf::default()));
-                }
-                Memory::Paged { sizes, .. } => {
-                    let size = sizes[level];
-                    let in_block = 8 / size as usize;
-                    let mut page = 0;
-                    // pages of a group fill whole blocks, which are scattered over the pool
-                    let table = PageTableBuf::from_lens(lens, size, (blocks * in_block) as u32, || {
-                        let at = (used + page / in_block) * step % blocks * in_block + page % in_block;
-                        page += 1;
-                        at as i32
-                    });
-                    used += page.div_ceil(in_block);
-                    let of_group = |(group, len): (usize, &u32)| {
-                        let pages = &table.indices[table.indptr[group] as usize..];
-                        let token =
-                            |key: usize| pages[key / size as usize] as usize * size as usize + key % size as usize;
-                        (0..*len as usize).map(token).collect()
-                    };
-                    tokens.push(lens.iter().enumerate().map(of_group).collect());
-                    tables.push((Vec::new(), table));
-                }
-            }
-        }
-        let levels: Vec<CascadeLevel<'_>> = (self.levels.iter().zip(&tables))
-            .map(|((groups, _), (ends, table))| CascadeLevel {
-                qo_indptr: groups,
-                kv: match self.memory {
-                    Memory::Ragged => CascadeLevelKv::Ragged(ends),
-                    Memory::Paged { .. } => CascadeLevelKv::Paged(table.table()),
-                },
-            })
-            .collect();
-        let layout = Batch::cascade(&qo_indptr, &levels).validate().expect("sound");
-        let memory = if matches!(self.memory, Memory::Ragged) { used + 2 } else { 8 * blocks };
-        let (mut k, mut v) = (vec![f32::NAN; memory * row], vec![f32::NAN; memory * row]);
+        let (mut k, mut v) = (vec![f32::NAN; len * row], vec![f32::NAN; len * row]);
         for &token in tokens.iter().flatten().flatten() {
             k[token * row..][..row].copy_from_slice(&random(row));
             v[token * row..][..row].copy_from_slice(&random(row));
         }
+
         let of_request = |request: usize| -> Vec<usize> {
             (0..self.levels.len()).flat_map(|level| &tokens[level][self.group_of(level, request)]).copied().collect()
         };
@@ -169,8 +208,8 @@ impl Cascade {
         let (flat_k, flat_v) = (rows(&k), rows(&v));
         let (kv, dim) = (heads.kv as usize, heads.head_dim as usize);
         let shape = match layout.pages() {
-            None => vec![memory, kv, dim],
-            Some(pages) => vec![memory / pages.page_size() as usize, pages.page_size() as usize, kv, dim],
+            None => vec![len, kv, dim],
+            Some(pages) => vec![len / pages.page_size() as usize, pages.page_size() as usize, kv, dim],
         };
         let flat_shape = vec![flat.kv_tokens(), kv, dim];
         let q = random(flat.qo_tokens() * (heads.qo * heads.head_dim) as usize).iter().map(|x| 3.0 * x).collect();

@@ -1,4 +1,5 @@
-//! A test case: sizes, values, layout. Memory that belongs to no request is NaN.
+//! A test case of the CPU backend: its sizes ([`Case`]), and the tensors that it has ([`Setup`]), which the backend and
+//! the f64 reference compute. Memory that belongs to no request is NaN, so that reading it shows.
 
 use attn_core::Variant;
 use attn_core::batch::{Batch, KvLayout, Layout, PageTableBuf, indptr};
@@ -52,7 +53,13 @@ pub(crate) enum Scales {
     Both,
 }
 
-/// A case with its values.
+/// The scale of a tensor, and the scales of its heads.
+struct CacheScale {
+    tensor: f32,
+    heads: Option<Vec<f32>>,
+}
+
+/// A case with its tensors.
 pub(crate) struct Setup {
     pub(crate) case: Case,
     pub(crate) variant: Variant,
@@ -64,12 +71,21 @@ pub(crate) struct Setup {
     /// Keys in memory order, or one fused pool of keys and values.
     k: Host,
     v: Host,
+    /// The shape of `k`.
     pool_shape: Vec<usize>,
-    /// `(scale of the tensor, scales of the heads)` of k, then of v.
-    scales: [(f32, Option<Vec<f32>>); 2],
-    /// Logical (token, kv_head, dim) values, rounded to the dtype, times their scales.
+    k_scale: CacheScale,
+    v_scale: CacheScale,
+    /// What the backend reads, for the reference: (token, KV head, dim), rounded to the dtype, times the scales.
     keys: Vec<f64>,
     values: Vec<f64>,
+}
+
+/// Keys and values in memory order.
+struct Memory {
+    layout: Layout,
+    pool_shape: Vec<usize>,
+    k: Vec<f32>,
+    v: Vec<f32>,
 }
 
 /// Random numbers in -1 .. 1.
@@ -102,8 +118,9 @@ impl Case {
         let (qo_lens, kv_lens): (Vec<u32>, Vec<u32>) = self.lens.iter().map(|&(q, k)| (q as u32, k as u32)).unzip();
         let (qo_indptr, kv_indptr) = (indptr(&qo_lens).expect("short"), indptr(&kv_lens).expect("short"));
         let value_dim = self.head_dim_vo.dim(heads) as usize;
-        let (row, value_row) = (self.kv_heads * self.head_dim, self.kv_heads * value_dim);
         let (tokens, kv_tokens) = (qo_indptr[self.lens.len()] as usize, kv_indptr[self.lens.len()] as usize);
+        let row = self.kv_heads * self.head_dim;
+
         let mut next = numbers(self.seed);
         let mut fill = |n: usize| (0..n).map(|_| next()).collect::<Vec<f32>>();
         // two tokens of poison behind the last one
@@ -114,63 +131,118 @@ impl Case {
             HeadDimVo::SharedWithKeys(dim) => {
                 keys.chunks(self.head_dim).flat_map(|key| &key[..dim as usize]).copied().collect()
             }
-            _ => fill(kv_tokens * value_row),
+            _ => fill(kv_tokens * self.kv_heads * value_dim),
         };
+        let mut scale = |tensor| {
+            let heads: Vec<f32> = (0..self.kv_heads).map(|_| 1.0 + 0.5 * next()).collect();
+            match self.scales {
+                Scales::None => CacheScale { tensor: 1.0, heads: None },
+                Scales::Tensor => CacheScale { tensor, heads: None },
+                Scales::Heads => CacheScale { tensor: 1.0, heads: Some(heads) },
+                Scales::Both => CacheScale { tensor, heads: Some(heads) },
+            }
+        };
+        let (k_scale, v_scale) = (scale(0.75), scale(1.5));
 
-        let (layout, pool_shape, k, v) = match self.keys {
-            Keys::Ragged => {
-                let layout = Batch::ragged(&qo_indptr, &kv_indptr).validate().expect("sound");
-                let pad = |x: &[f32], row: usize| [x, &vec![f32::NAN; 3 * row]].concat();
-                (layout, vec![kv_tokens + 3, self.kv_heads, self.head_dim], pad(&keys, row), pad(&values, value_row))
-            }
+        let memory = match self.keys {
+            Keys::Ragged => self.ragged(&qo_indptr, &kv_indptr, [&keys, &values], value_dim),
             Keys::Paged { page_size, hnd, .. } => {
-                let fused = self.is_fused();
-                let pages: usize = kv_lens.iter().map(|len| len.div_ceil(page_size) as usize).sum();
-                let pool = pages + 3;
-                // pages in a scattered order
-                let step = (1..).find(|step| step * 7 > pool && gcd(*step, pool) == 1).expect("there is one");
-                let mut used = 0;
-                let table = PageTableBuf::from_lens(&kv_lens, page_size, pool as u32, || {
-                    used += 1;
-                    (used * step % pool) as i32
-                });
-                let batch = Batch { qo_indptr: &qo_indptr, kv: KvLayout::Paged(table.table()) };
-                let layout = batch.validate().expect("sound");
-                assert_eq!(layout.kv_indptr(), kv_indptr);
-                let slots = page_size as usize;
-                let page = slots * row;
-                let store = |x: &[f32], to: &mut [f32], part: usize, dim: usize| {
-                    let row = self.kv_heads * dim;
-                    let page = slots * row;
-                    let stride = if fused { 2 * page } else { page };
-                    for (request, start) in kv_indptr[..self.lens.len()].iter().enumerate() {
-                        for key in 0..layout.kv_len(request) {
-                            let (at, slot) = layout.pages().expect("paged").locate(request, key);
-                            for head in 0..self.kv_heads {
-                                let within = if hnd { head * slots + slot } else { slot * self.kv_heads + head } * dim;
-                                let from = (*start as usize + key) * row + head * dim;
-                                to[at * stride + part * page + within..][..dim].copy_from_slice(&x[from..from + dim]);
-                            }
-                        }
-                    }
-                };
-                let (outer, inner) = if hnd { (self.kv_heads, slots) } else { (slots, self.kv_heads) };
-                let mut k = vec![f32::NAN; pool * if fused { 2 * page } else { page }];
-                let mut v = vec![f32::NAN; pool * slots * value_row];
-                store(&keys, &mut k, 0, self.head_dim);
-                if fused {
-                    store(&values, &mut k, 1, value_dim);
-                } else {
-                    store(&values, &mut v, 0, value_dim);
-                }
-                let mut shape = vec![pool, outer, inner, self.head_dim];
-                if fused {
-                    shape.insert(1, 2);
-                }
-                (layout, shape, k, v)
+                let table = self.page_table(&kv_lens, page_size);
+                self.paged(&qo_indptr, &table, hnd, [&keys, &values], value_dim)
             }
         };
+        assert_eq!(memory.layout.kv_indptr(), kv_indptr);
         let variant = variant.bind(&self.head_dim_vo.dims(heads, heads.dims())).expect("bound");
+        let work = self.work_list(&variant, &memory.layout, heads);
+        let kv_dtype = self.kv_dtype.unwrap_or(self.dtype);
+        Setup {
+            case: self.clone(),
+            variant,
+            formula,
+            heads,
+            layout: memory.layout,
+            work,
+            q: Host::new(self.dtype, &q),
+            k: Host::new(kv_dtype, &memory.k),
+            v: Host::new(kv_dtype, &memory.v),
+            pool_shape: memory.pool_shape,
+            keys: k_scale.of(&Host::new(kv_dtype, &keys), self.kv_heads, self.head_dim),
+            values: v_scale.of(&Host::new(kv_dtype, &values), self.kv_heads, value_dim),
+            k_scale,
+            v_scale,
+        }
+    }
+
+    /// Ragged keys and values, with three tokens of poison behind the last one.
+    fn ragged(&self, qo: &[i32], kv: &[i32], [keys, values]: [&[f32]; 2], value_dim: usize) -> Memory {
+        let padded = |x: &[f32], dim: usize| [x, &vec![f32::NAN; 3 * self.kv_heads * dim]].concat();
+        Memory {
+            layout: Batch::ragged(qo, kv).validate().expect("sound"),
+            pool_shape: vec![kv[kv.len() - 1] as usize + 3, self.kv_heads, self.head_dim],
+            k: padded(keys, self.head_dim),
+            v: padded(values, value_dim),
+        }
+    }
+
+    /// Pages in a scattered order, in a pool of three pages more than are used.
+    fn page_table(&self, kv_lens: &[u32], page_size: u32) -> PageTableBuf {
+        let pages: usize = kv_lens.iter().map(|len| len.div_ceil(page_size) as usize).sum();
+        let pool = pages + 3;
+        let step = (1..).find(|step| step * 7 > pool && gcd(*step, pool) == 1).expect("there is one");
+        let mut used = 0;
+        PageTableBuf::from_lens(kv_lens, page_size, pool as u32, || {
+            used += 1;
+            (used * step % pool) as i32
+        })
+    }
+
+    /// Keys and values in pages; slots without a key are poison.
+    fn paged(
+        &self,
+        qo: &[i32],
+        table: &PageTableBuf,
+        hnd: bool,
+        [keys, values]: [&[f32]; 2],
+        value_dim: usize,
+    ) -> Memory {
+        let layout = Batch { qo_indptr: qo, kv: KvLayout::Paged(table.table()) }.validate().expect("sound");
+        let (pool, slots) = (table.num_pages as usize, table.page_size as usize);
+        let fused = self.is_fused();
+        // copies rows of `dim` elements to part 0 or 1 (of a fused pool: keys or values) of their pages
+        let store = |x: &[f32], to: &mut [f32], part: usize, dim: usize| {
+            let row = self.kv_heads * dim;
+            let page = slots * row;
+            let stride = if fused { 2 * page } else { page };
+            for (request, start) in layout.kv_indptr()[..self.lens.len()].iter().enumerate() {
+                for key in 0..layout.kv_len(request) {
+                    let (at, slot) = layout.pages().expect("paged").locate(request, key);
+                    for head in 0..self.kv_heads {
+                        let within = if hnd { head * slots + slot } else { slot * self.kv_heads + head } * dim;
+                        let from = (*start as usize + key) * row + head * dim;
+                        to[at * stride + part * page + within..][..dim].copy_from_slice(&x[from..from + dim]);
+                    }
+                }
+            }
+        };
+        let mut pool_shape = match hnd {
+            true => vec![pool, self.kv_heads, slots, self.head_dim],
+            false => vec![pool, slots, self.kv_heads, self.head_dim],
+        };
+        if fused {
+            pool_shape.insert(1, 2);
+        }
+        let mut k = vec![f32::NAN; pool_shape.iter().product()];
+        let mut v = vec![f32::NAN; pool * slots * self.kv_heads * value_dim];
+        store(keys, &mut k, 0, self.head_dim);
+        if fused {
+            store(values, &mut k, 1, value_dim);
+        } else {
+            store(values, &mut v, 0, value_dim);
+        }
+        Memory { layout, pool_shape, k, v }
+    }
+
+    fn work_list(&self, variant: &Variant, layout: &Layout, heads: Heads) -> WorkList {
         let rule = PlanRule {
             tile_rows: self.tile_rows,
             kv_align: 16,
@@ -180,41 +252,24 @@ impl Case {
             schedule: self.schedule,
         };
         // without lists and unions, a list with other KV splits must give the same result
-        let any_cut = !variant.has_kv_list() && !variant.has_union();
-        let cut_by = if any_cut && self.seed.is_multiple_of(3) { &Variant::full() } else { &variant };
-        let work = WorkList::build_for(cut_by, &layout, heads, &rule.into());
-        let kv_dtype = self.kv_dtype.unwrap_or(self.dtype);
-        let scales = [0.75, 1.5].map(|all| {
-            let heads: Vec<f32> = (0..self.kv_heads).map(|_| 1.0 + 0.5 * next()).collect();
-            match self.scales {
-                Scales::None => (1.0, None),
-                Scales::Tensor => (all, None),
-                Scales::Heads => (1.0, Some(heads)),
-                Scales::Both => (all, Some(heads)),
-            }
-        });
-        let stands_for = |x: &[f32], dim: usize, (all, heads): &(f32, Option<Vec<f32>>)| -> Vec<f64> {
-            let scale = |at: usize| {
-                let head = at / dim % self.kv_heads;
-                f64::from(*all) * heads.as_ref().map_or(1.0, |heads| f64::from(heads[head]))
-            };
-            to_f64(&Host::new(kv_dtype, x)).into_iter().enumerate().map(|(at, x)| x * scale(at)).collect()
-        };
-        Setup {
-            case: self.clone(),
-            variant,
-            formula,
-            heads,
-            layout,
-            work: work.expect("small"),
-            q: Host::new(self.dtype, &q),
-            k: Host::new(kv_dtype, &k),
-            v: Host::new(kv_dtype, &v),
-            pool_shape,
-            keys: stands_for(&keys, self.head_dim, &scales[0]),
-            values: stands_for(&values, value_dim, &scales[1]),
-            scales,
-        }
+        let any_splits = !variant.has_kv_list() && !variant.has_union();
+        let split_by = if any_splits && self.seed.is_multiple_of(3) { &Variant::full() } else { variant };
+        WorkList::build_for(split_by, layout, heads, &rule.into()).expect("small")
+    }
+}
+
+impl CacheScale {
+    /// The numbers that stored elements stand for, (token, KV head, dim).
+    fn of(&self, stored: &Host, kv_heads: usize, dim: usize) -> Vec<f64> {
+        let head = |at: usize| at / dim % kv_heads;
+        let scale = |at: usize| self.heads.as_ref().map_or(1.0, |heads| f64::from(heads[head(at)]));
+        to_f64(stored).into_iter().enumerate().map(|(at, x)| x * (f64::from(self.tensor) * scale(at))).collect()
+    }
+
+    fn tensors(&self) -> Scale<'_> {
+        let heads = self.heads.as_ref();
+        let heads = heads.map(|heads| TensorRef::host(heads, &[heads.len()]).expect("the right length"));
+        Scale { all: self.tensor, heads }
     }
 }
 
@@ -249,10 +304,6 @@ impl Setup {
                 .expect("the right rank")
             }
         };
-        let [k, v] = self.scales.each_ref().map(|(all, heads)| Scale {
-            all: *all,
-            heads: heads.as_ref().map(|heads| TensorRef::host(heads, &[heads.len()]).expect("the right length")),
-        });
         Problem {
             variant: &self.variant,
             heads: self.heads,
@@ -261,7 +312,7 @@ impl Setup {
             layout: &self.layout,
             work: &self.work,
             q: tensor(&self.q, &[self.layout.qo_tokens() + 2, self.heads.qo as usize, self.case.head_dim]),
-            kv: kv.with_scales(KvScales { k, v }),
+            kv: kv.with_scales(KvScales { k: self.k_scale.tensors(), v: self.v_scale.tensors() }),
         }
     }
 

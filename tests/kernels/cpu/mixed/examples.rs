@@ -7,8 +7,10 @@ use attn_core::plan::{
 };
 use attn_core::spec::Heads;
 
-use super::super::cascade::{Cascade, Memory};
-use super::super::variants;
+use super::super::{
+    cascade::{Cascade, Level, Memory},
+    variants,
+};
 use super::Parts as _;
 
 /// The rule of an H200 for 8 KV heads of 4 query heads; costs in nanoseconds.
@@ -46,7 +48,10 @@ const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 16 };
 fn prefix(requests: usize, shared: u32, own: u32) -> Layout {
     let cascade = Cascade {
         qo_lens: vec![1; requests],
-        levels: vec![(vec![0, requests as i32], vec![shared]), ((0..=requests as i32).collect(), vec![own; requests])],
+        levels: vec![
+            Level { qo_indptr: vec![0, requests as i32], kv_lens: vec![shared] },
+            Level { qo_indptr: (0..=requests as i32).collect(), kv_lens: vec![own; requests] },
+        ],
         memory: Memory::Paged { sizes: vec![8; 2], full: true },
         seed: 0,
     };
