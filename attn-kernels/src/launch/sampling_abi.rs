@@ -1,4 +1,5 @@
-//! The parameters of sampling. CUDA has these structs from here.
+//! The ABI of the sampling kernel (`attn-kernels/cuda/sampling`): the parameters of a launch, of which the derive makes
+//! the CUDA struct, and its shared memory.
 
 use attn_core::sampling::{BLOCK_TOKENS, CANDIDATES};
 use attn_macros::CudaStruct;
@@ -9,12 +10,23 @@ pub const SAMPLE_THREADS: [u32; 3] = [512, 256, 512];
 /// CTAs of a cluster that samples a row, where GPUs have clusters.
 pub const SAMPLE_CLUSTER: u32 = 8;
 
-/// Bytes of shared memory before the blocks of a CTA, in a cluster of `ctas`: `sizeof(SampleShared)`.
+/// Bytes of shared memory before the blocks of a CTA, in a cluster of `ctas`: `sizeof(SampleShared)`, in the order of
+/// its fields (`sampling/shared.cuh`, which asserts it).
+#[must_use]
 pub const fn sample_shared_bytes(ctas: u32) -> u32 {
-    let (bins, candidates, checked) = (1024, CANDIDATES as u32, 4);
-    let cluster = 8 * bins / ctas + 2 * 8 * checked * ctas;
-    let of_warps = 8 * 32 * (2 * checked + 1);
-    (2 * 4 * bins + cluster + 4 * 256 + of_warps + 3 * 8 + 2 * 8 * candidates + 4 * 4 + 8).next_multiple_of(16)
+    const BINS: u32 = 1024;
+    const MAX_WARPS: u32 = 32;
+    const CHECKED: u32 = 4;
+    let low_and_high = 2 * 4 * BINS;
+    let merged = 8 * (BINS / ctas);
+    let maxima = 4 * 256;
+    let told = 2 * 8 * CHECKED * ctas;
+    let of_warp_and_segment = 8 * MAX_WARPS * (2 * CHECKED + 1);
+    let crossing = 8 * 3;
+    let candidates_and_before = 2 * 8 * CANDIDATES as u32;
+    let bound_count_pad_and_found = 4 * 4 + 8;
+    let bytes = low_and_high + merged + maxima + told + of_warp_and_segment + crossing + candidates_and_before;
+    (bytes + bound_count_pad_and_found).next_multiple_of(16)
 }
 
 /// Bytes of shared memory of a CTA that has a slice of a row: with its tokens, or without.
