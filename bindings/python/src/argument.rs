@@ -1,4 +1,5 @@
-//! Arguments of Python calls that may be of another type: an exception of this library names them.
+//! Arguments of Python calls. Where pyo3 would raise a `TypeError` that does not say which argument is wrong, a
+//! function takes an [`Arg`], whose exception names the argument and what it should be.
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
@@ -6,10 +7,11 @@ use pyo3::types::PyBool;
 
 use crate::error::Failure;
 
-/// An argument that is an error only when it is asked for, by the function that knows its name.
+/// An argument, or why the object that was passed is none. Extraction always succeeds: the error is raised by
+/// [`Arg::get`], where the name is known.
 pub(crate) struct Arg<T>(Result<T, Refused>);
 
-/// Why an object is no such argument.
+/// The class of an object that is no such argument, and the error of pyo3.
 struct Refused {
     class: String,
     error: PyErr,
@@ -52,7 +54,7 @@ impl Flag {
 }
 
 impl<T> Arg<T> {
-    /// The argument; `what` says what it is.
+    /// The argument with this name; `what` says in a message what it should be.
     pub(crate) fn get(self, py: Python<'_>, name: &str, what: &str) -> Result<T, Failure> {
         self.0.map_err(|Refused { class, error }| match error.is_instance_of::<PyOverflowError>(py) {
             true => Failure::OutOfRange(format!("{name} is out of range ({error}); it is {what}")),
@@ -71,15 +73,10 @@ pub(crate) fn optional<T>(
     argument.map(|argument| argument.get(py, name, what)).transpose()
 }
 
-/// A whole number from 0 to 2^32 - 1.
+// what arguments should be, in messages
 pub(crate) const COUNT: &str = "a whole number from 0 to 4294967295";
-/// A number.
 pub(crate) const NUMBER: &str = "a number";
-/// A text.
 pub(crate) const TEXT: &str = "a str";
-/// The address of a stream.
 pub(crate) const STREAM: &str = "the address of a CUDA stream, a whole number";
-/// A batch.
 pub(crate) const BATCH: &str = "a `Batch`: `Batch.ragged(..)`, `Batch.paged(..)` or `Batch.block_table(..)`";
-/// An attention.
 pub(crate) const ATTENTION: &str = "an `Attention`";
