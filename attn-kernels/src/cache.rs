@@ -142,7 +142,8 @@ impl CubinCache {
         self.compile(&mut slot, key, lock, compile)
     }
 
-    /// As [`CubinCache::get_or_compile`], without waiting: `None` while another thread or process compiles the kernel.
+    /// Does not wait, unlike [`CubinCache::get_or_compile`]: `None` while another thread or process compiles the
+    /// kernel.
     pub fn try_get_or_compile<E>(
         &self,
         key: &Key,

@@ -79,11 +79,11 @@ pub fn obtain<S: Unit>(source: S) -> Result<Ready<S>, JitError> {
     obtain_from(CubinCache::global(), source)
 }
 
-/// As [`obtain`], with a cache of the caller.
+/// The cubin of a source by a cache of the caller; [`obtain`] takes the default one.
 ///
 /// # Errors
 ///
-/// As [`obtain`].
+/// The errors of [`obtain`].
 pub fn obtain_from<S: Unit>(cache: &CubinCache, source: S) -> Result<Ready<S>, JitError> {
     let key = source.key();
     let (compiled, origin) = match embedded(&key) {

@@ -127,7 +127,7 @@ impl Addresses {
     ///
     /// # Safety
     ///
-    /// As [`Addresses::batch`].
+    /// The addresses are of arrays and pools of this step's lengths, which outlive all that is launched.
     unsafe fn run_raw(&self, plan: &Plan, stream: &Stream, layer: usize) -> Result<(), Error> {
         let size = size_of::<bf16>() as u64;
         let o = self.o + size * (layer * 2 * 8 * 64) as u64;

@@ -20,7 +20,7 @@ pub struct Request<'a> {
     pub q: &'a [f16],
     /// (keys, KV heads, head_dim).
     pub k: &'a [f16],
-    /// As `k`.
+    /// Values: (keys, KV heads, head_dim).
     pub v: &'a [f16],
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn encoded(format: &impl KvFormat, row: &[f32]) -> (Vec<u8>, Vec<u8>)
     encoded_of(format, row, 0)
 }
 
-/// As [`encoded`], of any KV head.
+/// The codes and side data of a row of a KV head, for formats with parameters by head.
 pub(crate) fn encoded_of(format: &impl KvFormat, row: &[f32], kv_head: i32) -> (Vec<u8>, Vec<u8>) {
     let dim = i32::try_from(row.len()).expect("few elements");
     let bytes = |n: i32| vec![0xff; usize::try_from(n).expect("a size")];
@@ -73,7 +73,7 @@ pub(crate) fn decoded(format: &impl KvFormat, codes: &[u8], side: &[u8], dim: i3
     decoded_of(format, codes, side, dim, 0)
 }
 
-/// As [`decoded`], of any KV head.
+/// The first `dim` elements of a stored row of a KV head, for formats with parameters by head.
 pub(crate) fn decoded_of(format: &impl KvFormat, codes: &[u8], side: &[u8], dim: i32, kv_head: i32) -> Vec<f32> {
     let eight = |d| format.decode(Packed::new(codes), Packed::new(side), kv_head, d);
     (0..dim).step_by(8).flat_map(eight).collect()

@@ -145,7 +145,7 @@ impl Disk {
         }
     }
 
-    /// As [`Disk::lock`], without waiting.
+    /// Takes the lock of a kernel if it is free; [`Disk::lock`] waits for it.
     pub(super) fn try_lock(&self, key: &Key, stats: &Stats) -> Result<Option<Lock>, Busy> {
         if self.refused().is_some() {
             return Ok(None);

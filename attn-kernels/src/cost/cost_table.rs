@@ -48,7 +48,7 @@ impl CostTable {
         Self::of_text(text, "costs")
     }
 
-    /// As [`CostTable::parse`], of a file.
+    /// Reads a file, as [`CostTable::parse`] reads its text.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl CostTable {
     ///
     /// # Errors
     ///
-    /// As [`CostTable::load`].
+    /// The errors of [`CostTable::load`].
     pub fn from_env() -> Result<Self, CostsError> {
         match env::var_os(ENVIRONMENT).filter(|path| !path.is_empty()) {
             None => Ok(Self::default()),

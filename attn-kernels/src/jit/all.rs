@@ -31,9 +31,9 @@ pub struct Progress<'a> {
     pub result: Result<(&'a Compiled, Origin), &'a JitError>,
 }
 
-/// As [`obtain`](super::obtain), for many sources on `threads` threads; `None` is as many as rayon's pool has. Returns
-/// one result for each distinct kernel, in the order of the first source of each. A kernel without a cubin does not
-/// stop the others.
+/// The cubins of many sources, each as [`obtain`](super::obtain) gives it, on `threads` threads; `None` is as many as
+/// rayon's pool has. Returns one result for each distinct kernel, in the order of the first source of each. A kernel
+/// without a cubin does not stop the others.
 ///
 /// Long texts are compiled first, because they take longest, so that all threads finish at about the same time. A
 /// kernel that another thread or process is compiling is left for later while there are others.
@@ -48,7 +48,7 @@ pub fn obtain_all<S: Unit + Send>(
     obtain_all_from(CubinCache::global(), sources, threads, progress)
 }
 
-/// As [`obtain_all`], with a cache of the caller.
+/// The cubins of many sources by a cache of the caller; [`obtain_all`] takes the default one.
 pub fn obtain_all_from<S: Unit + Send>(
     cache: &CubinCache,
     sources: Vec<S>,
@@ -60,7 +60,8 @@ pub fn obtain_all_from<S: Unit + Send>(
     all(sources, threads, obtain, progress)
 }
 
-/// As [`obtain_all`], for build scripts: ignores `ATTN_JIT` and embedded cubins, and reports nothing.
+/// The cubins of many sources for build scripts. Unlike [`obtain_all`], it ignores `ATTN_JIT` and embedded cubins, and
+/// reports nothing.
 pub(crate) fn build_all<S: Unit + Send>(cache: &CubinCache, sources: Vec<S>) -> Vec<Result<Ready<S>, JitError>> {
     let build = |source: &S, key: &Key, wait: bool| from_cache(cache, source, key, true, wait);
     all(sources, None, build, |_| {})

@@ -55,8 +55,9 @@ impl Unit for DeviceSource {
     }
 }
 
-/// As [`obtain_all`](super::obtain_all). Where the compiler is older than the GPU, cubins are for earlier minor
-/// versions, as those of [`obtain_for_device`](super::obtain_for_device).
+/// The cubins of many sources for a device, as [`obtain_all`](super::obtain_all) gives them. Where the compiler is
+/// older than the GPU, cubins are for earlier minor versions, as those of
+/// [`obtain_for_device`](super::obtain_for_device).
 pub(crate) fn obtain_all_for_device(
     sources: Vec<DeviceSource>,
     threads: Option<usize>,

@@ -30,7 +30,7 @@ pub(super) fn earlier_archs((major, minor): (u32, u32)) -> impl Iterator<Item = 
 ///
 /// # Errors
 ///
-/// As [`obtain`].
+/// The errors of [`obtain`].
 pub fn obtain_for_device<S: Unit, E: From<JitError>>(
     capability: (u32, u32),
     build: impl Fn(Arch) -> Result<S, E>,

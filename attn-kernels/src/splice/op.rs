@@ -196,7 +196,7 @@ impl OpSource {
     ///
     /// # Errors
     ///
-    /// As [`OpSource::transform`].
+    /// The errors of [`OpSource::transform`].
     pub fn encode(of: &Variant, from: Dtype, arch: Arch) -> Result<Self, SpliceError> {
         let what = format!("appends {from} to rows of KV formats");
         Self::packed(of, &what, &rows_block(from, Dtype::U8, true), "ops/transform.cuh", arch)
@@ -206,7 +206,7 @@ impl OpSource {
     ///
     /// # Errors
     ///
-    /// As [`OpSource::transform`].
+    /// The errors of [`OpSource::transform`].
     pub fn gather_packed(of: &Variant, to: Dtype, arch: Arch) -> Result<Self, SpliceError> {
         let what = format!("gathers rows of KV formats into {to}");
         Self::packed(of, &what, &rows_block(Dtype::U8, to, false), "ops/gather_packed.cuh", arch)

@@ -62,7 +62,7 @@ pub fn variant_source(variant: &Variant) -> Result<String, VariantError> {
 /// The CUDA text of a list of parts.
 ///
 /// # Errors
-/// As [`variant_source`].
+/// The errors of [`variant_source`].
 pub fn parts_source(parts: &[&VariantDesc]) -> Result<String, VariantError> {
     source(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect()), None)
 }

@@ -42,7 +42,7 @@ pub fn hooks(item: &syn::ItemImpl, known: Known) -> Result<(), Report> {
     shared.report.none()
 }
 
-/// As [`hooks`], of a helper.
+/// Checks the types of a helper; [`hooks`] checks those of a variant's hooks.
 pub fn helper(f: &syn::ItemFn, known: Known) -> Result<(), Report> {
     let this_fn = Some(f.sig.ident.to_string());
     let mut shared = ItemContext { this_fn, types: Types::checking(known), ..ItemContext::default() };

@@ -38,17 +38,17 @@ pub fn needed<T, E: fmt::Display>(need: Need, found: Result<T, E>) -> Option<T> 
 ///
 /// # Panics
 ///
-/// As [`needed`].
+/// `ATTN_TEST_REQUIRE` names the need.
 pub fn skipped(need: Need, test: &str) {
     assert!(!required().contains(&need), "ATTN_TEST_REQUIRE={}, and {test} was skipped", need.word());
     record::skip(need, test);
 }
 
-/// As [`needed`], for tests that ask only whether it is there.
+/// Whether what a test needs is there; a skip is printed and recorded, as by [`needed`].
 ///
 /// # Panics
 ///
-/// As [`needed`].
+/// It is not there, and `ATTN_TEST_REQUIRE` names the need.
 #[track_caller]
 pub fn has<T, E: fmt::Display>(need: Need, found: Result<T, E>) -> bool {
     needed(need, found).is_some()

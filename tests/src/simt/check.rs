@@ -54,8 +54,8 @@ pub fn check(cases: impl IntoIterator<Item = Case>) {
     check_merges(CTAS, 0, cases);
 }
 
-/// As [`check`], on a device that holds `ctas` CTAs. A case also fails if none of its rows is merged from
-/// `partials` partials or more.
+/// Runs cases on an emulated device that holds `ctas` CTAs. Beyond what [`check`] asks, some row of each case must be
+/// merged from `partials` partials or more.
 ///
 /// # Panics
 /// A case fails, or there is none.

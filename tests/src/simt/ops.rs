@@ -28,10 +28,10 @@ impl HostOp {
         HostOp::compile_for("80", op, params, folder)
     }
 
-    /// As [`HostOp::compile`], for an architecture by its number.
+    /// Compiles an op for an architecture by its number; [`HostOp::compile`] takes 80.
     ///
     /// # Panics
-    /// As [`HostOp::compile`]; no such architecture.
+    /// Its text does not compile, or there is no such architecture.
     #[must_use]
     pub fn compile_for(arch: &str, op: Op, params: &str, folder: &Path) -> HostOp {
         let source = OpSource::build(op, arch.parse().expect("an architecture")).expect("a template").text;

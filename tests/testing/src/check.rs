@@ -134,7 +134,7 @@ pub fn check(case: &Case, engine: &Engine) -> Result<CheckResult, TestError> {
 ///
 /// # Errors
 ///
-/// As [`check`].
+/// The case cannot be run, or costs more than the options allow.
 pub fn check_with(case: &Case, engine: &Engine, options: &CheckOptions) -> Result<CheckResult, TestError> {
     check_as(case, &case_variant(case)?, engine, options)
 }

@@ -37,8 +37,8 @@ impl Tolerance {
         Tolerance { rel, row, lse: 1e-5 }
     }
 
-    /// As it is, with 6 ulps of the largest of these log-sum-exps more for each: where logits are in the hundreds, they
-    /// lose digits before the exponential.
+    /// Allows log-sum-exps 6 ulps of the largest of these more: where logits are in the hundreds, they lose digits
+    /// before the exponential.
     #[must_use]
     pub fn with_lse_ulps(self, lse: &[f64]) -> Self {
         let largest = lse.iter().filter(|lse| lse.is_finite()).fold(0.0f64, |most, lse| most.max(lse.abs()));

@@ -31,7 +31,7 @@ impl CudaAttention {
     ///
     /// # Errors
     ///
-    /// As [`CudaAttention::set_tensor`]; rows of another length; values or indices in host memory.
+    /// The errors of [`CudaAttention::set_tensor`]; rows of another length; values or indices in host memory.
     pub fn set_tensor_rows(&self, stream: &CudaStream, name: &str, rows: &TensorRows<'_>) -> Result<(), CudaError> {
         self.device().check_same("stream", stream.device())?;
         let slot = self.variant().tensor_slot(name)?;
@@ -45,7 +45,7 @@ impl CudaAttention {
     ///
     /// # Errors
     ///
-    /// As [`CudaAttention::set_tensor`].
+    /// The errors of [`CudaAttention::set_tensor`].
     pub fn tensor_ptr(&self, name: &str) -> Result<u64, CudaError> {
         Ok(self.buffer_of(&self.variant().tensor_slot(name)?)?.ptr())
     }

@@ -146,7 +146,7 @@ pub fn device_count() -> Result<u32, CudaError> {
 ///
 /// # Errors
 ///
-/// As [`device_count`].
+/// The errors of [`device_count`].
 pub fn version() -> Result<(u32, u32), CudaError> {
     driver()?;
     let mut version = 0;

@@ -51,11 +51,11 @@ impl UseTracker {
         self.order_replay(stream, access) // the capture has ended meanwhile
     }
 
-    /// As [`UseTracker::order`], and calls `submit` before any other work is ordered.
+    /// Orders work, as [`UseTracker::order`] does, and calls `submit` before any other work is ordered.
     ///
     /// # Errors
     ///
-    /// As [`UseTracker::order`], and those of `submit`.
+    /// The errors of [`UseTracker::order`], and those of `submit`.
     pub(in crate::cuda) fn submit(
         self: &Arc<Self>,
         stream: &Arc<StreamState>,

@@ -65,7 +65,7 @@ impl CudaBuffer {
     ///
     /// # Errors
     ///
-    /// As [`CudaBuffer::new`].
+    /// The errors of [`CudaBuffer::new`].
     pub fn zeroed(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         let (mut buffer, stream) = (Self::new(device, bytes)?, CudaStream::new(device)?);
         buffer.fill(&stream, 0)?;
@@ -77,7 +77,7 @@ impl CudaBuffer {
     ///
     /// # Errors
     ///
-    /// As [`CudaBuffer::new`].
+    /// The errors of [`CudaBuffer::new`].
     pub fn upload(device: &Device, data: &[u8]) -> Result<Self, CudaError> {
         let buffer = Self::new(device, data.len())?;
         if !data.is_empty() {
@@ -160,8 +160,9 @@ impl CudaBuffer {
         self.write_shared(stream, offset, data)
     }
 
-    /// As [`CudaBuffer::write`], where a lock of the caller keeps launches with the memory from coming in between: they
-    /// are ordered before they are launched, and a write of another thread in between would be ordered before them.
+    /// Writes under a lock of the caller, which keeps launches with the memory from coming in between
+    /// ([`CudaBuffer::write`] has none): they are ordered before they are launched, and a write of another thread in
+    /// between would be ordered before them.
     pub(super) fn write_shared(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         let _current = self.device.make_current()?;
         let _submission = stream.submission();
@@ -169,11 +170,11 @@ impl CudaBuffer {
         copy_from(stream, data, || unsafe { self.write_async_shared(stream, offset, data) })
     }
 
-    /// As [`CudaBuffer::write`], without waiting for a copy from pinned memory.
+    /// Does not wait for a copy from pinned memory, unlike [`CudaBuffer::write`].
     ///
     /// # Errors
     ///
-    /// As [`CudaBuffer::write`].
+    /// The errors of [`CudaBuffer::write`].
     ///
     /// # Safety
     ///
@@ -184,11 +185,12 @@ impl CudaBuffer {
         unsafe { self.write_async_shared(stream, offset, data) }
     }
 
-    /// As [`CudaBuffer::write_async`], under a lock as [`CudaBuffer::write_shared`].
+    /// Writes without waiting, as [`CudaBuffer::write_async`], under a lock of the caller, as
+    /// [`CudaBuffer::write_shared`].
     ///
     /// # Safety
     ///
-    /// As [`CudaBuffer::write_async`].
+    /// What [`CudaBuffer::write_async`] asks.
     pub(super) unsafe fn write_async_shared(
         &self,
         stream: &CudaStream,
@@ -229,7 +231,7 @@ impl CudaBuffer {
         self.fill_shared(stream, range, byte)
     }
 
-    /// As [`CudaBuffer::fill_range`], under a lock as [`CudaBuffer::write_shared`].
+    /// Fills a range under a lock of the caller, as [`CudaBuffer::write_shared`] writes one.
     pub(super) fn fill_shared(&self, stream: &CudaStream, range: Range<usize>, byte: u8) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         self.check(range.start, range.len())?;

@@ -56,7 +56,8 @@ impl CudaStaging {
         self.upload_shared(stream, to, bytes)
     }
 
-    /// As [`CudaStaging::upload`], where a lock of the caller keeps launches with the buffer from coming in between.
+    /// Uploads under a lock of the caller, which keeps launches with the buffer from coming in between
+    /// ([`CudaStaging::upload`] has none).
     pub(super) fn upload_shared(
         &mut self,
         stream: &CudaStream,

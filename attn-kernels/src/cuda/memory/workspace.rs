@@ -55,17 +55,17 @@ impl CudaWorkspace {
     ///
     /// # Errors
     ///
-    /// As [`CudaBuffer::new`].
+    /// The errors of [`CudaBuffer::new`].
     pub fn with_capacity(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         Self::over(CudaBuffer::new(device, bytes)?, false)
     }
 
-    /// As [`CudaWorkspace::with_capacity`], and it never grows: a plan that needs more is refused
+    /// A workspace that never grows, unlike one of [`CudaWorkspace::with_capacity`]: a plan that needs more is refused
     /// ([`CudaError::WorkspaceSize`]).
     ///
     /// # Errors
     ///
-    /// As [`CudaBuffer::new`].
+    /// The errors of [`CudaBuffer::new`].
     pub fn fixed(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         Self::over(CudaBuffer::new(device, bytes)?, true)
     }
@@ -78,8 +78,8 @@ impl CudaWorkspace {
     ///
     /// # Safety
     ///
-    /// As [`CudaBuffer::from_raw`]: the memory outlives this object, every plan in it, and every run and replay of
-    /// these, and nothing else writes it meanwhile.
+    /// What [`CudaBuffer::from_raw`] asks: the memory outlives this object, every plan in it, and every run and replay
+    /// of these, and nothing else writes it meanwhile.
     pub unsafe fn from_raw(device: &Device, ptr: u64, bytes: usize) -> Result<Self, CudaError> {
         if !ptr.is_multiple_of(Self::ALIGNMENT) {
             return Err(CudaError::WorkspaceAddress { ptr });

@@ -13,7 +13,7 @@ use crate::launch::{BitsParams, OP_THREADS};
 /// The most CTAs of a segment.
 const SEGMENT_CTAS: u64 = 64;
 
-/// As [`attn_core::ops::bits::packbits`].
+/// Launches the kernel of [`attn_core::ops::bits::packbits`], which defines the result.
 ///
 /// # Errors
 ///
@@ -36,8 +36,8 @@ pub fn packbits(
     unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
 }
 
-/// As [`attn_core::ops::bits::segments`]. With prefix sums that are not sound, the kernel still reads only bools and
-/// writes only within the output.
+/// Launches the kernel of [`attn_core::ops::bits::segments`], which defines the result. With prefix sums that are not
+/// sound, the kernel still reads only bools and writes only within the output.
 ///
 /// # Errors
 ///

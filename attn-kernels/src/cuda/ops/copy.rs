@@ -27,9 +27,9 @@ const TILE: u64 = 4 * OP_THREADS as u64;
 /// CTAs that saturate the bus to the host: each has 16 KB in flight.
 const HOST_CTAS: u64 = 32;
 
-/// As [`attn_core::ops::copy::within`], except that pairs are copied in no particular order. A list in host memory is
-/// passed as a kernel parameter. `status` is a word in device memory, to which the kernel adds the number of pairs that
-/// it skipped because a page is outside of its pool.
+/// Launches the kernel of [`attn_core::ops::copy::within`], which defines the result, except that pairs are copied in
+/// no particular order. A list in host memory is passed as a kernel parameter. `status` is a word in device memory, to
+/// which the kernel adds the number of pairs that it skipped because a page is outside of its pool.
 ///
 /// # Errors
 ///
@@ -44,12 +44,12 @@ pub fn copy_pages(
     planes(stream, &pools.as_ref(), &pools.as_ref(), pairs, status, Speed::Device)
 }
 
-/// As [`attn_core::ops::copy::between`], except that pairs are copied in no particular order. One of the pools may be
-/// pinned host memory.
+/// Launches the kernel of [`attn_core::ops::copy::between`], which defines the result, except that pairs are copied in
+/// no particular order. One of the pools may be pinned host memory.
 ///
 /// # Errors
 ///
-/// As [`copy_pages`].
+/// The errors of [`copy_pages`].
 pub fn copy_pages_between(
     stream: &CudaStream,
     from: &KvRef<'_>,

@@ -20,7 +20,7 @@ use crate::launch::{
     SelectParams, Strided,
 };
 
-/// As [`attn_core::indexer::index_scores`].
+/// Launches the kernel of [`attn_core::indexer::index_scores`], which defines the result.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub fn index_scores(
     launch(stream, queries, Some(weights), keys, None, sizes, out)
 }
 
-/// As [`attn_core::indexer::block_scores`].
+/// Launches the kernel of [`attn_core::indexer::block_scores`], which defines the result.
 ///
 /// # Errors
 ///
@@ -158,7 +158,8 @@ fn key_table(keys: &IndexKeys<'_>, sizes: ScoreSizes, out: &ScoresMut<'_>) -> Re
     Ok(params)
 }
 
-/// As [`attn_core::indexer::select_tokens`]. A count beyond the row counts as the whole row.
+/// Launches the kernel of [`attn_core::indexer::select_tokens`], which defines the result. A count beyond the row
+/// counts as the whole row.
 ///
 /// # Errors
 ///
@@ -172,7 +173,8 @@ pub fn select_tokens(
     select(stream, scores, 2, counts, [0, 0], out)
 }
 
-/// As [`attn_core::indexer::select_pages`]. A count beyond the row counts as the whole row.
+/// Launches the kernel of [`attn_core::indexer::select_pages`], which defines the result. A count beyond the row counts
+/// as the whole row.
 ///
 /// # Errors
 ///

@@ -36,7 +36,7 @@ impl CudaKvTransform {
     ///
     /// # Errors
     ///
-    /// As [`Transform::new`], and a failure of the driver.
+    /// The errors of [`Transform::new`], and a failure of the driver.
     pub fn new(device: &Device, variant: &Variant, heads: Heads, head_dim_vo: HeadDimVo) -> Result<Self, CudaError> {
         let transform = Transform::with_values(variant, heads, head_dim_vo)?;
         let args = Args::upload(device, transform.variant())?;
@@ -107,11 +107,11 @@ impl CudaKvTransform {
         })
     }
 
-    /// As [`CudaAttention::set_tensor`], for later appends through the transform.
+    /// Replaces a tensor for later appends through the transform, as [`CudaAttention::set_tensor`] does for later runs.
     ///
     /// # Errors
     ///
-    /// As [`CudaAttention::set_tensor`].
+    /// The errors of [`CudaAttention::set_tensor`].
     ///
     /// [`CudaAttention::set_tensor`]: crate::cuda::CudaAttention::set_tensor
     pub fn set_tensor(
@@ -128,11 +128,12 @@ impl CudaKvTransform {
         self.args.replace(stream, self.args.tensor(variant, &slot)?, content)
     }
 
-    /// As [`CudaAttention::set_tensor_rows`], for later appends through the transform.
+    /// Replaces rows of a tensor for later appends through the transform, as [`CudaAttention::set_tensor_rows`] does
+    /// for later runs.
     ///
     /// # Errors
     ///
-    /// As [`CudaAttention::set_tensor_rows`].
+    /// The errors of [`CudaAttention::set_tensor_rows`].
     ///
     /// [`CudaAttention::set_tensor_rows`]: crate::cuda::CudaAttention::set_tensor_rows
     pub fn set_tensor_rows(

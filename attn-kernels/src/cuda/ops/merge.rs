@@ -11,7 +11,7 @@ use crate::cuda::driver::uses::Access::{Read, Write};
 use crate::cuda::{CudaError, CudaStream};
 use crate::launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, ScaleLseParams};
 
-/// As [`attn_core::ops::merge::merge_state`].
+/// Launches the kernel of [`attn_core::ops::merge::merge_state`], which defines the result.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub fn merge_state(stream: &CudaStream, a: &StateRef<'_>, b: &StateRef<'_>, out:
     })
 }
 
-/// As [`attn_core::ops::merge::merge_state_in_place`].
+/// Launches the kernel of [`attn_core::ops::merge::merge_state_in_place`], which defines the result.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub fn merge_state_in_place(
     })
 }
 
-/// As [`attn_core::ops::merge::merge_states`].
+/// Launches the kernel of [`attn_core::ops::merge::merge_states`], which defines the result.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub fn merge_states(stream: &CudaStream, of: &StateRef<'_>, out: &Out<'_>) -> Re
     })
 }
 
-/// As [`attn_core::ops::merge::sum`].
+/// Launches the kernel of [`attn_core::ops::merge::sum`], which defines the result.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ pub fn sum(stream: &CudaStream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: &Tensor
     })
 }
 
-/// As [`attn_core::ops::lse::scale`].
+/// Launches the kernel of [`attn_core::ops::lse::scale`], which defines the result.
 ///
 /// # Errors
 ///

@@ -22,7 +22,7 @@ use crate::launch::{FastDiv, KvSides, OP_THREADS, PackedRowsParams, RowsParams, 
 /// a CTA.
 const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);
 
-/// As [`attn_core::ops::append::append`].
+/// Launches the kernel of [`attn_core::ops::append::append`], which defines the result.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ fn append_rows(
     rows.launch(stream, function, from, to, parts, (transform.is_some(), args))
 }
 
-/// As [`attn_core::ops::gather::gather_with`].
+/// Launches the kernel of [`attn_core::ops::gather::gather_with`], which defines the result.
 ///
 /// # Errors
 ///

@@ -16,7 +16,8 @@ use crate::launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_smem};
 /// Tokens that a warp takes at a time: `slice` is a multiple of it.
 const BLOCK: u32 = BLOCK_TOKENS as u32;
 
-/// As [`attn_core::sampling::sample()`]. A row of `indices` out of range gives id -1.
+/// Launches the kernel of [`attn_core::sampling::sample()`], which defines the result. A row of `indices` out of range
+/// gives id -1.
 ///
 /// # Errors
 ///
@@ -62,7 +63,8 @@ pub fn sample(
     launch(stream, source, tensor, params, sizes, &writes, kernel)
 }
 
-/// As [`attn_core::sampling::keep()`]. A row of `indices` out of range is 0, or -inf.
+/// Launches the kernel of [`attn_core::sampling::keep()`], which defines the result. A row of `indices` out of range is
+/// 0, or -inf.
 ///
 /// # Errors
 ///

@@ -16,7 +16,8 @@ const WORDS: [usize; 4] = [16, 4, 2, 1];
 /// The most CTAs.
 const CTAS: u64 = 1 << 16;
 
-/// As [`attn_core::ops::tensor_rows::set_rows`], into the buffer of the tensor.
+/// Launches the kernel of [`attn_core::ops::tensor_rows::set_rows`], which defines the result, over the buffer of the
+/// tensor.
 pub(in crate::cuda) fn write_rows(
     stream: &CudaStream,
     buffer: &CudaBuffer,

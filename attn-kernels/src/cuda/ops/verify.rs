@@ -13,7 +13,8 @@ use crate::launch::{
     CHAIN_SHARED_BYTES, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams, tree_shared_bytes,
 };
 
-/// As [`attn_core::sampling::verify_chain`]. A draft outside of the vocabulary is none.
+/// Launches the kernel of [`attn_core::sampling::verify_chain`], which defines the result. A draft outside of the
+/// vocabulary is none.
 ///
 /// # Errors
 ///
@@ -60,8 +61,9 @@ pub fn verify_chain(stream: &CudaStream, drafts: &ChainDrafts<'_>, out: &ChainOu
     launch(stream, op, sizes, shape, CHAIN_SHARED_BYTES, &reads, &writes, &params)
 }
 
-/// As [`attn_core::sampling::verify_tree`]. A draft outside of the vocabulary is refused, a link out of range is none,
-/// and what a `retrieve_index` out of range would place is not written.
+/// Launches the kernel of [`attn_core::sampling::verify_tree`], which defines the result. A draft outside of the
+/// vocabulary is refused, a link out of range is none, and what a `retrieve_index` out of range would place is not
+/// written.
 ///
 /// # Errors
 ///

@@ -14,7 +14,7 @@ use crate::launch::{FastDiv, OP_THREADS, XPackedParams, XPackedPart};
 /// Bytes of shared memory of a tile.
 const TILE_BYTES: usize = 32 * 1024;
 
-/// As [`attn_core::ops::x_packed::to_pages`].
+/// Launches the kernel of [`attn_core::ops::x_packed::to_pages`], which defines the result.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn to_pages(
     run(stream, k, v, &pools.as_ref(), true)
 }
 
-/// As [`attn_core::ops::x_packed::from_pages`].
+/// Launches the kernel of [`attn_core::ops::x_packed::from_pages`], which defines the result.
 ///
 /// # Errors
 ///

@@ -18,10 +18,11 @@ const PAGES_PER_CTA: usize = 4 * THREADS as usize;
 const MAX_COPY_CTAS: u32 = 64;
 
 impl CudaPlan {
-    /// As [`CudaPlan::update`], on the device: one small launch reads the lengths and the page table of the batch from
-    /// device memory, in the order of the stream, and writes the work list that the host would have written, bit for
-    /// bit. It does not synchronise and may be captured together with runs: each replay then plans whatever the arrays
-    /// hold at that time. The call fixes the number of requests; a request without queries is ignored.
+    /// Updates the plan on the device, where [`CudaPlan::update`] plans on the host: one small launch reads the lengths
+    /// and the page table of the batch from device memory, in the order of the stream, and writes the work list that
+    /// the host would have written, bit for bit. It does not synchronise and may be captured together with runs: each
+    /// replay then plans whatever the arrays hold at that time. The call fixes the number of requests; a request
+    /// without queries is ignored.
     ///
     /// The device cannot return an error. For a batch that is not sound or exceeds the capacity it writes an empty work
     /// list and a status code: runs launch and write nothing, and [`CudaPlan::device_status`] returns the error.

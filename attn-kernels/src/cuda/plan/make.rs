@@ -21,7 +21,7 @@ impl CudaAttention {
     ///
     /// # Errors
     ///
-    /// As [`CudaAttention::plan`].
+    /// The errors of [`CudaAttention::plan`].
     pub fn workspace_size(
         &self,
         batch: &Batch<'_>,
@@ -131,7 +131,8 @@ fn plan(
     })
 }
 
-/// As [`plan`], with sections and grids for every batch within a capacity. `layout` is within it.
+/// A plan with sections and grids for every batch within a capacity, where [`plan`] makes one for a batch alone.
+/// `layout` is within it.
 fn plan_within(
     attention: &Arc<BoundAttention>,
     capacity: &BatchCapacity,

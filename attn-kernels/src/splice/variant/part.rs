@@ -56,7 +56,7 @@ pub fn kv_format_text(desc: &KvFormatDesc, name: &str) -> Result<String, Variant
 /// not read.
 ///
 /// # Errors
-/// As [`kv_format_text`].
+/// The errors of [`kv_format_text`].
 pub(super) fn kv_format_of_kernel(format: &dyn ErasedKvFormat, name: &str) -> Result<String, VariantError> {
     let (text, links) = begin(&format.desc().into(), name, &scalars(format))?;
     Ok(with_functions(format.desc(), text, &links))

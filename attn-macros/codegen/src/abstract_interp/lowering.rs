@@ -328,7 +328,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// As [`Self::whole`]; a helper's result may have parts.
+    /// The value as one node of its graph, like [`Self::whole`], where it may have parts: the result of a helper.
     fn whole_part(&mut self, value: &Value) -> Id {
         let id = self.whole(value);
         match self.nodes[id].clone() {

@@ -13,7 +13,7 @@ static KNOWN: Mutex<Vec<(Device, Attention, Heads, Dtypes, f32, bool)>> = Mutex:
 ///
 /// # Errors
 ///
-/// As [`Attention::dense`].
+/// Another type than f16, bf16 or f32, and what [`Attention::dense`] refuses.
 pub fn flash_attn(q: &Tensor, k: &Tensor, v: &Tensor, softmax_scale: f32, causal: bool) -> Result<Tensor> {
     let ((_, _, qo, head_dim), (_, _, kv, _)) = (q.dims4()?, k.dims4()?);
     let heads = Heads { qo: qo as u32, kv: kv as u32, head_dim: head_dim as u32 };

@@ -10,7 +10,7 @@ use crate::{TestError, random::Random};
 
 /// Elements of a tensor in row-major order.
 pub trait IntoElements {
-    /// As values of a parameter.
+    /// Makes them values of a parameter.
     fn into_elements(self) -> Vec<ParamValue>;
 }
 

@@ -19,7 +19,8 @@ pub(super) enum Needs {
     Short,
     /// Shared keys must be whole pages: hooks on keys and values read coordinates of one request.
     Flat,
-    /// As `Flat`. Also no mixed kernel outside of cascades, because it does not support the branches of a union.
+    /// No mixed kernel outside of cascades, because it does not support the branches of a union. Also what `Flat`
+    /// needs.
     Branches,
     /// The expression has KV lists, which [`lists`](super::lists) writes. No cascade and no mixed kernel.
     Lists,
