@@ -1,6 +1,7 @@
 //! A run: K/V preprocessing, the main kernel, and the merge. For a union the first two run once for each branch. A run
 //! only launches, so it can be captured.
 
+mod branch_launches;
 mod kernel_params;
 mod mixed_launch;
 mod sm90_launch;
@@ -10,15 +11,13 @@ mod tensors;
 use attn_core::spec::KernelKind;
 use attn_core::tensor::{Kv, Out, TensorError, TensorRef, Tokens, check_run};
 
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::order_run;
-use crate::cuda::plan::launches::Branch;
-use crate::cuda::{CudaAttention, CudaError, CudaPlan, CudaStream};
-use crate::kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS};
-use crate::launch::{KernelParams, PackedParams};
-use kernel_params::{branch_params, kernel_params, kv_sides};
+use crate::{
+    cuda::{CudaAttention, CudaError, CudaPlan, CudaStream, driver::order::order_run},
+    launch::{KernelParams, PackedParams},
+};
+use branch_launches::BranchLaunches;
+use kernel_params::{kernel_params, kv_sides};
 use mixed_launch::launch_mixed;
-use sm90_launch::{launch_sm90, sm90_params};
 use tensors::RunTensors;
 
 impl CudaPlan {
@@ -94,45 +93,11 @@ impl CudaPlan {
         let _content = args(0).keep_content(); // of a union, no tensor can be replaced
         (0..launches.branches.len()).try_for_each(|number| args(number).order(stream))?;
 
-        let kv_heads = attention.heads.kv;
+        let (workspace, params) = (&self.workspace, PackedParams { base: params, sides });
         if self.kind() == KernelKind::Mixed {
-            let params = PackedParams { base: params, sides };
-            return launch_mixed(stream, attention, launches, &self.workspace, params, &tensors, args(0).bytes());
+            return launch_mixed(stream, attention, launches, workspace, params, &tensors, args(0).bytes());
         }
-        let launch_branch = |number: usize, function, grid, threads, smem| {
-            // kernels over tensors take the first part of it
-            let params = PackedParams { base: branch_params(launches, &self.workspace, number, params), sides };
-            // SAFETY: the caller promised the extents of the tensors when it made them, which `check_run` compared with
-            // the batch. The planner made the work list for this batch, and it was uploaded before, in the order of
-            // this stream. The sections of the workspace have the sizes that they state.
-            unsafe { launch_kernel(function, grid, threads, smem, stream, &params, args(number).bytes()) }
-        };
-        // branches run one after the other, because they preprocess keys and values into the same sections
-        for (number, Branch { kernel, .. }) in launches.branches.iter().enumerate() {
-            let traits = kernel.traits();
-            if let Some(kv_preprocess) = kernel.kv_preprocess {
-                let [x, y] = traits.kv_preprocess_grid(launches.preprocess_tokens, launches.requests, kv_heads);
-                launch_branch(number, kv_preprocess, (x, y), KV_PREPROCESS_THREADS, 0)?;
-            }
-            let part = &self.workspace.sections.lists.parts[number];
-            let items = part.items.len() as u32;
-            if traits.is_sm90_prefill() {
-                let params = branch_params(launches, &self.workspace, number, params);
-                let params = KernelParams { k: traits.in_pairs(params.k), ..params };
-                let sm90 = sm90_params(attention.heads, launches, kernel, items, &params, &tensors)?;
-                // SAFETY: as above.
-                unsafe { launch_sm90(stream, kernel, items * kv_heads, &params, &sm90, args(number).bytes()) }?;
-                continue;
-            }
-            let grid = match traits.has_workers() {
-                false => (items, kv_heads),
-                // the KV heads of a worker are adjacent, so that they run at the same time
-                true => (part.workers.len() as u32 * kv_heads, 1),
-            };
-            launch_branch(number, kernel.main, grid, traits.threads(), traits.smem_bytes())?;
-        }
-        // finalizing after the merge is the same for all branches
-        let merge = launches.kernel().merge;
-        merge.map_or(Ok(()), |merge| launch_branch(0, merge, (launches.merges, kv_heads), MERGE_THREADS, 0))
+        let heads = attention.heads;
+        BranchLaunches { stream, heads, launches, workspace, layer, tensors: &tensors, params }.launch()
     }
 }
