@@ -4,9 +4,17 @@
 //! decoded before. Elements that no step changes are copied bit by bit, and so are rows of a format, with their side
 //! data, to tensors of bytes.
 
-use super::append::{self, Transform};
-use super::{Array, ArrayMut, KvMut, KvRef, OpError, PageTableRows, check, elements, slot_mapping};
-use crate::{Variant, dtype::Dtype, tensor::KvScales};
+use super::{
+    Array, ArrayMut, KvMut, KvRef, OpError, PageTableRows,
+    append::{self, Transform},
+    check, elements, slot_mapping,
+};
+use crate::{
+    Variant,
+    dtype::Dtype,
+    lang::kv_format::ErasedKvFormat,
+    tensor::{KvScales, TensorRef},
+};
 
 /// The arguments of a gather.
 #[derive(Debug)]
@@ -101,52 +109,78 @@ pub fn gather_with(
         append::scales_of_heads(&gather.scales.k, "k_scales", heads)?,
         append::scales_of_heads(&gather.scales.v, "v_scales", heads)?,
     ];
-    let names = [["k pool", "k"], ["v pool", "v"]];
     for (part, source) in pools.parts().enumerate() {
-        let bytes = source.host_bytes().ok_or_else(|| elements::on_device(names[part][0]))?;
-        let side = pools.sides().part(part);
-        let side = side.as_ref().map(|side| append::side_rows(side, part)).transpose()?;
-        let side_bytes = pools.sides().part(part).map_or(0, |side| side.shape()[3]);
-        let format = formats.map(|formats| formats.part(part));
+        let scale = if part == 0 { &gather.scales.k } else { &gather.scales.v };
+        let of_part = PartOfPools {
+            name: ["k pool", "v pool"][part],
+            source,
+            side: pools.sides().part(part),
+            format: formats.map(|formats| formats.part(part)),
+            head_scales: &scales[part],
+            is_scaled: !scale.is_one(),
+        };
+        of_part.gather(part, kv, &from)?;
+    }
+    Ok(())
+}
+
+/// Keys (part 0) or values of pools.
+struct PartOfPools<'a> {
+    name: &'static str,
+    source: TensorRef<'a>,
+    /// The side data, in a KV format that has any.
+    side: Option<TensorRef<'a>>,
+    format: Option<&'a dyn ErasedKvFormat>,
+    head_scales: &'a [f32],
+    is_scaled: bool,
+}
+
+impl PartOfPools<'_> {
+    /// Writes token `i` of the packed tensors from the page and slot `from[i]`.
+    fn gather(&self, part: usize, kv: &mut KvMut<'_>, from: &[(usize, usize)]) -> Result<(), OpError> {
+        let source = &self.source;
+        let bytes = source.host_bytes().ok_or_else(|| elements::on_device(self.name))?;
+        let side = self.side.as_ref().map(|side| append::side_rows(side, part)).transpose()?;
+        let side_bytes = self.side.as_ref().map_or(0, |side| side.shape()[3]);
+        let packed_name = ["k", "v"][part];
         let (mut packed, mut to_side) = kv.planes(part)?;
         if to_side.as_ref().is_some_and(|side| side.device_ptr().is_some()) {
             return Err(elements::on_device("side data").into());
         }
         if packed.device_ptr().is_some() {
-            return Err(elements::on_device(names[part][1]).into());
+            return Err(elements::on_device(packed_name).into());
         }
         let (dtype, dim) = (packed.dtype(), packed.shape()[2]);
         if dim == 0 {
-            continue; // rows of no elements have no memory
+            return Ok(()); // rows of no elements have no memory
         }
-        let scale = if part == 0 { &gather.scales.k } else { &gather.scales.v };
-        let raw = source.dtype() == dtype && scale.is_one();
+        let is_copied = source.dtype() == dtype && !self.is_scaled;
         let mut row = vec![0.0; dim];
         for (token, &(page, slot)) in from.iter().enumerate() {
-            for (head, scale) in scales[part].iter().enumerate() {
+            for (head, scale) in self.head_scales.iter().enumerate() {
                 let start = elements::offset(&source.strides()[..3], &[page, slot, head], source.dtype().size());
-                let to = packed.host_row_mut(&[token, head], dim).ok_or_else(|| elements::on_device(names[part][1]))?;
+                let to = packed.host_row_mut(&[token, head], dim).ok_or_else(|| elements::on_device(packed_name))?;
                 let side = side.map_or(&[][..], |(bytes, strides)| {
                     &bytes[elements::offset(&strides[..3], &[page, slot, head], 1)..][..side_bytes]
                 });
-                if raw {
+                if is_copied {
                     to.copy_from_slice(&bytes[start..start + to.len()]);
                     let to_side = to_side.as_mut().and_then(|to| to.host_row_mut(&[token, head], side.len()));
                     to_side.into_iter().for_each(|to| to.copy_from_slice(side));
-                } else {
-                    match format {
-                        None => elements::read(source.dtype(), &bytes[start..], &mut row),
-                        Some(format) => {
-                            format.decode_row(&bytes[start..][..source.shape()[3]], side, head as i32, &mut row);
-                        }
-                    }
-                    row.iter_mut().for_each(|x| *x *= scale);
-                    elements::write(dtype, to, &row);
+                    continue;
                 }
+                match self.format {
+                    None => elements::read(source.dtype(), &bytes[start..], &mut row),
+                    Some(format) => {
+                        format.decode_row(&bytes[start..][..source.shape()[3]], side, head as i32, &mut row);
+                    }
+                }
+                row.iter_mut().for_each(|x| *x *= scale);
+                elements::write(dtype, to, &row);
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
