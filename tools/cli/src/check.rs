@@ -1,11 +1,12 @@
-//! `attn check`.
+//! `attn check`: compares kernels with the f64 reference over cases or a grid.
 
 mod bit_exact;
 
 use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 
 use anyhow::Result;
-use attn_testing::{CheckOptions, CheckResult, RunMode};
+use attn_testing::{Case, CheckOptions, CheckResult, RunMode};
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::bench::Device;
@@ -94,72 +95,26 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
         );
     }
     let cases = args.cases.load()?;
-    let columns = ["case", "kernel", "rel_err", "row_err", "lse_err", "NaN", "rerun", "verdict"];
-    let mut output = Output::new(global, &columns)?;
     if args.list {
-        for case in &cases {
-            output.record(&serde_json::to_value(case)?, || vec![case.title().to_owned(), case.kernel.clone()])?;
-        }
-        output.finish()?;
-        return Ok(ExitCode::SUCCESS);
+        return list(&cases, Output::new(global, &COLUMNS)?);
     }
+    let mut report = Report::new(Output::new(global, &COLUMNS)?, cases.len() <= ROWS);
     let engine = args.device.engine(global)?;
     let options = CheckOptions { max_cost: args.max_cost as u64, ..CheckOptions::default() };
     let cheap = cases.iter().filter(|case| case.check_cost() <= options.max_cost);
     prepare::compile(&cheap.map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), &engine);
-    let (mut passed, mut failed, mut cannot) = (0usize, 0usize, 0usize);
-    let mut worst = Worst::default();
     let started = Instant::now();
     let bar = progress(cases.len());
     for case in &cases {
         bar.set_message(case.title().to_owned());
-        let echo = serde_json::to_value(case)?;
         match attn_testing::check_with(case, &engine, &options) {
-            Ok(result) => {
-                let verdict = if result.passed { "ok" } else { "FAILED" };
-                if result.passed {
-                    passed += 1;
-                } else {
-                    failed += 1;
-                    bar.suspend(|| message!("FAILED {}: {}", case.title(), result.why()));
-                }
-                let record = with(echo, serde_json::to_value(&result)?);
-                worst.record(case.title(), &result);
-                if result.passed && cases.len() > ROWS {
-                    output.line(&record)?;
-                    bar.inc(1);
-                    continue;
-                }
-                output.record(&record, || {
-                    let d = &result.distance;
-                    let rerun = if result.rerun_identical { "same" } else { "DIFFERS" };
-                    vec![
-                        case.title().to_owned(),
-                        result.ran.clone(),
-                        figure(Some(d.rel_err)),
-                        figure(Some(d.row_err)),
-                        figure(Some(d.lse_err)),
-                        d.nan.to_string(),
-                        rerun.to_owned(),
-                        verdict.to_owned(),
-                    ]
-                })?;
-            }
-            Err(error) => {
-                cannot += 1;
-                let why = crate::output::causes(&error.into());
-                bar.suspend(|| message!("CANNOT {}: {why}", case.title()));
-                output.record(&with(echo, json!({ "cannot": why, "passed": false })), || {
-                    let mut row = vec![case.title().to_owned(), case.kernel.clone()];
-                    row.resize(7, String::new());
-                    row.push(format!("cannot: {why}"));
-                    row
-                })?;
-            }
+            Ok(result) => report.checked(case, &result, &bar)?,
+            Err(error) => report.cannot(case, &crate::output::causes(&error.into()), &bar)?,
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
+    let Report { output, passed, failed, cannot, worst, .. } = report;
     output.finish()?;
     worst.print();
     message!(
@@ -169,4 +124,73 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
         started.elapsed().as_secs_f64()
     );
     Ok(if failed + cannot == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the cases.
+fn list(cases: &[Case], mut output: Output) -> Result<ExitCode> {
+    for case in cases {
+        output.record(&serde_json::to_value(case)?, || vec![case.title().to_owned(), case.kernel.clone()])?;
+    }
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+const COLUMNS: [&str; 8] = ["case", "kernel", "rel_err", "row_err", "lse_err", "NaN", "rerun", "verdict"];
+
+/// The outcomes of cases, written as they come.
+struct Report {
+    output: Output,
+    /// Whether the table shows cases that pass, too.
+    all_rows: bool,
+    passed: usize,
+    failed: usize,
+    cannot: usize,
+    worst: Worst,
+}
+
+impl Report {
+    fn new(output: Output, all_rows: bool) -> Self {
+        Report { output, all_rows, passed: 0, failed: 0, cannot: 0, worst: Worst::default() }
+    }
+
+    /// A case that ran.
+    fn checked(&mut self, case: &Case, result: &CheckResult, bar: &ProgressBar) -> Result<()> {
+        if result.passed {
+            self.passed += 1;
+        } else {
+            self.failed += 1;
+            bar.suspend(|| message!("FAILED {}: {}", case.title(), result.why()));
+        }
+        self.worst.record(case.title(), result);
+        let record = with(serde_json::to_value(case)?, serde_json::to_value(result)?);
+        if result.passed && !self.all_rows {
+            return self.output.line(&record);
+        }
+        self.output.record(&record, || {
+            let distance = &result.distance;
+            vec![
+                case.title().to_owned(),
+                result.ran.clone(),
+                figure(Some(distance.rel_err)),
+                figure(Some(distance.row_err)),
+                figure(Some(distance.lse_err)),
+                distance.nan.to_string(),
+                if result.rerun_identical { "same" } else { "DIFFERS" }.to_owned(),
+                if result.passed { "ok" } else { "FAILED" }.to_owned(),
+            ]
+        })
+    }
+
+    /// A case that could not be run.
+    fn cannot(&mut self, case: &Case, why: &str, bar: &ProgressBar) -> Result<()> {
+        self.cannot += 1;
+        bar.suspend(|| message!("CANNOT {}: {why}", case.title()));
+        let record = with(serde_json::to_value(case)?, json!({ "cannot": why, "passed": false }));
+        self.output.record(&record, || {
+            let mut row = vec![case.title().to_owned(), case.kernel.clone()];
+            row.resize(COLUMNS.len() - 1, String::new());
+            row.push(format!("cannot: {why}"));
+            row
+        })
+    }
 }
