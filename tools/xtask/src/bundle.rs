@@ -4,7 +4,12 @@ mod c;
 mod files;
 mod programs;
 
-use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result, bail};
 use xshell::{Shell, cmd};
@@ -24,7 +29,7 @@ pub(crate) struct Args {
     arch: String,
     /// Further case files, beside those of benches/cases.
     #[arg(long, value_name = "FILE")]
-    cases: Vec<std::path::PathBuf>,
+    cases: Vec<PathBuf>,
     /// Bundles the command that has the variants of the catalogue too, and a case for each of its rows.
     #[arg(long)]
     catalogue: bool,
@@ -87,49 +92,10 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let attn = bundle.join("attn");
     fs::copy(target.join("release").join(built), &attn).context("copying the binary")?;
 
-    let mut cases = Vec::new();
-    let mut write = |name: &str, lines: String| -> Result<()> {
-        let to = bundle.join("cases").join(format!("{name}.jsonl"));
-        fs::write(&to, lines).with_context(|| to.display().to_string())?;
-        cases.push(to);
-        Ok(())
-    };
-    if args.catalogue {
-        write("catalogue", cmd!(sh, "{attn} cases").read().context("writing the cases of the catalogue")?)?;
-    }
-    for grid in GRIDS {
-        let lines = cmd!(sh, "{attn} check --grid {grid} --list --json").read();
-        write(grid, lines.with_context(|| format!("writing the cases of the grid {grid}"))?)?;
-    }
-    for path in jsonl_files(&root.join("benches/cases"))?.iter().chain(&args.cases) {
-        if path.extension().is_some_and(|x| x == "jsonl") {
-            let to = bundle.join("cases").join(path.file_name().context("a case file has a name")?);
-            fs::copy(path, &to).with_context(|| path.display().to_string())?;
-            cases.push(to);
-        }
-    }
-    sh.create_dir(bundle.join("baselines"))?;
-    for entry in fs::read_dir(root.join("benches/baselines"))? {
-        let from = entry?.path();
-        if let Some(name) = from.file_name().filter(|_| from.extension().is_some_and(|x| x == "py")) {
-            fs::copy(&from, bundle.join("baselines").join(name)).with_context(|| from.display().to_string())?;
-        }
-    }
-
+    let cases = write_cases(sh, root, args, &attn, &bundle.join("cases"))?;
+    copy_baselines(&root.join("benches/baselines"), &bundle.join("baselines"))?;
     if !args.no_cubins {
-        let nvrtc = nvrtc::ensure(sh, &target)?;
-        let _nvrtc = sh.push_env("ATTN_NVRTC", &nvrtc);
-        // the cache outlives a bundle; only the cubins that the cases need are copied
-        let kept = target.join("gpu-bundle-cubins");
-        let _kept = sh.push_env("ATTN_CACHE_DIR", &kept);
-        let arch = &args.arch;
-        let compiled = cases.iter().filter(|path| !COMPILED_THERE.iter().any(|name| path.ends_with(name)));
-        let files = compiled.flat_map(|c| [OsString::from("--cases"), c.clone().into()]);
-        let lines = cmd!(sh, "{attn} compile --json --arch {arch}")
-            .args(files)
-            .read()
-            .context("compiling the cubins of the cases")?;
-        copy_used(&lines, &kept, &bundle.join("cache"))?;
+        compile_cubins(sh, &target, args, &attn, &cases, &bundle.join("cache"))?;
     }
 
     let script = bundle.join("run.sh");
@@ -145,6 +111,58 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         bail!("the bundle has {bytes} bytes, more than {LIMIT}; fewer cases, or --no-cubins");
     }
     Ok(())
+}
+
+/// Writes the case files: those of the grids, of the catalogue if it is bundled, of `benches/cases` and of the caller.
+fn write_cases(sh: &Shell, root: &Path, args: &Args, attn: &Path, to: &Path) -> Result<Vec<PathBuf>> {
+    let mut cases = Vec::new();
+    let mut write = |name: &str, lines: String| -> Result<()> {
+        let file = to.join(format!("{name}.jsonl"));
+        fs::write(&file, lines).with_context(|| file.display().to_string())?;
+        cases.push(file);
+        Ok(())
+    };
+    if args.catalogue {
+        write("catalogue", cmd!(sh, "{attn} cases").read().context("writing the cases of the catalogue")?)?;
+    }
+    for grid in GRIDS {
+        let lines = cmd!(sh, "{attn} check --grid {grid} --list --json").read();
+        write(grid, lines.with_context(|| format!("writing the cases of the grid {grid}"))?)?;
+    }
+    for path in jsonl_files(&root.join("benches/cases"))?.iter().chain(&args.cases) {
+        if path.extension().is_some_and(|x| x == "jsonl") {
+            let file = to.join(path.file_name().context("a case file has a name")?);
+            fs::copy(path, &file).with_context(|| path.display().to_string())?;
+            cases.push(file);
+        }
+    }
+    Ok(cases)
+}
+
+/// Copies the Python programs that run the baselines.
+fn copy_baselines(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let file = entry?.path();
+        if let Some(name) = file.file_name().filter(|_| file.extension().is_some_and(|x| x == "py")) {
+            fs::copy(&file, to.join(name)).with_context(|| file.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Compiles the kernels of the cases, and copies their cubins to the folder `to`. The cache beside the bundle outlives
+/// it, so that the next bundle compiles what is new alone.
+fn compile_cubins(sh: &Shell, target: &Path, args: &Args, attn: &Path, cases: &[PathBuf], to: &Path) -> Result<()> {
+    let nvrtc = nvrtc::ensure(sh, target)?;
+    let _nvrtc = sh.push_env("ATTN_NVRTC", &nvrtc);
+    let cache = target.join("gpu-bundle-cubins");
+    let _cache = sh.push_env("ATTN_CACHE_DIR", &cache);
+    let arch = &args.arch;
+    let compiled = cases.iter().filter(|path| !COMPILED_THERE.iter().any(|name| path.ends_with(name)));
+    let files = compiled.flat_map(|file| [OsString::from("--cases"), file.clone().into()]);
+    let lines = cmd!(sh, "{attn} compile --json --arch {arch}").args(files).read();
+    copy_used(&lines.context("compiling the cubins of the cases")?, &cache, to)
 }
 
 /// Copies the cache entries that `attn compile --json` names by `key`: every file whose name starts with the key.
