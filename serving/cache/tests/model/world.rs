@@ -2,14 +2,15 @@
 
 mod check;
 mod memory;
+mod shrink;
 mod step;
+mod swap;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use attn_cache::{CacheError, Hit, PageId, Pages, Prefix, RELEASED, Sequence, Step, StepCapacity};
 
-use memory::{copy, namespace, next_key};
+use memory::{namespace, next_key};
 
 use crate::events::{Event, count};
 use crate::naive::{Naive, Path};
@@ -54,14 +55,17 @@ impl Request {
     }
 }
 
+/// The caches under test, the model of them, and the memory of both devices.
 pub(crate) struct World {
     page_size: usize,
     pages: Pages,
     host: Pages,
     prefix: Prefix,
+    /// In the order of requests, and in that of shared prefixes.
     steps: [Step; 2],
     naive: Naive,
     requests: Vec<Request>,
+    /// Hits that are kept without a sequence.
     hits: Vec<(Hit, Path)>,
     /// Copies that no step has made, from the source whose content counts.
     pending: Vec<[PageId; 2]>,
@@ -292,95 +296,6 @@ impl World {
         }
     }
 
-    fn truncate(&mut self, index: usize, by: usize) {
-        let request = &mut self.requests[index];
-        let too_long = request.sequence.truncate(request.tokens.len() + 1).expect_err("it is shorter");
-        let len = request.tokens.len().saturating_sub(by);
-        let done = request.sequence.truncate(len);
-        let partial = !len.is_multiple_of(self.page_size);
-        let gone = request.first_gone().filter(|&first| first < len);
-        if request.swapped {
-            assert_eq!((too_long, done), (CacheError::SwappedOut, Err(CacheError::SwappedOut)));
-        } else if gone.is_some() && len < request.least_len {
-            let Err(CacheError::Released { position }) = done else { panic!("{done:?}") };
-            assert!(request.released[position] || request.first_gone() == Some(position));
-            count(Event::TruncateRefused, 1);
-        } else {
-            assert_eq!(done, Ok(()));
-            request.tokens.truncate(len);
-            request.keys.truncate(len);
-            request.released.truncate(len);
-            request.written = request.written.min(len);
-            if gone.is_none() {
-                (request.moved, request.least_len) = (None, 0);
-            }
-            let last = request.sequence.page_ids().last();
-            count(
-                Event::TruncatedIntoShared,
-                usize::from(partial && last.is_some_and(|&page| self.pages.refs(page) > 1)),
-            );
-            self.drop_copies();
-        }
-    }
-
-    fn window(&mut self, index: usize, window: usize, sinks: usize) {
-        let page_size = self.page_size;
-        let request = &mut self.requests[index];
-        let released = request.sequence.window(window, sinks);
-        let first_seen = (request.written + 1).saturating_sub(window.max(1));
-        let mut newly = 0;
-        for (page, positions) in request.released.chunks_exact_mut(page_size).enumerate() {
-            let (begin, end) = (page * page_size, (page + 1) * page_size);
-            if !request.swapped && begin >= sinks && end <= first_seen && end <= request.written {
-                if !positions[0] {
-                    newly += 1;
-                    // the query at a position `q` sees the keys after `q - window`
-                    request.least_len = request.least_len.max(end - 1 + window.max(1));
-                }
-                positions.fill(true);
-            }
-        }
-        assert_eq!(released, newly, "a page is released once");
-        count(Event::Released, newly);
-    }
-
-    fn release(&mut self, index: usize, range: Range<usize>) {
-        let page_size = self.page_size;
-        let request = &mut self.requests[index];
-        let released = request.sequence.release(range.clone());
-        let mut newly = 0;
-        for (page, positions) in request.released.chunks_exact_mut(page_size).enumerate() {
-            let (begin, end) = (page * page_size, (page + 1) * page_size);
-            let within = range.start <= begin && end <= range.end.min(request.written);
-            if !request.swapped && within && !positions[0] {
-                newly += 1;
-                request.least_len = request.least_len.max(end);
-                positions.fill(true);
-            }
-        }
-        assert_eq!(released, newly, "whole pages, once");
-        count(Event::ReleasedInPart, newly);
-    }
-
-    fn compact(&mut self, index: usize) {
-        let request = &mut self.requests[index];
-        let gone = request.released.iter().filter(|&&released| released).count();
-        let first = request.first_gone();
-        assert_eq!(request.sequence.compact(), gone);
-        if gone > 0 {
-            let mut kept = request.released.iter().map(|&released| !released);
-            request.tokens.retain(|_| kept.next() == Some(true));
-            let mut kept = request.released.iter().map(|&released| !released);
-            request.keys.retain(|_| kept.next() == Some(true));
-            request.released.retain(|&released| !released);
-            request.written -= gone;
-            (request.moved, request.least_len) = (first, request.least_len - gone);
-            let old = std::mem::take(&mut request.lock);
-            self.naive.unlock(&old);
-            count(Event::Compacted, 1);
-        }
-    }
-
     fn cache(&mut self, index: usize, keep: usize) {
         let request = &mut self.requests[index];
         let tokens = request.tokens[..keep.min(request.tokens.len())].to_vec();
@@ -420,46 +335,6 @@ impl World {
         self.naive.unlock(&request.lock);
         drop(request);
         self.drop_copies();
-    }
-
-    fn swap_out(&mut self, index: usize) {
-        let request = &mut self.requests[index];
-        let (free, held, new) =
-            (self.host.stats().free, request.sequence.held_pages(), request.tokens.len() - request.written);
-        match request.sequence.swap_out(&self.host) {
-            Err(CacheError::SwappedOut) => assert!(request.swapped),
-            Err(CacheError::Unwritten { tokens }) => assert!(tokens == new && new > 0),
-            Err(CacheError::OutOfPages(error)) => {
-                assert!(error.need == held && error.free == free && held > free);
-                count(Event::HostFull, 1);
-            }
-            Err(other) => panic!("{other}"),
-            Ok(swap) => {
-                assert!(!request.swapped && new == 0 && swap.pairs().len() == held);
-                copy(&self.device_memory, &mut self.host_memory, swap.pairs(), self.page_size);
-                request.swapped = true;
-                count(Event::SwappedOut, usize::from(held > 0));
-                let old = std::mem::take(&mut request.lock);
-                self.naive.unlock(&old);
-                self.drop_copies();
-            }
-        }
-    }
-
-    fn swap_in(&mut self, index: usize) {
-        let request = &mut self.requests[index];
-        let (free, held) = (self.pages.stats().free, request.sequence.held_pages());
-        match request.sequence.swap_in() {
-            Err(CacheError::NotSwappedOut) => assert!(!request.swapped),
-            Err(CacheError::OutOfPages(error)) => assert!(error.need == held && error.free == free && held > free),
-            Err(other) => panic!("{other}"),
-            Ok(swap) => {
-                assert!(request.swapped && swap.pairs().len() == held);
-                copy(&self.host_memory, &mut self.device_memory, swap.pairs(), self.page_size);
-                request.swapped = false;
-                count(Event::SwappedIn, usize::from(held > 0));
-            }
-        }
     }
 
     /// How often each page of the device is held outside of the tree.
