@@ -18,24 +18,26 @@ struct Size {
     levels: usize,
 }
 
-/// What sizes are made of: an own size, and the names that are used, each time.
+/// What the size of an item is made of.
 struct Used {
+    /// Its own words and signs.
     own: u64,
+    /// The helpers or types that it uses, and how often.
     names: Vec<(String, u64)>,
 }
 
 /// Helpers, types and variants that are over the budget, and what is wrong.
 pub(crate) fn mistakes(helpers: &Helpers, types: &Types, impls: &Impls) -> Vec<(usize, Ident, String)> {
-    let mut of: HashMap<String, Used> = HashMap::new();
+    let mut uses: HashMap<String, Used> = HashMap::new();
     for (name, helper) in helpers {
-        of.insert(name.clone(), used(helpers, &helper.item.1.block.to_token_stream()));
+        uses.insert(name.clone(), used(helpers, &helper.item.1.block.to_token_stream()));
     }
     for (name, ty) in types {
         let names = match &ty.item.1 {
             Item::Struct(item) => item.fields.iter().flat_map(|field| types_of(&field.ty, 1)).collect(),
             _ => Vec::new(),
         };
-        of.insert(name.clone(), Used { own: 1, names });
+        uses.insert(name.clone(), Used { own: 1, names });
     }
     let mut sizes = HashMap::new();
     let mut mistakes = Vec::new();
@@ -45,12 +47,12 @@ pub(crate) fn mistakes(helpers: &Helpers, types: &Types, impls: &Impls) -> Vec<(
         _ => None,
     });
     for (name, file, ident) in functions.chain(structs) {
-        let found = size(name, &of, &mut sizes);
-        // those that use it are too large as well
-        let first = of[name].names.iter().all(|(used, _)| {
+        let found = size(name, &uses, &mut sizes);
+        // what uses a refused item is too large as well, and not reported
+        let is_innermost = uses[name].names.iter().all(|(used, _)| {
             sizes.get(used).copied().flatten().is_none_or(|size: Size| size.size <= INLINED && size.levels < NESTED)
         });
-        if first {
+        if is_innermost {
             mistakes.extend(refusal(name, found).map(|message| (file, ident.clone(), message)));
         }
     }
@@ -79,6 +81,7 @@ fn used(helpers: &Helpers, item: &TokenStream) -> Used {
     Used { own: tokens(item) as u64, names: names.into_iter().collect() }
 }
 
+/// Counts the helpers that are called: their names before brackets.
 fn calls(helpers: &Helpers, stream: TokenStream, names: &mut HashMap<String, u64>) {
     let mut before: Option<String> = None;
     for token in stream {
@@ -121,16 +124,16 @@ fn types_of(ty: &Type, times: u64) -> Vec<(String, u64)> {
 }
 
 /// The size of a helper or type; nothing where it is inside itself, which is refused elsewhere.
-fn size(name: &str, of: &HashMap<String, Used>, sizes: &mut HashMap<String, Option<Size>>) -> Size {
+fn size(name: &str, uses: &HashMap<String, Used>, sizes: &mut HashMap<String, Option<Size>>) -> Size {
     if let Some(known) = sizes.get(name) {
         return known.unwrap_or(Size { size: 0, levels: 0 });
     }
-    // a number
-    let Some(used) = of.get(name) else { return Size { size: 1, levels: 0 } };
+    // a type of the language, such as f32
+    let Some(used) = uses.get(name) else { return Size { size: 1, levels: 0 } };
     sizes.insert(name.to_owned(), None);
     let mut all = Size { size: used.own, levels: 0 };
     for (name, times) in &used.names {
-        let inside = size(name, of, sizes);
+        let inside = size(name, uses, sizes);
         all.size = all.size.saturating_add(inside.size.saturating_mul(*times));
         all.levels = all.levels.max(inside.levels + 1);
     }
