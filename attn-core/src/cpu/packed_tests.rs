@@ -1,4 +1,5 @@
-//! Runs over keys and values in KV formats, in every layout of memory.
+//! Runs over keys and values in KV formats, in every layout of memory: they have the bits of runs over the rows that the
+//! stored ones decode to.
 
 use half::f16;
 
@@ -29,10 +30,20 @@ impl AttentionVariant for Moved {
     }
 }
 
-/// Where the four planes lie in one memory: their first byte, and strides of pages, slots and heads.
-type Planes = [(usize, [usize; 3]); 4];
+/// Where codes or side data lie in memory, in bytes.
+#[derive(Clone, Copy)]
+struct Plane {
+    first: usize,
+    /// The strides of pages, slots and heads.
+    page: usize,
+    slot: usize,
+    head: usize,
+}
 
-/// Arranges the planes (codes of keys and of values, side data of both) of rows of these bytes.
+/// Codes of keys and of values, side data of keys and of values.
+type Planes = [Plane; 4];
+
+/// Arranges planes with rows of these bytes in one memory.
 type Arrange = fn([usize; 4]) -> Planes;
 
 fn separate(bytes: [usize; 4]) -> Planes {
@@ -40,14 +51,14 @@ fn separate(bytes: [usize; 4]) -> Planes {
     bytes.map(|row| {
         let first = at;
         at += PAGES * SLOTS * 2 * row;
-        (first, [SLOTS * 2 * row, 2 * row, row])
+        Plane { first, page: SLOTS * 2 * row, slot: 2 * row, head: row }
     })
 }
 
 fn hnd(bytes: [usize; 4]) -> Planes {
     let mut planes = separate(bytes);
-    for ((_, strides), row) in planes.iter_mut().zip(bytes) {
-        (strides[1], strides[2]) = (row, SLOTS * row);
+    for (plane, row) in planes.iter_mut().zip(bytes) {
+        (plane.slot, plane.head) = (row, SLOTS * row);
     }
     planes
 }
@@ -59,15 +70,15 @@ fn page_tails(bytes: [usize; 4]) -> Planes {
     bytes.map(|row| {
         let first = at;
         at += SLOTS * 2 * row;
-        (first, [page, 2 * row, row])
+        Plane { first, page, slot: 2 * row, head: row }
     })
 }
 
 /// A row is its codes and then its side data, in a record of 96 bytes; a record of a key is followed by that of its
 /// value.
 fn records(bytes: [usize; 4]) -> Planes {
-    let strides = [SLOTS * 2 * 192, 2 * 192, 192];
-    [(0, strides), (96, strides), (bytes[0], strides), (96 + bytes[1], strides)]
+    let plane = |first| Plane { first, page: SLOTS * 2 * 192, slot: 2 * 192, head: 192 };
+    [plane(0), plane(96), plane(bytes[0]), plane(96 + bytes[1])]
 }
 
 const ARRANGEMENTS: [Arrange; 4] = [separate, hnd, page_tails, records];
@@ -102,8 +113,8 @@ impl Cache {
             for (i, x) in rows.chunks_exact(dim).enumerate() {
                 let (page, slot, head) = (i / 2 / SLOTS, i / 2 % SLOTS, i % 2);
                 let at = |plane: usize| {
-                    let (first, strides) = planes[plane];
-                    let at = first + page * strides[0] + slot * strides[1] + head * strides[2];
+                    let strides = planes[plane];
+                    let at = strides.first + page * strides.page + slot * strides.slot + head * strides.head;
                     at..at + bytes[plane]
                 };
                 let (mut codes, mut side) = (vec![0; bytes[plane]], vec![0; bytes[2 + plane]]);
@@ -122,11 +133,11 @@ impl Cache {
     }
 
     fn plane(&self, plane: usize, paged: bool) -> Result<Option<TensorRef<'_>>, TensorError> {
-        let (bytes, (first, strides)) = (self.bytes[plane], self.planes[plane]);
+        let (bytes, Plane { first, page, slot, head }) = (self.bytes[plane], self.planes[plane]);
         if bytes == 0 {
             return Ok(None);
         }
-        let strides = [strides[0], strides[1], strides[2], 1].map(|stride| stride as i64);
+        let strides = [page, slot, head, 1].map(|stride| stride as i64);
         // a ragged cache is one page
         let (shape, skip) = if paged { ([PAGES, SLOTS, 2, bytes], 0) } else { ([1, PAGES * SLOTS, 2, bytes], 1) };
         TensorRef::bytes(&self.memory[first..], &shape[skip..])?.with_strides(&strides[skip..]).map(Some)
