@@ -1,4 +1,4 @@
-//! A planned batch.
+//! The plan of a batch on an engine: run, update, and what it was made for. `build` makes it, `cpu` is its CPU backend.
 
 mod build;
 mod cpu;

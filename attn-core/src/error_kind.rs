@@ -1,4 +1,4 @@
-//! Classes of errors.
+//! Classes of errors, which bindings map to exceptions and status codes.
 
 /// What an error is about, for callers whose own errors have classes: other languages, servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Configurations by `model_type`.
+//! From a `config.json` to a model: its `model_type` chooses the family that reads the other fields.
 
 use serde_json::Value;
 

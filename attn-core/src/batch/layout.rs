@@ -1,4 +1,4 @@
-//! A validated batch.
+//! The layout of a batch: its arrays after validation, which the planner and the backends trust.
 
 use super::segment::CascadeSegments;
 use crate::{lang::Dims, spec::Heads};

@@ -1,3 +1,5 @@
+//! Validation of batches by hand: layouts of ragged and paged keys, and errors.
+
 use super::*;
 
 fn table<'a>(indptr: &'a [i32], indices: &'a [i32], last: &'a [i32]) -> PageTable<'a> {

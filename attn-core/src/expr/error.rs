@@ -1,4 +1,5 @@
-//! Errors of expressions.
+//! Errors of reading and composing an expression: each names what was found, what may stand there, and the column in a
+//! text.
 
 use crate::excerpt::{excerpt, list, marked};
 use crate::lang::params::did_you_mean;

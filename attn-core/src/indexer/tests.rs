@@ -1,3 +1,5 @@
+//! Indexers on the CPU: scores against their formula, and which keys are selected.
+
 use half::bf16;
 
 use super::*;

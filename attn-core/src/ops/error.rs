@@ -1,4 +1,4 @@
-//! Errors of ops.
+//! Errors of ops, the same for the CPU and CUDA: what does not fit is refused before anything is written.
 
 use crate::{dtype::Dtype, expr::ContentError, lang::BindError, tensor::TensorError};
 

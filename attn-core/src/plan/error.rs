@@ -1,4 +1,4 @@
-//! Errors of planning.
+//! Errors of planning: rules, batches and capacities that do not go together, and work lists of another batch.
 
 /// Why a rule or a batch cannot be planned, or why a given work list does not fit its batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

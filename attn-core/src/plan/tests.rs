@@ -1,3 +1,5 @@
+//! Invariants of work lists: every visible key is read once, and schedules balance as they say.
+
 mod capacity;
 mod decode;
 mod own_sms;

@@ -1,4 +1,4 @@
-//! Errors of tensors.
+//! Errors of tensors: each names the tensor, what it has, and what the batch needs.
 
 use crate::dtype::Dtype;
 

@@ -1,4 +1,4 @@
-//! Keys and values.
+//! The keys and values of a run, in the layouts that a batch may have: ragged, in pages, fused in one pool, latent.
 
 use std::{fmt, str::FromStr};
 

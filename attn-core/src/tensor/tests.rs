@@ -1,3 +1,5 @@
+//! Tensors: extents, strides, views and owners.
+
 use super::*;
 use crate::batch::{Batch, Layout, PageTable};
 use crate::dtype::{Dtype, Dtypes, DtypesError};

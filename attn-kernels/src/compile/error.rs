@@ -1,4 +1,4 @@
-//! Errors of compilation.
+//! Errors of compilation: no compiler, with how to get one, or a text that it rejected, with its log.
 
 use std::{env, fs, io::Write as _, path::PathBuf};
 

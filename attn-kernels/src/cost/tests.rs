@@ -1,5 +1,9 @@
-use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::spec::{DecodeBackend, KernelKind};
+//! Costs of kernels: the row that is found for each, and what plans make of it.
+
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    spec::{DecodeBackend, KernelKind},
+};
 
 use super::{measured::Measured, *};
 use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};

@@ -1,5 +1,9 @@
-use super::smem::{PIPELINE_STATE_BYTES, STATIC_BYTES};
-use super::*;
+//! Tile sizes: each kernel fits the smallest GPU of its architecture, and what none supports is named.
+
+use super::{
+    smem::{PIPELINE_STATE_BYTES, STATIC_BYTES},
+    *,
+};
 
 fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
     let request = KernelTraitsRequest::new(kind, head_dim, Dtypes::bf16(), Arch::new(8, 0));

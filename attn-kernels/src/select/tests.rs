@@ -1,6 +1,10 @@
-use attn_core::batch::{Batch, CascadeLevel, CascadeLevelKv, indptr};
-use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::spec::DecodeBackend;
+//! Kernel selection by the built-in costs: which kernel a batch runs.
+
+use attn_core::{
+    batch::{Batch, CascadeLevel, CascadeLevelKv, indptr},
+    dtype::{Dtype, Dtypes},
+    spec::DecodeBackend,
+};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! `#[kv_format]`.
+//! `#[kv_format]`: from the impl of a KV format to its descriptor, with the CUDA of `encode` and `decode`.
 
 use std::collections::BTreeSet;
 

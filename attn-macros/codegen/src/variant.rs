@@ -1,4 +1,5 @@
-//! `#[attention_variant]`.
+//! `#[attention_variant]`: from the impl of a variant to its model (hooks as IR and CUDA, normaliser, instances), and
+//! from that to the descriptor that the macro emits.
 
 use heck::{ToSnakeCase as _, ToUpperCamelCase as _};
 use proc_macro2::TokenStream;

@@ -1,4 +1,4 @@
-//! Devices.
+//! Engines, the first objects of a C program: a CUDA device or the CPU.
 
 use std::ffi::c_char;
 

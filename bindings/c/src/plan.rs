@@ -1,4 +1,4 @@
-//! Plans and runs.
+//! Plans of a batch, and their runs.
 
 use std::mem::offset_of;
 

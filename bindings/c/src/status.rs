@@ -1,4 +1,4 @@
-//! How calls end.
+//! The status that each C function returns, and the text of a thread's last error.
 
 use std::any::Any;
 use std::cell::RefCell;

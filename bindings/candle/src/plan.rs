@@ -1,4 +1,4 @@
-//! A planned batch.
+//! The plan of a batch over candle's tensors.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 

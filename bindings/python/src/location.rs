@@ -1,4 +1,4 @@
-//! Where tensors are.
+//! The device that a text names: `cpu`, `cuda`, `cuda:1`.
 
 use std::fmt;
 

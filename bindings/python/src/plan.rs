@@ -1,4 +1,4 @@
-//! Plans and runs.
+//! The `Plan` of Python: a batch with its attention and workspace, over DLPack tensors.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::Instant;

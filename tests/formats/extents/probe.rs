@@ -1,4 +1,4 @@
-//! Rows between guards.
+//! Runs the functions of a KV format over rows between guards, which show what they write outside of their row.
 
 use attn_core::lang::kv_format::{ErasedKvFormat, RowBytes};
 use rand::{Rng, SeedableRng, rngs::SmallRng};

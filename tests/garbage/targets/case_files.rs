@@ -1,4 +1,4 @@
-//! Case files.
+//! Target: lines of case files (`attn check --cases`), as the harness reads them.
 
 use attn_testing::{Case, case_variant};
 

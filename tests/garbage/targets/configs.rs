@@ -1,4 +1,4 @@
-//! Configurations of models.
+//! Target: configurations of models (`config.json`), as `models::from_config` reads them.
 
 use attn::models::{Layer, from_config};
 

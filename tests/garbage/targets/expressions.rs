@@ -1,4 +1,4 @@
-//! Expressions of variants.
+//! Target: expressions of variants, which are parsed, printed, bound and spliced.
 
 use attn_core::{Variant, lang::Dims};
 

@@ -1,4 +1,4 @@
-//! Variants in JSON.
+//! Target: the JSON form of variants.
 
 use attn_core::{Variant, VariantSpec};
 

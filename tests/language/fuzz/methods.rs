@@ -1,4 +1,4 @@
-//! Methods of numbers.
+//! Methods of numbers as Rust computes them, for the interpreter of random hooks.
 
 use crate::fuzz::value::{V, ints};
 

@@ -1,4 +1,4 @@
-//! Appends and gathers.
+//! Appends to caches and gathers from them on a GPU, against the CPU.
 
 use attn::ops::*;
 use attn::{Dtype, Heads, KvScales, Scale, Variant};

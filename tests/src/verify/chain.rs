@@ -1,4 +1,4 @@
-//! Cases of chains.
+//! Cases of verified chains: random drafts, run on the CPU, on a GPU and emulated.
 
 use attn::Engine;
 use attn::sampling::{ChainDrafts, ChainOut, PerRow, verify_chain};

@@ -1,4 +1,4 @@
-//! Cases of trees.
+//! Cases of verified trees: random drafts, run on the CPU, on a GPU and emulated.
 
 use attn::Engine;
 use attn::sampling::{PerRow, TreeDrafts, TreeOut, verify_tree};

@@ -1,4 +1,4 @@
-//! `attn bench`.
+//! `attn bench`: times the kernels of cases, and writes a record of each.
 
 use std::{num::NonZeroUsize, path::PathBuf, process::ExitCode};
 

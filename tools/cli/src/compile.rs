@@ -1,4 +1,4 @@
-//! `attn compile`.
+//! `attn compile`: compiles the kernels of expressions or cases, and prints registers, spills and times.
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! The date.
+//! Today's date, for records of measurements.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! `attn doctor`.
+//! `attn doctor`: which compilers, devices, caches and costs were found.
 
 use std::process::{Command, ExitCode};
 

@@ -1,4 +1,4 @@
-//! `attn list`.
+//! `attn list`: the registered variants, and a page about one of them.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `attn source`.
+//! `attn source`: the CUDA text of a variant, or of one of its kernels.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `attn tiles`.
+//! `attn tiles`: which tiles a mask skips, as text or as a picture.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 

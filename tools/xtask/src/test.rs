@@ -1,4 +1,4 @@
-//! `cargo xtask test`.
+//! `cargo xtask test`: what it builds and runs, with which requirements, and what it lists of skips.
 
 use std::{path::Path, time::Instant};
 

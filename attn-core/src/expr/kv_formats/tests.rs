@@ -1,11 +1,19 @@
-use crate::Variant;
-use crate::dtype::{Dtype, Dtypes, DtypesError};
-use crate::expr::{ExprError, TensorContent};
-use crate::lang::kv_format::samples::{Channels, Int8, registry};
-use crate::lang::kv_format::{DescribedKvFormat as _, KvFormatId, KvFormats, RowBytes};
-use crate::lang::{BindError, Dims, ParamError, ParamValue, Tensor2};
-use crate::registry::{Registry, RegistryError};
-use crate::spec::HeadDimVo;
+//! KV formats by name: how they are read, bound and refused.
+
+use crate::{
+    Variant,
+    dtype::{Dtype, Dtypes, DtypesError},
+    expr::{ExprError, TensorContent},
+    lang::{
+        BindError, Dims, ParamError, ParamValue, Tensor2,
+        kv_format::{
+            DescribedKvFormat as _, KvFormatId, KvFormats, RowBytes,
+            samples::{Channels, Int8, registry},
+        },
+    },
+    registry::{Registry, RegistryError},
+    spec::HeadDimVo,
+};
 
 fn parse(text: &str) -> Result<KvFormats, ExprError> {
     KvFormats::parse_with(text, &registry())

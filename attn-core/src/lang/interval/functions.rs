@@ -1,5 +1,10 @@
 //! The functions of the abstract interpreter on intervals of one type, for the host and for kernels. What takes any
-//! operands is in [`super::operands`], and in `attn-kernels/cuda/lang/interval.cuh`.
+//! operands is in [`super::operands`], and in `attn-kernels/cuda/lang/interval.cuh`, which call them by these names.
+//!
+//! They are one file because they become one header of kernels, in this order: construction, known bits, three-valued
+//! logic, sums and products, comparisons, quotients and remainders, shifts, methods. A function `x_of` is the abstract
+//! `x`: its result contains `x` of every choice of operands. Bounds are computed in i64, where nothing of 32 bits
+//! overflows, and `wrapped` brings them back. Text within `device` is text of kernels, comments included.
 
 pub use device::Interval;
 pub(crate) use device::*;

@@ -1,4 +1,5 @@
-//! Errors of parameters.
+//! Errors of parameters: of setting one (`ParamError`), of binding them to dimensions (`BindError`), and of a broken
+//! `#[require]` (`RequireError`), which either may be.
 
 use crate::excerpt::{excerpt, list};
 use crate::lang::compose_error::ComposeError;

@@ -1,3 +1,5 @@
+//! Appends on the CPU: which slots are written, with which scales, and what is refused.
+
 use half::{bf16, f16};
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Packed bits on the CPU, bit by bit.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Copies of pages on the CPU, within a pool and between pools.
+
 use super::*;
 use crate::tensor::{PageOrder, TensorMut, TensorRef};
 

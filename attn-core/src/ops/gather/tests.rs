@@ -1,3 +1,5 @@
+//! Gathers on the CPU: scales, and what is refused. `append` has tests of both together.
+
 use half::bf16;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Merges of partial states on the CPU against the definition in f64.
+
 use proptest::prelude::*;
 
 use super::*;

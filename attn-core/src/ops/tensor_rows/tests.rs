@@ -1,3 +1,5 @@
+//! Rows of parameter tensors: what a row is, and what is refused.
+
 use super::*;
 use crate::lang::{AttentionVariant, Bits, LogitIndex, ParamValue, Tensor2, Tensor3, param_tensor::ParamElement};
 use crate::{VariantParams, attention_variant};

@@ -1,3 +1,5 @@
+//! Caches packed by x elements: to pages and back.
+
 use half::f16;
 
 use super::*;

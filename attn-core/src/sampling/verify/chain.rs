@@ -1,4 +1,5 @@
-//! Chains of drafts.
+//! Speculative verification of chains: each draft token follows the one before it. CPU version, and the checks of both
+//! backends.
 
 use super::coin::{DRAW, RESIDUAL, TEST};
 use super::{DraftSizes, Probs, draw, in_range, probs_shape};

@@ -1,4 +1,4 @@
-//! Trees of drafts.
+//! Speculative verification of trees: draft tokens with several children. CPU version, and the checks of both backends.
 
 use super::coin::{DRAW, RESIDUAL, TEST, coin, reaches};
 use super::{DraftSizes, Probs, draw, in_range, probs_shape};

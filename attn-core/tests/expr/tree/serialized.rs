@@ -1,4 +1,4 @@
-//! Combinators in JSON.
+//! The JSON form of combinators: what it reads and writes, and that errors have a path.
 
 use attn::{ExprError, VariantSpec};
 

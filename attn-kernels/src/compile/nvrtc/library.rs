@@ -1,4 +1,4 @@
-//! The NVRTC library.
+//! The NVRTC library that was found: its version, the architectures that it knows, and compilation by it.
 
 use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! Cost tables from files: which rows they replace, and what is refused.
+
 use std::fmt::Write as _;
 
 use attn_core::batch::{Batch, Layout, indptr};

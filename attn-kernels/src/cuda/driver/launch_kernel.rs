@@ -1,4 +1,4 @@
-//! Launches of kernels.
+//! Launches of kernels through the driver: the last step of a run or an op. Ordering comes before (`uses`).
 
 use std::ffi::c_void;
 

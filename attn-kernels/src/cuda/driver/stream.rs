@@ -1,4 +1,4 @@
-//! CUDA streams.
+//! CUDA streams, and the state that all handles of one stream share: what is ordered on it, and what a capture keeps.
 
 use std::{ffi::c_void, sync::Arc};
 

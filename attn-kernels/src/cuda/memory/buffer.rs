@@ -1,4 +1,4 @@
-//! Device memory.
+//! Buffers in device memory. Each use is ordered after those before it on other streams (`UseTracker`).
 
 use std::{ops::Range, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Pinned host memory.
+//! Pinned host memory, from which copies to the device are asynchronous.
 
 use cudarc::driver::result;
 

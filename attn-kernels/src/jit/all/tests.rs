@@ -1,7 +1,12 @@
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+//! Many kernels at once: each is obtained once, and no failure stops the others.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use super::{Attempt, Progress, all};
 use crate::cache::{CubinCache, Key, Origin};

@@ -1,4 +1,4 @@
-//! C++ types.
+//! The C++ spelling of types of the language.
 
 use crate::types::{Plane, Ty, Types};
 

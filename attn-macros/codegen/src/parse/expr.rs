@@ -1,4 +1,4 @@
-//! Expressions.
+//! Expressions of Rust as IR with types to be inferred; what the language does not have is refused with a hint.
 
 use quote::ToTokens as _;
 

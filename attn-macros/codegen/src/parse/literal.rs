@@ -1,4 +1,4 @@
-//! Literals.
+//! Literals as IR, exact as rustc reads them.
 
 use super::ir_builder::IrBuilder;
 use crate::ir::{Expr, Kind};

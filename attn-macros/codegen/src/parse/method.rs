@@ -1,4 +1,4 @@
-//! Methods of numbers.
+//! Calls of methods of numbers (`x.max(y)`), by the table of [`methods`](crate::methods).
 
 use super::ir_builder::IrBuilder;
 use super::syntax::{is_self, strip};

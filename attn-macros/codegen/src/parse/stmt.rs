@@ -1,4 +1,4 @@
-//! Blocks and statements.
+//! Blocks and statements of Rust as IR: `let`, assignments, loops, constants.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU8;

@@ -1,3 +1,5 @@
+//! Cases as JSON lines.
+
 use super::{Case, HeadDimVo, LayoutKind, Lens, LevelCase, Order, Pool};
 
 const LINE: &str = concat!(

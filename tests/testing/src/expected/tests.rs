@@ -1,3 +1,5 @@
+//! The tolerances of a check: they allow what rounding may change, and no key that is dropped.
+
 use super::{Expected, OracleOut, Rounding, RowRounding, calls_tanh, moved, reference};
 use crate::{Case, Distance, Inputs, Lens, case_variant};
 use attn::Variant;

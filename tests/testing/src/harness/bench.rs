@@ -1,4 +1,4 @@
-//! Timing of cases.
+//! Timings of cases: prepared once, then timed in any order, so that runs may be interleaved.
 
 use serde::Serialize;
 

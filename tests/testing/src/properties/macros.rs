@@ -1,4 +1,4 @@
-//! Properties as tests.
+//! `variant_test!`: each property of a variant as a test of its own.
 
 /// Makes a module of `#[test]`s for a variant, in one line:
 ///

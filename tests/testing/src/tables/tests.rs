@@ -1,3 +1,5 @@
+//! Tables that cases fill parameter tensors with.
+
 use std::collections::BTreeMap;
 
 use attn::Heads;

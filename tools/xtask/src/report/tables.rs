@@ -1,4 +1,4 @@
-//! Tables of timings.
+//! Tables of timings in Markdown, from sections of result summaries.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 

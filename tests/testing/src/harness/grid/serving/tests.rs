@@ -1,3 +1,5 @@
+//! The serving grid: its size, and which factors meet.
+
 use std::collections::{HashMap, HashSet};
 
 use super::*;
