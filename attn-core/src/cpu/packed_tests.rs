@@ -1,5 +1,5 @@
-//! Runs over keys and values in KV formats, in every layout of memory: they have the bits of runs over the rows that the
-//! stored ones decode to.
+//! Runs over keys and values in KV formats, in every layout of memory: they have the bits of runs over the rows that
+//! the stored ones decode to.
 
 use half::f16;
 
