@@ -1,9 +1,30 @@
 //! The specification of an attention: head counts, head dimensions, backends, the kind of kernel.
 
+/// The words of an enum: how it is written, and read, and the error for any other text.
+macro_rules! words {
+    ($ty:ident, $unknown:expr, $error:ty { $($variant:ident => $word:literal,)* }) => {
+        impl std::fmt::Display for $ty {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    $($ty::$variant => $word,)*
+                })
+            }
+        }
+        impl std::str::FromStr for $ty {
+            type Err = $error;
+            fn from_str(text: &str) -> Result<Self, $error> {
+                let unknown: fn(String) -> $error = $unknown;
+                match text {
+                    $($word => Ok($ty::$variant),)*
+                    _ => Err(unknown(text.to_owned())),
+                }
+            }
+        }
+    };
+}
+
 mod compute_type;
 mod options;
-
-use std::{fmt, str::FromStr};
 
 use crate::lang::Dims;
 

@@ -111,15 +111,6 @@ impl ComputeType {
     }
 }
 
-impl fmt::Display for ComputeType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ComputeType::Exact => "exact",
-            ComputeType::E4m3 => "e4m3",
-        })
-    }
-}
-
 /// A text that is not a [`ComputeType`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown compute type `{name}`; there are: exact, e4m3")]
@@ -128,13 +119,7 @@ pub struct UnknownComputeType {
     pub name: String,
 }
 
-impl FromStr for ComputeType {
-    type Err = UnknownComputeType;
-
-    fn from_str(name: &str) -> Result<Self, UnknownComputeType> {
-        [ComputeType::Exact, ComputeType::E4m3]
-            .into_iter()
-            .find(|compute_type| compute_type.to_string() == name)
-            .ok_or_else(|| UnknownComputeType { name: name.to_owned() })
-    }
-}
+words!(ComputeType, |name| UnknownComputeType { name }, UnknownComputeType {
+    Exact => "exact",
+    E4m3 => "e4m3",
+});

@@ -53,11 +53,7 @@ impl AttentionVariant for PageList {
 pub enum PageListError {
     /// A request with lists for more or fewer KV heads.
     #[error("request {request} has lists of {got} KV heads, the first has {want}")]
-    Heads {
-        request: usize,
-        got: usize,
-        want: usize,
-    },
+    Heads { request: usize, got: usize, want: usize },
     /// A list longer than its capacity.
     #[error("request {request}, KV head {kv_head}: {len} pages; the capacity is {capacity}")]
     Capacity { request: usize, kv_head: usize, len: usize, capacity: usize },
