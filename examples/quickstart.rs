@@ -1,7 +1,8 @@
 //! A variant of your own, composed by name with stock variants, over a paged cache of real tensors.
 //!
 //! The tensors are q, k and v of three layers of SmolLM2-135M-Instruct (Apache-2.0), with outputs that numpy computed
-//! in f64: `examples/data/smollm2_qkv.safetensors`. Runs on the first CUDA device, else on the CPU.
+//! in f64: `examples/data/smollm2_qkv.safetensors`, which a checkout has and the packaged crate has not. Runs on the
+//! first CUDA device, else on the CPU.
 //!
 //! ```text
 //! cargo run --release --example quickstart
