@@ -12,9 +12,7 @@
 mod accept;
 mod admit;
 mod allocation;
-mod check;
 mod choice;
-mod command;
 mod config;
 mod end;
 mod handle;
@@ -115,7 +113,7 @@ impl<M: Model> Engine<M> {
             blocked: None,
             spare_rows: 0,
             has_preempted: false,
-            stats: EngineStats::new(pages.stats()),
+            stats: EngineStats::default(),
             model,
             config,
             limits,
@@ -162,20 +160,17 @@ impl<M: Model> Engine<M> {
     }
 
     /// Whether no request is left, and all events were given.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.running.is_empty() && self.waiting.len() == 0 && self.outbox.is_empty()
     }
 
     /// The counts now.
-    #[must_use]
     pub fn stats(&self) -> EngineStats {
         let (running, waiting, pages) = (self.running.len(), self.waiting.len(), self.limits.pages.stats());
         EngineStats { running, waiting, pages, ..self.stats }
     }
 
     /// The model.
-    #[must_use]
     pub fn model(&self) -> &M {
         &self.model
     }
@@ -193,7 +188,7 @@ impl<M: Model> Engine<M> {
     /// [`CacheError::Broken`] says what does not hold.
     pub fn check(&self) -> Result<(), CacheError> {
         let sequences = self.running.iter().chain(self.waiting.iter()).map(|choice| &choice.sequence);
-        check::check(&self.limits.pages, &self.allocation.prefix, sequences)
+        self.allocation.check(sequences)
     }
 
     fn check_in_debug_builds(&self) {

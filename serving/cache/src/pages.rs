@@ -36,7 +36,7 @@ pub struct Pages {
 }
 
 /// Counts of a pool, in pages: `free + used = total`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageStats {
     /// All pages.
     pub total: usize,

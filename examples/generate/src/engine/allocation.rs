@@ -1,6 +1,6 @@
 //! Pages for new tokens: free ones, then evicted ones.
 
-use attn_cache::{PageId, Pages, Prefix, Sequence};
+use attn_cache::{CacheError, PageId, Pages, Prefix, RELEASED, Sequence};
 
 use super::{choice::Choice, limits::RequestLimits};
 
@@ -81,5 +81,28 @@ impl Allocation {
         }
         choice.sequence = Sequence::new(&self.pages);
         (choice.finite, choice.cached) = (0, false);
+    }
+
+    /// Checks the pages, the prefix tree, and that nothing but the tree and the sequences refers to a page.
+    pub(super) fn check<'a>(&self, sequences: impl Iterator<Item = &'a Sequence>) -> Result<(), CacheError> {
+        self.prefix.check()?;
+        let mut holders = vec![0usize; self.pages.count()];
+        for sequence in sequences {
+            for &page in sequence.page_ids().iter().filter(|&&page| page != RELEASED) {
+                holders[page as usize] += 1;
+            }
+        }
+        let of_tree = |(page, &holders): (usize, &usize)| (page, self.pages.refs(page as i32) as i64 - holders as i64);
+        let rest: Vec<_> = holders.iter().enumerate().map(of_tree).collect();
+        if let Some((page, refs)) = rest.iter().find(|(_, refs)| !(0..=1).contains(refs)) {
+            return Err(CacheError::Broken(format!("page {page} has {refs} references that no sequence has")));
+        }
+        let (held, cached) = (rest.iter().filter(|(_, refs)| *refs == 1).count(), self.prefix.stats().tokens);
+        if held * self.pages.page_size() != cached {
+            return Err(CacheError::Broken(format!(
+                "{held} pages are held beside sequences; {cached} tokens are cached"
+            )));
+        }
+        Ok(())
     }
 }

@@ -11,8 +11,13 @@ use attn_cache::Pages;
 use tokio::sync::mpsc::channel;
 
 use super::{
-    Engine, command::Command, refused::Refused, request::Request, shared::Shared, stats::EngineStats,
-    stream::RequestStream, worker::Worker,
+    Engine,
+    refused::Refused,
+    request::Request,
+    shared::{Command, Shared},
+    stats::EngineStats,
+    stream::RequestStream,
+    worker::Worker,
 };
 use crate::model::{Model, ModelLimits};
 
@@ -71,19 +76,16 @@ impl EngineHandle {
     }
 
     /// The counts after the last step.
-    #[must_use]
     pub fn stats(&self) -> EngineStats {
         self.thread.shared.stats()
     }
 
     /// What the model can do.
-    #[must_use]
     pub fn model_limits(&self) -> ModelLimits {
         self.thread.shared.limits.model
     }
 
     /// The pages of the KV cache.
-    #[must_use]
     pub fn pages(&self) -> &Pages {
         &self.thread.shared.limits.pages
     }

@@ -39,7 +39,6 @@ pub struct Request {
 
 impl Request {
     /// One greedy continuation of a prompt.
-    #[must_use]
     pub fn new(prompt: impl Into<Arc<[u32]>>, max_tokens: usize) -> Self {
         Request {
             prompt: prompt.into(),

@@ -1,11 +1,34 @@
 //! What the handles, the streams and the thread of an engine share.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Instant,
 };
 
-use super::{limits::RequestLimits, refused::Refused, request::RequestId, stats::EngineStats};
+use tokio::sync::mpsc::Sender;
+
+use super::{
+    limits::RequestLimits,
+    refused::Refused,
+    request::{Event, Request, RequestId},
+    stats::EngineStats,
+};
+
+/// What a handle asks of the thread of its engine.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A request that was checked already.
+    Submit { id: RequestId, request: Request, events: Sender<Event> },
+    /// The client went away.
+    Cancel { request: RequestId },
+    /// The client ends a choice.
+    Stop { request: RequestId, choice: usize },
+    /// No request follows. Those that are left at the deadline are cancelled; `None` for no deadline.
+    Close { deadline: Option<Instant> },
+}
 
 /// The state that a handle reads without asking the thread.
 #[derive(Debug)]

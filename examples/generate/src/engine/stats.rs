@@ -3,7 +3,7 @@
 use attn_cache::PageStats;
 
 /// What an engine does now, and what it has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineStats {
     /// Sequences that run; each choice of a request is one.
     pub running: usize,
@@ -31,24 +31,4 @@ pub struct EngineStats {
     pub ended: u64,
     /// Requests that failed.
     pub failed: u64,
-}
-
-impl EngineStats {
-    pub(super) fn new(pages: PageStats) -> Self {
-        EngineStats {
-            running: 0,
-            waiting: 0,
-            pages,
-            steps: 0,
-            computed_tokens: 0,
-            generated_tokens: 0,
-            hit_tokens: 0,
-            looked_up_tokens: 0,
-            preemptions: 0,
-            guessed_tokens: 0,
-            accepted_tokens: 0,
-            ended: 0,
-            failed: 0,
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The events of one request, for its client.
 
 use std::{
-    pin::Pin,
+    future::poll_fn,
     sync::{Arc, mpsc},
     task::{Context, Poll},
 };
@@ -9,13 +9,12 @@ use std::{
 use tokio::sync::mpsc::Receiver;
 
 use super::{
-    command::Command,
     request::{Event, RequestId},
-    shared::Shared,
+    shared::{Command, Shared},
 };
 
-/// The events of a request, blocking ([`RequestStream::blocking_recv`]) or not ([`RequestStream::recv`], and
-/// [`futures_core::Stream`]). It needs no runtime of its own. Dropping it cancels the request.
+/// The events of a request, blocking ([`RequestStream::blocking_recv`]) or not ([`RequestStream::recv`]). It needs no
+/// runtime of its own. Dropping it cancels the request.
 #[derive(Debug)]
 pub struct RequestStream {
     id: RequestId,
@@ -38,7 +37,6 @@ impl RequestStream {
     }
 
     /// The request.
-    #[must_use]
     pub fn id(&self) -> RequestId {
         self.id
     }
@@ -55,8 +53,7 @@ impl RequestStream {
 
     /// The next event; `None` after the last.
     pub async fn recv(&mut self) -> Option<Event> {
-        let event = if self.open == 0 { None } else { self.events.recv().await };
-        self.count(event)
+        poll_fn(|cx| self.poll_recv(cx)).await
     }
 
     /// Polls for the next event; `None` after the last.
@@ -88,14 +85,6 @@ impl RequestStream {
             None => {}
         }
         event
-    }
-}
-
-impl futures_core::Stream for RequestStream {
-    type Item = Event;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        self.get_mut().poll_recv(cx)
     }
 }
 

@@ -12,9 +12,8 @@ use tokio::sync::mpsc::{Sender, error::TrySendError};
 
 use super::{
     Engine,
-    command::Command,
     request::{Event, RequestEvent, RequestId},
-    shared::Shared,
+    shared::{Command, Shared},
 };
 use crate::model::Model;
 

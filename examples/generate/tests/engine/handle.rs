@@ -126,50 +126,6 @@ fn streams_are_asynchronous_without_a_runtime_of_their_own() {
 }
 
 #[test]
-fn a_client_that_goes_away_cancels_its_request() {
-    let (handle, permit) = gated(EngineConfig::default());
-    let stream = handle.submit(request(1, 100)).expect("a place");
-    for _ in 0..5 {
-        permit.send(()).expect("the thread runs");
-    }
-    wait_until("five steps", || handle.stats().steps == 5);
-    drop(stream);
-    let request = request(2, 3);
-    let other = handle.submit(request.clone()).expect("a place");
-    drop(permit);
-    hear(other, request);
-    wait_until("the end", || handle.stats().ended == 2);
-    assert!(handle.stats().generated_tokens < 30, "{:?}", handle.stats());
-}
-
-#[test]
-fn a_full_queue_is_busy_and_becomes_free() {
-    let (handle, permit) = gated(EngineConfig { max_waiting: 6, ..EngineConfig::default() });
-    let streams: Vec<_> = (0..6).map(|i| handle.submit(request(1 + i, 4)).expect("a place")).collect();
-    let mut last = handle.submit(request(9, 4));
-    if last.is_ok() {
-        // the thread took some of them before its first step waited
-        while last.is_ok() {
-            last = handle.submit(request(9, 4));
-        }
-    }
-    assert_eq!(last.expect_err("full"), Refused::Busy { waiting: 6 });
-    drop(permit);
-    for (stream, first) in streams.into_iter().zip(1..) {
-        hear(stream, request(first, 4));
-    }
-    hear(handle.submit(request(9, 4)).expect("a place again"), request(9, 4));
-}
-
-#[test]
-fn a_bad_request_is_refused_without_the_thread() {
-    let (handle, _permit) = gated(EngineConfig::default());
-    assert_eq!(handle.submit(Request::new([], 4)).expect_err("bad"), Refused::EmptyPrompt);
-    assert_eq!(handle.model_limits().context, CONTEXT);
-    assert_eq!(handle.health(), Ok(()));
-}
-
-#[test]
 fn a_panic_fails_every_request_and_hangs_none() {
     let (handle, permit) = gated(EngineConfig::default());
     let fine = handle.submit(request(1, 50)).expect("a place");
@@ -203,36 +159,9 @@ fn a_shutdown_lets_requests_end() {
 }
 
 #[test]
-fn a_shutdown_without_grace_cancels_what_is_left() {
-    let (handle, permit) = gated(EngineConfig::default());
-    let stream = handle.submit(request(1, 100)).expect("a place");
-    permit.send(()).expect("the thread runs");
-    wait_until("a step", || handle.stats().steps == 1);
-    drop(permit);
-    handle.shutdown(Duration::ZERO);
-    assert_eq!(hear(stream, request(1, 100)).ends, [Some(FinishReason::Cancelled); 2]);
-}
-
-#[test]
 fn the_last_handle_leaves_requests_to_end() {
     let handle = spawn(model(), EngineConfig::default());
     let stream = handle.submit(request(1, 60)).expect("a place");
     drop(handle);
     assert_eq!(hear(stream, request(1, 60)).ends, [Some(FinishReason::Length); 2]);
-}
-
-#[test]
-fn a_choice_can_be_stopped_by_its_client() {
-    let (handle, permit) = gated(EngineConfig::default());
-    let mut stream = handle.submit(request(1, 100)).expect("a place");
-    permit.send(()).expect("the thread runs");
-    wait_until("a step", || handle.stats().steps == 1);
-    stream.stop(0);
-    let mut told = Told::new(stream.id(), request(1, 100));
-    drop(permit);
-    while let Some(event) = stream.blocking_recv() {
-        told.hear(event);
-    }
-    assert_eq!(told.ends, [Some(FinishReason::Stop), Some(FinishReason::Length)]);
-    assert!(told.texts[0].len() < 100 && told.texts[1].len() == 100);
 }

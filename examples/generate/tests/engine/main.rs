@@ -1,10 +1,10 @@
-//! The engine over a model that reads its context back through page tables: scenarios, random operations, a soak.
+//! The engine over a model that reads its context back through page tables: scenarios, random operations, and a
+//! soak over a real model.
 
 mod fake;
 mod handle;
 mod properties;
 mod refusals;
 mod scenarios;
-mod soak;
 mod soak_gpu;
 mod world;

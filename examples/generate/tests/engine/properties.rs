@@ -1,12 +1,14 @@
 //! Random requests, cancellations, and engines: every text is that of its request alone, and no page leaks.
 
+use std::{cell::RefCell, collections::BTreeMap};
+
 use attn_cache::Token;
 use generate::{
     engine::{EngineConfig, FinishReason, Refused, Request},
     model::{Endless, ModelLimits},
     sampling::SamplingParams,
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestRunner};
 
 use crate::{
     fake::{FAILS, FakeModel, NOT_FINITE, limits},
@@ -68,7 +70,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-pub(crate) fn case() -> impl Strategy<Value = impl std::fmt::Debug + Clone + Run> {
+fn case() -> impl Strategy<Value = Case> {
     let shape = (1usize..7, 4usize..60, 20usize..100, 4usize..40, 1usize..8);
     let config = (1usize..20, any::<bool>(), any::<bool>(), any::<bool>(), 0.0f32..0.3);
     (shape, config, prop::collection::vec(op(), 1..40)).prop_map(|(shape, config, ops)| {
@@ -80,36 +82,9 @@ pub(crate) fn case() -> impl Strategy<Value = impl std::fmt::Debug + Clone + Run
     })
 }
 
-/// How often something happened in random cases.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Happened {
-    pub(crate) preemptions: u64,
-    pub(crate) hit_tokens: u64,
-    pub(crate) right_guesses: u64,
-    pub(crate) wrong_guesses: u64,
-    pub(crate) failures: u64,
-    pub(crate) page_copies: u64,
-    pub(crate) cancelled: u64,
-}
-
-impl Happened {
-    pub(crate) fn add(&mut self, other: Happened) {
-        self.preemptions += other.preemptions;
-        self.hit_tokens += other.hit_tokens;
-        self.right_guesses += other.right_guesses;
-        self.wrong_guesses += other.wrong_guesses;
-        self.failures += other.failures;
-        self.page_copies += other.page_copies;
-        self.cancelled += other.cancelled;
-    }
-}
-
-pub(crate) trait Run {
-    fn run(&self) -> Happened;
-}
-
-impl Run for Case {
-    fn run(&self) -> Happened {
+impl Case {
+    /// Runs the case, and says how often something happened.
+    fn run(&self) -> [(&'static str, u64); 7] {
         let mut model = FakeModel::new(self.limits, self.pages, self.page_size);
         if self.config.batch_invariant {
             let sequences = self.limits.step_sequences.min(self.limits.step_tokens);
@@ -136,25 +111,33 @@ impl Run for Case {
         }
         world.finish();
         let (stats, ends) = (world.engine.stats(), world.told.iter().flat_map(|told| &told.ends));
-        let happened = Happened {
-            preemptions: stats.preemptions,
-            hit_tokens: stats.hit_tokens,
-            right_guesses: stats.accepted_tokens,
-            wrong_guesses: stats.guessed_tokens - stats.accepted_tokens,
-            failures: stats.failed,
-            page_copies: world.engine.model().seen.lock().expect("no panic").copies as u64,
-            cancelled: ends.filter(|end| **end == Some(FinishReason::Cancelled)).count() as u64,
-        };
+        let happened = [
+            ("preemptions", stats.preemptions),
+            ("tokens found", stats.hit_tokens),
+            ("right guesses", stats.accepted_tokens),
+            ("wrong guesses", stats.guessed_tokens - stats.accepted_tokens),
+            ("failures", stats.failed),
+            ("page copies", world.engine.model().seen.lock().expect("no panic").copies as u64),
+            ("cancelled", ends.filter(|end| **end == Some(FinishReason::Cancelled)).count() as u64),
+        ];
         world.drop_engine();
         happened
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn every_text_is_that_of_its_request_alone(case in case()) {
-        case.run();
+/// As many random cases as `PROPTEST_CASES` says, 3,000 by default: every text is that of its request alone.
+#[test]
+fn every_text_is_that_of_its_request_alone() {
+    let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = 3000;
     }
+    let all: RefCell<BTreeMap<&str, u64>> = RefCell::default();
+    let ended = TestRunner::new(config).run(&case(), |case| {
+        case.run().into_iter().for_each(|(what, count)| *all.borrow_mut().entry(what).or_default() += count);
+        Ok(())
+    });
+    ended.unwrap_or_else(|error| panic!("{error}"));
+    let all = all.into_inner();
+    assert!(all.values().all(|&count| count > 20), "the cases are too tame: {all:?}");
 }

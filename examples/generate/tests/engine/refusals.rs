@@ -1,6 +1,5 @@
 //! Requests that are not run.
 
-use attn_cache::Token;
 use generate::{
     engine::{EngineConfig, Refused, Request},
     model::{Endless, ModelLimits},
@@ -22,28 +21,6 @@ fn refused(request: Request) -> Refused {
 
 fn with(sampling: SamplingParams) -> Request {
     Request { sampling, ..Request::new([1, 2, 3], 4) }
-}
-
-#[test]
-fn prompts_have_tokens_of_the_vocabulary() {
-    assert_eq!(refused(Request::new([], 4)), Refused::EmptyPrompt);
-    let outside = |what, token: Token| Refused::TokenOutsideVocabulary { what, token, vocab: VOCAB };
-    assert_eq!(refused(Request::new([1, VOCAB as u32], 4)), outside("the prompt", VOCAB as u32));
-    assert_eq!(refused(Request::new([1, u32::MAX], 4)), outside("the prompt", u32::MAX));
-    let stop_tokens = vec![3, 99];
-    assert_eq!(refused(Request { stop_tokens, ..Request::new([1], 4) }), outside("the list of stop tokens", 99));
-    assert_eq!(refused(Request::new(vec![1; 64], 1)), Refused::PromptTooLong { tokens: 64, most: 63 });
-}
-
-#[test]
-fn counts_are_within_their_ranges() {
-    let count = |name, value, most| Refused::Count { name, value, most };
-    let choices = |choices: usize| Request { choices, ..Request::new([1], 4) };
-    assert_eq!(refused(choices(0)), count("the number of choices", 0, 4));
-    assert_eq!(refused(choices(5)), count("the number of choices", 5, 4));
-    assert_eq!(refused(Request::new([1], 0)), count("the number of tokens to generate", 0, usize::MAX));
-    let top = SamplingParams { top_logprobs: 3, ..SamplingParams::default() };
-    assert_eq!(refused(with(top)), count("the number of log-probabilities", 3, 2));
 }
 
 #[test]
@@ -104,17 +81,4 @@ fn endless_texts_need_a_model_and_room() {
     let fixed = ModelLimits { endless: false, ..limits(64, 16, 4) };
     let mut world = World::new(FakeModel::new(fixed, 10, 4), EngineConfig::default());
     assert!(why(world.submit(endless(4, 8)).expect_err("no such model")).contains("on the fly"));
-}
-
-#[test]
-fn a_full_queue_is_busy() {
-    let config = EngineConfig { max_waiting: 2, ..EngineConfig::default() };
-    let mut world = World::new(FakeModel::new(limits(64, 16, 1), 10, 4), config);
-    for _ in 0..2 {
-        world.submit(Request::new([1, 2], 3)).expect("a place in the queue");
-    }
-    assert_eq!(world.submit(Request::new([1, 2], 3)), Err(Refused::Busy { waiting: 2 }));
-    world.finish();
-    world.submit(Request::new([1, 2], 3)).expect("a place in the queue");
-    world.finish();
 }

@@ -30,19 +30,6 @@ fn small_chunks() -> EngineConfig {
 }
 
 #[test]
-fn texts_in_company_are_those_alone() {
-    let mut world = World::new(FakeModel::new(limits(128, 32, 8), 64, 4), small_chunks());
-    for seed in 0..20 {
-        let sampling = if seed % 2 == 0 { sampled(seed.into()) } else { SamplingParams::default() };
-        let request = Request { sampling, ..Request::new(prompt(seed, 3 + 5 * seed as usize), 20) };
-        world.submit(request).expect("it fits");
-    }
-    world.finish();
-    assert!(world.engine.model().seen.lock().expect("no panic").most_requests > 4);
-    world.drop_engine();
-}
-
-#[test]
 fn tokens_of_texts_come_before_chunks_of_prompts() {
     let mut world = World::new(FakeModel::new(limits(128, 16, 4), 64, 4), small_chunks());
     world.submit(request(1, 4, 30)).expect("it fits");
@@ -196,31 +183,6 @@ fn an_endless_text_never_waits_for_pages() {
 }
 
 #[test]
-fn a_full_pool_preempts_the_newest_and_loses_nothing() {
-    let config = EngineConfig { watermark: 0.0, ..small_chunks() };
-    let mut world = World::new(FakeModel::new(limits(64, 32, 8), 20, 4), config);
-    for seed in 0..6 {
-        world.submit(request(seed, 12, 40)).expect("it fits");
-    }
-    world.finish();
-    let stats = world.engine.stats();
-    assert!(stats.preemptions > 3 && stats.hit_tokens > 0, "{stats:?}");
-    world.drop_engine();
-}
-
-#[test]
-fn a_pool_for_one_request_serves_many() {
-    let config = EngineConfig { watermark: 0.5, ..small_chunks() };
-    let mut world = World::new(FakeModel::new(limits(64, 32, 8), 13, 4), config);
-    for seed in 0..5 {
-        // 12 + 40 tokens, of which the last has no keys: 13 pages
-        world.submit(Request { choices: 2, sampling: sampled(1), ..request(seed, 12, 40) }).expect("it fits");
-    }
-    world.finish();
-    world.drop_engine();
-}
-
-#[test]
 fn old_requests_are_not_passed() {
     let mut world = World::new(FakeModel::new(limits(128, 32, 8), 32, 4), small_chunks());
     world.submit(request(1, 60, 40)).expect("it fits");
@@ -298,19 +260,5 @@ fn a_failing_step_fails_its_requests_and_no_others() {
     for whole in [warm, later] {
         assert!(world.told[whole].failed.is_none());
     }
-    world.drop_engine();
-}
-
-#[test]
-fn chunks_end_at_borders_from_the_first_token() {
-    let config = EngineConfig { chunk_tokens: 8, batch_invariant: true, ..EngineConfig::default() };
-    let mut world = World::new(FakeModel::new(limits(128, 15, 8), 200, 4).with_borders(8), config);
-    for seed in 0..12 {
-        let request = Request { speculate: 2, ..request(seed % 4, 5 + 7 * seed as usize, 10) };
-        world.submit(request).expect("it fits");
-        world.step();
-    }
-    world.finish();
-    assert!(world.engine.stats().hit_tokens > 0);
     world.drop_engine();
 }

@@ -7,7 +7,6 @@
 #![allow(clippy::print_stderr)]
 
 use std::{
-    process::{Command, id},
     thread,
     time::{Duration, Instant},
 };
@@ -182,7 +181,7 @@ struct Counts {
 }
 
 /// Runs one engine until `end`.
-fn soak(device: Device, invariant: bool, seed: u64, start: Instant, time: Duration) -> Counts {
+fn soak(device: Device, invariant: bool, seed: u64, start: Instant, time: Duration) {
     let name = if invariant { "invariant" } else { "fast" };
     // a pool that a few of the 24 texts fill
     let model = Flaky { model: model(device, invariant, 3072), steps: 0 };
@@ -191,7 +190,6 @@ fn soak(device: Device, invariant: bool, seed: u64, start: Instant, time: Durati
     let mut reference = Engine::new(self::model(device, true, 2048), config(true)).expect("an engine");
     let (mut rng, mut counts) = (SmallRng::seed_from_u64(seed), Counts::default());
     let (mut told, mut events): (Vec<Told>, _) = (Vec::new(), Vec::new());
-    let mut minute = start.elapsed().as_secs() / 60;
     loop {
         let ending = start.elapsed() >= time;
         if ending && engine.is_idle() {
@@ -224,11 +222,6 @@ fn soak(device: Device, invariant: bool, seed: u64, start: Instant, time: Durati
         for ended in told.extract_if(.., |told| told.has_ended()) {
             finish(&ended, &mut reference, invariant, &mut counts, &mut rng);
         }
-        let now = start.elapsed().as_secs() / 60;
-        if now > minute {
-            minute = now;
-            eprintln!("{name}, minute {minute}: {:?} {counts:?}", engine.stats());
-        }
     }
     engine.clear_prefixes();
     let stats = engine.stats();
@@ -239,7 +232,6 @@ fn soak(device: Device, invariant: bool, seed: u64, start: Instant, time: Durati
     assert!(counts.compared > 0, "nothing was compared");
     drop((engine, reference));
     assert_eq!(pages.stats().free, pages.count());
-    counts
 }
 
 /// Counts a request that ended, and now and then compares its texts with what they are alone.
@@ -287,16 +279,6 @@ fn finish(told: &Told, reference: &mut Engine<Llama>, invariant: bool, counts: &
     }
 }
 
-/// Bytes of the device that are in use, and MiB of this process.
-fn memory() -> (usize, String) {
-    let (free, total) = mem_get_info().expect("a context");
-    let query = ["--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"];
-    let of_processes = Command::new("nvidia-smi").args(query).output().map(|out| out.stdout).unwrap_or_default();
-    let of_processes = String::from_utf8_lossy(&of_processes).into_owned();
-    let own = of_processes.lines().find(|line| line.starts_with(&format!("{},", id())));
-    (total - free, own.unwrap_or("not listed").to_owned())
-}
-
 #[test]
 fn two_engines_on_a_gpu() {
     if !has(Need::Gpu, attn::Engine::cuda(0)) {
@@ -304,24 +286,16 @@ fn two_engines_on_a_gpu() {
     }
     let seconds = std::env::var("GENERATE_SOAK_SECONDS").map_or(20, |text| text.parse().expect("seconds"));
     let (start, time) = (Instant::now(), Duration::from_secs(seconds));
-    let context = CudaContext::new(0).expect("a GPU");
-    context.bind_to_thread().expect("its context");
-    eprintln!("memory before: {:?}", memory());
+    CudaContext::new(0).and_then(|context| context.bind_to_thread()).expect("a GPU");
+    let memory = || mem_get_info().map(|(free, total)| (total - free) >> 20).expect("a context");
+    let before = memory();
     let engines = [true, false]
         .map(|invariant| thread::spawn(move || soak(Device::Cuda, invariant, 11 + u64::from(invariant), start, time)));
-    let mut minute = 0;
-    while engines.iter().any(|engine| !engine.is_finished()) {
-        thread::sleep(Duration::from_millis(200));
-        // the first look is after 20 seconds, when models are loaded
-        if (start.elapsed().as_secs() + 40) / 60 > minute {
-            minute += 1;
-            eprintln!("memory after {} s: {:?}", start.elapsed().as_secs(), memory());
-        }
-    }
-    for engine in engines {
-        engine.join().expect("no check failed");
-    }
-    eprintln!("memory after both: {:?}", memory());
+    // models are loaded then
+    thread::sleep(Duration::from_secs(20));
+    let loaded = memory();
+    engines.into_iter().for_each(|engine| engine.join().expect("no check failed"));
+    eprintln!("MiB of the device: {before} before, {loaded} after 20 s, {} after both", memory());
 }
 
 #[test]

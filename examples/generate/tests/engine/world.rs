@@ -1,7 +1,10 @@
 //! An engine over the fake model, and what its requests said.
 
 use attn_cache::{Pages, Token};
-use generate::engine::{Engine, EngineConfig, Event, FinishReason, Refused, Request, RequestEvent, RequestId};
+use generate::{
+    engine::{Engine, EngineConfig, Event, FinishReason, Refused, Request, RequestEvent, RequestId},
+    model::Model as _,
+};
 
 use crate::fake::{FakeModel, alone};
 
@@ -91,7 +94,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(model: FakeModel, config: EngineConfig) -> Self {
-        let (pages, context) = (model_pages(&model), model_context(&model));
+        let (pages, context) = (model.pages().clone(), model.limits().context);
         let engine = Engine::new(model, config).expect("an engine");
         World { engine, pages, told: Vec::new(), context, events: Vec::new() }
     }
@@ -135,12 +138,4 @@ impl World {
         assert_eq!(pages.stats().free, pages.count());
         pages.check().expect("sound");
     }
-}
-
-fn model_pages(model: &FakeModel) -> Pages {
-    generate::model::Model::pages(model).clone()
-}
-
-fn model_context(model: &FakeModel) -> usize {
-    generate::model::Model::limits(model).context
 }
