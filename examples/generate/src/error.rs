@@ -162,10 +162,4 @@ pub enum Error {
     /// A failure of a model, in words.
     #[error("the model failed: {0}")]
     Model(String),
-    /// A trace, or options of a benchmark, that make no sense.
-    #[error("the benchmark cannot run: {what}")]
-    Bench {
-        /// What is wrong, and what is possible.
-        what: String,
-    },
 }

@@ -1,4 +1,4 @@
-//! `generate "prompt"` streams a text, `generate --serve` serves completions over HTTP, `generate --bench` measures.
+//! `generate "prompt"` streams a text, `generate --serve` serves completions over HTTP.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,13 +1,14 @@
 //! What runs a step: the tokens of a batch go in, the tokens that were drawn come out.
+//!
+//! What is not said of errors here: functions fail when there is too little memory, or when the device fails. Launches
+//! fail for buffers that are too small, readers of files with [`Error::Metadata`].
 
-#[cfg(test)]
-mod compiles;
 pub mod config;
 mod dequant;
-pub mod draw;
 pub mod fetch;
 pub mod forward;
 pub mod gguf;
+mod key_rotation;
 pub mod kv_cache;
 pub mod llama;
 pub mod math;
@@ -16,7 +17,7 @@ pub mod random_weights;
 pub mod runner;
 pub mod sampler;
 pub mod step_memory;
-pub mod streaming;
+pub mod steps;
 pub mod weights;
 
 use attn_cache::{Pages, Step, StepCapacity};
@@ -49,7 +50,6 @@ pub struct ModelLimits {
 
 impl ModelLimits {
     /// The capacity of the [`Step`]s that the engine builds, for pages of `page_size` tokens.
-    #[must_use]
     pub fn step_capacity(&self, page_size: usize) -> StepCapacity {
         // the window of an endless text may begin and end within a page
         let pages_per_sequence = self.context.div_ceil(page_size) + 2 * usize::from(self.endless);
@@ -68,7 +68,8 @@ impl ModelLimits {
 /// Pages that no later query sees leave the page table, and positions of the step count what is left. So neither
 /// exceeds those of training, and a text never ends. A text sees all keys of the pages that it keeps: besides these
 /// keys fewer than a page before the window, and after the sinks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Endless {
     /// Keys at the start.
     pub sinks: usize,

@@ -155,15 +155,8 @@ impl Tokenizer {
     }
 
     /// The token that ends a text.
-    #[must_use]
     pub fn eos(&self) -> u32 {
         self.eos
-    }
-
-    /// Tokens of the vocabulary.
-    #[must_use]
-    pub fn vocab(&self) -> usize {
-        self.bytes.len()
     }
 
     /// The tokens of a text. Control tokens that it spells out are one token each: for texts of programs. For those of
@@ -274,7 +267,6 @@ impl Tokenizer {
     }
 
     /// The text of tokens, without control tokens. Bytes that are no UTF-8 become U+FFFD.
-    #[must_use]
     pub fn decode(&self, tokens: &[u32]) -> String {
         let mut stream = self.stream();
         let mut text: String = tokens.iter().map(|&token| stream.push(token)).collect();
@@ -283,13 +275,11 @@ impl Tokenizer {
     }
 
     /// The bytes of a token; none for a control token, and for one outside of the vocabulary.
-    #[must_use]
     pub fn token_bytes(&self, token: u32) -> &[u8] {
         self.bytes.get(token as usize).map_or(&[], |bytes| bytes)
     }
 
     /// How a token without text is called; `None` for one with text, and for one outside of the vocabulary.
-    #[must_use]
     pub fn token_name(&self, token: u32) -> Option<&str> {
         self.names.get(&token).map(String::as_str)
     }

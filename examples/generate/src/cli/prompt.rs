@@ -7,13 +7,12 @@ use std::{
 
 use anyhow::Context as _;
 use generate::{
+    ModelArgs, Started,
     engine::{Event, FinishReason, Request},
     model::Endless,
     sampling::SamplingParams,
     tokenizer::ChatMessage,
 };
-
-use super::model::{ModelArgs, Started};
 
 /// How a text is drawn.
 #[derive(Clone, Debug, clap::Args)]
@@ -21,27 +20,11 @@ pub(crate) struct TextArgs {
     /// Tokens to generate, at most; by default 256, and no end with --endless.
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<usize>,
-    /// Logits are divided by it; 0 takes the likeliest token.
-    #[arg(long, default_value_t = 0.0)]
-    temperature: f32,
-    /// Keep the likeliest tokens; 0 keeps all.
-    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
-    top_k: u32,
-    /// Keep the likeliest tokens with this mass.
-    #[arg(long, value_name = "MASS", default_value_t = 1.0)]
-    top_p: f32,
-    /// Drop tokens less likely than this fraction of the likeliest.
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
-    min_p: f32,
-    /// Divides the logits of tokens that occurred.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    repetition_penalty: f32,
-    /// The same seed gives the same text.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Texts to draw; for --bench, of each request.
+    #[command(flatten)]
+    sampling: SamplingParams,
+    /// Texts to draw.
     #[arg(short = 'n', long, value_name = "TEXTS", default_value_t = 1)]
-    pub(crate) choices: usize,
+    choices: usize,
     /// Answer the prompt as the message of a person.
     #[arg(long)]
     chat: bool,
@@ -66,17 +49,8 @@ const DEFAULT_TOKENS: usize = 256;
 impl TextArgs {
     fn request(&self, prompt: Vec<u32>, speculate: usize) -> Request {
         let max_tokens = self.max_tokens.unwrap_or(if self.endless { usize::MAX } else { DEFAULT_TOKENS });
-        let sampling = SamplingParams {
-            temperature: self.temperature,
-            top_k: self.top_k,
-            top_p: self.top_p,
-            min_p: self.min_p,
-            repetition_penalty: self.repetition_penalty,
-            seed: self.seed,
-            ..SamplingParams::default()
-        };
         Request {
-            sampling,
+            sampling: self.sampling.clone(),
             choices: self.choices,
             speculate,
             endless: self.endless.then_some(Endless { sinks: self.sinks, window: self.window }),

@@ -3,10 +3,11 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use generate::serve::{ApiKey, Limits, ServeOptions, serve};
+use generate::{
+    ModelArgs, Started,
+    serve::{ApiKey, Limits, ServeOptions, serve},
+};
 use tokio::net::TcpListener;
-
-use super::model::{ModelArgs, Started};
 
 /// Where and what is served.
 #[derive(Clone, Debug, clap::Args)]

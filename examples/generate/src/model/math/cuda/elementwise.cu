@@ -37,8 +37,7 @@ inline void copy_rows(const From* from, const int* indices, int rows, int width,
 }
 
 // One CTA has a whole row.
-template <class X>
-inline void rms_norm(const X* x, const f16* weight, float eps, int width, f16* out) {
+extern "C" __global__ void rms_norm(const float* x, const f16* weight, float eps, int width, f16* out) {
   __shared__ float sums[32];
   bool inside = element() < width;
   Eight v = inside ? load(x + at(blockIdx.x, width)) : Eight{};
@@ -59,23 +58,11 @@ inline void rms_norm(const X* x, const f16* weight, float eps, int width, f16* o
   store(out + at(blockIdx.x, width), v.x);
 }
 
-extern "C" __global__ void embed_f16(const f16* table, const int* tokens, int vocab, int width, f16* out) {
+extern "C" __global__ void embed(const f16* table, const int* tokens, int vocab, int width, float* out) {
   copy_rows(table, tokens, vocab, width, out);
 }
-extern "C" __global__ void embed_f32(const f16* table, const int* tokens, int vocab, int width, float* out) {
-  copy_rows(table, tokens, vocab, width, out);
-}
-extern "C" __global__ void gather_f16(const f16* x, const int* indices, int rows, int width, f16* out) {
+extern "C" __global__ void gather(const float* x, const int* indices, int rows, int width, float* out) {
   copy_rows(x, indices, rows, width, out);
-}
-extern "C" __global__ void gather_f32(const float* x, const int* indices, int rows, int width, float* out) {
-  copy_rows(x, indices, rows, width, out);
-}
-extern "C" __global__ void rms_norm_f16(const f16* x, const f16* weight, float eps, int width, f16* out) {
-  rms_norm(x, weight, eps, width, out);
-}
-extern "C" __global__ void rms_norm_f32(const float* x, const f16* weight, float eps, int width, f16* out) {
-  rms_norm(x, weight, eps, width, out);
 }
 // Each row of `gate_up` is a row of the gate and a row of the up projection.
 extern "C" __global__ void silu_mul(const f16* gate_up, int width, f16* out) {

@@ -14,7 +14,7 @@ use cudarc::{
 use super::{
     super::Matrix,
     blas::{self, Handle, Layout, Operation, failed},
-    elementwise::f16,
+    rows::of_f16,
 };
 use crate::Error;
 
@@ -92,13 +92,13 @@ impl Products {
         let Matrix { values, outputs, inputs } = weight;
         let (outputs, inputs, to_f32) = (*outputs, *inputs, out.dtype() == Dtype::F32);
         if !to_f32 {
-            f16(out)?;
+            of_f16(out)?;
         }
         let most = (x.elements() / inputs).min(out.elements() / outputs);
         let padded = self.padded_rows(rows);
         // the fixed size of batch-invariant products is a must, other padding is not
         let rows = if padded <= most || self.fixed_rows { padded } else { rows };
-        let [values, x] = [f16(values)?.tensor(&[outputs, inputs])?, f16(x)?.tensor(&[rows, inputs])?]
+        let [values, x] = [of_f16(values)?.tensor(&[outputs, inputs])?, of_f16(x)?.tensor(&[rows, inputs])?]
             .map(|tensor| tensor.device_ptr().unwrap_or(0));
         let out = out.tensor_mut(&[rows, outputs])?.device_ptr().unwrap_or(0);
         self.bind()?;
