@@ -63,7 +63,7 @@ use connections::Connections;
 ///
 /// # Errors
 ///
-/// A listener without an address, or no threads. What it fails to accept is logged.
+/// A listener without an address. What it fails to accept is logged.
 pub async fn serve(
     listener: TcpListener,
     engine: EngineHandle,
@@ -74,7 +74,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let is_loopback = listener.local_addr()?.ip().is_loopback();
     let connections = Connections::new(options.limits);
-    let app = App::new(engine.clone(), text, options, is_loopback)?;
+    let app = App::new(engine.clone(), text, options, is_loopback);
     let (draining, drained) = oneshot::channel();
     let signal = async move {
         shutdown.await;

@@ -1,6 +1,6 @@
 //! How a generation becomes an answer: whole, or as server-sent events.
 
-use std::{collections::VecDeque, convert::Infallible, ops::Range, time::Duration};
+use std::{convert::Infallible, ops::Range, time::Duration};
 
 use axum::{
     http::header::CONTENT_TYPE,
@@ -9,7 +9,7 @@ use axum::{
         sse::{Event, KeepAlive, Sse},
     },
 };
-use futures_util::stream::unfold;
+use futures_util::stream::{StreamExt as _, iter, unfold};
 use serde_json::Value;
 
 use crate::sampling::Sampled;
@@ -21,6 +21,9 @@ use super::{
     parameters::Delivery,
     text::Text,
 };
+
+/// The data of the last event.
+const DONE: &str = "[DONE]";
 
 /// The words of one endpoint, as JSON.
 pub(crate) trait Shape: Send + Sync + 'static {
@@ -86,85 +89,60 @@ struct State {
     generation: Generation,
     shape: Box<dyn Shape>,
     include_usage: bool,
-    queue: VecDeque<String>,
     ended: bool,
 }
 
 /// Sends events as they come. If the client goes away, the server drops the stream, which cancels the requests.
 fn stream(generation: Generation, shape: Box<dyn Shape>, include_usage: bool) -> Response {
-    let mut state = State { generation, shape, include_usage, queue: VecDeque::new(), ended: false };
-    state.open(0..state.generation.count());
-    let events = unfold(state, |mut state| async move {
-        let data = state.next().await?;
-        Some((Ok::<_, Infallible>(Event::default().data(data)), state))
+    let state = State { generation, shape, include_usage, ended: false };
+    let opening = state.open(0..state.generation.count());
+    let parts = unfold(state, |mut state| async move {
+        let data = if state.ended { None } else { Some(state.next().await) };
+        data.map(|data| (iter(data), state))
     });
+    let events = iter(opening).chain(parts.flatten()).map(|data| Ok::<_, Infallible>(Event::default().data(data)));
     let alive = KeepAlive::new().interval(Duration::from_secs(15));
     ([("x-accel-buffering", "no")], Sse::new(events).keep_alive(alive)).into_response()
 }
 
 impl State {
-    /// Opens choices that have not begun.
-    fn open(&mut self, choices: Range<usize>) {
-        for choice in choices {
-            if let Some(opening) = self.shape.opening(choice) {
-                self.send(opening);
-            }
-        }
+    /// What opens choices that have not begun.
+    fn open(&self, choices: Range<usize>) -> Vec<String> {
+        choices.filter_map(|choice| self.shape.opening(choice)).map(|opening| self.wrapped(opening)).collect()
     }
 
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(data) = self.queue.pop_front() {
-                return Some(data);
-            }
-            if self.ended {
-                return None;
-            }
-            self.advance().await;
-        }
-    }
-
-    async fn advance(&mut self) {
-        match self.generation.next().await {
+    /// The data of the next events.
+    async fn next(&mut self) -> Vec<String> {
+        let update = self.generation.next().await;
+        let text = self.generation.text();
+        match update {
             Some(Update::Prompt { prompt, scored }) => {
-                self.shape.prompt(prompt, &scored, self.generation.text());
+                self.shape.prompt(prompt, &scored, text);
                 let waiting = self.shape.waiting();
-                self.open(prompt * waiting..(prompt + 1) * waiting);
+                self.open(prompt * waiting..(prompt + 1) * waiting)
             }
-            Some(Update::Text { choice, chunk }) => {
-                let part = self.shape.part(choice, &chunk, None, self.generation.text());
-                self.send(part);
-            }
+            Some(Update::Text { choice, chunk }) => vec![self.wrapped(self.shape.part(choice, &chunk, None, text))],
             Some(Update::Finished { choice, chunk, finish }) => {
-                if !chunk.text.is_empty() || !chunk.tokens.is_empty() {
-                    let part = self.shape.part(choice, &chunk, None, self.generation.text());
-                    self.send(part);
-                }
-                let part = self.shape.part(choice, &Chunk::default(), Some(&finish), self.generation.text());
-                self.send(part);
+                let has_more = !chunk.text.is_empty() || !chunk.tokens.is_empty();
+                let rest = has_more.then(|| self.shape.part(choice, &chunk, None, text));
+                let end = self.shape.part(choice, &Chunk::default(), Some(&finish), text);
+                rest.into_iter().chain([end]).map(|part| self.wrapped(part)).collect()
             }
             Some(Update::Failed(failure)) => {
-                self.queue.push_back(failure.body().to_string());
-                self.end();
+                self.ended = true;
+                vec![failure.body().to_string(), DONE.to_owned()]
             }
             None => {
-                if self.include_usage {
-                    let usage = usage(self.generation.usage());
-                    self.queue.push_back(self.shape.envelope(true, &[], Some(usage)));
-                }
-                self.end();
+                self.ended = true;
+                let usage = self.include_usage.then(|| usage(self.generation.usage()));
+                let usage = usage.map(|usage| self.shape.envelope(true, &[], Some(usage)));
+                usage.into_iter().chain([DONE.to_owned()]).collect()
             }
         }
     }
 
-    fn send(&mut self, choice: String) {
-        let usage = self.include_usage.then_some(Value::Null);
-        self.queue.push_back(self.shape.envelope(true, &[choice], usage));
-    }
-
-    fn end(&mut self) {
-        self.queue.push_back("[DONE]".into());
-        self.ended = true;
+    fn wrapped(&self, choice: String) -> String {
+        self.shape.envelope(true, &[choice], self.include_usage.then_some(Value::Null))
     }
 }
 

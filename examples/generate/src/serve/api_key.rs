@@ -10,7 +10,6 @@ pub struct ApiKey([u8; 32]);
 
 impl ApiKey {
     /// A key; `None` for an empty one.
-    #[must_use]
     pub fn new(key: &str) -> Option<Self> {
         (!key.is_empty()).then(|| ApiKey(Sha256::digest(key).into()))
     }

@@ -1,9 +1,8 @@
 //! What all handlers share.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use super::{
     api_key::ApiKey,
@@ -58,8 +57,6 @@ pub(crate) struct App {
     pub(crate) is_loopback: bool,
     /// Requests that are prepared at a time: a long text takes much memory while it is tokenized.
     preparing: Semaphore,
-    /// The threads that prepare them. An allocator keeps memory for each thread, so they are few.
-    threads: ThreadPool,
     /// When the server began, in seconds since 1970.
     pub(crate) created: u64,
 }
@@ -70,21 +67,18 @@ impl App {
         text: Arc<dyn Text>,
         options: ServeOptions,
         is_loopback: bool,
-    ) -> io::Result<Arc<Self>> {
-        let threads = ThreadPoolBuilder::new().num_threads(PREPARING).thread_name(|_| "prepare".into());
-        let threads = threads.panic_handler(|_| tracing::error!("a request could not be prepared: a panic"));
-        Ok(Arc::new(App {
+    ) -> Arc<Self> {
+        Arc::new(App {
+            metrics: Metrics::new(engine.clone()),
             engine,
             text,
-            metrics: Metrics::new(),
             pace: Pace::default(),
             memory: Memory::new(options.limits.memory),
             is_loopback,
             preparing: Semaphore::new(PREPARING),
-            threads: threads.build().map_err(io::Error::other)?,
             created: now(),
             options,
-        }))
+        })
     }
 
     /// Tokens that a prompt may have.
@@ -117,13 +111,10 @@ impl App {
     ) -> Result<T, Failure> {
         // it is never closed
         let _turn = self.preparing.acquire().await;
-        let (app, (done, result)) = (Arc::clone(self), oneshot::channel());
-        self.threads.spawn(move || {
-            // a client that has gone away needs no result
-            let _ = done.send(work(&app));
-        });
-        // a panic has dropped the sender
-        result.await.unwrap_or_else(|_| Err(Failure::failed("the request could not be prepared")))
+        let app = Arc::clone(self);
+        // a panic is told to the client
+        let done = tokio::task::spawn_blocking(move || work(&app)).await;
+        done.unwrap_or_else(|error| Err(Failure::failed(format!("the request could not be prepared: {error}"))))
     }
 }
 

@@ -1,13 +1,13 @@
 //! `POST /v1/chat/completions`.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{Error, IgnoredAny, SeqAccess, Visitor},
+    de::{Error, IgnoredAny},
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     answer::{Shape, answer},
@@ -79,32 +79,14 @@ const CONTENT: &str = "content is a string or an array of text parts; images, au
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ContentVisitor)
-    }
-}
-
-struct ContentVisitor;
-
-impl<'de> Visitor<'de> for ContentVisitor {
-    type Value = Content;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(CONTENT)
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Content, E> {
-        Ok(Content(text.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Content, A::Error> {
-        let mut content = String::new();
-        while let Some(part) = seq.next_element::<Part>()? {
-            match part {
-                Part { kind, text: Some(text) } if kind == "text" => content += &text,
-                _ => return Err(A::Error::custom(CONTENT)),
-            }
-        }
-        Ok(Content(content))
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        let of_part = |part: Part| part.text.filter(|_| part.kind == "text");
+        let of_parts = |parts: Vec<Part>| parts.into_iter().map(of_part).collect::<Option<String>>();
+        let content = match text.as_bytes()[0] {
+            b'"' => serde_json::from_str(text).ok(),
+            _ => serde_json::from_str(text).ok().and_then(of_parts),
+        };
+        content.map(Content).ok_or_else(|| D::Error::custom(CONTENT))
     }
 }
 
@@ -171,7 +153,7 @@ pub(crate) async fn chat(
     let messages = messages(raw)?;
     let requests = app
         .aside(move |app| {
-            let tokens = app.text.encode_chat_at_most(&messages, app.prompt_tokens()).map_err(about_messages)?;
+            let tokens = app.text.encode_chat(&messages, app.prompt_tokens()).map_err(about_messages)?;
             let max_tokens = max_tokens.unwrap_or_else(|| app.tokens_left(tokens.len()));
             parameters.requests(vec![tokens], max_tokens, top, app.engine.model_limits().vocab)
         })

@@ -82,21 +82,6 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_with_the_text_that_shows_them() {
-        let mut text = ChoiceText::new([Arc::from("##")].into());
-        let (chunk, _) = text.push(token(1), b"one \xC3");
-        assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("one ", vec![(1, 0)]));
-        let (chunk, _) = text.push(token(2), b"\xA9#");
-        assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("é", vec![(2, 4)]));
-        let (chunk, stop) = text.push(token(3), b"-");
-        assert_eq!((chunk.text.as_str(), tokens(&chunk), stop), ("#-", vec![(3, 6)], None));
-        let (chunk, _) = text.push(token(4), b"");
-        assert_eq!(chunk, Chunk::default());
-        let (chunk, _) = text.finish();
-        assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("", vec![(4, 7)]));
-    }
-
-    #[test]
     fn tokens_of_a_stop_string_do_not_show() {
         let mut text = ChoiceText::new([Arc::from("STOP")].into());
         assert_eq!(text.push(token(1), b"go S").0.text, "go ");

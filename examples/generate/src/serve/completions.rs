@@ -73,7 +73,7 @@ fn encode(prompt: Prompt, app: &App) -> Result<Vec<Vec<u32>>, Failure> {
     match prompt {
         Prompt::Tokens(tokens) => Ok(tokens),
         Prompt::Texts(texts) => {
-            let tokens = texts.iter().map(|text| app.text.encode_at_most(text, app.prompt_tokens()));
+            let tokens = texts.iter().map(|text| app.text.encode(text, app.prompt_tokens()));
             Ok(tokens.collect::<Result<_, _>>()?)
         }
     }

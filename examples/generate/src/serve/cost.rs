@@ -59,10 +59,6 @@ impl Ask<'_> {
     }
 
     /// Bytes that the request may take.
-    ///
-    /// # Errors
-    ///
-    /// More than one request may ever have.
     pub(crate) fn check(&self, app: &App) -> Result<usize, Failure> {
         let (prompts, choices) = (self.requests.len(), self.requests.first().map_or(1, |request| request.choices));
         if prompts.saturating_mul(choices) > MAX_CHOICES {

@@ -41,11 +41,6 @@ impl Failure {
         Failure { param: Some(param.to_owned()), ..Failure::new(StatusCode::BAD_REQUEST, message) }
     }
 
-    /// Something that is wrong, perhaps a parameter.
-    fn about(param: Option<&str>, message: String) -> Self {
-        Failure { param: param.map(str::to_owned), ..Failure::new(StatusCode::BAD_REQUEST, message) }
-    }
-
     pub(crate) fn code(self, code: &'static str) -> Self {
         Failure { code: Some(code), ..self }
     }
@@ -100,8 +95,10 @@ impl From<Refused> for Failure {
             Refused::Endless { .. } => Failure::parameter("endless", message),
             Refused::EmptyPrompt => Failure::parameter("prompt", message),
             Refused::OutOfRange { name, .. } => Failure::parameter(name, message),
-            Refused::Count { name, .. } => Failure::about(parameter_of(name), message),
-            Refused::TokenOutsideVocabulary { what, .. } => Failure::about(parameter_of(what), message),
+            Refused::Count { name: what, .. } | Refused::TokenOutsideVocabulary { what, .. } => {
+                let param = parameter_of(what).map(str::to_owned);
+                Failure { param, ..Failure::new(StatusCode::BAD_REQUEST, message) }
+            }
             _ => Failure::new(StatusCode::BAD_REQUEST, message),
         }
     }

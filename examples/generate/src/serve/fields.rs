@@ -4,6 +4,7 @@
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Value, value::RawValue};
 
 /// A part of a body. [`fields!`](crate::serve::fields) makes it.
 pub(crate) trait Fields: Default {
@@ -51,24 +52,44 @@ const NO_MATTER: [&str; 9] = [
 ];
 
 /// A field that is not supported: its name, what clients send to ask for nothing, and whether a value does.
-type Unsupported = (&'static str, &'static str, fn(&Shown) -> bool);
+type Unsupported = (&'static str, &'static str, fn(&Value) -> bool);
 
 const UNSUPPORTED: [Unsupported; 14] = [
-    ("tools", "[]", Shown::is_empty),
-    ("functions", "[]", Shown::is_empty),
-    ("tool_choice", "\"none\" or \"auto\"", |shown| shown.says(&["none", "auto"])),
-    ("function_call", "\"none\" or \"auto\"", |shown| shown.says(&["none", "auto"])),
-    ("response_format", "{\"type\": \"text\"}", |shown| matches!(shown, Shown::Object { kind, .. } if kind == "text")),
-    ("logit_bias", "{}", Shown::is_empty),
-    ("best_of", "1", |shown| matches!(shown, Shown::Number(1.0))),
-    ("suffix", "\"\"", Shown::is_empty),
-    ("modalities", "[\"text\"]", |shown| matches!(shown, Shown::List { only, .. } if only == "text")),
-    ("verbosity", "\"medium\"", |shown| shown.says(&["medium"])),
+    ("tools", "[]", is_empty),
+    ("functions", "[]", is_empty),
+    ("tool_choice", "\"none\" or \"auto\"", |value| *value == "none" || *value == "auto"),
+    ("function_call", "\"none\" or \"auto\"", |value| *value == "none" || *value == "auto"),
+    ("response_format", "{\"type\": \"text\"}", |value| value["type"] == "text"),
+    ("logit_bias", "{}", is_empty),
+    ("best_of", "1", |value| value.as_f64() == Some(1.0)),
+    ("suffix", "\"\"", is_empty),
+    ("modalities", "[\"text\"]", |value| value.as_array().is_some_and(|modes| *modes == ["text"])),
+    ("verbosity", "\"medium\"", |value| *value == "medium"),
     ("audio", "null", |_| false),
     ("reasoning_effort", "null", |_| false),
     ("web_search_options", "null", |_| false),
     ("moderation", "null", |_| false),
 ];
+
+/// Bytes of a value that may ask for nothing: longer ones are not read.
+const MAX_NOTHING: usize = 1000;
+
+/// A value that is short enough to ask for nothing; another one is `true`, which asks for something.
+fn short_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    let text = <&RawValue>::deserialize(deserializer)?.get();
+    let value = if text.len() <= MAX_NOTHING { serde_json::from_str(text).ok() } else { None };
+    Ok(value.unwrap_or(Value::Bool(true)))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(object) => object.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
 
 /// All fields of a request: what all requests share, and what is of this kind.
 #[derive(Debug)]
@@ -142,15 +163,15 @@ impl<'de> DeserializeSeed<'de> for Refuse {
 pub(crate) struct Neutral {
     name: &'static str,
     nothing: &'static str,
-    asks_nothing: fn(&Shown) -> bool,
+    asks_nothing: fn(&Value) -> bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Neutral {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let shown = Shown::deserialize(deserializer)?;
-        if matches!(shown, Shown::Null) || (self.asks_nothing)(&shown) {
+        let value = short_value(deserializer)?;
+        if value.is_null() || (self.asks_nothing)(&value) {
             return Ok(());
         }
         let Neutral { name, nothing, .. } = self;
@@ -164,104 +185,8 @@ pub(crate) struct Nothing;
 
 impl<'de> Deserialize<'de> for Nothing {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let is_empty = Shown::deserialize(deserializer)?.is_empty();
-        is_empty.then_some(Nothing).ok_or_else(|| D::Error::custom("this is not supported; leave it out"))
-    }
-}
-
-/// As much of a value as tells whether it asks for something.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Shown {
-    Null,
-    Bool,
-    Number(f64),
-    Text(String),
-    /// An array; its text if it has one entry, which is a text.
-    List {
-        len: usize,
-        only: String,
-    },
-    /// An object, and what its `type` says.
-    Object {
-        len: usize,
-        kind: String,
-    },
-}
-
-impl Shown {
-    pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Shown::Null => true,
-            Shown::Text(text) => text.is_empty(),
-            Shown::List { len, .. } | Shown::Object { len, .. } => *len == 0,
-            Shown::Bool | Shown::Number(_) => false,
-        }
-    }
-
-    fn says(&self, words: &[&str]) -> bool {
-        matches!(self, Shown::Text(text) if words.contains(&text.as_str()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Shown {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ShownVisitor)
-    }
-}
-
-struct ShownVisitor;
-
-impl<'de> Visitor<'de> for ShownVisitor {
-    type Value = Shown;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Shown, E> {
-        Ok(Shown::Null)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Shown, E> {
-        Ok(Shown::Bool)
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Shown, E> {
-        Ok(Shown::Number(number as f64))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Shown, E> {
-        Ok(Shown::Number(number as f64))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Shown, E> {
-        Ok(Shown::Number(number))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Shown, E> {
-        Ok(Shown::Text(text.chars().take(100).collect()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Shown, A::Error> {
-        let (mut len, mut only) = (0, String::new());
-        while let Some(shown) = seq.next_element::<Shown>()? {
-            len += 1;
-            only = match shown {
-                Shown::Text(text) if len == 1 => text,
-                _ => String::new(),
-            };
-        }
-        Ok(Shown::List { len, only })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shown, A::Error> {
-        let (mut len, mut kind) = (0, String::new());
-        while let Some(name) = map.next_key::<Cow<'_, str>>()? {
-            len += 1;
-            if let (Shown::Text(text), "type") = (map.next_value::<Shown>()?, &*name) {
-                kind = text;
-            }
-        }
-        Ok(Shown::Object { len, kind })
+        is_empty(&short_value(deserializer)?)
+            .then_some(Nothing)
+            .ok_or_else(|| D::Error::custom("this is not supported; leave it out"))
     }
 }

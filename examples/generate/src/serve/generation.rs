@@ -75,10 +75,6 @@ pub(crate) struct Generation {
 
 impl Generation {
     /// Submits the requests; all of them have the same number of choices.
-    ///
-    /// # Errors
-    ///
-    /// What the engine refuses. Requests that were taken before are cancelled then. More memory than there is.
     pub(crate) fn begin(
         app: &Arc<App>,
         requests: Vec<Request>,

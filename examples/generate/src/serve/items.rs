@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 /// Prompts of one request, at most.
 pub(crate) const MAX_PROMPTS: usize = 128;
@@ -21,10 +22,6 @@ pub(crate) const MAX_STOPS: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stops(pub(crate) Vec<Arc<str>>);
 
-/// Tokens, at most `MOST` of them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Few<const MOST: usize>(pub(crate) Vec<u32>);
-
 /// An entry of a list.
 enum Item {
     Text(String),
@@ -35,71 +32,13 @@ enum Item {
 
 impl<'de> Deserialize<'de> for Item {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ItemVisitor)
-    }
-}
-
-struct ItemVisitor;
-
-impl<'de> Visitor<'de> for ItemVisitor {
-    type Value = Item;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Item, E> {
-        Ok(Item::Other)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Item, E> {
-        Ok(Item::Other)
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Item, E> {
-        Ok(u32::try_from(number).map_or(Item::Other, Item::Token))
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Item, E> {
-        Ok(Item::Other)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Item, E> {
-        Ok(Item::Other)
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Item, E> {
-        Ok(Item::Text(text.to_owned()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Item, E> {
-        Ok(Item::Text(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Item, A::Error> {
-        let (mut tokens, mut others) = (Vec::new(), false);
-        while let Some(item) = seq.next_element::<Token>()? {
-            match item {
-                Token(Some(token)) if !others => tokens.push(token),
-                _ => others = true,
-            }
-        }
-        Ok(if others { Item::Other } else { Item::Tokens(tokens) })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Item, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Item::Other)
-    }
-}
-
-/// A token, or something else.
-struct Token(Option<u32>);
-
-impl<'de> Deserialize<'de> for Token {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let item = deserializer.deserialize_any(ItemVisitor)?;
-        Ok(Token(if let Item::Token(token) = item { Some(token) } else { None }))
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        let item = match text.as_bytes()[0] {
+            b'"' => serde_json::from_str(text).map(Item::Text),
+            b'[' => serde_json::from_str(text).map(Item::Tokens),
+            _ => serde_json::from_str(text).map(Item::Token),
+        };
+        Ok(item.unwrap_or(Item::Other))
     }
 }
 
@@ -181,32 +120,5 @@ impl<'de> Visitor<'de> for StopsVisitor {
             stops.push(text.into());
         }
         Ok(Stops(stops))
-    }
-}
-
-impl<'de, const MOST: usize> Deserialize<'de> for Few<MOST> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(FewVisitor)
-    }
-}
-
-struct FewVisitor<const MOST: usize>;
-
-impl<'de, const MOST: usize> Visitor<'de> for FewVisitor<MOST> {
-    type Value = Few<MOST>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of tokens")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Few<MOST>, A::Error> {
-        let mut tokens = Vec::new();
-        while let Some(token) = seq.next_element()? {
-            if tokens.len() == MOST {
-                return Err(A::Error::custom(format!("there are more than {MOST} tokens, which is the most")));
-            }
-            tokens.push(token);
-        }
-        Ok(Few(tokens))
     }
 }

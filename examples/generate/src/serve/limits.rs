@@ -64,10 +64,6 @@ impl Memory {
     }
 
     /// Takes `bytes` more for a request.
-    ///
-    /// # Errors
-    ///
-    /// 503 if others have too much of it.
     pub(crate) fn claim(&self, claim: &mut Claim, bytes: usize) -> Result<(), Failure> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.units).try_acquire_many_owned(units).map_err(|_| {
@@ -79,24 +75,5 @@ impl Memory {
             None => claim.permit = Some(permit),
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_comes_back_when_its_request_ends() {
-        let memory = Memory::new(64 * UNIT);
-        assert_eq!(memory.of_request(), 16 * UNIT);
-        let (mut first, mut second) = (Claim::default(), Claim::default());
-        memory.claim(&mut first, 40 * UNIT).expect("there is room");
-        memory.claim(&mut first, 20 * UNIT - 1).expect("there is room");
-        let failure = memory.claim(&mut second, 5 * UNIT).expect_err("4 units are left");
-        assert_eq!((failure.status, failure.code), (StatusCode::SERVICE_UNAVAILABLE, Some("out_of_memory")));
-        drop(first);
-        memory.claim(&mut second, 64 * UNIT).expect("all of it");
-        assert!(memory.claim(&mut Claim::default(), usize::MAX).is_err());
     }
 }

@@ -3,17 +3,19 @@
 use std::{fmt, time::Duration};
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text::encode},
     metrics::{
+        MetricType,
         counter::Counter,
         family::Family,
-        gauge::Gauge,
+        gauge::ConstGauge,
         histogram::{Histogram, exponential_buckets},
     },
     registry::Registry,
 };
 
-use crate::engine::EngineStats;
+use crate::engine::EngineHandle;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answer {
@@ -37,38 +39,45 @@ pub(crate) struct Metrics {
     first_token: Histogram,
     inter_token: Histogram,
     duration: Histogram,
-    engine: EngineGauges,
 }
 
-/// Values of [`EngineStats`], which are set when they are read.
-#[derive(Default)]
-struct EngineGauges {
-    running: Gauge,
-    waiting: Gauge,
-    pages_used: Gauge,
-    pages_free: Gauge,
-    pages_evictable: Gauge,
-    steps: Gauge,
-    computed: Gauge,
-    hits: Gauge,
-    looked_up: Gauge,
-    preemptions: Gauge,
-    guessed: Gauge,
-    accepted: Gauge,
-}
+/// The counts of an engine, which are read when they are asked for.
+#[derive(Debug)]
+struct EngineCounts(EngineHandle);
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
+impl Collector for EngineCounts {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = self.0.stats();
+        let pages = stats.pages;
+        for (name, help, value) in [
+            ("running", "Sequences that run", stats.running as u64),
+            ("waiting", "Requests and preempted choices that wait", stats.waiting as u64),
+            ("pages_used", "Pages that sequences or the prefix cache hold", pages.used as u64),
+            ("pages_free", "Pages that nothing holds", pages.free as u64),
+            ("pages_evictable", "Pages that the prefix cache would give", pages.evictable as u64),
+            ("engine_steps", "Steps so far", stats.steps),
+            ("engine_computed_tokens", "Tokens that were computed so far", stats.computed_tokens),
+            ("prefix_hit_tokens", "Tokens of prompts that were found in the prefix cache so far", stats.hit_tokens),
+            ("prefix_looked_up_tokens", "Tokens of prompts that were looked up so far", stats.looked_up_tokens),
+            ("preemptions", "Sequences that were computed again so far", stats.preemptions),
+            ("guessed_tokens", "Tokens that were guessed so far", stats.guessed_tokens),
+            ("accepted_tokens", "Guesses that were right so far", stats.accepted_tokens),
+        ] {
+            let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            // texts of OpenMetrics end their help with a point, which a registry adds
+            let help = format!("{help}.");
+            gauge.encode(encoder.encode_descriptor(name, &help, None, MetricType::Gauge)?)?;
+        }
+        Ok(())
     }
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(engine: EngineHandle) -> Self {
         // 0.1 ms to 13 s for a token, 1 ms to 131 s for what waits
         let short = || Histogram::new(exponential_buckets(1e-4, 2.0, 18));
         let long = || Histogram::new(exponential_buckets(1e-3, 2.0, 18));
-        let metrics = Metrics {
+        let mut metrics = Metrics {
             registry: Registry::with_prefix("generate"),
             answers: Family::default(),
             ends: Family::default(),
@@ -78,30 +87,13 @@ impl Metrics {
             first_token: long(),
             inter_token: short(),
             duration: long(),
-            engine: EngineGauges::default(),
         };
-        metrics.registered()
+        metrics.register(engine);
+        metrics
     }
 
-    fn registered(mut self) -> Self {
-        let engine = &self.engine;
-        let gauges = [
-            ("running", "Sequences that run", &engine.running),
-            ("waiting", "Requests and preempted choices that wait", &engine.waiting),
-            ("pages_used", "Pages that sequences or the prefix cache hold", &engine.pages_used),
-            ("pages_free", "Pages that nothing holds", &engine.pages_free),
-            ("pages_evictable", "Pages that the prefix cache would give", &engine.pages_evictable),
-            ("engine_steps", "Steps so far", &engine.steps),
-            ("engine_computed_tokens", "Tokens that were computed so far", &engine.computed),
-            ("prefix_hit_tokens", "Tokens of prompts that were found in the prefix cache so far", &engine.hits),
-            ("prefix_looked_up_tokens", "Tokens of prompts that were looked up so far", &engine.looked_up),
-            ("preemptions", "Sequences that were computed again so far", &engine.preemptions),
-            ("guessed_tokens", "Tokens that were guessed so far", &engine.guessed),
-            ("accepted_tokens", "Guesses that were right so far", &engine.accepted),
-        ];
-        for (name, help, gauge) in gauges {
-            self.registry.register(name, help, gauge.clone());
-        }
+    fn register(&mut self, engine: EngineHandle) {
+        self.registry.register_collector(Box::new(EngineCounts(engine)));
         let counters = [
             ("prompt_tokens", "Tokens of prompts that were taken", &self.prompt),
             ("cached_prompt_tokens", "Tokens of prompts whose keys were cached", &self.cached),
@@ -120,7 +112,6 @@ impl Metrics {
         }
         self.registry.register("http_responses", "Answers by path and status", self.answers.clone());
         self.registry.register("choices_finished", "Choices that ended, by reason", self.ends.clone());
-        self
     }
 
     pub(crate) fn answered(&self, path: &str, status: u16) {
@@ -151,21 +142,7 @@ impl Metrics {
     }
 
     /// The text that Prometheus reads.
-    pub(crate) fn encode(&self, stats: &EngineStats) -> String {
-        let engine = &self.engine;
-        let set = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
-        set(&engine.running, stats.running as u64);
-        set(&engine.waiting, stats.waiting as u64);
-        set(&engine.pages_used, stats.pages.used as u64);
-        set(&engine.pages_free, stats.pages.free as u64);
-        set(&engine.pages_evictable, stats.pages.evictable as u64);
-        set(&engine.steps, stats.steps);
-        set(&engine.computed, stats.computed_tokens);
-        set(&engine.hits, stats.hit_tokens);
-        set(&engine.looked_up, stats.looked_up_tokens);
-        set(&engine.preemptions, stats.preemptions);
-        set(&engine.guessed, stats.guessed_tokens);
-        set(&engine.accepted, stats.accepted_tokens);
+    pub(crate) fn encode(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a string takes all text");
         text

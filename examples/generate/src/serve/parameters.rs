@@ -5,11 +5,7 @@ use std::sync::Arc;
 use rand::Rng;
 use serde::Deserialize;
 
-use super::{
-    failure::Failure,
-    fields::fields,
-    items::{Few, Stops},
-};
+use super::{failure::Failure, fields::fields, items::Stops};
 use crate::{engine::Request, model::Endless, sampling::SamplingParams};
 
 /// How an answer is sent.
@@ -30,24 +26,6 @@ pub(crate) struct StreamOptions {
     include_obfuscation: Option<bool>,
 }
 
-/// An extension: which keys an endless text sees (StreamingLLM). Such a text may exceed the context of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct EndlessKeys {
-    /// First tokens.
-    pub(crate) sinks: usize,
-    /// Last tokens.
-    pub(crate) window: usize,
-}
-
-impl Default for EndlessKeys {
-    /// Those of the command line.
-    fn default() -> Self {
-        let Endless { sinks, window } = Endless::default();
-        EndlessKeys { sinks, window }
-    }
-}
-
 fields! {
     /// OpenAI's parameters, vLLM's extensions and our own, as they come.
     pub(crate) struct Parameters {
@@ -65,10 +43,10 @@ fields! {
         frequency_penalty: f32,
         repetition_penalty: f32,
         ignore_eos: bool,
-        stop_token_ids: Few<MAX_STOP_TOKENS>,
+        stop_token_ids: Vec<u32>,
         allowed_token_ids: Vec<u32>,
         cache_salt: String,
-        endless: EndlessKeys,
+        endless: Endless,
     }
 }
 
@@ -79,10 +57,6 @@ const MAX_SALT: usize = 256;
 
 impl Parameters {
     /// How the answer is sent.
-    ///
-    /// # Errors
-    ///
-    /// Options of a stream where none is asked for.
     pub(crate) fn delivery(&self) -> Result<Delivery, Failure> {
         match self.stream_options {
             options if self.stream.unwrap_or(false) => {
@@ -100,10 +74,6 @@ impl Parameters {
     }
 
     /// The stop strings.
-    ///
-    /// # Errors
-    ///
-    /// An empty string.
     pub(crate) fn stops(&self) -> Result<Arc<[Arc<str>]>, Failure> {
         let stops = self.stop.as_ref().map_or(&[][..], |stops| &stops.0);
         if stops.iter().any(|stop| stop.is_empty()) {
@@ -113,10 +83,6 @@ impl Parameters {
     }
 
     /// The requests of the engine for prompts. The engine checks ranges.
-    ///
-    /// # Errors
-    ///
-    /// Parameters that no request of the engine expresses.
     pub(crate) fn requests(
         &self,
         prompts: Vec<Vec<u32>>,
@@ -124,25 +90,6 @@ impl Parameters {
         top_logprobs: usize,
         vocab: usize,
     ) -> Result<Vec<Request>, Failure> {
-        let shared = self.request(Vec::new(), max_tokens, top_logprobs, vocab)?;
-        let request = |prompt: Vec<u32>| {
-            let mut request = Request { prompt: prompt.into(), ..shared.clone() };
-            if self.seed.is_none() {
-                request.sampling.seed = rand::rng().random();
-            }
-            request
-        };
-        Ok(prompts.into_iter().map(request).collect())
-    }
-
-    /// The request of the engine for one prompt.
-    fn request(
-        &self,
-        prompt: Vec<u32>,
-        max_tokens: usize,
-        top_logprobs: usize,
-        vocab: usize,
-    ) -> Result<Request, Failure> {
         let top_k = match self.top_k.unwrap_or(0) {
             // vLLM's older name for all tokens
             -1 => 0,
@@ -161,20 +108,28 @@ impl Parameters {
             repetition_penalty: self.repetition_penalty.unwrap_or(1.0),
             presence_penalty: self.presence_penalty.unwrap_or(0.0),
             frequency_penalty: self.frequency_penalty.unwrap_or(0.0),
-            seed: self.seed.map_or_else(|| rand::rng().random(), i64::cast_unsigned),
             top_logprobs,
-            score: None,
             allowed: self.allowed_token_ids.as_deref().map(|tokens| mask(tokens, vocab)).transpose()?,
+            ..SamplingParams::default()
         };
-        Ok(Request {
-            sampling,
+        let stop_tokens = self.stop_token_ids.clone().unwrap_or_default();
+        if stop_tokens.len() > MAX_STOP_TOKENS {
+            let message = format!("there are more than {MAX_STOP_TOKENS} tokens, which is the most");
+            return Err(Failure::parameter("stop_token_ids", message));
+        }
+        let request = |prompt: Vec<u32>| Request {
+            sampling: SamplingParams {
+                seed: self.seed.map_or_else(|| rand::rng().random(), i64::cast_unsigned),
+                ..sampling.clone()
+            },
             choices: self.choices(),
             ignore_eos: self.ignore_eos.unwrap_or(false),
-            stop_tokens: self.stop_token_ids.as_ref().map_or(Vec::new(), |tokens| tokens.0.clone()),
+            stop_tokens: stop_tokens.clone(),
             namespace: self.cache_salt.clone(),
-            endless: self.endless.map(|EndlessKeys { sinks, window }| Endless { sinks, window }),
+            endless: self.endless,
             ..Request::new(prompt, max_tokens)
-        })
+        };
+        Ok(prompts.into_iter().map(request).collect())
     }
 }
 
@@ -200,31 +155,9 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_openai() {
-        let request = Parameters::default().request(vec![1], 16, 0, 70).expect("a request");
-        let expected = SamplingParams { temperature: 1.0, seed: request.sampling.seed, ..SamplingParams::default() };
-        assert_eq!((request.sampling, request.choices, request.ignore_eos), (expected, 1, false));
-    }
-
-    #[test]
-    fn masks_have_a_bit_for_each_token() {
-        assert_eq!(*mask(&[0, 33, 69], 70).expect("a mask"), [1, 2, 32]);
-        assert!(mask(&[70], 70).expect_err("outside").message.contains("vocabulary of 70"));
-        assert!(mask(&[], 70).is_err());
-    }
-
-    #[test]
-    fn what_no_engine_runs_is_refused() {
-        let stop = |stops: &[&str]| Parameters {
-            stop: Some(Stops(stops.iter().map(|&stop| stop.into()).collect())),
-            ..Parameters::default()
-        };
-        assert!(stop(&["a", ""]).stops().is_err());
-        assert_eq!(stop(&["a"; 16]).stops().map(|stops| stops.len()), Ok(16));
-        let parameters = Parameters { top_k: Some(-2), ..Parameters::default() };
-        assert_eq!(parameters.request(vec![1], 1, 0, 70).expect_err("negative").param.as_deref(), Some("top_k"));
-        let parameters = Parameters { stream_options: Some(StreamOptions::default()), ..Parameters::default() };
-        assert!(parameters.delivery().is_err());
-        let parameters = Parameters { cache_salt: Some("s".repeat(257)), ..Parameters::default() };
-        assert!(parameters.request(vec![1], 1, 0, 70).expect_err("too long").message.contains("257 bytes"));
+        let requests = Parameters::default().requests(vec![vec![1]], 16, 0, 70).expect("a request");
+        let Request { sampling, choices, ignore_eos, .. } = &requests[0];
+        let expected = SamplingParams { temperature: 1.0, seed: sampling.seed, ..SamplingParams::default() };
+        assert_eq!((sampling, *choices, *ignore_eos), (&expected, 1, false));
     }
 }

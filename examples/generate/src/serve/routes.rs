@@ -50,7 +50,7 @@ async fn health(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
 
 async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(CONTENT_TYPE, kind)], app.metrics.encode(&app.engine.stats()))
+    ([(CONTENT_TYPE, kind)], app.metrics.encode())
 }
 
 async fn models(State(app): State<Arc<App>>) -> Json<Value> {

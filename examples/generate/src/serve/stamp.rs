@@ -27,10 +27,6 @@ pub(crate) fn no_such_model(model: &str, own: &str) -> Failure {
 
 impl Stamp {
     /// The stamp of a request for `model`.
-    ///
-    /// # Errors
-    ///
-    /// A model that this server does not have.
     pub(crate) fn new(kind: &str, app: &App, model: Option<&str>) -> Result<Self, Failure> {
         let own = &app.options.model;
         if let Some(model) = model.filter(|model| model != own) {

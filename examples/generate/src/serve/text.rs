@@ -5,42 +5,18 @@ use crate::{
     tokenizer::{ChatMessage, Tokenizer},
 };
 
-/// A tokenizer with the chat template of its model.
+/// A tokenizer with the chat template of its model. What looks like a control token in a text of a user is text, and a
+/// text of more than `most` tokens is [`Error::TooLong`], if possible before it is tokenized.
 pub trait Text: Send + Sync {
     /// The tokens of a text, without those of the begin or the end of a text.
-    ///
-    /// # Errors
-    ///
-    /// Those of the tokenizer.
-    fn encode(&self, text: &str) -> Result<Vec<u32>, Error>;
+    fn encode(&self, text: &str, most: usize) -> Result<Vec<u32>, Error>;
 
     /// The tokens of a conversation up to where the assistant speaks next.
     ///
     /// # Errors
     ///
     /// Those of the tokenizer, and conversations that the template refuses.
-    fn encode_chat(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error>;
-
-    /// As [`Text::encode`], for a text of a user: what looks like a control token is text, and a text of more than
-    /// `most` tokens is refused, if possible before it is tokenized.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TooLong`], and those of the tokenizer.
-    fn encode_at_most(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
-        at_most(self.encode(text)?, text.len(), most)
-    }
-
-    /// As [`Text::encode_chat`], for a conversation of at most `most` tokens. What looks like a control token in a
-    /// message is text.
-    ///
-    /// # Errors
-    ///
-    /// As [`Text::encode_at_most`], and conversations that the template refuses.
-    fn encode_chat_at_most(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
-        let bytes = messages.iter().map(|message| message.content.len()).sum();
-        at_most(self.encode_chat(messages)?, bytes, most)
-    }
+    fn encode_chat(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error>;
 
     /// The bytes that a token adds to a text: a part of a character at times, and nothing for control tokens.
     fn bytes(&self, token: u32) -> Vec<u8>;
@@ -52,25 +28,12 @@ pub trait Text: Send + Sync {
     }
 }
 
-fn at_most(tokens: Vec<u32>, bytes: usize, most: usize) -> Result<Vec<u32>, Error> {
-    let least = tokens.len();
-    if least > most { Err(Error::TooLong { bytes, least, most }) } else { Ok(tokens) }
-}
-
 impl Text for Tokenizer {
-    fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
-        self.encode_text(text, usize::MAX)
-    }
-
-    fn encode_chat(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error> {
-        Tokenizer::encode_chat(self, messages, usize::MAX)
-    }
-
-    fn encode_at_most(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+    fn encode(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
         self.encode_text(text, most)
     }
 
-    fn encode_chat_at_most(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
+    fn encode_chat(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
         Tokenizer::encode_chat(self, messages, most)
     }
 

@@ -91,14 +91,18 @@ fn next(row: &SampleRow<'_>) -> u32 {
 pub(crate) struct Bytes;
 
 impl Text for Bytes {
-    fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+    fn encode(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+        let bytes = text.len();
+        if bytes > most {
+            return Err(Error::TooLong { bytes, least: bytes, most });
+        }
         Ok(text.bytes().map(u32::from).collect())
     }
 
-    fn encode_chat(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error> {
+    fn encode_chat(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
         let lines: String = messages.iter().map(|message| format!("{}:{}\n", message.role, message.content)).collect();
         let last = messages.last().map_or("", |message| &message.content);
-        self.encode(&format!("{lines}{}{last}", char::from(SAY)))
+        self.encode(&format!("{lines}{}{last}", char::from(SAY)), most)
     }
 
     fn bytes(&self, token: u32) -> Vec<u8> {

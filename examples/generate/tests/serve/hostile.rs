@@ -6,12 +6,13 @@ use futures_util::future::join_all;
 use generate::serve::Limits;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use tokio::time::sleep;
-
-use crate::{
-    raw::Raw,
-    server::{Server, Setup},
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::{sleep, timeout},
 };
+
+use crate::server::{Server, Setup};
 
 const COMPLETIONS: &str = "/v1/completions";
 
@@ -26,13 +27,17 @@ async fn start(limits: Limits) -> Server {
 }
 
 impl Server {
-    async fn raw(&self, said: &[u8]) -> Raw {
-        Raw::open(self.address, said).await
+    /// A connection that has sent something.
+    async fn raw(&self, said: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.expect("a connection");
+        // the server may have closed it already
+        let _ = stream.write_all(said).await;
+        stream
     }
 
     /// What the server says to some bytes, until it closes the connection.
     async fn said(&self, said: &[u8]) -> String {
-        self.raw(said).await.all().await
+        all(self.raw(said).await).await
     }
 
     /// The health of the server, over a new connection, within a second.
@@ -42,6 +47,14 @@ impl Server {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
     }
+}
+
+/// What the server says until it closes the connection, which it does within ten seconds.
+async fn all(mut stream: TcpStream) -> String {
+    let mut said = Vec::new();
+    // a connection that is reset has said what it has said
+    let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut said)).await.expect("the server closes it");
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 fn post(body: &str) -> String {
@@ -62,11 +75,11 @@ async fn silent_connections_end() {
     let between = server.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     let body = server.raw(&[&head[..], b"Content-Length: 10\r\n\r\n{"].concat()).await;
     let chunks = server.raw(&[&head[..], b"Transfer-Encoding: chunked\r\n\r\n2\r\n{ \r\n"].concat()).await;
-    assert_eq!(nothing.all().await, "");
-    half.all().await;
-    assert!(between.all().await.starts_with("HTTP/1.1 200"));
+    assert_eq!(all(nothing).await, "");
+    all(half).await;
+    assert!(all(between).await.starts_with("HTTP/1.1 200"));
     for stream in [body, chunks] {
-        let answer = stream.all().await;
+        let answer = all(stream).await;
         assert!(
             answer.starts_with("HTTP/1.1 408") && answer.contains("the body did not come within 0.5 s"),
             "{answer}"
@@ -81,12 +94,12 @@ async fn silent_connections_end() {
 async fn slow_bodies_and_headers_end() {
     let server = start(short()).await;
     for head in ["GET /health HTTP/1.1\r\n", post("").trim_end().replace(": 0", ": 9999").as_str()] {
-        let stream = server.raw(head.as_bytes()).await;
+        let mut stream = server.raw(head.as_bytes()).await;
         if head.starts_with("POST") {
-            stream.say(b"\r\n\r\n").await.expect("written");
+            stream.write_all(b"\r\n\r\n").await.expect("written");
         }
         let begin = Instant::now();
-        while stream.say(b"x").await.is_ok() && begin.elapsed() < Duration::from_secs(5) {
+        while stream.write_all(b"x").await.is_ok() && begin.elapsed() < Duration::from_secs(5) {
             sleep(Duration::from_millis(50)).await;
         }
         assert!(begin.elapsed() < Duration::from_secs(3), "{head}: {:?}", begin.elapsed());
@@ -186,10 +199,10 @@ async fn heads_that_are_no_requests() {
 async fn a_body_without_end_is_too_large() {
     let server = start(Limits::default()).await;
     let chunked = post("").replace("Content-Length: 0", "Transfer-Encoding: chunked");
-    let stream = server.raw(chunked.as_bytes()).await;
+    let mut stream = server.raw(chunked.as_bytes()).await;
     let chunk = format!("1000\r\n{}\r\n", " ".repeat(4096));
     let mut sent = 0;
-    while stream.say(chunk.as_bytes()).await.is_ok() && sent < 100 << 20 {
+    while stream.write_all(chunk.as_bytes()).await.is_ok() && sent < 100 << 20 {
         sent += 4096;
     }
     assert!(sent < 20 << 20, "{sent} bytes were taken");
@@ -223,8 +236,8 @@ async fn choices_and_memory_are_counted_before_they_are_taken() {
     }
     // bodies that all come at once have to share the memory
     let open = join_all((0..8).map(|_| async {
-        let stream = server.raw(post("").replace(": 0", ": 1000000").as_bytes()).await;
-        let _ = stream.say(&vec![b' '; 900_000]).await;
+        let mut stream = server.raw(post("").replace(": 0", ": 1000000").as_bytes()).await;
+        let _ = stream.write_all(&vec![b' '; 900_000]).await;
         stream
     }));
     let open = open.await;
@@ -241,7 +254,7 @@ async fn choices_and_memory_are_counted_before_they_are_taken() {
 async fn a_server_of_this_machine_is_called_so() {
     let server = start(Limits::default()).await;
     let get = |host: &str, target: &str| format!("GET {target} HTTP/1.1\r\n{host}Connection: close\r\n\r\n");
-    for host in ["localhost", "LOCALHOST:80", "127.0.0.1:9", "[::1]", "a.localhost"] {
+    for host in ["localhost", "LOCALHOST.:80", "127.0.0.1:9", "127.8.9.1", "[::1]", "a.localhost"] {
         let answer = server.said(get(&format!("Host: {host}\r\n"), "/v1/models").as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{host}: {answer}");
     }
@@ -249,6 +262,9 @@ async fn a_server_of_this_machine_is_called_so() {
         ("Host: evil.example\r\n", "/v1/models"),
         ("Host: evil.example\r\n", "/health"),
         ("Host: localhost.evil.example\r\n", "/v1/models"),
+        ("Host: 127.0.0.1.evil.example\r\n", "/v1/models"),
+        ("Host: 10.0.0.1\r\n", "/v1/models"),
+        ("Host: 0.0.0.0\r\n", "/v1/models"),
         ("Host: localhost\r\n", "http://evil.example/v1/models"),
         ("Host: \r\n", "/v1/models"),
         ("Host: \u{e9}\r\n", "/v1/models"),

@@ -6,6 +6,5 @@ mod clients;
 mod echo;
 mod hostile;
 mod operation;
-mod raw;
 mod refusals;
 mod server;
