@@ -127,19 +127,12 @@ pub use attn_core::compose;
 pub use attn_core::dtype::{Dtype, Dtypes};
 pub use attn_core::lang::{F8E4M3, F8E5M2};
 pub use attn_core::spec::{
-    AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend, Products,
+    AttentionOptions, ComputeType, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend,
 };
 pub use attn_core::tensor::{Element, Kv, KvScales, KvSides, Out, PageOrder, Scale, TensorError, TensorMut, TensorRef};
 pub use attn_core::{
     ErrorKind, ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, bits,
     device_fn, device_type, kv_format, kv_formats, random, registry, state, variants,
-};
-pub use attn_core::{
-    batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable},
-    dtype::{Dtype, Dtypes},
-    lang::{F8E4M3, F8E5M2},
-    spec::{AttentionOptions, ComputeType, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend},
-    tensor::{Element, Kv, KvScales, KvSides, Out, PageOrder, Scale, TensorError, TensorMut, TensorRef},
 };
 pub use attn_kernels::cost::{CostTable, CostsError};
 pub use half::{bf16, f16};

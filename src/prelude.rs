@@ -11,10 +11,5 @@ pub use crate::{
     Attention, AttentionOptions, Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, ComputeType,
     DeviceBuffer, Dtype, Dtypes, Engine, F8E4M3, F8E5M2, HeadDimVo, Heads, KernelKind, Kv, KvScales, KvStored, Out,
     PageOrder, PageTable, Plan, PlanOptions, PrefillBackend, RunOptions, TensorMut, TensorRef, Variant, VariantCuda,
-    VariantParams, Workspace, attention_variant, bf16, compose, device_fn, device_type, f16,
-    lang::{
-        AttentionVariant, KvIndex, LogitIndex, Normalizer, OutTensor1, OutTensor2, OutTensor3, OutTensor4, QueryTile,
-        Row, RowIndex, RowState, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4, approx, math, space,
-    },
-    random,
+    VariantParams, Workspace, attend, attention_variant, bf16, compose, device_fn, device_type, f16, random,
 };

@@ -26,6 +26,9 @@ macro_rules! words {
 mod compute_type;
 mod options;
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::lang::Dims;
 
 pub use compute_type::{ComputeType, ComputeTypeError, UnknownComputeType};

@@ -7,10 +7,6 @@ use attn_core::{
 };
 use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use attn_kernels::support::{Spec, Target, Unsupported, supports};
-use attn_kernels::{
-    kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},
-    support::{Spec, Target, Unsupported, supports},
-};
 use attn_testing::{Case, Lens, Order, case_variant};
 use attn_tests::simt;
 use attn_variants as _;

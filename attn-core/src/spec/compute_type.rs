@@ -32,6 +32,7 @@ pub enum ComputeType {
 /// Why a problem cannot run with the compute type asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
 pub enum ComputeTypeError {
     /// Head dimensions.
     #[error(

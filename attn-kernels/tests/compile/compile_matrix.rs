@@ -20,7 +20,7 @@ use attn_kernels::splice::{PlannerSource, Unit};
 use crate::stock::{cache, compiler, registry};
 use budget::{budget, over_budget};
 use points::{
-    ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, cuda_cores, e4m3_compute, further, mixed, points, registered,
+    ARCHS, COMPOSITIONS, FURTHER_ARCHS, Point, SPREAD, cuda_cores, e4m3_compute, further, mixed, points, registered,
     sm90_mixed, sm90_prefill, widths,
 };
 

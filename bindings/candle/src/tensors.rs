@@ -7,9 +7,11 @@ use attn::{Dtype, TensorMut, TensorRef};
 use attn_core::tensor::MAX_RANK;
 #[cfg(feature = "cuda")]
 use candle_core::CudaStorage;
+#[cfg(feature = "cuda")]
 use candle_core::cuda_backend::CudaStorageSlice;
 #[cfg(feature = "cuda")]
 pub(crate) use candle_core::cuda_backend::cudarc::driver::{CudaStream, SyncOnDrop as Guard};
+#[cfg(feature = "cuda")]
 use candle_core::cuda_backend::cudarc::driver::{DevicePtr, DevicePtrMut};
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, StorageRef, Tensor};
 

@@ -4,7 +4,9 @@ use attn::batch::I32Slice;
 use attn::ops::{Array, Number};
 #[cfg(feature = "cuda")]
 use candle_core::CudaStorage;
+#[cfg(feature = "cuda")]
 use candle_core::cuda_backend::CudaStorageSlice;
+#[cfg(feature = "cuda")]
 use candle_core::cuda_backend::cudarc::driver::DevicePtr;
 use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, StorageRef, Tensor};
 
