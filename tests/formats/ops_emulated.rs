@@ -24,7 +24,7 @@ use half::{bf16, f16};
 
 use pools::{GuardedBytes, HEADS, Pools, SLOTS, TOKENS, scales};
 
-/// Formats for keys and values, and packed rows of `dim` elements in `dtype`.
+/// Formats for keys and values, and contiguous rows of `dim` elements in `dtype`.
 struct Packing {
     formats: KvFormats,
     dtype: Dtype,

@@ -23,14 +23,14 @@ pub(crate) enum Memory {
 pub(crate) struct Cascade {
     pub(crate) qo_lens: Vec<u32>,
     /// The outermost first.
-    pub(crate) levels: Vec<Level>,
+    pub(crate) levels: Vec<LevelGroups>,
     pub(crate) memory: Memory,
     pub(crate) seed: u64,
 }
 
 /// The groups of a level.
 #[derive(Clone, Debug)]
-pub(crate) struct Level {
+pub(crate) struct LevelGroups {
     /// Prefix sums of their queries.
     pub(crate) qo_indptr: Vec<i32>,
     /// The keys of each.
@@ -75,7 +75,7 @@ fn cascades_of(qo_len: BoxedStrategy<u32>, requests: usize, keys: u32) -> impl S
             {
                 kv_lens.iter_mut().for_each(|len| *len = len.next_multiple_of(8));
             }
-            Level { qo_indptr, kv_lens }
+            LevelGroups { qo_indptr, kv_lens }
         });
         Cascade { levels: levels.collect(), qo_lens, memory, seed }
     })
@@ -125,17 +125,17 @@ impl Cascade {
         (0..=last).find(|&group| groups[group] <= ends[request] && ends[request] < groups[group + 1]).unwrap_or(last)
     }
 
-    fn place(&self) -> Placed {
+    fn locate(&self) -> Placed {
         match &self.memory {
-            Memory::Ragged => self.place_ragged(),
-            Memory::Paged { sizes, .. } => self.place_in_pages(sizes),
+            Memory::Ragged => self.locate_ragged(),
+            Memory::Paged { sizes, .. } => self.locate_in_pages(sizes),
         }
     }
 
     /// Levels one behind the other, with three tokens before each and two at the end that nothing has.
-    fn place_ragged(&self) -> Placed {
+    fn locate_ragged(&self) -> Placed {
         let mut placed = Placed { tables: Vec::new(), tokens: Vec::new(), len: 0 };
-        for Level { kv_lens, .. } in &self.levels {
+        for LevelGroups { kv_lens, .. } in &self.levels {
             let first = placed.len as i32 + 3;
             let ends: Vec<i32> = indptr(kv_lens).expect("short").into_iter().map(|end| end + first).collect();
             placed.tokens.push(ends.windows(2).map(|ends| (ends[0] as usize..ends[1] as usize).collect()).collect());
@@ -147,13 +147,13 @@ impl Cascade {
     }
 
     /// Groups in blocks that are scattered over the pool, cut into pages of the level's size.
-    fn place_in_pages(&self, sizes: &[u32]) -> Placed {
+    fn locate_in_pages(&self, sizes: &[u32]) -> Placed {
         let lens = self.levels.iter().flat_map(|level| &level.kv_lens);
         let blocks: usize = lens.map(|len| len.div_ceil(BLOCK as u32) as usize + 1).sum();
         let step = (blocks / 2..).find(|step| *step > 0 && gcd(*step, blocks) == 1).expect("there is one");
         let mut placed = Placed { tables: Vec::new(), tokens: Vec::new(), len: BLOCK * blocks };
         let mut used = 0;
-        for (Level { kv_lens, .. }, &page_size) in self.levels.iter().zip(sizes) {
+        for (LevelGroups { kv_lens, .. }, &page_size) in self.levels.iter().zip(sizes) {
             let size = page_size as usize;
             let in_block = BLOCK / size;
             let mut page = 0;
@@ -176,7 +176,7 @@ impl Cascade {
     /// Memory with random keys and values; tokens that no group has are NaN.
     pub(crate) fn keys(&self, heads: Heads) -> Keys {
         let qo_indptr = indptr(&self.qo_lens).expect("short");
-        let Placed { tables, tokens, len } = self.place();
+        let Placed { tables, tokens, len } = self.locate();
         let levels = self.levels.iter().zip(&tables).map(|(level, table)| CascadeLevel {
             qo_indptr: &level.qo_indptr,
             kv: match table {

@@ -8,7 +8,7 @@ use attn_core::plan::{
 use attn_core::spec::Heads;
 
 use super::super::{
-    cascade::{Cascade, Level, Memory},
+    cascade::{Cascade, LevelGroups, Memory},
     variants,
 };
 use super::Parts as _;
@@ -49,8 +49,8 @@ fn prefix(requests: usize, shared: u32, own: u32) -> Layout {
     let cascade = Cascade {
         qo_lens: vec![1; requests],
         levels: vec![
-            Level { qo_indptr: vec![0, requests as i32], kv_lens: vec![shared] },
-            Level { qo_indptr: (0..=requests as i32).collect(), kv_lens: vec![own; requests] },
+            LevelGroups { qo_indptr: vec![0, requests as i32], kv_lens: vec![shared] },
+            LevelGroups { qo_indptr: (0..=requests as i32).collect(), kv_lens: vec![own; requests] },
         ],
         memory: Memory::Paged { sizes: vec![8; 2], full: true },
         seed: 0,
