@@ -1,6 +1,6 @@
 //! Gathering keys and values from KV pools.
 
-use attn_core::ops::gather;
+use attn_core::ops::gather::gather_with as gather_on_cpu;
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
@@ -30,7 +30,7 @@ pub fn gather_with(
     transform: Option<&KvTransform>,
 ) -> Result<(), Error> {
     try_backend!(&stream.backend, {
-        Cpu(()) => gather::gather_with(pools, kv, rows, transform.map(KvTransform::cpu).transpose()?),
+        Cpu(()) => gather_on_cpu(pools, kv, rows, transform.map(KvTransform::cpu).transpose()?),
         Cuda(stream) => {
             let transform = transform.map(KvTransform::cuda).transpose()?;
             cuda::ops::gather(stream, pools, kv, rows, transform)

@@ -2,7 +2,7 @@
 //!
 //! The matrix has every variant in every kernel, for one architecture of each backend: prefill for sm_80 and sm_90a,
 //! decode for sm_90a, kernels on CUDA cores for sm_75. The others have the same text, and the matrix has every hook for
-//! them. A test run compiles a sample of it, and every planner kernel; `cargo xtask test --all` compiles the matrix, and
+//! them. A test run compiles a sample of it, and every planner kernel; `cargo xtask test --all` compiles all of it, and
 //! every variant for all architectures.
 //!
 //! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.

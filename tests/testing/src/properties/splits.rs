@@ -10,8 +10,9 @@ use attn_core::tensor::{Out, TensorMut};
 
 use super::violated;
 
-/// Runs some cases, each in one layout, on the CPU in f32: unsplit, in tiles of other sizes, with many KV splits, and with these merged in
-/// the opposite order. Sums of signed weights may differ by as much more as they are smaller than their terms.
+/// Runs some cases, each in one layout, on the CPU in f32: unsplit, in tiles of other sizes, with many KV splits, and
+/// with these merged in the opposite order. Sums of signed weights may differ by as much more as they are smaller than
+/// their terms.
 ///
 /// # Errors
 ///
