@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: a test of the tests. Each mutant is a mistake in a kernel or in the Rust around it, and at
-//! least one test has to fail with it that `cargo xtask test --all` runs whole, and CI a sample of. Without mutants they
-//! pass: run them before.
+//! least one test that is not ignored has to fail with it, over whole grids. Without mutants all tests pass: run them
+//! before.
 
 mod kernels;
 mod list;
