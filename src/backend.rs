@@ -8,6 +8,7 @@ use std::{convert::Infallible, marker::PhantomData};
 
 use crate::Error;
 
+#[cfg(feature = "cuda")]
 pub(crate) use attn_kernels::cuda::ops::CudaKvTransform;
 #[cfg(feature = "cuda")]
 pub(crate) use attn_kernels::cuda::{

@@ -46,7 +46,7 @@ pub fn sample(grid: &[Case], kernel: &str, every: usize) -> Vec<Case> {
 }
 
 /// Runs cases, and fails for those that are outside of their tolerance. Cases with the same kernels share them. Where
-/// tests do not run as a whole, cases of [`SAMPLED_KERNELS`] kernels run.
+/// tests do not run as a whole, cases of a few kernels run.
 ///
 /// # Panics
 /// A case fails, or there is none.
