@@ -193,8 +193,8 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// As [`Tokenizer::chat`] and [`Tokenizer::encode_text`]. [`Error::Chat`] for a template that would make control
-    /// tokens of a message, and for other roles than those of [`ChatMessage`].
+    /// Those of [`Tokenizer::chat`] and [`Tokenizer::encode_text`]. [`Error::Chat`] for a template that would make
+    /// control tokens of a message, and for other roles than those of [`ChatMessage`].
     pub fn encode_chat(&self, messages: &[ChatMessage], most: usize) -> Result<Vec<u32>, Error> {
         if let Some(role) = messages.iter().map(|message| &*message.role).find(|role| !ROLES.contains(role)) {
             // templates make control tokens of roles

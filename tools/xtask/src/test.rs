@@ -175,6 +175,7 @@ fn tests(sh: &Shell, packages: &[&str], args: &Args) -> Result<()> {
         return Ok(step.args(rest).run()?);
     }
     eprintln!("xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`");
+    // which cannot take those of `KEPT` back
     let skip = long.iter().flat_map(|name| ["--skip", name]);
     let ignored = args.all.then_some("--include-ignored");
     Ok(cmd!(sh, "cargo test --lib --bins --tests {packages...} {rest...} --").args(skip).args(ignored).run()?)

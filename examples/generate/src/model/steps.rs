@@ -46,7 +46,7 @@ impl Steps {
         Ok(drawn)
     }
 
-    /// As [`Steps::draw`], greedily, after the new tokens of these indices.
+    /// Appends new tokens, and draws greedily after those of these indices, by [`Steps::draw`].
     pub fn run(&mut self, sequences: &mut [Sequence], new: &[&[u32]], rows: &[usize]) -> Result<Vec<Sampled>, Error> {
         let params = SamplingParams::default();
         let row = |&row: &usize| SampleRow { row, position: 0, params: &params, prompt: &[], generated: &[] };

@@ -35,7 +35,7 @@ fn read(buffer: &DeviceBuffer, elements: usize) -> Result<&[f32], Error> {
     Ok(&tensor.as_host::<f32>().ok_or_else(|| not_here(buffer.dtype()))?[..elements])
 }
 
-/// As [`read`], of a tensor to write.
+/// The elements of a tensor to write, like [`read`].
 fn write<'a>(tensor: &'a mut TensorMut<'_>, elements: usize) -> Result<&'a mut [f32], Error> {
     let dtype = tensor.dtype();
     Ok(&mut tensor.as_host_mut::<f32>().ok_or_else(|| not_here(dtype))?[..elements])

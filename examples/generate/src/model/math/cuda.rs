@@ -98,7 +98,7 @@ impl CudaMath {
         })
     }
 
-    /// As [`Math::linear`], for up to [`FEW_ROWS`] rows. Buffers have a power of two of rows.
+    /// [`Math::linear`] for up to [`FEW_ROWS`] rows. Buffers have a power of two of rows.
     fn few_rows_product(
         &self,
         weight: &Matrix,

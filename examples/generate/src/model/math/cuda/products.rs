@@ -79,7 +79,7 @@ impl Products {
         padded_rows(rows, self.fixed_rows)
     }
 
-    /// As [`Math::linear`](super::Math::linear).
+    /// Multiplies through cuBLASLt, as [`Math::linear`](super::Math::linear) says.
     pub(super) fn run(
         &mut self,
         stream: &Stream,
