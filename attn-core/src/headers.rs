@@ -30,6 +30,7 @@ pub const HEADERS: &[Header] = &[
     Header { name: "lang/wide_fn.cuh", text: interval::wide::CUDA },
     Header { name: "lang/table_range.cuh", text: param_tensor::bounds::CUDA },
     Header { name: "merge/groups.cuh", text: crate::plan::MERGE_GROUPS },
+    Header { name: "planner/kv_splits.cuh", text: crate::plan::KV_SPLITS },
     Header { name: "planner/stream_k_line.cuh", text: crate::plan::STREAM_K_LINE },
     Header { name: "lang/random.cuh", text: random::CUDA },
     Header { name: "lang/bits.cuh", text: bits::CUDA },

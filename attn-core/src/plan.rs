@@ -51,6 +51,7 @@ mod work_list;
 pub use blob::{PartRanges, PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use capacity::{PartCapacity, PlanCapacity};
 pub use error::PlanError;
+pub(crate) use kv_splits::CUDA as KV_SPLITS;
 pub(crate) use merge_groups::CUDA as MERGE_GROUPS;
 pub use merge_groups::merge_steps;
 pub use rule::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanRule, Schedule};

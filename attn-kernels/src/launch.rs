@@ -7,6 +7,7 @@ mod headers;
 mod indexer_abi;
 mod op_abi;
 mod plan_abi;
+mod planner_scratch;
 mod sampling_abi;
 mod verify_abi;
 mod waves;
@@ -20,7 +21,8 @@ pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams, RowTiling,
     RowsParams, RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,
 };
-pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
+pub use plan_abi::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
+pub use planner_scratch::{PLAN_SHARED_BYTES, PlannerScratch};
 pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes, sample_smem};
 pub use verify_abi::{
     CHAIN_SHARED_BYTES, TREE_ARRAYS, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams,

@@ -201,9 +201,7 @@ impl Problem {
             return not(what);
         }
         match self.kernel {
-            Some(KernelKind::Prefill) => not("the prefill kernel"),
             Some(KernelKind::Mixed) => not("the mixed kernel"),
-            _ if self.fixed_split_size.is_some() => not("a batch-invariant attention"),
             _ => Ok(()),
         }
     }

@@ -18,7 +18,7 @@ use attn_core::{expr::Variant, spec::KernelKind};
 use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
 
 pub use op::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS};
-pub use planner::PlannerSource;
+pub use planner::{PlannerKind, PlannerSource};
 pub use support::SpliceError;
 use templates::Inliner;
 pub use templates::{NoTemplate, inlined};

@@ -4,7 +4,7 @@
 
 use attn_core::Variant;
 use attn_core::batch::{Batch, BatchCapacity, BatchError, Layout, PageTableBuf, indptr};
-use attn_core::lang::{QueryTile, Tile, TileClass};
+use attn_core::lang::{Hook, QueryTile, Tile, TileClass};
 use attn_core::plan::{Cost, PlanBlob, PlanRule, Schedule, WorkList};
 use attn_core::spec::Heads;
 use attn_tests::catalogue::{self, mask_file};
@@ -40,6 +40,12 @@ fn random_rule(rng: &mut SmallRng) -> PlanRule {
         cost,
         schedule: Schedule::StreamK,
     }
+}
+
+/// A rule of each schedule.
+fn random_rules(rng: &mut SmallRng) -> [PlanRule; 3] {
+    let fixed = Schedule::FixedSplit { keys: [1, 64, 500, 1 << 29][rng.random_range(0..4)] };
+    [Schedule::StreamK, Schedule::LongestFirst, fixed].map(|schedule| PlanRule { schedule, ..random_rule(rng) })
 }
 
 /// Queries and keys of each request.
@@ -111,17 +117,19 @@ fn random_batches(expr: &str, heads: Heads, rounds: usize, seed: u64) {
     let planner = HostPlanner::compile(&variant, folder.path());
     let mut rng = SmallRng::seed_from_u64(seed);
     for round in 0..rounds {
-        let rule = random_rule(&mut rng);
+        let rules = random_rules(&mut rng);
         let page_size = [None, Some(1), Some(16), Some(100)][rng.random_range(0..4)];
         let layouts: Vec<_> = (0..3).map(|_| layout(&random_lens(&mut rng), page_size, &mut rng)).collect();
-        compare(&planner, &variant, heads, &layouts, &rule, &format!("{expr}, round {round}"));
+        for rule in rules {
+            compare(&planner, &variant, heads, &layouts, &rule, &format!("{expr}, round {round}"));
+        }
     }
 }
 
 #[test]
 fn device_plans_of_random_batches_equal_host_plans() {
     attn_core::registry::register(attn_variants::variants()).expect("no two share a name");
-    random_batches("full", Heads { qo: 4, kv: 1, head_dim: 64 }, 120, 1);
+    random_batches("full", Heads { qo: 4, kv: 1, head_dim: 64 }, 40, 1);
 }
 
 #[test]
@@ -134,7 +142,7 @@ fn device_plans_under_masks_equal_host_plans() {
         "or(chunked(chunk=500), streaming(sink=20, window=100)) + causal",
         "dilated_window(window=90, dilation=3)",
     ]) {
-        random_batches(expr, heads, 25, seed);
+        random_batches(expr, heads, 10, seed);
     }
 }
 
@@ -157,14 +165,55 @@ fn device_plans_of_large_batches_equal_host_plans() {
     ];
     let layouts = batches.map(|lens| layout(&lens, Some(16), &mut rng));
     for workers in [1, 32, 33, 66, 132, 600, 5000] {
-        let rule = PlanRule { workers, ..DECODE };
-        compare(&planner, &variant, heads, &layouts, &rule, &format!("{workers} workers"));
+        for schedule in [Schedule::StreamK, Schedule::LongestFirst, Schedule::FixedSplit { keys: 512 }] {
+            let rule = PlanRule { workers, schedule, ..DECODE };
+            compare(&planner, &variant, heads, &layouts, &rule, &format!("{workers} workers, {schedule:?}"));
+        }
     }
+}
+
+/// Under these masks the refined class leaves fewer keys than the class.
+#[test]
+fn device_plans_refine_tile_classes_as_host_plans() {
+    catalogue::register();
+    let heads = Heads { qo: 1, kv: 1, head_dim: 64 };
+    let of = |schedule| PlanRule { tile_rows: 16, kv_align: 16, workers: 1, schedule, ..DECODE };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let refined = mask_file::masks().into_iter().filter(|mask| {
+        let variant = mask.variant();
+        let on_device = !variant.has_union() && !variant.has_kv_list() && !variant.has(Hook::KvRange);
+        let layout = layout(&(vec![mask.qo as u32], vec![mask.kv as u32]), None, &mut SmallRng::seed_from_u64(1));
+        let keys = |schedule| {
+            let work = WorkList::build_for(&variant, &layout, heads, &of(schedule).into()).expect("small");
+            work.items.iter().map(|item| item.kv_end - item.kv_begin).sum::<i32>()
+        };
+        on_device && keys(Schedule::LongestFirst) < keys(Schedule::StreamK)
+    });
+    let mut count = 0;
+    for mask in refined.take(3) {
+        let (variant, lens) = (mask.variant(), (vec![mask.qo as u32], vec![mask.kv as u32]));
+        let folder = folder.path().join(count.to_string());
+        std::fs::create_dir(&folder).expect("a new folder");
+        let planner = HostPlanner::compile(&variant, &folder);
+        let layouts = [layout(&lens, None, &mut SmallRng::seed_from_u64(1))];
+        for workers in [1, 40] {
+            let rule = PlanRule { workers, ..of(Schedule::LongestFirst) };
+            compare(&planner, &variant, heads, &layouts, &rule, &format!("{}, {workers} workers", mask.name));
+        }
+        count += 1;
+    }
+    assert_eq!(count, 3, "masks that are refined");
 }
 
 /// Each batch has one error. The status names it, and no worker has work.
 #[test]
 fn invalid_batches_set_the_status_and_an_empty_work_list() {
+    for schedule in [Schedule::StreamK, Schedule::LongestFirst] {
+        invalid_batches(&PlanRule { schedule, ..DECODE });
+    }
+}
+
+fn invalid_batches(rule: &PlanRule) {
     let (variant, heads) = (Variant::full(), Heads { qo: 4, kv: 1, head_dim: 64 });
     let folder = tempfile::tempdir().expect("a temporary folder");
     let planner = HostPlanner::compile(&variant, folder.path());
@@ -173,7 +222,7 @@ fn invalid_batches_set_the_status_and_an_empty_work_list() {
     let batch = layout(&(qo, kv), Some(16), &mut rng);
     let capacity = capacity(std::slice::from_ref(&batch), Some(16));
     let sound = Arrays::of(&batch);
-    let mut plan = HostPlan::new(&capacity, &variant, heads, &DECODE).expect("small");
+    let mut plan = HostPlan::new(&capacity, &variant, heads, rule).expect("small");
     let before = sound.page_indptr.as_ref().expect("pages")[59];
     let entries = plan.capacity.pages.expect("pages") as u32;
     type Mutation = fn(&mut Arrays);
@@ -229,12 +278,12 @@ fn invalid_batches_set_the_status_and_an_empty_work_list() {
             }
             (got, want) => assert_eq!(got, Err(want), "case {number}"),
         }
-        let workers = &plan.bytes()[plan.offsets.workers.clone()];
-        assert!(workers.iter().all(|&byte| byte == 0), "case {number}");
+        let work = if plan.offsets.workers.is_empty() { &plan.offsets.items } else { &plan.offsets.workers }.clone();
+        assert!(plan.bytes()[work.clone()].iter().all(|&byte| byte == 0), "case {number}");
         assert_eq!((plan.status.copied, plan.status.first_bad_page), (0, 0));
         planner.plan(&mut plan, &sound, 3, 8);
         plan.check().unwrap_or_else(|error| panic!("case {number}, sound again: {error}"));
-        assert!(plan.bytes()[plan.offsets.workers.clone()].iter().any(|&byte| byte != 0));
+        assert!(plan.bytes()[work].iter().any(|&byte| byte != 0));
     }
 }
 

@@ -6,12 +6,21 @@ use attn_core::Variant;
 use attn_core::batch::{BatchCapacity, BatchError, Layout};
 use attn_core::plan::{PlanCapacity, PlanError, PlanOffsets, PlanRule};
 use attn_core::spec::Heads;
-use attn_kernels::launch::{PlanParams, PlanStatus};
+use attn_kernels::launch::{PlanParams, PlanStatus, PlannerScratch};
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
 use crate::host::{library, templates, words};
 use crate::simt::FIBERS;
+
+/// The templates of all planner kernels.
+const PLANNERS: [&str; 5] = [
+    "lang/lang.cuh",
+    "planner/check_batch.cuh",
+    "planner/batch.cuh",
+    "planner/split_batch.cuh",
+    "planner/block_scan.cuh",
+];
 
 /// The planning kernel for the masks of a variant.
 #[derive(Debug)]
@@ -88,6 +97,8 @@ pub struct HostPlan {
     /// The status that the kernel writes.
     pub status: PlanStatus,
     params: PlanParams,
+    /// Bytes of scratch memory, without the order of items and of it.
+    scratch: (usize, usize),
 }
 
 impl HostPlanner {
@@ -99,7 +110,7 @@ impl HostPlanner {
         let text = [
             FIBERS,
             include_str!("plan_harness.cpp"),
-            &templates(&["lang/lang.cuh", "planner/check_batch.cuh", "planner/block_scan.cuh"]),
+            &templates(&PLANNERS),
             &variant_source(variant).expect("the parts go together"),
             include_str!("plan_harness_main.cpp"),
         ];
@@ -119,7 +130,7 @@ impl HostPlanner {
     /// `seed` sets the order of the threads. A CTA has 1,024 threads if it is a multiple of 8, else 64, so that many
     /// batches have more requests than threads.
     pub fn plan(&self, plan: &mut HostPlan, batch: &Arrays, parts: i32, seed: u32) {
-        let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; plan.params.memory_bytes().div_ceil(8)];
+        let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; (plan.scratch.0 + plan.scratch.1).div_ceil(8)];
         let at = plan.lists.as_mut_ptr() as u64;
         let offsets = &plan.offsets;
         let params = PlanParams {
@@ -132,6 +143,7 @@ impl HostPlanner {
             merges: at + offsets.merges.start as u64,
             status: &raw mut plan.status as u64,
             scratch: scratch.as_mut_ptr() as u64,
+            order: if seed % 2 == 0 { 0 } else { scratch[plan.scratch.0 / 8..].as_mut_ptr() as u64 },
             ..batch.params(&plan.params)
         };
         type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32);
@@ -178,7 +190,9 @@ impl HostPlan {
         let (offsets, params) =
             (PlanOffsets::within(&plan_capacity), PlanParams::new(capacity, &plan_capacity, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];
-        let mut plan = HostPlan { capacity: plan_capacity, offsets, lists, status: PlanStatus::default(), params };
+        let PlannerScratch { order, rest } = PlannerScratch::of(&plan_capacity, rule.schedule);
+        let (status, scratch) = (PlanStatus::default(), (rest.next_multiple_of(8), order));
+        let mut plan = HostPlan { capacity: plan_capacity, offsets, lists, status, params, scratch };
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
             plan.offsets.clone();
         for section in [qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers] {

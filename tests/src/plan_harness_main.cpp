@@ -3,21 +3,25 @@ struct Launch {
   const PlanParams* p;
   const Variant* variant;
   int part, parts;
-  void* shared;
+  void *shared, *order;
 };
 
 // Runs attn_plan with COUNT threads per CTA, one CTA after the other.
 template <int COUNT>
 void launch(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
   using Cta = CtaCollectives<COUNT>;
+  std::vector<Cost> order(p->capacity_items > 0 ? lang::next_power_of_two(unsigned(p->capacity_items)) : 0, ~0ull / 3);
   for (int part = 0; part <= parts; ++part) {
     typename Cta::TempStorage shared;
-    Launch all = {p, variant, part, parts, &shared};
+    Launch all = {p, variant, part, parts, &shared, order.data()};
     auto thread = [](void* argument) {
       const Launch& launch = *static_cast<Launch*>(argument);
       Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
-      if (launch.part < launch.parts) return copy_page_table(cta, *launch.p, launch.part, launch.parts);
-      plan_batch(cta, *launch.p, *launch.variant, launch.parts, launch.p->scratch);
+      const PlanParams& p = *launch.p;
+      if (launch.part < launch.parts) return copy_page_table(cta, p, launch.part, launch.parts);
+      if (p.capacity_workers == 0 || p.fixed_split_blocks > 0)
+        return plan_split_batch(cta, p, *launch.variant, launch.parts, launch.order);
+      plan_batch(cta, p, *launch.variant, launch.parts, p.scratch);
     };
     std::make_unique<Fibers>(COUNT, seed + part, thread, &all);
   }
@@ -35,7 +39,7 @@ template <int COUNT>
 void check_with(const PlanParams* p, unsigned seed) {
   using Cta = CtaCollectives<COUNT>;
   typename Cta::TempStorage shared;
-  Launch all = {p, nullptr, 0, 0, &shared};
+  Launch all = {p, nullptr, 0, 0, &shared, nullptr};
   auto thread = [](void* argument) {
     const Launch& launch = *static_cast<Launch*>(argument);
     Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));

@@ -8,72 +8,105 @@ use super::stream_k::{COST_OVERFLOW, share};
 use super::tile::VisibleBlocks;
 use super::{PlanError, PlanRule, WorkItem};
 
-/// The visible blocks of a tile, cut at `first`, `first + step`, ...
-#[derive(Clone, Copy)]
-pub(super) struct KvSplits {
-    begin: u64,
-    end: u64,
-    first: u64,
-    step: u64,
-}
+pub(crate) use device::CUDA;
+pub(super) use device::KvSplits;
 
 /// How long the KV splits of a tile are.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SplitSize {
     /// Equal splits of at most `max_blocks` blocks, but of at least `min_blocks`.
-    Equal { max_blocks: u64, min_blocks: u64 },
+    Equal { max_blocks: u32, min_blocks: u32 },
     /// Cuts at multiples of this many blocks of the request.
-    Multiples(u64),
+    Multiples(u32),
 }
 
 impl SplitSize {
     /// Equal splits of tiles with `lengths` blocks, about as many in total as there are workers; no tile is split if
     /// there are at least as many tiles as workers.
-    pub(super) fn equal<L: Iterator<Item = u64>>(rule: &PlanRule, tiles: usize, lengths: impl Fn() -> L) -> Self {
+    pub(super) fn equal<L: Iterator<Item = u32>>(rule: &PlanRule, tiles: usize, lengths: impl Fn() -> L) -> Self {
         let min_blocks = rule.min_split_blocks();
         let longest = lengths().max().unwrap_or(0).max(1);
-        let workers = u64::from(rule.workers);
-        if tiles as u64 >= workers {
+        if tiles as u64 >= u64::from(rule.workers) {
             return SplitSize::Equal { max_blocks: longest, min_blocks };
         }
         // the shortest split for which there are no more items than workers
-        let items = |max_blocks: u64| -> u64 { lengths().map(|blocks| blocks.div_ceil(max_blocks).max(1)).sum() };
+        let items = |max_blocks: u32| lengths().map(|blocks| u64::from(device::splits_of(blocks, max_blocks))).sum();
+        let fits = |max_blocks: u32| -> bool { u64::from(rule.workers) >= items(max_blocks) };
         let spare = longest.saturating_sub(min_blocks);
-        let max_blocks = longest - last_true(spare, &|shorter| shorter == 0 || items(longest - shorter) <= workers);
-        SplitSize::Equal { max_blocks, min_blocks }
+        let shorter = last_true(spare.into(), &|shorter| shorter == 0 || fits(longest - shorter as u32));
+        SplitSize::Equal { max_blocks: longest - shorter as u32, min_blocks }
     }
 
     /// Cuts at multiples of `keys` keys, rounded up to whole blocks.
     pub(super) fn multiples(rule: &PlanRule, keys: u32) -> Self {
-        SplitSize::Multiples(u64::from(keys.div_ceil(rule.kv_align)))
+        SplitSize::Multiples(rule.blocks_of(keys))
     }
 
     /// The splits of a tile.
     pub(super) fn splits_of(self, visible: &VisibleBlocks) -> KvSplits {
-        let (begin, end) = (u64::from(visible.begin), u64::from(visible.end));
-        let (first, step) = match self {
-            SplitSize::Equal { max_blocks, min_blocks } => {
-                let blocks = end - begin;
-                let each = blocks.div_ceil(blocks.div_ceil(max_blocks).min(blocks / min_blocks).max(1)).max(1);
-                (begin + each, each)
-            }
-            SplitSize::Multiples(step) => ((begin / step + 1) * step, step),
-        };
-        KvSplits { begin, end, first, step }
+        let VisibleBlocks { begin, end, .. } = *visible;
+        match self {
+            SplitSize::Equal { max_blocks, min_blocks } => device::equal(begin, end, max_blocks, min_blocks),
+            SplitSize::Multiples(step) => device::at_multiples(begin, end, step),
+        }
     }
 }
 
 impl KvSplits {
     /// Number of splits: a tile without visible keys has one empty split.
-    pub(super) fn count(&self) -> u64 {
-        1 + self.end.saturating_sub(self.first).div_ceil(self.step)
+    pub(super) fn count(self) -> u32 {
+        device::count(self)
     }
 
     /// Blocks of split `i`, counted from the first visible block of the tile.
-    pub(super) fn get(&self, i: u64) -> Range<u32> {
-        let begin = if i == 0 { self.begin } else { self.first + (i - 1) * self.step };
-        let end = (self.first + i * self.step).min(self.end);
-        (begin - self.begin) as u32..(end - self.begin) as u32
+    pub(super) fn get(self, i: u32) -> Range<u32> {
+        device::split_begin(self, i)..device::split_end(self, i)
+    }
+}
+
+/// The splits of a tile, for the host and for the planner kernel. There are fewer than 2^31 blocks.
+#[allow(unreachable_pub)] // private to the plan
+#[attn_macros::device_mod(namespace = "lang::kv_splits", include = "lang/int_fn.cuh")]
+mod device {
+    /// The visible blocks of a tile, cut at `first`, `first + step`, ...
+    #[derive(Clone, Copy)]
+    pub struct KvSplits {
+        pub begin: u32,
+        pub end: u32,
+        pub first: u32,
+        pub step: u32,
+    }
+
+    /// The least number of splits of up to `most` blocks; a tile without blocks has one.
+    pub fn splits_of(blocks: u32, most: u32) -> u32 {
+        blocks.div_ceil(most).max(1)
+    }
+
+    /// Splits of about the same length: of at most `most` blocks, but of at least `least`.
+    pub fn equal(begin: u32, end: u32, most: u32, least: u32) -> KvSplits {
+        let blocks = end - begin;
+        let count = splits_of(blocks, most).min(blocks / least).max(1);
+        let each = blocks.div_ceil(count).max(1);
+        KvSplits { begin, end, first: begin + each, step: each }
+    }
+
+    /// Splits at multiples of `step` blocks of the request.
+    pub fn at_multiples(begin: u32, end: u32, step: u32) -> KvSplits {
+        KvSplits { begin, end, first: (begin / step + 1) * step, step }
+    }
+
+    pub fn count(splits: KvSplits) -> u32 {
+        1 + splits.end.saturating_sub(splits.first).div_ceil(splits.step)
+    }
+
+    /// The first block of a split, counted from the first of the tile.
+    pub fn split_begin(splits: KvSplits, i: u32) -> u32 {
+        if i == 0 { 0 } else { splits.first + (i - 1) * splits.step - splits.begin }
+    }
+
+    /// One past the last block of a split, counted from the first of the tile.
+    pub fn split_end(splits: KvSplits, i: u32) -> u32 {
+        (splits.first + i * splits.step).min(splits.end) - splits.begin
     }
 }
 

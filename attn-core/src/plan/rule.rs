@@ -210,7 +210,20 @@ impl PlanRule {
     }
 
     /// Least number of blocks of a KV split, except for the last of a tile; at least 1.
-    pub fn min_split_blocks(&self) -> u64 {
-        u64::from(self.min_span.div_ceil(self.kv_align).max(1))
+    pub fn min_split_blocks(&self) -> u32 {
+        self.blocks_of(self.min_span)
+    }
+
+    /// Blocks of `keys` keys, at least 1 and fewer than 2^31.
+    pub(super) fn blocks_of(&self, keys: u32) -> u32 {
+        keys.div_ceil(self.kv_align).clamp(1, i32::MAX as u32)
+    }
+
+    /// Blocks between fixed cuts of the keys; 0 if the schedule has none.
+    pub fn fixed_split_blocks(&self) -> u32 {
+        match self.schedule {
+            Schedule::FixedSplit { keys } => self.blocks_of(keys),
+            Schedule::StreamK | Schedule::LongestFirst => 0,
+        }
     }
 }

@@ -117,15 +117,14 @@ impl PlanScratch {
         let split_size = split_size.insert(match rule.schedule {
             Schedule::FixedSplit { keys } => SplitSize::multiples(rule, keys),
             Schedule::LongestFirst | Schedule::StreamK => {
-                let blocks = || of_part.iter().map(|&tile| u64::from(tiles[tile as usize].visible.blocks()));
+                let blocks = || of_part.iter().map(|&tile| tiles[tile as usize].visible.blocks());
                 SplitSize::equal(rule, count, blocks)
             }
         });
         let mut items = 0;
         for &tile in of_part {
             let tile = &mut tiles[tile as usize];
-            // fewer than 2^31 blocks
-            tile.splits *= split_size.splits_of(&tile.visible).count() as u32;
+            tile.splits *= split_size.splits_of(&tile.visible).count();
             items += u64::from(tile.splits);
         }
         items
@@ -180,7 +179,7 @@ impl PlanScratch {
                         let tile = &tiles[tile as usize];
                         writer.begin(tile);
                         let splits = split_size.splits_of(&tile.visible);
-                        (0..tile.splits).for_each(|i| writer.write(splits.get(i.into())));
+                        (0..tile.splits).for_each(|i| writer.write(splits.get(i)));
                     }
                     match schedule {
                         Schedule::FixedSplit { .. } => {

@@ -53,7 +53,7 @@ impl<'a> StreamK<'a> {
             item: rule.cost.item.into(),
             block: rule.cost.block.into(),
             merge: rule.cost.merge.into(),
-            min_blocks: rule.min_split_blocks(),
+            min_blocks: rule.min_split_blocks().into(),
             max_workers: rule.workers.into(),
         };
         // whole tiles are counted, so the branch must run each

@@ -1,5 +1,5 @@
 // Scratch memory of the planner kernel: in shared memory, or in the workspace if the capacity is too large for that.
-// attn-kernels/src/launch/plan_abi.rs computes its size.
+// attn-kernels/src/launch/planner_scratch.rs computes its size.
 #pragma once
 #include "lang/math.cuh"
 #include "planner/params.cuh"

@@ -1,6 +1,7 @@
 // Writes the work list once cuts and splits are counted: items, workers and merges in any order, and zeros in unused
 // entries.
 #pragma once
+#include "planner/page_table.cuh"
 #include "planner/worker_cuts.cuh"
 
 class WorkListWriter {
@@ -100,9 +101,6 @@ class WorkListWriter {
 #pragma unroll 1
     for (int merge = from_warp(tile_and_worker_warps); merge < p_.capacity_merges; merge += Cta::THREADS)
       write_merge(merge);
-    int4* rest = p_.items + ITEM_WORDS * (tiles_ + splits_.in_tiles);
-    int words = ITEM_WORDS * (p_.capacity_items - tiles_ - splits_.in_tiles);
-#pragma unroll 1
-    for (int word = cta.thread(); word < words; word += Cta::THREADS) rest[word] = make_int4(0, 0, 0, 0);
+    clear_items(cta, p_, tiles_ + splits_.in_tiles);
   }
 };

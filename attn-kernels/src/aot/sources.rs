@@ -11,7 +11,7 @@ use crate::compile::Arch;
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
 use crate::select::is_faster_resident;
-use crate::splice::{KernelSource, OpSource, PlannerSource, Unit};
+use crate::splice::{KernelSource, OpSource, PlannerKind, PlannerSource, Unit};
 
 /// A source of any kind.
 type AnySource = Box<dyn Unit + Send>;
@@ -52,7 +52,9 @@ impl AotOptions<'_> {
                 for (variant, &arch) in
                     all_stored.clone().flat_map(|variant| archs.iter().map(move |arch| (variant.clone(), arch)))
                 {
-                    sources.push(Box::new(PlannerSource::build(&variant, arch).map_err(refused)?));
+                    for kind in PlannerKind::ALL {
+                        sources.push(Box::new(PlannerSource::build(&variant, kind, arch).map_err(refused)?));
+                    }
                 }
             }
             let rewrites = variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform);

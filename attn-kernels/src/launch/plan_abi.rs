@@ -2,7 +2,7 @@
 #![allow(missing_docs)] // of fields whose names say all
 
 use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice};
-use attn_core::plan::{PlanCapacity, PlanError, PlanRule, WorkItem};
+use attn_core::plan::{PlanCapacity, PlanError, PlanRule};
 use attn_core::spec::Heads;
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
@@ -11,8 +11,6 @@ use super::FastDiv;
 
 /// The most tiles of a plan. The kernel packs the number of tiles (22 bits) and a sum of keys into one word.
 const MAX_TILES: u64 = (1 << 22) - 1;
-/// The most shared memory that the planner kernel may take, in bytes: every supported GPU has this much.
-pub const PLAN_SHARED_BYTES: usize = 96 << 10;
 /// Bytes of the workspace for a [`PlanStatus`]; planning memory that exceeds shared memory follows.
 pub const PLAN_STATUS_BYTES: usize = 256;
 
@@ -52,13 +50,18 @@ pub struct PlanParams {
     pub merges: u64,
     #[cuda("PlanStatus*")]
     pub status: u64,
-    /// PlannerScratch; null: in shared memory.
+    /// PlannerScratch or SplitScratch; null: in shared memory.
     #[cuda("void*")]
     pub scratch: u64,
+    /// The order of items; null: in shared memory.
+    #[cuda("unsigned long long*")]
+    pub order: u64,
     pub requests: i32,
     pub capacity_requests: i32,
     pub capacity_items: i32,
     pub capacity_merges: i32,
+    /// Entries of `workers`; 0: each item has a worker of its own.
+    pub capacity_workers: i32,
     /// Of one request.
     pub max_queries: i32,
     pub max_qo_tokens: i32,
@@ -74,6 +77,8 @@ pub struct PlanParams {
     pub max_workers: u32,
     /// KV blocks of the shortest split.
     pub min_split_blocks: u32,
+    /// KV blocks between fixed cuts; 0: without fixed cuts.
+    pub fixed_split_blocks: u32,
     /// In units of cost.
     pub item_cost: u32,
     pub block_cost: u32,
@@ -100,8 +105,7 @@ pub struct PlanStatus {
 }
 
 impl PlanParams {
-    /// The parameters for batches within a capacity, without addresses and requests. The schedule of the rule is
-    /// stream-K.
+    /// The parameters for batches within a capacity, without addresses and requests.
     ///
     /// # Errors
     ///
@@ -130,6 +134,7 @@ impl PlanParams {
             capacity_requests: i32_of(lists.requests),
             capacity_items: i32_of(lists.parts.first().map_or(0, |part| part.items)),
             capacity_merges: i32_of(lists.merges),
+            capacity_workers: i32_of(lists.parts.first().map_or(0, |part| part.workers)),
             max_queries: capacity.qo_len as i32,
             max_qo_tokens: capacity.qo_tokens as i32,
             max_kv_tokens: capacity.flat_kv_tokens() as i32,
@@ -140,7 +145,8 @@ impl PlanParams {
             tile_rows: FastDiv::new(rule.tile_rows),
             kv_align: FastDiv::new(rule.kv_align),
             max_workers: rule.workers,
-            min_split_blocks: rule.min_split_blocks() as u32, // from a u32
+            min_split_blocks: rule.min_split_blocks(),
+            fixed_split_blocks: rule.fixed_split_blocks(),
             item_cost: rule.cost.item,
             block_cost: rule.cost.block,
             merge_cost: rule.cost.merge,
@@ -204,27 +210,6 @@ impl PlanParams {
             }
         })
     }
-
-    /// Bytes of planning memory: the size of `PlannerScratch`.
-    pub fn memory_bytes(&self) -> usize {
-        memory_bytes(self.capacity_items as usize, self.max_workers as usize)
-    }
-
-    /// Whether planning memory fits the shared memory of every GPU.
-    pub fn fits_shared_memory(&self) -> bool {
-        self.memory_bytes() <= PLAN_SHARED_BYTES
-    }
-
-    /// Bytes of workspace that planning on the device takes for a capacity of `items` and `workers`.
-    pub fn workspace_bytes(items: usize, workers: usize) -> usize {
-        let memory = memory_bytes(items, workers);
-        PLAN_STATUS_BYTES + if memory > PLAN_SHARED_BYTES { memory } else { 0 }
-    }
-}
-
-fn memory_bytes(items: usize, workers: usize) -> usize {
-    // per tile: a work item and its end; per worker: a KV split, a cut, its first item, the first split of a merge
-    items * (size_of::<WorkItem>() + 8) + (workers + 1) * (16 + 8 + 4 + 4) + 16
 }
 
 impl PlanStatus {
@@ -275,6 +260,7 @@ impl PlanStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::PlannerScratch;
 
     #[test]
     fn what_does_not_fit_is_refused() {
@@ -291,9 +277,10 @@ mod tests {
             )
         };
         let many = BatchCapacity::new(1024, 1024, 1 << 20);
-        let params = of(many, &rule).expect("small");
-        assert!(params.fits_shared_memory(), "1024 requests take {} bytes", params.memory_bytes());
-        assert_eq!(PlanParams::workspace_bytes(params.capacity_items as usize, 132), PLAN_STATUS_BYTES);
+        of(many, &rule).expect("small");
+        let lists = PlanCapacity::of(&many, &variant, heads, &rule.into()).expect("small");
+        let scratch = PlannerScratch::of(&lists, schedule);
+        assert_eq!(scratch.shared_and_workspace().1, 0, "1024 requests take {scratch:?}");
         let tiles = of(BatchCapacity::new(1 << 23, 1 << 23, 1 << 23), &rule).expect_err("tiles");
         assert!(matches!(tiles, PlanError::TooMany { what: "query tiles", .. }), "{tiles}");
         let costly = PlanRule { kv_align: 1, cost: attn_core::plan::Cost { block: u32::MAX, ..cost }, ..rule };

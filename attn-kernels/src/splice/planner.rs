@@ -1,13 +1,54 @@
 //! The planner kernel, which builds work lists on the device, and the kernel that only checks batches. Variants without
 //! a tile class share one planner.
 
-use attn_core::expr::Variant;
+use std::fmt;
+
+use attn_core::{expr::Variant, plan::Schedule};
 
 use super::{SpliceError, Unit, templates::Inliner, traits_block, variant};
 use crate::compile::Arch;
 
 /// Stands for a variant whose mask gives no tile class.
 const EVERY_KEY: &str = "\nstruct Variant {\n  static constexpr bool HAS_TILE_CLASS = false;\n};\n";
+
+/// The planner kernels: a schedule has one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlannerKind {
+    /// Stream-K cuts all tiles, laid end to end.
+    StreamK,
+    /// Each tile is split on its own.
+    SplitTiles,
+}
+
+impl PlannerKind {
+    /// Both.
+    pub const ALL: [PlannerKind; 2] = [PlannerKind::StreamK, PlannerKind::SplitTiles];
+
+    fn template(self) -> &'static str {
+        match self {
+            PlannerKind::StreamK => "planner/kernel.cuh",
+            PlannerKind::SplitTiles => "planner/split_kernel.cuh",
+        }
+    }
+}
+
+impl From<Schedule> for PlannerKind {
+    fn from(schedule: Schedule) -> Self {
+        match schedule {
+            Schedule::StreamK => PlannerKind::StreamK,
+            Schedule::LongestFirst | Schedule::FixedSplit { .. } => PlannerKind::SplitTiles,
+        }
+    }
+}
+
+impl fmt::Display for PlannerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PlannerKind::StreamK => "planner",
+            PlannerKind::SplitTiles => "planner of split tiles",
+        })
+    }
+}
 
 /// The source of the planner kernel for a variant.
 #[derive(Clone, Debug)]
@@ -26,15 +67,15 @@ impl PlannerSource {
     /// # Errors
     ///
     /// Parts that have no meaning together.
-    pub fn build(of: &Variant, arch: Arch) -> Result<Self, SpliceError> {
-        let planner = format!("planner {arch}");
+    pub fn build(of: &Variant, kind: PlannerKind, arch: Arch) -> Result<Self, SpliceError> {
+        let planner = format!("{kind} {arch}");
         if variant::has_tile_class(of) {
             let name = format!("{}: {planner}", variant::outline(of));
             let language = ["arch/element.cuh", "lang/lang.cuh"];
             let source = variant::variant_source(&of.without_kv_formats())?;
-            Self::assemble(name, &language, &source, "planner/kernel.cuh", arch)
+            Self::assemble(name, &language, &source, kind.template(), arch)
         } else {
-            Self::assemble(planner, &[], EVERY_KEY, "planner/kernel.cuh", arch)
+            Self::assemble(planner, &[], EVERY_KEY, kind.template(), arch)
         }
     }
 

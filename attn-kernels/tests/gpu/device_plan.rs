@@ -14,7 +14,7 @@ use attn_kernels::compile::Arch;
 use attn_kernels::cuda::{CudaAttention, CudaBuffer, CudaError, CudaPlan, Event};
 use attn_kernels::jit;
 use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use attn_kernels::splice::{KernelSource, PlannerSource};
+use attn_kernels::splice::{KernelSource, PlannerKind, PlannerSource};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
@@ -70,8 +70,12 @@ impl Planner {
     }
 
     fn attention(&self, expr: &str) -> CudaAttention {
-        let [on_tensor_cores, _] = self.on_each_backend(expr);
-        on_tensor_cores
+        self.attention_of(expr, KernelKind::Decode)
+    }
+
+    fn attention_of(&self, expr: &str, kind: KernelKind) -> CudaAttention {
+        let [options, _] = on_each_backend();
+        self.gpu.attention(expr, AttentionOptions { kernel: Some(kind), ..options })
     }
 
     /// Decode on tensor cores and on CUDA cores.
@@ -164,7 +168,10 @@ fn kernels_for_an_h200_compile() {
                 .expect("compiles");
         }
         if !variant.has_union() {
-            jit::obtain_from(&cache, PlannerSource::build(&variant, arch).expect("supported")).expect("compiles");
+            for kind in PlannerKind::ALL {
+                let source = PlannerSource::build(&variant, kind, arch).expect("supported");
+                jit::obtain_from(&cache, source).expect("compiles");
+            }
         }
     }
 }
@@ -173,21 +180,24 @@ fn kernels_for_an_h200_compile() {
 fn device_and_host_write_the_same_work_list() {
     let Some(gpu) = Planner::find() else { return };
     let cases = [
-        ("full", BatchCapacity::decode(REQUESTS as u32, KEYS), 1),
-        ("causal", BatchCapacity::new(REQUESTS as u32, 3 * REQUESTS as u32, KEYS), 3),
-        ("causal + sliding_window(window=300)", BatchCapacity::decode(REQUESTS as u32, KEYS), 1),
+        (KernelKind::Decode, "full", 1),
+        (KernelKind::Decode, "causal", 3),
+        (KernelKind::Decode, "causal + sliding_window(window=300)", 1),
         // several tiles per request, and more tiles than shared memory holds
-        ("causal + sliding_window(window=70)", BatchCapacity::new(REQUESTS as u32, 9 * REQUESTS as u32, KEYS), 9),
+        (KernelKind::Decode, "causal + sliding_window(window=70)", 9),
+        (KernelKind::Prefill, "full", 1),
+        (KernelKind::Prefill, "causal", 40),
+        (KernelKind::Prefill, "causal + sliding_window(window=300)", 200),
     ];
-    for (variant, capacity, queries) in cases {
-        let capacity = capacity.in_pages(PAGE, PAGES);
-        let attention = gpu.attention(variant);
+    for (kind, variant, queries) in cases {
+        let capacity = BatchCapacity::new(REQUESTS as u32, queries * REQUESTS as u32, KEYS).in_pages(PAGE, PAGES);
+        let attention = gpu.attention_of(variant, kind);
         let (mut ours, mut theirs) = (gpu.workspace(), gpu.workspace());
         let first = decode(&[40, 3]);
         let mut by_device = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut ours).expect("within");
         let mut by_host = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut theirs).expect("within");
         let mut random = SmallRng::seed_from_u64(queries.into());
-        for round in 0..120 {
+        for round in 0..80 {
             let (qo, kv) = random_lens(&mut random, queries);
             let arrays = BatchArrays::new((&qo, &kv), PAGES, round);
             gpu.put(&arrays);
@@ -196,7 +206,7 @@ fn device_and_host_write_the_same_work_list() {
             by_device.device_status(&gpu.stream).expect("sound");
             let (device, host) = (lists(&by_device, &arrays), lists(&by_host, &arrays));
             let differs = device.iter().zip(&host).position(|(device, host)| device != host);
-            assert!(differs.is_none(), "{variant}, round {round}, {} requests: byte {differs:?}", qo.len());
+            assert!(differs.is_none(), "{kind}, {variant}, round {round}, {} requests: byte {differs:?}", qo.len());
         }
     }
 }
@@ -204,10 +214,14 @@ fn device_and_host_write_the_same_work_list() {
 #[test]
 fn replays_plan_the_current_content_of_the_arrays() {
     let Some(gpu) = Planner::find() else { return };
-    let capacity = BatchCapacity::decode(REQUESTS as u32, 40_000).in_pages(PAGE, PAGES);
+    let capacity = BatchCapacity::new(REQUESTS as u32, REQUESTS as u32, 40_000).in_pages(PAGE, PAGES);
     let variants = ["causal", "causal + sliding_window(window=100)"];
-    let attentions = variants.into_iter().flat_map(|expr| gpu.on_each_backend(expr).map(|attention| (expr, attention)));
-    for (variant, attention) in attentions {
+    let attentions = variants.into_iter().flat_map(|expr| {
+        let decode = gpu.on_each_backend(expr).map(|attention| (expr, 1, attention));
+        decode.into_iter().chain([(expr, 100, gpu.attention_of(expr, KernelKind::Prefill))])
+    });
+    for (variant, queries, attention) in attentions {
+        let capacity = BatchCapacity { qo_len: queries, ..capacity };
         let mut workspace = gpu.workspace();
         let mut plan =
             attention.plan(&decode(&[5]).batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
@@ -221,7 +235,9 @@ fn replays_plan_the_current_content_of_the_arrays() {
             })
             .expect("captured");
         for kv in [&[900, 1, 64, 65, 1000][..], &[40, 3], &[30_000], &[0, 0, 7], &[], &[1000; 8], &[900, 1]] {
-            let qo: Vec<u32> = (0..padded).map(|request| u32::from(request < kv.len())).collect();
+            let qo_len =
+                |request: usize| if request < kv.len() { queries - (request as u32 % queries.min(7)) } else { 0 };
+            let qo: Vec<u32> = (0..padded).map(qo_len).collect();
             let kv: Vec<u32> = (0..padded).map(|request| kv.get(request).copied().unwrap_or(0)).collect();
             let arrays = BatchArrays::new((&qo, &kv), PAGES, 11);
             gpu.put(&arrays);
@@ -355,6 +371,42 @@ fn planning_takes_microseconds() {
             "{{\"test\": \"device plan\", \"variant\": \"{variant}\", \"requests\": {requests}, \"keys\": {keys}, \
              \"adds_us\": {:.2}, \"chain_us\": {chain:.2}, \"run_us\": {run:.2}}}",
             both - run
+        );
+    }
+}
+
+/// Measures plans of prefill of a chain. Prints a line of JSON for each.
+#[test]
+fn planning_of_prefill_takes_microseconds() {
+    let Some(gpu) = Planner::find() else { return };
+    const TIMES: usize = 20;
+    for (variant, requests, queries) in [
+        ("causal", 1, 8192),
+        ("causal", 64, 1),
+        ("causal", 64, 128),
+        ("causal", 1024, 64),
+        ("causal + sliding_window(window=128)", 64, 128),
+        ("causal + sliding_window(window=128)", 1024, 64),
+    ] {
+        let qo: Vec<u32> = (0..requests).map(|request| if request % 4 == 3 { 1 } else { queries }).collect();
+        let kv: Vec<u32> = qo.iter().map(|queries| queries + 1000).collect();
+        let arrays = BatchArrays::new((&qo, &kv), PAGES, 3);
+        let capacity = BatchCapacity::new(requests, requests * queries, kv.iter().sum()).in_pages(PAGE, PAGES);
+        let attention = gpu.attention_of(variant, KernelKind::Prefill);
+        let mut workspace = gpu.workspace();
+        let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
+        plan.prepare_device_updates().expect("a kernel");
+        gpu.put(&arrays);
+        let chain = gpu
+            .stream
+            .capture(|| (0..TIMES).try_for_each(|_| plan.update_on_device(&gpu.stream, &gpu.batch(requests as usize))));
+        let mut chain = chain.expect("captured");
+        // SAFETY: the plan, its workspace and the arrays live as long.
+        let time = gpu.median(|| unsafe { chain.launch(&gpu.stream) }.expect("replayed")) / TIMES as f32;
+        plan.device_status(&gpu.stream).expect("sound");
+        println!(
+            "{{\"test\": \"device plan of prefill\", \"variant\": \"{variant}\", \"requests\": {requests}, \
+             \"queries\": {queries}, \"chain_us\": {time:.2}}}"
         );
     }
 }

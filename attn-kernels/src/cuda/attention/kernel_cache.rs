@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::planner::Planner;
 use crate::cuda::{CudaError, Kernel};
 use crate::problem::KernelKey;
+use crate::splice::PlannerKind;
 
 /// The kernels of the branches of a variant: one, except for a union.
 pub(in crate::cuda) type BranchKernels = Vec<Arc<Kernel>>;
@@ -14,7 +15,7 @@ pub(in crate::cuda) type BranchKernels = Vec<Arc<Kernel>>;
 #[derive(Debug, Default)]
 pub(super) struct KernelCache {
     kernels: Mutex<HashMap<KernelKey, Slot>>,
-    planner: Mutex<Option<Arc<Planner>>>,
+    planners: Mutex<HashMap<PlannerKind, Arc<Planner>>>,
 }
 
 /// The kernels of a key. Its lock is held while they are compiled and loaded, so that other keys do not wait.
@@ -35,14 +36,18 @@ impl KernelCache {
         Ok(slot.insert(load()?).clone())
     }
 
-    /// The planner kernel; `load` compiles and loads it the first time.
-    pub(super) fn planner(&self, load: impl FnOnce() -> Result<Planner, CudaError>) -> Result<Arc<Planner>, CudaError> {
-        let mut known = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(planner) = &*known {
+    /// The planner kernel of a schedule; `load` compiles and loads it the first time.
+    pub(super) fn planner(
+        &self,
+        kind: PlannerKind,
+        load: impl FnOnce() -> Result<Planner, CudaError>,
+    ) -> Result<Arc<Planner>, CudaError> {
+        let mut known = self.planners.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(planner) = known.get(&kind) {
             return Ok(planner.clone());
         }
         let planner = Arc::new(load()?);
-        *known = Some(planner.clone());
+        known.insert(kind, planner.clone());
         Ok(planner)
     }
 }

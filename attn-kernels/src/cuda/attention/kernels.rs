@@ -12,7 +12,7 @@ use crate::jit;
 use crate::kernel_traits::KernelTraits;
 use crate::plan_rules::{mixed_rule, plan_rule};
 use crate::problem::KernelKey;
-use crate::splice::PlannerSource;
+use crate::splice::{PlannerKind, PlannerSource};
 
 /// The kernels that run a batch, and the planner's rule for them.
 pub(in crate::cuda) struct LoadedKernels {
@@ -57,15 +57,15 @@ impl BoundAttention {
         self.kernels.kernels(key, || self.branches.iter().map(load).collect())
     }
 
-    /// The source of the planner kernel. It does not support unions.
-    pub(super) fn planner_source(&self, arch: Arch) -> Result<PlannerSource, CudaError> {
-        Ok(PlannerSource::build(&self.variant, arch)?)
+    /// The source of the planner kernel of a schedule. It does not support unions.
+    pub(super) fn planner_source(&self, kind: PlannerKind, arch: Arch) -> Result<PlannerSource, CudaError> {
+        Ok(PlannerSource::build(&self.variant, kind, arch)?)
     }
 
-    /// The planner kernel, compiled and loaded the first time.
-    pub(in crate::cuda) fn planner(&self) -> Result<Arc<Planner>, CudaError> {
-        self.kernels.planner(|| {
-            let ready = jit::obtain_for_device(self.device.capability(), |arch| self.planner_source(arch))?;
+    /// The planner kernel of a schedule, compiled and loaded the first time.
+    pub(in crate::cuda) fn planner(&self, kind: PlannerKind) -> Result<Arc<Planner>, CudaError> {
+        self.kernels.planner(kind, || {
+            let ready = jit::obtain_for_device(self.device.capability(), |arch| self.planner_source(kind, arch))?;
             Planner::load(&self.device, &ready, c"attn_plan")
         })
     }

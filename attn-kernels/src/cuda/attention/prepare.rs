@@ -15,7 +15,7 @@ use crate::cuda::ops::{self, CudaKvTransform, Op};
 use crate::cuda::{CudaAttention, CudaError, Device};
 use crate::jit::{DeviceSource, PrepareReport, Progress, obtain_all_for_device};
 use crate::problem::KernelKey;
-use crate::splice::{OpSource, Unit};
+use crate::splice::{OpSource, PlannerKind, Unit};
 
 /// A list of the kernels that plans and ops will load. [`CudaPreparation::run`] compiles them on all cores and then
 /// loads them, one after the other.
@@ -37,7 +37,7 @@ struct Needed {
 /// What loads cubins.
 enum Load {
     Kernels(Arc<BoundAttention>, KernelKey),
-    Planner(Arc<BoundAttention>),
+    Planner(Arc<BoundAttention>, PlannerKind),
     Op(Op),
     Append(Arc<CudaKvTransform>, Dtype, Dtype),
 }
@@ -84,10 +84,12 @@ impl CudaPreparation {
         let bound = &attention.bound;
         self.device.check_same("attention", &bound.device)?;
         bound.check_device_updates()?;
-        let planned = bound.clone();
-        let source = self.source(move |arch| planned.planner_source(arch))?;
-        self.add(Load::Planner(bound.clone()), vec![source]);
-        Ok(())
+        PlannerKind::ALL.into_iter().try_for_each(|kind| {
+            let planned = bound.clone();
+            let source = self.source(move |arch| planned.planner_source(kind, arch))?;
+            self.add(Load::Planner(bound.clone(), kind), vec![source]);
+            Ok(())
+        })
     }
 
     /// Adds the kernels of an op.
@@ -194,7 +196,7 @@ impl Load {
     fn load(self, device: &Device) -> Result<(), CudaError> {
         match self {
             Load::Kernels(bound, key) => bound.kernels(key).map(|_| ()),
-            Load::Planner(bound) => bound.planner().map(|_| ()),
+            Load::Planner(bound, kind) => bound.planner(kind).map(|_| ()),
             Load::Op(op) => ops::prepare(device, &[op]),
             Load::Append(transform, from, to) => transform.prepare(from, to),
         }

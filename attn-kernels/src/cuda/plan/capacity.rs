@@ -69,4 +69,6 @@ pub(super) struct DevicePlanning {
     pub(super) params: PlanParams,
     /// CTAs that copy the page table.
     pub(super) copy_ctas: u32,
+    /// Bytes of shared memory.
+    pub(super) smem: u32,
 }

@@ -2,15 +2,14 @@
 
 use attn_core::batch::{BatchError, DeviceBatch};
 use attn_core::plan::{ListRule, PlanOffsets, Schedule};
-use attn_core::spec::KernelKind;
 use bytemuck::Zeroable;
 
 use super::{capacity::DevicePlanning, device_batch::check_addresses};
 use crate::cuda::driver::launch_kernel::launch_kernel;
 use crate::cuda::{CudaError, CudaPlan, CudaStream};
-use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
+use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus, PlannerScratch};
 
-/// Threads of a CTA; `PLAN_THREADS` in cuda/planner/kernel.cuh.
+/// Threads of a CTA; `PLAN_THREADS` in cuda/planner/kernel.cuh and split_kernel.cuh.
 const THREADS: u32 = 1024;
 /// Page table entries that a copying CTA handles, while another CTA plans: four per thread.
 const PAGES_PER_CTA: usize = 4 * THREADS as usize;
@@ -48,7 +47,7 @@ impl CudaPlan {
         self.prepare_device_updates()?;
         self.keep_captured(stream, None)?;
         let Some(reserved) = self.reserved.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
-        let Some(DevicePlanning { planner, params, copy_ctas }) = &reserved.on_device else {
+        let Some(DevicePlanning { planner, params, copy_ctas, smem }) = &reserved.on_device else {
             return Err(CudaError::StalePlan);
         };
         let params = params.of_batch(batch, &reserved.capacity)?;
@@ -57,7 +56,6 @@ impl CudaPlan {
         let _submission = stream.submission();
         memory.order(stream)?;
         let _current = self.attention.device.make_current()?;
-        let smem = if params.scratch == 0 { params.memory_bytes() as u32 } else { 0 };
         // there is one branch; the kernel takes a parameter even if the variant has none
         let args = &self.launches.branches[0].args;
         let _content = args.keep_content();
@@ -65,7 +63,7 @@ impl CudaPlan {
         let variant = if args.bytes().is_empty() { &[0; 16][..] } else { args.bytes() };
         // SAFETY: the caller promised the arrays of the batch when it made them; the kernel keeps to the capacity, for
         // which the sections of the workspace are large enough.
-        unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), THREADS, smem, stream, &params, variant) }?;
+        unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), THREADS, *smem, stream, &params, variant) }?;
         drop(memory);
         reserved.batch_is_on_device = true;
         reserved.is_captured_on_device |= capturing;
@@ -94,18 +92,21 @@ impl CudaPlan {
         let (ListRule::Flat(rule), counts) = (&reserved.rule, &reserved.counts) else {
             return not("the mixed kernel");
         };
-        if rule.schedule != Schedule::StreamK {
-            let prefill = self.kernel().traits().kind == KernelKind::Prefill;
-            return not(if prefill { "the prefill kernel" } else { "a batch-invariant attention" });
+        let selector = &attention.selector;
+        let lengths = [1, reserved.capacity.qo_len as usize];
+        let [one, most] = lengths.map(|qo_len| selector.select_for_length(qo_len));
+        if matches!(rule.schedule, Schedule::FixedSplit { .. }) && one != most {
+            return not("a batch-invariant attention, where requests within the capacity run other kernels if alone");
         }
         let heads = attention.heads;
         let params = PlanParams::new(&reserved.capacity, counts, rule, heads)?;
-        let planner = attention.planner()?;
+        let (planner, memory) = (attention.planner(rule.schedule.into())?, PlannerScratch::of(counts, rule.schedule));
         let sections = &self.workspace.sections;
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
             &sections.lists;
         let at = |section| self.workspace.start(section);
         let status = at(&sections.planning);
+        let [scratch, order] = memory.addresses(status + PLAN_STATUS_BYTES as u64);
         let params = PlanParams {
             to_qo_indptr: at(qo_indptr),
             to_kv_indptr: at(kv_indptr),
@@ -115,12 +116,15 @@ impl CudaPlan {
             items: at(items),
             merges: at(merges),
             status,
-            scratch: if params.fits_shared_memory() { 0 } else { status + PLAN_STATUS_BYTES as u64 },
+            scratch,
+            order,
             ..params
         };
         let others = attention.device.multiprocessors().saturating_sub(1).clamp(1, MAX_COPY_CTAS);
         let copy_ctas = counts.pages.map_or(0, |pages| (pages.div_ceil(PAGES_PER_CTA) as u32).clamp(1, others));
-        reserved.on_device = Some(DevicePlanning { planner, params, copy_ctas });
+        // no more than `PLAN_SHARED_BYTES`
+        let smem = memory.shared_and_workspace().0 as u32;
+        reserved.on_device = Some(DevicePlanning { planner, params, copy_ctas, smem });
         Ok(())
     }
 

@@ -33,7 +33,8 @@ impl CudaAttention {
         match capacity {
             Some(capacity) => {
                 let counts = PlanCapacity::of(&capacity, &bound.variant, bound.heads, &loaded.rule)?;
-                Ok(Sections::within(bound.heads, bound.value_dim(), &loaded.kernels, &counts, &capacity)?.bytes)
+                Ok(Sections::within(bound.heads, bound.value_dim(), &loaded.kernels, &counts, &capacity, &loaded.rule)?
+                    .bytes)
             }
             None => {
                 let work = work_list(bound, &layout, &loaded.rule, &binding)?;
@@ -146,7 +147,7 @@ fn plan_within(
     let args = attention.args_for(&binding.variant)?;
     let LoadedKernels { kernels, rule } = loaded;
     let counts = PlanCapacity::of(capacity, &attention.variant, attention.heads, &rule)?;
-    let sections = Sections::within(attention.heads, attention.value_dim(), &kernels, &counts, capacity)?;
+    let sections = Sections::within(attention.heads, attention.value_dim(), &kernels, &counts, capacity, &rule)?;
     let launches = Launches::within(attention, kernels, args, capacity, &counts, &work);
     let batch = PlannedBatch::new(layout, &work);
     let mut reserved = ReservedCapacity::new(capacity, counts, rule, work)?;

@@ -3,13 +3,13 @@
 use std::{ops::Range, sync::Arc};
 
 use attn_core::batch::{BatchCapacity, Layout};
-use attn_core::plan::{PartialBytes, PlanCapacity, PlanError, PlanOffsets, WorkList};
+use attn_core::plan::{ListRule, PartialBytes, PlanCapacity, PlanError, PlanOffsets, WorkList};
 use attn_core::spec::Heads;
 
 use crate::cuda::alignment::WORKSPACE_ALIGNMENT;
 use crate::cuda::{CudaError, Kernel};
 use crate::kernel_traits::KernelTraits;
-use crate::launch::{PLAN_STATUS_BYTES, PlanParams};
+use crate::launch::{PLAN_STATUS_BYTES, PlannerScratch};
 
 /// Byte ranges within the workspace, each aligned to 256.
 #[derive(Clone, Debug)]
@@ -67,10 +67,12 @@ impl Sections {
         kernels: &[Arc<Kernel>],
         counts: &PlanCapacity,
         capacity: &BatchCapacity,
+        rule: &ListRule,
     ) -> Result<Self, CudaError> {
-        let traits = kernels[0].traits(); // there is at least one branch
-        let planning = match counts.parts[..] {
-            [part] if traits.has_workers() => PlanParams::workspace_bytes(part.items, part.workers),
+        let planning = match rule {
+            ListRule::Flat(rule) if counts.parts.len() == 1 => {
+                PLAN_STATUS_BYTES + PlannerScratch::of(counts, rule.schedule).shared_and_workspace().1
+            }
             _ => 0,
         };
         let sizes = Sizes {

@@ -1,0 +1,127 @@
+// What every CTA of the planner does beside planning: it copies and checks the page table, and reports faults.
+#pragma once
+#include "planner/requests.cuh"
+
+// Reports that this CTA has copied its part of the page table. `bad`: the complement of the first entry that is not a
+// page of the pool, or 0.
+template <class Cta>
+void report_copied_pages(Cta& cta, const PlanParams& p, unsigned bad) {
+  if (bad != 0) {
+    atomicMax(&p.status->first_bad_page, bad);
+    __threadfence();
+  }
+  cta.sync();
+  if (cta.thread() == 0) atomicAdd(&p.status->copied, 1u);
+}
+
+// Compresses a page table of padded rows, a warp per row. Zeros follow up to a multiple of four entries, as they do
+// behind a compressed table.
+template <class Cta>
+void copy_padded_rows(Cta& cta, const PlanParams& p, int part, int parts) {
+  constexpr int WARPS = Cta::THREADS / 32, AT_ONCE = 4;
+  BatchFault ignored;  // the planning CTA reports faults of lengths
+  Cost total = 0;
+#pragma unroll 1
+  for (int first = 0; first < p.requests; first += Cta::THREADS) {
+    int request = first + cta.thread(), count = min(p.requests - first, Cta::THREADS);
+    int keys = request < p.requests ? read_request(p, request, ignored).keys : 0;
+    Cost all, before = cta.exclusive_sum(ceil_divide(keys, p.page_size), count, all);
+    // the planning CTA writes the same values
+    if (request < p.requests) p.to_page_indptr[request] = static_cast<int>(min(total + before, Cost(0x7fffffff)));
+    total += all;
+  }
+  cta.sync();
+  unsigned bad = 0;
+  int lane = cta.thread() % 32;
+#pragma unroll 1
+  for (int request = part * WARPS + cta.thread() / 32; request < p.requests; request += parts * WARPS) {
+    int pages = ceil_divide(read_request(p, request, ignored).keys, p.page_size), to = p.to_page_indptr[request];
+    long long from = request * p.page_stride;
+#pragma unroll 1
+    for (int first = lane; first < pages; first += 32 * AT_ONCE) {
+#pragma unroll
+      for (int i = first; i < first + 32 * AT_ONCE; i += 32) {
+        if (i >= pages || i >= p.max_page_entries - to) continue;  // the planning CTA reports pages over capacity
+        int page = p.page_indices[from + i];
+        if (static_cast<unsigned>(page) >= static_cast<unsigned>(p.num_pages)) {
+          bad = max(bad, ~static_cast<unsigned>(from + i));
+          page = 0;
+        }
+        p.to_page_indices[to + i] = page;
+      }
+    }
+  }
+  Cost padding = total + cta.thread();
+  if (part == 0 && padding < (total + 3) / 4 * 4 && total <= static_cast<Cost>(p.max_page_entries))
+    p.to_page_indices[padding] = 0;
+  report_copied_pages(cta, p, bad);
+}
+
+// Copies and checks a part of the page table, then reports it.
+template <class Cta>
+void copy_page_table(Cta& cta, const PlanParams& p, int part, int parts) {
+  if (p.page_stride >= 0) return copy_padded_rows(cta, p, part, parts);
+  constexpr int AT_ONCE = 4;
+  int used = p.page_indptr[p.requests];
+  if (used < 0 || used > p.max_page_entries) used = 0;  // the planning CTA reports the fault
+  int end = (used + 3) / 4 * 4, step = parts * Cta::THREADS;
+  unsigned bad = 0;
+  for (int first = part * Cta::THREADS + cta.thread(); first < end; first += AT_ONCE * step) {
+    int pages[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) pages[i] = first + i * step < used ? p.page_indices[first + i * step] : 0;
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      int index = first + i * step;
+      if (static_cast<unsigned>(pages[i]) >= static_cast<unsigned>(p.num_pages) && index < used) {
+        bad = max(bad, ~static_cast<unsigned>(index));
+        pages[i] = 0;
+      }
+      if (index < end) p.to_page_indices[index] = pages[i];
+    }
+  }
+  report_copied_pages(cta, p, bad);
+}
+
+// Waits until all parts of the page table are copied, and resets the counter for the next launch.
+inline void wait_for_copied_pages(const PlanParams& p, unsigned parts, BatchFault& fault) {
+  auto* report = reinterpret_cast<volatile unsigned long long*>(&p.status->copied);
+  unsigned long long word;
+  do word = *report;
+  while (static_cast<unsigned>(word) < parts);
+  *report = 0;
+  unsigned bad = word >> 32;
+  if (bad != 0) fault.note(true, Fault::Page, ~bad, p.page_indices[~bad], static_cast<int>(p.page_stride));
+}
+
+// Writes the first fault of the batch, if there is any, to the status.
+template <class Cta>
+void report_fault(Cta& cta, const PlanParams& p, const BatchFault& fault) {
+  Cost rank = fault.code == Fault::None ? ~0ull : static_cast<Cost>(fault.index) << 8 | static_cast<Cost>(fault.code);
+  if (rank == cta.min_of_all(rank) && fault.code != Fault::None) {
+    PlanStatus& status = *p.status;
+    status.code = static_cast<int>(fault.code);
+    status.index = fault.index;
+    status.value = fault.value;
+    status.other = fault.other;
+  }
+}
+
+// Clears the items from `first` on, which are not used.
+template <class Cta>
+void clear_items(const Cta& cta, const PlanParams& p, int first) {
+  int4* rest = p.items + ITEM_WORDS * first;
+#pragma unroll 1
+  for (int word = cta.thread(); word < ITEM_WORDS * (p.capacity_items - first); word += Cta::THREADS)
+    rest[word] = make_int4(0, 0, 0, 0);
+}
+
+// The device cannot return an error: it writes a status code and an empty work list.
+template <class Cta>
+void reject_batch(Cta& cta, const PlanParams& p, const BatchFault& fault) {
+  report_fault(cta, p, fault);
+#pragma unroll 1
+  for (int word = cta.thread(); word < START_WORDS * p.capacity_workers; word += Cta::THREADS)
+    p.workers[word] = make_int4(0, 0, 0, 0);
+  if (p.capacity_workers == 0) clear_items(cta, p, 0);
+}

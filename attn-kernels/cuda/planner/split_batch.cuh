@@ -1,0 +1,96 @@
+// Plans a batch whose tiles are split one by one, as attn-core/src/plan does under Schedule::LongestFirst and
+// Schedule::FixedSplit: one CTA writes the work list while other CTAs copy and check the page table.
+#pragma once
+#include "planner/bitonic_sort.cuh"
+#include "planner/page_table.cuh"
+#include "planner/split_tiles.cuh"
+#include "planner/stream_k_line.cuh"
+
+// Writes the items, the longest first, for kernels in which each item has a worker of its own. Equally long items keep
+// their order.
+template <class Cta, class Splitter>
+void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter) {
+  int items = splitter.items();
+  unsigned entries = items > 1 ? lang::next_power_of_two(static_cast<unsigned>(items)) : items;
+  Cost* order = splitter.order();
+#pragma unroll 1
+  for (unsigned index = cta.thread(); index < entries; index += Cta::THREADS) {
+    order[index] = ~0ull;
+    if (index < static_cast<unsigned>(items)) {
+      WorkItem item = splitter.item(index);
+      order[index] = static_cast<Cost>(~static_cast<unsigned>(item.kv_end - item.kv_begin)) << 32 | index;
+    }
+  }
+  cta.sync();
+  bitonic_sort(cta, order, entries);
+#pragma unroll 1
+  for (int at = cta.thread(); at < items; at += Cta::THREADS)
+    store_item(p.items + ITEM_WORDS * at, splitter.item(static_cast<int>(order[at] & 0xffffffff)));
+}
+
+// Writes the items in order, and assigns them to workers at about equal cost. An item belongs to the worker in whose
+// share of the total cost it begins.
+template <class Cta, class Splitter>
+void write_in_order(Cta& cta, const PlanParams& p, const Splitter& splitter) {
+  int items = splitter.items();
+  Cost* begins = splitter.order();
+  Cost total = 0;
+#pragma unroll 1
+  for (int first = 0; first < items; first += Cta::THREADS) {
+    int index = first + cta.thread();
+    Cost all, cost = 0;
+    if (index < items) {
+      WorkItem item = splitter.item(index);
+      store_item(p.items + ITEM_WORDS * index, item);
+      cost = p.item_cost + static_cast<Cost>(splitter.blocks(item)) * p.block_cost;
+    }
+    Cost before = total + cta.exclusive_sum(cost, min(items - first, Cta::THREADS), all);
+    if (index < items) begins[index] = before;
+    total += all;
+  }
+  cta.sync();
+  int workers = min(max(items, 1), static_cast<int>(p.max_workers));
+  lang::stream_k::Shares shares = lang::stream_k::equal_shares(total, workers);
+  auto first_item = [&](int worker) {
+    if (worker == 0) return 0;
+    if (worker >= workers) return items;
+    Cost at = lang::stream_k::up_to(shares, worker);
+    int begin = 0, end = items;
+#pragma unroll 1
+    while (begin < end) {
+      int middle = (begin + end) / 2;
+      if (begins[middle] < at) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
+  };
+#pragma unroll 1
+  for (int worker = cta.thread(); worker < p.capacity_workers; worker += Cta::THREADS) {
+    int4* to = p.workers + START_WORDS * worker;
+    int first = 0, end = 0;
+    if (worker < workers) first = first_item(worker), end = first_item(worker + 1);
+    to[0] = make_int4(first, end, 0, 0);
+    store_item(to + 1, first < end ? splitter.item(first) : WorkItem{});
+  }
+}
+
+template <class Cta, class Variant>
+void plan_split_batch(Cta& cta, const PlanParams& p, const Variant& variant, int parts, void* shared) {  // one CTA
+  BatchFault fault;
+  TileSplitter<Cta, Variant> splitter(cta, p, variant, shared);
+  splitter.split(fault);
+  // the last thread waits: it is the least likely to have a tile
+  if (parts > 0 && cta.thread() == Cta::THREADS - 1) wait_for_copied_pages(p, parts, fault);
+  if (cta.any(fault.code != Fault::None)) return reject_batch(cta, p, fault);
+  if (p.fixed_split_blocks > 0) {
+    write_in_order(cta, p, splitter);
+  } else {
+    write_longest_first(cta, p, splitter);
+  }
+  splitter.clear_merges();
+  clear_items(cta, p, splitter.items());
+  if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
+}

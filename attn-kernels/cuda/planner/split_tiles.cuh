@@ -1,0 +1,190 @@
+// Splits each Q tile of a batch on its own: into equal splits where there are fewer tiles than workers
+// (Schedule::LongestFirst), or at fixed multiples of the keys (Schedule::FixedSplit). The splits are those of
+// attn-core/src/plan/kv_splits.rs.
+#pragma once
+#include "planner/kv_splits.cuh"
+#include "planner/visible.cuh"
+
+// A Q tile: its visible KV blocks, its request, and the items and merges before it.
+struct SplitTile {
+  BlockRange visible;
+  int request, kv_len;
+  int first_item, merges_before;
+};
+
+// Scratch memory, in shared memory or in the workspace; `order` may be in shared memory while the rest is not.
+// attn-kernels/src/launch/planner_scratch.rs computes its size.
+struct SplitScratch {
+  Cost* order;       // [power of two that is at least the items] keys to sort items by; or where costs of items begin
+  SplitTile* tiles;  // [tiles]
+  int* first_tiles;  // [requests + 1]
+
+  SplitScratch(void* shared, const PlanParams& p) {
+    order = p.order ? p.order : static_cast<Cost*>(shared);
+    void* behind = order + lang::next_power_of_two(static_cast<unsigned>(p.capacity_items));
+    tiles = static_cast<SplitTile*>(p.scratch ? p.scratch : behind);
+    first_tiles = reinterpret_cast<int*>(tiles + p.capacity_items);
+  }
+};
+
+// The last of `count` entries, in ascending order, that is not above `value`; the first is not.
+template <class Entry>
+int last_not_above(int count, int value, const Entry& entry) {
+  int yes = 0, no = count;
+#pragma unroll 1
+  while (no - yes > 1) {
+    int middle = (yes + no) / 2;
+    (entry(middle) <= value ? yes : no) = middle;
+  }
+  return yes;
+}
+
+template <class Cta, class Variant>
+class TileSplitter {
+  Cta& cta_;
+  const PlanParams& p_;
+  const Variant& variant_;
+  SplitScratch memory_;
+  int tiles_ = 0, items_ = 0, merges_ = 0;
+  unsigned most_ = 1;  // blocks of a split
+
+ public:
+  TileSplitter(Cta& cta, const PlanParams& p, const Variant& variant, void* shared)
+      : cta_(cta), p_(p), variant_(variant), memory_(shared, p) {}
+
+  int items() const { return items_; }
+  Cost* order() const { return memory_.order; }
+
+  // Finds the tiles and splits them. A batch with a fault has no tiles.
+  void split(BatchFault& fault) {
+    RequestScan<Cta> scan(cta_, p_, fault);
+#pragma unroll 1
+    for (int first = 0; first < p_.requests; first += Cta::THREADS) {
+      ScannedRequest own = scan.next(first, fault);
+      if (own.request < p_.requests) memory_.first_tiles[own.request] = own.first_tile;
+    }
+    int tiles = scan.finish();
+    tiles_ = cta_.any(fault.code != Fault::None) ? 0 : tiles;
+    unsigned longest = find_visible();
+    most_ = p_.fixed_split_blocks == 0 ? longest_split(longest) : 0;
+    count_items();
+  }
+
+  // An item, and its merge.
+  WorkItem item(int index) const {
+    int number = items_ == tiles_ ? index : tile_of_item(index);
+    const SplitTile& tile = memory_.tiles[number];
+    WorkItem item = tile_at(number, tile.request);
+    lang::kv_splits::KvSplits splits = splits_of(tile);
+    unsigned split = index - tile.first_item, count = lang::kv_splits::count(splits), align = p_.kv_align.divisor;
+    unsigned begin = lang::kv_splits::split_begin(splits, split), end = lang::kv_splits::split_end(splits, split);
+    if (begin < end) {
+      item.kv_begin = (tile.visible.begin + begin) * align;
+      item.kv_end = min((tile.visible.begin + end) * align, static_cast<unsigned>(item.kv_len));
+    }
+    if (count > 1) {
+      int states = tile.first_item - (number - tile.merges_before);  // of the tiles before
+      item.partial = (states + static_cast<int>(split)) * static_cast<int>(p_.tile_rows.divisor);
+      item.merge = tile.merges_before;
+      if (split == 0) write_merge(item, count);
+    }
+    return item;
+  }
+
+  // The KV blocks of an item.
+  int blocks(const WorkItem& item) const { return ceil_divide(item.kv_end - item.kv_begin, p_.kv_align); }
+
+  // Clears the entries of merges that are not used.
+  void clear_merges() const {
+#pragma unroll 1
+    for (int merge = merges_ + cta_.thread(); merge < p_.capacity_merges; merge += Cta::THREADS)
+      p_.merges[2 * merge] = p_.merges[2 * merge + 1] = make_int4(0, 0, 0, 0);
+  }
+
+ private:
+  // The Q tile of a number, without its KV range.
+  WorkItem tile_at(int number, int request) const {
+    RequestLengths lens;
+    lens.qo_token = p_.to_qo_indptr[request];
+    lens.queries = p_.to_qo_indptr[request + 1] - lens.qo_token;
+    int kv_token = p_.to_kv_indptr[request];
+    lens.keys = p_.to_kv_indptr[request + 1] - kv_token;
+    if (has_pages(p_)) lens.page = p_.to_page_indptr[request];
+    int first_row = (number - memory_.first_tiles[request]) * static_cast<int>(p_.tile_rows.divisor);
+    return tile_of_request(p_, request, first_row, lens, kv_token);
+  }
+
+  int tile_of_item(int index) const {
+    return last_not_above(tiles_, index, [&](int tile) { return memory_.tiles[tile].first_item; });
+  }
+
+  static int blocks_of(const SplitTile& tile) { return tile.visible.end - tile.visible.begin; }
+
+  lang::kv_splits::KvSplits splits_of(const SplitTile& tile) const {
+    unsigned begin = tile.visible.begin, end = tile.visible.end;
+    if (p_.fixed_split_blocks > 0) return lang::kv_splits::at_multiples(begin, end, p_.fixed_split_blocks);
+    return lang::kv_splits::equal(begin, end, most_, p_.min_split_blocks);
+  }
+
+  // Finds the visible blocks of all tiles, a tile a thread. Returns the most of a tile.
+  unsigned find_visible() {
+    int own = 0, longest;
+#pragma unroll 1
+    for (int number = cta_.thread(); number < tiles_; number += Cta::THREADS) {
+      int request = last_not_above(p_.requests, number, [&](int i) { return memory_.first_tiles[i]; });
+      WorkItem tile = tile_at(number, request);
+      BlockRange visible = visible_blocks<true>(p_, variant_, tile);
+      memory_.tiles[number] = {visible, request, tile.kv_len, 0, 0};
+      own = max(own, visible.end - visible.begin);
+    }
+    cta_.any_and_max(false, own, longest);
+    return longest;
+  }
+
+  // The blocks of the longest split: the fewest for which there are no more items than workers. No tile is split if
+  // there are as many tiles as workers.
+  unsigned longest_split(unsigned longest) {
+    unsigned yes = max(longest, 1u), no = p_.min_split_blocks;
+    if (static_cast<unsigned>(tiles_) >= p_.max_workers || yes <= no) return yes;
+    auto fits = [&](unsigned most) {
+      Cost own = 0, all;
+#pragma unroll 1
+      for (int tile = cta_.thread(); tile < tiles_; tile += Cta::THREADS)
+        own += lang::kv_splits::splits_of(blocks_of(memory_.tiles[tile]), most);
+      cta_.exclusive_sum(own, Cta::THREADS, all);
+      return all <= p_.max_workers;
+    };
+    if (fits(no)) return no;
+#pragma unroll 1
+    while (yes - no > 1) {
+      unsigned middle = no + (yes - no) / 2;
+      (fits(middle) ? yes : no) = middle;
+    }
+    return yes;
+  }
+
+  // Numbers items and merges by a prefix sum over the tiles.
+  void count_items() {
+    Cost counted = 0;  // items in the lower 32 bits, merges in the upper
+#pragma unroll 1
+    for (int first = 0; first < tiles_; first += Cta::THREADS) {
+      int tile = first + cta_.thread();
+      unsigned splits = tile < tiles_ ? lang::kv_splits::count(splits_of(memory_.tiles[tile])) : 0;
+      Cost all, own = static_cast<Cost>(splits > 1) << 32 | splits;
+      Cost before = counted + cta_.exclusive_sum(own, min(tiles_ - first, Cta::THREADS), all);
+      counted += all;
+      if (tile < tiles_) {
+        memory_.tiles[tile].first_item = static_cast<int>(before & 0xffffffff);
+        memory_.tiles[tile].merges_before = static_cast<int>(before >> 32);
+      }
+    }
+    items_ = static_cast<int>(counted & 0xffffffff), merges_ = static_cast<int>(counted >> 32);
+    cta_.sync();
+  }
+
+  void write_merge(const WorkItem& tile, int count) const {
+    int4* to = p_.merges + 2 * tile.merge;
+    to[0] = make_int4(tile.request, tile.first_row, tile.rows, tile.partial);
+    to[1] = make_int4(count, tile.qo_token, tile.qo_len, tile.kv_len);
+  }
+};
