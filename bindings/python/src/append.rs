@@ -1,70 +1,89 @@
 //! New keys and values, into pools of pages.
 
-use attn::ops::{Append, KvMut, KvRef, KvSidesMut, SlotMapping, append_paged};
+use attn::ops::{Append, KvMut, KvRef, KvSidesMut, PageTableRows, SlotMapping, append_paged};
 use attn::{KvScales, PageOrder};
 use pyo3::prelude::*;
 
-use crate::argument::{ATTENTION, Arg, NUMBER, TEXT, optional};
+use crate::argument::{ATTENTION, Arg, TEXT, optional};
+use crate::array::{array, counter};
 use crate::attention::Attention;
 use crate::element::Element;
 use crate::engine::{address, stream};
 use crate::error::{Failure, call};
 use crate::kv_layout::KvLayout;
 use crate::producer::{self, view};
-use crate::tensor::array;
+use crate::scale::GivenScale;
+use crate::tensor::{Named, View, check_apart};
 
-/// Appends new keys and values, (tokens, KV heads, head dim), to pools of pages at `slots` (`page * page_size + slot`,
-/// int64; below 0 nothing is written).
+/// Appends new keys and values, (tokens, KV heads, head dim), to pools of pages: at `slots` (`page * page_size + slot`,
+/// int64), or at `positions` of the requests `batch_indices` (int32), whose pages a table has. Below 0 nothing is
+/// written.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python's keywords
-#[pyo3(signature = (k, v, k_pool, v_pool, slots, *, kv_layout=None, positions=None, attention=None, k_scale=None,
-    v_scale=None, stream=None, k_side=None, v_side=None))]
+#[pyo3(signature = (k, v, k_pool, v_pool, slots=None, *, kv_layout=None, positions=None, attention=None, k_scale=None,
+    v_scale=None, stream=None, k_side=None, v_side=None, batch_indices=None, page_indptr=None, page_indices=None,
+    block_table=None, status=None))]
 pub(crate) fn append(
     py: Python<'_>,
     k: &Bound<'_, PyAny>,
     v: Option<&Bound<'_, PyAny>>,
     k_pool: &Bound<'_, PyAny>,
     v_pool: Option<&Bound<'_, PyAny>>,
-    slots: &Bound<'_, PyAny>,
+    slots: Option<&Bound<'_, PyAny>>,
     kv_layout: Option<Arg<&str>>,
     positions: Option<&Bound<'_, PyAny>>,
     attention: Option<Arg<PyRef<'_, Attention>>>,
-    k_scale: Option<Arg<f32>>,
-    v_scale: Option<Arg<f32>>,
+    k_scale: Option<&Bound<'_, PyAny>>,
+    v_scale: Option<&Bound<'_, PyAny>>,
     stream: Option<Arg<usize>>,
     k_side: Option<&Bound<'_, PyAny>>,
     v_side: Option<&Bound<'_, PyAny>>,
+    batch_indices: Option<&Bound<'_, PyAny>>,
+    page_indptr: Option<&Bound<'_, PyAny>>,
+    page_indices: Option<&Bound<'_, PyAny>>,
+    block_table: Option<&Bound<'_, PyAny>>,
+    status: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     call(py, || {
         let layout = KvLayout::parse(optional(kv_layout, py, "kv_layout", TEXT)?.unwrap_or("NHD"))?;
         let attention = optional(attention, py, "attention", ATTENTION)?;
-        let k_scale = optional(k_scale, py, "k_scale", NUMBER)?.unwrap_or(1.0);
-        let v_scale = optional(v_scale, py, "v_scale", NUMBER)?.unwrap_or(1.0);
         let location = producer::location(k_pool, "k_pool")?;
         let engine = crate::engine::engine(location)?;
         let on = self::stream(py, &engine, location, stream)?;
         let reader = address(&on);
         let read = |object: &Bound<'_, PyAny>, name: &str| view(object, name, reader)?.on(location, name);
-        let (k, k_pool) = (read(k, "k")?, read(k_pool, "k_pool")?);
-        let v = v.map(|v| read(v, "v")).transpose()?;
-        let v_pool = v_pool.map(|pool| read(pool, "v_pool")).transpose()?;
-        let sides = [(k_side, "k_side"), (v_side, "v_side")];
-        let [k_side, v_side] = sides.map(|(side, name)| side.map(|side| read(side, name)).transpose());
-        let (k_side, v_side) = (k_side?, v_side?);
-        let slots = read(slots, "slots")?;
-        let positions = positions.map(|positions| read(positions, "positions")).transpose()?;
-        let mut others = vec![("k", &k), ("slots", &slots)];
-        others.extend(v.as_ref().map(|v| ("v", v)));
-        others.extend(positions.as_ref().map(|positions| ("positions", positions)));
-        v_pool.as_ref().map_or(Ok(()), |pool| pool.check_apart("v_pool", &others))?;
-        others.extend(v_pool.as_ref().map(|pool| ("v_pool", pool)));
-        k_pool.check_apart("k_pool", &others)?;
-        others.push(("k_pool", &k_pool));
-        k_side.as_ref().map_or(Ok(()), |side| side.check_apart("k_side", &others))?;
-        others.extend(k_side.as_ref().map(|side| ("k_side", side)));
-        v_side.as_ref().map_or(Ok(()), |side| side.check_apart("v_side", &others))?;
+        let given = |object: Option<&Bound<'_, PyAny>>, name: &str| object.map(|object| read(object, name)).transpose();
+        let pool = |view| layout.pool(view);
+        let (k, v) = (read(k, "k")?, given(v, "v")?);
+        let (k_pool, v_pool) = (pool(read(k_pool, "k_pool")?), given(v_pool, "v_pool")?.map(pool));
+        let (k_side, v_side) = (given(k_side, "k_side")?.map(pool), given(v_side, "v_side")?.map(pool));
+        let (k_scale, v_scale) =
+            (GivenScale::new(k_scale, "k_scale", read)?, GivenScale::new(v_scale, "v_scale", read)?);
+        let slot_arrays = SlotArrays {
+            slots: given(slots, "slots")?,
+            positions: given(positions, "positions")?,
+            batch_indices: given(batch_indices, "batch_indices")?,
+            page_indptr: given(page_indptr, "page_indptr")?,
+            page_indices: given(page_indices, "page_indices")?,
+            block_table: given(block_table, "block_table")?,
+        };
+        let status = given(status, "status")?;
+        let outputs = [
+            ("k_pool", Some(&k_pool)),
+            ("v_pool", v_pool.as_ref()),
+            ("k_side", k_side.as_ref()),
+            ("v_side", v_side.as_ref()),
+            ("status", status.as_ref()),
+        ];
+        let rows = [
+            ("k", Some(&k)),
+            ("v", v.as_ref()),
+            ("k_scale", k_scale.heads.as_ref()),
+            ("v_scale", v_scale.heads.as_ref()),
+        ];
+        check_apart(&outputs, &[&rows[..], &slot_arrays.named()].concat())?;
         let absent = |name: &str| Failure::tensor(format!("{name} is None; in this layout it is given"));
-        // SAFETY: the caller's tensors, which stay during the call; pools share no memory with each other or the rest
+        // SAFETY: the caller's tensors, which stay during the call; what is written shares no memory with the rest
         unsafe {
             let new = match (layout, &v) {
                 (KvLayout::Latent, _) => KvRef::latent(k.read("k")?),
@@ -87,14 +106,83 @@ pub(crate) fn append(
                 (_, k) => KvSidesMut::new(k, v_side),
             };
             let mut pools = pools.with_sides(sides);
-            let slots = array(&slots, Element::I64, "slots")?;
-            let positions =
-                positions.as_ref().map(|positions| array(positions, Element::I32, "positions")).transpose()?;
-            let scales = KvScales::of(k_scale, v_scale);
-            let append = Append { scales, ..Append::at(SlotMapping::Slots { slots, positions }) };
+            let append = Append {
+                slot_mapping: slot_arrays.slot_mapping()?,
+                scales: KvScales { k: k_scale.scale("k_scale")?, v: v_scale.scale("v_scale")? },
+                status: status.as_ref().map(|status| counter(status, "status")).transpose()?,
+            };
             let transform = attention.as_ref().and_then(|attention| attention.transform.as_ref());
             py.detach(|| append_paged(&on, &new, &mut pools, &append, transform))?;
         }
         Ok(())
     })
+}
+
+/// The arrays that say where new rows go.
+struct SlotArrays {
+    slots: Option<View>,
+    positions: Option<View>,
+    batch_indices: Option<View>,
+    page_indptr: Option<View>,
+    page_indices: Option<View>,
+    block_table: Option<View>,
+}
+
+impl SlotArrays {
+    fn named(&self) -> [Named<'_>; 6] {
+        let SlotArrays { slots, positions, batch_indices, page_indptr, page_indices, block_table } = self;
+        [
+            ("slots", slots.as_ref()),
+            ("positions", positions.as_ref()),
+            ("batch_indices", batch_indices.as_ref()),
+            ("page_indptr", page_indptr.as_ref()),
+            ("page_indices", page_indices.as_ref()),
+            ("block_table", block_table.as_ref()),
+        ]
+    }
+
+    /// # Safety
+    ///
+    /// The conditions of [`array`].
+    unsafe fn slot_mapping<'a>(&self) -> Result<SlotMapping<'a>, Failure> {
+        // SAFETY: the caller guarantees it
+        let ints = |view: &View, rank, name| unsafe { array::<i32>(view, rank, Element::I32, name) };
+        let SlotArrays { slots, positions, batch_indices, page_indptr, page_indices, block_table } = self;
+        let positions = positions.as_ref().map(|positions| ints(positions, 1, "positions")).transpose()?;
+        match (slots, batch_indices) {
+            (Some(slots), None) => {
+                let tables =
+                    [("page_indptr", page_indptr), ("page_indices", page_indices), ("block_table", block_table)];
+                if let Some((name, _)) = tables.iter().find(|(_, table)| table.is_some()) {
+                    return Err(Failure::argument(format!("{name} is given beside slots, which need no table")));
+                }
+                // SAFETY: the caller guarantees it
+                Ok(SlotMapping::Slots { slots: unsafe { array(slots, 1, Element::I64, "slots") }?, positions })
+            }
+            (None, Some(requests)) => {
+                let missing = || Failure::argument("positions is None; beside batch_indices each token has one");
+                let rows = match (page_indptr, page_indices, block_table) {
+                    (Some(indptr), Some(pages), None) => PageTableRows::Csr {
+                        indptr: ints(indptr, 1, "page_indptr")?,
+                        pages: ints(pages, 1, "page_indices")?,
+                    },
+                    (None, None, Some(table)) => {
+                        let pages = ints(table, 2, "block_table")?;
+                        PageTableRows::Padded { pages, max_pages: table.dims.shape()[1] }
+                    }
+                    _ => {
+                        let tables = "page_indptr and page_indices, or block_table";
+                        return Err(Failure::argument(format!("batch_indices need the pages of requests: {tables}")));
+                    }
+                };
+                let (requests, positions) = (ints(requests, 1, "batch_indices")?, positions.ok_or_else(missing)?);
+                Ok(SlotMapping::Positions { requests, positions, rows })
+            }
+            (given, _) => {
+                let got = if given.is_some() { "both are given" } else { "neither is given" };
+                let want = "a token's place is its entry of slots, or of batch_indices and positions";
+                Err(Failure::argument(format!("{want}: {got}")))
+            }
+        }
+    }
 }

@@ -10,13 +10,14 @@ use attn_core::spec::UnknownComputeType;
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::argument::{Arg, COUNT, Flag, NUMBER, TEXT, optional};
+use crate::array::array;
 use crate::batch::line;
 use crate::element::Element;
 use crate::engine::{address, engine, stream};
 use crate::error::{Failure, call};
 use crate::location::Location;
 use crate::producer::view;
-use crate::tensor::{View, array};
+use crate::tensor::View;
 use crate::variants::parse;
 
 /// A variant bound to heads, element types and a device. Plans are made of it.
@@ -205,7 +206,7 @@ impl Attention {
                 |object: &Bound<'_, PyAny>, name: &str| view(object, name, address(&stream))?.on(self.location, name);
             let (indices, values) = (read(indices, "indices")?, read(values, name)?);
             // SAFETY: as in `set_tensor`
-            let rows = unsafe { TensorRows::at(array(&indices, Element::I32, "indices")?, content(&values, name)?) };
+            let rows = unsafe { TensorRows::at(array(&indices, 1, Element::I32, "indices")?, content(&values, name)?) };
             self.attention.set_tensor_rows(&stream, name, &rows)?;
             match &self.transform {
                 Some(transform) if transform.has_tensor(name) => Ok(transform.set_tensor_rows(&stream, name, &rows)?),

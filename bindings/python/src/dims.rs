@@ -54,6 +54,18 @@ impl Dims {
         Dims::new(&read[0][..rank], Some(&read[1][..rank]), name)
     }
 
+    /// With one more dimension of length 1, of the stride of the first; `None` for more dimensions than tensors have.
+    pub(crate) fn with_one_at(&self, at: usize) -> Option<Self> {
+        if self.rank == MAX_RANK || at == 0 || at > self.rank {
+            return None;
+        }
+        let mut dims = *self;
+        dims.shape.copy_within(at..self.rank, at + 1);
+        dims.strides.copy_within(at..self.rank, at + 1);
+        (dims.shape[at], dims.strides[at], dims.rank) = (1, self.strides[0], self.rank + 1);
+        Some(dims)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.shape().contains(&0)
     }

@@ -2,7 +2,7 @@
 
 use attn::{Kv, KvScales, KvSides, PageOrder, TensorRef};
 
-use crate::error::Failure;
+use crate::{error::Failure, tensor::View};
 
 /// How keys and values lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,19 @@ impl KvLayout {
                 return Err(Failure::argument(format!("kv_layout is `{text}`; there are {known}")));
             }
         })
+    }
+
+    /// A pool, or its side data. Without a dimension of slots each slot is a page: (slots, KV heads, head dim).
+    pub(crate) fn pool(self, view: View) -> View {
+        // the dimensions of such a pool, and those after that of slots
+        let (rank, after) = match self {
+            KvLayout::Nhd | KvLayout::Latent => (3, 2),
+            KvLayout::Hnd => (3, 1),
+            KvLayout::Fused(PageOrder::Nhd) => (4, 2),
+            KvLayout::Fused(PageOrder::Hnd) => (4, 1),
+        };
+        let dims = (view.dims.shape().len() == rank).then(|| view.dims.with_one_at(rank - after)).flatten();
+        View { dims: dims.unwrap_or(view.dims), ..view }
     }
 
     /// Whether values have a tensor of their own.

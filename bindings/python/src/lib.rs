@@ -6,6 +6,7 @@
 
 mod append;
 mod argument;
+mod array;
 mod attention;
 mod batch;
 mod dims;
@@ -18,6 +19,7 @@ mod location;
 mod params;
 mod plan;
 mod producer;
+mod scale;
 mod tensor;
 mod torch;
 mod variants;

@@ -14,13 +14,15 @@ use crate::error::{Failure, call};
 use crate::kv_layout::KvLayout;
 use crate::location::Location;
 use crate::producer::view;
-use crate::tensor::View;
+use crate::tensor::{View, check_apart};
 
 /// A planned batch, with the memory of its work list and partial states. It can run any number of times.
 #[pyclass(frozen, module = "attn_rs")]
 pub(crate) struct Plan {
     plan: RwLock<attn::Plan>,
     layout: KvLayout,
+    /// Whether keys are in pages.
+    paged: bool,
     engine: attn::Engine,
     location: Location,
     /// Beside the plan, which needs it.
@@ -67,7 +69,8 @@ impl Plan {
                 let mut workspace = reused.unwrap_or_else(|| engine.workspace());
                 let options = PlanOptions { capacity, layers: &layers, stream: Some(&stream) };
                 let plan = attention.attention.plan_with(&batch.batch(), &mut workspace, options)?;
-                Ok(Plan { plan: RwLock::new(plan), layout, engine, location, workspace: RwLock::new(Some(workspace)) })
+                let (paged, workspace) = (plan.layout().pages().is_some(), RwLock::new(Some(workspace)));
+                Ok(Plan { plan: RwLock::new(plan), layout, paged, engine, location, workspace })
             })
         })
     }
@@ -183,29 +186,22 @@ impl Plan {
         let on = self::stream(py, &self.engine, self.location, stream)?;
         let reader = address(&on);
         let read = |object: &Bound<'_, PyAny>, name: &str| view(object, name, reader)?.on(self.location, name);
-        let (q, k, o) = (read(q, "q")?, read(k, "k")?, read(o, "out")?);
-        let v = v.map(|v| read(v, "v")).transpose()?;
-        let lse = lse.map(|lse| read(lse, "lse")).transpose()?;
-        let sides = [(k_side, "k_side"), (v_side, "v_side")];
-        let [k_side, v_side] = sides.map(|(side, name)| side.map(|side| read(side, name)).transpose());
-        let (k_side, v_side) = (k_side?, v_side?);
+        let given = |object: Option<&Bound<'_, PyAny>>, name: &str| object.map(|object| read(object, name)).transpose();
+        let pool = |view| if self.paged { self.layout.pool(view) } else { view };
+        let (q, k, o) = (read(q, "q")?, pool(read(k, "k")?), read(o, "out")?);
+        let (v, lse) = (given(v, "v")?.map(pool), given(lse, "lse")?);
+        let (k_side, v_side) = (given(k_side, "k_side")?.map(pool), given(v_side, "v_side")?.map(pool));
         if self.location == Location::Cpu {
-            let mut others = vec![("q", &q), ("k", &k)];
-            others.extend(v.as_ref().map(|v| ("v", v)));
-            others.extend(k_side.as_ref().map(|side| ("k_side", side)));
-            others.extend(v_side.as_ref().map(|side| ("v_side", side)));
-            lse.as_ref().map_or(Ok(()), |lse| lse.check_apart("lse", &others))?;
-            others.extend(lse.as_ref().map(|lse| ("lse", lse)));
-            o.check_apart("out", &others)?;
+            let sides = [("k_side", k_side.as_ref()), ("v_side", v_side.as_ref())];
+            let inputs = [("q", Some(&q)), ("k", Some(&k)), ("v", v.as_ref())];
+            check_apart(&[("out", Some(&o)), ("lse", lse.as_ref())], &[&inputs[..], &sides].concat())?;
         }
         // SAFETY: the caller's tensors, which stay during the call. The outputs share no memory with the others. On a
         // device their allocator reuses memory in the order of the stream.
         let (q, kv, mut o, mut lse) = unsafe {
-            let v = v.as_ref().map(|v| v.read("v")).transpose()?;
-            let k_side = k_side.as_ref().map(|side| side.read("k_side")).transpose()?;
-            let v_side = v_side.as_ref().map(|side| side.read("v_side")).transpose()?;
-            let kv = self.layout.kv(k.read("k")?, v, KvScales::of(k_scale, v_scale))?;
-            let kv = kv.with_sides(self.layout.sides(k_side, v_side)?);
+            let read = |view: &Option<View>, name: &str| view.as_ref().map(|view| view.read(name)).transpose();
+            let kv = self.layout.kv(k.read("k")?, read(&v, "v")?, KvScales::of(k_scale, v_scale))?;
+            let kv = kv.with_sides(self.layout.sides(read(&k_side, "k_side")?, read(&v_side, "v_side")?)?);
             (q.read("q")?, kv, o.write("out")?, lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()?)
         };
         with(&mut |options| {

@@ -1,6 +1,5 @@
 //! Tensors of the caller.
 
-use attn::ops::{Array, Number};
 use attn::{TensorMut, TensorRef};
 use attn_core::tensor::Reach;
 
@@ -98,42 +97,21 @@ impl View {
         let (shape, strides) = (self.dims.shape(), self.dims.strides());
         Reach::new(self.location != Location::Cpu, self.data as u64, self.element.size(), shape, strides)
     }
-
-    /// Refuses an output that shares memory with another tensor of the call: the library does as well, and has other
-    /// names for both.
-    pub(crate) fn check_apart(&self, name: &str, others: &[(&str, &View)]) -> Result<(), Failure> {
-        match others.iter().find(|(_, other)| self.reach().shares(&other.reach())) {
-            Some((other, _)) => {
-                Err(Failure::tensor(format!("{name} shares memory with {other}; give it memory of its own")))
-            }
-            None => Ok(()),
-        }
-    }
 }
 
-/// The entries of an array of a call.
-///
-/// # Safety
-///
-/// Nothing writes the entries while the result lives, or, on a device, until the work of the call is done.
-pub(crate) unsafe fn array<'a, T: Number>(view: &View, element: Element, name: &str) -> Result<Array<'a, T>, Failure> {
-    let (shape, strides) = (view.dims.shape(), view.dims.strides());
-    let (&[count], true) = (shape, view.dims.is_row_major()) else {
-        return Err(Failure::tensor(format!(
-            "{name} has the shape {shape:?} and the strides {strides:?}; it has one dimension, without gaps: \
-             pass a copy"
-        )));
-    };
-    if view.element != element {
-        let (own, want) = (view.element.name(), element.name());
-        return Err(Failure::tensor(format!("{name} is of {own}; it is of {want}")));
+/// A tensor of a call by its name; `None` for one that is not given.
+pub(crate) type Named<'a> = (&'a str, Option<&'a View>);
+
+/// Refuses outputs that share memory with each other or with another tensor of the call: the library does as well, and
+/// has other names for both.
+pub(crate) fn check_apart(outputs: &[Named<'_>], inputs: &[Named<'_>]) -> Result<(), Failure> {
+    for (i, (name, output)) in outputs.iter().enumerate() {
+        let Some(output) = output else { continue };
+        let mut others = inputs.iter().chain(&outputs[i + 1..]);
+        let shares = |view: Option<&View>| view.is_some_and(|view| output.reach().shares(&view.reach()));
+        if let Some((other, _)) = others.find(|(_, view)| shares(*view)) {
+            return Err(Failure::tensor(format!("{name} shares memory with {other}; give it memory of its own")));
+        }
     }
-    view.check_aligned(name)?;
-    Ok(match view.location {
-        // SAFETY: the caller guarantees the entries
-        Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
-        Location::Cpu if count == 0 => Array::host(&[]),
-        // SAFETY: the caller guarantees the entries
-        Location::Cpu => Array::host(unsafe { std::slice::from_raw_parts(view.data as *const T, count) }),
-    })
+    Ok(())
 }

@@ -143,7 +143,7 @@ def test_appends():
     k, slots = np.ones((1, 2, 8), dtype=np.float32), np.array([3])
     for values, where, text in [
         ((k, k), np.array([8]), "slot"),
-        ((k, k), np.array([3], dtype=np.int32), "slots"),
+        ((k, k), np.array([3], dtype=np.int16), "slots is of int16; it is of int64"),
         ((k, None), slots, "v is None"),
         ((k, np.ones((2, 2, 8), dtype=np.float32)), slots, "v has|tokens|rows"),
     ]:

@@ -12,6 +12,7 @@ Torch is imported only where it is used. Tensors are never copied unless a docst
 computed: a backward pass through it raises.
 """
 
+from ._append import append
 from ._attention import attention, clear_cache
 from ._costs import load_costs
 from ._errors import (
@@ -26,7 +27,7 @@ from ._errors import (
     Unsupported,
 )
 from ._native import Attention, Batch, Capacity, __version__, check, describe, variants
-from ._plan import Plan, append, release_captured
+from ._plan import Plan, release_captured
 from ._variants import variant
 
 __all__ = [

@@ -1,5 +1,6 @@
 """What torch and numpy do differently. Torch is used only where the caller has imported it."""
 
+import contextlib
 import math
 import sys
 
@@ -46,7 +47,7 @@ def empty(like, shape, dtype=None, *, zero=False):
 
         make = torch.zeros if zero else torch.empty
         return make(shape, dtype=getattr(torch, dtype) if dtype else like.dtype, device=like.device)
-    library = type(like).__module__.partition(".")[0]
+    library = _library(like)
     if library not in ("numpy", "cupy"):
         raise InvalidTensor(f"outputs are made for torch, numpy and cupy, not for {library}: give `out` and `lse`")
     make = sys.modules[library].zeros if zero else sys.modules[library].empty
@@ -74,15 +75,49 @@ def needs_grad(*tensors):
     return torch.is_grad_enabled() and any(is_torch(x) and x.requires_grad for x in tensors)
 
 
+def on_stream(x, stream):
+    """Makes the stream of an address the current one of the library of `x`; of None, nothing."""
+    if stream is None or device_name(x) == "cpu":
+        return contextlib.nullcontext()
+    if is_torch(x):
+        cuda = sys.modules["torch"].cuda
+        return cuda.stream(cuda.ExternalStream(stream, device=x.device))
+    return sys.modules["cupy"].cuda.ExternalStream(stream)
+
+
 def is_capturing(x, stream=None):
     """Whether a CUDA graph of torch captures the stream, by default the current one."""
     if not is_torch(x) or not x.is_cuda:
         return False
-    cuda = sys.modules["torch"].cuda
-    if stream is None:
-        return cuda.is_current_stream_capturing()
-    with cuda.stream(cuda.ExternalStream(stream, device=x.device)):
-        return cuda.is_current_stream_capturing()
+    with on_stream(x, stream):
+        return sys.modules["torch"].cuda.is_current_stream_capturing()
+
+
+def as_int64(x, stream):
+    """An array of int32 as one of int64: a copy, on its device in the order of the stream."""
+    if not _copies(x) or dtype_name(x) != "int32":
+        return x
+    with on_stream(x, stream):
+        return x.long() if is_torch(x) else x.astype("int64")
+
+
+def per_head(scale, heads, stream):
+    """A scale as it is, but an array of one element as one of each KV head: a copy, as `as_int64`."""
+    if isinstance(scale, (int, float)) or not _copies(scale) or math.prod(scale.shape) != 1:
+        return scale
+    with on_stream(scale, stream):
+        scale = scale.reshape(1)
+        return scale.expand(heads).contiguous() if is_torch(scale) else scale.repeat(heads)
+
+
+def _library(x):
+    """The package of an array."""
+    return type(x).__module__.partition(".")[0]
+
+
+def _copies(x):
+    """Whether `x` is an array that is copied here where that is needed."""
+    return hasattr(x, "__dlpack__") and (is_torch(x) or _library(x) in ("numpy", "cupy"))
 
 
 def listed(name, x, most=1 << 26):

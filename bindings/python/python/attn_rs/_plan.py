@@ -3,6 +3,7 @@
 import itertools
 
 from . import _native
+from ._append import append
 from ._arrays import check_tensor, empty, is_capturing, is_compiling, needs_grad, type_name
 from ._errors import InvalidArgument, WrongType
 
@@ -195,39 +196,11 @@ class Plan:
         """The attention of another layer: the same parts with other parameters. It shares kernels and the plan."""
         return self.attention.with_parameters(variant, params, scale)
 
-    def append(
-        self,
-        k,
-        v,
-        k_pool,
-        v_pool,
-        slots,
-        *,
-        positions=None,
-        k_scale=1.0,
-        v_scale=1.0,
-        stream=None,
-        k_side=None,
-        v_side=None,
-    ):
+    def append(self, k, v, k_pool, v_pool, slots=None, **how):
         """Appends new keys and values to the pools of the plan's layout, with the transforms of its variant where keys
-        are stored transformed, and encoded in its `kv_format` (`k_side`, `v_side`: pools of side data). As
-        `attn_rs.append`."""
-        _native.append(
-            k,
-            v,
-            k_pool,
-            v_pool,
-            slots,
-            kv_layout=self.kv_layout,
-            positions=positions,
-            attention=self.attention,
-            k_scale=k_scale,
-            v_scale=v_scale,
-            stream=stream,
-            k_side=k_side,
-            v_side=v_side,
-        )
+        are stored transformed, and encoded in its `kv_format`. As `attn_rs.append`, of whose keywords `kv_layout` and
+        `attention` are the plan's."""
+        append(k, v, k_pool, v_pool, slots, kv_layout=self.kv_layout, attention=self.attention, **how)
 
     @property
     def workspace_bytes(self):
@@ -236,33 +209,6 @@ class Plan:
 
     def __repr__(self):
         return f"<attn_rs.Plan of {self.native.qo_tokens} queries, {self.attention!r}>"
-
-
-def append(k, v, k_pool, v_pool, slots, *, kv_layout="NHD", positions=None, k_scale=1.0, v_scale=1.0, stream=None):
-    """Appends new keys and values to pools of pages.
-
-    Args:
-        k, v: (tokens, KV heads, head dim); `v` is None for `"latent"`.
-        k_pool, v_pool: pools as `kv_layout` says (`Plan`); `v_pool` is None for one pool.
-        slots: `page * page_size + slot` of each token, int64 in memory of the device; nothing is written below 0.
-        positions: int32 of each token, for plans whose variant rotates keys (`Plan.append`).
-        k_scale, v_scale: what readers multiply stored keys and values by.
-
-    Raises:
-        InvalidTensor: shapes, types or devices that do not fit.
-    """
-    _native.append(
-        k,
-        v,
-        k_pool,
-        v_pool,
-        slots,
-        kv_layout=kv_layout,
-        positions=positions,
-        k_scale=k_scale,
-        v_scale=v_scale,
-        stream=stream,
-    )
 
 
 def release_captured(device="cuda"):

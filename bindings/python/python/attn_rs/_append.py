@@ -1,0 +1,78 @@
+"""New keys and values, into pools of pages."""
+
+from . import _native
+from ._arrays import as_int64, per_head
+
+
+def append(
+    k,
+    v,
+    k_pool,
+    v_pool,
+    slots=None,
+    *,
+    kv_layout="NHD",
+    positions=None,
+    batch_indices=None,
+    page_indptr=None,
+    page_indices=None,
+    block_table=None,
+    k_scale=1.0,
+    v_scale=1.0,
+    attention=None,
+    k_side=None,
+    v_side=None,
+    status=None,
+    stream=None,
+):
+    """Appends new keys and values to pools of pages. All arrays are in memory of the device; a CUDA graph can capture
+    it. A token's place is its slot, or its position in a request whose pages a table has. For a place below 0 nothing
+    is written.
+
+    Args:
+        k, v: (tokens, KV heads, head dim); `v` is None for `"latent"`.
+        k_pool, v_pool: pools as `kv_layout` says (`Plan`); `v_pool` is None for one pool. They may be parts of one
+            tensor, such as `pool[:, 0]` and `pool[:, 1]`, as long as they share no element. Without the dimension of
+            slots, such as (slots, KV heads, head dim), each slot is a page.
+        slots: `page * page_size + slot` of each token, int64. An array of int32 is copied first, in one more launch.
+        positions: int32 of each token, the position of its key in its request: beside `batch_indices`, or beside
+            `slots` for an attention that rotates keys.
+        batch_indices: in place of `slots`, the request of each token, int32, as FlashInfer's
+            `append_paged_kv_cache` takes them; below 0, or at a position below 0, nothing is written.
+        page_indptr, page_indices: the pages of the requests in compressed rows, int32: (requests + 1) prefix sums of
+            page counts, and pages in the pool.
+        block_table: in place of these, (requests, pages per request), int32, without gaps.
+        k_scale, v_scale: what readers multiply stored keys and values by: numbers, or float32 of (KV heads). An array
+            of one element is one for all heads, in one more launch.
+        attention: an attention over transformed keys (`Plan(stores_transformed=True)`) or over a `kv_format`, whose
+            transforms are applied.
+        k_side, v_side: pools of side data of a `kv_format` that has any.
+        status: uint32 or int32 of one element, to which a kernel adds the number of tokens that it skipped, since their
+            place is outside of the pool or of the table. On the CPU such a token is an error.
+        stream: the address of a CUDA stream; by default the current one of torch, else the default stream.
+
+    Raises:
+        InvalidTensor: shapes, types or devices that do not fit; on the CPU a place outside of the pool.
+        InvalidArgument: no place, or two.
+    """
+    heads = k.shape[-2] if hasattr(k, "shape") and len(k.shape) > 1 else 1
+    _native.append(
+        k,
+        v,
+        k_pool,
+        v_pool,
+        as_int64(slots, stream),
+        kv_layout=kv_layout,
+        positions=positions,
+        attention=attention,
+        k_scale=per_head(k_scale, heads, stream),
+        v_scale=per_head(v_scale, heads, stream),
+        stream=stream,
+        k_side=k_side,
+        v_side=v_side,
+        batch_indices=batch_indices,
+        page_indptr=page_indptr,
+        page_indices=page_indices,
+        block_table=block_table,
+        status=status,
+    )
