@@ -6,7 +6,7 @@ use std::time::Instant;
 use attn::{KvScales, Out, PlanOptions, RunOptions, Workspace};
 use pyo3::{prelude::*, types::PyList};
 
-use crate::argument::{ATTENTION, Arg, BATCH, Flag, NUMBER, TEXT, optional};
+use crate::argument::{ATTENTION, Arg, BATCH, Flag, TEXT, optional};
 use crate::attention::Attention;
 use crate::batch::{Batch, Capacity};
 use crate::engine::{address, stream};
@@ -14,6 +14,7 @@ use crate::error::{Failure, call};
 use crate::kv_layout::KvLayout;
 use crate::location::Location;
 use crate::producer::view;
+use crate::scale::GivenScale;
 use crate::tensor::{View, check_apart};
 
 /// A planned batch, with the memory of its work list and partial states. It can run any number of times.
@@ -100,8 +101,8 @@ impl Plan {
         lse: Option<&Bound<'_, PyAny>>,
         layer: Option<Arg<PyRef<'_, Attention>>>,
         partial: Option<Flag>,
-        k_scale: Option<Arg<f32>>,
-        v_scale: Option<Arg<f32>>,
+        k_scale: Option<&Bound<'_, PyAny>>,
+        v_scale: Option<&Bound<'_, PyAny>>,
         stream: Option<Arg<usize>>,
         k_side: Option<&Bound<'_, PyAny>>,
         v_side: Option<&Bound<'_, PyAny>>,
@@ -110,12 +111,9 @@ impl Plan {
             let layer = optional(layer, py, "layer", ATTENTION)?;
             let layer = layer.as_deref();
             let partial = partial.map_or(Ok(false), |partial| partial.get(py, "partial"))?;
-            let k_scale = optional(k_scale, py, "k_scale", NUMBER)?.unwrap_or(1.0);
-            let v_scale = optional(v_scale, py, "v_scale", NUMBER)?.unwrap_or(1.0);
             let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
-            self.with_tensors(py, [q, k, o], [v, lse, k_side, v_side], [k_scale, v_scale], stream, |run| {
-                py.detach(|| run(options).map_err(Failure::from))
-            })
+            let others = [v, lse, k_side, v_side, k_scale, v_scale];
+            self.with_tensors(py, [q, k, o], others, stream, |run| py.detach(|| run(options).map_err(Failure::from)))
         })
     }
 
@@ -130,7 +128,7 @@ impl Plan {
         count: usize,
     ) -> PyResult<Vec<u64>> {
         call(py, || {
-            self.with_tensors(py, [q, k, o], [v, None, None, None], [1.0; 2], None, |run| {
+            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None], None, |run| {
                 let timed = |_| {
                     let start = Instant::now();
                     run(RunOptions::default())?;
@@ -172,14 +170,13 @@ impl Plan {
 }
 
 impl Plan {
-    /// Calls `with` with a function that runs the plan on the caller's tensors: `q`, `k` and `o`, and maybe `v`, `lse`
-    /// and side data.
+    /// Calls `with` with a function that runs the plan on the caller's tensors: `q`, `k` and `o`, and maybe `v`, `lse`,
+    /// side data and scales.
     fn with_tensors<T>(
         &self,
         py: Python<'_>,
         [q, k, o]: [&Bound<'_, PyAny>; 3],
-        [v, lse, k_side, v_side]: [Option<&Bound<'_, PyAny>>; 4],
-        [k_scale, v_scale]: [f32; 2],
+        [v, lse, k_side, v_side, k_scale, v_scale]: [Option<&Bound<'_, PyAny>>; 6],
         stream: Option<Arg<usize>>,
         with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -191,16 +188,26 @@ impl Plan {
         let (q, k, o) = (read(q, "q")?, pool(read(k, "k")?), read(o, "out")?);
         let (v, lse) = (given(v, "v")?.map(pool), given(lse, "lse")?);
         let (k_side, v_side) = (given(k_side, "k_side")?.map(pool), given(v_side, "v_side")?.map(pool));
+        let k_scale = GivenScale::new(k_scale, "k_scale", read)?;
+        let v_scale = GivenScale::new(v_scale, "v_scale", read)?;
         if self.location == Location::Cpu {
-            let sides = [("k_side", k_side.as_ref()), ("v_side", v_side.as_ref())];
-            let inputs = [("q", Some(&q)), ("k", Some(&k)), ("v", v.as_ref())];
-            check_apart(&[("out", Some(&o)), ("lse", lse.as_ref())], &[&inputs[..], &sides].concat())?;
+            let inputs = [
+                ("q", Some(&q)),
+                ("k", Some(&k)),
+                ("v", v.as_ref()),
+                ("k_side", k_side.as_ref()),
+                ("v_side", v_side.as_ref()),
+                ("k_scale", k_scale.heads.as_ref()),
+                ("v_scale", v_scale.heads.as_ref()),
+            ];
+            check_apart(&[("out", Some(&o)), ("lse", lse.as_ref())], &inputs)?;
         }
         // SAFETY: the caller's tensors, which stay during the call. The outputs share no memory with the others. On a
         // device their allocator reuses memory in the order of the stream.
         let (q, kv, mut o, mut lse) = unsafe {
             let read = |view: &Option<View>, name: &str| view.as_ref().map(|view| view.read(name)).transpose();
-            let kv = self.layout.kv(k.read("k")?, read(&v, "v")?, KvScales::of(k_scale, v_scale))?;
+            let scales = KvScales { k: k_scale.scale("k_scale")?, v: v_scale.scale("v_scale")? };
+            let kv = self.layout.kv(k.read("k")?, read(&v, "v")?, scales)?;
             let kv = kv.with_sides(self.layout.sides(read(&k_side, "k_side")?, read(&v_side, "v_side")?)?);
             (q.read("q")?, kv, o.write("out")?, lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()?)
         };

@@ -1,7 +1,7 @@
 //! Scales of stored keys and values: numbers, or arrays beside the tensors.
 
 use attn::Scale;
-use pyo3::{intern, prelude::*};
+use pyo3::{intern, prelude::*, types::PyFloat};
 
 use crate::argument::{Arg, NUMBER};
 use crate::{error::Failure, tensor::View};
@@ -22,7 +22,7 @@ impl GivenScale {
     ) -> Result<Self, Failure> {
         let Some(object) = object else { return Ok(GivenScale { all: 1.0, heads: None }) };
         // a tensor of one element is a number to Python too, which would wait for its device
-        if object.hasattr(intern!(object.py(), "__dlpack__"))? {
+        if !object.is_instance_of::<PyFloat>() && object.hasattr(intern!(object.py(), "__dlpack__"))? {
             return Ok(GivenScale { all: 1.0, heads: Some(read(object, name)?) });
         }
         let all = object.extract::<Arg<f32>>()?.get(object.py(), name, NUMBER)?;

@@ -4,7 +4,7 @@ import itertools
 
 from . import _native
 from ._append import append
-from ._arrays import check_tensor, empty, is_capturing, is_compiling, needs_grad, type_name
+from ._arrays import check_tensor, empty, is_capturing, is_compiling, needs_grad, per_head, type_name
 from ._errors import InvalidArgument, WrongType
 
 _numbers = itertools.count(1)
@@ -95,7 +95,7 @@ class Plan:
         self.attention = attention
         self.native = _native.Plan(attention, batch, kv_layout, capacity, list(layers), None, stream)
         self.kv_layout = kv_layout
-        self.value_dim = attention.heads[3]
+        _, self._kv_heads, _, self.value_dim = attention.heads
         self._has_capacity = self.native.has_capacity
         self._number = None
 
@@ -128,7 +128,9 @@ class Plan:
             layer: the attention of another layer (`Plan.layer`).
             partial: the state of each row over these keys alone, to be merged with that over others: no sink and no
                 output transform. It needs `lse` or `return_lse`.
-            k_scale, v_scale: what stored keys and values are multiplied by.
+            k_scale, v_scale: what stored keys and values are multiplied by: numbers, or float32 of (KV heads) in memory
+                of the device, which a CUDA graph reads anew in each replay. An array of one element is one for all
+                heads, in one more launch.
             k_side, v_side: side data of a `kv_format` that has any (scales), as uint8 in the order of dimensions of `k`
                 and `v`; a fused layout has one pool for both.
             stream: the address of a CUDA stream; by default the current one of torch, else the default stream. Memory
@@ -150,6 +152,8 @@ class Plan:
             zero = self._leaves_rows(q, stream)
             out = empty(q, (*q.shape[:2], self.value_dim), zero=zero) if out is None else out
             lse = empty(q, tuple(q.shape[:2]), "float32", zero=zero) if lse is None and return_lse else lse
+        k_scale = per_head(k_scale, self._kv_heads, stream)
+        v_scale = per_head(v_scale, self._kv_heads, stream)
         self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream, k_side, v_side)
         return (out, lse) if return_lse else out
 
@@ -166,9 +170,11 @@ class Plan:
     def _run_compiled(self, q, k, v, given, partial, return_lse, k_scale, v_scale):
         from . import _torch
 
-        if partial or any(x is not None for x in given):
+        arrays = any(hasattr(scale, "__dlpack__") for scale in (k_scale, v_scale))
+        if partial or arrays or any(x is not None for x in given):
             raise InvalidArgument(
-                "`out`, `lse`, `layer`, `partial`, `stream` and side data cannot be given under torch.compile"
+                "`out`, `lse`, `layer`, `partial`, `stream`, side data and arrays of scales cannot be given under "
+                "torch.compile"
             )
         if self._number is None:
             raise InvalidArgument("call `plan.compilable()` before torch.compile traces a run of the plan")
