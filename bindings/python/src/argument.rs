@@ -78,5 +78,5 @@ pub(crate) const COUNT: &str = "a whole number from 0 to 4294967295";
 pub(crate) const NUMBER: &str = "a number";
 pub(crate) const TEXT: &str = "a str";
 pub(crate) const STREAM: &str = "the address of a CUDA stream, a whole number";
-pub(crate) const BATCH: &str = "a `Batch`: `Batch.ragged(..)`, `Batch.paged(..)` or `Batch.block_table(..)`";
+pub(crate) const BATCH: &str = "a `Batch`, such as `Batch.ragged(..)`, `Batch.paged(..)` or `Batch.block_table(..)`";
 pub(crate) const ATTENTION: &str = "an `Attention`";

@@ -1,11 +1,11 @@
 //! Batches, and the largest batch of a plan.
 
-use attn::{BatchCapacity, BlockTable, PageTable};
+use attn::{BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PySequence, PyString};
 
-use crate::argument::{Arg, COUNT, optional};
+use crate::argument::{Arg, BATCH, COUNT, optional};
 use crate::element::Element;
 use crate::error::{Failure, call};
 use crate::location::Location;
@@ -15,6 +15,7 @@ enum Keys {
     Ragged { indptr: Vec<i32> },
     Paged { indptr: Vec<i32>, indices: Vec<i32>, last_page_len: Vec<i32> },
     BlockTable { pages: Vec<i32>, max_pages: usize, kv_lens: Vec<i32> },
+    Levels(Vec<Py<Batch>>),
 }
 
 /// A batch of requests: how many queries each has, and where its keys are.
@@ -243,21 +244,65 @@ impl Batch {
         })
     }
 
+    /// Keys that neighbouring requests share, level by level: a prompt that all share, then those of each group, then
+    /// the request's own. Kernels read shared keys once for all requests of a group, where that is predicted faster.
+    ///
+    /// A level is a `Batch` whose requests are its groups: `Batch.ragged(qo_indptr, kv_indptr)`, whose prefix sums of
+    /// keys need not begin at 0, or `Batch.paged(..)`; all levels are of one kind. The `qo_indptr` of a level has some
+    /// of the numbers of that of the batch, and groups of a level are within groups of the level before. The keys of a
+    /// request are those of its groups, in the order of levels. A plan with a capacity needs `Capacity(.., levels=)`.
+    #[staticmethod]
+    fn cascade(py: Python<'_>, qo_indptr: &Bound<'_, PyAny>, levels: Arg<Vec<Arg<Py<Batch>>>>) -> PyResult<Self> {
+        call(py, || {
+            let mut checked = Vec::new();
+            for level in levels.get(py, "levels", "a list of `Batch`es: `Batch.ragged(..)` or `Batch.paged(..)`")? {
+                let name = format!("levels[{}]", checked.len());
+                let level = level.get(py, &name, BATCH)?;
+                if level.get().level().is_none() {
+                    let kind = level.get().kind();
+                    return Err(Failure::batch(format!("{name} is a {kind}; a level is ragged or paged")));
+                }
+                checked.push(level);
+            }
+            let keys = Keys::Levels(checked);
+            Ok(Batch { qo_indptr: line(qo_indptr, "qo_indptr")?, keys, page_size: 0, num_pages: 0 })
+        })
+    }
+
     fn __repr__(&self) -> String {
-        let kind = match self.keys {
-            Keys::Ragged { .. } => "ragged",
-            Keys::Paged { .. } => "paged",
-            Keys::BlockTable { .. } => "block table",
-        };
+        let kind = self.kind();
         format!("<attn_rs.Batch of {} requests, {kind}>", self.qo_indptr.len().saturating_sub(1))
     }
 }
 
 impl Batch {
-    pub(crate) fn batch(&self) -> attn::Batch<'_> {
-        let Batch { qo_indptr, keys, page_size, num_pages } = self;
-        let (page_size, num_pages) = (*page_size, *num_pages);
-        match keys {
+    fn kind(&self) -> &'static str {
+        match self.keys {
+            Keys::Ragged { .. } => "ragged",
+            Keys::Paged { .. } => "paged",
+            Keys::BlockTable { .. } => "block table",
+            Keys::Levels(_) => "cascade",
+        }
+    }
+
+    /// As a level of a cascade, which is ragged or paged.
+    fn level(&self) -> Option<CascadeLevel<'_>> {
+        let &Batch { ref qo_indptr, ref keys, page_size, num_pages } = self;
+        let kv = match keys {
+            Keys::Ragged { indptr } => CascadeLevelKv::Ragged(indptr),
+            Keys::Paged { indptr, indices, last_page_len } => {
+                CascadeLevelKv::Paged(PageTable { indptr, indices, last_page_len, page_size, num_pages })
+            }
+            Keys::BlockTable { .. } | Keys::Levels(_) => return None,
+        };
+        Some(CascadeLevel { qo_indptr, kv })
+    }
+
+    /// Calls `with` with the batch of the library.
+    pub(crate) fn with_batch<T>(&self, with: impl FnOnce(&attn::Batch<'_>) -> T) -> T {
+        let &Batch { ref qo_indptr, ref keys, page_size, num_pages } = self;
+        let levels: Vec<CascadeLevel<'_>>;
+        with(&match keys {
             Keys::Ragged { indptr } => attn::Batch::ragged(qo_indptr, indptr),
             Keys::Paged { indptr, indices, last_page_len } => {
                 attn::Batch::paged(qo_indptr, &PageTable { indptr, indices, last_page_len, page_size, num_pages })
@@ -266,7 +311,11 @@ impl Batch {
                 let table = BlockTable { pages, max_pages: *max_pages, kv_lens, page_size, num_pages };
                 attn::Batch::block_table(qo_indptr, &table)
             }
-        }
+            Keys::Levels(of_levels) => {
+                levels = of_levels.iter().filter_map(|level| level.get().level()).collect();
+                attn::Batch::cascade(qo_indptr, &levels)
+            }
+        })
     }
 }
 
@@ -277,9 +326,14 @@ pub(crate) struct Capacity(pub(crate) BatchCapacity);
 
 #[pymethods]
 impl Capacity {
-    /// `qo_tokens` is by default `requests`, one query each; `page_size` and `num_pages` are given for a paged batch.
+    /// `qo_len` bounds the queries of one request: it is by default `qo_tokens`, or 1 where that is not given either.
+    /// `qo_tokens` is by default `requests * qo_len`. `page_size` and `num_pages` are given for a paged batch. `levels`
+    /// are those of a cascade; `kv_memory_tokens` are the tokens of ragged k and v where they are other than
+    /// `kv_tokens`, which counts a key that requests share once for each.
     #[new]
-    #[pyo3(signature = (requests, kv_tokens, *, qo_tokens=None, page_size=None, num_pages=None))]
+    #[pyo3(signature = (requests, kv_tokens, *, qo_tokens=None, page_size=None, num_pages=None, qo_len=None,
+        levels=None, kv_memory_tokens=None))]
+    #[allow(clippy::too_many_arguments)] // Python's keywords
     fn new(
         py: Python<'_>,
         requests: Arg<u32>,
@@ -287,21 +341,30 @@ impl Capacity {
         qo_tokens: Option<Arg<u32>>,
         page_size: Option<Arg<u32>>,
         num_pages: Option<Arg<u32>>,
+        qo_len: Option<Arg<u32>>,
+        levels: Option<Arg<u32>>,
+        kv_memory_tokens: Option<Arg<u32>>,
     ) -> PyResult<Self> {
         call(py, || {
             let (requests, kv_tokens) = (requests.get(py, "requests", COUNT)?, kv_tokens.get(py, "kv_tokens", COUNT)?);
             let count = |of, name| optional(of, py, name, COUNT);
             let [qo_tokens, page_size, num_pages] =
                 [count(qo_tokens, "qo_tokens")?, count(page_size, "page_size")?, count(num_pages, "num_pages")?];
-            let flat = match qo_tokens {
-                None => BatchCapacity::decode(requests, kv_tokens),
-                Some(qo_tokens) => BatchCapacity::new(requests, qo_tokens, kv_tokens),
+            let [qo_len, levels] = [count(qo_len, "qo_len")?, count(levels, "levels")?];
+            let kv_memory_tokens = count(kv_memory_tokens, "kv_memory_tokens")?;
+            let qo_len = qo_len.unwrap_or(qo_tokens.unwrap_or(1));
+            let qo_tokens = qo_tokens.unwrap_or(requests.saturating_mul(qo_len));
+            let flat = BatchCapacity { qo_len, ..BatchCapacity::new(requests, qo_tokens, kv_tokens) };
+            let capacity = match (page_size, num_pages) {
+                (None, None) => BatchCapacity { kv_memory_tokens, ..flat },
+                (Some(_), Some(_)) if kv_memory_tokens.is_some() => {
+                    let pool = "the tokens of paged ones are those of the pool";
+                    return Err(Failure::argument(format!("kv_memory_tokens are those of ragged k and v; {pool}")));
+                }
+                (Some(page_size), Some(num_pages)) => flat.in_pages(page_size, num_pages),
+                _ => return Err(Failure::argument("page_size and num_pages are given both or not at all")),
             };
-            match (page_size, num_pages) {
-                (None, None) => Ok(Capacity(flat)),
-                (Some(page_size), Some(num_pages)) => Ok(Capacity(flat.in_pages(page_size, num_pages))),
-                _ => Err(Failure::argument("page_size and num_pages are given both or not at all")),
-            }
+            Ok(Capacity(capacity.in_levels(levels.unwrap_or(1))))
         })
     }
 

@@ -69,7 +69,7 @@ impl Plan {
                 let reused = reused.and_then(|plan| write(&plan.workspace).take());
                 let mut workspace = reused.unwrap_or_else(|| engine.workspace());
                 let options = PlanOptions { capacity, layers: &layers, stream: Some(&stream) };
-                let plan = attention.attention.plan_with(&batch.batch(), &mut workspace, options)?;
+                let plan = batch.with_batch(|batch| attention.attention.plan_with(batch, &mut workspace, options))?;
                 let (paged, workspace) = (plan.layout().pages().is_some(), RwLock::new(Some(workspace)));
                 Ok(Plan { plan: RwLock::new(plan), layout, paged, engine, location, workspace })
             })
@@ -83,7 +83,7 @@ impl Plan {
             let batch = batch.get(py, "batch", BATCH)?;
             let batch = &*batch;
             let stream = self::stream(py, &self.engine, self.location, stream)?;
-            Ok(py.detach(|| write(&self.plan).update(&stream, &batch.batch()))?)
+            Ok(py.detach(|| batch.with_batch(|batch| write(&self.plan).update(&stream, batch)))?)
         })
     }
 

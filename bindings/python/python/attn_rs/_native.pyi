@@ -25,6 +25,8 @@ class Batch:
     ) -> Batch: ...
     @staticmethod
     def block_table(qo_indptr: Any, block_table: Any, kv_lens: Any, *, page_size: int, num_pages: int) -> Batch: ...
+    @staticmethod
+    def cascade(qo_indptr: Any, levels: Sequence[Batch]) -> Batch: ...
 
 class Capacity:
     def __init__(
@@ -35,6 +37,9 @@ class Capacity:
         qo_tokens: int | None = None,
         page_size: int | None = None,
         num_pages: int | None = None,
+        qo_len: int | None = None,
+        levels: int | None = None,
+        kv_memory_tokens: int | None = None,
     ) -> None: ...
 
 class Attention:

@@ -14,7 +14,7 @@ class Plan:
     """A planned batch: in every layer, and in every step with the same lengths, `run` only launches.
 
     Args:
-        batch: `Batch.ragged(..)`, `Batch.paged(..)` or `Batch.block_table(..)`.
+        batch: `Batch.ragged(..)`, `Batch.paged(..)`, `Batch.block_table(..)` or `Batch.cascade(..)`.
         variant: an expression, such as `"causal + soft_cap(cap=30)"`.
         qo_heads, kv_heads: heads of queries, and of keys and values; the first is a multiple of the second.
         head_dim: elements of a query or key of one head; `value_dim` of a value, by default as many.
