@@ -1,5 +1,6 @@
 //! Arrays of numbers of the caller: slots, positions, page tables, counters.
 
+use attn::batch::I32Slice;
 use attn::ops::{Array, ArrayMut, Number};
 
 use crate::{element::Element, error::Failure, location::Location, tensor::View};
@@ -38,9 +39,23 @@ pub(crate) unsafe fn array<'a, T: Number>(
     Ok(match view.location {
         // SAFETY: the caller guarantees the entries
         Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
-        Location::Cpu if count == 0 => Array::host(&[]),
         // SAFETY: the caller guarantees the entries
-        Location::Cpu => Array::host(unsafe { std::slice::from_raw_parts(view.data as *const T, count) }),
+        Location::Cpu => Array::host(unsafe { view.host(count) }),
+    })
+}
+
+/// The int32 of an array of a batch.
+///
+/// # Safety
+///
+/// The conditions of [`array`].
+pub(crate) unsafe fn ints<'a>(view: &View, rank: usize, name: &str) -> Result<I32Slice<'a>, Failure> {
+    let count = entries(view, rank, Element::I32, name)?;
+    Ok(match view.location {
+        // SAFETY: the caller guarantees the entries
+        Location::Cuda(_) => unsafe { I32Slice::device(view.data as u64, count) },
+        // SAFETY: the caller guarantees the entries
+        Location::Cpu => I32Slice::host(unsafe { view.host(count) }),
     })
 }
 

@@ -256,22 +256,12 @@ unsafe fn content<'a>(values: &View, name: &str) -> Result<TensorContent<'a>, Fa
         match (values.element, values.location) {
             (Element::F32, Location::Cuda(_)) => TensorContent::device::<f32>(values.data as u64, count),
             (Element::I32, Location::Cuda(_)) => TensorContent::device::<i32>(values.data as u64, count),
-            (Element::F32, Location::Cpu) => TensorContent::host(host::<f32>(values.data, count)),
-            (Element::I32, Location::Cpu) => TensorContent::host(host::<i32>(values.data, count)),
+            (Element::F32, Location::Cpu) => TensorContent::host(values.host::<f32>(count)),
+            (Element::I32, Location::Cpu) => TensorContent::host(values.host::<i32>(count)),
             (other, _) => {
                 let other = other.name();
                 return Err(Failure::tensor(format!("{name} is replaced by float32 or int32, and not by {other}")));
             }
         }
     })
-}
-
-/// Elements in host memory; of none an address is not read.
-///
-/// # Safety
-///
-/// There are `count` elements at the address, which nothing writes while the result lives.
-unsafe fn host<'a, T>(data: usize, count: usize) -> &'a [T] {
-    // SAFETY: the caller guarantees it
-    if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(data as *const T, count) } }
 }

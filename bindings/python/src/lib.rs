@@ -9,6 +9,7 @@ mod argument;
 mod array;
 mod attention;
 mod batch;
+mod device_batch;
 mod dims;
 mod dlpack;
 mod element;
@@ -34,6 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<attention::Attention>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<batch::Capacity>()?;
+    module.add_class::<device_batch::DeviceBatch>()?;
     module.add_class::<plan::Plan>()?;
     module.add_function(wrap_pyfunction!(append::append, module)?)?;
     module.add_function(wrap_pyfunction!(engine::describe, module)?)?;

@@ -9,6 +9,7 @@ use pyo3::{prelude::*, types::PyList};
 use crate::argument::{ATTENTION, Arg, BATCH, Flag, TEXT, optional};
 use crate::attention::Attention;
 use crate::batch::{Batch, Capacity};
+use crate::device_batch::DeviceBatch;
 use crate::engine::{address, stream};
 use crate::error::{Failure, call};
 use crate::kv_layout::KvLayout;
@@ -84,6 +85,39 @@ impl Plan {
             let batch = &*batch;
             let stream = self::stream(py, &self.engine, self.location, stream)?;
             Ok(py.detach(|| batch.with_batch(|batch| write(&self.plan).update(&stream, batch)))?)
+        })
+    }
+
+    /// Updates the plan on the device, in the order of the stream, to a batch within its capacity. The host does not
+    /// read it.
+    #[pyo3(signature = (batch, stream=None))]
+    fn update_on_device(
+        &self,
+        py: Python<'_>,
+        batch: Arg<PyRef<'_, DeviceBatch>>,
+        stream: Option<Arg<usize>>,
+    ) -> PyResult<()> {
+        call(py, || {
+            let of_device = "a `DeviceBatch`, such as `DeviceBatch.ragged(..)` or `DeviceBatch.block_table(..)`";
+            let batch = batch.get(py, "batch", of_device)?;
+            let stream = self::stream(py, &self.engine, self.location, stream)?;
+            batch.with_batch(py, self.location, address(&stream), |batch| {
+                Ok(py.detach(|| write(&self.plan).update_on_device(&stream, batch))?)
+            })
+        })
+    }
+
+    /// Compiles and loads what `update_on_device` launches, so that the first can be captured.
+    fn prepare_device_updates(&self, py: Python<'_>) -> PyResult<()> {
+        call(py, || Ok(py.detach(|| write(&self.plan).prepare_device_updates())?))
+    }
+
+    /// Raises the error of the batch that the device planned last, if any. Waits for the device.
+    #[pyo3(signature = (stream=None))]
+    fn device_status(&self, py: Python<'_>, stream: Option<Arg<usize>>) -> PyResult<()> {
+        call(py, || {
+            let stream = self::stream(py, &self.engine, self.location, stream)?;
+            Ok(py.detach(|| self.plan.read().unwrap_or_else(PoisonError::into_inner).device_status(&stream))?)
         })
     }
 

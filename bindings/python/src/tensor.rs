@@ -65,6 +65,16 @@ impl View {
         }?)
     }
 
+    /// The first elements in host memory; of none an address is not read.
+    ///
+    /// # Safety
+    ///
+    /// There are `count` elements of `T` one after the other, which nothing writes while the result lives.
+    pub(crate) unsafe fn host<'a, T>(&self, count: usize) -> &'a [T] {
+        // SAFETY: the caller guarantees it
+        if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.data as *const T, count) } }
+    }
+
     /// No dimension runs backwards, and the last one is without gaps in all of a call's tensors, except that lse has
     /// heads there.
     fn check_strides(&self, name: &str) -> Result<(), Failure> {

@@ -26,7 +26,7 @@ from ._errors import (
     NoDevice,
     Unsupported,
 )
-from ._native import Attention, Batch, Capacity, __version__, check, describe, variants
+from ._native import Attention, Batch, Capacity, DeviceBatch, __version__, check, describe, variants
 from ._plan import Plan, release_captured
 from ._variants import variant
 
@@ -36,6 +36,7 @@ __all__ = [
     "Batch",
     "Capacity",
     "CudaFailure",
+    "DeviceBatch",
     "InternalError",
     "InvalidArgument",
     "InvalidBatch",

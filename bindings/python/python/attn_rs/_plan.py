@@ -97,6 +97,8 @@ class Plan:
         self.kv_layout = kv_layout
         _, self._kv_heads, _, self.value_dim = attention.heads
         self._has_capacity = self.native.has_capacity
+        # whether the host does not know the batch
+        self._is_of_device = False
         self._number = None
 
     def run(
@@ -159,7 +161,8 @@ class Plan:
 
     def _leaves_rows(self, q, stream=None):
         """Whether a run, or a replay of it with another batch, may leave rows of the output as they are."""
-        return self._has_capacity and (q.shape[0] != self.native.qo_tokens or is_capturing(q, stream))
+        is_unknown = self._is_of_device or q.shape[0] != self.native.qo_tokens
+        return self._has_capacity and (is_unknown or is_capturing(q, stream))
 
     def release_captured(self):
         """Lets go of what CUDA graphs captured of this plan: its memory, its kernels and parameter tensors. The graphs
@@ -197,6 +200,35 @@ class Plan:
             InvalidBatch: a batch beyond the capacity, or a plan without one. Nothing changes then.
         """
         self.native.update(batch, stream)
+        self._is_of_device = False
+
+    def update_on_device(self, batch, *, stream=None):
+        """Gives the plan a batch (`DeviceBatch`) that a kernel reads from memory of the device and plans there, in the
+        order of the stream. A CUDA graph can capture it with runs: each replay then plans from what the tensors hold
+        then, so they live as long as the graph. The tensors of runs then fit the largest batch of the capacity. On the
+        CPU the tensors of the batch are in host memory, and are read at once.
+
+        For a batch that is not sound, or beyond the capacity, later runs write nothing, and `device_status` raises. The
+        first call compiles and loads the kernel, which cannot happen under a capture: make it before, or call
+        `prepare_device_updates`.
+
+        Raises:
+            InvalidBatch: a plan without a capacity, tensors of contradicting lengths; on the CPU also such a batch.
+            InvalidTensor: tensors of another type than int32, with gaps, or of another device; plans that only the host
+                updates, such as those of prefill kernels, of key lists, and of batch-invariant attention.
+        """
+        self.native.update_on_device(batch, stream)
+        self._is_of_device = True
+
+    def prepare_device_updates(self):
+        """Compiles and loads what `update_on_device` launches, so that the first can be captured. Raises as that does
+        for plans that only the host updates."""
+        self.native.prepare_device_updates()
+
+    def device_status(self, *, stream=None):
+        """Raises the error of the batch that the device planned last, as `update` would have, if there is one. Waits
+        for the device."""
+        self.native.device_status(stream)
 
     def layer(self, variant, params=None, scale=None):
         """The attention of another layer: the same parts with other parameters. It shares kernels and the plan."""
