@@ -2,7 +2,6 @@
 
 use attn::{
     AttentionOptions, ComputeType, Dtypes, HeadDimVo, Heads, KernelKind, KvStored,
-    expr::TensorContent,
     ops::{KvTransform, TensorRows},
     stock,
 };
@@ -12,15 +11,19 @@ use pyo3::{prelude::*, types::PyBytes};
 use crate::argument::{Arg, COUNT, Flag, NUMBER, TEXT, optional};
 use crate::array::array;
 use crate::batch::line;
+use crate::content::content;
 use crate::element::Element;
 use crate::engine::{address, engine, stream};
 use crate::error::{Failure, call};
 use crate::location::Location;
 use crate::producer::view;
-use crate::tensor::View;
 use crate::variants::parse;
 
-/// A variant bound to heads, element types and a device. Plans are made of it.
+/// A variant bound to heads, element types and a device. Plans are made of it (`Plan(batch, attention=..)`).
+///
+/// `mask` is a pair: a bit for each query and key of each request, packed as FlashInfer packs them (little-endian, row
+/// by row, each request from a whole byte on), as bytes or uint8 in host memory; and the first byte of each request,
+/// and their number. Tiles are skipped by its bits, which stay.
 #[pyclass(frozen, module = "attn_rs")]
 pub(crate) struct Attention {
     pub(crate) attention: attn::Attention,
@@ -46,6 +49,20 @@ fn dtype(name: &str, what: &str) -> Result<attn::Dtype, Failure> {
     element.dtype(what)
 }
 
+/// The bytes of a mask's bits.
+fn packed_bits(bits: &Bound<'_, PyAny>) -> Result<Vec<u8>, Failure> {
+    if let Ok(bytes) = bits.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    let view = view(bits, "mask", None)?;
+    // SAFETY: the caller's array, which stays during the call
+    let bits = unsafe { array::<u8>(&view, 1, Element::U8, "mask") }?;
+    let remedy = "pass mask.cpu(), and replace them on the device by `set_tensor`";
+    let elsewhere =
+        || Failure::tensor(format!("mask is on {}, and its bits are read on the host: {remedy}", view.location));
+    Ok(bits.as_host().ok_or_else(elsewhere)?.to_vec())
+}
+
 #[pymethods]
 impl Attention {
     #[new]
@@ -69,7 +86,7 @@ impl Attention {
         fixed_split_size: Option<Arg<u32>>,
         stores_transformed: Option<Flag>,
         values_in_keys: Option<Flag>,
-        mask: Option<Arg<(Bound<'_, PyBytes>, Bound<'_, PyAny>)>>,
+        mask: Option<Arg<(Bound<'_, PyAny>, Bound<'_, PyAny>)>>,
         kv_format: Option<Arg<&str>>,
         compute_type: Option<Arg<&str>>,
     ) -> PyResult<Self> {
@@ -88,9 +105,9 @@ impl Attention {
             let stores_transformed = flag(stores_transformed, "stores_transformed")?;
             let values_in_keys = flag(values_in_keys, "values_in_keys")?;
             let scale = optional(scale, py, "scale", NUMBER)?;
-            let of_mask = "a pair of packed bits, bytes, and of where those of each request begin, a list";
-            if let Some((bytes, indptr)) = optional(mask, py, "mask", of_mask)? {
-                let mask = stock::CustomMask::from_packed(bytes.as_bytes(), &line(&indptr, "mask")?);
+            let of_mask = "a pair of packed bits, bytes or uint8, and of where those of each request begin, a list";
+            if let Some((bits, indptr)) = optional(mask, py, "mask", of_mask)? {
+                let mask = stock::CustomMask::from_packed(&packed_bits(&bits)?, &line(&indptr, "mask")?);
                 let mask = mask.map_err(|error| Failure::argument(error.to_string()))?;
                 variant = variant.and(mask).map_err(attn::Error::from)?;
             }
@@ -164,7 +181,8 @@ impl Attention {
         })
     }
 
-    /// Replaces the content of a parameter tensor, in the order of the stream. Later appends transform by it too.
+    /// Replaces the content of a parameter tensor by elements of its type, in the order of the stream. uint8 are the
+    /// bytes of packed bits too. Later appends transform by it too.
     #[pyo3(signature = (name, values, stream=None))]
     fn set_tensor(
         &self,
@@ -179,7 +197,7 @@ impl Attention {
             let values = view(values, name, address(&stream))?.on(self.location, name)?;
             // SAFETY: the caller's tensor stays during the call; on a device the stream orders the copy before what its
             // allocator does with the memory next
-            let content = unsafe { content(&values, name) }?;
+            let content = unsafe { content(&values, self.attention.variant(), name) }?;
             self.attention.set_tensor(&stream, name, &content)?;
             match &self.transform {
                 Some(transform) if transform.has_tensor(name) => Ok(transform.set_tensor(&stream, name, &content)?),
@@ -206,7 +224,10 @@ impl Attention {
                 |object: &Bound<'_, PyAny>, name: &str| view(object, name, address(&stream))?.on(self.location, name);
             let (indices, values) = (read(indices, "indices")?, read(values, name)?);
             // SAFETY: as in `set_tensor`
-            let rows = unsafe { TensorRows::at(array(&indices, 1, Element::I32, "indices")?, content(&values, name)?) };
+            let rows = unsafe {
+                let content = content(&values, self.attention.variant(), name)?;
+                TensorRows::at(array(&indices, 1, Element::I32, "indices")?, content)
+            };
             self.attention.set_tensor_rows(&stream, name, &rows)?;
             match &self.transform {
                 Some(transform) if transform.has_tensor(name) => Ok(transform.set_tensor_rows(&stream, name, &rows)?),
@@ -239,29 +260,4 @@ impl Attention {
         let (variant, dtype, location) = (self.variant(), self.dtypes.qo, self.location);
         format!("<attn_rs.Attention `{variant}`, {qo}/{kv} heads of {dim}, {dtype} on {location}>")
     }
-}
-
-/// The elements of the caller's tensor, as the content of a parameter tensor.
-///
-/// # Safety
-///
-/// Nothing writes the elements while the result lives, or, on a device, until the work of the call is done.
-unsafe fn content<'a>(values: &View, name: &str) -> Result<TensorContent<'a>, Failure> {
-    let Some(count) = values.dims.count().filter(|_| values.dims.is_row_major()) else {
-        return Err(Failure::tensor(format!("{name} has gaps; pass {name}.contiguous()")));
-    };
-    values.check_aligned(name)?;
-    // SAFETY: the caller's tensor has as many elements
-    Ok(unsafe {
-        match (values.element, values.location) {
-            (Element::F32, Location::Cuda(_)) => TensorContent::device::<f32>(values.data as u64, count),
-            (Element::I32, Location::Cuda(_)) => TensorContent::device::<i32>(values.data as u64, count),
-            (Element::F32, Location::Cpu) => TensorContent::host(values.host::<f32>(count)),
-            (Element::I32, Location::Cpu) => TensorContent::host(values.host::<i32>(count)),
-            (other, _) => {
-                let other = other.name();
-                return Err(Failure::tensor(format!("{name} is replaced by float32 or int32, and not by {other}")));
-            }
-        }
-    })
 }

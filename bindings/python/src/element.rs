@@ -20,6 +20,7 @@ pub(crate) enum Element {
     I16,
     I32,
     I64,
+    Bool,
 }
 
 impl Element {
@@ -34,16 +35,14 @@ impl Element {
             Element::E4m3 => Ok(Dtype::E4m3),
             Element::E5m2 => Ok(Dtype::E5m2),
             Element::U8 => Ok(Dtype::U8),
-            Element::U16 | Element::U32 | Element::U64 | Element::I8 | Element::I16 | Element::I32 | Element::I64 => {
-                Err(Failure::tensor(format!("{name} is of {}, whole numbers; {}", self.name(), Element::POSSIBLE)))
-            }
+            _ => Err(Failure::tensor(format!("{name} is of {}; {}", self.name(), Element::POSSIBLE))),
         }
     }
 
     /// Bytes of an element.
     pub(crate) fn size(self) -> usize {
         match self {
-            Element::E4m3 | Element::E5m2 | Element::U8 | Element::I8 => 1,
+            Element::E4m3 | Element::E5m2 | Element::U8 | Element::I8 | Element::Bool => 1,
             Element::F16 | Element::Bf16 | Element::U16 | Element::I16 => 2,
             Element::F32 | Element::U32 | Element::I32 => 4,
             Element::U64 | Element::I64 => 8,
@@ -66,11 +65,12 @@ impl Element {
             Element::I16 => "int16",
             Element::I32 => "int32",
             Element::I64 => "int64",
+            Element::Bool => "bool",
         }
     }
 
     /// All of them, by their names.
-    pub(crate) const ALL: [Element; 13] = [
+    pub(crate) const ALL: [Element; 14] = [
         Element::F16,
         Element::Bf16,
         Element::F32,
@@ -84,5 +84,6 @@ impl Element {
         Element::I16,
         Element::I32,
         Element::I64,
+        Element::Bool,
     ];
 }

@@ -9,6 +9,7 @@ mod argument;
 mod array;
 mod attention;
 mod batch;
+mod content;
 mod device_batch;
 mod dims;
 mod dlpack;

@@ -121,10 +121,10 @@ impl Plan {
         })
     }
 
-    /// Runs the attention into `o` and, if it is given, `lse`.
+    /// Runs the attention into `o` and, if it is given, `lse`, which with `lse_base_2` another launch converts.
     #[allow(clippy::too_many_arguments)] // Python's keywords
     #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=None, k_scale=None, v_scale=None, stream=None,
-        k_side=None, v_side=None))]
+        k_side=None, v_side=None, lse_base_2=None))]
     fn run(
         &self,
         py: Python<'_>,
@@ -140,14 +140,18 @@ impl Plan {
         stream: Option<Arg<usize>>,
         k_side: Option<&Bound<'_, PyAny>>,
         v_side: Option<&Bound<'_, PyAny>>,
+        lse_base_2: Option<Flag>,
     ) -> PyResult<()> {
         call(py, || {
             let layer = optional(layer, py, "layer", ATTENTION)?;
             let layer = layer.as_deref();
             let partial = partial.map_or(Ok(false), |partial| partial.get(py, "partial"))?;
             let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
+            let lse_base_2 = lse_base_2.map_or(Ok(false), |base| base.get(py, "lse_base_2"))?;
             let others = [v, lse, k_side, v_side, k_scale, v_scale];
-            self.with_tensors(py, [q, k, o], others, stream, |run| py.detach(|| run(options).map_err(Failure::from)))
+            self.with_tensors(py, [q, k, o], others, lse_base_2, stream, |run| {
+                py.detach(|| run(options).map_err(Failure::from))
+            })
         })
     }
 
@@ -162,7 +166,7 @@ impl Plan {
         count: usize,
     ) -> PyResult<Vec<u64>> {
         call(py, || {
-            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None], None, |run| {
+            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None], false, None, |run| {
                 let timed = |_| {
                     let start = Instant::now();
                     run(RunOptions::default())?;
@@ -211,6 +215,7 @@ impl Plan {
         py: Python<'_>,
         [q, k, o]: [&Bound<'_, PyAny>; 3],
         [v, lse, k_side, v_side, k_scale, v_scale]: [Option<&Bound<'_, PyAny>>; 6],
+        lse_base_2: bool,
         stream: Option<Arg<usize>>,
         with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -251,7 +256,9 @@ impl Plan {
                 None => Out::new(o.reborrow()),
                 Some(lse) => Out::with_lse(o.reborrow(), lse.reborrow()),
             };
-            plan.run_with(&on, q, kv, out, options)
+            plan.run_with(&on, q, kv, out, options)?;
+            let lse = lse.as_mut().filter(|_| lse_base_2);
+            lse.map_or(Ok(()), |lse| attn::ops::lse_to_base_2(&on, lse.reborrow()))
         })
     }
 }

@@ -66,6 +66,13 @@ def merges(x):
     return 0 in x.shape or rows <= 1 or columns == 1 or of_rows == columns * of_columns
 
 
+def is_base_2(lse_base):
+    """Whether log-sum-exps are of base 2, and not natural."""
+    if lse_base in (2, "e"):
+        return lse_base == 2
+    raise InvalidArgument(f'lse_base is {lse_base!r}; it is 2 or "e"')
+
+
 def needs_grad(*tensors):
     """Whether torch would record the call for a backward pass, which there is none of."""
     if not is_torch(tensors[0]):

@@ -1,5 +1,6 @@
 """One call that plans by itself. Attentions and plans are kept by what they are made of."""
 
+import math
 import operator
 import sys
 import threading
@@ -11,6 +12,7 @@ from ._arrays import (
     device_name,
     dtype_name,
     empty,
+    is_base_2,
     is_capturing,
     is_compiling,
     is_torch,
@@ -79,6 +81,7 @@ def attention(
     out=None,
     return_lse=False,
     stream=None,
+    lse_base="e",
 ):
     """Attention of a variant, in one call.
 
@@ -99,6 +102,7 @@ def attention(
             if it is not given.
         out: where the output goes, else new memory.
         return_lse: whether to return the log-sum-exp of each row of logits, too.
+        lse_base: `"e"`, or 2 for log-sum-exps in base 2, as FlashInfer has them: one more launch.
         stream: the address of the CUDA stream; by default the current one of torch, else the default stream.
 
     Returns:
@@ -115,6 +119,7 @@ def attention(
         InvalidVariant, InvalidTensor, InvalidBatch, InvalidArgument: all are `ValueError`s.
         Unsupported: heads or element types that no kernel has.
     """
+    base_2 = is_base_2(lse_base)
     if is_torch(q) and (is_compiling(q) or needs_grad(q, k, v)):
         from . import _torch
 
@@ -123,12 +128,14 @@ def attention(
         o, lse = _torch.attention(
             q, k, v, variant, scale, params, layout, cu_seqlens_q, cu_seqlens_k, return_lse=return_lse
         )
+        lse = lse * math.log2(math.e) if base_2 else lse
     else:
-        o, lse = run(q, k, v, variant, scale, params, layout, cu_seqlens_q, cu_seqlens_k, None, out, return_lse, stream)
+        cu_seqlens = (cu_seqlens_q, cu_seqlens_k)
+        o, lse = run(q, k, v, variant, scale, params, layout, *cu_seqlens, None, out, return_lse, stream, base_2)
     return (o, lse) if return_lse else o
 
 
-def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_lse, stream=None):
+def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_lse, stream=None, base_2=False):
     """As `attention`, with a mask of Transformers; the log-sum-exps are None unless they are wanted."""
     if layout not in ("bshd", "bhsd"):
         raise InvalidArgument(f"layout is `{layout}`; there are `bshd` and `bhsd`")
@@ -164,7 +171,7 @@ def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_l
                 continue
             for name, values in tensors.items():
                 entry.attention.set_tensor(name, _numbers(q, values), stream)
-            entry.plan.run(q, k, v, o, lse, stream=stream)
+            entry.plan.run(q, k, v, o, lse, stream=stream, lse_base_2=base_2)
             return call[7], call[8]
 
 

@@ -68,7 +68,7 @@ class Attention:
         fixed_split_size: int | None = None,
         stores_transformed: bool = False,
         values_in_keys: bool = False,
-        mask: tuple[bytes, Sequence[int]] | None = None,
+        mask: tuple[Any, Any] | None = None,
         kv_format: str | None = None,
         compute_type: str = "exact",
     ) -> None: ...
@@ -113,6 +113,7 @@ class Plan:
         stream: int | None = None,
         k_side: Any = None,
         v_side: Any = None,
+        lse_base_2: bool = False,
     ) -> None: ...
     def time_runs(self, q: Any, k: Any, v: Any, o: Any, count: int) -> list[int]: ...
     @property

@@ -1,10 +1,11 @@
 """Plans: a batch that is planned once and run many times."""
 
 import itertools
+import math
 
 from . import _native
 from ._append import append
-from ._arrays import check_tensor, empty, is_capturing, is_compiling, needs_grad, per_head, type_name
+from ._arrays import check_tensor, empty, is_base_2, is_capturing, is_compiling, needs_grad, per_head, type_name
 from ._errors import InvalidArgument, WrongType
 
 _numbers = itertools.count(1)
@@ -15,7 +16,9 @@ class Plan:
 
     Args:
         batch: `Batch.ragged(..)`, `Batch.paged(..)`, `Batch.block_table(..)` or `Batch.cascade(..)`.
-        variant: an expression, such as `"causal + soft_cap(cap=30)"`.
+        variant: an expression, such as `"causal + soft_cap(cap=30)"`; `"full"` by default.
+        attention: in place of `variant`, heads, types, device and the options of these: the `attention` of another
+            plan, or an `attn_rs.Attention`.
         qo_heads, kv_heads: heads of queries, and of keys and values; the first is a multiple of the second.
         head_dim: elements of a query or key of one head; `value_dim` of a value, by default as many.
         dtype: of queries and outputs: `"float16"`, `"bfloat16"`, `"float32"`, or a dtype of torch or numpy; `kv_dtype`
@@ -39,6 +42,9 @@ class Plan:
         stores_transformed: whether keys and values are stored after the variant's transforms, which `append` applies.
         values_in_keys: whether values are the first `value_dim` elements of keys.
         layers: attentions of other layers (`layer`) that see other keys, which the plan then covers.
+        mask: a mask beside the variant: (bits, indptr), as `attn_rs.Attention` takes it. Tiles are skipped by its bits,
+            which stay; one that changes in place is a variant of your own with `#[mutable]` bits (`attn_rs.variant`).
+        reuse: a `Plan` that is not needed any more, whose memory becomes that of this one: it must not run again.
         stream: the address of a CUDA stream; by default the current one of torch, else the default stream.
 
     Raises:
@@ -48,13 +54,14 @@ class Plan:
     def __init__(
         self,
         batch,
-        variant="full",
+        variant=None,
         *,
-        qo_heads,
-        kv_heads,
-        head_dim,
-        dtype,
-        device,
+        attention=None,
+        qo_heads=None,
+        kv_heads=None,
+        head_dim=None,
+        dtype=None,
+        device=None,
         value_dim=None,
         kv_dtype=None,
         scale=None,
@@ -63,37 +70,47 @@ class Plan:
         capacity=None,
         kernel=None,
         fixed_split_size=None,
-        stores_transformed=False,
-        values_in_keys=False,
+        stores_transformed=None,
+        values_in_keys=None,
         layers=(),
         stream=None,
         kv_format=None,
-        compute_type="exact",
+        compute_type=None,
+        mask=None,
+        reuse=None,
     ):
-        if not (kv_format is None or kv_dtype is None or _name(kv_dtype).rpartition(".")[2] == "uint8"):
-            raise InvalidArgument(f"kv_dtype is {_name(kv_dtype)} beside kv_format; tensors of a format are uint8")
-        attention = _native.Attention(
-            variant,
-            params,
-            str(device),
-            qo_heads,
-            kv_heads,
-            head_dim,
-            value_dim,
-            _name(dtype),
-            _name(dtype if kv_dtype is None else kv_dtype),
-            scale=scale,
-            kernel=kernel,
-            fixed_split_size=fixed_split_size,
-            stores_transformed=stores_transformed,
-            values_in_keys=values_in_keys,
-            kv_format=kv_format,
-            compute_type=compute_type,
-        )
+        needed = {"qo_heads": qo_heads, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype, "device": device}
+        options = {
+            "scale": scale,
+            "kernel": kernel,
+            "fixed_split_size": fixed_split_size,
+            "stores_transformed": stores_transformed,
+            "values_in_keys": values_in_keys,
+            "mask": mask,
+            "kv_format": kv_format,
+            "compute_type": compute_type,
+        }
+        others = {"variant": variant, "params": params, "value_dim": value_dim, "kv_dtype": kv_dtype}
+        if attention is None:
+            if missing := [name for name, value in needed.items() if value is None]:
+                raise WrongType(f"{', '.join(missing)}: not given, and there is no `attention` that has it")
+            if not (kv_format is None or kv_dtype is None or _name(kv_dtype).rpartition(".")[2] == "uint8"):
+                raise InvalidArgument(f"kv_dtype is {_name(kv_dtype)} beside kv_format; tensors of a format are uint8")
+            dtypes = (_name(dtype), _name(dtype if kv_dtype is None else kv_dtype))
+            heads = (qo_heads, kv_heads, head_dim, value_dim)
+            variant = "full" if variant is None else variant
+            attention = _native.Attention(variant, params, str(device), *heads, *dtypes, **options)
+        else:
+            of_attention = {**others, **needed, **options}.items()
+            if given := [name for name, value in of_attention if value is not None and value is not False]:
+                raise InvalidArgument(f"{', '.join(given)}: given beside `attention`, which has its own")
+        if not (reuse is None or isinstance(reuse, Plan)):
+            raise WrongType(f"reuse is of the type `{type_name(reuse)}`; it is a `Plan` that is not needed any more")
         if not isinstance(layers, (list, tuple)):
             raise WrongType(f"layers is of the type `{type_name(layers)}`; it is a list of `plan.layer(..)`")
         self.attention = attention
-        self.native = _native.Plan(attention, batch, kv_layout, capacity, list(layers), None, stream)
+        reuse = None if reuse is None else reuse.native
+        self.native = _native.Plan(attention, batch, kv_layout, capacity, list(layers), reuse, stream)
         self.kv_layout = kv_layout
         _, self._kv_heads, _, self.value_dim = attention.heads
         self._has_capacity = self.native.has_capacity
@@ -117,6 +134,7 @@ class Plan:
         stream=None,
         k_side=None,
         v_side=None,
+        lse_base="e",
     ):
         """Runs the attention. On a CUDA device it launches and returns, and a CUDA graph can capture it.
 
@@ -127,6 +145,8 @@ class Plan:
                 have more rows than the batch: those past the batch stay as they are, and are 0 in new memory.
             lse: where the log-sum-exp of each row goes, float32 of (query tokens, query heads).
             return_lse: whether to return log-sum-exps, in new memory without `lse`.
+            lse_base: `"e"`, or 2 for log-sum-exps in base 2, as FlashInfer has them: one more launch, which multiplies
+                all of `lse`, under a capacity also rows past the batch. A capture needs such a call before.
             layer: the attention of another layer (`Plan.layer`).
             partial: the state of each row over these keys alone, to be merged with that over others: no sink and no
                 output transform. It needs `lse` or `return_lse`.
@@ -144,9 +164,10 @@ class Plan:
         Raises:
             InvalidTensor: a tensor that does not fit. Nothing is launched then.
         """
+        base_2 = is_base_2(lse_base)
         if is_compiling(q):
             given = (out, lse, layer, stream, k_side, v_side)
-            return self._run_compiled(q, k, v, given, partial, return_lse, k_scale, v_scale)
+            return self._run_compiled(q, k, v, given, partial, return_lse, k_scale, v_scale, base_2)
         if needs_grad(q, k, v):
             raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")
         if out is None or (lse is None and return_lse):
@@ -156,7 +177,7 @@ class Plan:
             lse = empty(q, tuple(q.shape[:2]), "float32", zero=zero) if lse is None and return_lse else lse
         k_scale = per_head(k_scale, self._kv_heads, stream)
         v_scale = per_head(v_scale, self._kv_heads, stream)
-        self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream, k_side, v_side)
+        self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream, k_side, v_side, base_2)
         return (out, lse) if return_lse else out
 
     def _leaves_rows(self, q, stream=None):
@@ -170,7 +191,7 @@ class Plan:
         process; `attn_rs.release_captured` is for plans that are gone."""
         self.native.release_captured()
 
-    def _run_compiled(self, q, k, v, given, partial, return_lse, k_scale, v_scale):
+    def _run_compiled(self, q, k, v, given, partial, return_lse, k_scale, v_scale, base_2):
         from . import _torch
 
         arrays = any(hasattr(scale, "__dlpack__") for scale in (k_scale, v_scale))
@@ -182,6 +203,7 @@ class Plan:
         if self._number is None:
             raise InvalidArgument("call `plan.compilable()` before torch.compile traces a run of the plan")
         o, lse = _torch.run_plan(q, k, v, self._number, self.value_dim, k_scale, v_scale)
+        lse = lse * math.log2(math.e) if base_2 else lse
         return (o, lse) if return_lse else o
 
     def compilable(self):
