@@ -2,7 +2,9 @@
 
 use attn::batch::I32Slice;
 use attn::ops::{Array, ArrayMut, Number};
+use pyo3::{prelude::*, types::PyBytes};
 
+use crate::producer::view;
 use crate::{element::Element, error::Failure, location::Location, tensor::View};
 
 /// The number of entries of an array of `rank` dimensions, which lie one after the other and are of a type.
@@ -10,7 +12,11 @@ fn entries(view: &View, rank: usize, element: Element, name: &str) -> Result<usi
     let (shape, strides) = (view.dims.shape(), view.dims.strides());
     let count = view.dims.count().filter(|_| shape.len() == rank && view.dims.is_row_major());
     let Some(count) = count else {
-        let dimensions = if rank == 1 { "one dimension" } else { "two dimensions" };
+        let dimensions = match rank {
+            1 => "one dimension",
+            2 => "two dimensions",
+            _ => "its elements in order",
+        };
         return Err(Failure::tensor(format!(
             "{name} has the shape {shape:?} and the strides {strides:?}; it has {dimensions}, without gaps: \
              pass a copy"
@@ -77,4 +83,21 @@ pub(crate) unsafe fn counter<'a>(view: &View, name: &str) -> Result<ArrayMut<'a,
         // SAFETY: the caller guarantees the entries; both types have all values
         Location::Cpu => ArrayMut::host(unsafe { std::slice::from_raw_parts_mut(view.data as *mut u32, count) }),
     })
+}
+
+/// The bytes of elements of one byte in host memory.
+pub(crate) fn host_bytes(view: &View, rank: usize, element: Element, name: &str) -> Result<Vec<u8>, Failure> {
+    // SAFETY: the caller's array, which stays during the call
+    let bytes = unsafe { array::<u8>(view, rank, element, name) }?;
+    let elsewhere =
+        || Failure::tensor(format!("{name} is on {}, and is read on the host: pass {name}.cpu()", view.location));
+    Ok(bytes.as_host().ok_or_else(elsewhere)?.to_vec())
+}
+
+/// The bytes of packed bits: bytes, or uint8 in host memory.
+pub(crate) fn packed_bits(bits: &Bound<'_, PyAny>, name: &str) -> Result<Vec<u8>, Failure> {
+    match bits.cast::<PyBytes>() {
+        Ok(bytes) => Ok(bytes.as_bytes().to_vec()),
+        Err(_) => host_bytes(&view(bits, name, None)?, 1, Element::U8, name),
+    }
 }

@@ -6,10 +6,10 @@ use attn::{
     stock,
 };
 use attn_core::spec::UnknownComputeType;
-use pyo3::{prelude::*, types::PyBytes};
+use pyo3::prelude::*;
 
 use crate::argument::{Arg, COUNT, Flag, NUMBER, TEXT, optional};
-use crate::array::array;
+use crate::array::{array, packed_bits};
 use crate::batch::line;
 use crate::content::content;
 use crate::element::Element;
@@ -47,20 +47,6 @@ fn dtype(name: &str, what: &str) -> Result<attn::Dtype, Failure> {
         _ => return Err(Failure::argument(format!("{what} is `{name}`; {}", Element::POSSIBLE))),
     };
     element.dtype(what)
-}
-
-/// The bytes of a mask's bits.
-fn packed_bits(bits: &Bound<'_, PyAny>) -> Result<Vec<u8>, Failure> {
-    if let Ok(bytes) = bits.cast::<PyBytes>() {
-        return Ok(bytes.as_bytes().to_vec());
-    }
-    let view = view(bits, "mask", None)?;
-    // SAFETY: the caller's array, which stays during the call
-    let bits = unsafe { array::<u8>(&view, 1, Element::U8, "mask") }?;
-    let remedy = "pass mask.cpu(), and replace them on the device by `set_tensor`";
-    let elsewhere =
-        || Failure::tensor(format!("mask is on {}, and its bits are read on the host: {remedy}", view.location));
-    Ok(bits.as_host().ok_or_else(elsewhere)?.to_vec())
 }
 
 #[pymethods]
@@ -107,7 +93,7 @@ impl Attention {
             let scale = optional(scale, py, "scale", NUMBER)?;
             let of_mask = "a pair of packed bits, bytes or uint8, and of where those of each request begin, a list";
             if let Some((bits, indptr)) = optional(mask, py, "mask", of_mask)? {
-                let mask = stock::CustomMask::from_packed(&packed_bits(&bits)?, &line(&indptr, "mask")?);
+                let mask = stock::CustomMask::from_packed(&packed_bits(&bits, "mask")?, &line(&indptr, "mask")?);
                 let mask = mask.map_err(|error| Failure::argument(error.to_string()))?;
                 variant = variant.and(mask).map_err(attn::Error::from)?;
             }

@@ -80,7 +80,7 @@ impl IntReader<'_> {
 }
 
 /// Whole numbers of a list or of an array in host memory, in row-major order, and the shape of an array.
-fn numbers(object: &Bound<'_, PyAny>, name: &str) -> Result<(Vec<i32>, Option<Vec<usize>>), Failure> {
+pub(crate) fn numbers(object: &Bound<'_, PyAny>, name: &str) -> Result<(Vec<i32>, Option<Vec<usize>>), Failure> {
     let mut numbers = IntReader { name, read: Vec::new() };
     if !object.hasattr("__dlpack__")? {
         let shape = listed(object, &mut numbers)?;

@@ -22,6 +22,7 @@ mod params;
 mod plan;
 mod producer;
 mod scale;
+mod sparse;
 mod tensor;
 mod torch;
 mod variants;
@@ -42,6 +43,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::describe, module)?)?;
     module.add_function(wrap_pyfunction!(engine::load_costs, module)?)?;
     module.add_function(wrap_pyfunction!(engine::release_captured, module)?)?;
+    module.add_function(wrap_pyfunction!(sparse::sparse_block_map, module)?)?;
+    module.add_function(wrap_pyfunction!(sparse::sparse_bsr, module)?)?;
+    module.add_function(wrap_pyfunction!(sparse::sparse_page_list, module)?)?;
+    module.add_function(wrap_pyfunction!(sparse::sparse_variable_blocks, module)?)?;
     module.add_function(wrap_pyfunction!(variants::check, module)?)?;
     module.add_function(wrap_pyfunction!(variants::variant, module)?)?;
     module.add_function(wrap_pyfunction!(variants::variants, module)?)

@@ -4,6 +4,7 @@ A variant is an expression over named parts, such as `causal + soft_cap(cap=30)`
 
 - `attention(q, k, v, variant)` computes one call, and plans by itself.
 - `variant(rust)` registers variants of your own, written as Rust text.
+- `sparse` makes block-sparse variants of matrices and lists of blocks.
 - `Plan(batch, variant, ..)` plans a ragged or paged batch once; `plan.run(q, k, v)` only launches, also in CUDA graphs.
 - `attn_rs.transformers.register()` makes `attn_implementation="attn_rs"` known to Transformers, and
   `attn_rs.torch_sdpa.register()` makes `attn_rs` a flash attention of `torch.nn.attention`.
@@ -12,6 +13,7 @@ Torch is imported only where it is used. Tensors are never copied unless a docst
 computed: a backward pass through it raises.
 """
 
+from . import sparse
 from ._append import append
 from ._attention import attention, clear_cache
 from ._costs import load_costs
@@ -53,6 +55,7 @@ __all__ = [
     "describe",
     "load_costs",
     "release_captured",
+    "sparse",
     "variant",
     "variants",
 ]
