@@ -101,7 +101,8 @@ def test_scales():
     k, v = normal(4, 2, 8), normal(4, 2, 8)
     halves, of_heads = np.float32(0.5), np.array([0.5, 4.0], dtype=np.float32)
     one = np.array([0.25], dtype=np.float32)
-    for scale, want in [(2.0, 2.0), (2, 2.0), (halves, 0.5), (of_heads, of_heads[:, None]), (one, 0.25), (one[0:1, None], 0.25)]:
+    numbers = [(2.0, 2.0), (2, 2.0), (halves, 0.5), (one, 0.25), (one.reshape(()), 0.25)]
+    for scale, want in [*numbers, (of_heads, of_heads[:, None])]:
         k_pool, v_pool = pools()
         attn_rs.append(k, v, k_pool, v_pool, np.array(SLOTS), k_scale=scale, v_scale=of_heads)
         np.testing.assert_array_equal(k_pool.reshape(-1, 2, 8)[SLOTS], k / np.float32(want))
