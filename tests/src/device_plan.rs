@@ -190,7 +190,7 @@ impl HostPlan {
         let (offsets, params) =
             (PlanOffsets::within(&plan_capacity), PlanParams::new(capacity, &plan_capacity, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];
-        let PlannerScratch { order, rest } = PlannerScratch::of(&plan_capacity, rule.schedule);
+        let PlannerScratch { order, rest } = PlannerScratch::of(&plan_capacity, rule);
         let (status, scratch) = (PlanStatus::default(), (rest.next_multiple_of(8), order));
         let mut plan = HostPlan { capacity: plan_capacity, offsets, lists, status, params, scratch };
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =

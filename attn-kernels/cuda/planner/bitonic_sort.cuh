@@ -15,7 +15,14 @@ void bitonic_sort(Cta& cta, Key* keys, unsigned count) {
         bool ascends = (low & run) == 0;
         if ((a > b) == ascends) keys[low] = b, keys[high] = a;
       }
-      cta.sync();
+      // a warp has 64 neighbours in every step of up to 32
+      unsigned next = step > 1 ? step / 2 : run;
+      if (step > 32 || next > 32) {
+        cta.sync();
+      } else {
+        __syncwarp();
+      }
     }
   }
+  cta.sync();
 }

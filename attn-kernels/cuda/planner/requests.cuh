@@ -1,5 +1,7 @@
 // Reads the lengths of a batch. Positions come from prefix sums over the requests; lengths are checked on the way.
 #pragma once
+#include "lang/coordinates.cuh"
+
 #include "memory/address.cuh"
 #include "planner/memory.cuh"
 

@@ -15,11 +15,8 @@ void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter
   Cost* order = splitter.order();
 #pragma unroll 1
   for (unsigned index = cta.thread(); index < entries; index += Cta::THREADS) {
-    order[index] = ~0ull;
-    if (index < static_cast<unsigned>(items)) {
-      WorkItem item = splitter.item(index);
-      order[index] = static_cast<Cost>(~static_cast<unsigned>(item.kv_end - item.kv_begin)) << 32 | index;
-    }
+    bool unused = index >= static_cast<unsigned>(items);
+    order[index] = unused ? ~0ull : static_cast<Cost>(~static_cast<unsigned>(splitter.length(index))) << 32 | index;
   }
   cta.sync();
   bitonic_sort(cta, order, entries);
@@ -42,7 +39,7 @@ void write_in_order(Cta& cta, const PlanParams& p, const Splitter& splitter) {
     if (index < items) {
       WorkItem item = splitter.item(index);
       store_item(p.items + ITEM_WORDS * index, item);
-      cost = p.item_cost + static_cast<Cost>(splitter.blocks(item)) * p.block_cost;
+      cost = p.item_cost + static_cast<Cost>(ceil_divide(item.kv_end - item.kv_begin, p.kv_align)) * p.block_cost;
     }
     Cost before = total + cta.exclusive_sum(cost, min(items - first, Cta::THREADS), all);
     if (index < items) begins[index] = before;

@@ -5,25 +5,37 @@
 #include "planner/kv_splits.cuh"
 #include "planner/visible.cuh"
 
-// A Q tile: its visible KV blocks, its request, and the items and merges before it.
+// A request: its lengths, its first key token and its first Q tile.
+struct SplitRequest {
+  RequestLengths lens;
+  int kv_token, first_tile;
+};
+
+// A Q tile: its visible KV blocks and its request.
 struct SplitTile {
   BlockRange visible;
-  int request, kv_len;
-  int first_item, merges_before;
+  int request;
+};
+
+// The items and merges before a tile.
+struct TileStart {
+  int item, merge;
 };
 
 // Scratch memory, in shared memory or in the workspace; `order` may be in shared memory while the rest is not.
 // attn-kernels/src/launch/planner_scratch.rs computes its size.
 struct SplitScratch {
-  Cost* order;       // [power of two that is at least the items] keys to sort items by; or where costs of items begin
-  SplitTile* tiles;  // [tiles]
-  int* first_tiles;  // [requests + 1]
+  Cost* order;             // [power of two that is at least the items] keys to sort items by; or where their costs begin
+  SplitRequest* requests;  // [requests]
+  TileStart* starts;       // [tiles], if any is cut
+  SplitTile* tiles;        // [tiles]
 
   SplitScratch(void* shared, const PlanParams& p) {
     order = p.order ? p.order : static_cast<Cost*>(shared);
     void* behind = order + lang::next_power_of_two(static_cast<unsigned>(p.capacity_items));
-    tiles = static_cast<SplitTile*>(p.scratch ? p.scratch : behind);
-    first_tiles = reinterpret_cast<int*>(tiles + p.capacity_items);
+    requests = static_cast<SplitRequest*>(p.scratch ? p.scratch : behind);
+    tiles = reinterpret_cast<SplitTile*>(requests + p.capacity_requests);
+    starts = reinterpret_cast<TileStart*>(tiles + p.capacity_items);
   }
 };
 
@@ -46,7 +58,8 @@ class TileSplitter {
   const Variant& variant_;
   SplitScratch memory_;
   int tiles_ = 0, items_ = 0, merges_ = 0;
-  unsigned most_ = 1;  // blocks of a split
+  bool is_cut_ = false;  // whether a tile may have several items
+  unsigned most_ = 1;    // blocks of a split
 
  public:
   TileSplitter(Cta& cta, const PlanParams& p, const Variant& variant, void* shared)
@@ -61,38 +74,40 @@ class TileSplitter {
 #pragma unroll 1
     for (int first = 0; first < p_.requests; first += Cta::THREADS) {
       ScannedRequest own = scan.next(first, fault);
-      if (own.request < p_.requests) memory_.first_tiles[own.request] = own.first_tile;
+      if (own.request < p_.requests) memory_.requests[own.request] = {own.lens, own.kv_token, own.first_tile};
     }
     int tiles = scan.finish();
     tiles_ = cta_.any(fault.code != Fault::None) ? 0 : tiles;
     unsigned longest = find_visible();
-    most_ = p_.fixed_split_blocks == 0 ? longest_split(longest) : 0;
+    is_cut_ = p_.fixed_split_blocks > 0 || static_cast<unsigned>(tiles_) < p_.max_workers;
+    items_ = tiles_;
+    if (!is_cut_) return;
+    if (p_.fixed_split_blocks == 0) most_ = longest_split(max(longest, 1u));
     count_items();
   }
 
-  // An item, and its merge.
+  // The keys of an item.
+  int length(int index) const {
+    ItemSplit of = split_of(index);
+    return of.end - of.begin;
+  }
+
+  // An item. Writes the merge of its tile, if it is the first.
   WorkItem item(int index) const {
-    int number = items_ == tiles_ ? index : tile_of_item(index);
-    const SplitTile& tile = memory_.tiles[number];
-    WorkItem item = tile_at(number, tile.request);
-    lang::kv_splits::KvSplits splits = splits_of(tile);
-    unsigned split = index - tile.first_item, count = lang::kv_splits::count(splits), align = p_.kv_align.divisor;
-    unsigned begin = lang::kv_splits::split_begin(splits, split), end = lang::kv_splits::split_end(splits, split);
-    if (begin < end) {
-      item.kv_begin = (tile.visible.begin + begin) * align;
-      item.kv_end = min((tile.visible.begin + end) * align, static_cast<unsigned>(item.kv_len));
-    }
-    if (count > 1) {
-      int states = tile.first_item - (number - tile.merges_before);  // of the tiles before
-      item.partial = (states + static_cast<int>(split)) * static_cast<int>(p_.tile_rows.divisor);
-      item.merge = tile.merges_before;
-      if (split == 0) write_merge(item, count);
+    ItemSplit of = split_of(index);
+    const SplitTile& tile = memory_.tiles[of.tile];
+    const SplitRequest& request = memory_.requests[tile.request];
+    WorkItem item = tile_at(of.tile, tile.request, request);
+    item.kv_begin = of.begin, item.kv_end = of.end;
+    if (of.count > 1) {
+      TileStart start = memory_.starts[of.tile];
+      int states = start.item - (of.tile - start.merge);  // of the tiles before
+      item.partial = (states + index - start.item) * static_cast<int>(p_.tile_rows.divisor);
+      item.merge = start.merge;
+      if (index == start.item) write_merge(item, of.count);
     }
     return item;
   }
-
-  // The KV blocks of an item.
-  int blocks(const WorkItem& item) const { return ceil_divide(item.kv_end - item.kv_begin, p_.kv_align); }
 
   // Clears the entries of merges that are not used.
   void clear_merges() const {
@@ -102,20 +117,34 @@ class TileSplitter {
   }
 
  private:
-  // The Q tile of a number, without its KV range.
-  WorkItem tile_at(int number, int request) const {
-    RequestLengths lens;
-    lens.qo_token = p_.to_qo_indptr[request];
-    lens.queries = p_.to_qo_indptr[request + 1] - lens.qo_token;
-    int kv_token = p_.to_kv_indptr[request];
-    lens.keys = p_.to_kv_indptr[request + 1] - kv_token;
-    if (has_pages(p_)) lens.page = p_.to_page_indptr[request];
-    int first_row = (number - memory_.first_tiles[request]) * static_cast<int>(p_.tile_rows.divisor);
-    return tile_of_request(p_, request, first_row, lens, kv_token);
+  // An item's tile, its keys, and the splits of the tile.
+  struct ItemSplit {
+    int tile, begin, end, count;
+  };
+
+  ItemSplit split_of(int index) const {
+    int number = index, split = 0;
+    if (is_cut_) {
+      number = last_not_above(tiles_, index, [&](int tile) { return memory_.starts[tile].item; });
+      split = index - memory_.starts[number].item;
+    }
+    const SplitTile& tile = memory_.tiles[number];
+    unsigned keys = memory_.requests[tile.request].lens.keys, align = p_.kv_align.divisor;
+    unsigned begin = 0, end = blocks_of(tile), count = 1;
+    if (is_cut_) {
+      lang::kv_splits::KvSplits splits = splits_of(tile);
+      begin = lang::kv_splits::split_begin(splits, split), end = lang::kv_splits::split_end(splits, split);
+      count = lang::kv_splits::count(splits);
+    }
+    auto key = [&](unsigned block) { return static_cast<int>(min((tile.visible.begin + block) * align, keys)); };
+    if (begin == end) return {number, 0, 0, static_cast<int>(count)};
+    return {number, key(begin), key(end), static_cast<int>(count)};
   }
 
-  int tile_of_item(int index) const {
-    return last_not_above(tiles_, index, [&](int tile) { return memory_.tiles[tile].first_item; });
+  // The Q tile of a number, without its KV range.
+  WorkItem tile_at(int number, int of, const SplitRequest& request) const {
+    int first_row = (number - request.first_tile) * static_cast<int>(p_.tile_rows.divisor);
+    return tile_of_request(p_, of, first_row, request.lens, request.kv_token);
   }
 
   static int blocks_of(const SplitTile& tile) { return tile.visible.end - tile.visible.begin; }
@@ -131,21 +160,20 @@ class TileSplitter {
     int own = 0, longest;
 #pragma unroll 1
     for (int number = cta_.thread(); number < tiles_; number += Cta::THREADS) {
-      int request = last_not_above(p_.requests, number, [&](int i) { return memory_.first_tiles[i]; });
-      WorkItem tile = tile_at(number, request);
+      int request = last_not_above(p_.requests, number, [&](int i) { return memory_.requests[i].first_tile; });
+      WorkItem tile = tile_at(number, request, memory_.requests[request]);
       BlockRange visible = visible_blocks<true>(p_, variant_, tile);
-      memory_.tiles[number] = {visible, request, tile.kv_len, 0, 0};
+      memory_.tiles[number] = {visible, request};
       own = max(own, visible.end - visible.begin);
     }
     cta_.any_and_max(false, own, longest);
     return longest;
   }
 
-  // The blocks of the longest split: the fewest for which there are no more items than workers. No tile is split if
-  // there are as many tiles as workers.
+  // The blocks of the longest split: the fewest for which there are no more items than workers.
   unsigned longest_split(unsigned longest) {
-    unsigned yes = max(longest, 1u), no = p_.min_split_blocks;
-    if (static_cast<unsigned>(tiles_) >= p_.max_workers || yes <= no) return yes;
+    unsigned yes = longest, no = p_.min_split_blocks;
+    if (yes <= no) return yes;
     auto fits = [&](unsigned most) {
       Cost own = 0, all;
 #pragma unroll 1
@@ -173,10 +201,8 @@ class TileSplitter {
       Cost all, own = static_cast<Cost>(splits > 1) << 32 | splits;
       Cost before = counted + cta_.exclusive_sum(own, min(tiles_ - first, Cta::THREADS), all);
       counted += all;
-      if (tile < tiles_) {
-        memory_.tiles[tile].first_item = static_cast<int>(before & 0xffffffff);
-        memory_.tiles[tile].merges_before = static_cast<int>(before >> 32);
-      }
+      if (tile < tiles_)
+        memory_.starts[tile] = {static_cast<int>(before & 0xffffffff), static_cast<int>(before >> 32)};
     }
     items_ = static_cast<int>(counted & 0xffffffff), merges_ = static_cast<int>(counted >> 32);
     cta_.sync();

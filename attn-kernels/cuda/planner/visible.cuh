@@ -33,7 +33,7 @@ class SeenKeys {
   }
 
   // The tile class of a non-empty range of blocks.
-  ATTN_CALL TileClass over(int begin, int end) const { return variant_->tile_class(tile_over({begin, end})); }
+  TileClass over(int begin, int end) const { return class_of(*variant_, tile_over({begin, end})); }
 
   // The largest number of blocks, less than `too_many`, that are skipped at one end. Bisection starts at `guess`: if
   // that is right, two classifications suffice, or one if it is also the upper limit.
@@ -83,7 +83,7 @@ class SeenKeys {
   }
 
   // The blocks, up to `most`, that are skipped at one end by the refined class, where `cut` of them are by the class.
-  int refine(bool front, int blocks, int most, int cut) const {
+  ATTN_CALL int refine(bool front, int blocks, int most, int cut) const {
     auto counted = [&](int from, int to) {
       return front ? BlockRange{from, to} : BlockRange{blocks - to, blocks - from};
     };

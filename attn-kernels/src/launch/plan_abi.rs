@@ -279,7 +279,7 @@ mod tests {
         let many = BatchCapacity::new(1024, 1024, 1 << 20);
         of(many, &rule).expect("small");
         let lists = PlanCapacity::of(&many, &variant, heads, &rule.into()).expect("small");
-        let scratch = PlannerScratch::of(&lists, schedule);
+        let scratch = PlannerScratch::of(&lists, &rule);
         assert_eq!(scratch.shared_and_workspace().1, 0, "1024 requests take {scratch:?}");
         let tiles = of(BatchCapacity::new(1 << 23, 1 << 23, 1 << 23), &rule).expect_err("tiles");
         assert!(matches!(tiles, PlanError::TooMany { what: "query tiles", .. }), "{tiles}");

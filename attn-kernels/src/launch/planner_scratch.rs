@@ -1,6 +1,6 @@
 //! The scratch memory of the planner kernel: in shared memory, or in the workspace where it is too large for that.
 
-use attn_core::plan::{PartCapacity, PlanCapacity, Schedule, WorkItem};
+use attn_core::plan::{PartCapacity, PlanCapacity, PlanRule, Schedule, WorkItem};
 
 /// The most shared memory that the planner kernel may take, in bytes: every supported GPU has this much.
 pub const PLAN_SHARED_BYTES: usize = 96 << 10;
@@ -17,20 +17,22 @@ pub struct PlannerScratch {
 
 impl PlannerScratch {
     /// The memory for a list of one part within a capacity.
-    pub fn of(lists: &PlanCapacity, schedule: Schedule) -> Self {
+    pub fn of(lists: &PlanCapacity, rule: &PlanRule) -> Self {
         let PartCapacity { items, workers } = lists.parts.first().copied().unwrap_or_default();
-        match schedule {
+        let starts = match rule.schedule {
             // per tile: a work item and its end; per worker: a KV split, a cut, its first item, a merge's first split
             Schedule::StreamK => {
                 let rest = items * (size_of::<WorkItem>() + 8) + (workers + 1) * (16 + 8 + 4 + 4) + 16;
-                PlannerScratch { order: 0, rest }
+                return PlannerScratch { order: 0, rest };
             }
-            // per tile: its visible blocks, request, keys, first item and merge; per request: its first tile
-            Schedule::LongestFirst | Schedule::FixedSplit { .. } => {
-                let rest = items * 24 + (lists.requests + 1) * 4;
-                PlannerScratch { order: items.next_power_of_two() * 8, rest: rest.next_multiple_of(8) }
-            }
-        }
+            // as many tiles as workers are not cut
+            Schedule::LongestFirst => items.min(rule.workers as usize),
+            Schedule::FixedSplit { .. } => items,
+        };
+        // per request: its lengths, first key token and first tile; per tile: its visible blocks and request; where
+        // tiles are cut: items and merges before
+        let rest = lists.requests * 24 + items * 12 + starts * 8;
+        PlannerScratch { order: items.next_power_of_two() * 8, rest: rest.next_multiple_of(8) }
     }
 
     /// Bytes in shared memory of the CTA that plans, and in the workspace behind the status. What does not fit shared

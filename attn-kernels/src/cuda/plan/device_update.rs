@@ -100,7 +100,7 @@ impl CudaPlan {
         }
         let heads = attention.heads;
         let params = PlanParams::new(&reserved.capacity, counts, rule, heads)?;
-        let (planner, memory) = (attention.planner(rule.schedule.into())?, PlannerScratch::of(counts, rule.schedule));
+        let (planner, memory) = (attention.planner(rule.schedule.into())?, PlannerScratch::of(counts, rule));
         let sections = &self.workspace.sections;
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
             &sections.lists;

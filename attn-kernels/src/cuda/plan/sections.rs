@@ -71,7 +71,7 @@ impl Sections {
     ) -> Result<Self, CudaError> {
         let planning = match rule {
             ListRule::Flat(rule) if counts.parts.len() == 1 => {
-                PLAN_STATUS_BYTES + PlannerScratch::of(counts, rule.schedule).shared_and_workspace().1
+                PLAN_STATUS_BYTES + PlannerScratch::of(counts, rule).shared_and_workspace().1
             }
             _ => 0,
         };
