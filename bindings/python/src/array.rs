@@ -5,29 +5,12 @@ use attn::ops::{Array, ArrayMut, Number};
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::producer::view;
-use crate::{element::Element, error::Failure, location::Location, tensor::View};
+use crate::tensor::{ANY, View, entries, entries_mut};
+use crate::{element::Element, error::Failure, location::Location};
 
-/// The number of entries of an array of `rank` dimensions, which lie one after the other and are of a type.
-fn entries(view: &View, rank: usize, element: Element, name: &str) -> Result<usize, Failure> {
-    let (shape, strides) = (view.dims.shape(), view.dims.strides());
-    let count = view.dims.count().filter(|_| shape.len() == rank && view.dims.is_row_major());
-    let Some(count) = count else {
-        let dimensions = match rank {
-            1 => "one dimension",
-            2 => "two dimensions",
-            _ => "its elements in order",
-        };
-        return Err(Failure::tensor(format!(
-            "{name} has the shape {shape:?} and the strides {strides:?}; it has {dimensions}, without gaps: \
-             pass a copy"
-        )));
-    };
-    if view.element != element {
-        let (own, want) = (view.element.name(), element.name());
-        return Err(Failure::tensor(format!("{name} is of {own}; it is of {want}")));
-    }
-    view.check_aligned(name)?;
-    Ok(count)
+/// The number of entries of an array of `rank` dimensions, at most two.
+fn count(view: &View, rank: usize, element: Element, name: &str) -> Result<usize, Failure> {
+    view.count(&[element], &[ANY; 2][..rank], name)
 }
 
 /// The entries of an array of a call, of as many dimensions as `rank`.
@@ -41,13 +24,9 @@ pub(crate) unsafe fn array<'a, T: Number>(
     element: Element,
     name: &str,
 ) -> Result<Array<'a, T>, Failure> {
-    let count = entries(view, rank, element, name)?;
-    Ok(match view.location {
-        // SAFETY: the caller guarantees the entries
-        Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
-        // SAFETY: the caller guarantees the entries
-        Location::Cpu => Array::host(unsafe { view.host(count) }),
-    })
+    let count = count(view, rank, element, name)?;
+    // SAFETY: the caller guarantees the entries
+    Ok(unsafe { entries(view, count) })
 }
 
 /// The int32 of an array of a batch.
@@ -56,7 +35,7 @@ pub(crate) unsafe fn array<'a, T: Number>(
 ///
 /// The conditions of [`array`].
 pub(crate) unsafe fn ints<'a>(view: &View, rank: usize, name: &str) -> Result<I32Slice<'a>, Failure> {
-    let count = entries(view, rank, Element::I32, name)?;
+    let count = count(view, rank, Element::I32, name)?;
     Ok(match view.location {
         // SAFETY: the caller guarantees the entries
         Location::Cuda(_) => unsafe { I32Slice::device(view.data as u64, count) },
@@ -71,18 +50,10 @@ pub(crate) unsafe fn ints<'a>(view: &View, rank: usize, name: &str) -> Result<I3
 ///
 /// Nothing else reads or writes it while the result lives, or, on a device, until the work of the call is done.
 pub(crate) unsafe fn counter<'a>(view: &View, name: &str) -> Result<ArrayMut<'a, u32>, Failure> {
-    let element = if view.element == Element::I32 { Element::I32 } else { Element::U32 };
-    let count = entries(view, 1, element, name)?;
-    if view.read_only {
-        return Err(Failure::tensor(format!("{name} is read-only, and the call writes to it")));
-    }
-    Ok(match view.location {
-        // SAFETY: the caller guarantees the entries
-        Location::Cuda(_) => unsafe { ArrayMut::device(view.data as u64, count) },
-        Location::Cpu if count == 0 => ArrayMut::host(&mut []),
-        // SAFETY: the caller guarantees the entries; both types have all values
-        Location::Cpu => ArrayMut::host(unsafe { std::slice::from_raw_parts_mut(view.data as *mut u32, count) }),
-    })
+    let count = view.count(&[Element::U32, Element::I32], &[ANY], name)?;
+    view.check_writable(name)?;
+    // SAFETY: the caller guarantees the entries; both types have all values
+    Ok(unsafe { entries_mut(view, count) })
 }
 
 /// The bytes of elements of one byte in host memory.

@@ -76,6 +76,7 @@ pub(crate) fn view<'py>(
         (0, 16, 1) => Element::I16,
         (0, 32, 1) => Element::I32,
         (0, 64, 1) => Element::I64,
+        (2, 64, 1) => Element::F64,
         (6, 8, 1) => Element::Bool,
         (code, bits, lanes) => {
             let words = ["int", "uint", "float", "handle", "bfloat", "complex", "bool"];

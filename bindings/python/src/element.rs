@@ -20,12 +20,20 @@ pub(crate) enum Element {
     I16,
     I32,
     I64,
+    F64,
     Bool,
 }
 
 impl Element {
-    pub(crate) const POSSIBLE: &'static str = "queries and outputs are float16, bfloat16 or float32, keys and values \
-        also float8_e4m3fn, float8_e5m2, or uint8 with a `kv_format`";
+    pub(crate) const POSSIBLE: &'static str = "tensors are float16, bfloat16 or float32, keys and values also \
+        float8_e4m3fn, float8_e5m2, or uint8 with a `kv_format`";
+
+    /// The type of a name, such as `float16` or `torch.float16`.
+    pub(crate) fn parse(text: &str, what: &str) -> Result<Self, Failure> {
+        let name = text.rsplit('.').next().unwrap_or(text);
+        let known = Element::ALL.into_iter().find(|element| element.name() == name);
+        known.ok_or_else(|| Failure::argument(format!("{what} is `{text}`; {}", Element::POSSIBLE)))
+    }
 
     pub(crate) fn dtype(self, name: &str) -> Result<Dtype, Failure> {
         match self {
@@ -35,7 +43,12 @@ impl Element {
             Element::E4m3 => Ok(Dtype::E4m3),
             Element::E5m2 => Ok(Dtype::E5m2),
             Element::U8 => Ok(Dtype::U8),
-            _ => Err(Failure::tensor(format!("{name} is of {}; {}", self.name(), Element::POSSIBLE))),
+            Element::U16 | Element::U32 | Element::U64 | Element::I8 | Element::I16 | Element::I32 | Element::I64 => {
+                Err(Failure::tensor(format!("{name} is of {}, whole numbers; {}", self.name(), Element::POSSIBLE)))
+            }
+            Element::F64 | Element::Bool => {
+                Err(Failure::tensor(format!("{name} is of {}; {}", self.name(), Element::POSSIBLE)))
+            }
         }
     }
 
@@ -45,7 +58,7 @@ impl Element {
             Element::E4m3 | Element::E5m2 | Element::U8 | Element::I8 | Element::Bool => 1,
             Element::F16 | Element::Bf16 | Element::U16 | Element::I16 => 2,
             Element::F32 | Element::U32 | Element::I32 => 4,
-            Element::U64 | Element::I64 => 8,
+            Element::U64 | Element::I64 | Element::F64 => 8,
         }
     }
 
@@ -65,12 +78,13 @@ impl Element {
             Element::I16 => "int16",
             Element::I32 => "int32",
             Element::I64 => "int64",
+            Element::F64 => "float64",
             Element::Bool => "bool",
         }
     }
 
     /// All of them, by their names.
-    pub(crate) const ALL: [Element; 14] = [
+    pub(crate) const ALL: [Element; 15] = [
         Element::F16,
         Element::Bf16,
         Element::F32,
@@ -84,6 +98,7 @@ impl Element {
         Element::I16,
         Element::I32,
         Element::I64,
+        Element::F64,
         Element::Bool,
     ];
 }

@@ -1,5 +1,6 @@
 //! Tensors of the caller.
 
+use attn::ops::{Array, ArrayMut, Number};
 use attn::{TensorMut, TensorRef};
 use attn_core::tensor::Reach;
 
@@ -23,7 +24,7 @@ impl View {
         if own == location {
             return Ok(self);
         }
-        Err(Failure::tensor(format!("{name} is on {own}, and the attention on {location}; take all of one device")))
+        Err(Failure::tensor(format!("{name} is on {own}, and the call on {location}; take all of one device")))
     }
 
     /// The tensor to read.
@@ -53,9 +54,7 @@ impl View {
         let (dtype, dims) = (self.element.dtype(name)?, &self.dims);
         self.check_strides(name)?;
         self.check_aligned(name)?;
-        if self.read_only {
-            return Err(Failure::tensor(format!("{name} is read-only, and the call writes to it")));
-        }
+        self.check_writable(name)?;
         // SAFETY: as in `read`
         Ok(unsafe {
             match self.location {
@@ -84,7 +83,8 @@ impl View {
             let remedy = "it is 0 or more: pass a copy";
             return Err(Failure::tensor(format!("{name} has the stride {stride} in dimension {at}; {remedy}")));
         }
-        let has_gaps = name != "lse" && shape.last().is_some_and(|&length| length > 1) && strides.last() != Some(&1);
+        let has_gaps =
+            !name.contains("lse") && shape.last().is_some_and(|&length| length > 1) && strides.last() != Some(&1);
         if has_gaps {
             let remedy = format!("its last dimension has gaps; pass {name}.contiguous()");
             return Err(Failure::tensor(format!("{name} has shape {shape:?} and strides {strides:?}: {remedy}")));
@@ -124,4 +124,66 @@ pub(crate) fn check_apart(outputs: &[Named<'_>], inputs: &[Named<'_>]) -> Result
         }
     }
     Ok(())
+}
+
+/// Any length, in the shape of an array.
+pub(crate) const ANY: usize = usize::MAX;
+
+impl View {
+    /// The number of elements of an array that is one of these types and has a shape, without gaps.
+    pub(crate) fn count(&self, of: &[Element], shape: &[usize], name: &str) -> Result<usize, Failure> {
+        let (own, strides) = (self.dims.shape(), self.dims.strides());
+        let fits = |(own, want): (&usize, &usize)| own == want || *want == ANY;
+        if own.len() != shape.len() || !own.iter().zip(shape).all(fits) {
+            let want = shape.iter().map(|&n| if n == ANY { "any".to_owned() } else { n.to_string() });
+            let want = want.collect::<Vec<_>>().join(", ");
+            return Err(Failure::tensor(format!("{name} has the shape {own:?}; it has [{want}]")));
+        }
+        if !self.dims.is_row_major() {
+            let remedy = "it has no gaps: pass a copy";
+            return Err(Failure::tensor(format!("{name} has the shape {own:?} and the strides {strides:?}; {remedy}")));
+        }
+        if !of.contains(&self.element) {
+            let want: Vec<_> = of.iter().map(|element| element.name()).collect();
+            let (own, want) = (self.element.name(), want.join(" or "));
+            return Err(Failure::tensor(format!("{name} is of {own}; it is of {want}")));
+        }
+        self.check_aligned(name)?;
+        self.dims.count().ok_or_else(|| Failure::tensor(format!("{name} has the shape {own:?}")))
+    }
+
+    /// Refuses memory that cannot be written.
+    pub(crate) fn check_writable(&self, name: &str) -> Result<(), Failure> {
+        let refused = || Failure::tensor(format!("{name} is read-only, and the call writes to it"));
+        if self.read_only { Err(refused()) } else { Ok(()) }
+    }
+}
+
+/// So many entries from the first element on.
+///
+/// # Safety
+///
+/// The view has them; nothing writes them while the result lives, or, on a device, until the work of the call is done.
+pub(crate) unsafe fn entries<'a, T: Number>(view: &View, count: usize) -> Array<'a, T> {
+    match view.location {
+        // SAFETY: the caller guarantees the entries
+        Location::Cuda(_) => unsafe { Array::device(view.data as u64, count) },
+        // SAFETY: the caller guarantees the entries
+        Location::Cpu => Array::host(unsafe { view.host(count) }),
+    }
+}
+
+/// So many entries from the first element on, to be written.
+///
+/// # Safety
+///
+/// Nothing else reads or writes them; the conditions of [`entries`].
+pub(crate) unsafe fn entries_mut<'a, T: Number>(view: &View, count: usize) -> ArrayMut<'a, T> {
+    match view.location {
+        // SAFETY: the caller guarantees the entries
+        Location::Cuda(_) => unsafe { ArrayMut::device(view.data as u64, count) },
+        Location::Cpu if count == 0 => ArrayMut::host(&mut []),
+        // SAFETY: the caller guarantees the entries
+        Location::Cpu => ArrayMut::host(unsafe { std::slice::from_raw_parts_mut(view.data as *mut T, count) }),
+    }
 }

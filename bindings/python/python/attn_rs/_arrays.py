@@ -3,6 +3,8 @@
 import contextlib
 import math
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ._errors import InvalidArgument, InvalidTensor
 
@@ -13,12 +15,17 @@ def is_torch(x):
     return hasattr(x, "requires_grad") and hasattr(x, "data_ptr")
 
 
-def dtype_name(x):
+def dtype_name(x: Any) -> str:
     """The name of the element type, such as `float16`."""
     return str(x.dtype).rpartition(".")[2]
 
 
-def device_name(x):
+def named(dtype: Any) -> str:
+    """The name of an element type that is given as a name, or as a dtype of torch or numpy."""
+    return str(getattr(dtype, "__name__", None) or dtype).rpartition(".")[2]
+
+
+def device_name(x: Any) -> str:
     """`cpu` or `cuda:N`."""
     if is_torch(x):
         return str(x.device)
@@ -29,7 +36,7 @@ def device_name(x):
     return f"cuda:{index}" if kind == 2 else "cpu"
 
 
-def check_tensor(name, x, rank):
+def check_tensor(name: str, x: Any, rank: int) -> None:
     """Refuses what is no tensor of so many dimensions."""
     shape = getattr(x, "shape", None)
     if shape is None:
@@ -40,7 +47,7 @@ def check_tensor(name, x, rank):
         raise InvalidTensor(f"{name} has the shape {tuple(shape)}; it has {rank} dimensions")
 
 
-def empty(like, shape, dtype=None, *, zero=False):
+def empty(like: Any, shape: Sequence[int], dtype: str | None = None, *, zero: bool = False) -> Any:
     """Memory of the library and the device of `like`; `dtype` is a name."""
     if is_torch(like):
         import torch
@@ -90,6 +97,13 @@ def on_stream(x, stream):
         cuda = sys.modules["torch"].cuda
         return cuda.stream(cuda.ExternalStream(stream, device=x.device))
     return sys.modules["cupy"].cuda.ExternalStream(stream)
+
+
+def run_op(native: Callable[..., None], **keywords: Any) -> None:
+    """Runs an op of the native module; the first keyword is a tensor. There is no backward pass."""
+    if needs_grad(*keywords.values()):
+        raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")
+    native(**keywords)
 
 
 def is_capturing(x, stream=None):
