@@ -155,7 +155,9 @@ def test_arguments_are_refused_by_name():
         lambda: indexer.block_scores(q, keys, ends, block_size=0, kv_indptr=kv_ends),
     )
     scores, counts = score(q, weights, keys, ends)
-    refused(attn_rs.InvalidArgument, "k is None", lambda: indexer.select_tokens(scores, counts))
+    refused(TypeError, "k is None; it is a whole number", lambda: indexer.select_tokens(scores, counts))
+    refused(attn_rs.InvalidArgument, "k is 0; it is 1 or more", lambda: indexer.select_tokens(scores, counts, 0))
+    refused(attn_rs.InvalidArgument, "max_keys is -1", lambda: score(q, weights, keys, ends, max_keys=-1))
     refused(tensor, "counts is of int64", lambda: indexer.select_tokens(scores, counts.astype("int64"), 2))
     refused(
         tensor,

@@ -267,6 +267,7 @@ def test_arguments_are_refused_by_name():
     refused(tensor, "out_probs shares memory with logits", lambda: sample(out_probs=logits))
     refused(tensor, "out has|out is", lambda: sampling.softmax(logits, out=np.zeros((3, 7), dtype="float32")))
     refused(tensor, "logits is a list", lambda: sampling.sample([[1.0]], at))
+    refused(attn_rs.InvalidArgument, "top is -1; it is 0 or more", lambda: sample(top=-1))
     np.testing.assert_array_equal(at, positions(3))
 
 

@@ -29,3 +29,6 @@ def test_everything_public_is_documented():
     for name in attn_rs.__all__:
         if name != "__version__":
             assert getattr(attn_rs, name).__doc__, name
+    for module in (attn_rs.indexer, attn_rs.ops, attn_rs.sampling):
+        for name in module.__all__:
+            assert getattr(module, name).__doc__, name

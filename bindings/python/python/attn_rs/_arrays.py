@@ -2,11 +2,12 @@
 
 import contextlib
 import math
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._errors import InvalidArgument, InvalidTensor
+from ._errors import InvalidArgument, InvalidTensor, WrongType
 
 
 def is_torch(x):
@@ -45,6 +46,17 @@ def check_tensor(name: str, x: Any, rank: int) -> None:
         )
     if len(shape) != rank:
         raise InvalidTensor(f"{name} has the shape {tuple(shape)}; it has {rank} dimensions")
+
+
+def check_count(name: str, count: Any, least: int = 0) -> int:
+    """A length that the caller gives."""
+    try:
+        number = operator.index(count)
+    except TypeError:
+        raise WrongType(f"{name} is {count!r}; it is a whole number from {least} on") from None
+    if number < least:
+        raise InvalidArgument(f"{name} is {number}; it is {least} or more")
+    return number
 
 
 def empty(like: Any, shape: Sequence[int], dtype: str | None = None, *, zero: bool = False) -> Any:

@@ -15,8 +15,7 @@ What does not fit raises InvalidTensor or InvalidArgument, and nothing is writte
 from typing import Any
 
 from . import _native
-from ._arrays import check_tensor, empty, named, run_op
-from ._errors import InvalidArgument
+from ._arrays import check_count, check_tensor, empty, named, run_op
 
 __all__ = ["block_scores", "index_scores", "prepare", "select_pages", "select_tokens"]
 
@@ -112,9 +111,8 @@ def block_scores(
     """
     check_tensor("q", q, 3)
     if scores is None:
-        if not isinstance(block_size, int) or block_size < 1:
-            raise InvalidArgument(f"block_size is {block_size!r}; it is a multiple of 32")
-        columns = -(-_columns(max_keys, keys, block_table, page_indices) // block_size)
+        columns = _columns(max_keys, keys, block_table, page_indices)
+        columns = -(-columns // check_count("block_size", block_size, 1))
         scores = empty(q, (*q.shape[:2], columns), "float32")
     counts = empty(q, (q.shape[0],), "int32") if counts is None else counts
     paged = {"kv_lens": kv_lens, "block_table": block_table, "page_indptr": page_indptr, "page_indices": page_indices}
@@ -127,7 +125,7 @@ def block_scores(
 def _columns(max_keys: int | None, keys: Any, block_table: Any, page_indices: Any) -> int:
     """The most keys that a request may have."""
     if max_keys is not None:
-        return max_keys
+        return check_count("max_keys", max_keys)
     pages = page_indices if block_table is None else block_table
     check_tensor("keys", keys, 2 if pages is None else 3)
     return int(keys.shape[0] if pages is None else pages.shape[-1] * keys.shape[1])
@@ -191,9 +189,7 @@ def select_pages(
 def _select(native: Any, scores: Any, counts: Any, k: Any, lists: Any, list_lens: Any, **how: Any) -> tuple[Any, Any]:
     rows = tuple(scores.shape[:-1])
     if lists is None:
-        if not isinstance(k, int) or k < 1:
-            raise InvalidArgument(f"k is {k!r}; it is how many a list holds, 1 or more, or `lists` are given")
-        lists = empty(scores, (*rows, k), "int32")
+        lists = empty(scores, (*rows, check_count("k", k, 1)), "int32")
     list_lens = empty(scores, rows, "int32") if list_lens is None else list_lens
     run_op(native, scores=scores, counts=counts, lists=lists, list_lens=list_lens, **how)
     return lists, list_lens

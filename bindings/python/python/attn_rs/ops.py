@@ -15,7 +15,7 @@ What does not fit raises InvalidTensor or InvalidArgument, and nothing is writte
 from typing import Any
 
 from . import _native
-from ._arrays import check_tensor, device_name, dtype_name, empty, named, run_op
+from ._arrays import check_count, check_tensor, device_name, dtype_name, empty, named, run_op
 from ._errors import InvalidArgument
 
 __all__ = [
@@ -170,7 +170,7 @@ def gather(
     if k is None or (v is None and not latent):
         fused, heads_first = _order(kv_layout)
         check_tensor("k_pool", k_pool, 5 if fused else 4)
-        tokens = _tokens(kv_indptr) if tokens is None else tokens
+        tokens = check_count("tokens", _tokens(kv_indptr) if tokens is None else tokens)
         if dtype is None and attention is not None and dtype_name(k_pool) == "uint8":
             raise InvalidArgument("dtype is None; rows of a `kv_format` are decoded to float16, bfloat16 or float32")
         name = dtype_name(k_pool) if dtype is None else named(dtype)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from . import _native
-from ._arrays import check_tensor, empty, named, run_op
+from ._arrays import check_count, check_tensor, empty, named, run_op
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -207,7 +207,7 @@ def _draw(
         log_probs = empty(x, (rows,), "float32")
     if probs is None and return_probs:
         probs = empty(x, (rows, vocab), "float32")
-    if top_ids is not None or top_log_probs is not None or top:
+    if top_ids is not None or top_log_probs is not None or check_count("top", top):
         top = top or (top_log_probs if top_ids is None else top_ids).shape[-1]
         top_ids = empty(x, (rows, top), "int32") if top_ids is None else top_ids
         top_log_probs = empty(x, (rows, top), "float32") if top_log_probs is None else top_log_probs
