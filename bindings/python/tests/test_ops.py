@@ -281,6 +281,7 @@ def test_ops_on_pages_are_refused_by_name():
     refused(tensor, "block_table is None", lambda: gather(ends))
     refused(argument, "pages are given by `block_table` alone", lambda: gather(ends, page_indptr=ends))
     refused(argument, "pages are given by", lambda: gather(ends, block_table=table, page_indices=table[0]))
+    refused(argument, "dtype is `float63`; there are", lambda: gather(ends, block_table=table, dtype="float63"))
     refused(argument, "tokens is -1; it is 0 or more", lambda: gather(ends, block_table=table, tokens=-1))
     refused(tensor, "kv_indptr is of int64", lambda: gather(ends.astype("int64"), block_table=table))
     refused(attn_rs.AttnError, "request 0 has 2 pages", lambda: gather(np.int32([0, 5]), block_table=table))

@@ -126,9 +126,15 @@ def _columns(max_keys: int | None, keys: Any, block_table: Any, page_indices: An
     """The most keys that a request may have."""
     if max_keys is not None:
         return check_count("max_keys", max_keys)
-    pages = page_indices if block_table is None else block_table
-    check_tensor("keys", keys, 2 if pages is None else 3)
-    return int(keys.shape[0] if pages is None else pages.shape[-1] * keys.shape[1])
+    if block_table is None and page_indices is None:
+        check_tensor("keys", keys, 2)
+        return int(keys.shape[0])
+    check_tensor("keys", keys, 3)
+    if block_table is None:
+        check_tensor("page_indices", page_indices, 1)
+        return int(page_indices.shape[0] * keys.shape[1])
+    check_tensor("block_table", block_table, 2)
+    return int(block_table.shape[1] * keys.shape[1])
 
 
 def select_tokens(

@@ -166,7 +166,7 @@ def gather(
     Returns:
         Keys and values; values are None for a latent cache.
     """
-    latent = kv_layout == "latent"
+    latent = str(kv_layout) == "latent"
     if k is None or (v is None and not latent):
         fused, heads_first = _order(kv_layout)
         check_tensor("k_pool", k_pool, 5 if fused else 4)
@@ -174,9 +174,13 @@ def gather(
         if dtype is None and attention is not None and dtype_name(k_pool) == "uint8":
             raise InvalidArgument("dtype is None; rows of a `kv_format` are decoded to float16, bfloat16 or float32")
         name = dtype_name(k_pool) if dtype is None else named(dtype)
+        if dtype is not None and name not in _ELEMENTS:
+            raise InvalidArgument(f"dtype is `{name}`; there are {', '.join(_ELEMENTS)}")
         heads = k_pool.shape[-3 if heads_first else -2]
-        dims = k_pool.shape[-1], (k_pool if v_pool is None else v_pool).shape[-1]
-        dims = dims if attention is None else attention.heads[2:]
+        if isinstance(attention, _native.Attention):
+            dims = attention.heads[2:]
+        else:
+            dims = k_pool.shape[-1], _last("v_pool", v_pool, k_pool)
         k = empty(k_pool, (tokens, heads, dims[0]), name) if k is None else k
         v = empty(k_pool, (tokens, heads, dims[1]), name) if v is None and not latent else v
     run_op(
@@ -385,8 +389,7 @@ def pages_to_x_packed(
     heads, slots = k_pool.shape[-3:-1] if heads_first else k_pool.shape[-2:-4:-1]
     x = 16 // k_pool.dtype.itemsize
     k = empty(k_pool, (blocks, heads, dim // x, slots, x)) if k is None else k
-    dim = dim if v_pool is None else v_pool.shape[-1]
-    v = empty(k_pool, (blocks, heads, dim, slots)) if v is None else v
+    v = empty(k_pool, (blocks, heads, _last("v_pool", v_pool, k_pool), slots)) if v is None else v
     run_op(_native.pages_to_x_packed, k_pool=k_pool, v_pool=v_pool, k=k, v=v, kv_layout=kv_layout, stream=stream)
     return k, v
 
@@ -439,6 +442,17 @@ def segment_packbits(
     keywords = {"bools": bools, "indptr": indptr, "bitorder": bitorder, "out": out, "out_indptr": out_indptr}
     run_op(_native.segment_packbits, **keywords, stream=stream)
     return out, out_indptr
+
+
+_ELEMENTS = ("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2", "uint8")
+
+
+def _last(name: str, values: Any, keys: Any) -> int:
+    """Elements of a value; without values of their own they are in the pool of keys."""
+    if values is None:
+        return int(keys.shape[-1])
+    check_tensor(name, values, 4)
+    return int(values.shape[-1])
 
 
 def _order(kv_layout: Any) -> tuple[bool, bool]:

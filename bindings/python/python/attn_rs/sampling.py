@@ -208,7 +208,10 @@ def _draw(
     if probs is None and return_probs:
         probs = empty(x, (rows, vocab), "float32")
     if top_ids is not None or top_log_probs is not None or check_count("top", top):
-        top = top or (top_log_probs if top_ids is None else top_ids).shape[-1]
+        for given_name, given_top in (("top_ids", top_ids), ("top_log_probs", top_log_probs)):
+            if given_top is not None:
+                check_tensor(given_name, given_top, 2)
+                top = given_top.shape[1]
         top_ids = empty(x, (rows, top), "int32") if top_ids is None else top_ids
         top_log_probs = empty(x, (rows, top), "float32") if top_log_probs is None else top_log_probs
     outputs = {"out": out, "log_probs": log_probs, "out_probs": probs, "counts": counts, "positions": positions}
