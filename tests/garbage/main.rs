@@ -18,7 +18,7 @@ mod long;
 mod mutate;
 mod targets;
 
-use harness::fuzz;
+use harness::{Seen, fuzz};
 use targets::{
     batches, cache_entries, case_files, configs, costs, embedded, expressions, macro_input, rust_text, specs, steps,
 };
@@ -44,4 +44,13 @@ targets! {
     embedded_tables_and_logs_are_read_or_ignored: embedded, 20_000;
     macros_expand_or_refuse_rust_text: macro_input, 1500;
     rust_text_gives_variants_or_mistakes: rust_text, 600;
+}
+
+/// They are written as bytes, among which a field may slip.
+#[test]
+fn cases_of_batches_and_steps_are_all_accepted() {
+    let targets: [(_, fn(&[u8]) -> Seen); 2] = [(batches::corpus(), batches::run), (steps::corpus(), steps::run)];
+    for (cases, run) in targets {
+        cases.iter().for_each(|case| assert_eq!(run(case), Seen::Accepted, "{case:?}"));
+    }
 }

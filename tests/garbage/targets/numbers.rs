@@ -1,5 +1,10 @@
 //! Bytes as numbers, for targets that take arrays.
 
+/// A list of numbers below 250, as [`Numbers::list`] reads it: its length comes first.
+pub(crate) fn list(numbers: &[u8]) -> Vec<u8> {
+    [&[numbers.len() as u8], numbers].concat()
+}
+
 /// Reads small and large numbers from bytes; zeros at the end.
 pub(crate) struct Numbers<'a>(pub(crate) &'a [u8]);
 

@@ -3,17 +3,31 @@
 use attn_cache::{BlockTables, ReadCost, Step, StepCapacity};
 use attn_core::batch::Batch;
 
-use super::numbers::Numbers;
+use super::numbers::{Numbers, list};
 use crate::harness::Seen;
 
+/// The pool, the capacity, whether prefixes are grouped, then builds, in the order of `run`.
 pub(crate) fn corpus() -> Vec<Vec<u8>> {
+    // 16 pages of 4; room for 4 sequences, 16 tokens, 20 pages, 5 each, 3 levels; grouped
+    let grouped = vec![16, 4, 4, 16, 20, 5, 3, 1];
+    let three_builds = [
+        build(&[(8, 1, [5, 6]), (8, 1, [5, 7])]),
+        build(&[(9, 1, [5, 6, 8]), (9, 1, [5, 7, 9])]),
+        build(&[(9, 1, [0, 3, 3])]),
+    ];
     vec![
-        // a pool of 16 pages of 4; room for 4 sequences, 16 tokens, 20 pages, 5 each, 3 levels; a build of 2 sequences
-        vec![16, 4, 4, 16, 20, 5, 3, 1, 2, 9, 5, 2, 1, 2, 6, 0, 1, 2, 0, 3, 0, 3],
-        // grouped, three builds
-        vec![16, 4, 4, 16, 20, 5, 3, 1, 1, 2, 8, 8, 2, 1, 1, 4, 5, 6, 5, 7, 2, 1, 2, 9, 1, 1, 1, 3, 0, 3, 3],
-        vec![8, 1, 2, 4, 8, 4, 1, 0, 1, 3, 1, 2, 4, 0, 1, 2, 250, 4],
+        [grouped.clone(), build(&[(9, 1, [0, 1, 2]), (5, 2, [0, 3, 0])])].concat(),
+        [grouped, three_builds.concat()].concat(),
+        // pages of one token, not grouped; the last entry is -1 and no page of the 3 tokens
+        [vec![8, 1, 2, 4, 8, 4, 1, 0], build(&[(3, 2, [0, 1, 2, 250])])].concat(),
     ]
+}
+
+/// A block table of a case: tokens, new tokens and pages of each sequence.
+fn build<const MAX_PAGES: usize>(sequences: &[(u8, u8, [u8; MAX_PAGES])]) -> Vec<u8> {
+    let (tokens, new_tokens): (Vec<u8>, Vec<u8>) = sequences.iter().map(|(tokens, new, _)| (tokens, new)).unzip();
+    let pages: Vec<u8> = sequences.iter().flat_map(|(.., pages)| *pages).collect();
+    [list(&tokens), list(&new_tokens), list(&pages), vec![MAX_PAGES as u8]].concat()
 }
 
 pub(crate) fn run(data: &[u8]) -> Seen {
