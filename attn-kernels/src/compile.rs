@@ -10,7 +10,7 @@ mod log;
 pub mod nvcc;
 #[cfg(feature = "jit")]
 pub mod nvrtc;
-mod options;
+pub(crate) mod options;
 mod version;
 
 use std::{borrow::Cow, env};
@@ -18,7 +18,6 @@ use std::{borrow::Cow, env};
 pub use arch::{Arch, UnknownArch};
 pub use error::{CompileError, NoCompiler};
 pub use log::{Resources, parse_resources, wgmma_serialised};
-pub use options::OPTIONS;
 
 /// A cubin with its compile log.
 #[derive(Clone, Debug)]

@@ -1,12 +1,13 @@
-//! The key of a cubin: a hash of its source, options and architecture.
+//! The key of a cubin: a hash of its source, the options of both compilers, and its architecture.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::compile::{Arch, OPTIONS};
+use crate::compile::Arch;
+use crate::compile::options::{NVCC_OPTIONS, NVRTC_OPTIONS};
 
-/// SHA-256 of source, options and architecture.
+/// SHA-256 of source, options and architecture. A start from the cache has no compiler, so all options count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key([u8; 32]);
 
@@ -21,7 +22,7 @@ impl Key {
             hash.update(line.as_bytes());
             hash.update(b"\n");
         }
-        for option in OPTIONS {
+        for option in NVRTC_OPTIONS.iter().chain(&NVCC_OPTIONS) {
             hash.update(b"\0");
             hash.update(option.as_bytes());
         }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, fmt, fs};
 
-use super::{Arch, CompileError, NoCompiler, version};
+use super::{Arch, CompileError, NoCompiler, options::NVCC_OPTIONS, version};
 
 /// An nvcc that can be executed.
 #[derive(Clone, Debug)]
@@ -51,7 +51,8 @@ impl Nvcc {
         let (input, output) = (folder.0.join("unit.cu"), folder.0.join("unit.cubin"));
         fs::write(&input, annotate::device_functions(source)).map_err(|e| failed(e.to_string()))?;
         let run = Command::new(&self.path)
-            .args(["-cubin", "-std=c++17", "--expt-relaxed-constexpr", "-Xptxas", "-v", &format!("-arch={arch}"), "-o"])
+            .args(NVCC_OPTIONS)
+            .args([&format!("-arch={arch}"), "-o"])
             .args([&output, &input])
             .output()
             .map_err(|e| failed(e.to_string()))?;

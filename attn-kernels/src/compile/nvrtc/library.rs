@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::{fmt, ptr};
 
 use super::api::{self, Api, Program, SUCCESS};
-use crate::compile::{Arch, CompileError, OPTIONS, version};
+use crate::compile::{Arch, CompileError, options::NVRTC_OPTIONS, version};
 
 /// The first version of NVRTC that uses the driver's cache by default. We pass `--no-cache`: our own cache suffices and
 /// can be turned off, and measured compile times stay meaningful.
@@ -80,7 +80,7 @@ impl Nvrtc {
         let text = CString::new(source).map_err(|_| failed("the source holds a NUL byte".into()))?;
         let file = CString::new(name.replace('\0', " ")).map_err(|e| failed(e.to_string()))?;
         let arch_option = format!("--gpu-architecture={arch}");
-        let options: Vec<CString> = OPTIONS
+        let options: Vec<CString> = NVRTC_OPTIONS
             .iter()
             .copied()
             .chain([arch_option.as_str()])
