@@ -4,10 +4,11 @@
 //! kernel family. No header of CUDA or C++ is included. Parameter values are kernel arguments and not part of the text,
 //! so another value never recompiles.
 
+mod error;
 mod mixed;
 mod op;
 mod planner;
-mod support;
+mod refusals;
 mod templates;
 mod traits_block;
 pub mod variant;
@@ -17,9 +18,9 @@ use attn_core::{expr::Variant, spec::KernelKind};
 
 use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
 
+pub use error::SpliceError;
 pub use op::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS};
 pub use planner::{PlannerKind, PlannerSource};
-pub use support::SpliceError;
 use templates::Inliner;
 pub use templates::{NoTemplate, inlined};
 pub use variant::{
@@ -70,7 +71,7 @@ impl KernelSource {
     ///
     /// Parts that have no meaning together in a kernel.
     pub fn build(variant: &Variant, traits: &KernelTraits) -> Result<Self, SpliceError> {
-        support::check(variant, traits)?;
+        refusals::refuse_unsupported(variant, traits)?;
         let name = format!("{}: {}", variant::outline(variant), traits.describe());
         if traits.mixed.is_some() {
             return Ok(KernelSource { text: mixed::text(&name, variant, traits)?, name, traits: *traits });
