@@ -19,7 +19,7 @@ mod run;
 pub use attention::{CudaAttention, kernel::Kernel, prepare::CudaPreparation};
 pub use driver::{device::Device, event::Event, graph::CudaGraph, stream::CudaStream};
 pub use error::CudaError;
-pub use memory::{buffer::CudaBuffer, host_buffer::CudaHostBuffer, staging::CudaStaging, workspace::CudaWorkspace};
+pub use memory::{buffer::CudaBuffer, mapped_buffer::CudaHostBuffer, staging::CudaStaging, workspace::CudaWorkspace};
 pub use ops::custom::{Arg, CudaModule, Grid};
 pub use plan::{CudaPlan, batch_checker::CudaBatchChecker};
 

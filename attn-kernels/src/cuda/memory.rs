@@ -1,11 +1,18 @@
-//! Memory of the device and of the host, in the order of the streams that use it.
+//! Memory of the device and of the host. Uses are ordered by events between streams (`driver/uses.rs`).
 
-pub(super) mod args;
+// on the device
 pub(super) mod buffer;
-pub(super) mod host_buffer;
-mod host_copy;
 mod output_buffers;
-mod pinned_buffer;
-pub(super) mod staging;
-pub(super) mod strided;
 pub(super) mod workspace;
+
+// pinned, on the host
+pub(super) mod mapped_buffer;
+mod pinned_memory;
+
+// copies from the host
+mod host_copy;
+pub(super) mod staging;
+
+// what kernels are passed
+pub(super) mod args;
+pub(super) mod strided;

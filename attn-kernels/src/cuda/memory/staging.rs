@@ -5,7 +5,7 @@
 //! With pageable memory the driver would wait for the stream before it copies more than a few kilobytes. A single
 //! pinned buffer would race with the next step.
 
-use super::pinned_buffer::PinnedBuffer;
+use super::pinned_memory::PinnedMemory;
 use crate::cuda::{CudaBuffer, CudaError, CudaStream, Device, Event};
 
 /// Two staging slots, used alternately.
@@ -18,7 +18,7 @@ pub struct CudaStaging {
 
 #[derive(Debug)]
 struct StagingSlot {
-    bytes: PinnedBuffer,
+    bytes: PinnedMemory,
     /// Recorded after the copy from the slot.
     read: Event,
 }
@@ -39,7 +39,7 @@ impl CudaStaging {
         for slot in &mut self.slots {
             if slot.as_ref().is_none_or(|slot| slot.bytes.len() < bytes) {
                 *slot = None; // freed once the device has copied from it
-                let (bytes, read) = (PinnedBuffer::new(&self.device, bytes)?, Event::untimed(&self.device)?);
+                let (bytes, read) = (PinnedMemory::new(&self.device, bytes)?, Event::untimed(&self.device)?);
                 *slot = Some(StagingSlot { bytes, read });
             }
         }

@@ -1,8 +1,8 @@
-//! Pinned host memory that kernels access directly.
+//! Buffers in pinned host memory that kernels access, as they do those in device memory.
 
 use attn_core::tensor::DeviceMemory;
 
-use super::pinned_buffer::PinnedBuffer;
+use super::pinned_memory::PinnedMemory;
 use crate::cuda::driver::use_tracker::BufferUses;
 use crate::cuda::driver::uses::Access;
 use crate::cuda::{CudaError, CudaStream, Device};
@@ -12,7 +12,7 @@ use crate::cuda::{CudaError, CudaStream, Device};
 #[derive(Debug)]
 pub struct CudaHostBuffer {
     device: Device,
-    memory: PinnedBuffer,
+    memory: PinnedMemory,
     uses: BufferUses,
 }
 
@@ -23,7 +23,7 @@ impl CudaHostBuffer {
     ///
     /// No memory that can be pinned, or a failure of the driver.
     pub fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
-        let (memory, uses) = (PinnedBuffer::new(device, bytes)?, BufferUses::new(device));
+        let (memory, uses) = (PinnedMemory::new(device, bytes)?, BufferUses::new(device));
         Ok(CudaHostBuffer { device: device.clone(), memory, uses })
     }
 

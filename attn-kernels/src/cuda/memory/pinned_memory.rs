@@ -1,28 +1,27 @@
-//! Pinned host memory, from which copies to the device are asynchronous.
+//! An allocation of pinned host memory: the source of uploads (`staging`), and what kernels access (`mapped_buffer`).
 
 use cudarc::driver::result;
 
 use crate::cuda::{CudaError, Device, driver::release::Released};
 
-/// Pinned host memory, from which the device copies asynchronously. Freed on drop, after the device has finished its
-/// work.
+/// Pinned host memory. Copies from it are asynchronous. Freed on drop, after the device has finished its work.
 #[derive(Debug)]
-pub(super) struct PinnedBuffer {
+pub(super) struct PinnedMemory {
     device: Device,
     ptr: *mut u8,
     bytes: usize,
 }
 
 // SAFETY: host memory may be used and freed from any thread.
-unsafe impl Send for PinnedBuffer {}
+unsafe impl Send for PinnedMemory {}
 // SAFETY: as above; the host writes the memory through `&mut` alone.
-unsafe impl Sync for PinnedBuffer {}
+unsafe impl Sync for PinnedMemory {}
 
-impl PinnedBuffer {
+impl PinnedMemory {
     /// Allocates zeroed memory.
     pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         if bytes == 0 {
-            return Ok(PinnedBuffer { device: device.clone(), ptr: std::ptr::null_mut(), bytes });
+            return Ok(PinnedMemory { device: device.clone(), ptr: std::ptr::null_mut(), bytes });
         }
         device.free_released();
         let _current = device.make_current()?;
@@ -32,7 +31,7 @@ impl PinnedBuffer {
         let ptr = ptr.cast::<u8>();
         // SAFETY: the driver allocated `bytes` bytes.
         unsafe { ptr.write_bytes(0, bytes) };
-        Ok(PinnedBuffer { device: device.clone(), ptr, bytes })
+        Ok(PinnedMemory { device: device.clone(), ptr, bytes })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -60,7 +59,7 @@ impl PinnedBuffer {
     }
 }
 
-impl Drop for PinnedBuffer {
+impl Drop for PinnedMemory {
     fn drop(&mut self) {
         if self.bytes != 0 {
             self.device.release(Released::Pinned(self.ptr));
