@@ -45,7 +45,7 @@ fn an_id_is_of_names_and_scalars() {
     let rows = [0, 1].map(|part| id("int8 / channels").row_bytes(part, 64));
     assert_eq!(rows, [RowBytes { codes: 64, side: 4 }, RowBytes { codes: 72, side: 0 }]);
     let types = Dtypes::bf16().with_format(id("int8"));
-    assert_eq!((types.kv, types.check(), types), (Dtype::U8, Ok(()), Dtypes::bf16().with_format(id("int8"))));
+    assert_eq!((types.qo, types.kv, types.format, types.check()), (Dtype::Bf16, Dtype::U8, Some(id("int8")), Ok(())));
 }
 
 #[test]
