@@ -135,10 +135,10 @@ fn bad_levels_are_named() {
     let all = ragged(&[0, 5], &[0, MAX_TOKENS]);
     assert!(matches!(bad(&[all, all]), BatchError::TooManyKeys { request: 0, .. }));
     let outside = in_pages(&[0, 5], table(&[0, 1], &[10], &[1]));
-    let error = BatchError::PageOutOfPool { index: 0, page: 10, num_pages: 10 };
+    let error = BatchError::PageOutOfPool { index: 0, page: 10, num_pages: POOL };
     assert_eq!(bad(&[outside]), in_level(0, error));
     let last = in_pages(&[0, 5], table(&[0, 1], &[1], &[5]));
-    let error = BatchError::LastPageLen { request: 0, last_page_len: 5, page_size: 4 };
+    let error = BatchError::LastPageLen { request: 0, last_page_len: 5, page_size: PAGE_SIZE };
     assert_eq!(bad(&[last]), in_level(0, error));
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn padded<'a>(pages: &'a [i32], max_pages: usize, kv_lens: &'a [i32]) -> BlockTable<'a> {
-    BlockTable { pages, max_pages, kv_lens, page_size: 4, num_pages: 10 }
+    BlockTable { pages, max_pages, kv_lens, page_size: PAGE_SIZE, num_pages: POOL }
 }
 
 proptest! {
@@ -44,7 +44,7 @@ fn u32_arrays_are_reinterpreted_as_i32() {
     let table = padded(words(&pages), 3, &[9]);
     assert_eq!(
         Batch::block_table(&[0, 1], &table).validate(),
-        Err(BatchError::BlockTablePage { request: 0, index: 1, page: -1, num_pages: 10 })
+        Err(BatchError::BlockTablePage { request: 0, index: 1, page: -1, num_pages: POOL })
     );
     let ends = words(&[0, 1 << 31]);
     assert_eq!(
@@ -59,14 +59,17 @@ fn bad_block_tables_are_named() {
     let pages = [1, 2, 3, 4];
     assert!(Batch::block_table(&[0, 1, 2], &padded(&pages, 2, &[5, 8])).validate().is_ok());
     assert_eq!(bad(padded(&pages, 2, &[5, -1])), BatchError::KvLen { request: 1, kv_len: -1 });
-    assert_eq!(bad(padded(&pages, 2, &[5, 9])), BatchError::FewPages { request: 1, pages: 2, kv_len: 9, page_size: 4 });
+    assert_eq!(
+        bad(padded(&pages, 2, &[5, 9])),
+        BatchError::FewPages { request: 1, pages: 2, kv_len: 9, page_size: PAGE_SIZE }
+    );
     let few = bad(padded(&pages[..3], 2, &[5, 1]));
     assert!(matches!(few, BatchError::LengthMismatch { array: "block_table", len: 3, want: 4, .. }), "{few}");
     let lens = bad(padded(&pages, 2, &[5]));
     assert!(matches!(lens, BatchError::LengthMismatch { array: "kv_lens", len: 1, want: 2, .. }), "{lens}");
     for page in [10, -1, i32::MIN, i32::MAX] {
         let outside = bad(padded(&[1, 2, 3, page], 2, &[5, 8]));
-        assert_eq!(outside, BatchError::BlockTablePage { request: 1, index: 1, page, num_pages: 10 });
+        assert_eq!(outside, BatchError::BlockTablePage { request: 1, index: 1, page, num_pages: POOL });
     }
     assert_eq!(
         bad(padded(&[1, 2, 3, 10], 2, &[5, 8])).to_string(),

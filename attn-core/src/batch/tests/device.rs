@@ -1,0 +1,64 @@
+//! Batches of device arrays, here in host memory: layouts, and errors.
+
+use super::*;
+
+const PAGES: PagePool = PagePool { page_size: PAGE_SIZE, num_pages: 9 };
+
+fn compressed<'a>(indptr: &'a [i32], indices: &'a [i32]) -> DevicePages<'a> {
+    DevicePages::Compressed { indptr: I32Slice::host(indptr), indices: I32Slice::host(indices) }
+}
+
+fn two_a_row(indices: &[i32]) -> DevicePages<'_> {
+    DevicePages::Padded { indices: I32Slice::host(indices), max_pages: 2 }
+}
+
+/// Three requests of 1, 0 and 1 queries.
+fn paged<'a>(kv_lens: &'a [i32], pages: DevicePages<'a>) -> DeviceBatch<'a> {
+    DeviceBatch::paged(I32Slice::host(&[0, 1, 1, 2]), I32Slice::host(kv_lens), pages)
+}
+
+fn ragged<'a>(qo_indptr: &'a [i32], kv_lens: &'a [i32]) -> DeviceBatch<'a> {
+    DeviceBatch::ragged(I32Slice::host(qo_indptr), I32Slice::host(kv_lens))
+}
+
+#[test]
+fn compressed_and_padded_tables_give_one_layout() {
+    // the first request has a surplus page
+    let batch = paged(&[5, 0, 4], compressed(&[0, 3, 3, 4], &[7, 8, 0, 2, 99]));
+    let layout = batch.layout(Some(PAGES)).expect("sound").expect("on the host");
+    assert_eq!((layout.qo_indptr(), layout.kv_indptr()), (&[0, 1, 1, 2][..], &[0, 5, 5, 9][..]));
+    assert_eq!(layout.pages().map(Pages::indices), Some(&[7, 8, 2][..]));
+    let padded = paged(&[5, 0, 4], two_a_row(&[7, 8, -1, -1, 2, 99, 5]));
+    assert_eq!(padded.layout(Some(PAGES)).expect("sound"), Some(layout));
+}
+
+#[test]
+fn tables_with_too_few_pages_are_refused() {
+    let few = |pages| BatchError::FewPages { request: 2, pages, kv_len: 9, page_size: PAGE_SIZE };
+    let padded = paged(&[5, 0, 9], two_a_row(&[7, 8, -1, -1, 2, 99]));
+    assert_eq!(padded.layout(Some(PAGES)), Err(few(2)));
+    let rows = paged(&[5, 0, 9], compressed(&[0, 3, 3, 4], &[7, 8, 0, 2]));
+    assert_eq!(rows.layout(Some(PAGES)), Err(few(1)));
+    let short = paged(&[5, 0, 4], two_a_row(&[7, 8, -1, -1, 2])).requests();
+    assert!(matches!(short, Err(BatchError::LengthMismatch { array: "page_indices", len: 5, want: 6, .. })));
+    let short = paged(&[5, 0, 4], compressed(&[0, 3, 3, 4], &[7, 8])).layout(Some(PAGES));
+    assert_eq!(short, Err(BatchError::TooFewPages { indices: 2, indptr_end: 4 }));
+}
+
+#[test]
+fn bad_pages_and_lengths_are_named() {
+    let outside = paged(&[5, 0, 4], compressed(&[0, 2, 2, 3], &[7, 9, 0])).layout(Some(PAGES));
+    assert_eq!(outside, Err(BatchError::PageOutOfPool { index: 1, page: 9, num_pages: 9 }));
+    assert_eq!(ragged(&[0, 1], &[-1]).layout(None), Err(BatchError::KvLen { request: 0, kv_len: -1 }));
+    let other = ragged(&[0, 1], &[1]).layout(Some(PAGES));
+    assert!(matches!(other, Err(BatchError::OtherKeys { .. })));
+    let lens = ragged(&[0, 1, 2], &[3]).requests();
+    assert!(matches!(lens, Err(BatchError::LengthMismatch { array: "kv_lens", len: 1, want: 2, .. })));
+}
+
+#[test]
+fn a_batch_in_device_memory_has_no_layout_on_the_host() {
+    // SAFETY: it is never read.
+    let elsewhere = DeviceBatch { kv_lens: unsafe { I32Slice::device(0x1000, 1) }, ..ragged(&[0, 1], &[-1]) };
+    assert_eq!(elsewhere.layout(None), Ok(None));
+}
