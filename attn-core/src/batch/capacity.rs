@@ -1,5 +1,7 @@
 //! The capacity of a plan: an upper bound of its batches.
 
+mod bounds;
+
 use super::{description::Batch, error::BatchError, layout::Layout, layout::Pages};
 use crate::{lang::Dims, spec::Heads};
 
@@ -127,57 +129,14 @@ impl BatchCapacity {
         }
     }
 
-    /// Upper bound of the entries of a page table; 0 for ragged keys.
-    #[must_use]
-    pub fn page_entries(&self) -> u64 {
-        let Some(PagePool { page_size, .. }) = self.pages else { return 0 };
-        sum_of_ceils(self.kv_tokens.into(), self.runs(), u64::from(page_size).max(1))
-    }
-
-    /// Upper bound of the runs of keys, each of which may end in a partly filled page: one for each request and level.
-    fn runs(&self) -> u64 {
-        u64::from(self.requests) * u64::from(self.levels.max(1))
-    }
-
-    /// Upper bound of the [segments](Layout::segments) of a cascade: each has at least one key, and those of a request
-    /// are disjoint.
-    pub(crate) fn segments(&self) -> u64 {
-        self.runs().min(self.kv_tokens.into())
-    }
-
-    /// Upper bound of the blocks of `block_keys` keys in all segments; a segment counts once for each of up to
-    /// `requests` requests that has it.
-    pub(crate) fn blocks_of_segments(&self, requests: u64, block_keys: u32) -> u64 {
-        sum_of_ceils(self.kv_tokens.into(), requests * u64::from(self.levels.max(1)), u64::from(block_keys).max(1))
-    }
-
-    /// Upper bound of the keys of a batch without levels, where ragged keys are contiguous.
-    #[must_use]
-    pub fn flat_kv_tokens(&self) -> u32 {
-        self.kv_tokens.min(self.ragged_tokens().unwrap_or(self.kv_tokens))
+    /// Levels of a batch; one without levels counts as one.
+    fn level_count(&self) -> u32 {
+        self.levels.max(1)
     }
 
     /// Tokens of ragged k and v.
     fn ragged_tokens(&self) -> Option<u32> {
         self.pages.is_none().then(|| self.kv_memory_tokens.unwrap_or(self.kv_tokens))
-    }
-
-    /// Upper bound of the query tiles of `tile_rows` PackGQA rows; a query has `group` rows. With `run`, a tile has
-    /// rows of a single run of `run` queries.
-    #[must_use]
-    pub fn tiles(&self, group: u32, tile_rows: u32, run: Option<u64>) -> u64 {
-        tiles(self.qo_tokens.into(), self.requests.into(), group.into(), u64::from(tile_rows).max(1), run)
-    }
-
-    /// Upper bound of the blocks of `block_keys` keys that the tiles of [`BatchCapacity::tiles`] attend to; a block
-    /// counts once for each tile.
-    #[must_use]
-    pub fn blocks(&self, group: u32, tile_rows: u32, run: Option<u64>, block_keys: u32) -> u64 {
-        let queries = self.qo_len.min(self.qo_tokens);
-        let of_a_request = tiles(queries.into(), 1, group.into(), u64::from(tile_rows).max(1), run);
-        let (keys, block) = (u64::from(self.kv_tokens), u64::from(block_keys).max(1));
-        let by_request = of_a_request.saturating_mul(sum_of_ceils(keys, self.requests.into(), block));
-        by_request.min(self.tiles(group, tile_rows, run).saturating_mul(keys.div_ceil(block)))
     }
 
     /// Checks that a batch is within the capacity.
@@ -201,7 +160,7 @@ impl BatchCapacity {
             None => (0, layout.kv_memory_tokens()),
         };
         let counts = [
-            ("levels", layout.level_count(), self.levels.max(1)),
+            ("levels", layout.level_count(), self.level_count()),
             ("requests", layout.batch(), self.requests),
             ("queries in one request", layout.max_qo_len(), self.qo_len),
             ("queries", layout.qo_tokens(), self.qo_tokens),
@@ -226,6 +185,7 @@ impl BatchCapacity {
         let qo_tokens = i32::try_from(self.qo_tokens).map_err(|_| too_many("qo_indptr"))?;
         let kv_tokens = i32::try_from(self.kv_tokens).map_err(|_| too_many("kv_indptr"))?;
         let memory = self.ragged_tokens().map_or(Ok(kv_tokens), i32::try_from).map_err(|_| too_many("k and v"))?;
+        // the layout below has the tokens in memory; keys that requests share count for each, and are checked here
         Batch::ragged(&[0, 0], &[0, kv_tokens]).validate()?;
         let (qo_indptr, kv_indptr) = ([0, qo_tokens], [0, memory]);
         let mut layout = Batch::ragged(&qo_indptr, &kv_indptr).validate()?;
@@ -238,25 +198,6 @@ impl BatchCapacity {
         }
         Ok(layout)
     }
-}
-
-/// Upper bound of the sum of `ceil(n / of)` over up to `parts` numbers `n` whose sum is `total`.
-fn sum_of_ceils(total: u64, parts: u64, of: u64) -> u64 {
-    (total + parts.min(total) * (of - 1)) / of
-}
-
-/// Upper bound of the tiles of up to `requests` requests with `queries` queries in all. The arguments except `run` are
-/// below 2^32.
-fn tiles(queries: u64, requests: u64, group: u64, tile_rows: u64, run: Option<u64>) -> u64 {
-    let requests = requests.min(queries);
-    let by_query = queries.saturating_mul(group.div_ceil(tile_rows));
-    let by_rows = match run.map(|run| run.max(1)) {
-        None => queries.saturating_mul(group).saturating_add(requests * (tile_rows - 1)) / tile_rows,
-        Some(run) => {
-            (queries / run + requests).saturating_mul(run.min(queries).saturating_mul(group).div_ceil(tile_rows))
-        }
-    };
-    by_query.min(by_rows)
 }
 
 #[cfg(test)]
@@ -291,25 +232,6 @@ mod tests {
         let paged = BatchCapacity { pages: None, ..capacity }.in_pages(4, 9);
         let error = paged.check(&batch).expect_err("ragged").to_string();
         assert!(error.contains("ragged") && error.contains("in pages of 4"), "{error}");
-    }
-
-    /// Pages are the most where each request has one key in its last page.
-    #[test]
-    fn bounds_hold_for_requests_of_any_length() {
-        for (requests, page_size) in [1u32, 3, 16, 64, 200].into_iter().flat_map(|n| [1u32, 5, 16].map(|p| (n, p))) {
-            for len in [0, 1, page_size, page_size + 1, 3 * page_size + 1, 700] {
-                let lens: Vec<u32> = (0..requests).map(|request| if request % 7 == 6 { 0 } else { len }).collect();
-                let used = |of: u32| lens.iter().map(|len| u64::from(len.div_ceil(of))).sum::<u64>();
-                let keys = lens.iter().sum();
-                let capacity = BatchCapacity::decode(requests, keys).in_pages(page_size, 1 << 20);
-                let (entries, blocks) = (capacity.page_entries(), capacity.blocks(4, 4, None, page_size));
-                let name = format!("{requests} requests of {len} keys in pages of {page_size}");
-                assert!(entries >= used(page_size) && blocks >= used(page_size), "{name}: {entries} {blocks}");
-                // no more than one page or block a request beside the keys that fill some
-                let most = u64::from(keys / page_size) + u64::from(requests);
-                assert!(entries <= most && blocks <= most, "{name}: {entries} {blocks}");
-            }
-        }
     }
 
     #[test]
