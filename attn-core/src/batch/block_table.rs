@@ -54,11 +54,11 @@ impl BlockTable<'_> {
                 return Err(BatchError::TooManyKeys { request, total: end });
             }
             let row = &pages[request * max_pages..][..needed];
-            let (row_most, row_signs) = scan(row);
-            if row_signs < 0 || row_most as u32 >= num_pages && needed > 0 {
+            let scanned = scan(row);
+            if scanned.signs < 0 || scanned.most as u32 >= num_pages && needed > 0 {
                 return Err(outside(request, row, num_pages));
             }
-            most = row_most.max(most);
+            most = scanned.most.max(most);
             to.indices.extend_from_slice(row);
             // no more pages than keys
             to.indptr.push(to.indices.len() as i32);

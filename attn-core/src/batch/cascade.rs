@@ -189,7 +189,7 @@ impl<'a> LevelKeys<'a> {
                 check_len("page_indptr", table.indptr.len(), "qo_indptr", entries)?;
                 let (mut used, mut ends) = (Vec::new(), Vec::new());
                 let pool = table.check_into(&mut used)?;
-                table.kv_indptr(&mut ends)?;
+                table.write_kv_indptr(&mut ends)?;
                 let parts = table.page_size / pages.page_size;
                 let pool = u64::from(pool) * u64::from(parts);
                 if pool > i32::MAX as u64 {

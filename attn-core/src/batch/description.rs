@@ -114,7 +114,7 @@ impl<'a> Batch<'a> {
                 check_len("page_indptr", table.indptr.len(), "qo_indptr", self.qo_indptr.len())?;
                 let pages = layout.pages.get_or_insert_default();
                 let min_pool = table.check_into(&mut pages.indices)?;
-                table.kv_indptr(&mut layout.kv_indptr)?;
+                table.write_kv_indptr(&mut layout.kv_indptr)?;
                 copy(&mut pages.indptr, table.indptr);
                 (pages.page_size, pages.min_pool) = (table.page_size, min_pool);
             }

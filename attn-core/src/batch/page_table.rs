@@ -31,10 +31,10 @@ impl PageTable<'_> {
         if self.indices.len() < used as usize {
             return Err(BatchError::TooFewPages { indices: self.indices.len(), indptr_end: used });
         }
-        let indices = self.used_indices();
-        let (most, signs) = scan_into(indices, copy);
-        let pool = if indices.is_empty() { 0 } else { most as u32 + 1 };
-        if signs >= 0 && pool <= self.num_pages {
+        let indices = &self.indices[..used as usize];
+        let scanned = scan_into(indices, copy);
+        let pool = if indices.is_empty() { 0 } else { scanned.most as u32 + 1 };
+        if scanned.signs >= 0 && pool <= self.num_pages {
             return Ok(pool);
         }
         let outside = |&page: &i32| u32::try_from(page).map_or(true, |page| page >= self.num_pages);
@@ -43,7 +43,7 @@ impl PageTable<'_> {
     }
 
     /// Writes prefix sums of the key counts. All else is checked already.
-    pub(super) fn kv_indptr(&self, kv_indptr: &mut Vec<i32>) -> Result<(), BatchError> {
+    pub(super) fn write_kv_indptr(&self, kv_indptr: &mut Vec<i32>) -> Result<(), BatchError> {
         let page_size = self.page_size as i32;
         kv_indptr.clear();
         kv_indptr.reserve(self.indptr.len());
@@ -65,11 +65,6 @@ impl PageTable<'_> {
             kv_indptr.push(end);
         }
         Ok(())
-    }
-
-    fn used_indices(&self) -> &[i32] {
-        let used = self.indptr.last().map_or(0, |&end| end as usize);
-        &self.indices[..used.min(self.indices.len())]
     }
 }
 

@@ -3,20 +3,34 @@
 /// Entries per chunk, which is scanned and copied while it is in the L1 cache: 16 KB.
 const CHUNK: usize = 4096;
 
-/// Copies the pages to `to`, reusing its memory. Returns two numbers: the greatest page (at least 0), and a number that
-/// is negative if any page is.
-pub(super) fn scan_into(pages: &[i32], to: &mut Vec<i32>) -> (i32, i32) {
+/// What pages are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Scanned {
+    /// The greatest page, or 0.
+    pub(super) most: i32,
+    /// Negative if any page is.
+    pub(super) signs: i32,
+}
+
+impl Scanned {
+    fn and(self, most: i32, signs: i32) -> Scanned {
+        Scanned { most: self.most.max(most), signs: self.signs | signs }
+    }
+}
+
+/// Scans pages, and copies them to `to`, reusing its memory.
+pub(super) fn scan_into(pages: &[i32], to: &mut Vec<i32>) -> Scanned {
     to.clear();
     to.reserve(pages.len());
-    pages.chunks(CHUNK).fold((0, 0), |(most, signs), pages| {
-        let (more, more_signs) = scan(pages);
+    pages.chunks(CHUNK).fold(Scanned::default(), |all, pages| {
+        let Scanned { most, signs } = scan(pages);
         to.extend_from_slice(pages);
-        (most.max(more), signs | more_signs)
+        all.and(most, signs)
     })
 }
 
-/// Returns two numbers: the greatest page (at least 0), and a number that is negative if any page is.
-pub(super) fn scan(pages: &[i32]) -> (i32, i32) {
+/// Scans pages.
+pub(super) fn scan(pages: &[i32]) -> Scanned {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the CPU has AVX2.
@@ -28,13 +42,13 @@ pub(super) fn scan(pages: &[i32]) -> (i32, i32) {
 /// A vectorised [`scan_portable`]: the compiler takes eight pages at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn scan_avx2(pages: &[i32]) -> (i32, i32) {
+fn scan_avx2(pages: &[i32]) -> Scanned {
     scan_portable(pages)
 }
 
 #[inline(always)] // compiled for the instructions of its caller
-fn scan_portable(pages: &[i32]) -> (i32, i32) {
-    pages.iter().fold((0, 0), |(most, signs), &page| (most.max(page), signs | page))
+fn scan_portable(pages: &[i32]) -> Scanned {
+    pages.iter().fold(Scanned::default(), |all, &page| all.and(page, page))
 }
 
 #[cfg(test)]
@@ -48,11 +62,12 @@ mod tests {
             let mut pages: Vec<i32> = (0..len).map(|i| i * 7919 % 3001).collect();
             let most = pages.iter().copied().max().unwrap_or(0);
             let found = scan(&pages);
-            assert!(found.0 == most && found.1 >= 0 && found == scan_portable(&pages));
+            assert!(found.most == most && found.signs >= 0 && found == scan_portable(&pages));
             assert!(scan_into(&pages, &mut copy) == found && copy == pages);
             if let Some(page) = pages.last_mut() {
                 *page = -5;
-                assert!(scan(&pages).1 < 0 && scan_portable(&pages).1 < 0 && scan_into(&pages, &mut copy).1 < 0);
+                let all = [scan(&pages), scan_portable(&pages), scan_into(&pages, &mut copy)];
+                assert!(all.iter().all(|scanned| scanned.signs < 0));
             }
         }
     }
