@@ -8,7 +8,7 @@ use crate::lang::{ErasedVariant, Hook, QueryTile, RowIndex, Tile, TileClass};
 const MOST: i32 = (1 << 30) - 1;
 
 /// A remapped position as the inner parts see it: clamped below 2^30 in magnitude, like every coordinate.
-pub(super) fn position(pos: i32) -> i32 {
+pub(super) fn clamp_position(pos: i32) -> i32 {
     pos.clamp(-MOST, MOST)
 }
 
@@ -16,7 +16,7 @@ pub(super) fn position(pos: i32) -> i32 {
 fn mapped(map: &dyn ErasedVariant, tile: &Tile) -> Tile {
     let mut to = map.remap_over(tile);
     for pos in [&mut to.rows.qo_pos_min, &mut to.rows.qo_pos_max, &mut to.kv_pos_min, &mut to.kv_pos_max] {
-        *pos = position(*pos);
+        *pos = clamp_position(*pos);
     }
     to
 }

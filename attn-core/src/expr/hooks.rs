@@ -2,7 +2,7 @@
 //!
 //! A `union` only masks here. Its other hooks are those of [`Variant::branches`], which are variants of their own.
 
-use super::class::position;
+use super::class::clamp_position;
 use super::tree::{Node, Variant};
 use crate::lang::{ErasedVariant, Hook, KvIndex, LogitIndex, Normalizer, RowIndex, RowState};
 
@@ -15,7 +15,11 @@ impl Variant {
                 map.query_row(q, at);
                 inner.query_row(q, mapped_row(&**map, at));
             }
-            Node::PerHead(heads) => heads.branch(at.qo_head).into_iter().for_each(|branch| branch.query_row(q, at)),
+            Node::PerHead(heads) => {
+                if let Some(branch) = heads.branch(at.qo_head) {
+                    branch.query_row(q, at);
+                }
+            }
             Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
         });
     }
@@ -31,7 +35,11 @@ impl Variant {
                 map.key_row(k, at);
                 inner.key_row(k, mapped_key(&**map, at));
             }
-            Node::PerHead(heads) => heads.kv_branch(at.kv_head).into_iter().for_each(|branch| branch.key_row(k, at)),
+            Node::PerHead(heads) => {
+                if let Some(branch) = heads.kv_branch(at.kv_head) {
+                    branch.key_row(k, at);
+                }
+            }
             Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
         });
     }
@@ -47,7 +55,11 @@ impl Variant {
                 map.value_row(v, at);
                 inner.value_row(v, mapped_key(&**map, at));
             }
-            Node::PerHead(heads) => heads.kv_branch(at.kv_head).into_iter().for_each(|branch| branch.value_row(v, at)),
+            Node::PerHead(heads) => {
+                if let Some(branch) = heads.kv_branch(at.kv_head) {
+                    branch.value_row(v, at);
+                }
+            }
             Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
         });
     }
@@ -61,10 +73,12 @@ impl Variant {
                     if map.desc().has(Hook::LogitsTransform) {
                         map.logits_tile(logits, at);
                     }
-                    runs(&**map, at, logits.len(), |from, to, at| inner.logits_tile(&mut logits[from..to], at));
+                    for_each_run(&**map, at, logits.len(), |from, to, at| inner.logits_tile(&mut logits[from..to], at));
                 }
                 Node::PerHead(heads) => {
-                    heads.branch(at.qo_head).into_iter().for_each(|branch| branch.logits_tile(logits, at));
+                    if let Some(branch) = heads.branch(at.qo_head) {
+                        branch.logits_tile(logits, at);
+                    }
                 }
                 Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
             }
@@ -85,66 +99,62 @@ impl Variant {
                     if map.desc().has(Hook::LogitsMask) {
                         map.mask_tile(keep, at);
                     }
-                    runs(&**map, at, keep.len(), |from, to, at| inner.mask_tile(&mut keep[from..to], at));
+                    for_each_run(&**map, at, keep.len(), |from, to, at| inner.mask_tile(&mut keep[from..to], at));
                 }
                 Node::PerHead(heads) => {
-                    heads.branch(at.qo_head).into_iter().for_each(|branch| branch.mask_tile(keep, at));
+                    if let Some(branch) = heads.branch(at.qo_head) {
+                        branch.mask_tile(keep, at);
+                    }
                 }
             }
         }
     }
 
-    /// The node that replaces the softmax.
-    fn normalizing(&self) -> Option<&Node> {
-        self.nodes().iter().find(|node| node.normalizer() != Normalizer::Softmax)
+    /// The part that replaces the softmax of a query head.
+    fn normalizing(&self, qo_head: i32) -> Normalizing<'_> {
+        match self.nodes().iter().find(|node| node.normalizer() != Normalizer::Softmax) {
+            Some(Node::Part(part)) => Normalizing::Part(&**part),
+            Some(Node::Remap { map, .. }) if map.normalizer() != Normalizer::Softmax => Normalizing::Part(&**map),
+            Some(Node::Remap { map, inner }) => Normalizing::Remapped(&**map, inner),
+            Some(Node::PerHead(heads)) => {
+                heads.branch(qo_head).map_or(Normalizing::Nowhere, |branch| branch.normalizing(qo_head))
+            }
+            _ => Normalizing::Nowhere,
+        }
     }
 
     /// Turns logits into weights in place: with the `weight` hook of the part that has a normaliser, else as `exp(logit
     /// - row_max)`.
     pub fn weight_tile(&self, logits: &mut [f32], row_max: f32, at: LogitIndex) {
-        match self.normalizing() {
-            Some(Node::Part(part)) => part.weight_tile(logits, row_max, at),
-            Some(Node::Remap { map, .. }) if map.normalizer() != Normalizer::Softmax => {
-                map.weight_tile(logits, row_max, at);
-            }
-            Some(Node::Remap { map, inner }) => runs(&**map, at, logits.len(), |from, to, at| {
+        match self.normalizing(at.qo_head) {
+            Normalizing::Part(part) => part.weight_tile(logits, row_max, at),
+            Normalizing::Remapped(map, inner) => for_each_run(map, at, logits.len(), |from, to, at| {
                 inner.weight_tile(&mut logits[from..to], row_max, at);
             }),
-            Some(Node::PerHead(heads)) => {
-                heads.branch(at.qo_head).into_iter().for_each(|branch| branch.weight_tile(logits, row_max, at));
-            }
-            _ => logits.iter_mut().for_each(|logit| *logit = (*logit - row_max).exp()),
+            Normalizing::Nowhere => logits.iter_mut().for_each(|logit| *logit = (*logit - row_max).exp()),
         }
     }
 
     /// The terms of the denominator. `denominators` holds logits on entry, `weights` the result of
     /// [`Self::weight_tile`] for them. Without a part that has a normaliser the terms are the weights.
     pub fn denominator_tile(&self, denominators: &mut [f32], weights: &[f32], row_max: f32, at: LogitIndex) {
-        match self.normalizing() {
-            Some(Node::Part(part)) => part.denominator_tile(denominators, weights, row_max, at),
-            Some(Node::Remap { map, .. }) if map.normalizer() != Normalizer::Softmax => {
-                map.denominator_tile(denominators, weights, row_max, at);
-            }
-            Some(Node::Remap { map, inner }) => runs(&**map, at, denominators.len(), |from, to, at| {
+        match self.normalizing(at.qo_head) {
+            Normalizing::Part(part) => part.denominator_tile(denominators, weights, row_max, at),
+            Normalizing::Remapped(map, inner) => for_each_run(map, at, denominators.len(), |from, to, at| {
                 inner.denominator_tile(&mut denominators[from..to], &weights[from..to], row_max, at);
             }),
-            Some(Node::PerHead(heads)) => heads
-                .branch(at.qo_head)
-                .into_iter()
-                .for_each(|branch| branch.denominator_tile(denominators, weights, row_max, at)),
-            _ => denominators.copy_from_slice(weights),
+            Normalizing::Nowhere => denominators.copy_from_slice(weights),
         }
     }
 
     /// The initial row max: `MAX_FLOOR` of the part that has a normaliser, else `-inf`.
     #[must_use]
     pub fn max_floor(&self) -> f32 {
-        match self.normalizing() {
-            Some(Node::Part(part)) => part.max_floor(),
-            Some(Node::Remap { map, .. }) if map.normalizer() != Normalizer::Softmax => map.max_floor(),
-            Some(Node::Remap { inner, .. }) => inner.max_floor(),
-            Some(Node::PerHead(heads)) => heads.branches().first().map_or(f32::NEG_INFINITY, Variant::max_floor),
-            _ => f32::NEG_INFINITY,
+        // any head will do: all branches of a `per_head` have one floor (`compose/check.rs`)
+        match self.normalizing(0) {
+            Normalizing::Part(part) => part.max_floor(),
+            Normalizing::Remapped(_, inner) => inner.max_floor(),
+            Normalizing::Nowhere => f32::NEG_INFINITY,
         }
     }
 
@@ -179,11 +189,22 @@ impl Variant {
                 inner.output_row(o, state, mapped_row(&**map, at));
             }
             Node::PerHead(heads) => {
-                heads.branch(at.qo_head).into_iter().for_each(|branch| branch.output_row(o, state, at));
+                if let Some(branch) = heads.branch(at.qo_head) {
+                    branch.output_row(o, state, at);
+                }
             }
             Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
         });
     }
+}
+
+/// Where the part that replaces the softmax is.
+enum Normalizing<'a> {
+    /// It sees positions as they are.
+    Part(&'a dyn ErasedVariant),
+    /// Among the inner parts of a `remap`, whose map is the first.
+    Remapped(&'a dyn ErasedVariant, &'a Variant),
+    Nowhere,
 }
 
 /// `ln(exp(a) + exp(b))`.
@@ -194,26 +215,26 @@ fn log_add_exp(a: f32, b: f32) -> f32 {
 
 /// The row as the inner parts of `remap` see it.
 fn mapped_row(map: &dyn ErasedVariant, at: RowIndex) -> RowIndex {
-    RowIndex { qo_pos: position(map.remap_qo_pos(at)), ..at }
+    RowIndex { qo_pos: clamp_position(map.remap_qo_pos(at)), ..at }
 }
 
 /// The key as the inner parts of `remap` see it.
 fn mapped_key(map: &dyn ErasedVariant, at: KvIndex) -> KvIndex {
-    KvIndex { kv_pos: position(map.remap_kv_pos(at)), ..at }
+    KvIndex { kv_pos: clamp_position(map.remap_kv_pos(at)), ..at }
 }
 
 /// The `i`-th logit after `at`.
-fn ahead(at: LogitIndex, i: usize) -> LogitIndex {
+fn nth_after(at: LogitIndex, i: usize) -> LogitIndex {
     let i = i as i32;
     LogitIndex { kv_pos: at.kv_pos.wrapping_add(i), kv_token: at.kv_token.wrapping_add(i), ..at }
 }
 
 /// Splits a tile row where mapped positions are not consecutive, and calls `f(from, to, first)`; `first` is the logit
 /// at `from` as the inner parts see it.
-fn runs(map: &dyn ErasedVariant, at: LogitIndex, len: usize, mut f: impl FnMut(usize, usize, LogitIndex)) {
+fn for_each_run(map: &dyn ErasedVariant, at: LogitIndex, len: usize, mut f: impl FnMut(usize, usize, LogitIndex)) {
     let row = mapped_row(map, at.row);
     let mapped = |i: usize| {
-        let LogitIndex { kv_pos, kv_token, .. } = ahead(at, i);
+        let LogitIndex { kv_pos, kv_token, .. } = nth_after(at, i);
         mapped_key(map, KvIndex { batch: at.batch, kv_pos, kv_token, kv_head: at.kv_head, kv_len: at.kv_len }).kv_pos
     };
     let mut next = if len > 0 { mapped(0) } else { 0 };
@@ -227,7 +248,7 @@ fn runs(map: &dyn ErasedVariant, at: LogitIndex, len: usize, mut f: impl FnMut(u
             }
             to += 1;
         }
-        f(from, to, LogitIndex { row, kv_pos: first, ..ahead(at, from) });
+        f(from, to, LogitIndex { row, kv_pos: first, ..nth_after(at, from) });
         from = to;
     }
 }
@@ -240,7 +261,7 @@ fn in_chunks(keep: &mut [bool], at: LogitIndex, mut f: impl FnMut(&mut [bool], &
     for (i, keep) in keep.chunks_mut(CHUNK).enumerate() {
         let mut attended = [true; CHUNK];
         let len = keep.len();
-        f(keep, &mut attended[..len], ahead(at, i * CHUNK));
+        f(keep, &mut attended[..len], nth_after(at, i * CHUNK));
     }
 }
 
