@@ -11,7 +11,7 @@ pub struct TokenList {
     /// Capacity of a list, in keys.
     #[require(max_tokens >= 1)]
     pub max_tokens: i32,
-    /// The lists: key positions.
+    /// The lists: key positions. The caller names no key twice in a list, which is not checked.
     #[shape(qo_tokens, max_tokens)]
     #[require(tokens.as_slice().iter().all(|&token| token >= 0))]
     pub tokens: Tensor2<i32>,
@@ -27,6 +27,7 @@ impl AttentionVariant for TokenList {
         self.count[at.qo_token]
     }
 
+    // a block is one key: the default of `kv_list_block_size`
     fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
         self.tokens[[at.qo_token, n]]
     }
