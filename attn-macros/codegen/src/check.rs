@@ -9,7 +9,7 @@ use crate::{budget, hook, literals, messages};
 
 /// Checks one hook or helper, once all functions of the item are lowered.
 pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {
-    literals::function(f, types, report);
+    literals::check_function(f, types, report);
     let mut check = Check { hook: &f.name, types, report, uniform: HashSet::new(), divergent: 0, returned: false };
     check.block(&f.body);
     if f.name == "logits_transform" {

@@ -3,6 +3,8 @@
 //! In `self.bits & 3` the text leaves the type of `3` to C++, where an int is converted to the parameter's type. That
 //! is correct as long as the literal is an operand together with the parameter. `(!0 >> 4) & self.bits` shifts first:
 //! in Rust with the parameter's type, in C++ as an int. Such a literal is refused until its type is written.
+//!
+//! Where the budget is spent the item is refused in any case: each function below then returns what ends the pass.
 
 use crate::ir::{Expr, Function, Kind, Op, Part, Stmt};
 use crate::report::Report;
@@ -10,7 +12,7 @@ use crate::types::Types;
 use crate::{budget, messages};
 
 /// Checks one hook or helper, once all functions of the item are lowered.
-pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {
+pub(crate) fn check_function(f: &Function, types: &Types, report: &mut Report) {
     let mut check = Check { types, report };
     f.body.parts().for_each(|part| check.part(part));
 }
@@ -30,21 +32,21 @@ impl Check<'_> {
                 self.report.at(to.span, messages::UNTYPED_LITERAL);
             }
             Part::Expr(e) if self.is_untyped(e) => {
-                if !is_small(e) && (self.types.may_be_wide(&e.ty) || !wraps_alike(e)) {
+                // C++ computes it as an int of 32 bits, and converts the result
+                if !has_no_arithmetic(e) && (self.types.may_be_wide(&e.ty) || !wraps_alike(e)) {
                     self.report.at(e.span, messages::UNTYPED_LITERAL);
                 }
             }
-            _ => {
-                if let Part::Expr(e) = part {
-                    self.inside(e);
-                }
+            Part::Expr(e) => {
+                self.check_elements(e);
                 part.children().into_iter().for_each(|part| self.part(part));
             }
+            Part::Stmt(_) => part.children().into_iter().for_each(|part| self.part(part)),
         }
     }
 
-    /// Checks the literals directly inside an expression.
-    fn inside(&mut self, e: &Expr) {
+    /// Checks the elements of a tuple or an array, and the values of branches.
+    fn check_elements(&mut self, e: &Expr) {
         let literals = match &e.kind {
             // C++ would give each element a type of its own
             Kind::Tuple(items) | Kind::Array(items) => items.iter().filter(|item| self.is_untyped(item)).collect(),
@@ -53,7 +55,7 @@ impl Check<'_> {
             Kind::If { .. } | Kind::Match { .. }
                 if self.types.is_external_int(&e.ty) && self.types.may_be_wide(&e.ty) =>
             {
-                values(e).into_iter().filter(|v| is_literal(v)).collect()
+                values(e).into_iter().filter(|v| is_made_of_literals(v)).collect()
             }
             _ => Vec::new(),
         };
@@ -62,21 +64,24 @@ impl Check<'_> {
 
     /// Whether an expression is made of literals alone, and takes its type from something that the macro cannot see.
     fn is_untyped(&self, e: &Expr) -> bool {
-        is_literal(e) && self.types.is_external_int(&e.ty)
+        is_made_of_literals(e) && self.types.is_external_int(&e.ty)
     }
 }
 
 /// Whether an expression is made of literals alone.
-pub(crate) fn is_literal(e: &Expr) -> bool {
+pub(crate) fn is_made_of_literals(e: &Expr) -> bool {
     if !budget::spend(1) {
         return false;
     }
     match &e.kind {
         Kind::Int(_) => true,
-        Kind::Neg(e) | Kind::Not(e) => is_literal(e),
-        Kind::Binary(Op::Shl | Op::Shr, a, _) => is_literal(a),
-        Kind::Binary(op, a, b) if !op.is_comparison() && !op.is_logical() => is_literal(a) && is_literal(b),
-        Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => values(e).iter().all(|v| is_literal(v)),
+        Kind::Neg(e) | Kind::Not(e) => is_made_of_literals(e),
+        // a shift has the type of what is shifted, whatever the amount's
+        Kind::Binary(Op::Shl | Op::Shr, a, _) => is_made_of_literals(a),
+        Kind::Binary(op, a, b) if !op.is_comparison() && !op.is_logical() => {
+            is_made_of_literals(a) && is_made_of_literals(b)
+        }
+        Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => values(e).iter().all(|v| is_made_of_literals(v)),
         _ => false,
     }
 }
@@ -96,16 +101,16 @@ pub(crate) fn values(e: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Whether the value fits every integer type that the expression may have, or wraps into it.
-fn is_small(e: &Expr) -> bool {
+/// Whether it is literals without operations of two operands: in every integer type it has the value that C++ converts.
+fn has_no_arithmetic(e: &Expr) -> bool {
     if !budget::spend(1) {
         return true;
     }
     match &e.kind {
         Kind::Int(_) => true,
-        Kind::Neg(e) | Kind::Not(e) => is_small(e),
+        Kind::Neg(e) | Kind::Not(e) => has_no_arithmetic(e),
         Kind::Binary(..) => false,
-        _ => values(e).iter().all(|v| is_small(v)),
+        _ => values(e).iter().all(|v| has_no_arithmetic(v)),
     }
 }
 
@@ -117,6 +122,7 @@ fn wraps_alike(e: &Expr) -> bool {
     match &e.kind {
         Kind::Int(_) => true,
         Kind::Neg(e) | Kind::Not(e) => wraps_alike(e),
+        // the amount has a type of its own
         Kind::Binary(Op::Shl, a, _) => wraps_alike(a),
         Kind::Binary(op, a, b) => !matches!(op, Op::Div | Op::Rem | Op::Shr) && wraps_alike(a) && wraps_alike(b),
         _ => values(e).iter().all(|v| wraps_alike(v)),

@@ -35,7 +35,7 @@ mod tests {
     fn the_formula() {
         let sigmoid = Sigmoid { bias: -1.0 };
         for logit in [-1e4f32, -100.0, -3.0, 0.0, 1.0, 5.0, 1e4] {
-            let want = 1.0 / (1.0 + (-f64::from(logit + sigmoid.bias)).exp());
+            let want = 1.0 / (1.0 + (-(f64::from(logit) + f64::from(sigmoid.bias))).exp());
             let got = f64::from(sigmoid.weight(logit, 0.0, LogitIndex::default()));
             // weights below the normal numbers of f32 are 0
             assert!((got - want).abs() <= 1e-6 * want + 1e-38, "{logit}: {got} is not {want}");

@@ -135,7 +135,7 @@ impl Lowering<'_> {
                 };
                 for (name, value) in fields {
                     // the width of the field is unknown here, so its arithmetic may wrap anywhere
-                    let hidden = literals::is_literal(value) && self.types.is_external_int(&value.ty);
+                    let hidden = literals::is_made_of_literals(value) && self.types.is_external_int(&value.ty);
                     let value = if hidden { self.unknown(CONSTRUCT) } else { self.value(value) };
                     all.retain(|(there, _)| there != name);
                     all.push((name.clone(), value));

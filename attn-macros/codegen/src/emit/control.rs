@@ -109,8 +109,8 @@ impl CudaWriter<'_> {
         if arrow.is_empty() {
             // C++ deduces one type for all branches: a literal among typed values would have another
             let values = literals::values(e);
-            if let Some(literal) = values.iter().find(|v| literals::is_literal(v))
-                && !values.iter().all(|v| literals::is_literal(v))
+            if let Some(literal) = values.iter().find(|v| literals::is_made_of_literals(v))
+                && !values.iter().all(|v| literals::is_made_of_literals(v))
             {
                 self.report.at(literal.span, messages::UNTYPED_LITERAL);
             }

@@ -198,7 +198,7 @@ fn shift(e: &Expr) -> Option<u32> {
 fn literal(e: &Expr) -> Option<i64> {
     match &e.kind {
         Kind::Int(n) => i64::try_from(*n).ok(),
-        Kind::Neg(inner) if literals::is_literal(inner) => literal(inner).map(|n| -n),
+        Kind::Neg(inner) if literals::is_made_of_literals(inner) => literal(inner).map(|n| -n),
         _ => None,
     }
 }

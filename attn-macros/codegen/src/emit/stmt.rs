@@ -266,7 +266,7 @@ impl CudaWriter<'_> {
             let auto = ty.clone().unwrap_or_else(|| "auto".into());
             self.line(&format!("const {auto} {end} = {to_text};"));
             // the variable has the type of the bounds, which an untyped literal does not give
-            let ty = ty.unwrap_or_else(|| match literals::is_literal(to) {
+            let ty = ty.unwrap_or_else(|| match literals::is_made_of_literals(to) {
                 true => format!("Plain<decltype({from_text})>"),
                 false => format!("Plain<decltype({end})>"),
             });

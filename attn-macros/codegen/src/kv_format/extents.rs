@@ -222,7 +222,7 @@ impl Writer<'_> {
                 let (mut names, mut of) = (Vec::new(), Vec::new());
                 for (name, value) in fields {
                     // the width of the field is unknown here, so its arithmetic may wrap anywhere
-                    let hidden = literals::is_literal(value) && self.types.is_external_int(&value.ty);
+                    let hidden = literals::is_made_of_literals(value) && self.types.is_external_int(&value.ty);
                     names.push(name.as_str());
                     of.push(if hidden { unknown(&[]) } else { self.term(value) });
                 }
