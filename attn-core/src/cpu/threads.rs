@@ -5,28 +5,29 @@ use std::{process, sync::OnceLock};
 
 use rayon::prelude::*;
 
-/// Whether the pool that this module first saw is of this process.
-fn has_pool() -> bool {
+/// Whether this is the process whose pool this module first saw, and not a child of it, which has no threads of a pool.
+fn is_process_of_pool() -> bool {
     static FIRST: OnceLock<u32> = OnceLock::new();
     *FIRST.get_or_init(process::id) == process::id()
 }
 
 /// The threads of the current pool, which plans are made for. A child has the plans of its parent.
 pub(super) fn count() -> u32 {
-    let _seen = has_pool();
+    let _seen = is_process_of_pool();
     rayon::current_num_threads() as u32
 }
 
-/// Does tasks 0 to `count`, each with the buffers of its thread.
+/// Does the tasks numbered below `tasks`, each with buffers, which a task before it on the same thread may have used.
 pub(super) fn for_each<T>(
-    count: usize,
+    tasks: usize,
     buffers: impl Fn() -> T + Send + Sync,
     task: impl Fn(&mut T, usize) + Send + Sync,
 ) {
-    if has_pool() {
-        (0..count).into_par_iter().with_max_len(1).for_each_init(buffers, task);
+    if is_process_of_pool() {
+        // tasks differ in length, so idle threads may take them one by one
+        (0..tasks).into_par_iter().with_max_len(1).for_each_init(buffers, task);
     } else {
         let mut buffers = buffers();
-        (0..count).for_each(|index| task(&mut buffers, index));
+        (0..tasks).for_each(|index| task(&mut buffers, index));
     }
 }
