@@ -6,8 +6,8 @@ use crate::dtype::{Dtype, DtypesError};
 use crate::lang::RowIndex;
 use crate::tensor::{Out, TensorError};
 
-/// An output in host memory; its shape has been checked. A row at a time is borrowed: the elements may lie between
-/// those of an input.
+/// An output in host memory; its shape has been checked. Rows are borrowed one at a time, since between them may lie
+/// elements of an input, which other threads read.
 pub(super) struct OutputWriter<'a>(Out<'a>);
 
 impl<'a> OutputWriter<'a> {
@@ -25,16 +25,18 @@ impl<'a> OutputWriter<'a> {
 
     /// Writes one final row, rounded to the output's type.
     pub(super) fn write(&mut self, at: RowIndex, row: &[f32], lse: f32) {
-        let (OutputWriter(out), at) = (self, [at.qo_token as usize, at.qo_head as usize]);
+        let OutputWriter(out) = self;
+        let at = [at.qo_token as usize, at.qo_head as usize];
         let dtype = out.o.dtype();
-        if let Some(to) = out.o.host_row_mut(&at, row.len()) {
-            match dtype {
-                Dtype::F16 => bytemuck::cast_slice_mut::<u8, f16>(to).convert_from_f32_slice(row),
-                Dtype::Bf16 => bytemuck::cast_slice_mut::<u8, bf16>(to).convert_from_f32_slice(row),
-                _ => to.copy_from_slice(bytemuck::cast_slice(row)),
-            }
+        let to = out.o.host_row_mut(&at, row.len()).expect("`new` refuses device memory");
+        match dtype {
+            Dtype::F16 => bytemuck::cast_slice_mut::<u8, f16>(to).convert_from_f32_slice(row),
+            Dtype::Bf16 => bytemuck::cast_slice_mut::<u8, bf16>(to).convert_from_f32_slice(row),
+            Dtype::F32 => to.copy_from_slice(bytemuck::cast_slice(row)),
+            Dtype::E4m3 | Dtype::E5m2 | Dtype::U8 => unreachable!("`new` refuses types of 8 bits"),
         }
-        if let Some(to) = out.lse.as_mut().and_then(|lse| lse.host_row_mut(&at, 1)) {
+        if let Some(lses) = &mut out.lse {
+            let to = lses.host_row_mut(&at, 1).expect("`new` refuses device memory");
             to.copy_from_slice(&lse.to_ne_bytes());
         }
     }
