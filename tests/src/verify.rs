@@ -54,6 +54,9 @@ pub enum How {
     Replayed,
 }
 
+/// What outputs hold before a call.
+const UNWRITTEN: i32 = -7;
+
 /// Verifies twice, so that the second time begins at the positions of the first.
 fn twice(engine: &Engine, how: How, mut step: impl FnMut(&Stream) -> Result<(), Error>) {
     let stream = engine.stream().expect("a stream");

@@ -5,7 +5,7 @@ use attn::sampling::{ChainDrafts, ChainOut, PerRow, verify_chain};
 
 use attn_kernels::launch::VerifyChainParams;
 
-use super::{How, ProbRows, Verified, numbers, requests, twice};
+use super::{How, ProbRows, UNWRITTEN, Verified, numbers, requests, twice};
 use crate::simt::HostVerifier;
 
 /// Chains of drafts.
@@ -51,8 +51,8 @@ impl ChainCase {
     fn before(&self) -> (Verified, Vec<u64>) {
         let [count, drafts, _] = self.draft.shape;
         let (seeds, positions) = requests(count);
-        let ids = vec![-7; count * (drafts + 1)];
-        let none = vec![-7; count];
+        let ids = vec![UNWRITTEN; count * (drafts + 1)];
+        let none = vec![UNWRITTEN; count];
         (Verified { ids, accepted: none.clone(), emitted: none, accept_index: Vec::new(), positions }, seeds)
     }
 
