@@ -37,8 +37,8 @@ fn layers_that_see_the_same_keys_share_a_plan_without_being_named() {
     let data = Data::new(&[40, 1], &[500, 1300]);
     let base = attention("causal + soft_cap(cap=30) + sink(logits=[0, 1, 2, 3])");
     let plan = base.plan(&data.batch(), &mut Engine::cpu().workspace()).expect("sound");
-    let own = |layer: &Attention| {
-        let plan = layer.plan(&data.batch(), &mut Engine::cpu().workspace()).expect("sound");
+    let with_its_own_plan = |layer: &Attention| {
+        let plan = plan_with_layers(layer, &[], &data, None);
         data.run(&plan, None).expect("runs")
     };
     let capped = base
@@ -46,54 +46,70 @@ fn layers_that_see_the_same_keys_share_a_plan_without_being_named() {
         .expect("values");
     let scaled = capped.with_sm_scale(0.7).expect("positive");
     let written: Vec<_> = [&base, &capped, &scaled].map(|layer| data.run(&plan, Some(layer)).expect("runs")).into();
-    assert_eq!(written, [&base, &capped, &scaled].map(own));
+    assert_eq!(written, [&base, &capped, &scaled].map(with_its_own_plan));
     assert!(written[0] != written[1] && written[1] != written[2], "the layers differ");
     assert!(matches!(base.with_sm_scale(f32::NAN), Err(Error::Heads(_))));
 }
 
-#[test]
-fn a_plan_for_several_windows_covers_the_keys_of_each() {
+/// Layers with windows of 70, 300 and 900 keys.
+fn windows() -> [Attention; 3] {
     let near = attention("causal + sliding_window(window=70)");
     let far = near.with_parameters(&stock_variant("causal + sliding_window(window=900)")).expect("values");
     let middle = far.with_parameters(&stock_variant("causal + sliding_window(window=300)")).expect("values");
-    let engine = Engine::cpu();
+    [near, middle, far]
+}
+
+fn plan_with_layers(
+    attention: &Attention,
+    layers: &[&Attention],
+    data: &Data,
+    capacity: Option<BatchCapacity>,
+) -> Plan {
+    let options = PlanOptions { layers, capacity, ..Default::default() };
+    attention.plan_with(&data.batch(), &mut Engine::cpu().workspace(), options).expect("sound")
+}
+
+#[test]
+fn a_plan_for_several_windows_covers_the_keys_of_each() {
+    let [near, middle, far] = windows();
     let first = Data::new(&[100, 1, 0, 7], &[1200, 2000, 5, 90]);
-    let capacity = BatchCapacity::new(4, 200, 6000);
-    let plan = |attention: &Attention, layers: &[&Attention], capacity| {
-        let options = PlanOptions { layers, capacity, ..Default::default() };
-        attention.plan_with(&first.batch(), &mut engine.workspace(), options).expect("sound")
-    };
-    let mut plans = [
-        plan(&near, &[&far, &near], None),
-        plan(&near, &[&far], Some(capacity)),
-        plan(&far, &[&middle, &near], Some(capacity)),
+    let capacity = Some(BatchCapacity::new(4, 200, 6000));
+    let fixed = plan_with_layers(&near, &[&far, &near], &first, None);
+    let [mut of_near, mut of_far] = [
+        plan_with_layers(&near, &[&far], &first, capacity),
+        plan_with_layers(&far, &[&middle, &near], &first, capacity),
     ];
     let check = |plan: &Plan, data: &Data| {
         for layer in [&near, &far] {
-            let alone = layer.plan(&data.batch(), &mut engine.workspace()).expect("sound");
+            let alone = plan_with_layers(layer, &[], data, None);
             let (got, want) = (data.run(plan, Some(layer)).expect("runs"), data.run(&alone, None).expect("runs"));
             assert!(got.iter().zip(&want).all(|(x, y)| (x - y).abs() <= 1e-5 * (1.0 + y.abs()) || x == y));
         }
     };
-    plans.iter().for_each(|plan| check(plan, &first));
+    [&fixed, &of_near, &of_far].into_iter().for_each(|plan| check(plan, &first));
     let next = Data::new(&[1, 60], &[1900, 700]);
-    let stream = engine.stream().expect("a token");
-    for plan in &mut plans[1..] {
+    let stream = Engine::cpu().stream().expect("a token");
+    for plan in [&mut of_near, &mut of_far] {
         plan.update(&stream, &next.batch()).expect("within");
         check(plan, &next);
     }
+}
 
-    // the plan lacks keys that these layers see
-    let alone = near.plan(&first.batch(), &mut engine.workspace()).expect("sound");
-    for layer in [&far, &middle] {
-        let error = first.run(&alone, Some(layer)).expect_err("other keys");
+#[test]
+fn a_layer_that_the_plan_does_not_name_is_refused() {
+    let [near, middle, far] = windows();
+    let data = Data::new(&[100, 1, 0, 7], &[1200, 2000, 5, 90]);
+    let (of_near, of_both) =
+        (plan_with_layers(&near, &[], &data, None), plan_with_layers(&near, &[&far, &near], &data, None));
+    // `middle` sees a part of what `far` sees, but a plan knows only whether masks are equal, and not that one is
+    // within another
+    for (plan, layer) in [(&of_near, &far), (&of_near, &middle), (&of_both, &middle)] {
+        let error = data.run(plan, Some(layer)).expect_err("not named");
         assert!(matches!(error, Error::Layer(LayerError::NotPlanned)), "{error}");
     }
-    let error = first.run(&plans[0], Some(&middle)).expect_err("not named");
-    assert!(matches!(error, Error::Layer(LayerError::NotPlanned)), "{error}");
-    // the same window, derived another way
+    // the window of `far`, derived another way
     let again = near.with_parameters(&stock_variant("causal + sliding_window(window=900)")).expect("values");
-    first.run(&plans[0], Some(&again)).expect("sees what `far` sees");
+    data.run(&of_both, Some(&again)).expect("sees what `far` sees");
 }
 
 #[test]
