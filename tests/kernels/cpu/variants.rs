@@ -4,7 +4,7 @@ use attn_core::expr::Node;
 use attn_core::lang::{AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState};
 use attn_core::{Variant, VariantParams, attention_variant};
 
-use attn_tests::reference::{At, Formula, Sum};
+use attn_tests::reference::{At, Formula, Sum, Weight};
 
 /// Keys up to the query, and no further back than `window`.
 #[derive(Clone, Copy, VariantParams)]
@@ -384,22 +384,20 @@ fn product(q: &[f64], k: &[f64], at: &At, angle: f64) -> f64 {
     q.iter().zip(k).map(|(a, b)| a * b).sum()
 }
 
-fn sigmoid(logit: f64, _: &At) -> (f64, f64) {
-    let weight = 1.0 / (1.0 + (-logit).exp());
-    (weight, weight)
+fn sigmoid(logit: f64, _: &At) -> Weight {
+    Weight::both(1.0 / (1.0 + (-logit).exp()))
 }
 
-fn squares(logit: f64, _: &At) -> (f64, f64) {
-    let weight = logit * logit + 0.125;
-    (weight, weight)
+fn squares(logit: f64, _: &At) -> Weight {
+    Weight::both(logit * logit + 0.125)
 }
 
-fn rectified(logit: f64, _: &At) -> (f64, f64) {
-    ((logit.exp() - 1.0).max(0.0), logit.exp() + 1.0)
+fn rectified(logit: f64, _: &At) -> Weight {
+    Weight { p: (logit.exp() - 1.0).max(0.0), addend: logit.exp() + 1.0 }
 }
 
-fn odd_twice(logit: f64, at: &At) -> (f64, f64) {
-    (logit.exp(), if at.j % 2 == 0 { logit.exp() } else { 2.0 * logit.exp() })
+fn odd_twice(logit: f64, at: &At) -> Weight {
+    Weight { p: logit.exp(), addend: if at.j % 2 == 0 { logit.exp() } else { 2.0 * logit.exp() } }
 }
 
 fn shifted(row: &mut [f64], at: &At) {

@@ -43,11 +43,27 @@ pub struct Sum {
     pub lse: f64,
 }
 
+/// What a logit becomes.
+#[derive(Clone, Copy, Debug)]
+pub struct Weight {
+    /// What multiplies the value of the key.
+    pub p: f64,
+    /// What is added to the denominator.
+    pub addend: f64,
+}
+
+impl Weight {
+    /// A weight that is also its addend to the denominator.
+    pub fn both(p: f64) -> Self {
+        Weight { p, addend: p }
+    }
+}
+
 type Mask = Box<dyn Fn(&At) -> bool + Send + Sync>;
 type Logit = Box<dyn Fn(f64, &At) -> f64 + Send + Sync>;
 type RowFn = Box<dyn Fn(&mut [f64], &At) + Send + Sync>;
 type Score = Box<dyn Fn(&[f64], &[f64], &At) -> f64 + Send + Sync>;
-type Weight = Box<dyn Fn(f64, &At) -> (f64, f64) + Send + Sync>;
+type WeightFn = Box<dyn Fn(f64, &At) -> Weight + Send + Sync>;
 type Sink = Box<dyn Fn(&At) -> f64 + Send + Sync>;
 type Output = Box<dyn Fn(&mut [f64], Sum, &At) + Send + Sync>;
 
@@ -60,7 +76,7 @@ pub struct Formula {
     pub(super) value: RowFn,
     pub(super) score: Option<Score>,
     /// The weight function, and whether the output is divided by the sum.
-    pub(super) weight: Option<(Weight, bool)>,
+    pub(super) weight: Option<(WeightFn, bool)>,
     pub(super) sink: Sink,
     pub(super) output: Output,
 }
@@ -120,10 +136,10 @@ impl Formula {
     pub fn score(self, score: impl Fn(&[f64], &[f64], &At) -> f64 + Send + Sync + 'static) -> Self {
         Formula { score: Some(Box::new(score)), ..self }
     }
-    /// Sets the weight of a logit and its addend to the sum; both replace `exp`.
+    /// Sets the weight of a logit and its addend to the denominator; both replace `exp`.
     ///
     /// `divide`: whether the output is divided by the sum.
-    pub fn weight(self, divide: bool, weight: impl Fn(f64, &At) -> (f64, f64) + Send + Sync + 'static) -> Self {
+    pub fn weight(self, divide: bool, weight: impl Fn(f64, &At) -> Weight + Send + Sync + 'static) -> Self {
         Formula { weight: Some((Box::new(weight), divide)), ..self }
     }
     /// Sets the logit of a virtual key without a value.

@@ -6,7 +6,7 @@ use attn_core::{VariantParams, attention_variant};
 use super::table::Table;
 use crate::catalogue::entry::list;
 use crate::catalogue::{Entry, Instance};
-use crate::reference::{At, Formula, Shape, causal};
+use crate::reference::{At, Formula, Shape, Weight, causal};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
@@ -27,15 +27,10 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// A weight that is also its addend to the sum.
-fn own_addend(weight: f64) -> (f64, f64) {
-    (weight, weight)
-}
-
 fn retention(_: &Shape) -> Instance {
     let decay = |h: i64| 1.0 - 2f64.powi(-5 - h as i32);
     let formula = Formula::masked(causal)
-        .weight(false, move |z, at| own_addend(z * decay(at.h).powi((at.i - at.j) as i32)))
+        .weight(false, move |z, at| Weight::both(z * decay(at.h).powi((at.i - at.j) as i32)))
         .output(|o, sum, _| o.iter_mut().for_each(|x| *x /= sum.weights.abs().max(1.0)));
     Instance::new("causal + retention", formula)
 }
@@ -58,7 +53,8 @@ fn dropout(_: &Shape) -> Instance {
         f64::from(bits >> 8) / f64::from(1 << 24) < 0.3
     };
     let rate = f64::from(0.3f32);
-    let weight = move |z: f64, at: &At| (if dropped(at) { 0.0 } else { z.exp() / (1.0 - rate) }, z.exp());
+    let p = move |z: f64, at: &At| if dropped(at) { 0.0 } else { z.exp() / (1.0 - rate) };
+    let weight = move |z: f64, at: &At| Weight { p: p(z, at), addend: z.exp() };
     Instance::new("causal + dropout(rate=0.3, seed=99)", Formula::masked(causal).weight(true, weight))
 }
 
@@ -79,7 +75,7 @@ fn softmax_n(shape: &Shape) -> Instance {
 }
 
 fn softpick(_: &Shape) -> Instance {
-    let weight = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
+    let weight = |z: f64, _: &At| Weight { p: z.exp_m1().max(0.0), addend: z.exp_m1().abs() };
     Instance::new("causal + softpick", Formula::masked(causal).weight(true, weight))
 }
 
@@ -88,23 +84,23 @@ fn softpick_per_head(shape: &Shape) -> Instance {
     let is_global = |h: i64| h % 2 == 0;
     let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!is_global(h))).collect::<Vec<_>>());
     let mask = move |at: &At| causal(at) && (is_global(at.h) || at.i - at.j < window);
-    let weight = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
+    let weight = |z: f64, _: &At| Weight { p: z.exp_m1().max(0.0), addend: z.exp_m1().abs() };
     let expr = format!("causal + per_head(heads={heads}, softpick, softpick + sliding_window(window={window}))");
     Instance::new(expr, Formula::masked(mask).weight(true, weight))
 }
 
 fn sigmoid(_: &Shape) -> Instance {
-    let weight = |z: f64, _: &At| own_addend(1.0 / (1.0 + (2.0 - z).exp()));
+    let weight = |z: f64, _: &At| Weight::both(1.0 / (1.0 + (2.0 - z).exp()));
     Instance::new("causal + sigmoid(bias=-2)", Formula::masked(causal).weight(false, weight))
 }
 
 fn relu(_: &Shape) -> Instance {
-    let weight = |z: f64, at: &At| own_addend(z.max(0.0) / at.kv_len as f64);
+    let weight = |z: f64, at: &At| Weight::both(z.max(0.0) / at.kv_len as f64);
     Instance::new("causal + relu", Formula::masked(causal).weight(false, weight))
 }
 
 fn squared_relu(_: &Shape) -> Instance {
-    let weight = |z: f64, _: &At| own_addend(if z > 0.0 { z * z } else { 0.0 });
+    let weight = |z: f64, _: &At| Weight::both(if z > 0.0 { z * z } else { 0.0 });
     Instance::new("causal + relu(squared=true, mean=false)", Formula::masked(causal).weight(false, weight))
 }
 
@@ -126,19 +122,19 @@ impl AttentionVariant for Gelu {
 
 fn gelu(_: &Shape) -> Instance {
     let inner = |z: f64| (2.0 / std::f64::consts::PI).sqrt() * (z + 0.044_715 * z.powi(3));
-    let weight = move |z: f64, at: &At| own_addend(0.5 * z * (1.0 + inner(z).tanh()) / at.kv_len as f64);
+    let weight = move |z: f64, at: &At| Weight::both(0.5 * z * (1.0 + inner(z).tanh()) / at.kv_len as f64);
     Instance::new("causal + gelu", Formula::masked(causal).weight(false, weight))
 }
 
 fn silu(_: &Shape) -> Instance {
-    let weight = |z: f64, _: &At| own_addend(z / (1.0 + (-z).exp()) / 96.0);
+    let weight = |z: f64, _: &At| Weight::both(z / (1.0 + (-z).exp()) / 96.0);
     Instance::new("causal + silu(n=96)", Formula::masked(causal).weight(false, weight))
 }
 
 fn silu_and_bias(shape: &Shape) -> Instance {
     let table = Table::waves(2, &[shape.qo_heads, 41]);
     let expr = format!("causal + relative_bias(max_distance=20, table={table}) + silu");
-    let weight = |z: f64, at: &At| own_addend(z / (1.0 + (-z).exp()) / at.kv_len as f64);
+    let weight = |z: f64, at: &At| Weight::both(z / (1.0 + (-z).exp()) / at.kv_len as f64);
     let bias = move |z: f64, at: &At| z + table.at(&[at.h, (at.j - at.i).clamp(-20, 20) + 20]);
     Instance::new(expr, Formula::masked(causal).logit(bias).weight(false, weight))
 }
