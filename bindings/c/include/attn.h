@@ -8,13 +8,13 @@
 #include <stdint.h>
 
 // The version of this interface. It grows with each addition; what a version has stays in later ones.
-#define ATTN_ABI_VERSION 5
+#define ATTN_ABI_VERSION 6
 
 // The greatest rank of a tensor.
 #define ATTN_MAX_RANK 5
 
 // How a call ended. [`attn_last_error`] has the text.
-typedef enum {
+typedef enum AttnStatus {
   // It did what was asked.
   ATTN_STATUS_OK = 0,
   // A null pointer, a struct of unknown size, a number that is no member of its enum, text that is not UTF-8.
@@ -36,17 +36,19 @@ typedef enum {
 } AttnStatus;
 
 // Where the keys of requests are.
-typedef enum {
+typedef enum AttnBatchKind {
   // One after the other: `kv_indptr`.
   ATTN_BATCH_KIND_RAGGED = 0,
   // In pages that are listed one request after the other (CSR): `page_indptr`, `page_indices`, `last_page_len`.
   ATTN_BATCH_KIND_PAGED = 1,
   // In pages, with as many entries for each request: `page_indices` of (requests, `pages_per_request`), `kv_lens`.
   ATTN_BATCH_KIND_BLOCK_TABLE = 2,
+  // In levels, each of which groups of neighbouring requests share (a cascade): `levels`.
+  ATTN_BATCH_KIND_LEVELS = 3,
 } AttnBatchKind;
 
 // The type of the elements of a tensor.
-typedef enum {
+typedef enum AttnDtype {
   // IEEE half precision.
   ATTN_DTYPE_F16 = 0,
   // bfloat16.
@@ -62,7 +64,7 @@ typedef enum {
 } AttnDtype;
 
 // The type of the elements of a parameter tensor.
-typedef enum {
+typedef enum AttnElement {
   // IEEE half precision.
   ATTN_ELEMENT_F16 = 0,
   // bfloat16.
@@ -82,7 +84,7 @@ typedef enum {
 } AttnElement;
 
 // Which kernel runs.
-typedef enum {
+typedef enum AttnKernel {
   // For each batch the one with the shortest predicted time.
   ATTN_KERNEL_AUTO = 0,
   // The decode kernel.
@@ -94,7 +96,7 @@ typedef enum {
 } AttnKernel;
 
 // How keys and values lie in memory.
-typedef enum {
+typedef enum AttnKvLayout {
   // (tokens, KV heads, head dim) each, or pools of pages in the order (pages, slots, KV heads, head dim).
   ATTN_KV_LAYOUT_NHD = 0,
   // Pools of pages in the order (pages, KV heads, slots, head dim).
@@ -108,7 +110,7 @@ typedef enum {
 } AttnKvLayout;
 
 // The compute type of prefill: the element type of its MMA operands.
-typedef enum {
+typedef enum AttnComputeType {
   // The elements of the tensors.
   ATTN_COMPUTE_TYPE_EXACT = 0,
   // Queries and probabilities rounded to e4m3, over keys and values of e4m3.
@@ -129,7 +131,7 @@ typedef struct AttnStream AttnStream;
 
 // Elements in memory of the engine's device: of the host where it is the CPU. One pool for all layers is a base
 // address a layer with the stride of a page.
-typedef struct {
+typedef struct AttnTensor {
   // The first element. It is not written to where the tensor is an input.
   void *data;
   // An `AttnDtype`.
@@ -143,17 +145,17 @@ typedef struct {
 } AttnTensor;
 
 // New keys and values, and where they go. Zero it, then set `size` and what differs from zero.
-typedef struct {
+typedef struct AttnAppend {
   // `sizeof(AttnAppend)`.
   size_t size;
   // New keys: (tokens, KV heads, head dim).
-  AttnTensor k;
+  struct AttnTensor k;
   // New values: (tokens, KV heads, value dim); zero where values are in keys.
-  AttnTensor v;
+  struct AttnTensor v;
   // The pool of keys, as `kv_layout` says.
-  AttnTensor k_pool;
+  struct AttnTensor k_pool;
   // The pool of values; zero for a fused pool, and where values are in keys.
-  AttnTensor v_pool;
+  struct AttnTensor v_pool;
   // `tokens` entries in memory of the device: slots `page * page_size + slot`. Nothing is written for one below 0.
   const int64_t *slots;
   // `tokens` entries in memory of the device: positions of the tokens in their requests, for a variant that rotates
@@ -170,13 +172,13 @@ typedef struct {
   // 0.
   uint32_t reserved;
   // The pool of the side data of keys, as that of a run (`AttnRun.k_side`).
-  AttnTensor k_side;
+  struct AttnTensor k_side;
   // The pool of the side data of values.
-  AttnTensor v_side;
+  struct AttnTensor v_side;
 } AttnAppend;
 
 // What an attention is made of. Zero it, then set `size` and what differs from zero.
-typedef struct {
+typedef struct AttnSpec {
   // `sizeof(AttnSpec)`.
   size_t size;
   // The variant: an expression over the registered ones, such as `causal + soft_cap(cap=30)`.
@@ -211,7 +213,7 @@ typedef struct {
 } AttnSpec;
 
 // Elements for a parameter tensor, in row-major order. Zero it, then set `size` and what differs from zero.
-typedef struct {
+typedef struct AttnContent {
   // `sizeof(AttnContent)`.
   size_t size;
   // The elements, in memory of the device.
@@ -230,15 +232,15 @@ typedef struct {
 } AttnContent;
 
 // The state of rows over some of their keys: what a run writes that is `partial`.
-typedef struct {
+typedef struct AttnState {
   // The output, divided by its own sum of weights: (tokens, heads, value dim) in f16, bf16 or f32.
-  AttnTensor o;
+  struct AttnTensor o;
   // The log-sum-exp of its logits: (tokens, heads) in f32, natural logarithm; `-inf` for a row without keys.
-  AttnTensor lse;
+  struct AttnTensor lse;
 } AttnState;
 
 // A batch of requests. All arrays are in host memory, and are read during the call.
-typedef struct {
+typedef struct AttnBatch {
   // `sizeof(AttnBatch)`.
   size_t size;
   // The number of requests.
@@ -263,42 +265,76 @@ typedef struct {
   const int32_t *last_page_len;
   // Block table: `requests` entries, the keys of each request.
   const int32_t *kv_lens;
+  // Levels: from the one that most requests share to that of each request. A level is a batch, ragged or paged,
+  // whose requests are groups of neighbours: the entries of its `qo_indptr` occur in that of this batch. Ragged keys
+  // may begin at any token. A request has the keys of its group in each level, one level after the other.
+  const struct AttnBatch *levels;
+  // The number of levels.
+  size_t level_count;
 } AttnBatch;
 
 // The largest batch of a plan that is updated in place.
-typedef struct {
+typedef struct AttnCapacity {
   // `sizeof(AttnCapacity)`.
   size_t size;
   // Requests.
   uint32_t requests;
   // Query tokens of all requests.
   uint32_t qo_tokens;
-  // Keys of all requests.
+  // Keys of all requests. One that several requests share counts for each.
   uint32_t kv_tokens;
   // Tokens of a page; 0 where keys are ragged.
   uint32_t page_size;
   // Pages of the pool.
   uint32_t num_pages;
-  // 0.
-  uint32_t reserved;
+  // Levels of a batch in levels; with 0 and 1 such batches are refused.
+  uint32_t levels;
+  // Query tokens of one request; 0 for as many as those of all. With 1 the plan is one of decode.
+  uint32_t qo_len;
+  // Tokens of ragged keys and values, where requests share some; 0 for `kv_tokens`.
+  uint32_t kv_memory_tokens;
 } AttnCapacity;
 
+// A batch in memory of the device (of the host where the engine is the CPU), which knows the lengths: the host need
+// not. Pages have the size and the pool of the plan's capacity. Zero it, then set `size` and what differs from zero.
+typedef struct AttnDeviceBatch {
+  // `sizeof(AttnDeviceBatch)`.
+  size_t size;
+  // The number of requests. One without queries does nothing, so that a batch may be padded with such requests.
+  size_t requests;
+  // `requests + 1` entries: the first query token of each request, and their number.
+  const int32_t *qo_indptr;
+  // `requests` entries: the keys of each request.
+  const int32_t *kv_lens;
+  // An `AttnBatchKind`: ragged, paged or a block table.
+  uint32_t kind;
+  // Entries of a row of `page_indices` of a block table.
+  uint32_t pages_per_request;
+  // Paged: `requests + 1` entries, the first entry of each request in `page_indices`, and their number. A request
+  // may have more pages than its keys need.
+  const int32_t *page_indptr;
+  // The pages of the requests.
+  const int32_t *page_indices;
+  // Paged: entries of `page_indices`, at least as many as `page_indptr` ever counts.
+  size_t page_entries;
+} AttnDeviceBatch;
+
 // What a run reads and writes. Zero it, then set `size` and what differs from zero.
-typedef struct {
+typedef struct AttnRun {
   // `sizeof(AttnRun)`.
   size_t size;
   // Queries: (query tokens, query heads, head dim).
-  AttnTensor q;
+  struct AttnTensor q;
   // Keys: (keys, KV heads, head dim) where the batch is ragged, else a pool as `kv_layout` says.
-  AttnTensor k;
+  struct AttnTensor k;
   // Values, as the keys; zero for a fused pool, and where values are in keys.
-  AttnTensor v;
+  struct AttnTensor v;
   // The output: (query tokens, query heads, value dim).
-  AttnTensor o;
+  struct AttnTensor o;
   // If its data is not null: the log-sum-exp of each row of logits, f32 of (query tokens, query heads).
-  AttnTensor lse;
+  struct AttnTensor lse;
   // The attention of another layer (`attn_attention_with_parameters`); null for that of the plan.
-  const AttnAttention *layer;
+  const struct AttnAttention *layer;
   // An `AttnKvLayout`.
   uint32_t kv_layout;
   // Not 0 for the state of each row over these keys, to be merged with that over others: no sink, no output
@@ -310,9 +346,9 @@ typedef struct {
   float v_scale;
   // Side data of keys in a KV format that has any, in the order of dimensions of `k`; zero otherwise. In a fused
   // layout it is one pool for keys and values.
-  AttnTensor k_side;
+  struct AttnTensor k_side;
   // Side data of values, as that of keys; zero where values are in keys.
-  AttnTensor v_side;
+  struct AttnTensor v_side;
 } AttnRun;
 
 #ifdef __cplusplus
@@ -327,116 +363,142 @@ uint32_t attn_abi_version(void);
 // transform that reads a table by the token of a key reads the entry of its row among the new ones. Pools share no
 // memory with each other or with what is appended; they may be parts of one pool, such as its halves. On a CUDA device
 // it launches and returns, as a run does.
-AttnStatus attn_append(const AttnStream *stream, const AttnAttention *attention, const AttnAppend *append);
+enum AttnStatus attn_append(const struct AttnStream *stream,
+                            const struct AttnAttention *attention,
+                            const struct AttnAppend *append);
 
 // Binds a variant to heads and element types.
-AttnStatus attn_attention_new(const AttnEngine *engine, const AttnSpec *spec, AttnAttention **out);
+enum AttnStatus attn_attention_new(const struct AttnEngine *engine,
+                                   const struct AttnSpec *spec,
+                                   struct AttnAttention **out);
 
 // The same attention with other parameters of its variant: that of another layer, which runs plans of this one
 // (`AttnRun.layer`) if it sees the same keys. `sm_scale` 0 is that of this attention.
-AttnStatus attn_attention_with_parameters(const AttnAttention *attention,
-                                          const char *variant,
-                                          float sm_scale,
-                                          AttnAttention **out);
+enum AttnStatus attn_attention_with_parameters(const struct AttnAttention *attention,
+                                               const char *variant,
+                                               float sm_scale,
+                                               struct AttnAttention **out);
 
 // Frees an attention. Plans of it stay.
-void attn_attention_free(AttnAttention *attention);
+void attn_attention_free(struct AttnAttention *attention);
 
 // Replaces the content of a parameter tensor in place, in the order of the stream, while plans of the attention live
 // on; later appends for the attention (`attn_append`) transform by it too. `name` is that of a field (`logits`), or
 // with its part before it (`sink.logits`). On a CUDA device it launches and returns, and the content stays until then.
-AttnStatus attn_set_tensor(const AttnStream *stream,
-                           const AttnAttention *attention,
-                           const char *name,
-                           const AttnContent *content);
+enum AttnStatus attn_set_tensor(const struct AttnStream *stream,
+                                const struct AttnAttention *attention,
+                                const char *name,
+                                const struct AttnContent *content);
 
 // Writes rows of a parameter tensor, as `attn_set_tensor`: the new tokens of a table that grows with the sequences.
-AttnStatus attn_set_tensor_rows(const AttnStream *stream,
-                                const AttnAttention *attention,
-                                const char *name,
-                                const AttnContent *content);
+enum AttnStatus attn_set_tensor_rows(const struct AttnStream *stream,
+                                     const struct AttnAttention *attention,
+                                     const char *name,
+                                     const struct AttnContent *content);
 
 // CUDA device 0 if there is one, else the CPU.
-AttnStatus attn_engine_auto(AttnEngine **out);
+enum AttnStatus attn_engine_auto(struct AttnEngine **out);
 
 // The CPU, with all its threads.
-AttnStatus attn_engine_cpu(AttnEngine **out);
+enum AttnStatus attn_engine_cpu(struct AttnEngine **out);
 
 // A CUDA device, through its primary context.
-AttnStatus attn_engine_cuda(uint32_t ordinal, AttnEngine **out);
+enum AttnStatus attn_engine_cuda(uint32_t ordinal, struct AttnEngine **out);
 
 // Whether the engine is the CPU, so that tensors are in host memory.
-bool attn_engine_is_cpu(const AttnEngine *engine);
+bool attn_engine_is_cpu(const struct AttnEngine *engine);
 
 // Loads costs of the engine's GPU from a file that `attn calibrate --out FILE` wrote. What is made of the engine
 // afterwards chooses kernels and plans by them, in place of the file that `ATTN_COSTS` names. The CPU has no use for
 // them. Nothing else may use the engine during the call; one that fails leaves it as it was.
-AttnStatus attn_engine_load_costs(AttnEngine *engine, const char *path);
+enum AttnStatus attn_engine_load_costs(struct AttnEngine *engine, const char *path);
 
 // Lets go of what CUDA graphs of yours captured on the device: of plans (`attn_plan_release_captured`), attentions,
 // appends and merges, whether their handles are freed or not. None of these graphs may be replayed any more.
-AttnStatus attn_engine_release_captured(const AttnEngine *engine);
+enum AttnStatus attn_engine_release_captured(const struct AttnEngine *engine);
 
 // Frees an engine. What was made of it stays.
-void attn_engine_free(AttnEngine *engine);
+void attn_engine_free(struct AttnEngine *engine);
 
 // Merges two states over disjoint keys into `out`, which shares no memory with them and may have no log-sum-exp. A
 // state without keys changes nothing, whatever its output holds. At most one of the two has a sink. On a CUDA device
 // it launches and returns, as a run does; the first call loads its kernel, so it comes before a capture.
-AttnStatus attn_merge_state(const AttnStream *stream, const AttnState *a, const AttnState *b, const AttnState *out);
+enum AttnStatus attn_merge_state(const struct AttnStream *stream,
+                                 const struct AttnState *a,
+                                 const struct AttnState *b,
+                                 const struct AttnState *out);
 
 // Merges `b` into `a`, for the tokens whose entry of `mask` is not 0: a byte a token, in memory of the engine; null is
 // all tokens. Otherwise as `attn_merge_state`.
-AttnStatus attn_merge_state_in_place(const AttnStream *stream,
-                                     const AttnState *a,
-                                     const AttnState *b,
-                                     const uint8_t *mask);
+enum AttnStatus attn_merge_state_in_place(const struct AttnStream *stream,
+                                          const struct AttnState *a,
+                                          const struct AttnState *b,
+                                          const uint8_t *mask);
 
 // Merges any number of states: `o` of (tokens, states, heads, value dim) and `lse` of (tokens, states, heads), into
 // `out` of one state. Otherwise as `attn_merge_state`.
-AttnStatus attn_merge_states(const AttnStream *stream, const AttnState *states, const AttnState *out);
+enum AttnStatus attn_merge_states(const struct AttnStream *stream,
+                                  const struct AttnState *states,
+                                  const struct AttnState *out);
 
 // Plans a batch. With a `capacity` the plan can be updated to other batches up to that one; without, it is null.
 // Kernels that are not cached are compiled now.
-AttnStatus attn_plan_new(const AttnAttention *attention,
-                         const AttnBatch *batch,
-                         const AttnCapacity *capacity,
-                         AttnPlan **out);
+enum AttnStatus attn_plan_new(const struct AttnAttention *attention,
+                              const struct AttnBatch *batch,
+                              const struct AttnCapacity *capacity,
+                              struct AttnPlan **out);
 
 // Updates a plan that has a capacity to another batch, in the order of the stream. Captured runs that are replayed
 // later compute that batch. A call that fails changes nothing.
-AttnStatus attn_plan_update(AttnPlan *plan, const AttnStream *stream, const AttnBatch *batch);
+enum AttnStatus attn_plan_update(struct AttnPlan *plan, const struct AttnStream *stream, const struct AttnBatch *batch);
+
+// Updates a plan that has a capacity to a batch whose arrays are on the device, in the order of the stream: a kernel
+// reads lengths and pages and writes the work list, so that the host neither waits nor learns the lengths. It can be
+// captured together with runs; the arrays then live as long as the graph, and each replay plans what they hold. With a
+// batch that is not sound, or past the capacity, runs write nothing, and `attn_plan_device_status` tells why; on the
+// CPU it is the error of this call. On a CUDA device the plan is one of decode: `AttnCapacity.qo_len` is 1, or
+// `AttnSpec.kernel` says so.
+enum AttnStatus attn_plan_update_on_device(struct AttnPlan *plan,
+                                           const struct AttnStream *stream,
+                                           const struct AttnDeviceBatch *batch);
+
+// Compiles and loads the kernel of `attn_plan_update_on_device`, unless it is loaded, so that the first update can be
+// captured.
+enum AttnStatus attn_plan_prepare_device_updates(struct AttnPlan *plan);
+
+// The error of the batch that the device planned last, if any. Waits for everything that was launched on the device.
+enum AttnStatus attn_plan_device_status(const struct AttnPlan *plan, const struct AttnStream *stream);
 
 // Runs the attention of a plan. On a CUDA device it launches and returns: it allocates nothing and waits for nothing,
 // so that a graph can capture it. The tensors stay until the stream has executed it. On the CPU it returns when it is
 // done. Without a capacity, tensors have the tokens of the batch; with one they may have more, of which outputs are
 // left as they are. Outputs share no memory with each other or with an input.
-AttnStatus attn_plan_run(const AttnPlan *plan, const AttnStream *stream, const AttnRun *run);
+enum AttnStatus attn_plan_run(const struct AttnPlan *plan, const struct AttnStream *stream, const struct AttnRun *run);
 
 // Lets go of the memory and kernels that a CUDA graph of yours captured with runs of this plan, which must not be
 // replayed any more. They are kept until then, also after `attn_plan_free`; `attn_engine_release_captured` releases
 // those of plans that are gone. The plan itself goes on.
-AttnStatus attn_plan_release_captured(const AttnPlan *plan);
+enum AttnStatus attn_plan_release_captured(const struct AttnPlan *plan);
 
 // Frees a plan. On a CUDA device this waits for its runs. What a CUDA graph captured of it stays
 // (`attn_plan_release_captured`).
-void attn_plan_free(AttnPlan *plan);
+void attn_plan_free(struct AttnPlan *plan);
 
 // The text of the last call of this thread that failed; null if none did. It stays until the next one fails.
 const char *attn_last_error(void);
 
 // A new stream.
-AttnStatus attn_stream_new(const AttnEngine *engine, AttnStream **out);
+enum AttnStatus attn_stream_new(const struct AttnEngine *engine, struct AttnStream **out);
 
 // A stream that the caller made: a `CUstream` or `cudaStream_t` of the device's primary context, which outlives this
 // handle. Null is the default stream.
-AttnStatus attn_stream_from_raw(const AttnEngine *engine, void *stream, AttnStream **out);
+enum AttnStatus attn_stream_from_raw(const struct AttnEngine *engine, void *stream, struct AttnStream **out);
 
 // Waits for everything that was launched on the stream.
-AttnStatus attn_stream_synchronize(const AttnStream *stream);
+enum AttnStatus attn_stream_synchronize(const struct AttnStream *stream);
 
 // Frees a stream. One that the caller made stays.
-void attn_stream_free(AttnStream *stream);
+void attn_stream_free(struct AttnStream *stream);
 
 // The number of variants: the stock ones, and those of a library of one's own.
 size_t attn_variant_count(void);
@@ -448,7 +510,7 @@ const char *attn_variant_name(size_t index);
 const char *attn_variant_doc(size_t index);
 
 // Whether an expression is a variant, such as `causal + sliding_window(window=1024)`.
-AttnStatus attn_variant_check(const char *expression);
+enum AttnStatus attn_variant_check(const char *expression);
 
 #ifdef __cplusplus
 }  // extern "C"

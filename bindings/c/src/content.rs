@@ -8,7 +8,7 @@ use attn_core::lang::params::ParamField;
 use half::{bf16, f16};
 
 use crate::attention::AttnAttention;
-use crate::input::{Versioned, array, check_array, check_reserved, handle, member, text, versioned};
+use crate::input::{Versioned, array, check_reserved, handle, member, text, versioned};
 use crate::memory::{Memory, numbers};
 use crate::status::{AttnStatus, Failure, call};
 use crate::stream::AttnStream;
@@ -101,10 +101,7 @@ impl AttnContent {
         Tensor<T, 1>: ParamField,
     {
         let from = self.data.cast::<T>();
-        check_array(from, self.count, "AttnContent.data")?;
-        if self.count > 0 {
-            memory.check(from as u64, "AttnContent.data")?;
-        }
+        memory.check_array(from, self.count, "AttnContent.data")?;
         // SAFETY: the caller guarantees it.
         Ok(unsafe {
             match memory {

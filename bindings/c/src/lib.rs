@@ -24,6 +24,7 @@ mod append;
 mod attention;
 mod batch;
 mod content;
+mod device_batch;
 mod engine;
 mod input;
 mod memory;
@@ -41,13 +42,15 @@ pub use attention::{
 };
 pub use batch::{AttnBatch, AttnBatchKind, AttnCapacity};
 pub use content::{AttnContent, AttnElement, attn_set_tensor, attn_set_tensor_rows};
+pub use device_batch::AttnDeviceBatch;
 pub use engine::{
     AttnEngine, attn_engine_auto, attn_engine_cpu, attn_engine_cuda, attn_engine_free, attn_engine_is_cpu,
     attn_engine_load_costs, attn_engine_release_captured,
 };
 pub use merge::{AttnState, attn_merge_state, attn_merge_state_in_place, attn_merge_states};
 pub use plan::{
-    AttnPlan, AttnRun, attn_plan_free, attn_plan_new, attn_plan_release_captured, attn_plan_run, attn_plan_update,
+    AttnPlan, AttnRun, attn_plan_device_status, attn_plan_free, attn_plan_new, attn_plan_prepare_device_updates,
+    attn_plan_release_captured, attn_plan_run, attn_plan_update, attn_plan_update_on_device,
 };
 pub use status::{AttnStatus, attn_last_error};
 pub use stream::{AttnStream, attn_stream_free, attn_stream_from_raw, attn_stream_new, attn_stream_synchronize};
@@ -55,7 +58,7 @@ pub use tensor::{ATTN_MAX_RANK, AttnDtype, AttnKvLayout, AttnTensor};
 pub use variants::{attn_variant_check, attn_variant_count, attn_variant_doc, attn_variant_name};
 
 /// The version of this interface. It grows with each addition; what a version has stays in later ones.
-pub const ATTN_ABI_VERSION: u32 = 5;
+pub const ATTN_ABI_VERSION: u32 = 6;
 
 /// The version of the interface of the library that was loaded, to compare with `ATTN_ABI_VERSION` of the header.
 #[unsafe(no_mangle)]

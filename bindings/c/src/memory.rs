@@ -43,6 +43,12 @@ impl Memory {
             _ => Ok(()),
         }
     }
+
+    /// Refuses entries that cannot be where they are said to be, or are in memory of the other side.
+    pub(crate) fn check_array<T>(&self, from: *const T, len: usize, name: &str) -> Result<(), Failure> {
+        check_array(from, len, name)?;
+        if len > 0 { self.check(from as u64, name) } else { Ok(()) }
+    }
 }
 
 /// Whether the driver knows an address, or did when this thread asked last.
@@ -69,10 +75,7 @@ pub(crate) unsafe fn numbers<'a, T: Number>(
     memory: &Memory,
     name: &str,
 ) -> Result<Array<'a, T>, Failure> {
-    check_array(from, len, name)?;
-    if len > 0 {
-        memory.check(from as u64, name)?;
-    }
+    memory.check_array(from, len, name)?;
     // SAFETY: the caller guarantees it.
     Ok(unsafe {
         match memory {

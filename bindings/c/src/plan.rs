@@ -5,7 +5,8 @@ use std::mem::offset_of;
 use attn::{Out, Plan, PlanOptions, RunOptions, Workspace};
 
 use crate::attention::AttnAttention;
-use crate::batch::{AttnBatch, AttnCapacity};
+use crate::batch::{AttnBatch, AttnCapacity, with_batch};
+use crate::device_batch::AttnDeviceBatch;
 use crate::input::{Versioned, give, handle, handle_mut, member, versioned};
 use crate::memory::Memory;
 use crate::status::{AttnStatus, call, free};
@@ -74,11 +75,10 @@ pub unsafe extern "C" fn attn_plan_new(
         unsafe {
             give(out, || {
                 let AttnAttention { attention, engine, .. } = handle(attention, "attention")?;
-                let batch = versioned(batch)?.batch()?;
-                let capacity = if capacity.is_null() { None } else { Some(versioned(capacity)?.capacity()?) };
+                let capacity = if capacity.is_null() { None } else { Some(versioned(capacity)?.capacity()) };
                 let mut workspace = engine.workspace();
                 let options = PlanOptions { capacity, ..PlanOptions::default() };
-                let plan = attention.plan_with(&batch, &mut workspace, options)?;
+                let plan = with_batch(batch, |batch| Ok(attention.plan_with(batch, &mut workspace, options)?))?;
                 Ok(AttnPlan { plan, memory: Memory::of(engine), _workspace: workspace })
             })
         }
@@ -97,9 +97,45 @@ pub unsafe extern "C" fn attn_plan_update(
         // SAFETY: the caller's pointers and arrays.
         unsafe {
             let (plan, stream) = (handle_mut(plan, "plan")?, handle(stream, "stream")?);
-            Ok(plan.plan.update(&stream.stream, &versioned(batch)?.batch()?)?)
+            with_batch(batch, |batch| Ok(plan.plan.update(&stream.stream, batch)?))
         }
     })
+}
+
+/// Updates a plan that has a capacity to a batch whose arrays are on the device, in the order of the stream: a kernel
+/// reads lengths and pages and writes the work list, so that the host neither waits nor learns the lengths. It can be
+/// captured together with runs; the arrays then live as long as the graph, and each replay plans what they hold. With a
+/// batch that is not sound, or past the capacity, runs write nothing, and `attn_plan_device_status` tells why; on the
+/// CPU it is the error of this call. On a CUDA device the plan is one of decode: `AttnCapacity.qo_len` is 1, or
+/// `AttnSpec.kernel` says so.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_plan_update_on_device(
+    plan: *mut AttnPlan,
+    stream: *const AttnStream,
+    batch: *const AttnDeviceBatch,
+) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers and arrays.
+        unsafe {
+            let (AttnPlan { plan, memory, .. }, stream) = (handle_mut(plan, "plan")?, handle(stream, "stream")?);
+            Ok(plan.update_on_device(&stream.stream, &versioned(batch)?.batch(memory)?)?)
+        }
+    })
+}
+
+/// Compiles and loads the kernel of `attn_plan_update_on_device`, unless it is loaded, so that the first update can be
+/// captured.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_plan_prepare_device_updates(plan: *mut AttnPlan) -> AttnStatus {
+    // SAFETY: the caller's handle.
+    call(|| Ok(unsafe { handle_mut(plan, "plan") }?.plan.prepare_device_updates()?))
+}
+
+/// The error of the batch that the device planned last, if any. Waits for everything that was launched on the device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_plan_device_status(plan: *const AttnPlan, stream: *const AttnStream) -> AttnStatus {
+    // SAFETY: the caller's handles.
+    call(|| Ok(unsafe { handle(plan, "plan")?.plan.device_status(&handle(stream, "stream")?.stream) }?))
 }
 
 /// Runs the attention of a plan. On a CUDA device it launches and returns: it allocates nothing and waits for nothing,

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -50,6 +51,11 @@ impl Failure {
 
     pub(crate) fn tensor(text: impl Into<String>) -> Self {
         Failure { status: AttnStatus::InvalidTensor, text: text.into() }
+    }
+
+    /// The same, of a part of what the caller passed.
+    pub(crate) fn within(self, part: impl Display) -> Self {
+        Failure { text: format!("{part}: {}", self.text), ..self }
     }
 }
 

@@ -90,14 +90,28 @@ fn a_child_of_a_fork() {
 }
 
 /// On the CPU; on a GPU too where there is one.
-#[test]
-fn steps_on_the_cpu_and_on_a_gpu() {
+fn on_the_cpu_and_on_a_gpu(program: &str) {
     let Some(shared) = shared() else { return };
     for compiler in [&C[..], &CPP] {
-        let said = runs(compiler, "tests/c/cpu_and_gpu.c", &shared);
+        let said = runs(compiler, program, &shared);
         let found = said.strip_prefix("no GPU: ").map_or(Ok(()), Err);
         let _ = has(Need::Gpu, found);
     }
+}
+
+#[test]
+fn steps_on_the_cpu_and_on_a_gpu() {
+    on_the_cpu_and_on_a_gpu("tests/c/cpu_and_gpu.c");
+}
+
+#[test]
+fn plans_that_the_device_makes() {
+    on_the_cpu_and_on_a_gpu("tests/c/device_plan.c");
+}
+
+#[test]
+fn keys_that_requests_share() {
+    on_the_cpu_and_on_a_gpu("tests/c/cascade.c");
 }
 
 #[test]

@@ -81,6 +81,7 @@ static void sizes(AttnEngine *engine, AttnPlan *plan, AttnStream *stream) {
   OK(attn_plan_run(plan, stream, &run));
 }
 
+// Fields without a meaning, and a capacity of an older version.
 static void reserved(AttnAttention *attention, AttnStream *stream) {
   const AttnStatus refused = ATTN_STATUS_INVALID_ARGUMENT;
   AttnCapacity capacity;
@@ -92,8 +93,11 @@ static void reserved(AttnAttention *attention, AttnStream *stream) {
   AttnPlan *plan = NULL;
   OK(attn_plan_new(attention, &batch, &capacity, &plan));
   attn_plan_free(plan);
-  capacity.reserved = 1;
-  REFUSED(attn_plan_new(attention, &batch, &capacity, &plan), refused, "AttnCapacity.reserved is 1");
+  capacity.size = offsetof(AttnCapacity, qo_len) + 4;
+  REFUSED(attn_plan_new(attention, &batch, &capacity, &plan), refused, "AttnCapacity.size is 36");
+  capacity.size = offsetof(AttnCapacity, qo_len);
+  OK(attn_plan_new(attention, &batch, &capacity, &plan));
+  attn_plan_free(plan);
   AttnAppend append = append_of();
   append.reserved = 1;
   REFUSED(attn_append(stream, NULL, &append), refused, "AttnAppend.reserved is 1");

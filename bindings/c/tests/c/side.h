@@ -32,19 +32,27 @@ static inline void open_side(Side *side, int is_gpu) {
   OK(attn_stream_from_raw(side->engine, side->raw, &side->stream));
 }
 
+// Copies to memory of the side, at once.
+static inline void set(const Side *side, void *to, const void *from, size_t bytes) {
+  if (!side->is_gpu) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  CU(cu.to_device((CUdeviceptr)(uintptr_t)to, from, bytes, side->raw));
+  CU(cu.stream_synchronize(side->raw));
+}
+
 // `bytes` of memory of the side, with the content of `data`, or zeros where it is null.
 static inline void *put(Side *side, const void *data, size_t bytes) {
-  void *memory = calloc(bytes, 1);
-  REQUIRE(memory != NULL && side->count < 256);
-  if (data != NULL) memcpy(memory, data, bytes);
+  void *zeros = calloc(bytes, 1), *memory = zeros;
+  REQUIRE(zeros != NULL && side->count < 256);
   if (side->is_gpu) {
     CUdeviceptr address = 0;
     CU(cu.mem_alloc(&address, bytes));
-    CU(cu.to_device(address, memory, bytes, side->raw));
-    CU(cu.stream_synchronize(side->raw));
-    free(memory);
     memory = (void *)(uintptr_t)address;
   }
+  if (data != NULL || side->is_gpu) set(side, memory, data != NULL ? data : zeros, bytes);
+  if (side->is_gpu) free(zeros);
   return side->owned[side->count++] = memory;
 }
 
@@ -154,6 +162,46 @@ static inline double apart(const uint16_t *a, const uint16_t *b, size_t count) {
     if (!(difference <= worst)) worst = difference; // NaN too
   }
   return worst;
+}
+
+// The largest difference of a row of outputs in bfloat16 from what its queries attend to, in double: all keys at
+// `slots` of arrays of (slots, KV heads, dim).
+static inline double off(const uint16_t *o, const uint16_t *q, const uint16_t *k, const uint16_t *v, const int *slots,
+                         int count) {
+  double worst = 0;
+  for (int h = 0; h < QO_HEADS; ++h) {
+    double weights[PAGES * PAGE], sum = 0, want = 0;
+    const int of_head = h / (QO_HEADS / KV_HEADS) * DIM;
+    for (int t = 0; t < count; ++t) {
+      double logit = 0;
+      const uint16_t *key = k + slots[t] * KV_HEADS * DIM + of_head;
+      for (int d = 0; d < DIM; ++d) logit += (double)from_bf16(q[h * DIM + d]) * from_bf16(key[d]);
+      sum += weights[t] = exp(logit / sqrt((double)DIM));
+    }
+    for (int d = 0; d < DIM; ++d, want = 0) {
+      for (int t = 0; t < count; ++t) want += weights[t] / sum * from_bf16(v[slots[t] * KV_HEADS * DIM + of_head + d]);
+      double difference = fabs(want - from_bf16(o[h * DIM + d]));
+      if (!(difference <= worst)) worst = difference; // NaN too
+    }
+  }
+  return worst;
+}
+
+// Runs on the CPU, and on a GPU where there is one; says which.
+static inline void on_both_sides(void (*run)(Side *)) {
+  Side side;
+  open_side(&side, 0);
+  run(&side);
+  close_side(&side);
+  const char *why = load_driver();
+  if (why != NULL) {
+    printf("no GPU: %s\n", why);
+  } else {
+    open_side(&side, 1);
+    run(&side);
+    close_side(&side);
+  }
+  puts("ok");
 }
 
 #endif

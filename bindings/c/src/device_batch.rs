@@ -1,0 +1,78 @@
+//! Batches whose arrays the device reads when it plans.
+
+use attn::batch::{DeviceBatch, DevicePages, I32Slice};
+
+use crate::batch::{AttnBatchKind, ends_of};
+use crate::input::{Versioned, member};
+use crate::memory::{Memory, numbers};
+use crate::status::Failure;
+
+/// A batch in memory of the device (of the host where the engine is the CPU), which knows the lengths: the host need
+/// not. Pages have the size and the pool of the plan's capacity. Zero it, then set `size` and what differs from zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AttnDeviceBatch {
+    /// `sizeof(AttnDeviceBatch)`.
+    pub size: usize,
+    /// The number of requests. One without queries does nothing, so that a batch may be padded with such requests.
+    pub requests: usize,
+    /// `requests + 1` entries: the first query token of each request, and their number.
+    pub qo_indptr: *const i32,
+    /// `requests` entries: the keys of each request.
+    pub kv_lens: *const i32,
+    /// An `AttnBatchKind`: ragged, paged or a block table.
+    pub kind: u32,
+    /// Entries of a row of `page_indices` of a block table.
+    pub pages_per_request: u32,
+    /// Paged: `requests + 1` entries, the first entry of each request in `page_indices`, and their number. A request
+    /// may have more pages than its keys need.
+    pub page_indptr: *const i32,
+    /// The pages of the requests.
+    pub page_indices: *const i32,
+    /// Paged: entries of `page_indices`, at least as many as `page_indptr` ever counts.
+    pub page_entries: usize,
+}
+
+// SAFETY: its first field is its size, and all fields are numbers and pointers.
+unsafe impl Versioned for AttnDeviceBatch {
+    const NAME: &'static str = "AttnDeviceBatch";
+    const FIRST_SIZE: usize = size_of::<AttnDeviceBatch>();
+}
+
+impl AttnDeviceBatch {
+    /// The batch over the caller's arrays.
+    ///
+    /// # Safety
+    ///
+    /// The arrays have the entries that the fields promise, and live until the work that reads them is done.
+    pub(crate) unsafe fn batch<'a>(&self, memory: &Memory) -> Result<DeviceBatch<'a>, Failure> {
+        let (requests, ends) = (self.requests, ends_of(self.requests, "AttnDeviceBatch.requests")?);
+        let kinds = [AttnBatchKind::Ragged, AttnBatchKind::Paged, AttnBatchKind::BlockTable];
+        let kind = member(self.kind, &kinds, "AttnDeviceBatch.kind")?;
+        let ints = |from: *const i32, len, name| -> Result<I32Slice<'a>, Failure> {
+            // SAFETY: the caller guarantees it.
+            Ok(unsafe {
+                match numbers(from, len, memory, name)?.as_host() {
+                    Some(values) => I32Slice::host(values),
+                    None => I32Slice::device(from as u64, len),
+                }
+            })
+        };
+        let pages = |len| ints(self.page_indices, len, "AttnDeviceBatch.page_indices");
+        let max_pages = self.pages_per_request as usize;
+        Ok(DeviceBatch {
+            qo_indptr: ints(self.qo_indptr, ends, "AttnDeviceBatch.qo_indptr")?,
+            kv_lens: ints(self.kv_lens, requests, "AttnDeviceBatch.kv_lens")?,
+            pages: match kind {
+                AttnBatchKind::Paged => Some(DevicePages::Compressed {
+                    indptr: ints(self.page_indptr, ends, "AttnDeviceBatch.page_indptr")?,
+                    indices: pages(self.page_entries)?,
+                }),
+                AttnBatchKind::BlockTable => {
+                    Some(DevicePages::Padded { indices: pages(requests.saturating_mul(max_pages))?, max_pages })
+                }
+                _ => None,
+            },
+        })
+    }
+}
