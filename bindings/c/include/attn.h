@@ -441,6 +441,20 @@ enum AttnStatus attn_merge_states(const struct AttnStream *stream,
                                   const struct AttnState *states,
                                   const struct AttnState *out);
 
+// Adds outputs of variants that divide by no sum of weights, over disjoint keys: (tokens, heads, value dim). Otherwise
+// as `attn_merge_state`.
+enum AttnStatus attn_merge_sums(const struct AttnStream *stream,
+                                const struct AttnTensor *a,
+                                const struct AttnTensor *b,
+                                const struct AttnTensor *o);
+
+// Converts log-sum-exps from natural logarithms, which attn-rs writes, to base 2, in place: (tokens) or (tokens,
+// heads) in f32.
+enum AttnStatus attn_lse_to_base_2(const struct AttnStream *stream, const struct AttnTensor *lse);
+
+// Converts log-sum-exps from base 2, which FlashInfer writes, to natural logarithms, as `attn_lse_to_base_2`.
+enum AttnStatus attn_lse_from_base_2(const struct AttnStream *stream, const struct AttnTensor *lse);
+
 // Plans a batch. With a `capacity` the plan can be updated to other batches up to that one; without, it is null.
 // Kernels that are not cached are compiled now.
 enum AttnStatus attn_plan_new(const struct AttnAttention *attention,

@@ -47,7 +47,10 @@ pub use engine::{
     AttnEngine, attn_engine_auto, attn_engine_cpu, attn_engine_cuda, attn_engine_free, attn_engine_is_cpu,
     attn_engine_load_costs, attn_engine_release_captured,
 };
-pub use merge::{AttnState, attn_merge_state, attn_merge_state_in_place, attn_merge_states};
+pub use merge::{
+    AttnState, attn_lse_from_base_2, attn_lse_to_base_2, attn_merge_state, attn_merge_state_in_place,
+    attn_merge_states, attn_merge_sums,
+};
 pub use plan::{
     AttnPlan, AttnRun, attn_plan_device_status, attn_plan_free, attn_plan_new, attn_plan_prepare_device_updates,
     attn_plan_release_captured, attn_plan_run, attn_plan_update, attn_plan_update_on_device,

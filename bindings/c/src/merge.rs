@@ -1,7 +1,9 @@
 //! Merging partial attention states.
 
 use attn::Out;
-use attn::ops::{StateMut, StateRef, merge_state, merge_state_in_place, merge_states};
+use attn::ops::{
+    StateMut, StateRef, lse_from_base_2, lse_to_base_2, merge_state, merge_state_in_place, merge_states, merge_sums,
+};
 
 use crate::input::handle;
 use crate::memory::{Memory, numbers};
@@ -98,6 +100,50 @@ pub unsafe extern "C" fn attn_merge_states(
             let AttnStream { stream, memory } = handle(stream, "stream")?;
             let states = handle(states, "states")?.read(memory, ["states.o", "states.lse"])?;
             Ok(merge_states(stream, &states, handle(out, "merged state")?.out(memory)?)?)
+        }
+    })
+}
+
+/// Adds outputs of variants that divide by no sum of weights, over disjoint keys: (tokens, heads, value dim). Otherwise
+/// as `attn_merge_state`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_merge_sums(
+    stream: *const AttnStream,
+    a: *const AttnTensor,
+    b: *const AttnTensor,
+    o: *const AttnTensor,
+) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers; its tensors are its promise.
+        unsafe {
+            let AttnStream { stream, memory } = handle(stream, "stream")?;
+            let (a, b) = (handle(a, "tensor a")?.read(memory, "a")?, handle(b, "tensor b")?.read(memory, "b")?);
+            Ok(merge_sums(stream, &a, &b, handle(o, "tensor o")?.write(memory, "o")?)?)
+        }
+    })
+}
+
+/// Converts log-sum-exps from natural logarithms, which attn-rs writes, to base 2, in place: (tokens) or (tokens,
+/// heads) in f32.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_lse_to_base_2(stream: *const AttnStream, lse: *const AttnTensor) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers; its tensor is its promise.
+        unsafe {
+            let AttnStream { stream, memory } = handle(stream, "stream")?;
+            Ok(lse_to_base_2(stream, handle(lse, "log-sum-exp")?.write(memory, "lse")?)?)
+        }
+    })
+}
+
+/// Converts log-sum-exps from base 2, which FlashInfer writes, to natural logarithms, as `attn_lse_to_base_2`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn attn_lse_from_base_2(stream: *const AttnStream, lse: *const AttnTensor) -> AttnStatus {
+    call(|| {
+        // SAFETY: the caller's pointers; its tensor is its promise.
+        unsafe {
+            let AttnStream { stream, memory } = handle(stream, "stream")?;
+            Ok(lse_from_base_2(stream, handle(lse, "log-sum-exp")?.write(memory, "lse")?)?)
         }
     })
 }

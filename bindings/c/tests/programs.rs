@@ -115,6 +115,11 @@ fn keys_that_requests_share() {
 }
 
 #[test]
+fn sums_and_bases_of_log_sum_exps() {
+    on_the_cpu_and_on_a_gpu("tests/c/sums.c");
+}
+
+#[test]
 fn the_benchmark_compiles() {
     if shared().is_some() {
         compile(&C, "benches/overhead.c", &["-fsyntax-only".to_owned()]);
