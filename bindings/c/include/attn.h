@@ -117,6 +117,22 @@ typedef enum AttnComputeType {
   ATTN_COMPUTE_TYPE_E4M3 = 1,
 } AttnComputeType;
 
+// How top-k and top-p combine.
+typedef enum AttnFilterOrder {
+  // Top-p keeps a share of what top-k has kept.
+  ATTN_FILTER_ORDER_TOP_K_FIRST = 0,
+  // Both look at the whole distribution.
+  ATTN_FILTER_ORDER_JOINT = 1,
+} AttnFilterOrder;
+
+// Of which distribution log-probabilities are.
+typedef enum AttnLogProbs {
+  // After penalties, token mask and temperature, before the filters.
+  ATTN_LOG_PROBS_SCALED = 0,
+  // After the filters: what the token was drawn from.
+  ATTN_LOG_PROBS_KEPT = 1,
+} AttnLogProbs;
+
 // A variant bound to heads, element types and an engine. It makes plans.
 typedef struct AttnAttention AttnAttention;
 
@@ -287,7 +303,7 @@ typedef struct AttnCapacity {
   uint32_t page_size;
   // Pages of the pool.
   uint32_t num_pages;
-  // Levels of a batch in levels; with 0 and 1 such batches are refused.
+  // Levels of a batch in levels; with 0 and 1 an update to such a batch is refused.
   uint32_t levels;
   // Query tokens of one request; 0 for as many as those of all. With 1 the plan is one of decode.
   uint32_t qo_len;
@@ -350,6 +366,158 @@ typedef struct AttnRun {
   // Side data of values, as that of keys; zero where values are in keys.
   struct AttnTensor v_side;
 } AttnRun;
+
+// A parameter of rows: a value for all, or an array with one for each.
+typedef struct AttnPerRowF32 {
+  // A value a row, in memory of the device; null where all rows have `value`. A captured call reads it again at each
+  // replay.
+  const float *array;
+  // The value of all rows; 0 beside an array.
+  float value;
+} AttnPerRowF32;
+
+// A parameter of rows: a value for all, or an array with one for each.
+typedef struct AttnPerRowI32 {
+  // A value a row, in memory of the device; null where all rows have `value`. A captured call reads it again at each
+  // replay.
+  const int32_t *array;
+  // The value of all rows; 0 beside an array.
+  int32_t value;
+} AttnPerRowI32;
+
+// A parameter of rows: a value for all, or an array with one for each.
+typedef struct AttnPerRowU64 {
+  // A value a row, in memory of the device; null where all rows have `value`. A captured call reads it again at each
+  // replay.
+  const uint64_t *array;
+  // The value of all rows; 0 beside an array.
+  uint64_t value;
+} AttnPerRowU64;
+
+// What tokens are drawn from. Zero it, then set `size` and what differs from zero.
+//
+// Arrays are in memory of the device and have an entry for each row of the results.
+typedef struct AttnSampling {
+  // `sizeof(AttnSampling)`.
+  size_t size;
+  // `rows` entries: the row of logits that each row of the results is drawn from; null: its own.
+  const int32_t *indices;
+  // Entries of `indices`; 0 where it is null.
+  size_t rows;
+  // For each row `ceil(vocab / 32)` words, of which bit `i % 32` of word `i / 32` is 1 if token i is allowed; null:
+  // all are.
+  const uint32_t *token_mask;
+  // Logits are divided by it: 1 leaves them. Below 0, and 0 in an array: the likeliest token. A value of 0 is
+  // refused for logits; for probabilities it is 0 or 1.
+  struct AttnPerRowF32 temperature;
+  // Keeps the k likeliest tokens; 0: off.
+  struct AttnPerRowI32 top_k;
+  // Keeps the fewest likeliest tokens whose probabilities sum to at least p, and one at least. 1, and a value of 0:
+  // off.
+  struct AttnPerRowF32 top_p;
+  // Keeps tokens that are at least so many times as likely as the likeliest; 0: off.
+  struct AttnPerRowF32 min_p;
+  // The seed of random numbers: rows with the same seed and position draw with the same number.
+  struct AttnPerRowU64 seeds;
+  // Logits of tokens that occurred are divided by it above 0, and multiplied below. 1, and a value of 0: off. This
+  // and the other penalties need `AttnSampleOut.counts`.
+  struct AttnPerRowF32 repetition;
+  // What is subtracted from logits of tokens that were drawn.
+  struct AttnPerRowF32 presence;
+  // What is subtracted for each time that a token was drawn.
+  struct AttnPerRowF32 frequency;
+  // An `AttnFilterOrder`.
+  uint32_t order;
+  // An `AttnLogProbs`.
+  uint32_t log_probs;
+} AttnSampling;
+
+// What sampling writes, in memory of the device. Zero it, then set `size` and what differs from zero.
+typedef struct AttnSampleOut {
+  // `sizeof(AttnSampleOut)`.
+  size_t size;
+  // (rows): the tokens; -1 for a row without an allowed one.
+  int32_t *ids;
+  // (rows): the positions whose random numbers are drawn with. Each is advanced by 1, on the device too.
+  int64_t *positions;
+  // (rows, vocab): how often each token was drawn, plus 2^31 if it is in the prompt; the token is counted. Or null.
+  uint32_t *counts;
+  // (rows): the natural log-probability of the token; or null.
+  float *log_probs;
+  // (rows, vocab) in f32, if its data is not null: the probabilities that the token was drawn from.
+  struct AttnTensor probs;
+  // (rows, `top_count`): the likeliest tokens in falling order, -1 where there are fewer; or null.
+  int32_t *top_ids;
+  // (rows, `top_count`): their natural log-probabilities, before the filters.
+  float *top_log_probs;
+  // The likeliest tokens of a row that are written: 1 to 64; 0 where both are null.
+  size_t top_count;
+} AttnSampleOut;
+
+// Drafts of requests, one after another. Zero it, then set `size` and what differs from zero.
+typedef struct AttnChainDrafts {
+  // `sizeof(AttnChainDrafts)`.
+  size_t size;
+  // (requests, drafts, vocab) in f32: the probabilities that each draft was drawn from.
+  struct AttnTensor draft_probs;
+  // (requests, drafts + 1, vocab) in f32: the probabilities of the model, after its filters.
+  struct AttnTensor target_probs;
+  // (requests, drafts), in memory of the device: the drafts. A request with fewer has -1 behind them.
+  const int32_t *draft_ids;
+  // Seeds of the requests.
+  struct AttnPerRowU64 seeds;
+} AttnChainDrafts;
+
+// What the verification of chains writes, in memory of the device.
+typedef struct AttnChainOut {
+  // `sizeof(AttnChainOut)`.
+  size_t size;
+  // (requests, drafts + 1): the emitted drafts and one more token; -1 behind it.
+  int32_t *ids;
+  // (requests): how many drafts pass their tests, each for itself.
+  int32_t *accepted;
+  // (requests): how many drafts were emitted, those before the first that fails.
+  int32_t *emitted;
+  // (requests): the position of the first draft. It is advanced by the emitted drafts and 1.
+  int64_t *positions;
+} AttnChainOut;
+
+// Trees of drafts. Node 0 of a request is its last token, which is no draft. Arrays are in memory of the device and
+// have (requests, nodes) entries. Zero it, then set `size` and what differs from zero.
+typedef struct AttnTreeDrafts {
+  // `sizeof(AttnTreeDrafts)`.
+  size_t size;
+  // (requests, nodes, vocab) in f32: the probabilities of the model behind each node. A tree has 1 to 2048 nodes.
+  struct AttnTensor target_probs;
+  // The token of each node.
+  const int32_t *draft_ids;
+  // Where a node's result goes in `AttnTreeOut.ids`, each elsewhere.
+  const int32_t *retrieve_index;
+  // The first child of a node; -1: none.
+  const int32_t *retrieve_next_token;
+  // The next child of the same parent; -1: none.
+  const int32_t *retrieve_next_sibling;
+  // Seeds of the requests.
+  struct AttnPerRowU64 seeds;
+  // A draft whose probability reaches it is accepted without a test; 0 for 1, which is none.
+  float threshold_single;
+  // Divides the probability of drafts: below 1 more are accepted; 0 for 1, which is exact.
+  float threshold_acc;
+} AttnTreeDrafts;
+
+// What the verification of trees writes, in memory of the device.
+typedef struct AttnTreeOut {
+  // `sizeof(AttnTreeOut)`.
+  size_t size;
+  // (requests * nodes): by `retrieve_index` the token behind each accepted node; others are unchanged.
+  int32_t *ids;
+  // (requests, nodes): the `retrieve_index` of the accepted nodes, node 0 first; -1 behind them.
+  int32_t *accept_index;
+  // (requests): how many drafts were accepted.
+  int32_t *accepted;
+  // (requests): the position of the token behind node 0. It is advanced by the accepted drafts and 1.
+  int64_t *positions;
+} AttnTreeOut;
 
 #ifdef __cplusplus
 extern "C" {
@@ -498,6 +666,48 @@ enum AttnStatus attn_plan_release_captured(const struct AttnPlan *plan);
 // (`attn_plan_release_captured`).
 void attn_plan_free(struct AttnPlan *plan);
 
+// Draws a token of each row of logits: (rows, vocab) in f16, bf16 or f32. Outputs share no memory with each other or
+// with an input. On a CUDA device it launches and returns, as a run does; `attn_sampling_prepare` comes before a
+// capture.
+enum AttnStatus attn_sample(const struct AttnStream *stream,
+                            const struct AttnTensor *logits,
+                            const struct AttnSampling *params,
+                            const struct AttnSampleOut *out);
+
+// Draws a token of each row of probabilities, which need not sum to 1. They have neither temperature nor penalties.
+// Otherwise as `attn_sample`, after `attn_sampling_prepare_probs`.
+enum AttnStatus attn_sample_probs(const struct AttnStream *stream,
+                                  const struct AttnTensor *probs,
+                                  const struct AttnSampling *params,
+                                  const struct AttnSampleOut *out);
+
+// Writes the probabilities of logits after token mask, temperature and filters: (rows, vocab) in f32. Seeds are not
+// read, and penalties are refused. Otherwise as `attn_sample`.
+enum AttnStatus attn_softmax(const struct AttnStream *stream,
+                             const struct AttnTensor *logits,
+                             const struct AttnSampling *params,
+                             const struct AttnTensor *out);
+
+// Writes probabilities that are divided by the sum of those that the filters keep, and 0 for others: (rows, vocab) in
+// f32. Otherwise as `attn_softmax`, after `attn_sampling_prepare_probs`.
+enum AttnStatus attn_renorm_probs(const struct AttnStream *stream,
+                                  const struct AttnTensor *probs,
+                                  const struct AttnSampling *params,
+                                  const struct AttnTensor *out);
+
+// Writes the logits that the filters keep, and -inf for others: (rows, vocab) in f32. Otherwise as `attn_softmax`.
+enum AttnStatus attn_mask_logits(const struct AttnStream *stream,
+                                 const struct AttnTensor *logits,
+                                 const struct AttnSampling *params,
+                                 const struct AttnTensor *out);
+
+// Compiles and loads the kernels of sampling from logits of a type, an `AttnDtype`, so that the first call can be
+// captured.
+enum AttnStatus attn_sampling_prepare(const struct AttnEngine *engine, uint32_t logits);
+
+// Compiles and loads the kernels of sampling from probabilities of a type, as `attn_sampling_prepare`.
+enum AttnStatus attn_sampling_prepare_probs(const struct AttnEngine *engine, uint32_t probs);
+
 // The text of the last call of this thread that failed; null if none did. It stays until the next one fails.
 const char *attn_last_error(void);
 
@@ -525,6 +735,25 @@ const char *attn_variant_doc(size_t index);
 
 // Whether an expression is a variant, such as `causal + sliding_window(window=1024)`.
 enum AttnStatus attn_variant_check(const char *expression);
+
+// Verifies chains of drafts: draft i is emitted with probability `min(1, target / draft)`; the first that is not is
+// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target. Outputs
+// share no memory with each other or with an input. On a CUDA device it launches and returns, as a run does;
+// `attn_sampling_prepare_verify` comes before a capture.
+enum AttnStatus attn_verify_chain(const struct AttnStream *stream,
+                                  const struct AttnChainDrafts *drafts,
+                                  const struct AttnChainOut *out);
+
+// Verifies trees of drafts. Behind an accepted node one random number goes through its children: the first up to which
+// their probabilities add up to it is accepted. If none is, a token is drawn from the others. Otherwise as
+// `attn_verify_chain`.
+enum AttnStatus attn_verify_tree(const struct AttnStream *stream,
+                                 const struct AttnTreeDrafts *drafts,
+                                 const struct AttnTreeOut *out);
+
+// Compiles and loads the kernels of `attn_verify_chain` and `attn_verify_tree`, so that the first call can be
+// captured.
+enum AttnStatus attn_sampling_prepare_verify(const struct AttnEngine *engine);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -80,7 +80,7 @@ pub struct AttnCapacity {
     pub page_size: u32,
     /// Pages of the pool.
     pub num_pages: u32,
-    /// Levels of a batch in levels; with 0 and 1 such batches are refused.
+    /// Levels of a batch in levels; with 0 and 1 an update to such a batch is refused.
     pub levels: u32,
     /// Query tokens of one request; 0 for as many as those of all. With 1 the plan is one of decode.
     pub qo_len: u32,

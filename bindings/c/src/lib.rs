@@ -21,6 +21,7 @@
 #![allow(clippy::missing_safety_doc)] // one contract for all: pointers are null or as the header says
 
 mod append;
+mod arrays;
 mod attention;
 mod batch;
 mod content;
@@ -30,12 +31,15 @@ mod input;
 mod memory;
 mod merge;
 mod plan;
+mod sampling;
 mod status;
 mod stream;
 mod tensor;
 mod variants;
+mod verify;
 
 pub use append::{AttnAppend, attn_append};
+pub use arrays::AttnPerRow;
 pub use attention::{
     AttnAttention, AttnComputeType, AttnKernel, AttnSpec, attn_attention_free, attn_attention_new,
     attn_attention_with_parameters,
@@ -55,10 +59,18 @@ pub use plan::{
     AttnPlan, AttnRun, attn_plan_device_status, attn_plan_free, attn_plan_new, attn_plan_prepare_device_updates,
     attn_plan_release_captured, attn_plan_run, attn_plan_update, attn_plan_update_on_device,
 };
+pub use sampling::{
+    AttnFilterOrder, AttnLogProbs, AttnSampleOut, AttnSampling, attn_mask_logits, attn_renorm_probs, attn_sample,
+    attn_sample_probs, attn_sampling_prepare, attn_sampling_prepare_probs, attn_softmax,
+};
 pub use status::{AttnStatus, attn_last_error};
 pub use stream::{AttnStream, attn_stream_free, attn_stream_from_raw, attn_stream_new, attn_stream_synchronize};
 pub use tensor::{ATTN_MAX_RANK, AttnDtype, AttnKvLayout, AttnTensor};
 pub use variants::{attn_variant_check, attn_variant_count, attn_variant_doc, attn_variant_name};
+pub use verify::{
+    AttnChainDrafts, AttnChainOut, AttnTreeDrafts, AttnTreeOut, attn_sampling_prepare_verify, attn_verify_chain,
+    attn_verify_tree,
+};
 
 /// The version of this interface. It grows with each addition; what a version has stays in later ones.
 pub const ATTN_ABI_VERSION: u32 = 6;

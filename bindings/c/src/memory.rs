@@ -1,10 +1,10 @@
 //! Where tensors of an engine are.
 
-use std::cell::Cell;
+use std::{cell::Cell, slice};
 
 use attn::Engine;
 use attn::cuda::{Device, driver};
-use attn::ops::{Array, Number};
+use attn::ops::{Array, ArrayMut, Number};
 
 use crate::input::{array, check_array};
 use crate::status::Failure;
@@ -81,6 +81,28 @@ pub(crate) unsafe fn numbers<'a, T: Number>(
         match memory {
             Memory::Host => Array::host(array(from, len, name)?),
             Memory::Device(_) => Array::device(from as u64, len),
+        }
+    })
+}
+
+/// An array of the caller to write, in memory of this kind; null is an array of none.
+///
+/// # Safety
+///
+/// Nothing else reads or writes the entries while the result lives; the conditions of [`numbers`].
+pub(crate) unsafe fn numbers_mut<'a, T: Number>(
+    to: *mut T,
+    len: usize,
+    memory: &Memory,
+    name: &str,
+) -> Result<ArrayMut<'a, T>, Failure> {
+    memory.check_array(to, len, name)?;
+    // SAFETY: the caller guarantees it; the address is aligned, and not null where there are entries.
+    Ok(unsafe {
+        match memory {
+            Memory::Host if len == 0 => ArrayMut::host(&mut []),
+            Memory::Host => ArrayMut::host(slice::from_raw_parts_mut(to, len)),
+            Memory::Device(_) => ArrayMut::device(to as u64, len),
         }
     })
 }

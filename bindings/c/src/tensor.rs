@@ -180,10 +180,14 @@ impl AttnTensor {
     }
 }
 
+/// A factor, where 0 stands for 1.
+pub(crate) fn or_one(factor: f32) -> f32 {
+    if factor == 0.0 { 1.0 } else { factor }
+}
+
 /// Scales of stored elements; 0 stands for 1.
 pub(crate) fn scales(k: f32, v: f32) -> KvScales<'static> {
-    let scale = |scale: f32| if scale == 0.0 { 1.0 } else { scale };
-    KvScales::of(scale(k), scale(v))
+    KvScales::of(or_one(k), or_one(v))
 }
 
 /// Keys and values in a layout, and their side data where its address is not null.

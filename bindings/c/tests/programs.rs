@@ -120,6 +120,16 @@ fn sums_and_bases_of_log_sum_exps() {
 }
 
 #[test]
+fn tokens_of_logits() {
+    on_the_cpu_and_on_a_gpu("tests/c/sampling.c");
+}
+
+#[test]
+fn drafts_that_are_verified() {
+    on_the_cpu_and_on_a_gpu("tests/c/verify.c");
+}
+
+#[test]
 fn the_benchmark_compiles() {
     if shared().is_some() {
         compile(&C, "benches/overhead.c", &["-fsyntax-only".to_owned()]);

@@ -8,12 +8,14 @@ use xshell::{Shell, cmd};
 use super::files::{make_executable, size};
 
 /// The programs, their sources in attn-c, and the libraries that they are linked to.
-const PROGRAMS: [(&str, &str, &str); 6] = [
+const PROGRAMS: [(&str, &str, &str); 8] = [
     ("paged_decode", "tests/c/paged_decode.c", "attn_c"),
     ("cpu_and_gpu", "tests/c/cpu_and_gpu.c", "attn_c"),
     ("device_plan", "tests/c/device_plan.c", "attn_c"),
     ("cascade", "tests/c/cascade.c", "attn_c"),
     ("sums", "tests/c/sums.c", "attn_c"),
+    ("sampling", "tests/c/sampling.c", "attn_c"),
+    ("verify", "tests/c/verify.c", "attn_c"),
     ("overhead", "benches/overhead.c", "overhead"),
 ];
 
@@ -25,7 +27,7 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 export ATTN_CACHE_DIR="${ATTN_CACHE_DIR:-$work/cache}"
 failed=()
-for program in paged_decode cpu_and_gpu device_plan cascade sums overhead overhead overhead; do
+for program in paged_decode cpu_and_gpu device_plan cascade sums sampling verify overhead overhead overhead; do
   echo "$program"
   "$here/$program" > "$work/out" 2> "$work/errors"
   code=$?
