@@ -305,7 +305,7 @@ typedef struct AttnCapacity {
   uint32_t num_pages;
   // Levels of a batch in levels; with 0 and 1 an update to such a batch is refused.
   uint32_t levels;
-  // Query tokens of one request; 0 for as many as those of all. With 1 the plan is one of decode.
+  // Query tokens of one request; 0 for as many as those of all. 1 is decode.
   uint32_t qo_len;
   // Tokens of ragged keys and values, where requests share some; 0 for `kv_tokens`.
   uint32_t kv_memory_tokens;
@@ -638,8 +638,8 @@ enum AttnStatus attn_plan_update(struct AttnPlan *plan, const struct AttnStream 
 // reads lengths and pages and writes the work list, so that the host neither waits nor learns the lengths. It can be
 // captured together with runs; the arrays then live as long as the graph, and each replay plans what they hold. With a
 // batch that is not sound, or past the capacity, runs write nothing, and `attn_plan_device_status` tells why; on the
-// CPU it is the error of this call. On a CUDA device the plan is one of decode: `AttnCapacity.qo_len` is 1, or
-// `AttnSpec.kernel` says so.
+// CPU it is the error of this call. On a CUDA device the plans of some attentions are refused, and updated by the host
+// alone: of those whose keys come from lists or of several variants, and with `AttnCapacity.levels`.
 enum AttnStatus attn_plan_update_on_device(struct AttnPlan *plan,
                                            const struct AttnStream *stream,
                                            const struct AttnDeviceBatch *batch);

@@ -82,7 +82,7 @@ pub struct AttnCapacity {
     pub num_pages: u32,
     /// Levels of a batch in levels; with 0 and 1 an update to such a batch is refused.
     pub levels: u32,
-    /// Query tokens of one request; 0 for as many as those of all. With 1 the plan is one of decode.
+    /// Query tokens of one request; 0 for as many as those of all. 1 is decode.
     pub qo_len: u32,
     /// Tokens of ragged keys and values, where requests share some; 0 for `kv_tokens`.
     pub kv_memory_tokens: u32,

@@ -106,8 +106,8 @@ pub unsafe extern "C" fn attn_plan_update(
 /// reads lengths and pages and writes the work list, so that the host neither waits nor learns the lengths. It can be
 /// captured together with runs; the arrays then live as long as the graph, and each replay plans what they hold. With a
 /// batch that is not sound, or past the capacity, runs write nothing, and `attn_plan_device_status` tells why; on the
-/// CPU it is the error of this call. On a CUDA device the plan is one of decode: `AttnCapacity.qo_len` is 1, or
-/// `AttnSpec.kernel` says so.
+/// CPU it is the error of this call. On a CUDA device the plans of some attentions are refused, and updated by the host
+/// alone: of those whose keys come from lists or of several variants, and with `AttnCapacity.levels`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_plan_update_on_device(
     plan: *mut AttnPlan,

@@ -1,5 +1,5 @@
-// Plans that the device makes, of lengths and pages in its memory: in compressed rows, by a block table, ragged; made
-// again and again, also by a captured step on a GPU, and batches that are refused. C11 and C++17.
+// Plans that the device makes, of lengths and pages in its memory: in compressed rows, by a block table, ragged; of
+// decode and of prefill, made again and again, also by a captured step on a GPU. And what is refused. C11 and C++17.
 #include "side.h"
 
 enum { REQUESTS = 4, ROW_PAGES = 28, SETS = 3 };
@@ -7,9 +7,9 @@ enum { REQUESTS = 4, ROW_PAGES = 28, SETS = 3 };
 // Pages of requests are scattered, and begin here in the order of pages.
 static const int FIRST[REQUESTS] = {0, 6, 12, 20};
 static const int LENS[SETS][REQUESTS] = {{33, 16, 1, 120}, {5, 90, 48, 77}, {64, 1, 17, 300}};
-static const int32_t ENDS[REQUESTS + 1] = {0, 1, 2, 3, 4};
+static const int32_t ENDS[REQUESTS + 1] = {0, 1, 2, 3, 4}, PROMPTS[REQUESTS + 1] = {0, 5, 6, 7, 77};
 
-static uint16_t queries[REQUESTS * ROW], keys[POOL], values[POOL];
+static uint16_t queries[MOST_ROWS * ROW], keys[POOL], values[POOL];
 
 // The memory of a side, and a batch over it.
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
 static int page_of(int request, int page) { return (FIRST[request] + page) * 7 % PAGES; }
 
 // Tells the device the lengths and pages of a set; the last page of a request in compressed rows is spare.
-static void tell(const Side *side, const Memory *at, const int *lens) {
+static void tell(const Side *side, const Memory *at, const int32_t *ends, const int *lens) {
   int32_t kv_lens[REQUESTS], indptr[REQUESTS + 1] = {0}, pages[PAGES + REQUESTS] = {0};
   int32_t table[REQUESTS * ROW_PAGES];
   for (int i = 0, listed = 0; i < REQUESTS; ++i) {
@@ -29,6 +29,7 @@ static void tell(const Side *side, const Memory *at, const int *lens) {
     indptr[i + 1] = listed;
     for (int page = 0; page < ROW_PAGES; ++page) table[i * ROW_PAGES + page] = page_of(i, page);
   }
+  set(side, at->qo_indptr, ends, sizeof ENDS);
   set(side, at->kv_lens, kv_lens, sizeof kv_lens);
   set(side, at->page_indptr, indptr, sizeof indptr);
   set(side, at->pages, pages, sizeof pages);
@@ -71,12 +72,12 @@ static AttnDeviceBatch padded(const Memory *at) {
   return batch;
 }
 
-static AttnRun run_of(const Memory *at, int paged) {
+static AttnRun run_of(const Memory *at, int rows, int paged) {
   AttnRun run;
   memset(&run, 0, sizeof run);
   run.size = sizeof run;
-  run.q = tensor(at->q, ATTN_DTYPE_BF16, 3, REQUESTS, QO_HEADS, DIM, 0);
-  run.o = tensor(at->o, ATTN_DTYPE_BF16, 3, REQUESTS, QO_HEADS, DIM, 0);
+  run.q = tensor(at->q, ATTN_DTYPE_BF16, 3, rows, QO_HEADS, DIM, 0);
+  run.o = tensor(at->o, ATTN_DTYPE_BF16, 3, rows, QO_HEADS, DIM, 0);
   run.k = paged ? tensor(at->k, ATTN_DTYPE_BF16, 4, PAGES, PAGE, KV_HEADS, DIM)
                 : tensor(at->k, ATTN_DTYPE_BF16, 3, PAGES * PAGE, KV_HEADS, DIM, 0);
   run.v = run.k;
@@ -84,8 +85,9 @@ static AttnRun run_of(const Memory *at, int paged) {
   return run;
 }
 
-// A plan of decode, first of requests without queries, for all slots of the pool.
-static AttnPlan *decode_plan(const AttnAttention *attention, int paged, int has_capacity) {
+// A plan for all slots of the pool and for `rows` queries, one a request where they are as many; it is made of a batch
+// without any.
+static AttnPlan *plan_for(const AttnAttention *attention, int rows, int paged, int has_capacity) {
   static const int32_t zeros[2] = {0, 0};
   AttnBatch batch;
   memset(&batch, 0, sizeof batch);
@@ -96,8 +98,9 @@ static AttnPlan *decode_plan(const AttnAttention *attention, int paged, int has_
   AttnCapacity capacity;
   memset(&capacity, 0, sizeof capacity);
   capacity.size = sizeof capacity;
-  capacity.requests = capacity.qo_tokens = REQUESTS;
-  capacity.qo_len = 1;
+  capacity.requests = REQUESTS;
+  capacity.qo_tokens = (uint32_t)rows;
+  capacity.qo_len = rows == REQUESTS;
   capacity.kv_tokens = PAGES * PAGE;
   if (paged) batch.page_size = capacity.page_size = PAGE, batch.num_pages = capacity.num_pages = PAGES;
   AttnPlan *plan = NULL;
@@ -105,21 +108,24 @@ static AttnPlan *decode_plan(const AttnAttention *attention, int paged, int has_
   return plan;
 }
 
-// The outputs are those of `lens` keys of each request.
-static void expect(const Side *side, const Memory *at, const int *lens, int paged) {
-  uint16_t o[REQUESTS * ROW];
+// The outputs are those of `lens` keys of each request, of which a query sees those up to its own.
+static void expect(const Side *side, const Memory *at, const int32_t *ends, const int *lens, int paged) {
+  static uint16_t o[MOST_ROWS * ROW];
   get(side, o, at->o, sizeof o);
   for (int i = 0, first = 0; i < REQUESTS; first += lens[i++]) {
     int slots[PAGES * PAGE];
     for (int t = 0; t < lens[i]; ++t) slots[t] = paged ? page_of(i, t / PAGE) * PAGE + t % PAGE : first + t;
-    REQUIRE(off(o + i * ROW, queries + i * ROW, keys, values, slots, lens[i]) < 0.02);
+    for (int row = ends[i]; row < ends[i + 1]; ++row) {
+      const int visible = lens[i] - (ends[i + 1] - 1 - row);
+      REQUIRE(off(o + row * ROW, queries + row * ROW, keys, values, slots, visible) < 0.02);
+    }
   }
 }
 
 // Nothing is written by a run of a batch that the device refuses; of the CPU the update fails.
 static void expect_refused(Side *side, const Memory *at, AttnPlan *plan, const AttnDeviceBatch *batch) {
   uint16_t before[REQUESTS * ROW], after[REQUESTS * ROW];
-  AttnRun run = run_of(at, 1);
+  AttnRun run = run_of(at, REQUESTS, 1);
   OK(attn_plan_run(plan, side->stream, &run));
   get(side, before, at->o, sizeof before);
   static const int32_t negative[REQUESTS] = {1, -3, 1, 1}, many[REQUESTS] = {400, 0, 0, 400};
@@ -168,7 +174,7 @@ static void refuse(Side *side, const Memory *at, AttnAttention *attention, AttnP
     const AttnStatus elsewhere = ATTN_STATUS_INVALID_TENSOR;
     REFUSED(attn_plan_update_on_device(plan, stream, &bad), elsewhere, "AttnDeviceBatch.kv_lens is at");
   }
-  AttnPlan *of_one = decode_plan(attention, 1, 0);
+  AttnPlan *of_one = plan_for(attention, REQUESTS, 1, 0);
   REFUSED(attn_plan_update_on_device(of_one, stream, &good), ATTN_STATUS_INVALID_BATCH, "capacity");
   REFUSED(attn_plan_prepare_device_updates(of_one), ATTN_STATUS_INVALID_BATCH, "capacity");
   REFUSED(attn_plan_device_status(of_one, stream), ATTN_STATUS_INVALID_BATCH, "capacity");
@@ -176,20 +182,19 @@ static void refuse(Side *side, const Memory *at, AttnAttention *attention, AttnP
 }
 
 // Replays of a captured step plan what the arrays hold then.
-static void replay(Side *side, const Memory *at, AttnPlan *plan) {
+static void replay(Side *side, const Memory *at, const int32_t *ends, AttnPlan *plan, AttnRun run) {
   CUgraph graph;
   CUgraphExec exec;
   AttnDeviceBatch batch = padded(at);
-  AttnRun run = run_of(at, 1);
   CU(cu.begin_capture(side->raw, CU_CAPTURE_GLOBAL));
   OK(attn_plan_update_on_device(plan, side->stream, &batch));
   OK(attn_plan_run(plan, side->stream, &run));
   CU(cu.end_capture(side->raw, &graph));
   CU(cu.instantiate(&exec, graph, 0));
   for (int i = 0; i < 2 * SETS; ++i) {
-    tell(side, at, LENS[i % SETS]);
+    tell(side, at, ends, LENS[i % SETS]);
     CU(cu.launch(exec, side->raw));
-    expect(side, at, LENS[i % SETS], 1);
+    expect(side, at, ends, LENS[i % SETS], 1);
   }
   CU(cu.exec_destroy(exec));
   CU(cu.graph_destroy(graph));
@@ -199,21 +204,23 @@ static void replay(Side *side, const Memory *at, AttnPlan *plan) {
 static void run_side(Side *side) {
   Memory at = memory_of(side);
   AttnAttention *attention = attention_of(side, "causal");
-  for (int paged = 0; paged < 2; ++paged) {
-    AttnPlan *plan = decode_plan(attention, paged, 1);
-    AttnRun run = run_of(&at, paged);
+  for (int how = 0; how < 3; ++how) {
+    const int paged = how > 0, rows = how == 2 ? (int)MOST_ROWS : (int)REQUESTS;
+    const int32_t *ends = how == 2 ? PROMPTS : ENDS;
+    AttnPlan *plan = plan_for(attention, rows, paged, 1);
+    AttnRun run = run_of(&at, rows, paged);
     OK(attn_plan_prepare_device_updates(plan));
     for (int i = 0; i < 2 * SETS; ++i) {
       AttnDeviceBatch batch = !paged ? at.batch : i % 2 == 0 ? compressed(&at) : padded(&at);
-      tell(side, &at, LENS[i % SETS]);
+      tell(side, &at, ends, LENS[i % SETS]);
       OK(attn_plan_update_on_device(plan, side->stream, &batch));
       OK(attn_plan_run(plan, side->stream, &run));
       OK(attn_plan_device_status(plan, side->stream));
-      expect(side, &at, LENS[i % SETS], paged);
+      expect(side, &at, ends, LENS[i % SETS], paged);
     }
-    if (paged) {
+    if (side->is_gpu && paged) replay(side, &at, ends, plan, run);
+    if (how == 1) {
       AttnDeviceBatch batch = padded(&at);
-      if (side->is_gpu) replay(side, &at, plan);
       expect_refused(side, &at, plan, &batch);
       refuse(side, &at, attention, plan);
     }
@@ -223,7 +230,7 @@ static void run_side(Side *side) {
 }
 
 int main(void) {
-  fill(queries, REQUESTS * ROW);
+  fill(queries, MOST_ROWS * ROW);
   fill(keys, POOL);
   fill(values, POOL);
   on_both_sides(run_side);
