@@ -1,0 +1,60 @@
+"""FlashInfer's public attention API by attn_rs: `import attn_rs.flashinfer as flashinfer`.
+
+Names, arguments and defaults are those of FlashInfer 0.6.18, and so is what they mean: log-sum-exps are in base 2,
+windows count the keys before a query's own, `plan` keeps options and `run` launches. It runs on CUDA devices and on the
+CPU. What is not possible raises `attn_rs.Unsupported` by name, such as variants of C++ text; the documentation of each
+module lists what is accepted and without effect. `install()` gives engines the package as `flashinfer`.
+"""
+
+import itertools
+import sys
+
+from .. import __version__ as __version__
+from .._errors import InvalidArgument as _InvalidArgument
+from ._bindings import refusing
+from . import decode, mla, prefill, rope
+from .attention import *  # noqa: F403
+from .cascade import *  # noqa: F403
+from .decode import *  # noqa: F403
+from .mla import *  # noqa: F403
+from .page import *  # noqa: F403
+from .prefill import *  # noqa: F403
+from .quantization import *  # noqa: F403
+from .rope import *  # noqa: F403
+from .sampling import *  # noqa: F403
+from .sparse import *  # noqa: F403
+from .utils import next_positive_power_of_2 as next_positive_power_of_2
+
+# what is not possible can be imported, and refuses to be called
+_REFUSED = {
+    "plan and run a BatchDecodeWithPagedKVCacheWrapper": "cudnn_batch_decode_with_kv_cache "
+    "trtllm_batch_decode_with_kv_cache xqa_batch_decode_with_kv_cache",
+    "plan and run a BatchPrefill wrapper": "trtllm_batch_context_with_kv_cache trtllm_fmha_v2_prefill "
+    "trtllm_ragged_attention_deepseek",
+    "plan and run a BatchMLAPagedAttentionWrapper": "BatchDecodeMlaWithPagedKVCacheWrapper "
+    "trtllm_batch_decode_with_kv_cache_mla xqa_batch_decode_with_kv_cache_mla",
+    "rotate by apply_rope_with_cos_sin_cache, convert, and append": "mla_rope_quantize_fp8 rope_quantize_fp8 "
+    "rope_quantize_fp8_append_paged_kv_cache",
+    "run a prefill and a decode": "PODWithPagedKVCacheWrapper BatchPODWithPagedKVCacheWrapper",
+    "write Rust text, for `attn_rs.variant` and `attn_rs.Plan`": "single_decode_with_kv_cache_with_jit_module "
+    "single_prefill_with_kv_cache_with_jit_module",
+}
+for _way, _names in _REFUSED.items():
+    for _name, _to in itertools.product(_names.split(), (decode, mla, prefill, rope, sys.modules[__name__])):
+        setattr(_to, _name, refusing(_name, _way))
+
+
+def install() -> None:
+    """From now on, `import flashinfer` is this package, for engines that know that name. Call it before the first
+    import of what uses FlashInfer. What is not here, such as norms, GEMMs and MoE, then cannot be imported."""
+    other = sys.modules.get("flashinfer", sys.modules[__name__])
+    if other is not sys.modules[__name__]:
+        raise _InvalidArgument(f"{other} is imported already: call `attn_rs.flashinfer.install()` before")
+    for name, module in [*sys.modules.items()]:
+        if name == __name__ or name.startswith(f"{__name__}."):
+            sys.modules["flashinfer" + name[len(__name__) :]] = module
+
+
+def __getattr__(name: str) -> object:
+    there = "attention, caches, rotary embeddings and sampling are here; other kernels are in FlashInfer itself"
+    raise AttributeError(f"attn_rs.flashinfer has no `{name}`: {there}")

@@ -1,0 +1,78 @@
+"""`flashinfer.page`: appends to paged caches."""
+
+from typing import Any
+
+import torch
+
+from ._bindings import Cache, Kind, Maybe, Number, Tensor, append, kept, unpack
+
+__all__ = [
+    "append_paged_kv_cache", "append_paged_mla_kv_cache", "get_batch_indices_positions", "get_seq_lens",
+    "nvfp4_quantize_append_paged_kv_cache", "nvfp4_quantize_append_paged_kv_cache_with_slot_mapping",
+]  # fmt: skip
+
+
+def get_batch_indices_positions(
+    append_indptr: Tensor, seq_lens: Tensor, nnz: int, batch_indices: Maybe = None, positions: Maybe = None
+) -> tuple[Tensor, Tensor]:
+    """The request of each new token and its position; request -1 for rows past the last one."""
+    at = torch.arange(nnz, device=append_indptr.device)
+    which = torch.searchsorted(append_indptr[1:].long().contiguous(), at, right=True)
+    inside, own = which < len(seq_lens), which.clamp(max=len(seq_lens) - 1)
+    at = at + seq_lens[own] - append_indptr[1:][own]
+    rows, places = torch.where(inside, which, -1).int(), torch.where(inside, at, 0).int()
+    rows = rows if batch_indices is None else batch_indices.copy_(rows)
+    return rows, places if positions is None else positions.copy_(places)
+
+
+def get_seq_lens(kv_indptr: Tensor, kv_last_page_len: Tensor, page_size: int) -> Tensor:
+    """The number of keys of each request."""
+    return torch.clamp(kv_indptr.diff() - 1, min=0) * page_size + kv_last_page_len
+
+
+def append_paged_kv_cache(
+    append_key: Tensor, append_value: Tensor, batch_indices: Tensor, positions: Tensor, paged_kv_cache: Cache,
+    kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor, kv_layout: str = "NHD", **nvfp4: Any,
+) -> None:  # fmt: skip
+    """Writes new keys and values, in one launch; for a request below 0 nothing. `kv_last_page_len` is not read."""
+    names = "batch_indices", "positions", "page_indptr", "page_indices"
+    places = {name: x.int() for name, x in zip(names, (batch_indices, positions, kv_indptr, kv_indices), strict=True)}
+    k, v = unpack(paged_kv_cache, kv_layout)
+    append(append_key, append_value, k, v, kv_layout=kv_layout, **places, **nvfp4)
+
+
+def append_paged_mla_kv_cache(
+    append_ckv: Tensor, append_kpe: Tensor, batch_indices: Tensor, positions: Tensor, ckv_cache: Tensor,
+    kpe_cache: Tensor, kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor,
+) -> None:  # fmt: skip
+    """Writes new compressed keys and rotary keys, in one launch."""
+    pools, places = (ckv_cache[:, :, None], kpe_cache[:, :, None]), (kv_indices, kv_indptr, kv_last_page_len)
+    append_paged_kv_cache(append_ckv[:, None], append_kpe[:, None], batch_indices, positions, pools, *places)
+
+
+def nvfp4_quantize_append_paged_kv_cache(
+    append_key: Tensor, append_value: Tensor, batch_indices: Tensor, positions: Tensor, paged_kv_cache: Cache,
+    kv_cache_sf: Cache, kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor, k_scale: Number,
+    v_scale: Number, kv_layout: str = "NHD",
+) -> None:  # fmt: skip
+    """Writes new keys and values as NVFP4, with the scales of their blocks, in one launch."""
+    pages = paged_kv_cache, kv_indices, kv_indptr, kv_last_page_len, kv_layout
+    nvfp4 = _nvfp4(append_key, append_value, kv_cache_sf, k_scale, v_scale, kv_layout)
+    append_paged_kv_cache(append_key, append_value, batch_indices, positions, *pages, **nvfp4)
+
+
+def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
+    append_key: Tensor, append_value: Tensor, slot_mapping: Tensor, paged_kv_cache: Cache, kv_cache_sf: Cache,
+    k_scale: Number, v_scale: Number, kv_layout: str = "NHD",
+) -> None:  # fmt: skip
+    """The same at slots, `page * page_size + slot`; nothing is written below 0."""
+    k, v = append_key[: len(slot_mapping)], append_value[: len(slot_mapping)]
+    nvfp4 = _nvfp4(k, v, kv_cache_sf, k_scale, v_scale, kv_layout)
+    append(k, v, *unpack(paged_kv_cache, kv_layout), slot_mapping, kv_layout=kv_layout, **nvfp4)
+
+
+def _nvfp4(k: Tensor, v: Tensor, sf: Cache, k_scale: Number, v_scale: Number, kv_layout: str) -> dict[str, Any]:
+    k_side, v_side = (side.view(torch.uint8) for side in unpack(sf, kv_layout))
+    heads = k.shape[1], k.shape[1], k.shape[2], v.shape[2]
+    made = kept(Kind("full", None, str(k.device), *heads, k.dtype, torch.uint8))
+    return {"attention": made, "k_side": k_side, "v_side": v_side, "k_scale": k_scale, "v_scale": v_scale}

@@ -1,0 +1,152 @@
+"""`flashinfer.sampling` by the samplers of attn_rs: the same distributions, with other random numbers.
+
+Random numbers depend on the seed of a row and its position. Without `seed` the seeds come from torch's generator, or
+from `generator`; with it they depend on `seed`, `offset` and the row. Without effect are `deterministic` (equal seeds
+always draw equal tokens), `is_deterministic` and `enable_pdl`.
+
+`how` of the functions that draw are FlashInfer's arguments: `indices`, `deterministic`, `generator`, `check_nan`,
+`seed`, `offset` and, of probabilities, `return_valid`: whether each row has a token to draw; one without gives 0.
+"""
+
+from typing import Any
+
+import torch
+
+from .. import sampling as _sampling
+from ._bindings import Maybe, Tensor
+
+__all__ = [
+    "chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_from_logits", "sampling_from_probs",
+    "softmax", "top_k_mask_logits", "top_k_renorm_prob", "top_k_renorm_probs", "top_k_sampling_from_probs",
+    "top_k_top_p_sampling_from_logits", "top_k_top_p_sampling_from_probs", "top_p_renorm_prob", "top_p_renorm_probs",
+    "top_p_sampling_from_probs",
+]  # fmt: skip
+
+Seed = int | Tensor | None
+Threshold = float | Tensor
+Drawn = Tensor | tuple[Tensor, Tensor]
+# rows of one seed draw from seeds that differ in many bits
+_MIX = 0x1E3779B97F4A7C15
+
+
+def _seeds(
+    rows: int, device: torch.device, generator: torch.Generator | None, seed: Seed, offset: Seed
+) -> tuple[Tensor, Tensor]:
+    """A position and a seed for each row."""
+    if seed is None:
+        seeds = torch.randint(-(1 << 63), (1 << 63) - 1, (rows,), device=device, generator=generator)
+        return torch.zeros_like(seeds), seeds
+    first = torch.as_tensor(0 if offset is None else offset, device=device).to(torch.int64)
+    seeds = torch.as_tensor(seed, device=device).to(torch.int64) ^ torch.arange(rows, device=device) * _MIX
+    return first.expand(rows).clone(), seeds
+
+
+def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Threshold]:
+    """Thresholds as kernels read them: one number, or one of each row."""
+    for name, value in thresholds.items():
+        if isinstance(value, Tensor):
+            if value.dim() != 1:
+                got = f"a {value.dim()}D tensor" if value.dim() else "a 0-dimensional tensor"
+                raise ValueError(f"Expected a 1D tensor of shape (batch_size,) or scalar for {name}, got {got}")
+            if len(value) != rows:
+                raise ValueError(f"Sampling parameter tensor batch size mismatch: {name} has {len(value)} of {rows}")
+            thresholds[name] = value.to(torch.int32 if name == "top_k" else torch.float32).contiguous()
+    return thresholds
+
+
+def _draw(
+    name: str, source: Tensor, thresholds: dict[str, Threshold], indices: Maybe = None, deterministic: bool = True,
+    generator: torch.Generator | None = None, check_nan: bool = False, seed: Seed = None, offset: Seed = None,
+    return_valid: bool = False, *, order: str = "top_k_first",
+) -> Drawn:  # fmt: skip
+    """A token of each row, as int32, or as `indices`."""
+    if order not in ("top_k_first", "joint"):
+        raise ValueError(f"Invalid filter_apply_order: {order}")
+    if check_nan and bool(source.isnan().any()):
+        raise ValueError(f"Input {name} contains NaN.")
+    rows = source.shape[0] if indices is None else len(indices)
+    positions, seeds = _seeds(rows, source.device, generator, seed, offset)
+    of_rows = {"order": order, "indices": None if indices is None else indices.int(), "seeds": seeds}
+    draw: Any = _sampling.sample if name == "logits" else _sampling.sample_probs
+    ids: Tensor = draw(source, positions, **_filters(rows, thresholds), **of_rows).ids
+    tokens = ids.clamp(min=0).to(torch.int32 if indices is None else indices.dtype)
+    return (tokens, ids >= 0) if return_valid else tokens
+
+
+def _kept(keep: Any, source: Tensor, **thresholds: Threshold) -> Tensor:
+    kept: Tensor = keep(source, **_filters(source.shape[0], thresholds))
+    return kept.to(source.dtype)
+
+
+def softmax(logits: Tensor, temperature: Threshold | None = None, enable_pdl: bool | None = None) -> Tensor:
+    """Probabilities of logits, divided by `temperature`. What is below 2^-36 of the likeliest token's is 0."""
+    return _kept(_sampling.softmax, logits, temperature=1.0 if temperature is None else temperature)
+
+
+def sampling_from_logits(logits: Tensor, *how: Any, **named: Any) -> Drawn:
+    return _draw("logits", logits, {}, *how, **named)
+
+
+def sampling_from_probs(probs: Tensor, *how: Any, **named: Any) -> Drawn:
+    return _draw("probs", probs, {}, *how, **named)
+
+
+def top_p_sampling_from_probs(probs: Tensor, top_p: Threshold, *how: Any, **named: Any) -> Drawn:
+    return _draw("probs", probs, {"top_p": top_p}, *how, **named)
+
+
+def top_k_sampling_from_probs(probs: Tensor, top_k: Threshold, *how: Any, **named: Any) -> Drawn:
+    return _draw("probs", probs, {"top_k": top_k}, *how, **named)
+
+
+def min_p_sampling_from_probs(probs: Tensor, min_p: Threshold, *how: Any, **named: Any) -> Drawn:
+    return _draw("probs", probs, {"min_p": min_p}, *how, **named)
+
+
+def top_k_top_p_sampling_from_logits(
+    logits: Tensor, top_k: Threshold, top_p: Threshold, indices: Maybe = None, filter_apply_order: str = "top_k_first",
+    *how: Any, **named: Any,
+) -> Drawn:  # fmt: skip
+    both = {"top_k": top_k, "top_p": top_p}
+    return _draw("logits", logits, both, indices, *how, order=filter_apply_order, **named)
+
+
+def top_k_top_p_sampling_from_probs(
+    probs: Tensor, top_k: Threshold, top_p: Threshold, indices: Maybe = None, filter_apply_order: str = "top_k_first",
+    *how: Any, **named: Any,
+) -> Drawn:  # fmt: skip
+    both = {"top_k": top_k, "top_p": top_p}
+    return _draw("probs", probs, both, indices, *how, order=filter_apply_order, **named)
+
+
+def top_p_renorm_probs(probs: Tensor, top_p: Threshold, is_deterministic: bool = False) -> Tensor:
+    """The kept probabilities, which sum to 1."""
+    return _kept(_sampling.renorm_probs, probs, top_p=top_p)
+
+
+def top_k_renorm_probs(probs: Tensor, top_k: Threshold) -> Tensor:
+    """The kept probabilities, which sum to 1."""
+    return _kept(_sampling.renorm_probs, probs, top_k=top_k)
+
+
+def top_k_mask_logits(logits: Tensor, top_k: Threshold) -> Tensor:
+    """The kept logits, and -inf in place of the others."""
+    return _kept(_sampling.mask_logits, logits, top_k=top_k)
+
+
+top_p_renorm_prob, top_k_renorm_prob = top_p_renorm_probs, top_k_renorm_probs
+
+
+def chain_speculative_sampling(
+    draft_probs: Tensor, draft_token_ids: Tensor, target_probs: Tensor, maybe_output_accepted_token_num: Maybe = None,
+    maybe_output_emitted_draft_token_num: Maybe = None, deterministic: bool = True,
+    generator: torch.Generator | None = None, seed: Seed = None, offset: Seed = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Verifies chains of drafts: the tokens, the drafts that would be accepted each by itself, and those emitted. Both
+    counts are added to the tensors that are given."""
+    positions, seeds = _seeds(len(draft_probs), draft_probs.device, generator, seed, offset)
+    ids = draft_token_ids.int().contiguous()
+    tokens, *found = _sampling.verify_chain(draft_probs, ids, target_probs, positions, seeds=seeds)
+    given = maybe_output_accepted_token_num, maybe_output_emitted_draft_token_num
+    accepted, emitted = (own if to is None else to.add_(own) for own, to in zip(found, given, strict=True))
+    return tokens, accepted, emitted
