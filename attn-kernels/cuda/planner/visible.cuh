@@ -1,7 +1,7 @@
 // The visible KV blocks of a Q tile: all but the longest prefix and suffix that the mask provably skips, found by
 // bisection over tile classes. Tile classes are monotone: proven for a range implies proven for every sub-range. So the
-// result does not depend on the search hints and equals that of attn-core/src/plan/visible.rs. Except under stream-K, the
-// block at each end is then classified again with the refined class.
+// result does not depend on the search hints and equals that of attn-core/src/plan/visible.rs. Except under stream-K,
+// the block at each end is then classified again with the refined class.
 #pragma once
 #include "planner/refined_class.cuh"
 #include "planner/requests.cuh"
@@ -78,8 +78,9 @@ class SeenKeys {
     Tile keys = tile_over(block);
     auto closest = [&](int pos) { return min(max(pos, keys.kv_pos_min), keys.kv_pos_max); };
     int of_first = closest(tile_.qo_pos_min), of_last = closest(tile_.qo_pos_max);
-    return may_attend_logit(front, front ? of_first : of_last) || may_attend_logit(!front, front ? of_last : of_first) ||
-           may_attend_logit(front, front ? keys.kv_pos_min : keys.kv_pos_max);
+    int outer = front ? keys.kv_pos_min : keys.kv_pos_max;
+    return may_attend_logit(front, front ? of_first : of_last) ||
+           may_attend_logit(!front, front ? of_last : of_first) || may_attend_logit(front, outer);
   }
 
   // The blocks, up to `most`, that are skipped at one end by the refined class, where `cut` of them are by the class.

@@ -5,8 +5,8 @@ use attn_core::plan::{PartCapacity, PlanCapacity, PlanRule, Schedule, WorkItem};
 /// The most shared memory that the planner kernel may take, in bytes: every supported GPU has this much.
 pub const PLAN_SHARED_BYTES: usize = 96 << 10;
 
-/// Bytes of scratch memory of the planner kernel: of `PlannerScratch` of cuda/planner/memory.cuh under stream-K, else of
-/// `SplitScratch` of cuda/planner/split_tiles.cuh.
+/// Bytes of scratch memory of the planner kernel: of `PlannerScratch` in cuda/planner/memory.cuh under stream-K, else
+/// of `SplitScratch` in cuda/planner/split_tiles.cuh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlannerScratch {
     /// The order of items.

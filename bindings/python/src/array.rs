@@ -8,9 +8,9 @@ use crate::producer::view;
 use crate::tensor::{ANY, View, entries, entries_mut};
 use crate::{element::Element, error::Failure, location::Location};
 
-/// The number of entries of an array of `rank` dimensions, at most two.
+/// The number of entries of an array of `rank` dimensions.
 fn count(view: &View, rank: usize, element: Element, name: &str) -> Result<usize, Failure> {
-    view.count(&[element], &[ANY; 2][..rank], name)
+    view.count(&[element], &vec![ANY; rank], name)
 }
 
 /// The entries of an array of a call, of as many dimensions as `rank`.

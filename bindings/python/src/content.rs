@@ -38,7 +38,7 @@ pub(crate) unsafe fn content<'a>(values: &View, variant: &Variant, name: &str) -
                 of::<Bits>(values, count)
             }
             Element::U8 => of::<u8>(values, count),
-            Element::U16 | Element::U64 | Element::I8 | Element::I16 | Element::I64 => {
+            Element::U16 | Element::U64 | Element::I8 | Element::I16 | Element::I64 | Element::F64 => {
                 let other = values.element.name();
                 let types = "float32, float16, bfloat16, float8, int32, uint32, uint8 or bool";
                 return Err(Failure::tensor(format!("{name} is of {other}; parameter tensors are of {types}")));

@@ -137,7 +137,12 @@ impl View {
         if own.len() != shape.len() || !own.iter().zip(shape).all(fits) {
             let want = shape.iter().map(|&n| if n == ANY { "any".to_owned() } else { n.to_string() });
             let want = want.collect::<Vec<_>>().join(", ");
-            return Err(Failure::tensor(format!("{name} has the shape {own:?}; it has [{want}]")));
+            let want = if shape.iter().all(|&n| n == ANY) {
+                format!("{} dimensions", shape.len())
+            } else {
+                format!("[{want}]")
+            };
+            return Err(Failure::tensor(format!("{name} has the shape {own:?}; it has {want}")));
         }
         if !self.dims.is_row_major() {
             let remedy = "it has no gaps: pass a copy";

@@ -98,7 +98,7 @@ def test_what_is_refused():
         (attn_rs.InvalidBatch, "capacity", without.device_status),
         (attn_rs.InvalidTensor, "kv_lens is of int64; it is of int32", update(QO, table, lens.astype("int64"))),
         (attn_rs.InvalidTensor, "qo_indptr has .* gaps", update(np.repeat(QO, 2)[::2], table, lens)),
-        (attn_rs.InvalidTensor, "block_table has .* two dimensions", update(QO, table[0], lens)),
+        (attn_rs.InvalidTensor, "block_table has .* 2 dimensions", update(QO, table[0], lens)),
         (attn_rs.InvalidTensor, "block_table has .* gaps", update(QO, long[:, :3], lens)),
         (attn_rs.InvalidTensor, "kv_lens is a list", update(QO, table, [5, 9, 2])),
         (attn_rs.InvalidBatch, "kv_lens", update(QO, table, lens[:2])),
