@@ -639,12 +639,13 @@ def test_filters():
 
 def test_draws():
     probs = torch.randn(1, 20).softmax(-1)
-    rows = torch.zeros(4000).int()
+    many, rows = torch.zeros(2000).int(), torch.zeros(200).int()
     sampling = flashinfer.sampling
-    drawn = sampling.sampling_from_probs(probs, indices=rows, seed=7, offset=0)
+    drawn = sampling.sampling_from_probs(probs, indices=many, seed=7, offset=0)
     assert drawn.dtype == torch.int32
-    frequency = torch.bincount(drawn, minlength=20) / 4000
-    assert (frequency - probs[0]).abs().max() < 0.04
+    frequency = torch.bincount(drawn, minlength=20) / 2000
+    assert (frequency - probs[0]).abs().max() < 0.05
+    drawn = drawn[:200]
     assert torch.equal(drawn, sampling.sampling_from_probs(probs, rows, True, None, False, 7, 0))
     assert not torch.equal(drawn, sampling.sampling_from_probs(probs, rows, seed=7, offset=1))
     assert not torch.equal(drawn, sampling.sampling_from_probs(probs, rows, seed=8, offset=0))
