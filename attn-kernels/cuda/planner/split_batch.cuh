@@ -7,22 +7,32 @@
 #include "planner/stream_k_line.cuh"
 
 // Writes the items, the longest first, for kernels in which each item has a worker of its own. Equally long items keep
-// their order.
-template <class Cta, class Splitter>
-void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter) {
-  int items = splitter.items();
-  unsigned entries = items > 1 ? lang::next_power_of_two(static_cast<unsigned>(items)) : items;
-  Cost* order = splitter.order();
+// their order. A key has the number of an item in the low `bits`.
+template <class Key, class Cta, class Splitter>
+void write_sorted(Cta& cta, const PlanParams& p, const Splitter& splitter, unsigned entries, int bits) {
+  Key* order = reinterpret_cast<Key*>(splitter.order());
+  constexpr Key ALL = ~Key(0);
+  unsigned items = splitter.items();
 #pragma unroll 1
-  for (unsigned index = cta.thread(); index < entries; index += Cta::THREADS) {
-    bool unused = index >= static_cast<unsigned>(items);
-    order[index] = unused ? ~0ull : static_cast<Cost>(~static_cast<unsigned>(splitter.length(index))) << 32 | index;
-  }
+  for (unsigned index = cta.thread(); index < entries; index += Cta::THREADS)
+    order[index] = index < items ? (ALL >> bits) - splitter.length(index) << bits | index : ALL;
   cta.sync();
   bitonic_sort(cta, order, entries);
 #pragma unroll 1
-  for (int at = cta.thread(); at < items; at += Cta::THREADS)
-    store_item(p.items + ITEM_WORDS * at, splitter.item(static_cast<int>(order[at] & 0xffffffff)));
+  for (unsigned at = cta.thread(); at < items; at += Cta::THREADS)
+    store_item(p.items + ITEM_WORDS * at, splitter.item(static_cast<int>(order[at] & ~(ALL << bits))));
+}
+
+// Sorts by keys of 32 bits where these hold lengths and numbers.
+template <class Cta, class Splitter>
+void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter) {
+  unsigned entries = lang::next_power_of_two(static_cast<unsigned>(max(splitter.items(), 2)));
+  int bits = 31 - __clz(entries);
+  if (splitter.longest_keys() <= ~0u >> bits) {
+    write_sorted<unsigned>(cta, p, splitter, entries, bits);
+  } else {
+    write_sorted<Cost>(cta, p, splitter, entries, bits);
+  }
 }
 
 // Writes the items in order, and assigns them to workers at about equal cost. An item belongs to the worker in whose

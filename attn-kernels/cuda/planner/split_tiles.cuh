@@ -25,7 +25,7 @@ struct TileStart {
 // Scratch memory, in shared memory or in the workspace; `order` may be in shared memory while the rest is not.
 // attn-kernels/src/launch/planner_scratch.rs computes its size.
 struct SplitScratch {
-  Cost* order;             // [power of two that is at least the items] keys to sort items by; or where their costs begin
+  Cost* order;             // [power of two, at least the items] keys to sort items by; or where their costs begin
   SplitRequest* requests;  // [requests]
   TileStart* starts;       // [tiles], if any is cut
   SplitTile* tiles;        // [tiles]
@@ -58,14 +58,17 @@ class TileSplitter {
   const Variant& variant_;
   SplitScratch memory_;
   int tiles_ = 0, items_ = 0, merges_ = 0;
-  bool is_cut_ = false;  // whether a tile may have several items
-  unsigned most_ = 1;    // blocks of a split
+  bool is_cut_ = false;   // whether a tile may have several items
+  unsigned longest_ = 0;  // blocks of a tile
+  unsigned most_ = 1;     // blocks of a split
 
  public:
   TileSplitter(Cta& cta, const PlanParams& p, const Variant& variant, void* shared)
       : cta_(cta), p_(p), variant_(variant), memory_(shared, p) {}
 
   int items() const { return items_; }
+  // At least the keys of each item.
+  Cost longest_keys() const { return static_cast<Cost>(longest_) * p_.kv_align.divisor; }
   Cost* order() const { return memory_.order; }
 
   // Finds the tiles and splits them. A batch with a fault has no tiles.
@@ -78,11 +81,11 @@ class TileSplitter {
     }
     int tiles = scan.finish();
     tiles_ = cta_.any(fault.code != Fault::None) ? 0 : tiles;
-    unsigned longest = find_visible();
+    find_visible();
     is_cut_ = p_.fixed_split_blocks > 0 || static_cast<unsigned>(tiles_) < p_.max_workers;
     items_ = tiles_;
     if (!is_cut_) return;
-    if (p_.fixed_split_blocks == 0) most_ = longest_split(max(longest, 1u));
+    if (p_.fixed_split_blocks == 0) most_ = longest_split();
     count_items();
   }
 
@@ -155,8 +158,8 @@ class TileSplitter {
     return lang::kv_splits::equal(begin, end, most_, p_.min_split_blocks);
   }
 
-  // Finds the visible blocks of all tiles, a tile a thread. Returns the most of a tile.
-  unsigned find_visible() {
+  // Finds the visible blocks of all tiles, a tile a thread.
+  void find_visible() {
     int own = 0, longest;
 #pragma unroll 1
     for (int number = cta_.thread(); number < tiles_; number += Cta::THREADS) {
@@ -167,26 +170,31 @@ class TileSplitter {
       own = max(own, visible.end - visible.begin);
     }
     cta_.any_and_max(false, own, longest);
-    return longest;
+    longest_ = longest;
   }
 
-  // The blocks of the longest split: the fewest for which there are no more items than workers.
-  unsigned longest_split(unsigned longest) {
-    unsigned yes = longest, no = p_.min_split_blocks;
-    if (yes <= no) return yes;
-    auto fits = [&](unsigned most) {
-      Cost own = 0, all;
+  // The blocks of the longest split: the fewest for which there are no more items than workers. Each warp tries a
+  // length, so that most searches take one round.
+  unsigned longest_split() {
+    constexpr unsigned WARPS = Cta::THREADS / 32;
+    unsigned yes = max(longest_, 1u), no = p_.min_split_blocks - 1, warp = cta_.thread() / 32;
 #pragma unroll 1
-      for (int tile = cta_.thread(); tile < tiles_; tile += Cta::THREADS)
-        own += lang::kv_splits::splits_of(blocks_of(memory_.tiles[tile]), most);
-      cta_.exclusive_sum(own, Cta::THREADS, all);
-      return all <= p_.max_workers;
-    };
-    if (fits(no)) return no;
+    while (yes > no + 1) {
+      Cost range = yes - no;
+      auto length = [&](unsigned n) { return no + static_cast<unsigned>(range * (n + 1) / (WARPS + 1)); };
+      unsigned items = 0, most = length(warp);
 #pragma unroll 1
-    while (yes - no > 1) {
-      unsigned middle = no + (yes - no) / 2;
-      (fits(middle) ? yes : no) = middle;
+      for (int tile = cta_.thread() % 32; tile < tiles_; tile += 32)
+        items += lang::kv_splits::splits_of(blocks_of(memory_.tiles[tile]), max(most, 1u));
+#pragma unroll
+      for (int lane = 16; lane > 0; lane /= 2) items += __shfl_xor_sync(0xffffffff, items, lane);
+      bool fits = most > no && items <= p_.max_workers && cta_.thread() % 32 == 0;
+      Cost fitting;
+      cta_.exclusive_sum(fits, Cta::THREADS, fitting);
+      unsigned first = WARPS - static_cast<unsigned>(fitting);  // that fits: longer splits make fewer items
+      unsigned below = first > 0 ? length(first - 1) : no;
+      if (fitting > 0) yes = length(first);
+      no = below;
     }
     return yes;
   }

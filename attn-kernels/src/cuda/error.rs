@@ -187,11 +187,10 @@ impl CudaError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             CudaError::NoDriver { .. } | CudaError::NoDevice { .. } | CudaError::TooOld { .. } => ErrorKind::NoDevice,
-            CudaError::KernelTraits(_) | CudaError::Splice(_) => ErrorKind::Unsupported,
+            CudaError::KernelTraits(_) | CudaError::Splice(_) | CudaError::NotOnDevice { .. } => ErrorKind::Unsupported,
             CudaError::Alignment { .. }
             | CudaError::Stride { .. }
             | CudaError::Misaligned { .. }
-            | CudaError::NotOnDevice { .. }
             | CudaError::OtherDevice { .. } => ErrorKind::InvalidTensor,
             CudaError::PerThreadStream | CudaError::CapturedWorkspace | CudaError::Costs(_) => {
                 ErrorKind::InvalidArgument

@@ -97,11 +97,23 @@ def test_outputs_are_zero_past_a_batch_of_the_device(cuda):
     assert o[:2].any() and not o[2:].any()
 
 
-def test_prefill_is_not_planned_on_the_device(cuda):
-    capacity = attn_rs.Capacity(4, 4096, qo_tokens=2048)
-    batch = attn_rs.Batch.ragged([0, 2048], [0, 4096])
+def test_prefill_is_planned_on_the_device(cuda):
+    capacity = attn_rs.Capacity(4, 4096, qo_tokens=600)
+    batch = attn_rs.Batch.ragged([0, 7], [0, 9])
     plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=capacity, kernel="prefill", **HOW)
-    with pytest.raises(attn_rs.InvalidTensor, match="prefill"):
+    q, k, v = rows(600, 8, 128), rows(4096, 2, 128), rows(4096, 2, 128)
+    qo, lens = [0, 301, 302, 302, 600], [900, 33, 5, 2000]
+    plan.update(attn_rs.Batch.ragged(qo, [0, 900, 933, 938, 2938]))
+    by_host = plan.run(q, k, v)
+    plan.update(batch)
+    plan.update_on_device(attn_rs.DeviceBatch.ragged(ints(*qo), ints(*lens)))
+    assert torch.equal(plan.run(q, k, v), by_host)
+
+
+def test_mixed_launches_are_not_planned_on_the_device(cuda):
+    capacity, batch = attn_rs.Capacity(4, 4096, qo_tokens=600), attn_rs.Batch.ragged([0, 7], [0, 9])
+    plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=capacity, kernel="mixed", **HOW)
+    with pytest.raises(attn_rs.Unsupported, match="the mixed kernel"):
         plan.prepare_device_updates()
 
 
