@@ -15,7 +15,7 @@ void write_sorted(Cta& cta, const PlanParams& p, const Splitter& splitter, unsig
   unsigned items = splitter.items();
 #pragma unroll 1
   for (unsigned index = cta.thread(); index < entries; index += Cta::THREADS)
-    order[index] = index < items ? (ALL >> bits) - splitter.length(index) << bits | index : ALL;
+    order[index] = index < items ? ((ALL >> bits) - splitter.length(index)) << bits | index : ALL;
   cta.sync();
   bitonic_sort(cta, order, entries);
 #pragma unroll 1
