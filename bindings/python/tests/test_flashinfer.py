@@ -554,7 +554,8 @@ def test_mla(beside, causal):
     q = torch.randn(6, HEADS, 48)
     wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(WORKSPACE)
     arrays = ends(n for n, _ in lens), kv, indices, ints(*(m for _, m in lens))
-    wrapper.plan(*arrays, HEADS, 32, 16, PAGE, causal, 0.2, torch.float32, torch.float32)
+    longer = arrays[0], torch.cat([kv, kv[-1:]]), *arrays[2:]  # of which no more is read
+    wrapper.plan(*longer, HEADS, 32, 16, PAGE, causal, 0.2, torch.float32, torch.float32)
     o, lse = wrapper.run(q[..., :32], q[..., 32:], ckv, kpe, return_lse=True)
     for request, (_, m) in enumerate(lens):
         rows = slice(arrays[0][request], arrays[0][request + 1])

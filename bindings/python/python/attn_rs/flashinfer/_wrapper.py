@@ -261,8 +261,10 @@ class PagedWrapper(Wrapper):
     ) -> None:  # fmt: skip
         """`arrays` as the buffers; with `are_lens` the last has numbers of keys, and with `in_buffers` the arrays are
         in the buffers already."""
-        requests = len(arrays[1]) - 1
+        requests = len(arrays[3])
         self._check_requests(requests)
+        # FlashInfer reads no more of a longer `indptr`
+        arrays = arrays[0], arrays[1][: requests + 1], *arrays[2:]
         if not self._use_cuda_graph:
             self._buffers = arrays
         elif len(arrays[2]) > len(self._paged_kv_indices_buf):
@@ -278,7 +280,7 @@ class PagedWrapper(Wrapper):
             return slots if are_lens else torch.where(counts > 0, (counts - 1) * page_size + slots, 0).int()
 
         def batch(pages: int) -> _native.Batch:
-            ends = host(indptr if indptr_host is None else indptr_host)
+            ends = host(indptr if indptr_host is None else indptr_host[: requests + 1])
             rows = pages_of(ends, host(indices[: int(ends[-1])]), lens_of(ends, host(last)), page_size)
             return _native.Batch.paged(host(qo), *rows, page_size=page_size, num_pages=max(pages, 1))
 
