@@ -2,7 +2,7 @@
 
 use attn::cuda::CudaError;
 use attn::prelude::AttentionOptions;
-use attn::{Dtypes, Engine, Error, HeadDimVo, Heads, Spec, Target, Unsupported, Variant, supports};
+use attn::{Dtypes, Engine, Error, HeadDimVo, Heads, KernelKind, Spec, Target, Unsupported, Variant, supports};
 use attn_testing::{Case, case_plans, case_supports, check, grid};
 use attn_tests::gpu::gpu;
 
@@ -122,7 +122,9 @@ fn refusals_say_what_is_possible() {
     refused(Spec { device_updates: true, ..of_union }, &["a union", "Plan::update"]);
     let invariant = AttentionOptions { fixed_split_size: Some(1024), ..AttentionOptions::default() };
     refused(Spec { options: invariant, cascade: true, ..spec }, &["levels", "batch-invariant"]);
-    refused(Spec { options: invariant, device_updates: true, ..spec }, &["batch-invariant", "Plan::update"]);
+    supports(&Spec { options: invariant, device_updates: true, ..spec }).expect("a plan says for its capacity");
+    let mixed = AttentionOptions { kernel: Some(KernelKind::Mixed), ..AttentionOptions::default() };
+    refused(Spec { options: mixed, device_updates: true, ..spec }, &["the mixed kernel", "Plan::update"]);
     let latent = AttentionOptions { head_dim_vo: HeadDimVo::SharedWithKeys(256), ..AttentionOptions::default() };
     refused(Spec { options: latent, ..spec }, &["256", "128"]);
     assert!(matches!(supports(&Spec { options: latent, ..spec }), Err(Unsupported::Heads(_))));

@@ -10,7 +10,7 @@ void bitonic_sort(Cta& cta, Key* keys, unsigned count) {
     for (unsigned step = run / 2; step > 0; step /= 2) {
 #pragma unroll 1
       for (unsigned pair = cta.thread(); pair < count / 2; pair += Cta::THREADS) {
-        unsigned low = 2 * pair - pair % step, high = low + step;
+        unsigned low = 2 * pair - (pair & (step - 1)), high = low + step;
         Key a = keys[low], b = keys[high];
         bool ascends = (low & run) == 0;
         if ((a > b) == ascends) keys[low] = b, keys[high] = a;

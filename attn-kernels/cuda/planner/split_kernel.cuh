@@ -5,7 +5,7 @@
 #include "planner/split_batch.cuh"
 #include "planner/block_scan.cuh"
 
-constexpr int PLAN_THREADS = 1024;
+constexpr int PLAN_THREADS = 512;
 
 extern "C" __global__ void __launch_bounds__(PLAN_THREADS)
     attn_plan(const __grid_constant__ PlanParams p, const __grid_constant__ Variant variant) {

@@ -24,6 +24,14 @@ impl PlannerKind {
     /// Both.
     pub const ALL: [PlannerKind; 2] = [PlannerKind::StreamK, PlannerKind::SplitTiles];
 
+    /// Threads of its CTAs, `PLAN_THREADS` of its template. Masks need more registers where they are refined.
+    pub fn threads(self) -> u32 {
+        match self {
+            PlannerKind::StreamK => 1024,
+            PlannerKind::SplitTiles => 512,
+        }
+    }
+
     fn template(self) -> &'static str {
         match self {
             PlannerKind::StreamK => "planner/kernel.cuh",

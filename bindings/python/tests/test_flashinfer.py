@@ -699,11 +699,9 @@ REFUSED = [
     ("jit_args", lambda: flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE, jit_args=["name", "struct {};"])),
     ("_cached_module|private", lambda: flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE)._cached_module.plan()),
     ("workspace_size", lambda: flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE).workspace_size()),
-    ("PODWith", lambda: flashinfer.PODWithPagedKVCacheWrapper(WORKSPACE)),
     ("trtllm_batch_decode", lambda: flashinfer.decode.trtllm_batch_decode_with_kv_cache()),
     ("trtllm_batch_context", lambda: flashinfer.prefill.trtllm_batch_context_with_kv_cache()),
     ("BatchDecodeMla", lambda: flashinfer.BatchDecodeMlaWithPagedKVCacheWrapper(WORKSPACE)),
-    ("rope_quantize_fp8", lambda: flashinfer.rope.rope_quantize_fp8()),
     ("with_jit_module", lambda: flashinfer.decode.single_decode_with_kv_cache_with_jit_module()),
     ("rotary dim of 12", lambda: flashinfer.apply_rope_pos_ids(*[torch.zeros(1, 1, 16)] * 2, ints(0), 12)),
 ]

@@ -69,6 +69,8 @@ pub(super) struct DevicePlanning {
     pub(super) params: PlanParams,
     /// CTAs that copy the page table.
     pub(super) copy_ctas: u32,
+    /// Threads of a CTA.
+    pub(super) threads: u32,
     /// Bytes of shared memory.
     pub(super) smem: u32,
 }

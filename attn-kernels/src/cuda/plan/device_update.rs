@@ -8,11 +8,10 @@ use super::{capacity::DevicePlanning, device_batch::check_addresses};
 use crate::cuda::driver::launch_kernel::launch_kernel;
 use crate::cuda::{CudaError, CudaPlan, CudaStream};
 use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus, PlannerScratch};
+use crate::splice::PlannerKind;
 
-/// Threads of a CTA; `PLAN_THREADS` in cuda/planner/kernel.cuh and split_kernel.cuh.
-const THREADS: u32 = 1024;
-/// Page table entries that a copying CTA handles, while another CTA plans: four per thread.
-const PAGES_PER_CTA: usize = 4 * THREADS as usize;
+/// Page table entries that a thread of a copying CTA handles, while another CTA plans.
+const PAGES_PER_THREAD: usize = 4;
 /// The most CTAs that copy the page table.
 const MAX_COPY_CTAS: u32 = 64;
 
@@ -47,7 +46,7 @@ impl CudaPlan {
         self.prepare_device_updates()?;
         self.keep_captured(stream, None)?;
         let Some(reserved) = self.reserved.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
-        let Some(DevicePlanning { planner, params, copy_ctas, smem }) = &reserved.on_device else {
+        let Some(DevicePlanning { planner, params, copy_ctas, threads, smem }) = &reserved.on_device else {
             return Err(CudaError::StalePlan);
         };
         let params = params.of_batch(batch, &reserved.capacity)?;
@@ -63,7 +62,7 @@ impl CudaPlan {
         let variant = if args.bytes().is_empty() { &[0; 16][..] } else { args.bytes() };
         // SAFETY: the caller promised the arrays of the batch when it made them; the kernel keeps to the capacity, for
         // which the sections of the workspace are large enough.
-        unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), THREADS, *smem, stream, &params, variant) }?;
+        unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), *threads, *smem, stream, &params, variant) }?;
         drop(memory);
         reserved.batch_is_on_device = true;
         reserved.is_captured_on_device |= capturing;
@@ -100,7 +99,8 @@ impl CudaPlan {
         }
         let heads = attention.heads;
         let params = PlanParams::new(&reserved.capacity, counts, rule, heads)?;
-        let (planner, memory) = (attention.planner(rule.schedule.into())?, PlannerScratch::of(counts, rule));
+        let kind = PlannerKind::from(rule.schedule);
+        let (planner, memory, threads) = (attention.planner(kind)?, PlannerScratch::of(counts, rule), kind.threads());
         let sections = &self.workspace.sections;
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
             &sections.lists;
@@ -121,10 +121,11 @@ impl CudaPlan {
             ..params
         };
         let others = attention.device.multiprocessors().saturating_sub(1).clamp(1, MAX_COPY_CTAS);
-        let copy_ctas = counts.pages.map_or(0, |pages| (pages.div_ceil(PAGES_PER_CTA) as u32).clamp(1, others));
+        let pages_per_cta = PAGES_PER_THREAD * threads as usize;
+        let copy_ctas = counts.pages.map_or(0, |pages| (pages.div_ceil(pages_per_cta) as u32).clamp(1, others));
         // no more than `PLAN_SHARED_BYTES`
         let smem = memory.shared_and_workspace().0 as u32;
-        reserved.on_device = Some(DevicePlanning { planner, params, copy_ctas, smem });
+        reserved.on_device = Some(DevicePlanning { planner, params, copy_ctas, threads, smem });
         Ok(())
     }
 

@@ -18,27 +18,27 @@ from .cascade import *  # noqa: F403
 from .decode import *  # noqa: F403
 from .mla import *  # noqa: F403
 from .page import *  # noqa: F403
+from .pod import *  # noqa: F403
 from .prefill import *  # noqa: F403
 from .quantization import *  # noqa: F403
 from .rope import *  # noqa: F403
 from .sampling import *  # noqa: F403
 from .sparse import *  # noqa: F403
+from .xqa import *  # noqa: F403
 from .utils import next_positive_power_of_2 as next_positive_power_of_2
 
 # what is not possible can be imported, and refuses to be called
 _REFUSED = {
     "plan and run a BatchDecodeWithPagedKVCacheWrapper": "cudnn_batch_decode_with_kv_cache "
-    "trtllm_batch_decode_with_kv_cache xqa_batch_decode_with_kv_cache",
+    "trtllm_batch_decode_with_kv_cache",
     "plan and run a BatchPrefill wrapper": "trtllm_batch_context_with_kv_cache trtllm_fmha_v2_prefill "
     "trtllm_ragged_attention_deepseek",
     "plan and run a BatchMLAPagedAttentionWrapper": "BatchDecodeMlaWithPagedKVCacheWrapper "
     "trtllm_batch_decode_with_kv_cache_mla xqa_batch_decode_with_kv_cache_mla",
-    "rotate by apply_rope_with_cos_sin_cache, convert, and append": "mla_rope_quantize_fp8 rope_quantize_fp8 "
-    "rope_quantize_fp8_append_paged_kv_cache",
-    "run a prefill and a decode": "PODWithPagedKVCacheWrapper BatchPODWithPagedKVCacheWrapper",
     "write Rust text, for `attn_rs.variant` and `attn_rs.Plan`": "single_decode_with_kv_cache_with_jit_module "
     "single_prefill_with_kv_cache_with_jit_module",
 }
+decode.xqa_batch_decode_with_kv_cache = xqa_batch_decode_with_kv_cache  # noqa: F405
 for _way, _names in _REFUSED.items():
     for _name, _to in itertools.product(_names.split(), (decode, mla, prefill, rope, sys.modules[__name__])):
         setattr(_to, _name, refusing(_name, _way))

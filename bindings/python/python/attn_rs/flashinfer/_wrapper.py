@@ -47,12 +47,15 @@ class Wrapper:
     _forward = ""
 
     def __init__(
-        self, workspace: Tensor, kv_layout: str, use_cuda_graph: bool, backend: str, jit_args: object = None
+        self, workspace: Tensor, kv_layout: str, use_cuda_graph: bool, backend: str,
+        jit_args: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
+        # FlashInfer's own variant, whose logits `run` takes as those of BatchAttentionWithAttentionSinkWrapper
+        self._has_sink = self._has_sink or (jit_args is not None and "AttentionSink" in jit_args)
         refuse_given(
-            "write the variant of C++ text as Rust text for `attn_rs.variant`, and use `attn_rs.Plan`; attention sinks "
-            "are `sinks` of `run`, or BatchAttentionWithAttentionSinkWrapper",
-            jit_args=jit_args,
+            "write the variant of C++ text as Rust text for `attn_rs.variant`, and use `attn_rs.Plan`; of C++ variants "
+            "`AttentionSink` is known by its name",
+            jit_args=None if self._has_sink else jit_args,
         )
         if kv_layout not in TensorLayout.__members__:
             raise KeyError(f"Invalid kv_layout {kv_layout}")
@@ -90,7 +93,8 @@ class Wrapper:
         """`plan` of older code, which names its options in `forward`: that plans."""
         before, self._is_lazy = self._is_lazy, True
         try:
-            self.plan(*args, **kwargs)
+            # not an attribute of this wrapper, which engines set to `fast_decode_plan`
+            type(self).plan(self, *args, **kwargs)
         finally:
             self._is_lazy = before
 
@@ -239,7 +243,7 @@ class PagedWrapper(Wrapper):
 
     def __init__(
         self, workspace: Tensor, kv_layout: str, use_cuda_graph: bool, buffers: tuple[Maybe, Maybe, Maybe, Maybe],
-        backend: str, jit_args: object = None,
+        backend: str, jit_args: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
         """`buffers`: of `qo_indptr`, of the pages' `indptr` and `indices`, and of the slots of last pages."""
         super().__init__(workspace, kv_layout, use_cuda_graph, backend, jit_args)

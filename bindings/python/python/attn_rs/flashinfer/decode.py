@@ -111,4 +111,5 @@ def fast_decode_plan(
     those of `plan`, without `o_data_type`."""
     args = (*args[:12], None, *args[12:]) if len(args) > 12 else args
     options = {"q_data_type": None, **options} if len(args) < 11 else options
-    self.begin_forward(*args, in_buffers=True, indptr_host=global_override_indptr_cpu, **options)
+    how = {"in_buffers": True, "indptr_host": global_override_indptr_cpu}
+    type(self).begin_forward(self, *args, **how, **options)

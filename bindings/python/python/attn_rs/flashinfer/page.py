@@ -75,4 +75,14 @@ def _nvfp4(k: Tensor, v: Tensor, sf: Cache, k_scale: Number, v_scale: Number, kv
     k_side, v_side = (side.view(torch.uint8) for side in unpack(sf, kv_layout))
     heads = k.shape[1], k.shape[1], k.shape[2], v.shape[2]
     made = kept(Kind("full", None, str(k.device), *heads, k.dtype, torch.uint8))
-    return {"attention": made, "k_side": k_side, "v_side": v_side, "k_scale": k_scale, "v_scale": v_scale}
+    scales = {"k_scale": _decode_scale("k_scale", k_scale), "v_scale": _decode_scale("v_scale", v_scale)}
+    return {"attention": made, "k_side": k_side, "v_side": v_side, **scales}
+
+
+def _decode_scale(name: str, scale: Number) -> Number:
+    """A scale on the device as it is, another as a number."""
+    if isinstance(scale, torch.Tensor) and scale.is_cuda:
+        return scale
+    if not 0 < (number := float(scale)) < float("inf"):
+        raise ValueError(f"{name} is {number}; it is a positive finite global decode scale")
+    return number

@@ -10,11 +10,13 @@ from typing import Any
 import torch
 
 from ._bindings import Kind, Maybe, Tensor, append, kept, refuse
+from .page import append_paged_kv_cache, append_paged_mla_kv_cache
 
 __all__ = [
     "apply_llama31_rope", "apply_llama31_rope_inplace", "apply_llama31_rope_pos_ids",
     "apply_llama31_rope_pos_ids_inplace", "apply_rope", "apply_rope_inplace", "apply_rope_pos_ids",
     "apply_rope_pos_ids_inplace", "apply_rope_with_cos_sin_cache", "apply_rope_with_cos_sin_cache_inplace",
+    "mla_rope_quantize_fp8", "rope_quantize_fp8", "rope_quantize_fp8_append_paged_kv_cache",
 ]  # fmt: skip
 
 Pair = tuple[Tensor, Tensor]
@@ -127,3 +129,53 @@ def apply_rope_with_cos_sin_cache(
 
 
 apply_rope_with_cos_sin_cache_inplace = _in_place(apply_rope_with_cos_sin_cache, "query", "key")
+
+
+def _fp8(x: Tensor, scale: float, dtype: torch.dtype, out: Maybe = None) -> Tensor:
+    most = torch.finfo(dtype).max
+    x = (x.float() * scale).clamp(-most, most).to(dtype)
+    return x if out is None else out.copy_(x)
+
+
+def rope_quantize_fp8(
+    q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, cos_sin_cache: Tensor, pos_ids: Tensor,
+    is_neox: bool = True, quantize_dtype: torch.dtype | None = None, quant_scale_q: float = 1.0,
+    quant_scale_kv: float = 1.0, q_rope_out: Maybe = None, k_rope_out: Maybe = None, q_nope_out: Maybe = None,
+    k_nope_out: Maybe = None, enable_pdl: bool = False, backend: str = "cuda",
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Rotates the rotary parts, and rounds all parts times their scales to FP8: passes of torch over them."""
+    outs = q_rope_out, k_rope_out, q_nope_out, k_nope_out
+    dtype = quantize_dtype or next((out.dtype for out in outs if out is not None), torch.float8_e4m3fn)
+    rows = (x if x.dim() == 3 else x[:, None] for x in (q_rope.float(), k_rope.float()))
+    q, k = (_by_table(x, pos_ids, cos_sin_cache, is_neox) for x in rows)
+    q_rest, k_rest = q_rope[..., :0] if q_nope is None else q_nope, k_rope[..., :0] if k_nope is None else k_nope
+    return (
+        _fp8(q, quant_scale_q, dtype, q_rope_out),
+        _fp8(k.reshape(k_rope.shape), quant_scale_kv, dtype, k_rope_out),
+        _fp8(q_rest, quant_scale_q, dtype, q_nope_out),
+        _fp8(k_rest, quant_scale_kv, dtype, k_nope_out),
+    )
+
+
+mla_rope_quantize_fp8 = rope_quantize_fp8
+
+
+def rope_quantize_fp8_append_paged_kv_cache(
+    q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, v: Maybe, cos_sin_cache: Tensor, pos_ids: Tensor,
+    paged_kv_cache: tuple[Tensor, Tensor], kv_indices: Tensor, kv_indptr: Tensor, batch_indices: Tensor,
+    positions: Tensor, is_neox: bool = True, quantize_dtype: torch.dtype | None = None, quant_scale_q: float = 1.0,
+    quant_scale_kv: float = 1.0, page_size: int = 16, kv_layout: str = "NHD", q_rope_out: Maybe = None,
+    q_nope_out: Maybe = None, enable_pdl: bool = False,
+) -> Pair:  # fmt: skip
+    """`rope_quantize_fp8`, and an append of keys and values; keys of two dimensions are those of MLA."""
+    if (v is None) != (k_rope.dim() == 2):
+        raise ValueError("v is given for GQA and MHA, and None for MLA, whose keys have two dimensions")
+    how = is_neox, quantize_dtype, quant_scale_q, quant_scale_kv, q_rope_out, None, q_nope_out
+    q, k, q_rest, k_rest = rope_quantize_fp8(q_rope, k_rope, q_nope, k_nope, cos_sin_cache, pos_ids, *how)
+    places, pages = (batch_indices.int(), positions.int()), (kv_indices.int(), kv_indptr.int(), kv_indptr)
+    if v is None:
+        append_paged_mla_kv_cache(k_rest, k, *places, *paged_kv_cache, *pages)
+    else:
+        keys = torch.cat([k.view(torch.uint8), k_rest.view(torch.uint8)], -1).view(k.dtype)
+        append_paged_kv_cache(keys, _fp8(v, quant_scale_kv, k.dtype), *places, paged_kv_cache, *pages, kv_layout)
+    return q, q_rest

@@ -46,8 +46,8 @@ def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Threshold
     for name, value in thresholds.items():
         if isinstance(value, Tensor):
             if value.dim() != 1:
-                got = f"a {value.dim()}D tensor" if value.dim() else "a 0-dimensional tensor"
-                raise ValueError(f"Expected a 1D tensor of shape (batch_size,) or scalar for {name}, got {got}")
+                shape, got = ("", f"{value.dim()}D") if value.dim() else (" of shape (batch_size,)", "0-dimensional")
+                raise ValueError(f"Expected a 1D tensor{shape} or scalar for {name}, got a {got} tensor")
             if len(value) != rows:
                 raise ValueError(f"Sampling parameter tensor batch size mismatch: {name} has {len(value)} of {rows}")
             thresholds[name] = value.to(torch.int32 if name == "top_k" else torch.float32).contiguous()
