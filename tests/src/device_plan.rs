@@ -143,7 +143,7 @@ impl HostPlanner {
             merges: at + offsets.merges.start as u64,
             status: &raw mut plan.status as u64,
             scratch: scratch.as_mut_ptr() as u64,
-            order: if seed % 2 == 0 { 0 } else { scratch[plan.scratch.0 / 8..].as_mut_ptr() as u64 },
+            order: if seed.is_multiple_of(2) { 0 } else { scratch[plan.scratch.0 / 8..].as_mut_ptr() as u64 },
             ..batch.params(&plan.params)
         };
         type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32);
