@@ -153,7 +153,7 @@ def _copies(x):
     return hasattr(x, "__dlpack__") and (is_torch(x) or _library(x) in ("numpy", "cupy"))
 
 
-def listed(name, x, most=1 << 26):
+def listed(name: str, x: Any, most: int = 1 << 26) -> Any:
     """The numbers of an array or a list, as lists: not more than `most`, which an array that repeats its elements may
     have without any memory."""
     shape = getattr(x, "shape", None)

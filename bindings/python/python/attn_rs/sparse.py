@@ -10,12 +10,19 @@ that a block of queries attends to. Arrays are lists, or arrays in host memory. 
 which says where.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from . import _native
 from ._arrays import listed
 from ._errors import WrongType
 
 
-def bsr(requests, *, block, columns):
+# an expression and its parameters
+Sparse = tuple[str, dict[str, Any]]
+
+
+def bsr(requests: Sequence[Any], *, block: tuple[int, int], columns: int | Sequence[int]) -> Sparse:
     """`block_sparse` of block-sparse matrices, as scipy's `bsr_array` and FlashInfer's wrappers have them; with masks
     `block_sparse_masked`.
 
@@ -37,7 +44,7 @@ def bsr(requests, *, block, columns):
     return _native.sparse_bsr(matrices, block, columns)
 
 
-def block_map(requests, *, block):
+def block_map(requests: Sequence[Any], *, block: tuple[int, int]) -> Sparse:
     """`block_sparse` of a dense table of blocks for each request.
 
     Args:
@@ -48,7 +55,9 @@ def block_map(requests, *, block):
     return _native.sparse_block_map(requests, block)
 
 
-def variable_blocks(attends, row_sizes, column_sizes, *, block=None):
+def variable_blocks(
+    attends: Any, row_sizes: Any, column_sizes: Any, *, block: tuple[int, int] | None = None
+) -> Sparse:
     """`block_sparse` of one request whose blocks differ in size, as FlashInfer's `VariableBlockSparseAttentionWrapper`
     takes them.
 
@@ -64,7 +73,7 @@ def variable_blocks(attends, row_sizes, column_sizes, *, block=None):
     return _native.sparse_variable_blocks(attends, row_sizes, column_sizes, block)
 
 
-def page_list(lists, *, page_size, max_pages=None):
+def page_list(lists: Sequence[Any], *, page_size: int, max_pages: int | None = None) -> Sparse:
     """`page_list` of the pages of keys that each KV head attends to. `set_tensor("page_list.pages", ..)` and
     `set_tensor("page_list.count", ..)` replace the lists in place, by lists that are not longer.
 

@@ -38,7 +38,6 @@ _REFUSED = {
     "write Rust text, for `attn_rs.variant` and `attn_rs.Plan`": "single_decode_with_kv_cache_with_jit_module "
     "single_prefill_with_kv_cache_with_jit_module",
 }
-decode.xqa_batch_decode_with_kv_cache = xqa_batch_decode_with_kv_cache  # noqa: F405
 for _way, _names in _REFUSED.items():
     for _name, _to in itertools.product(_names.split(), (decode, mla, prefill, rope, sys.modules[__name__])):
         setattr(_to, _name, refusing(_name, _way))

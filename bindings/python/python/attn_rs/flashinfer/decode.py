@@ -12,11 +12,12 @@ import torch
 from ._bindings import TAIL, Cache, Dtype, Maybe, Number, Options, Tensor, product, refuse_given
 from ._wrapper import PagedWrapper, Result
 from .page import get_seq_lens as get_seq_lens
+from .xqa import xqa_batch_decode_with_kv_cache
 from .prefill import single_prefill_with_kv_cache
 
 __all__ = [
     "BatchDecodeWithPagedKVCacheWrapper", "CUDAGraphBatchDecodeWithPagedKVCacheWrapper", "fast_decode_plan",
-    "single_decode_with_kv_cache",
+    "single_decode_with_kv_cache", "xqa_batch_decode_with_kv_cache",
 ]  # fmt: skip
 
 

@@ -64,8 +64,14 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
         refuse_given("call `plan` with indptr, indices and lengths", kv_len=kv_len, page_table=page_table)
         refuse_given("leave them out; outputs may be divided", o_scale=o_scale, profiler_buffer=profiler_buffer)
         refuse_given("give one `ckv_scale`; the format `ds_mla` has scales of groups", ckv_scale_arr=ckv_scale_arr)
+        parts = {"q_nope": (q_nope, self._q_dtype), "ckv_cache": (ckv_cache, self._kv_dtype)}
+        if self._kpe:
+            parts |= {"q_pe": (q_pe, self._q_dtype), "kpe_cache": (kpe_cache, self._kv_dtype)}
+        for name, (x, planned) in parts.items():
+            if x.dtype != planned:
+                raise ValueError(f"{name}.dtype is {x.dtype}, and {planned} was given to plan")
         if ckv_cache.dtype in FP8 and (ckv_scale is None or (self._kpe and kpe_scale is None)):
-            raise ValueError("ckv_scale and kpe_scale are required with fp8 KV")
+            raise ValueError("Exactly one of ckv_scale or ckv_scale_arr is required with fp8 KV, and kpe_scale")
         scale = product(ckv_scale)
         if self._kpe and (ratio := product(kpe_scale) / scale) != 1.0:
             q_pe = q_pe * ratio
