@@ -1,5 +1,6 @@
 """FlashInfer's API against torch in float32, on the CPU. Skipped without torch."""
 
+import functools
 import importlib
 import itertools
 import math
@@ -322,6 +323,58 @@ def test_sinks():
     named = flashinfer.BatchAttentionWithAttentionSinkWrapper(WORKSPACE, "NHD", backend="fa2", head_dim_qk=DIM)
     named.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, causal=True, **HOW)
     close([named.run(batch.q, batch.cache, sink, 0.3)], batch.want(causal=True, sink=sink, sm_scale=0.3)[:1])
+    jit_args = ["a name", torch.float32, ["sink"], ["float"], ["sm_scale"], ["double"], "AttentionSink", "struct {};"]
+    by_name = flashinfer.BatchPrefillWithPagedKVCacheWrapper(WORKSPACE, jit_args=jit_args)
+    by_name.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, causal=True, **HOW)
+    close([by_name.run(batch.q, batch.cache, sink, 0.3)], batch.want(causal=True, sink=sink, sm_scale=0.3)[:1])
+
+
+@pytest.mark.parametrize("name", ["plan", "begin_forward"])
+def test_fast_decode_plan_as_a_method(name):
+    batch = Paged(DECODE)
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE)
+    setattr(wrapper, name, functools.partial(flashinfer.fast_decode_plan, wrapper))
+    getattr(wrapper, name)(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, **HOW)
+    close(wrapper.run(batch.q, batch.cache, return_lse=True), batch.want())
+
+
+def test_prefill_beside_decode():
+    batch, prefill = Paged(DECODE), Paged()
+    q, k, v = torch.randn(5, HEADS, DIM), torch.randn(11, KV_HEADS, DIM), torch.randn(11, KV_HEADS, DIM)
+    wrapper = flashinfer.PODWithPagedKVCacheWrapper(WORKSPACE)
+    wrapper.plan(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, **HOW)
+    of_both = wrapper.run(q, k, v, batch.q, batch.cache, causal_p=True, sm_scale_p=0.3, causal_d=True)
+    close(of_both, (reference(q, k, v, causal=True, sm_scale=0.3)[0], batch.want()[0]))
+    with pytest.raises(attn_rs.Unsupported, match="custom_mask_d"):
+        wrapper.run(q, k, v, batch.q, batch.cache, custom_mask_d=torch.ones(1))
+    batches = flashinfer.BatchPODWithPagedKVCacheWrapper(WORKSPACE)
+    batches.plan(*prefill.arrays, *batch.arrays, HEADS, KV_HEADS, DIM, PAGE, **HOW)
+    of_both = batches.run(prefill.q, prefill.cache, batch.q, batch.cache, causal_p=True)
+    close(of_both, (prefill.want(causal=True)[0], batch.want()[0]))
+
+
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+def test_xqa(layout):
+    lens, sink = [(2, 7), (2, 13), (2, 5)], torch.randn(HEADS)
+    batch = Paged(lens, layout)
+    table = torch.zeros(3, 4, dtype=torch.int32)
+    for row, (first, end) in enumerate(itertools.pairwise(batch.indptr.tolist())):
+        table[row, : end - first] = batch.indices[first:end]
+    of = table, ints(*(m for _, m in lens)), 13, 0.3, 2.0
+    cache = batch.cache.unbind(1)
+    o = flashinfer.decode.xqa_batch_decode_with_kv_cache(
+        batch.q, cache, WORKSPACE, *of, window_left=4, sinks=sink, kv_layout=layout, q_len_per_req=2
+    )
+    close([o], [2 * batch.want(causal=True, window_left=4, sm_scale=0.3, sink=sink)[0]])
+    # the second draft does not see the first
+    mask = torch.tensor([[1, 0], [0, 1]] * 3, dtype=torch.uint8) @ torch.tensor([1, 2], dtype=torch.uint8)
+    o = flashinfer.xqa_batch_decode_with_kv_cache(
+        batch.q, cache, WORKSPACE, *of, kv_layout=layout, mask=mask.reshape(6, 1)
+    )
+    for row, (_, m) in enumerate(lens):
+        seen = torch.ones(2, m, dtype=torch.bool)
+        seen[:, m - 2 :] = torch.eye(2, dtype=torch.bool)
+        close([o[2 * row : 2 * row + 2]], [2 * reference(*batch.rows(row), mask=seen, sm_scale=0.3)[0]])
 
 
 def test_batch_attention():
@@ -540,6 +593,33 @@ def test_rope_by_a_table(is_neox):
     close(flashinfer.apply_rope_with_cos_sin_cache(at, q, k, DIM, table, is_neox), (q, k), 1e-6)
     with pytest.raises(ValueError, match="cos_sin_cache should be float32"):
         flashinfer.apply_rope_with_cos_sin_cache(at, q, k, DIM, table.half())
+
+
+@pytest.mark.parametrize("is_mla", [False, True])
+def test_rope_to_fp8(is_mla):
+    angle = torch.arange(40)[:, None] * 1e3 ** (-torch.arange(4) / 4)
+    table, at = torch.cat([angle.cos(), angle.sin()], -1), torch.tensor([3, 39, 0])
+    q, q_rest = torch.randn(3, HEADS, 8), torch.randn(3, HEADS, 24)
+    k, k_rest = (torch.randn(3, *([] if is_mla else [KV_HEADS]), dim) for dim in (8, 24))
+    v = None if is_mla else torch.randn(3, KV_HEADS, 32)
+    heads, dims = ([], (24, 8)) if is_mla else ([KV_HEADS], (32, 32))
+    pools = tuple(torch.zeros(4, PAGE, *heads, dim).to(torch.float8_e4m3fn) for dim in dims)
+    places = ints(2, 1), ints(0, 2), ints(0, 0, -1), ints(5, 2, 0)
+    given = q, k, q_rest, k_rest, v, table, at, pools, *places
+    got = flashinfer.rope.rope_quantize_fp8_append_paged_kv_cache(
+        *given, is_neox=False, quant_scale_q=2.0, quant_scale_kv=0.5, page_size=PAGE
+    )
+
+    def fp8(x, scale):
+        return (x * scale).to(torch.float8_e4m3fn).float()
+
+    turned = rotated(k if k.dim() == 3 else k[:, None], at, 1e3, 1.0, True).reshape(k.shape)
+    close(got, (fp8(rotated(q, at, 1e3, 1.0, True), 2.0), fp8(q_rest, 2.0)), 0.1)
+    rows = (k_rest, turned) if is_mla else (torch.cat([turned, k_rest], -1), v)
+    for pool, row in zip(pools, rows, strict=True):
+        # positions 5 and 2 of a request over the pages 2 and 1; the third token is left out
+        close([pool[1, 1], pool[2, 2]], [fp8(row[0], 0.5), fp8(row[1], 0.5)], 0.1)
+        assert int((pool.float() != 0).flatten(2).any(2).sum()) == 2
 
 
 @pytest.mark.parametrize("beside", [False, True])
