@@ -37,11 +37,6 @@ impl SplitSize {
         SplitSize::Equal { max_blocks: longest - shorter as u32, min_blocks }
     }
 
-    /// Cuts at multiples of `keys` keys, rounded up to whole blocks.
-    pub(super) fn multiples(rule: &PlanRule, keys: u32) -> Self {
-        SplitSize::Multiples(rule.blocks_of(keys))
-    }
-
     /// The splits of a tile.
     pub(super) fn splits_of(self, visible: &VisibleBlocks) -> KvSplits {
         let VisibleBlocks { begin, end, .. } = *visible;

@@ -215,11 +215,11 @@ impl PlanRule {
     }
 
     /// Blocks of `keys` keys, at least 1 and fewer than 2^31.
-    pub(super) fn blocks_of(&self, keys: u32) -> u32 {
+    fn blocks_of(&self, keys: u32) -> u32 {
         keys.div_ceil(self.kv_align).clamp(1, i32::MAX as u32)
     }
 
-    /// Blocks between fixed cuts of the keys; 0 if the schedule has none.
+    /// Blocks between fixed cuts of the keys, rounded up to whole blocks; 0 if the schedule has none.
     pub fn fixed_split_blocks(&self) -> u32 {
         match self.schedule {
             Schedule::FixedSplit { keys } => self.blocks_of(keys),

@@ -115,7 +115,7 @@ impl PlanScratch {
         let PlanScratch { tiles, of_parts, split_size, .. } = self;
         let of_part = &of_parts[range];
         let split_size = split_size.insert(match rule.schedule {
-            Schedule::FixedSplit { keys } => SplitSize::multiples(rule, keys),
+            Schedule::FixedSplit { .. } => SplitSize::Multiples(rule.fixed_split_blocks()),
             Schedule::LongestFirst | Schedule::StreamK => {
                 let blocks = || of_part.iter().map(|&tile| tiles[tile as usize].visible.blocks());
                 SplitSize::equal(rule, count, blocks)

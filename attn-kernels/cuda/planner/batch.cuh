@@ -2,6 +2,7 @@
 // check the page table. The list has the same bits as that of attn-core/src/plan with Schedule::StreamK.
 #pragma once
 #include "planner/page_table.cuh"
+#include "planner/status.cuh"
 #include "planner/work_list.cuh"
 #include "planner/tiles.cuh"
 

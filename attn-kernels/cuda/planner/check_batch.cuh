@@ -1,7 +1,7 @@
 // Checks that a batch whose lengths are in device memory is valid and within a capacity, without planning it.
 // It reports the same faults of lengths as the planner kernel, and checks every page that the lengths refer to.
 #pragma once
-#include "planner/page_table.cuh"
+#include "planner/status.cuh"
 
 // Checks the entries first .. first + count of the caller's page table. This thread checks every `step`-th from `own`
 // on.

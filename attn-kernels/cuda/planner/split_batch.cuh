@@ -4,6 +4,7 @@
 #include "planner/bitonic_sort.cuh"
 #include "planner/page_table.cuh"
 #include "planner/split_tiles.cuh"
+#include "planner/status.cuh"
 #include "planner/stream_k_line.cuh"
 
 // Writes the items, the longest first, for kernels in which each item has a worker of its own. Equally long items keep
@@ -62,17 +63,7 @@ void write_in_order(Cta& cta, const PlanParams& p, const Splitter& splitter) {
     if (worker == 0) return 0;
     if (worker >= workers) return items;
     Cost at = lang::stream_k::up_to(shares, worker);
-    int begin = 0, end = items;
-#pragma unroll 1
-    while (begin < end) {
-      int middle = (begin + end) / 2;
-      if (begins[middle] < at) {
-        begin = middle + 1;
-      } else {
-        end = middle;
-      }
-    }
-    return begin;
+    return static_cast<int>(partition_point(items, [&](unsigned item) { return begins[item] < at; }));
   };
 #pragma unroll 1
   for (int worker = cta.thread(); worker < p.capacity_workers; worker += Cta::THREADS) {

@@ -3,6 +3,7 @@
 // attn-core/src/plan/kv_splits.rs.
 #pragma once
 #include "planner/kv_splits.cuh"
+#include "planner/search.cuh"
 #include "planner/visible.cuh"
 
 // A request: its lengths, its first key token and its first Q tile.
@@ -38,18 +39,6 @@ struct SplitScratch {
     starts = reinterpret_cast<TileStart*>(tiles + p.capacity_items);
   }
 };
-
-// The last of `count` entries, in ascending order, that is not above `value`; the first is not.
-template <class Entry>
-int last_not_above(int count, int value, const Entry& entry) {
-  int yes = 0, no = count;
-#pragma unroll 1
-  while (no - yes > 1) {
-    int middle = (yes + no) / 2;
-    (entry(middle) <= value ? yes : no) = middle;
-  }
-  return yes;
-}
 
 template <class Cta, class Variant>
 class TileSplitter {
@@ -128,7 +117,7 @@ class TileSplitter {
   ItemSplit split_of(int index) const {
     int number = index, split = 0;
     if (is_cut_) {
-      number = last_not_above(tiles_, index, [&](int tile) { return memory_.starts[tile].item; });
+      number = partition_point(tiles_, [&](unsigned tile) { return memory_.starts[tile].item <= index; }) - 1;
       split = index - memory_.starts[number].item;
     }
     const SplitTile& tile = memory_.tiles[number];
@@ -163,7 +152,8 @@ class TileSplitter {
     int own = 0, longest;
 #pragma unroll 1
     for (int number = cta_.thread(); number < tiles_; number += Cta::THREADS) {
-      int request = last_not_above(p_.requests, number, [&](int i) { return memory_.requests[i].first_tile; });
+      auto is_before = [&](unsigned request) { return memory_.requests[request].first_tile <= number; };
+      int request = partition_point(p_.requests, is_before) - 1;
       WorkItem tile = tile_at(number, request, memory_.requests[request]);
       BlockRange visible = visible_blocks<true>(p_, variant_, tile);
       memory_.tiles[number] = {visible, request};

@@ -2,6 +2,7 @@
 // attn-core/src/plan/stream_k.rs; here is the search among the ends of tiles.
 #pragma once
 #include "planner/memory.cuh"
+#include "planner/search.cuh"
 #include "planner/stream_k_line.cuh"
 
 class StreamK {
@@ -33,16 +34,6 @@ class StreamK {
  private:
   // The tile that covers a position on the line: the first that ends past it.
   unsigned tile_at(Cost at) const {
-    unsigned begin = 0, end = tiles_;
-#pragma unroll 1
-    while (begin < end) {
-      unsigned middle = (begin + end) / 2;
-      if (ends_[middle] <= at) {
-        begin = middle + 1;
-      } else {
-        end = middle;
-      }
-    }
-    return begin;
+    return partition_point(tiles_, [&](unsigned tile) { return ends_[tile] <= at; });
   }
 };

@@ -1,7 +1,7 @@
 // Writes the work list once cuts and splits are counted: items, workers and merges in any order, and zeros in unused
 // entries.
 #pragma once
-#include "planner/page_table.cuh"
+#include "planner/status.cuh"
 #include "planner/worker_cuts.cuh"
 
 class WorkListWriter {
@@ -39,17 +39,7 @@ class WorkListWriter {
 
   // The number of cuts within the tiles before `tile`.
   int cuts_before_tile(unsigned tile) const {
-    int begin = 0, end = splits_.in_tiles;
-#pragma unroll 1
-    while (begin < end) {
-      int middle = (begin + end) / 2;
-      if (memory_.splits[middle].tile < tile) {
-        begin = middle + 1;
-      } else {
-        end = middle;
-      }
-    }
-    return begin;
+    return partition_point(splits_.in_tiles, [&](unsigned cut) { return memory_.splits[cut].tile < tile; });
   }
 
   void write_first_item(int tile) const {

@@ -347,6 +347,10 @@ def test_prefill_beside_decode():
     close(of_both, (reference(q, k, v, causal=True, sm_scale=0.3)[0], batch.want()[0]))
     with pytest.raises(attn_rs.Unsupported, match="custom_mask_d"):
         wrapper.run(q, k, v, batch.q, batch.cache, custom_mask_d=torch.ones(1))
+    with pytest.raises(ValueError, match="window_left_d is 3 in run and -1 in plan"):
+        wrapper.run(q, k, v, batch.q, batch.cache, window_left_d=3)
+    with pytest.raises(TypeError, match="sm_scal_d"):
+        wrapper.run(q, k, v, batch.q, batch.cache, sm_scal_d=0.3)
     batches = flashinfer.BatchPODWithPagedKVCacheWrapper(WORKSPACE)
     batches.plan(*prefill.arrays, *batch.arrays, HEADS, KV_HEADS, DIM, PAGE, **HOW)
     of_both = batches.run(prefill.q, prefill.cache, batch.q, batch.cache, causal_p=True)
@@ -369,8 +373,10 @@ def test_xqa(layout):
     # the second draft does not see the first
     mask = torch.tensor([[1, 0], [0, 1]] * 3, dtype=torch.uint8) @ torch.tensor([1, 2], dtype=torch.uint8)
     o = flashinfer.xqa_batch_decode_with_kv_cache(
-        batch.q, cache, WORKSPACE, *of, kv_layout=layout, mask=mask.reshape(6, 1)
+        batch.q, cache, WORKSPACE, *of, kv_layout=layout, mask=mask.reshape(6, 1), q_len_per_req=2
     )
+    with pytest.raises(ValueError, match="6 rows"):
+        flashinfer.xqa_batch_decode_with_kv_cache(batch.q, cache, WORKSPACE, *of, kv_layout=layout)
     for row, (_, m) in enumerate(lens):
         seen = torch.ones(2, m, dtype=torch.bool)
         seen[:, m - 2 :] = torch.eye(2, dtype=torch.bool)

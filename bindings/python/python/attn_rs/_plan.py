@@ -5,7 +5,7 @@ import math
 
 from . import _native
 from ._append import append
-from ._arrays import check_tensor, empty, is_base_2, is_capturing, is_compiling, needs_grad, per_head, type_name
+from ._arrays import check_tensor, empty, is_base_2, is_capturing, is_compiling, named, needs_grad, per_head, type_name
 from ._errors import InvalidArgument, WrongType
 
 _numbers = itertools.count(1)
@@ -94,9 +94,9 @@ class Plan:
         if attention is None:
             if missing := [name for name, value in needed.items() if value is None]:
                 raise WrongType(f"{', '.join(missing)}: not given, and there is no `attention` that has it")
-            if not (kv_format is None or kv_dtype is None or _name(kv_dtype).rpartition(".")[2] == "uint8"):
-                raise InvalidArgument(f"kv_dtype is {_name(kv_dtype)} beside kv_format; tensors of a format are uint8")
-            dtypes = (_name(dtype), _name(dtype if kv_dtype is None else kv_dtype))
+            if not (kv_format is None or kv_dtype is None or named(kv_dtype) == "uint8"):
+                raise InvalidArgument(f"kv_dtype is {named(kv_dtype)} beside kv_format; tensors of a format are uint8")
+            dtypes = (named(dtype), named(dtype if kv_dtype is None else kv_dtype))
             heads = (qo_heads, kv_heads, head_dim, value_dim)
             variant = "full" if variant is None else variant
             attention = _native.Attention(variant, params, str(device), *heads, *dtypes, **options)
@@ -278,8 +278,3 @@ def release_captured(device="cuda"):
     Raises InvalidArgument for what is no device.
     """
     _native.release_captured(str(device))
-
-
-def _name(dtype):
-    """`float16` of a name, or of a dtype of torch or numpy."""
-    return getattr(dtype, "__name__", None) or str(dtype)

@@ -12,7 +12,7 @@ import sys
 from .. import __version__ as __version__
 from .._errors import InvalidArgument as _InvalidArgument
 from ._bindings import refusing
-from . import decode, mla, prefill, rope
+from . import decode, mla, prefill
 from .attention import *  # noqa: F403
 from .cascade import *  # noqa: F403
 from .decode import *  # noqa: F403
@@ -39,7 +39,7 @@ _REFUSED = {
     "single_prefill_with_kv_cache_with_jit_module",
 }
 for _way, _names in _REFUSED.items():
-    for _name, _to in itertools.product(_names.split(), (decode, mla, prefill, rope, sys.modules[__name__])):
+    for _name, _to in itertools.product(_names.split(), (decode, mla, prefill, sys.modules[__name__])):
         setattr(_to, _name, refusing(_name, _way))
 
 

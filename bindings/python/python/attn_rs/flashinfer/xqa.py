@@ -1,4 +1,6 @@
-"""Calls that plan nothing: block tables and lengths are read on the host, so that each waits for the stream."""
+"""`flashinfer.xqa`: decode without a plan. Block tables and lengths are read on the host, so that each call waits for
+the stream. Without effect are the workspace, `max_seq_len` and `enable_pdl`.
+"""
 
 from typing import Any
 
@@ -21,7 +23,9 @@ def xqa_batch_decode_with_kv_cache(
     `bmm2_scale` already."""
     k, v = unpack(kv_cache, kv_layout)
     requests, heads, axis = len(seq_lens), query.shape[1], 2 if kv_layout == "NHD" else 1
-    qo = torch.arange(requests + 1) * (query.shape[0] // max(requests, 1)) if q_cu_seq_lens is None else q_cu_seq_lens
+    if q_cu_seq_lens is None and query.shape[0] != requests * q_len_per_req:
+        raise ValueError(f"q has {query.shape[0]} rows; there are {requests} requests of q_len_per_req={q_len_per_req}")
+    qo = torch.arange(requests + 1) * q_len_per_req if q_cu_seq_lens is None else q_cu_seq_lens
     wrapper = PagedWrapper(query, kv_layout, False, (None, None, None, None), "auto")
     # of one run, which plans
     wrapper._is_lazy = True
