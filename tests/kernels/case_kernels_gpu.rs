@@ -22,10 +22,10 @@ fn the_listed_kernels_of_a_case_are_those_that_it_runs() {
     };
     let modes = [RunMode::AsIs, RunMode::Auto, RunMode::Sequential, RunMode::Ragged];
     for case in &checked {
-        add_kernels(case, RunMode::AsIs, &engine, &preparation).expect("it can be planned");
+        add_kernels(case, RunMode::AsIs, &engine, &preparation, false).expect("it can be planned");
     }
     for mode in modes {
-        add_kernels(&timed, mode, &engine, &preparation).expect("it can be planned");
+        add_kernels(&timed, mode, &engine, &preparation, false).expect("it can be planned");
     }
     let listed = preparation.kernels();
     assert!(listed > 20, "{listed} kernels");

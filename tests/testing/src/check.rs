@@ -16,12 +16,15 @@ pub struct CheckOptions {
     pub max_cost: u64,
     /// The tolerance; by default that of the dtype, as [`check`] says.
     pub tolerance: Option<Tolerance>,
+    /// Whether the device updates a plan before its replay ([`Plan::update_on_device`](attn::Plan::update_on_device)),
+    /// where it can plan the batch.
+    pub device_plans: bool,
 }
 
 impl Default for CheckOptions {
     /// 2e10 operations, about ten seconds on two cores; the tolerance of the dtype.
     fn default() -> Self {
-        CheckOptions { max_cost: 20_000_000_000, tolerance: None }
+        CheckOptions { max_cost: 20_000_000_000, tolerance: None, device_plans: false }
     }
 }
 
@@ -40,6 +43,9 @@ pub struct CheckResult {
     /// variant whose tensors depend on the lengths of the batch, and for a cascade.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay_identical: Option<bool>,
+    /// Whether the device planned that replay.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub planned_on_device: bool,
     /// Whether a run wrote behind the end of an output.
     pub wrote_outside: bool,
     /// The tolerance.
@@ -181,13 +187,15 @@ pub(super) fn check_as(
     let o = first.o.to_f32();
     let (distance, unrounded) = (expected.distance(&o, &first.lse), expected.unrounded(&o, &first.lse));
     let rerun_identical = first.same_bits(&second);
-    let updated = if case.graph { setup.run_updated(&inputs)? } else { None };
-    let replay_identical = updated.as_ref().map(|run| first.same_bits(run));
-    let wrote_outside = first.outside || second.outside || updated.is_some_and(|run| run.outside);
+    let updated = if case.graph { setup.run_updated(&inputs, options.device_plans)? } else { None };
+    let replay_identical = updated.as_ref().map(|(run, _)| first.same_bits(run));
+    let planned_on_device = updated.as_ref().is_some_and(|(_, on_device)| *on_device);
+    let wrote_outside = first.outside || second.outside || updated.is_some_and(|(run, _)| run.outside);
     Ok(CheckResult {
         distance,
         rerun_identical,
         replay_identical,
+        planned_on_device,
         wrote_outside,
         tolerance,
         unrounded,
@@ -241,6 +249,19 @@ mod tests {
         let result = super::CheckResult { stored: Some(nothing), ..result };
         assert!(result.why().contains("stored_err") && result.why().contains("3 of"), "{}", result.why());
         assert_eq!(serde_json::to_value(&result).expect("JSON")["stored"]["untouched"], 3);
+    }
+
+    #[test]
+    fn replays_are_planned_on_the_device() {
+        for layout in [LayoutKind::Ragged, LayoutKind::Paged, LayoutKind::BlockTable] {
+            let mut case = Case { kv_layout: layout, graph: true, ..Case::new("causal + sliding_window(window=20)") };
+            (case.qo_lens, case.kv_lens) = (Lens::List(vec![5, 0, 64, 1]), Lens::List(vec![77, 3, 64, 40]));
+            let options = super::CheckOptions { device_plans: true, ..Default::default() };
+            let result = super::check_with(&case, &Engine::cpu(), &options).expect("it runs");
+            assert!(result.passed && result.planned_on_device, "{layout:?}: {}", result.why());
+            assert_eq!(result.replay_identical, Some(true), "{layout:?}");
+            assert!(!super::check(&case, &Engine::cpu()).expect("it runs").planned_on_device);
+        }
     }
 
     #[test]

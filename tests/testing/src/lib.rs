@@ -44,6 +44,7 @@ mod case_layout;
 mod case_variant;
 mod check;
 mod counting;
+mod device_arrays;
 mod engine_memory;
 mod error;
 mod expected;

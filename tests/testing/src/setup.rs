@@ -4,11 +4,14 @@ use std::time::Instant;
 
 #[cfg(feature = "cuda")]
 use attn::Dtype;
-use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Graph, Plan, PlanOptions, Stream, Variant, Workspace};
+use attn::{
+    Attention, AttentionOptions, Dtypes, Engine, Error, ErrorKind, Graph, Plan, PlanOptions, Stream, Variant, Workspace,
+};
 use attn_core::batch::BatchCapacity;
 use attn_core::cpu::RowRounding;
 use attn_core::spec::KernelKind;
 
+use super::device_arrays::DeviceArrays;
 use super::engine_memory::{dirty, launch};
 use super::expected::Rounding;
 use super::inputs::Inputs;
@@ -127,20 +130,26 @@ impl Setup {
     }
 
     /// Plans another batch, captures and replays a run of it, updates the plan to the case's batch, and returns the
-    /// outputs of a second replay. The CPU runs the plan instead. The other batch is smaller; for a variant whose
+    /// outputs of a second replay. With `device_plans` the device updates it, where it can; the flag that is returned
+    /// says whether it did. The CPU runs the plan instead. The other batch is smaller; for a variant whose
     /// tensors over lengths do not fit a smaller batch, it has the same requests in reverse.
     ///
     /// `None` if the bits may differ: where tensors have other elements for the other batch; where the batch alone uses
     /// a smaller tile than the capacity, or keeps its keys in shared memory; and for a cascade that runs flattened,
     /// because a capacity with levels selects another kernel.
-    pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
+    pub(super) fn run_updated(
+        &mut self,
+        inputs: &Inputs,
+        device_plans: bool,
+    ) -> Result<Option<(Written, bool)>, TestError> {
         let cascade = matches!(inputs.keys, Keys::Levels(_));
         if cascade && !self.plan.layout().has_levels() {
             return Ok(None);
         }
         let levels = inputs.levels();
         let batch = inputs.batch(&levels);
-        let capacity = BatchCapacity::of(&batch.validate().map_err(Error::from)?);
+        let layout = batch.validate().map_err(Error::from)?;
+        let capacity = BatchCapacity::of(&layout);
         // a capacity selects its kernel by its longest request, which must be that of the case
         let (dtypes, options) = self.made_with;
         let attention = match (options.kernel, kind(&self.plan)) {
@@ -165,11 +174,18 @@ impl Setup {
         if !same_tile(&plan, &self.plan) {
             return Ok(None);
         }
+        let on_device = device_plans && !cascade;
+        let arrays = on_device.then(|| DeviceArrays::put(&self.engine, &layout, &inputs.keys)).transpose()?;
         let Setup { stream, tensors, .. } = &mut *self;
         tensors.poison()?;
         let mut graph = Graph::capture(stream, || tensors.run(&plan, stream))?;
         launch(Some(&mut graph), stream, || tensors.run(&plan, stream))?;
-        match plan.update(stream, &batch) {
+        let on_device = match arrays.as_ref().map(|arrays| plan.update_on_device(stream, &arrays.batch())) {
+            Some(Err(error)) if error.kind() == ErrorKind::Unsupported => false,
+            Some(updated) => updated.map(|()| true)?,
+            None => false,
+        };
+        match if on_device { Ok(()) } else { plan.update(stream, &batch) } {
             #[cfg(feature = "cuda")]
             Err(Error::Cuda(error)) if matches!(*error, attn::cuda::CudaError::ParameterTensors) => return Ok(None),
             updated => updated?,
@@ -178,7 +194,7 @@ impl Setup {
         tensors.poison()?;
         launch(Some(&mut graph), stream, || tensors.run(&plan, stream))?;
         stream.synchronize()?;
-        Ok(Some(tensors.written()?))
+        Ok(Some((tensors.written()?, on_device)))
     }
 
     /// Poisons the outputs, runs once, and returns the outputs.

@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     let mut report = args.report.as_ref().map(create).transpose()?;
     let modes = |case: &Case| [&[RunMode::AsIs], &case.ours_also[..]].concat();
     let in_modes = |case| modes(case).into_iter().map(move |mode| (case, mode));
-    prepare::compile(&cases.iter().flat_map(in_modes).collect::<Vec<_>>(), &engine);
+    prepare::compile(&cases.iter().flat_map(in_modes).collect::<Vec<_>>(), &engine, false);
     let bar = progress(cases.len());
     let mut ran = 0usize;
     for case in &cases {

@@ -25,6 +25,9 @@ pub(crate) struct Check {
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_cost as f64, value_parser = cost,
         conflicts_with_all = ["list", "bit_exact", "wide_offsets"])]
     max_cost: f64,
+    /// Plans the replays of captured runs on the device, where it can plan the batch.
+    #[arg(long, conflicts_with_all = ["list", "bit_exact", "wide_offsets"])]
+    device_plans: bool,
     /// Prints the cases and runs nothing; with --json this is a case file.
     #[arg(long, conflicts_with_all = ["bit_exact", "wide_offsets", "Device"])]
     list: bool,
@@ -100,9 +103,10 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     }
     let mut report = Report::new(Output::new(global, &COLUMNS)?, cases.len() <= ROWS);
     let engine = args.device.engine(global)?;
-    let options = CheckOptions { max_cost: args.max_cost as u64, ..CheckOptions::default() };
+    let device_plans = args.device_plans;
+    let options = CheckOptions { max_cost: args.max_cost as u64, device_plans, ..CheckOptions::default() };
     let cheap = cases.iter().filter(|case| case.check_cost() <= options.max_cost);
-    prepare::compile(&cheap.map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), &engine);
+    prepare::compile(&cheap.map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), &engine, device_plans);
     let started = Instant::now();
     let bar = progress(cases.len());
     for case in &cases {
@@ -114,9 +118,12 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let Report { output, passed, failed, cannot, worst, .. } = report;
+    let Report { output, passed, failed, cannot, worst, on_device, .. } = report;
     output.finish()?;
     worst.print();
+    if device_plans {
+        message!("{on_device} replays were planned on the device");
+    }
     message!(
         "{} cases on {}: {passed} passed, {failed} failed, {cannot} could not be run ({:.1} s)",
         cases.len(),
@@ -146,11 +153,13 @@ struct Report {
     failed: usize,
     cannot: usize,
     worst: Worst,
+    /// Replays that the device planned.
+    on_device: usize,
 }
 
 impl Report {
     fn new(output: Output, all_rows: bool) -> Self {
-        Report { output, all_rows, passed: 0, failed: 0, cannot: 0, worst: Worst::default() }
+        Report { output, all_rows, passed: 0, failed: 0, cannot: 0, worst: Worst::default(), on_device: 0 }
     }
 
     /// A case that ran.
@@ -161,6 +170,7 @@ impl Report {
             self.failed += 1;
             bar.suspend(|| message!("FAILED {}: {}", case.title(), result.why()));
         }
+        self.on_device += usize::from(result.planned_on_device);
         self.worst.record(case.title(), result);
         let record = with(serde_json::to_value(case)?, serde_json::to_value(result)?);
         if result.passed && !self.all_rows {

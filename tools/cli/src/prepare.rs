@@ -12,15 +12,16 @@ use crate::output::{message, progress};
 /// Compiles the kernels that planning selects for cases in their run modes, unless they are embedded or cached. On the
 /// CPU there are none.
 ///
-/// A case that cannot be planned, or whose kernel does not compile, says so when it runs.
-pub(crate) fn compile(cases: &[(&Case, RunMode)], engine: &Engine) {
+/// A case that cannot be planned, or whose kernel does not compile, says so when it runs. `device_plans`: also the
+/// kernels that plan on the device.
+pub(crate) fn compile(cases: &[(&Case, RunMode)], engine: &Engine, device_plans: bool) {
     if engine.is_cpu() {
         return;
     }
     let started = Instant::now();
     let preparation = Preparation::without_loading(engine);
     cases.par_iter().for_each(|&(case, mode)| {
-        if let Err(error) = attn_testing::add_kernels(case, mode, engine, &preparation) {
+        if let Err(error) = attn_testing::add_kernels(case, mode, engine, &preparation, device_plans) {
             tracing::debug!(case = case.title(), %error, "its kernels are not listed");
         }
     });

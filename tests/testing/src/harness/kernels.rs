@@ -7,16 +7,22 @@ use crate::keys::Keys;
 use crate::{Case, RunMode, TestError, case_variant};
 
 /// Adds the kernels that a case runs in a mode: those that planning selects on the engine's device. Makes no tensors of
-/// queries, keys or values. Adds nothing on the CPU.
+/// queries, keys or values. Adds nothing on the CPU. `device_plans`: also those that plan on the device.
 ///
 /// # Errors
 ///
 /// The case cannot be planned, or it does not have this run mode.
-pub fn add_kernels(case: &Case, mode: RunMode, engine: &Engine, to: &Preparation) -> Result<(), TestError> {
-    mode.cases(case)?.iter().try_for_each(|case| add(case, engine, to))
+pub fn add_kernels(
+    case: &Case,
+    mode: RunMode,
+    engine: &Engine,
+    to: &Preparation,
+    device_plans: bool,
+) -> Result<(), TestError> {
+    mode.cases(case)?.iter().try_for_each(|case| add(case, engine, to, device_plans))
 }
 
-fn add(case: &Case, engine: &Engine, to: &Preparation) -> Result<(), TestError> {
+fn add(case: &Case, engine: &Engine, to: &Preparation, device_plans: bool) -> Result<(), TestError> {
     let (variant, dtypes, options) = (case_variant(case)?, case.dtypes()?, case.attention_options()?);
     let attention = engine.attention_with(&variant, case.heads(), dtypes, options)?;
     let qo_indptr = indptr(&case.qo_lens.to_vec())?;
@@ -30,6 +36,9 @@ fn add(case: &Case, engine: &Engine, to: &Preparation) -> Result<(), TestError> 
         let options = AttentionOptions { kernel: attention.kernel_kind(&layout), ..options };
         let attention = engine.attention_with(&variant, case.heads(), dtypes, options)?;
         to.add(&Workload::Capacity { attention: &attention, capacity: BatchCapacity::of(&layout) })?;
+        if device_plans {
+            to.add(&Workload::DeviceUpdates { attention: &attention })?;
+        }
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::prepare;
 /// Compares the bits of each case over layouts and run modes.
 pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Result<ExitCode> {
     let runs: Vec<Case> = cases.iter().flat_map(attn_testing::bit_exact_runs).collect();
-    prepare::compile(&runs.iter().map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), engine);
+    prepare::compile(&runs.iter().map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), engine, false);
     let (mut passed, mut compared) = (0, 0);
     let bar = progress(cases.len());
     for case in cases {
