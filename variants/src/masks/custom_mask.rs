@@ -15,9 +15,11 @@ pub struct CustomMask {
     pub size: i32,
     /// The masks of the requests, one after the other, each row-major.
     #[shape(size)]
+    #[mutable]
     pub bits: Tensor1<Bits>,
     /// Index of the first bit of each request's mask.
     #[shape(batch)]
+    #[mutable]
     pub offset: Tensor1<i32>,
 }
 
