@@ -24,6 +24,7 @@ struct TileSplit {
 // Items are loaded and stored as 16-byte words.
 constexpr int ITEM_WORDS = sizeof(WorkItem) / sizeof(int4);
 constexpr int START_WORDS = sizeof(WorkerStart) / sizeof(int4);
+constexpr int MERGE_WORDS = sizeof(MergeItem) / sizeof(int4);
 inline WorkItem load_item(const int4* from) {
   WorkItem item;
   int* words = reinterpret_cast<int*>(&item);

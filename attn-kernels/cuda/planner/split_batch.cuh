@@ -88,7 +88,7 @@ void plan_split_batch(Cta& cta, const PlanParams& p, const Variant& variant, int
   } else {
     write_longest_first(cta, p, splitter);
   }
-  splitter.clear_merges();
-  clear_items(cta, p, splitter.items());
+  clear_entries<MERGE_WORDS>(cta, p.merges, splitter.merges(), p.capacity_merges);
+  clear_entries<ITEM_WORDS>(cta, p.items, splitter.items(), p.capacity_items);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
 }

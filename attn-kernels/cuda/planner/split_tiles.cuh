@@ -101,12 +101,7 @@ class TileSplitter {
     return item;
   }
 
-  // Clears the entries of merges that are not used.
-  void clear_merges() const {
-#pragma unroll 1
-    for (int merge = merges_ + cta_.thread(); merge < p_.capacity_merges; merge += Cta::THREADS)
-      p_.merges[2 * merge] = p_.merges[2 * merge + 1] = make_int4(0, 0, 0, 0);
-  }
+  int merges() const { return merges_; }
 
  private:
   // An item's tile, its keys, and the splits of the tile.
@@ -207,7 +202,7 @@ class TileSplitter {
   }
 
   void write_merge(const WorkItem& tile, int count) const {
-    int4* to = p_.merges + 2 * tile.merge;
+    int4* to = p_.merges + MERGE_WORDS * tile.merge;
     to[0] = make_int4(tile.request, tile.first_row, tile.rows, tile.partial);
     to[1] = make_int4(count, tile.qo_token, tile.qo_len, tile.kv_len);
   }

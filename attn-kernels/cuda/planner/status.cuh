@@ -15,21 +15,20 @@ void report_fault(Cta& cta, const PlanParams& p, const BatchFault& fault) {
   }
 }
 
-// Clears the items from `first` on, which are not used.
-template <class Cta>
-void clear_items(const Cta& cta, const PlanParams& p, int first) {
-  int4* rest = p.items + ITEM_WORDS * first;
+// Clears entries from `first` on, which are not used. An entry has WORDS words.
+template <int WORDS, class Cta>
+void clear_entries(const Cta& cta, int4* entries, int first, int count) {
 #pragma unroll 1
-  for (int word = cta.thread(); word < ITEM_WORDS * (p.capacity_items - first); word += Cta::THREADS)
-    rest[word] = make_int4(0, 0, 0, 0);
+  for (int word = WORDS * first + cta.thread(); word < WORDS * count; word += Cta::THREADS)
+    entries[word] = make_int4(0, 0, 0, 0);
 }
 
-// The device cannot return an error: it writes a status code and an empty work list.
+// The device cannot return an error: it writes a status code and an empty work list. Kernels begin at workers, at items
+// or at merges, so that all of them are cleared.
 template <class Cta>
 void reject_batch(Cta& cta, const PlanParams& p, const BatchFault& fault) {
   report_fault(cta, p, fault);
-#pragma unroll 1
-  for (int word = cta.thread(); word < START_WORDS * p.capacity_workers; word += Cta::THREADS)
-    p.workers[word] = make_int4(0, 0, 0, 0);
-  if (p.capacity_workers == 0) clear_items(cta, p, 0);
+  clear_entries<START_WORDS>(cta, p.workers, 0, p.capacity_workers);
+  clear_entries<ITEM_WORDS>(cta, p.items, 0, p.capacity_items);
+  clear_entries<MERGE_WORDS>(cta, p.merges, 0, p.capacity_merges);
 }

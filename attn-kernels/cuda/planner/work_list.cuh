@@ -65,7 +65,7 @@ class WorkListWriter {
   }
 
   void write_merge(int merge) const {
-    int4* to = p_.merges + 2 * merge;
+    int4* to = p_.merges + MERGE_WORDS * merge;
     to[0] = to[1] = make_int4(0, 0, 0, 0);
     if (merge >= splits_.merges) return;
     int cut = memory_.first_splits[merge], count = memory_.first_splits[merge + 1] - cut + 1;
@@ -91,6 +91,6 @@ class WorkListWriter {
 #pragma unroll 1
     for (int merge = from_warp(tile_and_worker_warps); merge < p_.capacity_merges; merge += Cta::THREADS)
       write_merge(merge);
-    clear_items(cta, p_, tiles_ + splits_.in_tiles);
+    clear_entries<ITEM_WORDS>(cta, p_.items, tiles_ + splits_.in_tiles, p_.capacity_items);
   }
 };

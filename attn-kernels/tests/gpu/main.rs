@@ -7,3 +7,4 @@ mod gpu;
 mod plan_update;
 #[path = "../support/stock.rs"]
 mod stock;
+mod unsound_tables;
