@@ -74,9 +74,10 @@ fn tests(sh: &Shell, root: &Path, target: &Path) -> Result<()> {
     let quiet = ["--quiet", "--disable-pip-version-check", "--only-binary", ":all:"];
     cmd!(sh, "{python} -m pip install {quiet...} {wheel} {PACKAGES...}").run()?;
     // not from the folder of the sources, whose package has no native module
-    let (tests, cache) = (root.join("bindings/python/tests"), folder.join("pytest"));
+    let [tests, of_vllm] = ["python", "vllm"].map(|of| root.join("bindings").join(of).join("tests"));
+    let cache = folder.join("pytest");
     let cache = format!("cache_dir={}", cache.display());
-    let output = cmd!(sh, "{python} -m pytest {tests} -q -rs -o {cache}").ignore_status().output()?;
+    let output = cmd!(sh, "{python} -m pytest {tests} {of_vllm} -q -rs -o {cache}").ignore_status().output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}");
     eprint!("{}", String::from_utf8_lossy(&output.stderr));

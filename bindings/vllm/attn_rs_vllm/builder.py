@@ -1,0 +1,125 @@
+"""Metadata of a step. Tensors stay on the device: the host reads neither lengths nor pages, but for a cascade."""
+
+import attn_rs
+import numpy as np
+import torch
+from vllm.v1.attention.backend import AttentionCGSupport, AttentionMetadataBuilder
+
+from . import cascade, engine
+from .errors import Refused
+from .metadata import Metadata, Part, role_of
+from .options import of_config
+from .plans import DECODE, PREFILL, Group
+
+
+class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
+    # batches of any lengths: what a step has is planned in the graph
+    _cudagraph_support = AttentionCGSupport.ALWAYS
+    supports_update_block_table = True
+
+    def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        self.options = of_config(vllm_config)
+        self.invariant = engine.is_batch_invariant()
+        self._init_reorder_batch_threshold(1, supports_spec_as_decode=not self.invariant)
+        self.decode_len = self.reorder_batch_threshold or 1
+        # alone or beside prompts, a request that decodes has the same kernel
+        self.apart = self.invariant or self.options.mixed == "apart"
+        self._group = None
+
+    @classmethod
+    def get_cudagraph_support(cls, vllm_config, kv_cache_spec):
+        if engine.is_batch_invariant() or of_config(vllm_config).mixed == "apart":
+            return AttentionCGSupport.UNIFORM_BATCH
+        return cls._cudagraph_support
+
+    @property
+    def group(self) -> Group:
+        """Made with the first batch, when the cache is there."""
+        if self._group is None:
+            self._group = Group(engine.limits(self))
+        return self._group
+
+    def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
+        m = common_attn_metadata
+        if isinstance(m.causal, torch.Tensor):
+            raise Refused("attn_rs takes requests that are all causal, or none; vLLM asks for both in one batch")
+        of_step = {"num_actual_tokens": m.num_actual_tokens, "slot_mapping": m.slot_mapping, "common": m}
+        of_step |= {"group": self.group, "causal": bool(m.causal)}
+        shares = common_prefix_len > 0 or self.options.cascade == "groups"
+        if shares and not self.invariant and (found := self._cascade(m, common_prefix_len)) is not None:
+            rows = max(1 << (m.num_actual_tokens - 1).bit_length(), 16)
+            return Metadata(parts=[], cascade=found, cascade_rows=rows, **of_step)
+        return Metadata(parts=self._parts(m), **of_step)
+
+    def _parts(self, m):
+        n, lens = m.num_reqs, m.seq_lens
+        role = role_of(m.max_query_len, self.decode_len)
+        if role == DECODE or not self.apart:
+            batch = attn_rs.DeviceBatch.block_table(m.query_start_loc[: n + 1], m.block_table_tensor[:n], lens[:n])
+            return [Part(role, batch)]
+        # requests that decode are the first ones (`reorder_batch_threshold`)
+        starts = m.query_start_loc_cpu[: n + 1].numpy()
+        longer = np.flatnonzero(np.diff(starts) > self.decode_len)
+        split = int(longer[0]) if len(longer) else n
+        tokens = int(starts[split])
+        parts = []
+        if split:
+            first = (m.query_start_loc[: split + 1], m.block_table_tensor[:split], lens[:split])
+            # few sizes, so few plans; rows beyond belong to no request of the part
+            rows = min(1 << (tokens - 1).bit_length(), m.num_actual_tokens)
+            parts.append(Part(DECODE, attn_rs.DeviceBatch.block_table(*first), 0, rows))
+        if split < n:
+            others = (m.query_start_loc[split : n + 1] - tokens, m.block_table_tensor[split:n], lens[split:n])
+            parts.append(Part(PREFILL, attn_rs.DeviceBatch.block_table(*others), tokens, None))
+        return parts
+
+    def build_for_cudagraph_capture(self, common_attn_metadata):
+        # short texts: what is captured runs here too
+        common_attn_metadata.seq_lens.fill_(common_attn_metadata.max_query_len)
+        metadata = self.build(0, common_attn_metadata)
+        # a capture can neither allocate nor compile
+        for layer in engine.layers(self):
+            plans = self.group.plans(layer, metadata.causal)
+            for part in metadata.parts:
+                layer.of_plan(plans.of(part.role, metadata.num_actual_tokens).attention, metadata.causal)
+        return metadata
+
+    def build_for_drafting(self, common_attn_metadata, draft_index):
+        return self.build(0, common_attn_metadata, fast_build=True)
+
+    def update_block_table(self, metadata, blk_table, slot_mapping):
+        return self.build(0, metadata.common.replace(block_table_tensor=blk_table, slot_mapping=slot_mapping))
+
+    def use_cascade_attention(
+        self,
+        common_prefix_len,
+        query_lens,
+        num_query_heads,
+        num_kv_heads,
+        use_alibi,
+        use_sliding_window,
+        use_local_attention,
+        num_sms,
+        dcp_world_size,
+    ):
+        """Whether what all requests share is read once. The step is then not one graph."""
+        chosen = self.options.cascade
+        if chosen == "off" or self.invariant or use_sliding_window or use_local_attention or dcp_world_size > 1:
+            return False
+        if chosen == "always":
+            return common_prefix_len > 0 and len(query_lens) > 1
+        spec = self.kv_cache_spec
+        return cascade.pays(common_prefix_len, query_lens, spec.page_size_bytes // spec.block_size)
+
+    def _cascade(self, m, common_prefix_len):
+        """The batch with what requests share. It waits for the device, which has the block table."""
+        n, page = m.num_reqs, self.group.limits.page_size
+        if m.num_actual_tokens > cascade.MOST_QUERIES:
+            return None
+        pages = -(-m.max_seq_len // page)
+        table = m.block_table_tensor[:n, :pages].cpu().numpy()
+        lens = m.seq_lens[:n].cpu().numpy()
+        starts = m.query_start_loc_cpu[: n + 1].numpy()
+        least = 1 if self.options.cascade == "always" else max(1, cascade.LEAST_KEYS // page)
+        return cascade.levels(table, lens, starts, page, self.group.limits.num_pages, least)

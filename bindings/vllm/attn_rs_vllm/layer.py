@@ -1,0 +1,124 @@
+"""A layer of attention: its variant, and runs of its plans. Nothing here is of vLLM."""
+
+import attn_rs
+
+from . import kinds
+from .formats import Storage
+from .options import Options
+
+_numbers: dict = {}
+
+
+class Layer:
+    """What `Attention` layers of a model ask for, as kinds and parameter tensors."""
+
+    def __init__(
+        self,
+        num_heads,
+        head_size,
+        scale,
+        num_kv_heads,
+        options: Options,
+        alibi_slopes=None,
+        sliding_window=None,
+        kv_cache_dtype="auto",
+        logits_soft_cap=None,
+        sinks=None,
+    ):
+        self.storage = Storage.of(kv_cache_dtype, options.kv_format)
+        self.head_size, self._slopes, self._sinks = head_size, alibi_slopes, sinks
+        self._kinds, self._keys = [], []
+        for causal in (False, True):
+            of_model = kinds.of_model(
+                causal=causal,
+                window=sliding_window,
+                soft_cap=logits_soft_cap,
+                slopes=alibi_slopes is not None,
+                sinks=sinks is not None,
+            )
+            kind = kinds.Kind(
+                options.expression(of_model, sliding_window is not None),
+                num_heads,
+                num_kv_heads,
+                head_size,
+                float(scale),
+                self.storage.kv_dtype,
+                self.storage.kv_format,
+            )
+            self._kinds.append(kind)
+            self._keys.append(_numbers.setdefault(kind, len(_numbers)))
+        self._has_params = alibi_slopes is not None or sinks is not None
+        self._of_plan, self._views, self._encoder = {}, (None, None), None
+
+    def kind(self, causal: bool) -> kinds.Kind:
+        return self._kinds[causal]
+
+    def key(self, causal: bool) -> int:
+        """The number of the kind."""
+        return self._keys[causal]
+
+    def params(self) -> dict:
+        """The parameter tensors of the layer, copied from the device: not under a capture."""
+        params = {}
+        if self._slopes is not None:
+            params["alibi.slopes"] = [float(slope) for slope in self._slopes]
+        if self._sinks is not None:
+            params["sink.logits"] = self._sinks.detach().float().cpu().tolist()
+        return params
+
+    def forget(self):
+        """Parameter tensors are read anew: weights were loaded."""
+        self._of_plan.clear()
+
+    def of_plan(self, attention, causal):
+        """This layer's attention for a plan, or None where the plan's is the same."""
+        if not self._has_params:
+            return None
+        of_layer = self._of_plan.get(id(attention))
+        if of_layer is None:
+            kind = self.kind(causal)
+            mine = attention.with_parameters(kind.expression, self.params(), kind.scale)
+            # the attention is kept, so that its id is no other's
+            of_layer = self._of_plan[id(attention)] = (attention, mine)
+        return of_layer[1]
+
+    def views(self, cache):
+        """Keys, values and side data of a cache, which stays where it is."""
+        address, views = self._views
+        if address != cache.data_ptr():
+            views = self.storage.views(cache, self.head_size)
+            self._views = (cache.data_ptr(), views)
+        return views
+
+    def append(self, key, value, cache, slots, k_scale=1.0, v_scale=1.0):
+        """Stores new keys and values. Nothing is stored for a slot below 0."""
+        k, v, k_side, v_side = self.views(cache)
+        if self.storage.kv_format is not None and self._encoder is None:
+            dtype = str(key.dtype).removeprefix("torch.")
+            self._encoder = self.kind(True).attention(self.params(), key.device, dtype, None)
+        # keys are padded, and slots are not
+        rows = min(slots.shape[0], key.shape[0])
+        attn_rs.append(
+            key[:rows],
+            value[:rows],
+            k,
+            v,
+            slots[:rows],
+            kv_layout="HND",
+            k_scale=k_scale,
+            v_scale=v_scale,
+            attention=self._encoder,
+            k_side=k_side,
+            v_side=v_side,
+        )
+
+    def run(self, metadata, query, cache, output, k_scale=1.0, v_scale=1.0, lse=None):
+        """Attention of the batch of a step: `query` and `output` are (rows, heads, head size)."""
+        k, v, k_side, v_side = self.views(cache)
+        for planned, first, end in metadata.launches(self, query.shape[0]):
+            q, o, of_rows = query, output, lse
+            if first or end is not None:
+                q, o = query[first:end], output[first:end]
+                of_rows = None if lse is None else lse[first:end]
+            layer = self.of_plan(planned.attention, metadata.causal)
+            planned.native.run(q, k, v, o, of_rows, layer, False, k_scale, v_scale, None, k_side, v_side, False)

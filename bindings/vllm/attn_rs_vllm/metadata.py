@@ -1,0 +1,71 @@
+"""What a step knows of its batch: tensors of the device, from which the device plans."""
+
+from dataclasses import dataclass, field
+
+import torch
+
+from .plans import CASCADE, DECODE, PREFILL, Group
+
+
+@dataclass
+class Part:
+    """Requests that run in one launch."""
+
+    role: str
+    batch: object
+    #: rows of the tensors of a step; without an end those of padding too
+    first: int = 0
+    end: int | None = None
+
+
+@dataclass
+class Metadata:
+    """The batch of a step, of one group of layers."""
+
+    num_actual_tokens: int
+    slot_mapping: torch.Tensor
+    parts: list[Part]
+    group: Group
+    causal: bool = True
+    #: what the engine gave
+    common: object = None
+    #: a batch of the host, with the keys that requests share, in place of `parts`, and the rows of its plan
+    cascade: object = None
+    cascade_rows: int = 0
+    #: launches whose plans have the batch, by kind of layers and whether a CUDA graph is being captured
+    _ready: dict = field(default_factory=dict)
+
+    def launches(self, layer, rows: int):
+        """(plan, first row, end) of each launch of a layer, whose queries have `rows` rows.
+
+        The first layer of a kind plans, on the device. Under a capture that is captured too, so that each replay plans
+        from what the engine's tensors hold then, and the host does nothing in a step."""
+        key = (layer.key(self.causal), _is_capturing())
+        ready = self._ready.get(key)
+        if ready is None:
+            ready = self._ready[key] = self._plan(layer, rows, key[1])
+        return ready
+
+    def _plan(self, layer, rows, capturing):
+        plans = self.group.plans(layer, self.causal)
+        if self.cascade is not None:
+            planned = plans.of(CASCADE, self.cascade_rows)
+            planned.plan.update(self.cascade)
+            return [(planned, 0, None)]
+        launches = []
+        for part in self.parts:
+            end = rows if part.end is None else min(part.end, rows)
+            planned = plans.of(part.role, end - part.first)
+            planned.native.update_on_device(part.batch)
+            planned.captured |= capturing
+            launches.append((planned, part.first, part.end))
+        return launches
+
+
+def role_of(max_query_len: int, decode_len: int) -> str:
+    """The kernel of a batch: that of decoding where no request has more queries than drafts and one."""
+    return DECODE if max_query_len <= decode_len else PREFILL
+
+
+def _is_capturing() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

@@ -1,0 +1,241 @@
+"""Steps of an engine over recorded batches, against attention by its definition."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import stub  # noqa: E402
+from batches import RECORDED  # noqa: E402
+
+import attn_rs  # noqa: E402
+
+
+def filled(engine, module, seed=0):
+    """Random keys and values in all pages."""
+    torch.manual_seed(seed)
+    module.kv_cache.copy_(torch.randn(module.kv_cache.shape))
+
+
+def step(engine, module, builder, batch, common_prefix_len=0, seed=1):
+    """Appends and attends. Returns rows of queries and outputs, and the metadata."""
+    common = engine.common(**batch)
+    metadata = builder.build(common_prefix_len, common)
+    torch.manual_seed(seed)
+    rows, impl = common.num_actual_tokens, module.impl
+    q = torch.randn(rows, impl.num_heads, impl.head_size)
+    k, v = (torch.randn(rows, impl.num_kv_heads, impl.head_size) for _ in range(2))
+    out = torch.full_like(q, torch.nan)
+    impl.do_kv_cache_update(module, k, v, module.kv_cache, common.slot_mapping)
+    impl.forward(module, q, k, v, module.kv_cache, metadata, out)
+    return q, out, metadata
+
+
+def check(engine, module, batch, q, out, pools=None, atol=2e-5, **how):
+    cache, dim, first = module.kv_cache, module.impl.head_size, 0
+    k_pool, v_pool = pools or (cache[..., :dim], cache[..., dim:])
+    for queries, keys, pages in zip(batch["queries"], batch["keys"], batch["tables"], strict=True):
+        k, v = (pool[pages].transpose(1, 2).reshape(-1, pool.shape[1], dim)[:keys] for pool in (k_pool, v_pool))
+        rows = slice(first, first + queries)
+        want = stub.reference(q[rows], k, v, module.impl.scale, **how)
+        torch.testing.assert_close(out[rows], want, atol=atol, rtol=1e-4)
+        first += queries
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_batches(engine, name):
+    module = engine.layer()
+    filled(engine, module)
+    q, out, _ = step(engine, module, engine.builder(), RECORDED[name])
+    check(engine, module, RECORDED[name], q, out)
+
+
+@pytest.mark.parametrize("name", ["decoding", "decoding beside prompts", "beside prompts in a larger graph"])
+def test_parts_apart_have_the_same_rows(engine, name):
+    engine.config.additional_config = {"attn_rs": {"mixed": "apart"}}
+    module = engine.layer()
+    filled(engine, module)
+    q, out, metadata = step(engine, module, engine.builder(), RECORDED[name])
+    assert [part.role for part in metadata.parts] == (["decode"] if name == "decoding" else ["decode", "prefill"])
+    check(engine, module, RECORDED[name], q, out)
+
+
+def window(size):
+    return lambda at_query, at_key: (at_key <= at_query) & (at_query - at_key < size)
+
+
+def test_what_models_ask_for(engine):
+    batch, sink, slopes = RECORDED["decoding beside prompts"], torch.randn(4), [0.5, 0.25, 0.125, 0.0625]
+    for how, want in [
+        ({"sliding_window": 20}, {"keep": window(20)}),
+        ({"logits_soft_cap": 5.0}, {"cap": 5.0}),
+        ({"alibi_slopes": slopes}, {"bias": torch.tensor(slopes)}),
+        ({"sinks": sink}, {"sink": sink}),
+        ({"sinks": sink, "sliding_window": 7}, {"sink": sink, "keep": window(7)}),
+    ]:
+        module = engine.layer(**how)
+        filled(engine, module)
+        q, out, _ = step(engine, module, engine.builder("layer.0"), batch)
+        check(engine, module, batch, q, out, **want)
+
+
+def test_layers_of_two_kinds_in_one_group(engine):
+    batch, sinks = RECORDED["decoding"], [torch.randn(4) for _ in range(3)]
+    modules = [engine.layer(f"layer.{i}", sinks=sinks[i], sliding_window=5 if i == 1 else None) for i in range(3)]
+    builder = engine.builder()
+    metadata = builder.build(0, engine.common(**batch))
+    for module, sink in zip(modules, sinks, strict=True):
+        filled(engine, module)
+        q = torch.randn(3, 4, engine.DIM)
+        out = torch.empty_like(q)
+        module.impl.forward(module, q, None, None, module.kv_cache, metadata, out)
+        keep = window(5) if module is modules[1] else None
+        check(engine, module, batch, q, out, sink=sink, keep=keep)
+    assert len(builder.group._plans) == 2
+
+
+def test_not_causal(engine):
+    batch = RECORDED["a later part of a prompt"]
+    module = engine.layer()
+    filled(engine, module)
+    builder = engine.builder()
+    metadata = builder.build(0, engine.common(**batch, causal=False))
+    q = torch.randn(20, 4, engine.DIM)
+    out = torch.empty_like(q)
+    module.impl.forward(module, q, None, None, module.kv_cache, metadata, out)
+    check(engine, module, batch, q, out, keep=lambda at_query, at_key: at_key >= 0 * at_query)
+
+
+@pytest.mark.parametrize("cache_dtype", ["fp8", "fp8_e5m2"])
+def test_fp8_caches(engine, cache_dtype):
+    batch = RECORDED["decoding beside prompts"]
+    module = engine.layer(cache_dtype=cache_dtype)
+    module._k_scale_float, module._v_scale_float = 0.5, 2.0
+    stored = {"fp8": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}[cache_dtype]
+    module.kv_cache.copy_(torch.randn(module.kv_cache.shape).to(stored).view(torch.uint8))
+    q, out, _ = step(engine, module, engine.builder(), batch)
+    cache = module.kv_cache.view(stored).float()
+    check(engine, module, batch, q, out, (cache[..., : engine.DIM] * 0.5, cache[..., engine.DIM :] * 2.0), atol=1e-4)
+
+
+@pytest.mark.parametrize("kv_format", ["int8", "int8 / int4(group=32)", "int4(group=32, zero=true)", "mx_fp8"])
+def test_kv_formats(engine, kv_format):
+    engine.config.additional_config = {"attn_rs": {"kv_format": kv_format}}
+    module = engine.layer()
+    builder, prompt = engine.builder(), RECORDED["a prompt"]
+    q, out, _ = step(engine, module, builder, prompt)
+    torch.manual_seed(1)
+    torch.randn(37, 4, engine.DIM)
+    k, v = (torch.randn(37, 2, engine.DIM) for _ in range(2))
+    want = stub.reference(q, k, v, engine.DIM**-0.5)
+    error = (out - want).norm() / want.norm()
+    assert 1e-4 < error < (0.12 if "int4" in kv_format else 0.06), error
+
+
+def test_a_cascade_of_what_requests_share(engine):
+    batch = RECORDED["a prefix of two pages that all share"]
+    engine.config.additional_config = {"attn_rs": {"cascade": "always"}}
+    module = engine.layer()
+    filled(engine, module)
+    builder = engine.builder()
+    assert builder.use_cascade_attention(32, [1, 1, 1], 4, 2, False, False, False, 132, 1)
+    q, out, metadata = step(engine, module, builder, batch, common_prefix_len=32)
+    assert metadata.cascade is not None
+    check(engine, module, batch, q, out)
+
+
+def test_when_a_cascade_pays(engine):
+    engine.layer()
+    builder = engine.builder()
+    of = lambda prefix, requests: builder.use_cascade_attention(  # noqa: E731
+        prefix, [1] * requests, 4, 2, False, False, False, 132, 1
+    )
+    assert of(8192, 64) and not of(256, 8)
+    assert not builder.use_cascade_attention(8192, [1] * 64, 4, 2, False, True, False, 132, 1)
+    engine.config.additional_config = {"attn_rs": {"cascade": "off"}}
+    assert not engine.builder().use_cascade_attention(8192, [1] * 64, 4, 2, False, False, False, 132, 1)
+
+
+def test_a_variant_by_configuration(engine):
+    engine.config.additional_config = {"attn_rs": {"variant": "{model} + sliding_window(window=9)"}}
+    batch = RECORDED["decoding beside prompts"]
+    module = engine.layer(logits_soft_cap=4.0)
+    filled(engine, module)
+    q, out, _ = step(engine, module, engine.builder(), batch)
+    check(engine, module, batch, q, out, cap=4.0, keep=window(9))
+    engine.config.additional_config = {"attn_rs": {"variant_window": "causal", "variant": "full"}}
+    assert engine.layer(sliding_window=8).impl.layer.kind(True).expression == "causal"
+    assert engine.layer().impl.layer.kind(True).expression == "full"
+
+
+def test_graphs_are_captured_with_plans_that_are_there(engine):
+    module = engine.layer()
+    builder = engine.builder()
+    common = engine.common(queries=[1, 1], keys=[200, 200], tables=[[0] * 13] * 2, padded_requests=2, padded_tokens=2)
+    metadata = builder.build_for_cudagraph_capture(common)
+    assert common.seq_lens.tolist() == [1] * 4
+    plans = builder.group.plans(module.impl.layer, True)
+    assert list(plans._plans) == [("decode", 4)]
+    assert metadata.parts[0].role == "decode"
+
+
+def test_a_table_is_replaced(engine):
+    batch = RECORDED["decoding"]
+    module = engine.layer()
+    filled(engine, module)
+    builder = engine.builder()
+    first = builder.build(0, engine.common(**batch))
+    other = dict(batch, tables=[[11, 12, 13], [14], [17, 16]])
+    common = engine.common(**other)
+    metadata = builder.update_block_table(first, common.block_table_tensor, common.slot_mapping)
+    q = torch.randn(3, 4, engine.DIM)
+    out = torch.empty_like(q)
+    module.impl.forward(module, q, None, None, module.kv_cache, metadata, out)
+    check(engine, module, other, q, out)
+
+
+def test_plans_are_made_again_where_there_are_many(engine):
+    module = engine.layer()
+    filled(engine, module)
+    builder = engine.builder()
+    from attn_rs_vllm.plans import MOST_PLANS
+
+    for queries in range(2, MOST_PLANS + 10):
+        batch = dict(queries=[queries], keys=[queries + 3], tables=[[5, 9, 2]])
+        q, out, _ = step(engine, module, builder, batch)
+        check(engine, module, batch, q, out)
+    assert len(builder.group.plans(module.impl.layer, True)._plans) == MOST_PLANS
+
+
+def test_memory_is_measured_without_a_batch(engine):
+    module = engine.layer()
+    out = torch.full((3, 4 * engine.DIM), torch.nan)
+    assert not module.impl.forward(module, out, None, None, module.kv_cache, None, out).any()
+
+
+def test_what_is_refused(engine):
+    from attn_rs_vllm.backend import AttnRsBackend
+    from attn_rs_vllm.errors import Refused
+
+    with pytest.raises(Refused, match="encoder_only"):
+        engine.layer(attn_type="encoder_only")
+    with pytest.raises(Refused, match="no chunk_lookback of a layer"):
+        engine.layer(chunk_lookback=3)
+    module = engine.layer()
+    common = engine.common(**RECORDED["decoding"], causal=torch.tensor([True, False, True]))
+    with pytest.raises(Refused, match="all causal, or none"):
+        engine.builder().build(0, common)
+    with pytest.raises(Refused, match="fusion"):
+        module.impl.forward(module, None, None, None, None, None, None, output_scale=1.0)
+    with pytest.raises(Refused, match="there are auto, float16"):
+        engine.layer(cache_dtype="turboquant_4bit")
+    engine.config.additional_config = {"attn_rs": {"variant": "causal & softcap(30)"}}
+    batch = RECORDED["decoding"]
+    with pytest.raises(attn_rs.InvalidVariant, match="column 8"):
+        step(engine, engine.layer(), engine.builder(), batch)
+    engine.config.additional_config = {"attn_rs": {"kv_format": "int3"}}
+    with pytest.raises(Refused, match="`int3` is not one"):
+        step(engine, engine.layer(), engine.builder(), batch)
+    reason = AttnRsBackend.supports_combination(128, torch.bfloat16, "auto", 16, False, False, False, False, None)
+    assert reason is None
+    assert "int5" in AttnRsBackend.supports_combination(128, torch.bfloat16, "int5", 16, False)
+    assert "0" in AttnRsBackend.supports_combination(0, torch.bfloat16, "auto", 16, False)

@@ -1,0 +1,42 @@
+"""What vLLM finds."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+import stub  # noqa: E402
+
+
+def test_the_backend_is_registered_by_its_path():
+    with stub.installed("0.26.0") as registered:
+        import attn_rs_vllm
+
+        attn_rs_vllm.register()
+        assert registered == {"CUSTOM": attn_rs_vllm.BACKEND}
+        from attn_rs_vllm.backend import AttnRsBackend
+
+        assert not hasattr(AttnRsBackend, "supported_kv_cache_layouts")
+        assert AttnRsBackend.get_builder_cls().supports_update_block_table
+
+
+def test_an_unknown_version_is_refused_where_the_backend_is_chosen():
+    with stub.installed("0.30.0") as registered:
+        import attn_rs_vllm
+
+        attn_rs_vllm.register()
+        assert registered
+        from attn_rs_vllm.errors import Refused
+
+        with pytest.raises(Refused, match=r"vLLM 0\.30\.0 is not known"):
+            import attn_rs_vllm.backend  # noqa: F401
+
+
+def test_batch_invariance(monkeypatch):
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    with stub.installed("0.26.0"):
+        engine = stub.Engine()
+        engine.layer()
+        builder = engine.builder()
+        assert builder.group.limits.split_sizes == (("decode", 1024), ("prefill", 256))
+        assert builder.get_cudagraph_support(engine.config, None).name == "UNIFORM_BATCH"
+        assert not builder.use_cascade_attention(8192, [1] * 64, 4, 2, False, False, False, 132, 1)
