@@ -45,10 +45,11 @@ def of_model(*, causal=True, window=None, soft_cap=None, slopes=False, sinks=Fal
         # vLLM's number of keys has the query's own; without a causal mask as many are seen on the other side
         sides = f"left={window - 1}, right={window - 1}"
         parts.append(f"sliding_window(window={window})" if causal else f"bidirectional_window({sides})")
-    if slopes:
-        parts.append("alibi")
     if soft_cap:
         parts.append(f"soft_cap(cap={float(soft_cap)!r})")
+    if slopes:
+        # after the cap, as FlashAttention adds it
+        parts.append("alibi")
     if sinks:
         parts.append("sink")
     return " + ".join(parts) or "full"

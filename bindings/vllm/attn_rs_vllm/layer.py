@@ -1,5 +1,7 @@
 """A layer of attention: its variant, and runs of its plans. Nothing here is of vLLM."""
 
+import re
+
 import attn_rs
 
 from . import kinds
@@ -26,7 +28,7 @@ class Layer:
         sinks=None,
     ):
         self.storage = Storage.of(kv_cache_dtype, options.kv_format)
-        self.head_size, self._slopes, self._sinks = head_size, alibi_slopes, sinks
+        self.head_size = head_size
         self._kinds, self._keys = [], []
         for causal in (False, True):
             of_model = kinds.of_model(
@@ -47,7 +49,9 @@ class Layer:
             )
             self._kinds.append(kind)
             self._keys.append(_numbers.setdefault(kind, len(_numbers)))
-        self._has_params = alibi_slopes is not None or sinks is not None
+        given = {"alibi.slopes": alibi_slopes, "sink.logits": sinks}
+        parts = set(re.findall(r"\w+", self._kinds[1].expression))
+        self._tensors = {name: x for name, x in given.items() if x is not None and name.partition(".")[0] in parts}
         self._of_plan, self._views, self._encoder = {}, (None, None), None
 
     def kind(self, causal: bool) -> kinds.Kind:
@@ -58,13 +62,9 @@ class Layer:
         return self._keys[causal]
 
     def params(self) -> dict:
-        """The parameter tensors of the layer, copied from the device: not under a capture."""
-        params = {}
-        if self._slopes is not None:
-            params["alibi.slopes"] = [float(slope) for slope in self._slopes]
-        if self._sinks is not None:
-            params["sink.logits"] = self._sinks.detach().float().cpu().tolist()
-        return params
+        """The parameter tensors of the layer, copied from the device: not under a capture. An expression of the user
+        may have none of them."""
+        return {name: _numbers_of(tensor) for name, tensor in self._tensors.items()}
 
     def forget(self):
         """Parameter tensors are read anew: weights were loaded."""
@@ -72,7 +72,7 @@ class Layer:
 
     def of_plan(self, attention, causal):
         """This layer's attention for a plan, or None where the plan's is the same."""
-        if not self._has_params:
+        if not self._tensors:
             return None
         of_layer = self._of_plan.get(id(attention))
         if of_layer is None:
@@ -115,10 +115,14 @@ class Layer:
     def run(self, metadata, query, cache, output, k_scale=1.0, v_scale=1.0, lse=None):
         """Attention of the batch of a step: `query` and `output` are (rows, heads, head size)."""
         k, v, k_side, v_side = self.views(cache)
-        for planned, first, end in metadata.launches(self, query.shape[0]):
+        for planned, first, end in metadata.launches(self, query):
             q, o, of_rows = query, output, lse
             if first or end is not None:
                 q, o = query[first:end], output[first:end]
                 of_rows = None if lse is None else lse[first:end]
             layer = self.of_plan(planned.attention, metadata.causal)
             planned.native.run(q, k, v, o, of_rows, layer, False, k_scale, v_scale, None, k_side, v_side, False)
+
+
+def _numbers_of(tensor):
+    return tensor.detach().float().cpu().tolist() if hasattr(tensor, "detach") else [float(x) for x in tensor]

@@ -35,15 +35,16 @@ class Metadata:
     #: launches whose plans have the batch, by kind of layers and whether a CUDA graph is being captured
     _ready: dict = field(default_factory=dict)
 
-    def launches(self, layer, rows: int):
-        """(plan, first row, end) of each launch of a layer, whose queries have `rows` rows.
+    def launches(self, layer, query: torch.Tensor):
+        """(plan, first row, end) of each launch of a layer.
 
         The first layer of a kind plans, on the device. Under a capture that is captured too, so that each replay plans
         from what the engine's tensors hold then, and the host does nothing in a step."""
-        key = (layer.key(self.causal), _is_capturing())
+        capturing = query.is_cuda and torch.cuda.is_current_stream_capturing()
+        key = (layer.key(self.causal), capturing)
         ready = self._ready.get(key)
         if ready is None:
-            ready = self._ready[key] = self._plan(layer, rows, key[1])
+            ready = self._ready[key] = self._plan(layer, query.shape[0], capturing)
         return ready
 
     def _plan(self, layer, rows, capturing):
@@ -66,6 +67,3 @@ def role_of(max_query_len: int, decode_len: int) -> str:
     """The kernel of a batch: that of decoding where no request has more queries than drafts and one."""
     return DECODE if max_query_len <= decode_len else PREFILL
 
-
-def _is_capturing() -> bool:
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
