@@ -3,9 +3,9 @@
 import torch
 from vllm.v1.attention.backend import AttentionBackend, AttentionType, MultipleOf
 
-from . import kinds, versions
+from . import kinds, specs, versions
 from .builder import AttnRsBuilder
-from .formats import FP8, NAMED, PLAIN, Record, Storage
+from .formats import FP8, NAMED, PLAIN, Storage
 from .impl import AttnRsImpl
 
 VERSION = versions.of_installed()
@@ -29,8 +29,9 @@ class AttnRsBackend(AttentionBackend):
         return AttnRsBuilder
 
     @staticmethod
-    def get_supported_kernel_block_sizes(*_):
-        return [MultipleOf(1)]
+    def get_supported_kernel_block_sizes(kv_cache_spec=None):
+        # pages of fewer keys are read as well, and slowly
+        return [MultipleOf(16)]
 
     @classmethod
     def supports_sink(cls):
@@ -68,12 +69,30 @@ class AttnRsBackend(AttentionBackend):
         return kinds.refusal(head_size, dtype, storage.kv_dtype, storage.kv_format, device)
 
 
+def _shape(num_blocks, block_size, num_kv_heads, head_size, cache_dtype_str="auto"):
+    # keys and values of a slot side by side
+    return (num_blocks, num_kv_heads, block_size, 2 * head_size)
+
+
+def _stride_order(include_num_layers_dimension=False):
+    # rows of a head one after the other
+    return (1, 0, 2, 3, 4) if include_num_layers_dimension else (0, 1, 2, 3)
+
+
+def _layouts(cls):
+    from vllm.v1.kv_cache_layout import KVCacheLayout
+
+    # any strides are read; rows of a head one after the other are the fastest
+    return (KVCacheLayout.LBHNC, KVCacheLayout.LBNHC)
+
+
+def _customized(cls, spec):
+    return specs.of_layers(spec)
+
+
 if VERSION.has_layouts:
-
-    def supported_kv_cache_layouts(cls):
-        from vllm.v1.kv_cache_layout import KVCacheLayout
-
-        # any strides are read; rows of a head one after the other are the fastest
-        return (KVCacheLayout.LBHNC, KVCacheLayout.LBNHC)
-
-    AttnRsBackend.supported_kv_cache_layouts = classmethod(supported_kv_cache_layouts)
+    AttnRsBackend.supported_kv_cache_layouts = classmethod(_layouts)
+    AttnRsBackend.customize_spec = classmethod(_customized)
+else:
+    AttnRsBackend.get_kv_cache_shape = staticmethod(_shape)
+    AttnRsBackend.get_kv_cache_stride_order = staticmethod(_stride_order)

@@ -44,6 +44,8 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         m = common_attn_metadata
         if isinstance(m.causal, torch.Tensor):
             raise Refused("attn_rs takes requests that are all causal, or none; vLLM asks for both in one batch")
+        if getattr(m, "rswa_prefix_lens", None) is not None:
+            raise Refused("attn_rs has no windows beside a prompt that all see (R-SWA); choose FLASH_ATTN")
         of_step = {"num_actual_tokens": m.num_actual_tokens, "slot_mapping": m.slot_mapping, "common": m}
         of_step |= {"group": self.group, "causal": bool(m.causal)}
         shares = common_prefix_len > 0 or self.options.cascade == "groups"
@@ -75,9 +77,10 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         return parts
 
     def build_for_cudagraph_capture(self, common_attn_metadata):
-        # short texts: what is captured runs here too
-        common_attn_metadata.seq_lens.fill_(common_attn_metadata.max_query_len)
         metadata = self.build(0, common_attn_metadata)
+        if engine.has_one_graph_for_all(self.vllm_config):
+            # replayed with prompts too, whatever is captured
+            metadata.parts[0].role = PREFILL
         # a capture can neither allocate nor compile
         for layer in engine.layers(self):
             plans = self.group.plans(layer, metadata.causal)

@@ -12,6 +12,12 @@ def is_batch_invariant() -> bool:
     return os.environ.get("VLLM_BATCH_INVARIANT", "0").strip().lower() not in ("", "0", "false")
 
 
+def has_one_graph_for_all(config) -> bool:
+    """Whether one CUDA graph runs decoding requests and prompts alike (`cudagraph_mode` `FULL`)."""
+    mode = config.compilation_config.cudagraph_mode
+    return mode is not None and mode.has_full_cudagraphs() and not mode.separate_routine()
+
+
 def layers(builder):
     """The layers of a builder's group, as `layer.Layer`."""
     return [module.impl.layer for module in _modules(builder).values()]

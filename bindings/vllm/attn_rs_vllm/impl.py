@@ -2,6 +2,7 @@
 
 from vllm.v1.attention.backend import AttentionImpl, AttentionType
 
+from . import specs, versions
 from .errors import Refused
 from .layer import Layer
 from .options import of_config
@@ -10,7 +11,7 @@ from .options import of_config
 class AttnRsImpl(AttentionImpl):
     """Runs the plans of a step's metadata over the cache of a layer."""
 
-    can_return_lse_for_decode = True
+    supports_dcp = False
 
     def __init__(
         self,
@@ -39,18 +40,27 @@ class AttnRsImpl(AttentionImpl):
         self.num_kv_heads = num_kv_heads or num_heads
         self.kv_cache_dtype = kv_cache_dtype
         self.kv_sharing_target_layer_name = kv_sharing_target_layer_name
+        options = of_config(get_current_vllm_config())
         self.layer = Layer(
             num_heads,
             head_size,
             scale,
             self.num_kv_heads,
-            of_config(get_current_vllm_config()),
+            options,
             alibi_slopes=alibi_slopes,
             sliding_window=sliding_window,
             kv_cache_dtype=kv_cache_dtype,
             logits_soft_cap=logits_soft_cap,
             sinks=sinks,
         )
+        self._count_bytes(options)
+
+    def _count_bytes(self, options):
+        specs.made(self.layer.storage, options.kv_format)
+        if self.layer.storage.kv_format is not None and not versions.of_installed().has_layouts:
+            from vllm.model_executor.layers.attention import Attention
+
+            specs.wrap(Attention)
 
     def process_weights_after_loading(self, act_dtype):
         self.layer.forget()

@@ -112,16 +112,15 @@ class Layer:
             v_side=v_side,
         )
 
-    def run(self, metadata, query, cache, output, k_scale=1.0, v_scale=1.0, lse=None):
+    def run(self, metadata, query, cache, output, k_scale=1.0, v_scale=1.0):
         """Attention of the batch of a step: `query` and `output` are (rows, heads, head size)."""
         k, v, k_side, v_side = self.views(cache)
         for planned, first, end in metadata.launches(self, query):
-            q, o, of_rows = query, output, lse
+            q, o = query, output
             if first or end is not None:
                 q, o = query[first:end], output[first:end]
-                of_rows = None if lse is None else lse[first:end]
             layer = self.of_plan(planned.attention, metadata.causal)
-            planned.native.run(q, k, v, o, of_rows, layer, False, k_scale, v_scale, None, k_side, v_side, False)
+            planned.native.run(q, k, v, o, None, layer, False, k_scale, v_scale, None, k_side, v_side, False)
 
 
 def _numbers_of(tensor):

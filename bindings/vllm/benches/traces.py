@@ -30,7 +30,7 @@ TRACES = {
 }
 SMOKE = (7, 33, 129, 500, 1024, 3000)
 #: settings of a backend that are not options of attn_rs
-OF_VLLM = ("kv_cache_dtype", "block_size", "cudagraph_mode", "enforce_eager")
+OF_VLLM = ("kv_cache_dtype", "block_size", "cudagraph_mode", "enforce_eager", "runner")
 BUILDERS = {
     "FLASH_ATTN": ("vllm.v1.attention.backends.flash_attn", "FlashAttentionMetadataBuilder"),
     "CUSTOM": ("attn_rs_vllm.builder", "AttnRsBuilder"),
@@ -133,7 +133,7 @@ def compared(rows, first):
     }
 
 
-def wide_weights(model, *_, **__):
+def wide_weights(model):
     """Weights with which activations keep their size, so that attention is not nearly uniform."""
     import torch
 
@@ -149,12 +149,15 @@ def wide_weights(model, *_, **__):
 
 def load(args, backend):
     name, of_vllm, of_attn_rs = settings(backend)
+    if of_vllm.get("runner") == "v1":
+        # the runner of vLLM 0.26 that finds what all requests share
+        os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
     from vllm import LLM
 
     if args.smoke:
         from vllm.model_executor.model_loader import dummy_loader
 
-        dummy_loader.initialize_dummy_weights = wide_weights
+        dummy_loader.DummyModelLoader.load_weights = lambda _, model, __: wide_weights(model)
     more = {key: value for key, value in of_vllm.items() if key == "kv_cache_dtype"}
     if "block_size" in of_vllm:
         more["block_size"] = int(of_vllm["block_size"])
@@ -163,6 +166,8 @@ def load(args, backend):
         compilation["cudagraph_mode"] = of_vllm["cudagraph_mode"]
     if args.layers:
         more["hf_overrides"] = {"num_hidden_layers": args.layers}
+    if of_vllm.get("runner") == "v1":
+        more["disable_cascade_attn"] = False
     chosen = {} if args.smoke else {t for t in args.traces.split(",") if t in ("samples", "shared")}
     start = time.time()
     llm = LLM(

@@ -66,6 +66,42 @@ class CommonAttentionMetadata:
         return dataclasses.replace(self, **changed)
 
 
+@dataclasses.dataclass
+class Mode:
+    """`FULL_AND_PIECEWISE`, or `FULL`."""
+
+    separate: bool
+
+    def has_full_cudagraphs(self):
+        return True
+
+    def separate_routine(self):
+        return self.separate
+
+
+class Attention:
+    """A layer, of which vLLM asks the spec of its cache."""
+
+    def __init__(self, impl, spec):
+        self.impl, self.spec = impl, spec
+
+    def get_kv_cache_spec(self, _):
+        return self.spec
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    block_size: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int
+    dtype: torch.dtype
+
+    @property
+    def page_size_bytes(self):
+        return self.block_size * self.num_kv_heads * (self.head_size + self.head_size_v) * self.dtype.itemsize
+
+
 _REGISTERED = {}
 _CONFIG = []
 
@@ -90,6 +126,7 @@ def _modules():
     yield "vllm.model_executor", {}
     yield "vllm.model_executor.layers", {}
     yield "vllm.model_executor.layers.attention_layer_base", {"AttentionLayerBase": object}
+    yield "vllm.model_executor.layers.attention", {"Attention": type("Attention", (Attention,), {})}
 
 
 @contextlib.contextmanager
@@ -126,19 +163,27 @@ class Engine:
             cache_config=SimpleNamespace(num_gpu_blocks=self.PAGES),
             speculative_config=None,
             additional_config={},
+            compilation_config=SimpleNamespace(cudagraph_mode=Mode(True)),
             layers={},
         )
         _CONFIG[:] = [self.config]
 
-    def layer(self, name="layer.0", heads=4, kv_heads=2, cache_dtype="auto", width=None, **how):
-        """A layer with an empty cache, in the order in memory that vLLM gives it by default."""
+    def layer(self, name="layer.0", heads=4, kv_heads=2, cache_dtype="auto", **how):
+        """A layer with an empty cache, by its spec."""
+        from attn_rs_vllm.backend import AttnRsBackend
         from attn_rs_vllm.impl import AttnRsImpl
+        from vllm.model_executor.layers.attention import Attention
 
         impl = AttnRsImpl(heads, self.DIM, self.DIM**-0.5, kv_heads, kv_cache_dtype=cache_dtype, **how)
         stored = torch.uint8 if cache_dtype.startswith("fp8") else torch.float32
-        width = 2 * self.DIM if width is None else width
-        pool = torch.zeros(self.PAGES, self.PAGE, kv_heads, width, dtype=stored)
-        module = SimpleNamespace(impl=impl, kv_cache=pool.transpose(1, 2), _k_scale_float=1.0, _v_scale_float=1.0)
+        module = Attention(impl, Spec(self.PAGE, kv_heads, self.DIM, self.DIM, stored))
+        spec = module.get_kv_cache_spec(self.config)
+        shape = AttnRsBackend.get_kv_cache_shape(self.PAGES, spec.block_size, kv_heads, spec.head_size)
+        order = AttnRsBackend.get_kv_cache_stride_order()
+        pool = torch.zeros([shape[i] for i in order], dtype=spec.dtype)
+        assert pool.numel() * pool.itemsize == self.PAGES * spec.page_size_bytes
+        module.kv_cache = pool.permute([order.index(i) for i in range(4)])
+        module._k_scale_float = module._v_scale_float = 1.0
         self.config.layers[name] = module
         return module
 

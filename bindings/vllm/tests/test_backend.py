@@ -127,6 +127,7 @@ def test_kv_formats(engine, kv_format):
     torch.randn(37, 4, engine.DIM)
     k, v = (torch.randn(37, 2, engine.DIM) for _ in range(2))
     want = stub.reference(q, k, v, engine.DIM**-0.5)
+    assert module.kv_cache.dtype == torch.uint8 and module.kv_cache.shape[-1] < 2 * 4 * engine.DIM
     error = (out - want).norm() / want.norm()
     assert 1e-4 < error < (0.12 if "int4" in kv_format else 0.06), error
 
@@ -172,10 +173,12 @@ def test_graphs_are_captured_with_plans_that_are_there(engine):
     builder = engine.builder()
     common = engine.common(queries=[1, 1], keys=[200, 200], tables=[[0] * 13] * 2, padded_requests=2, padded_tokens=2)
     metadata = builder.build_for_cudagraph_capture(common)
-    assert common.seq_lens.tolist() == [1] * 4
     plans = builder.group.plans(module.impl.layer, True)
     assert list(plans._plans) == [("decode", 4)]
     assert metadata.parts[0].role == "decode"
+    engine.config.compilation_config.cudagraph_mode.separate = False
+    assert builder.build_for_cudagraph_capture(common).parts[0].role == "prefill"
+    assert list(plans._plans) == [("decode", 4), ("prefill", 4)]
 
 
 def test_a_table_is_replaced(engine):
