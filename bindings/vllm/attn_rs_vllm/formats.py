@@ -97,8 +97,8 @@ class Storage:
         if cache_dtype in FP8:
             return Storage(FP8[cache_dtype], None)
         if cache_dtype not in PLAIN:
-            known = ", ".join((*PLAIN, *FP8, *NAMED))
-            raise Refused(f"--kv-cache-dtype {cache_dtype} is not known to attn-rs-vllm; there are {known}")
+            known = f"there are {', '.join((*PLAIN, *FP8))}, and KV formats by the option kv_format"
+            raise Refused(f"--kv-cache-dtype {cache_dtype} is not known to attn-rs-vllm; {known}")
         return Storage(None if cache_dtype == "auto" else cache_dtype, None)
 
     def views(self, cache, dim: int):
