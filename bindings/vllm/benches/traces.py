@@ -152,6 +152,8 @@ def load(args, backend):
     if of_vllm.get("runner") == "v1":
         # the runner of vLLM 0.26 that finds what all requests share
         os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
+    # not by `additional_config`, which makes torch compile the model again
+    os.environ.update({f"ATTN_RS_{key.upper()}": value for key, value in of_attn_rs.items()})
     from vllm import LLM
 
     if args.smoke:
@@ -177,7 +179,6 @@ def load(args, backend):
         max_model_len=longest(args),
         max_num_seqs=256,
         attention_config={"backend": name},
-        additional_config={"attn_rs": of_attn_rs} if of_attn_rs else {},
         compilation_config=compilation,
         enforce_eager="enforce_eager" in of_vllm,
         gpu_memory_utilization=0.4,
@@ -261,4 +262,6 @@ def work(args):
 if __name__ == "__main__":
     given = arguments()
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    # the driver reads what workers print
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     work(given) if given.worker else drive(given)
