@@ -23,13 +23,13 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         self.invariant = engine.is_batch_invariant()
         self._init_reorder_batch_threshold(1, supports_spec_as_decode=not self.invariant)
         self.decode_len = self.reorder_batch_threshold or 1
-        # alone or beside prompts, a request that decodes has the same kernel
-        self.apart = self.invariant or self.options.mixed == "apart"
+        self.narrow = engine.is_narrow(kv_cache_spec)
+        self.apart = _runs_apart(self.options, kv_cache_spec)
         self._group = None
 
     @classmethod
     def get_cudagraph_support(cls, vllm_config, kv_cache_spec):
-        if engine.is_batch_invariant() or of_config(vllm_config).mixed == "apart":
+        if _runs_apart(of_config(vllm_config), kv_cache_spec):
             return AttentionCGSupport.UNIFORM_BATCH
         return cls._cudagraph_support
 
@@ -49,7 +49,7 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         of_step = {"num_actual_tokens": m.num_actual_tokens, "slot_mapping": m.slot_mapping, "common": m}
         of_step |= {"group": self.group, "causal": bool(m.causal)}
         shares = common_prefix_len > 0 or self.options.cascade == "groups"
-        if shares and not self.invariant and (found := self._cascade(m, common_prefix_len)) is not None:
+        if shares and self._may_cascade() and (found := self._cascade(m, common_prefix_len)) is not None:
             rows = max(1 << (m.num_actual_tokens - 1).bit_length(), 16)
             return Metadata(parts=[], cascade=found, cascade_rows=rows, **of_step)
         return Metadata(parts=self._parts(m), **of_step)
@@ -73,8 +73,21 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
             parts.append(Part(DECODE, attn_rs.DeviceBatch.block_table(*first), 0, rows))
         if split < n:
             others = (m.query_start_loc[split : n + 1] - tokens, m.block_table_tensor[split:n], lens[split:n])
-            parts.append(Part(PREFILL, attn_rs.DeviceBatch.block_table(*others), tokens, None))
+            parts.append(Part(PREFILL, attn_rs.DeviceBatch.block_table(*others), tokens, None, self._keys(m, split)))
         return parts
+
+    def _keys(self, m, first):
+        """A bound of the keys of requests from `first` on, of few values."""
+        bounds = getattr(m, "seq_lens_cpu_upper_bound", None)
+        if bounds is None:
+            keys = (m.num_reqs - first) * self.group.limits.max_len
+        else:
+            keys = int(bounds[first : m.num_reqs].sum())
+        return max(1 << (keys - 1).bit_length(), 4096)
+
+    def _may_cascade(self):
+        # over narrow caches keys of all requests would be widened
+        return self.options.cascade != "off" and not (self.invariant or self.narrow)
 
     def build_for_cudagraph_capture(self, common_attn_metadata):
         metadata = self.build(0, common_attn_metadata)
@@ -108,7 +121,7 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
     ):
         """Whether what all requests share is read once. The step is then not one graph."""
         chosen = self.options.cascade
-        if chosen == "off" or self.invariant or use_sliding_window or use_local_attention or dcp_world_size > 1:
+        if not self._may_cascade() or use_sliding_window or use_local_attention or dcp_world_size > 1:
             return False
         if chosen == "always":
             return common_prefix_len > 0 and len(query_lens) > 1
@@ -126,3 +139,9 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         starts = m.query_start_loc_cpu[: n + 1].numpy()
         least = 1 if self.options.cascade == "always" else max(1, cascade.LEAST_KEYS // page)
         return cascade.levels(table, lens, starts, page, self.group.limits.num_pages, least)
+
+
+def _runs_apart(options, spec):
+    """Whether requests that decode have a launch of their own beside prompts: so that they have the same kernel as
+    without, and that prefill widens the keys of prompts alone."""
+    return options.mixed == "apart" or engine.is_batch_invariant() or engine.is_narrow(spec)

@@ -12,6 +12,11 @@ def is_batch_invariant() -> bool:
     return os.environ.get("VLLM_BATCH_INVARIANT", "0").strip().lower() not in ("", "0", "false")
 
 
+def is_narrow(spec) -> bool:
+    """Whether a cache has elements of 8 bits: FP8, or bytes of a KV format."""
+    return spec.dtype.itemsize == 1
+
+
 def has_one_graph_for_all(config) -> bool:
     """Whether one CUDA graph runs decoding requests and prompts alike (`cudagraph_mode` `FULL`)."""
     mode = config.compilation_config.cudagraph_mode
@@ -49,9 +54,8 @@ def limits(builder) -> Limits:
 
 def split_sizes(max_len: int, given: int) -> tuple:
     """Keys of a part of a request in batch-invariant mode. Plans have room for the parts of all requests, so long texts
-    have at most eight; a prompt has tiles enough and is not split."""
-    whole = -(-max_len // 128) * 128
-    return ((DECODE, given or max(1024, whole // 8 // 128 * 128)), (PREFILL, whole))
+    have about eight; a prompt has tiles enough and is not split."""
+    return ((DECODE, given or max(1024, max_len // 8 // 128 * 128)), (PREFILL, 2**29))
 
 
 def _pages(builder) -> int:

@@ -18,6 +18,11 @@ class Kind:
     kv_dtype: str | None
     kv_format: str | None
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether keys and values are stored in fewer bits than queries have."""
+        return self.kv_format is not None or (self.kv_dtype or "").startswith("float8")
+
     def attention(self, params, device, dtype: str, role: str, fixed_split_size=None):
         """An attention of the kind, with the parameter tensors of a layer. Raises what attn_rs refuses, in its words.
         """

@@ -16,6 +16,8 @@ class Part:
     #: rows of the tensors of a step; without an end those of padding too
     first: int = 0
     end: int | None = None
+    #: a bound of the keys of all requests; 0 where it does not matter
+    keys: int = 0
 
 
 @dataclass
@@ -56,7 +58,7 @@ class Metadata:
         launches = []
         for part in self.parts:
             end = rows if part.end is None else min(part.end, rows)
-            planned = plans.of(part.role, end - part.first)
+            planned = plans.of(part.role, end - part.first, part.keys)
             planned.native.update_on_device(part.batch)
             planned.captured |= capturing
             launches.append((planned, part.first, part.end))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import attn_rs
 
-#: plans that no CUDA graph captured, of one kind of layers
-MOST_PLANS = 24
+#: plans that no CUDA graph captured, of one kind of layers; in batch-invariant mode each has room for many parts
+MOST_PLANS, MOST_INVARIANT_PLANS = 12, 3
 DECODE, PREFILL, CASCADE = "decode", "prefill", "mixed"
 
 
@@ -62,22 +62,26 @@ class Plans:
             self._attentions[role] = attention
         return attention
 
-    def of(self, role, rows: int) -> Planned:
-        """The plan for tensors of `rows` rows. Making one compiles kernels that are not cached, and allocates."""
-        planned = self._plans.get((role, rows))
+    def of(self, role, rows: int, keys: int = 0) -> Planned:
+        """The plan for tensors of `rows` rows, of requests with at most `keys` keys in all, if that is given. Making
+        one compiles kernels that are not cached, and allocates."""
+        # prefill widens keys of narrow caches, and has room for all of them; elsewhere a bound saves nothing
+        keys = keys if role == PREFILL and self.kind.is_narrow else 0
+        key = (role, rows, keys)
+        planned = self._plans.get(key)
         if planned is None:
-            planned = self._plans[role, rows] = self._make(role, rows)
+            planned = self._plans[key] = self._make(*key)
         elif not planned.captured:
-            self._plans.move_to_end((role, rows))
+            self._plans.move_to_end(key)
         return planned
 
-    def capacity(self, role, rows: int):
+    def capacity(self, role, rows: int, keys: int):
         limits = self.limits
         requests = min(rows, limits.max_requests)
         return attn_rs.Capacity(
             requests,
             # coordinates are below 2^30
-            min(requests * limits.max_len, 2**30 - 1),
+            keys or min(requests * limits.max_len, 2**30 - 1),
             qo_tokens=rows,
             qo_len=min(limits.decode_len, rows) if role == DECODE else rows,
             page_size=limits.page_size,
@@ -85,14 +89,14 @@ class Plans:
             levels=3 if role == CASCADE else 1,
         )
 
-    def _make(self, role, rows) -> Planned:
+    def _make(self, role, rows, keys) -> Planned:
         pages = {"page_size": self.limits.page_size, "num_pages": self.limits.num_pages}
         one = attn_rs.Batch.block_table([0, 1], [[0]], [1], **pages)
         plan = attn_rs.Plan(
             one,
             attention=self.attention(role),
             kv_layout="HND",
-            capacity=self.capacity(role, rows),
+            capacity=self.capacity(role, rows, keys),
             reuse=self._oldest(role),
         )
         if role != CASCADE:
@@ -102,7 +106,7 @@ class Plans:
     def _oldest(self, role):
         """A plan of the role that is not needed any more, if there are many: its memory becomes that of another."""
         free = [key for key, planned in self._plans.items() if not planned.captured]
-        if len(free) < MOST_PLANS:
+        if len(free) < (MOST_INVARIANT_PLANS if self.limits.split_sizes else MOST_PLANS):
             return None
         return next((self._plans.pop(key).plan for key in free if key[0] == role), None)
 

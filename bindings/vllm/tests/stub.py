@@ -61,6 +61,7 @@ class CommonAttentionMetadata:
     block_table_tensor: torch.Tensor
     slot_mapping: torch.Tensor
     causal: bool = True
+    seq_lens_cpu_upper_bound: torch.Tensor | None = None
 
     def replace(self, **changed):
         return dataclasses.replace(self, **changed)
@@ -190,10 +191,8 @@ class Engine:
     def builder(self, *names):
         from attn_rs_vllm.builder import AttnRsBuilder
 
-        spec = SimpleNamespace(
-            block_size=self.PAGE, page_size_bytes=self.PAGE * 2 * 2 * self.DIM * 4, dtype=torch.float32
-        )
         names = list(names or self.config.layers)
+        spec = self.config.layers[names[0]].get_kv_cache_spec(self.config)
         return AttnRsBuilder(spec, names, self.config, torch.device("cpu"))
 
     def common(self, queries, keys, tables, padded_requests=0, padded_tokens=0, **how):
@@ -214,7 +213,7 @@ class Engine:
                 row += 1
         return CommonAttentionMetadata(
             starts, starts.clone(), lens, requests, sum(queries) + padded_tokens, max(queries), max(keys), table, slots,
-            **how,
+            seq_lens_cpu_upper_bound=lens.clone(), **how,
         )  # fmt: skip
 
 

@@ -112,7 +112,11 @@ def test_fp8_caches(engine, cache_dtype):
     module._k_scale_float, module._v_scale_float = 0.5, 2.0
     stored = {"fp8": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}[cache_dtype]
     module.kv_cache.copy_(torch.randn(module.kv_cache.shape).to(stored).view(torch.uint8))
-    q, out, _ = step(engine, module, engine.builder(), batch)
+    builder = engine.builder()
+    q, out, _ = step(engine, module, builder, batch)
+    # those of prompts alone are widened
+    plans = builder.group.plans(module.impl.layer, True)._plans
+    assert list(plans) == [("decode", 2, 0), ("prefill", 39, 4096)]
     cache = module.kv_cache.view(stored).float()
     check(engine, module, batch, q, out, (cache[..., : engine.DIM] * 0.5, cache[..., engine.DIM :] * 2.0), atol=1e-4)
 
@@ -174,11 +178,11 @@ def test_graphs_are_captured_with_plans_that_are_there(engine):
     common = engine.common(queries=[1, 1], keys=[200, 200], tables=[[0] * 13] * 2, padded_requests=2, padded_tokens=2)
     metadata = builder.build_for_cudagraph_capture(common)
     plans = builder.group.plans(module.impl.layer, True)
-    assert list(plans._plans) == [("decode", 4)]
+    assert list(plans._plans) == [("decode", 4, 0)]
     assert metadata.parts[0].role == "decode"
     engine.config.compilation_config.cudagraph_mode.separate = False
     assert builder.build_for_cudagraph_capture(common).parts[0].role == "prefill"
-    assert list(plans._plans) == [("decode", 4), ("prefill", 4)]
+    assert list(plans._plans) == [("decode", 4, 0), ("prefill", 4, 0)]
 
 
 def test_a_table_is_replaced(engine):

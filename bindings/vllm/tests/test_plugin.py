@@ -37,6 +37,6 @@ def test_batch_invariance(monkeypatch):
         engine = stub.Engine()
         engine.layer()
         builder = engine.builder()
-        assert builder.group.limits.split_sizes == (("decode", 1024), ("prefill", 256))
-        assert builder.get_cudagraph_support(engine.config, None).name == "UNIFORM_BATCH"
+        assert builder.group.limits.split_sizes == (("decode", 1024), ("prefill", 2**29))
+        assert builder.get_cudagraph_support(engine.config, builder.kv_cache_spec).name == "UNIFORM_BATCH"
         assert not builder.use_cascade_attention(8192, [1] * 64, 4, 2, False, False, False, 132, 1)
