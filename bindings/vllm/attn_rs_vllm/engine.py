@@ -14,7 +14,8 @@ def is_batch_invariant() -> bool:
 
 def is_narrow(spec) -> bool:
     """Whether a cache has elements of 8 bits: FP8, or bytes of a KV format."""
-    return spec.dtype.itemsize == 1
+    dtype = getattr(spec, "dtype", None)
+    return dtype is not None and dtype.itemsize == 1
 
 
 def has_one_graph_for_all(config) -> bool:

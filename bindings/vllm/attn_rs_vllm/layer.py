@@ -96,14 +96,17 @@ class Layer:
         if self.storage.kv_format is not None and self._encoder is None:
             dtype = str(key.dtype).removeprefix("torch.")
             self._encoder = self.kind(True).attention(self.params(), key.device, dtype, None)
-        # keys are padded, and slots are not
-        rows = min(slots.shape[0], key.shape[0])
+        rows = slots.shape[0]
+        if rows != key.shape[0]:
+            # one of them is padded
+            rows = min(rows, key.shape[0])
+            key, value, slots = key[:rows], value[:rows], slots[:rows]
         attn_rs.append(
-            key[:rows],
-            value[:rows],
+            key,
+            value,
             k,
             v,
-            slots[:rows],
+            slots,
             kv_layout="HND",
             k_scale=k_scale,
             v_scale=v_scale,

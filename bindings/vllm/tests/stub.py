@@ -155,11 +155,14 @@ def installed(version):
 class Engine:
     """A pool, layers and a builder, as vLLM makes them."""
 
-    PAGE, PAGES, MAX_LEN, DIM = 16, 64, 256, 32
+    PAGE, PAGES, MAX_LEN, DIM = 16, 64, 256, 64
 
-    def __init__(self):
+    def __init__(self, device="cpu"):
+        self.device, self.dtype = torch.device(device), torch.bfloat16 if device == "cuda" else torch.float32
+        #: of outputs, against attention in float32
+        self.close = {"atol": 2e-2, "rtol": 2e-2} if device == "cuda" else {"atol": 2e-5, "rtol": 1e-4}
         self.config = SimpleNamespace(
-            model_config=SimpleNamespace(max_model_len=self.MAX_LEN, dtype=torch.float32),
+            model_config=SimpleNamespace(max_model_len=self.MAX_LEN, dtype=self.dtype),
             scheduler_config=SimpleNamespace(max_num_seqs=8, max_num_batched_tokens=128),
             cache_config=SimpleNamespace(num_gpu_blocks=self.PAGES),
             speculative_config=None,
@@ -176,12 +179,12 @@ class Engine:
         from vllm.model_executor.layers.attention import Attention
 
         impl = AttnRsImpl(heads, self.DIM, self.DIM**-0.5, kv_heads, kv_cache_dtype=cache_dtype, **how)
-        stored = torch.uint8 if cache_dtype.startswith("fp8") else torch.float32
+        stored = torch.uint8 if cache_dtype.startswith("fp8") else self.dtype
         module = Attention(impl, Spec(self.PAGE, kv_heads, self.DIM, self.DIM, stored))
         spec = module.get_kv_cache_spec(self.config)
         shape = AttnRsBackend.get_kv_cache_shape(self.PAGES, spec.block_size, kv_heads, spec.head_size)
         order = AttnRsBackend.get_kv_cache_stride_order()
-        pool = torch.zeros([shape[i] for i in order], dtype=spec.dtype)
+        pool = torch.zeros([shape[i] for i in order], dtype=spec.dtype, device=self.device)
         assert pool.numel() * pool.itemsize == self.PAGES * spec.page_size_bytes
         module.kv_cache = pool.permute([order.index(i) for i in range(4)])
         module._k_scale_float = module._v_scale_float = 1.0
@@ -193,7 +196,10 @@ class Engine:
 
         names = list(names or self.config.layers)
         spec = self.config.layers[names[0]].get_kv_cache_spec(self.config)
-        return AttnRsBuilder(spec, names, self.config, torch.device("cpu"))
+        return AttnRsBuilder(spec, names, self.config, self.device)
+
+    def random(self, *shape):
+        return torch.randn(shape, device=self.device).to(self.dtype)
 
     def common(self, queries, keys, tables, padded_requests=0, padded_tokens=0, **how):
         """What vLLM gives a builder: requests of padding have no queries and no keys, and rows of their own."""
@@ -211,8 +217,10 @@ class Engine:
             for position in range(keys[request] - queries[request], keys[request]):
                 slots[row] = pages[position // self.PAGE] * self.PAGE + position % self.PAGE
                 row += 1
+        tokens = sum(queries) + padded_tokens
+        starts_there, lens_there, table, slots = (x.to(self.device) for x in (starts, lens, table, slots))
         return CommonAttentionMetadata(
-            starts, starts.clone(), lens, requests, sum(queries) + padded_tokens, max(queries), max(keys), table, slots,
+            starts_there, starts, lens_there, requests, tokens, max(queries), max(keys), table, slots,
             seq_lens_cpu_upper_bound=lens.clone(), **how,
         )  # fmt: skip
 
@@ -223,8 +231,8 @@ def reference(query, keys, values, scale, keep=None, cap=None, bias=None, sink=N
     keys, values = (x.repeat_interleave(group, 1).float() for x in (keys, values))
     logits = torch.einsum("qhd,khd->hqk", query.float(), keys) * scale
     logits = cap * torch.tanh(logits / cap) if cap else logits
-    at_query = torch.arange(len(query))[:, None] + len(keys) - len(query)
-    at_key = torch.arange(len(keys))[None]
+    at_query = torch.arange(len(query), device=query.device)[:, None] + len(keys) - len(query)
+    at_key = torch.arange(len(keys), device=query.device)[None]
     if bias is not None:
         logits = logits + bias[:, None, None] * (at_key - at_query)
     seen = at_key <= at_query if keep is None else keep(at_query, at_key)
