@@ -50,8 +50,8 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         of_step |= {"group": self.group, "causal": bool(m.causal)}
         shares = common_prefix_len > 0 or self.options.cascade == "groups"
         if shares and self._may_cascade() and (found := self._cascade(m, common_prefix_len)) is not None:
-            rows = max(1 << (m.num_actual_tokens - 1).bit_length(), 16)
-            return Metadata(parts=[], cascade=found, cascade_rows=rows, **of_step)
+            bounds = (max(_up(m.num_actual_tokens), 16), _up(m.max_query_len))
+            return Metadata(parts=[], cascade=found, cascade_bounds=bounds, **of_step)
         return Metadata(parts=self._parts(m), **of_step)
 
     def _parts(self, m):
@@ -69,7 +69,7 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         if split:
             first = (m.query_start_loc[: split + 1], m.block_table_tensor[:split], lens[:split])
             # few sizes, so few plans; rows beyond belong to no request of the part
-            rows = min(1 << (tokens - 1).bit_length(), m.num_actual_tokens)
+            rows = min(_up(tokens), m.num_actual_tokens)
             parts.append(Part(DECODE, attn_rs.DeviceBatch.block_table(*first), 0, rows))
         if split < n:
             others = (m.query_start_loc[split : n + 1] - tokens, m.block_table_tensor[split:n], lens[split:n])
@@ -83,7 +83,7 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
             keys = (m.num_reqs - first) * self.group.limits.max_len
         else:
             keys = int(bounds[first : m.num_reqs].sum())
-        return max(1 << (keys - 1).bit_length(), 4096)
+        return max(_up(keys), 4096)
 
     def _may_cascade(self):
         # over narrow caches keys of all requests would be widened
@@ -139,6 +139,11 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         starts = m.query_start_loc_cpu[: n + 1].numpy()
         least = 1 if self.options.cascade == "always" else max(1, cascade.LEAST_KEYS // page)
         return cascade.levels(table, lens, starts, page, self.group.limits.num_pages, least)
+
+
+def _up(number: int) -> int:
+    """The next power of two: few bounds, so few plans."""
+    return 1 << (number - 1).bit_length()
 
 
 def _runs_apart(options, spec):

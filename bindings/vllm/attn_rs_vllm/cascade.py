@@ -11,7 +11,7 @@ LAUNCHES_US = 25.0
 #: keys that a level has at least
 LEAST_KEYS = 256
 #: queries of a step with a cascade: its plan keeps a partial state of each row in every level
-MOST_QUERIES = 4096
+MOST_QUERIES = 2048
 
 
 def saved_us(prefix: int, requests: int, bytes_per_key: int) -> float:

@@ -31,9 +31,9 @@ class Metadata:
     causal: bool = True
     #: what the engine gave
     common: object = None
-    #: a batch of the host, with the keys that requests share, in place of `parts`, and the rows of its plan
+    #: in place of `parts`, a batch of the host with the keys that requests share, and bounds of its rows and queries
     cascade: object = None
-    cascade_rows: int = 0
+    cascade_bounds: tuple = ()
     #: launches whose plans have the batch, by kind of layers and whether a CUDA graph is being captured
     _ready: dict = field(default_factory=dict)
 
@@ -52,7 +52,8 @@ class Metadata:
     def _plan(self, layer, rows, capturing):
         plans = self.group.plans(layer, self.causal)
         if self.cascade is not None:
-            planned = plans.of(CASCADE, self.cascade_rows)
+            rows, qo_len = self.cascade_bounds
+            planned = plans.of(CASCADE, rows, qo_len=qo_len)
             planned.plan.update(self.cascade)
             return [(planned, 0, None)]
         launches = []

@@ -62,12 +62,12 @@ class Plans:
             self._attentions[role] = attention
         return attention
 
-    def of(self, role, rows: int, keys: int = 0) -> Planned:
-        """The plan for tensors of `rows` rows, of requests with at most `keys` keys in all, if that is given. Making
-        one compiles kernels that are not cached, and allocates."""
+    def of(self, role, rows: int, keys: int = 0, qo_len: int = 0) -> Planned:
+        """The plan for tensors of `rows` rows, of requests with at most `keys` keys in all and `qo_len` queries each,
+        where these are given. Making one compiles kernels that are not cached, and allocates."""
         # prefill widens keys of narrow caches, and has room for all of them; elsewhere a bound saves nothing
         keys = keys if role == PREFILL and self.kind.is_narrow else 0
-        key = (role, rows, keys)
+        key = (role, rows, keys, qo_len or (min(self.limits.decode_len, rows) if role == DECODE else rows))
         planned = self._plans.get(key)
         if planned is None:
             planned = self._plans[key] = self._make(*key)
@@ -75,7 +75,7 @@ class Plans:
             self._plans.move_to_end(key)
         return planned
 
-    def capacity(self, role, rows: int, keys: int):
+    def capacity(self, role, rows: int, keys: int, qo_len: int):
         limits = self.limits
         requests = min(rows, limits.max_requests)
         return attn_rs.Capacity(
@@ -83,20 +83,20 @@ class Plans:
             # coordinates are below 2^30
             keys or min(requests * limits.max_len, 2**30 - 1),
             qo_tokens=rows,
-            qo_len=min(limits.decode_len, rows) if role == DECODE else rows,
+            qo_len=qo_len,
             page_size=limits.page_size,
             num_pages=limits.num_pages,
             levels=3 if role == CASCADE else 1,
         )
 
-    def _make(self, role, rows, keys) -> Planned:
+    def _make(self, role, *bounds) -> Planned:
         pages = {"page_size": self.limits.page_size, "num_pages": self.limits.num_pages}
         one = attn_rs.Batch.block_table([0, 1], [[0]], [1], **pages)
         plan = attn_rs.Plan(
             one,
             attention=self.attention(role),
             kv_layout="HND",
-            capacity=self.capacity(role, rows, keys),
+            capacity=self.capacity(role, *bounds),
             reuse=self._oldest(role),
         )
         if role != CASCADE:

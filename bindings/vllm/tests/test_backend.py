@@ -117,7 +117,7 @@ def test_fp8_caches(engine, cache_dtype):
     q, out, _ = step(engine, module, builder, batch)
     # those of prompts alone are widened
     plans = builder.group.plans(module.impl.layer, True)._plans
-    assert list(plans) == [("decode", 2, 0), ("prefill", 39, 4096)]
+    assert list(plans) == [("decode", 2, 0, 1), ("prefill", 39, 4096, 39)]
     cache = module.kv_cache.view(stored).float()
     check(engine, module, batch, q, out, (cache[..., : engine.DIM] * 0.5, cache[..., engine.DIM :] * 2.0))
 
@@ -179,11 +179,11 @@ def test_graphs_are_captured_with_plans_that_are_there(engine):
     common = engine.common(queries=[1, 1], keys=[200, 200], tables=[[0] * 13] * 2, padded_requests=2, padded_tokens=2)
     metadata = builder.build_for_cudagraph_capture(common)
     plans = builder.group.plans(module.impl.layer, True)
-    assert list(plans._plans) == [("decode", 4, 0)]
+    assert list(plans._plans) == [("decode", 4, 0, 1)]
     assert metadata.parts[0].role == "decode"
     engine.config.compilation_config.cudagraph_mode.separate = False
     assert builder.build_for_cudagraph_capture(common).parts[0].role == "prefill"
-    assert list(plans._plans) == [("decode", 4, 0), ("prefill", 4, 0)]
+    assert list(plans._plans) == [("decode", 4, 0, 1), ("prefill", 4, 0, 4)]
 
 
 def test_a_graph_plans_what_is_there(engine):
