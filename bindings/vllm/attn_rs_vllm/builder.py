@@ -29,7 +29,14 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
 
     @classmethod
     def get_cudagraph_support(cls, vllm_config, kv_cache_spec):
-        if _runs_apart(of_config(vllm_config), kv_cache_spec):
+        options = of_config(vllm_config)
+        if options.cascade == "groups":
+            # the host plans
+            return AttentionCGSupport.NEVER
+        if engine.is_batch_invariant():
+            # drafts run in prefill, as alone
+            return AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
+        if _runs_apart(options, kv_cache_spec):
             return AttentionCGSupport.UNIFORM_BATCH
         return cls._cudagraph_support
 
@@ -46,13 +53,15 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
             raise Refused("attn_rs takes requests that are all causal, or none; vLLM asks for both in one batch")
         if getattr(m, "rswa_prefix_lens", None) is not None:
             raise Refused("attn_rs has no windows beside a prompt that all see (R-SWA); choose FLASH_ATTN")
-        of_step = {"num_actual_tokens": m.num_actual_tokens, "slot_mapping": m.slot_mapping, "common": m}
-        of_step |= {"group": self.group, "causal": bool(m.causal)}
         shares = common_prefix_len > 0 or self.options.cascade == "groups"
-        if shares and self._may_cascade() and (found := self._cascade(m, common_prefix_len)) is not None:
+        if shares and self._may_cascade() and (found := self._cascade(m)) is not None:
             bounds = (max(_up(m.num_actual_tokens), 16), _up(m.max_query_len))
-            return Metadata(parts=[], cascade=found, cascade_bounds=bounds, **of_step)
-        return Metadata(parts=self._parts(m), **of_step)
+            return self._metadata(m, parts=[], cascade=found, cascade_bounds=bounds)
+        return self._metadata(m, parts=self._parts(m))
+
+    def _metadata(self, m, **of_step):
+        of_step |= {"group": self.group, "causal": bool(m.causal), "common": m}
+        return Metadata(m.num_actual_tokens, m.slot_mapping, **of_step)
 
     def _parts(self, m):
         n, lens = m.num_reqs, m.seq_lens
@@ -72,7 +81,8 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
             rows = min(_up(tokens), m.num_actual_tokens)
             parts.append(Part(DECODE, attn_rs.DeviceBatch.block_table(*first), 0, rows))
         if split < n:
-            others = (m.query_start_loc[split : n + 1] - tokens, m.block_table_tensor[split:n], lens[split:n])
+            ends = m.query_start_loc[split : n + 1]
+            others = (ends - tokens if tokens else ends, m.block_table_tensor[split:n], lens[split:n])
             parts.append(Part(PREFILL, attn_rs.DeviceBatch.block_table(*others), tokens, None, self._keys(m, split)))
         return parts
 
@@ -90,7 +100,7 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         return self.options.cascade != "off" and not (self.invariant or self.narrow)
 
     def build_for_cudagraph_capture(self, common_attn_metadata):
-        metadata = self.build(0, common_attn_metadata)
+        metadata = self._metadata(common_attn_metadata, parts=self._parts(common_attn_metadata))
         if engine.has_one_graph_for_all(self.vllm_config):
             # replayed with prompts too, whatever is captured
             metadata.parts[0].role = PREFILL
@@ -128,7 +138,7 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         spec = self.kv_cache_spec
         return cascade.pays(common_prefix_len, query_lens, spec.page_size_bytes // spec.block_size)
 
-    def _cascade(self, m, common_prefix_len):
+    def _cascade(self, m):
         """The batch with what requests share. It waits for the device, which has the block table."""
         n, page = m.num_reqs, self.group.limits.page_size
         if m.num_actual_tokens > cascade.MOST_QUERIES:

@@ -69,4 +69,3 @@ class Metadata:
 def role_of(max_query_len: int, decode_len: int) -> str:
     """The kernel of a batch: that of decoding where no request has more queries than drafts and one."""
     return DECODE if max_query_len <= decode_len else PREFILL
-

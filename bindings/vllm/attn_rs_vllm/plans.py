@@ -56,9 +56,8 @@ class Plans:
         attention = self._attentions.get(role)
         if attention is None:
             limits = self.limits
-            attention = self.kind.attention(
-                self.params, limits.device, limits.dtype, role, limits.split_size(role)
-            )
+            split_size = limits.split_size(role)
+            attention = self.kind.attention(self.params, limits.device, limits.dtype, role, split_size)
             self._attentions[role] = attention
         return attention
 
