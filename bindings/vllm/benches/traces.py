@@ -181,7 +181,7 @@ def load(args, backend):
         attention_config={"backend": name},
         compilation_config=compilation,
         enforce_eager="enforce_eager" in of_vllm,
-        gpu_memory_utilization=0.4,
+        gpu_memory_utilization=0.3,
         kv_cache_memory_bytes=int(args.cache_gib * 2**30),
         enable_prefix_caching=bool(chosen),
         seed=0,
