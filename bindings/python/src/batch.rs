@@ -171,6 +171,34 @@ pub(crate) fn line(object: &Bound<'_, PyAny>, name: &str) -> Result<Vec<i32>, Fa
     }
 }
 
+/// Compressed rows with as many pages as the keys of each request need, of rows that may have more.
+fn pages_of_lens(indptr: &[i32], indices: &[i32], lens: &[i32], page_size: u32) -> Result<Keys, Failure> {
+    if indptr.len() != lens.len() + 1 {
+        let (ends, requests) = (indptr.len(), lens.len());
+        return Err(Failure::batch(format!(
+            "page_indptr has {ends} numbers and kv_lens {requests}; one more is needed"
+        )));
+    }
+    let mut rows = (vec![0], Vec::new(), Vec::new());
+    for (request, (ends, &len)) in indptr.windows(2).zip(lens).enumerate() {
+        let (count, size) = (i64::from(ends[1]) - i64::from(ends[0]), i64::from(page_size.max(1)));
+        let need = (i64::from(len) + size - 1).div_euclid(size);
+        if len < 0 || count < 0 || need > count {
+            let of = format!("{len} keys and {count} pages of {page_size}");
+            return Err(Failure::batch(format!("request {request} has {of}; it needs {need} or more")));
+        }
+        let begin = usize::try_from(ends[0]).unwrap_or(usize::MAX);
+        let Some(pages) = begin.checked_add(need as usize).and_then(|end| indices.get(begin..end)) else {
+            let (from, all) = (ends[0], indices.len());
+            return Err(Failure::batch(format!("the {need} pages of request {request} begin at {from} of {all}")));
+        };
+        rows.1.extend_from_slice(pages);
+        rows.0.push(rows.1.len() as i32);
+        rows.2.push(if len == 0 { 1 } else { ((i64::from(len) - 1) % size + 1) as i32 });
+    }
+    Ok(Keys::Paged { indptr: rows.0, indices: rows.1, last_page_len: rows.2 })
+}
+
 #[pymethods]
 impl Batch {
     /// Keys of the requests one after the other.
@@ -188,25 +216,34 @@ impl Batch {
     /// Keys in pages that are listed one request after the other (CSR), as FlashInfer has them.
     ///
     /// `page_indptr` has `requests + 1` numbers, `last_page_len` has `requests`: the keys in the last page of each. The
-    /// pool has `num_pages` pages of `page_size` slots.
+    /// pool has `num_pages` pages of `page_size` slots. With `kv_lens` in place of `last_page_len`, the keys of each
+    /// request, a request may have more pages than its keys need.
     #[staticmethod]
-    #[pyo3(signature = (qo_indptr, page_indptr, page_indices, last_page_len, *, page_size, num_pages))]
+    #[pyo3(signature = (qo_indptr, page_indptr, page_indices, last_page_len=None, *, page_size, num_pages, kv_lens=None))]
+    #[allow(clippy::too_many_arguments)] // Python's keywords
     fn paged(
         py: Python<'_>,
         qo_indptr: &Bound<'_, PyAny>,
         page_indptr: &Bound<'_, PyAny>,
         page_indices: &Bound<'_, PyAny>,
-        last_page_len: &Bound<'_, PyAny>,
+        last_page_len: Option<&Bound<'_, PyAny>>,
         page_size: Arg<u32>,
         num_pages: Arg<u32>,
+        kv_lens: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         call(py, || {
             let (page_size, num_pages) =
                 (page_size.get(py, "page_size", COUNT)?, num_pages.get(py, "num_pages", COUNT)?);
-            let keys = Keys::Paged {
-                indptr: line(page_indptr, "page_indptr")?,
-                indices: line(page_indices, "page_indices")?,
-                last_page_len: line(last_page_len, "last_page_len")?,
+            let (indptr, indices) = (line(page_indptr, "page_indptr")?, line(page_indices, "page_indices")?);
+            let keys = match (last_page_len, kv_lens) {
+                (Some(last), None) => Keys::Paged { indptr, indices, last_page_len: line(last, "last_page_len")? },
+                (None, Some(lens)) => pages_of_lens(&indptr, &indices, &line(lens, "kv_lens")?, page_size)?,
+                (given, _) => {
+                    let got = if given.is_some() { "both" } else { "neither" };
+                    return Err(Failure::argument(format!(
+                        "a paged batch has last_page_len or kv_lens: {got} are given"
+                    )));
+                }
             };
             Ok(Batch { qo_indptr: line(qo_indptr, "qo_indptr")?, keys, page_size, num_pages })
         })

@@ -277,7 +277,7 @@ def test_decode_wrappers_of_graphs(fast):
         else:
             wrapper.plan(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, **HOW)
         close(wrapper.run(batch.q, batch.cache, return_lse=True), batch.want())
-    assert len(wrapper._entries) == 1
+    assert len(wrapper._plans) == 1
     with pytest.raises(ValueError, match="batch size should be fixed"):
         wrapper.plan(batch.indptr[:4], batch.indices, batch.last[:3], HEADS, KV_HEADS, DIM, PAGE, **HOW)
     with pytest.raises(ValueError, match="allocated buffer"):
@@ -294,7 +294,7 @@ def test_prefill_wrappers_of_graphs():
         batch = Paged(lens, extra=30 - sum(-(-m // PAGE) for _, m in lens))
         wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, causal=True, **HOW)
         close(wrapper.run(batch.q, batch.cache, return_lse=True), batch.want(causal=True))
-    assert len(wrapper._entries) == 1
+    assert len(wrapper._plans) == 1
     with pytest.raises(attn_rs.Unsupported, match="`custom_mask`"):
         wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, custom_mask=torch.ones(1), **HOW)
 
@@ -381,6 +381,106 @@ def test_xqa(layout):
         seen = torch.ones(2, m, dtype=torch.bool)
         seen[:, m - 2 :] = torch.eye(2, dtype=torch.bool)
         close([o[2 * row : 2 * row + 2]], [2 * reference(*batch.rows(row), mask=seen, sm_scale=0.3)[0]])
+
+
+def table_of(batch):
+    """The block table of a batch, and its numbers of keys."""
+    rows = [batch.indices[first:end] for first, end in itertools.pairwise(batch.indptr.tolist())]
+    table = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+    return table, ints(*(m for _, m in batch.lens))
+
+
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+def test_decode_over_block_tables(layout):
+    for step in range(3):  # later steps are planned where the tensors lie
+        batch, sink = Paged([(2, 7 + step), (2, 13), (2, 5 + step)], layout), torch.randn(HEADS)
+        table, lens = table_of(batch)
+        of = batch.q, batch.cache, WORKSPACE, torch.nn.functional.pad(table, (0, 4 - table.shape[1])), lens, 20
+        how = {"kv_layout": layout, "q_len_per_req": 2, "window_left": 4, "sinks": [sink]}
+        scales = torch.tensor([0.3]), torch.tensor(2.0)
+        got = flashinfer.decode.trtllm_batch_decode_with_kv_cache(*of, *scales, **how, return_lse=True)
+        want = batch.want(causal=True, window_left=4, sm_scale=0.3, sink=sink)
+        close(got, (2 * want[0], want[1]))
+        log2 = {"bmm1_scale_log2": torch.tensor([0.3 * math.log2(math.e)]), "out": torch.empty_like(batch.q).half()}
+        o = flashinfer.trtllm_batch_decode_with_kv_cache(*of, 1.0, 2.0, **how, **log2)
+        assert o is log2["out"]
+        close([o], [2 * want[0]], 4e-3)
+    fp8 = flashinfer.trtllm_batch_decode_with_kv_cache(*of, 1.0, 1e6, **how, out_dtype=torch.float8_e4m3fn)
+    assert fp8.dtype == torch.float8_e4m3fn and fp8.float().abs().max() == 448
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_prefill_over_block_tables(causal):
+    batch = Paged(layout="HND")
+    table, lens = table_of(batch)
+    sizes = 5, 13, 0.5, 1.0, len(LENS), batch.qo, ends(m for _, m in LENS)
+    for _ in range(2):
+        got = flashinfer.prefill.trtllm_batch_context_with_kv_cache(
+            batch.q, batch.cache, WORKSPACE, table, lens, *sizes, causal=causal, return_lse=True
+        )
+        close(got, batch.want(causal=causal, sm_scale=0.5))
+
+
+@pytest.mark.parametrize("four", [False, True])
+def test_latent_decode_over_block_tables(four):
+    latent, lens = torch.randn(12, PAGE, 48), [7, 9]
+    table = torch.tensor([[3, 5, -1], [1, 0, 9]]).int()
+    q = torch.randn(2, 2, HEADS, 48)
+    pool = latent[:, None] if four else latent
+    how = {"bmm1_scale": 0.2, "bmm2_scale": 3.0, "return_lse": True}
+    of = q, pool, WORKSPACE, 128, 32, 16, table, ints(*lens), 12
+    o, lse = flashinfer.mla.trtllm_batch_decode_with_kv_cache_mla(*of, **how)
+    out, own = torch.empty(4, HEADS, 32).bfloat16(), torch.empty(4, HEADS)
+    flat = q.flatten(0, 1), *of[1:]
+    flashinfer.trtllm_batch_decode_with_kv_cache_mla(*flat, **how, cum_seq_lens_q=ints(0, 2, 4), out=out, lse=own)
+    assert o.dtype == torch.bfloat16 and torch.equal(o.flatten(0, 1), out) and torch.equal(lse, own)
+    for request, m in enumerate(lens):
+        keys = latent[table[request, : -(-m // PAGE)].long()].flatten(0, 1)[:m, None]
+        want = reference(q[request], keys, keys[..., :32], causal=True, sm_scale=0.2)
+        close([o[request]], [3 * want[0]], 2e-2)
+        close([lse[2 * request : 2 * request + 2]], [want[1] * math.log(2)])
+
+
+def test_what_calls_over_block_tables_refuse():
+    batch = Paged([(1, 7)])
+    of = batch.q, batch.cache, WORKSPACE, *table_of(batch), 7
+    call = functools.partial(flashinfer.trtllm_batch_decode_with_kv_cache, kv_layout="NHD")
+    for given in ({"skip_softmax_threshold_scale_factor": 1.0}, {"uses_shared_paged_kv_idx": False},
+                  {"enable_block_sparse_attention": True}):  # fmt: skip
+        with pytest.raises(attn_rs.Unsupported, match=next(iter(given))):
+            call(*of, **given)
+    with pytest.raises(attn_rs.Unsupported, match="nvfp4"):
+        call(*of, out_dtype="nvfp4")
+    with pytest.raises(attn_rs.Unsupported, match="trtllm-gen"):
+        call(*of, kv_cache_sf=batch.cache, backend="trtllm-gen")
+    with pytest.raises(TypeError, match="unknown"):
+        call(*of, unknown=1)
+    assert call(*of, uses_shared_paged_kv_idx=True, max_q_len=1, enable_pdl=True).shape == batch.q.shape
+    with pytest.raises(attn_rs.Unsupported, match="`sparse_mla_top_k`"):
+        flashinfer.trtllm_batch_decode_with_kv_cache_mla(*of[:3], 128, 32, 16, *of[3:], sparse_mla_top_k=4)
+
+
+def test_workspaces_of_any_size():
+    batch = Paged(DECODE)
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE)
+    sizes = wrapper.workspace_size(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, **HOW)
+    wrapper.reset_workspace_buffer(*(torch.empty(size, dtype=torch.uint8) for size in sizes))
+    wrapper.plan(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, **HOW)
+    close([wrapper.run(batch.q, batch.cache)], batch.want()[:1])
+
+
+def test_options_by_position():
+    batch = Paged()
+    wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(WORKSPACE, "NHD", False, None)
+    # head_dim_vo, two masks, causal, positions, fp16, sm_scale, window_left, cap, rope scale, rope theta, types
+    options = None, None, None, True, "NONE", False, 0.4, 2, 3.0, None, None, torch.float32, torch.float32
+    wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, *options)
+    want = batch.want(causal=True, sm_scale=0.4, window_left=2, logits_soft_cap=3.0)
+    close(wrapper.run(batch.q, batch.cache, return_lse=True), want)
+    with pytest.raises(TypeError, match="positional"):
+        wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, *options, head_dim_vo=DIM)
+    with pytest.raises(TypeError, match="positional"):
+        wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, *[None] * 40)
 
 
 def test_batch_attention():
@@ -534,6 +634,16 @@ def test_nvfp4():
     close([o], batch.want(causal=True)[:1], 4e-3)
     with pytest.raises(ValueError, match="kv_cache_sf must be provided"):
         wrapper.run(batch.q, pool)
+    # codes and scales side by side, at strides that kernels do not load from
+    both = torch.cat([pool, sf.view(torch.uint8)], -1)
+    parts = both[..., : dim // 2], both[..., dim // 2 :]
+    assert parts[0].stride(-2) % 16
+    assert torch.equal(wrapper.run(batch.q, parts[0], kv_cache_sf=parts[1], k_scale=0.5, v_scale=0.25), o)
+    gaps = sf.view(torch.uint8).repeat_interleave(2, -1)[..., ::2]
+    with pytest.raises(ValueError, match="innermost stride must be 1"):
+        wrapper.run(batch.q, pool, kv_cache_sf=gaps)
+    with pytest.raises(ValueError, match="positive finite global decode scale"):
+        flashinfer.nvfp4_quantize_append_paged_kv_cache(*new, requests, positions, pool, sf, *arrays, 0.0, 0.25)
 
 
 @pytest.mark.parametrize("interleave", [False, True])
@@ -652,6 +762,40 @@ def test_mla(beside, causal):
     close([natural], [lse * math.log(2)])
     with pytest.raises(attn_rs.Unsupported, match="`page_table`"):
         wrapper.run(q[..., :32], q[..., 32:], ckv, kpe, page_table=torch.zeros(1))
+
+
+def test_fp8_mla_with_scales_of_groups():
+    ckv, kpe = torch.randn(6, PAGE, 256).to(torch.float8_e4m3fn), torch.randn(6, PAGE, 32).to(torch.float8_e4m3fn)
+    scales, q = torch.rand(6, PAGE, 2) + 0.5, torch.randn(2, HEADS, 288).bfloat16()
+    wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(WORKSPACE)
+    types = torch.bfloat16, torch.float8_e4m3fn
+    wrapper.plan(ints(0, 1, 2), ints(0, 2, 3), ints(4, 1, 2), ints(7, 3), HEADS, 256, 32, PAGE, False, 0.1, *types)
+    parts = q[..., :256], q[..., 256:], ckv, kpe
+    o = wrapper.run(*parts, ckv_scale_arr=scales, kpe_scale=0.5)
+    rows = torch.cat([ckv.float() * scales.repeat_interleave(128, -1), kpe.float() * 0.5], -1)
+    for request, (pages, m) in enumerate((([4, 1], 7), ([2], 3))):
+        keys = rows[pages].flatten(0, 1)[:m, None]
+        close([o[request : request + 1]], reference(q[request, None], keys, keys[..., :256], sm_scale=0.1)[:1], 3e-2)
+    for given in ({}, {"ckv_scale": 1.0, "ckv_scale_arr": scales}):
+        with pytest.raises(ValueError, match="Exactly one of ckv_scale or ckv_scale_arr"):
+            wrapper.run(*parts, **given, kpe_scale=1.0)
+    with pytest.raises(ValueError, match="Invalid shape of ckv_scale_arr"):
+        wrapper.run(*parts, ckv_scale_arr=scales[..., :1], kpe_scale=1.0)
+
+
+@pytest.mark.parametrize("in_graphs", [False, True])
+def test_the_older_wrapper_of_mla(in_graphs):
+    ckv, kpe, q = torch.randn(9, PAGE, 64), torch.randn(9, PAGE, 8), torch.randn(2, HEADS, 72)
+    given = dict(zip(("paged_kv_indptr_buffer", "paged_kv_indices_buffer", "paged_kv_last_page_len_buffer"),
+                     buffers(2, 9), strict=True)) if in_graphs else {}  # fmt: skip
+    wrapper = flashinfer.BatchDecodeMlaWithPagedKVCacheWrapper(WORKSPACE, in_graphs, True, **given)
+    how = {"logits_soft_cap": 3.0, "data_type": torch.float32, "rope_theta": 1e4}
+    wrapper.plan(ints(0, 2, 3), ints(4, 1, 2), ints(3, 2), HEADS, 64, PAGE, 0.2, **how)
+    o, lse = wrapper.run(q[..., :64], q[..., 64:], ckv, kpe, k_scale=2.0, v_scale=0.5, return_lse=True)
+    for request, (pages, m) in enumerate((([4, 1], 7), ([2], 2))):
+        keys = torch.cat([ckv, kpe], -1)[pages].flatten(0, 1)[:m, None]
+        want = reference(q[request, None], keys, keys[..., :64], sm_scale=0.4, logits_soft_cap=3.0)
+        close((o[request : request + 1], lse[request : request + 1]), (0.5 * want[0], want[1]))
 
 
 @pytest.mark.parametrize("kind", ["plain", "mask", "packed"])
@@ -784,10 +928,9 @@ def test_chains():
 REFUSED = [
     ("jit_args", lambda: flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE, jit_args=["name", "struct {};"])),
     ("_cached_module|private", lambda: flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE)._cached_module.plan()),
-    ("workspace_size", lambda: flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE).workspace_size()),
-    ("trtllm_batch_decode", lambda: flashinfer.decode.trtllm_batch_decode_with_kv_cache()),
-    ("trtllm_batch_context", lambda: flashinfer.prefill.trtllm_batch_context_with_kv_cache()),
-    ("BatchDecodeMla", lambda: flashinfer.BatchDecodeMlaWithPagedKVCacheWrapper(WORKSPACE)),
+    ("cudnn_batch_decode", lambda: flashinfer.decode.cudnn_batch_decode_with_kv_cache()),
+    ("trtllm_fmha_v2_prefill", lambda: flashinfer.prefill.trtllm_fmha_v2_prefill()),
+    ("trtllm_ragged_attention", lambda: flashinfer.prefill.trtllm_ragged_attention_deepseek()),
     ("with_jit_module", lambda: flashinfer.decode.single_decode_with_kv_cache_with_jit_module()),
     ("rotary dim of 12", lambda: flashinfer.apply_rope_pos_ids(*[torch.zeros(1, 1, 16)] * 2, ints(0), 12)),
 ]

@@ -101,6 +101,18 @@ def test_sums_and_bases():
         close(lse, before)
 
 
+def test_states_in_base_2():
+    o, lse = normal(5, 3, 4, 8), normal(5, 3, 4)
+    base_2 = lse / np.float32(np.log(2))
+    want, want_lse = ops.merge_states(o, lse)
+    got, got_lse = ops.merge_states(o, base_2, lse_base=2)
+    a, lse_a = ops.merge_state(o[:, 0], base_2[:, 0], o[:, 1], base_2[:, 1], lse_base=2)
+    ops.merge_state_in_place(a, lse_a, o[:, 2], base_2[:, 2], lse_base=2)
+    for merged, states in ((got, got_lse), (a, lse_a)):
+        np.testing.assert_allclose(merged, want, atol=1e-5)
+        np.testing.assert_allclose(states * np.log(2), want_lse, atol=1e-5)
+
+
 def test_merges_are_refused_by_name():
     a, lse = normal(3, 2, 5), normal(3, 2)
     error = attn_rs.InvalidTensor

@@ -3,6 +3,7 @@
 A variant is an expression over named parts, such as `causal + soft_cap(cap=30)`; `variants()` lists the parts.
 
 - `attention(q, k, v, variant)` computes one call, and plans by itself.
+- `paged_attention(q, k_pool, v_pool, block_table, kv_lens, variant)` does so over a paged cache.
 - `variant(rust)` registers variants of your own, written as Rust text.
 - `sparse` makes block-sparse variants of matrices and lists of blocks.
 - `Plan(batch, variant, ..)` plans a ragged or paged batch once; `plan.run(q, k, v)` only launches, also in CUDA graphs.
@@ -30,6 +31,7 @@ from ._errors import (
     Unsupported,
 )
 from ._native import Attention, Batch, Capacity, DeviceBatch, __version__, check, describe, variants
+from ._paged import paged_attention
 from ._plan import Plan, release_captured
 from ._variants import variant
 
@@ -57,6 +59,7 @@ __all__ = [
     "indexer",
     "load_costs",
     "ops",
+    "paged_attention",
     "release_captured",
     "sampling",
     "sparse",

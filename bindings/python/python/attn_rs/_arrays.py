@@ -166,6 +166,11 @@ def listed(name: str, x: Any, most: int = 1 << 26) -> Any:
     return x.tolist() if hasattr(x, "tolist") else x
 
 
+def version_of(x: Any) -> int | None:
+    """How often a tensor of torch was changed in place; None where nobody counts."""
+    return x._version if is_torch(x) and not x.is_inference() else None
+
+
 def type_name(x):
     """The name of the type of an argument."""
     return type(x).__name__

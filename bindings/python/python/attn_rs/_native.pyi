@@ -21,7 +21,14 @@ class Batch:
     def ragged(qo_indptr: Any, kv_indptr: Any) -> Batch: ...
     @staticmethod
     def paged(
-        qo_indptr: Any, page_indptr: Any, page_indices: Any, last_page_len: Any, *, page_size: int, num_pages: int
+        qo_indptr: Any,
+        page_indptr: Any,
+        page_indices: Any,
+        last_page_len: Any = None,
+        *,
+        page_size: int,
+        num_pages: int,
+        kv_lens: Any = None,
     ) -> Batch: ...
     @staticmethod
     def block_table(qo_indptr: Any, block_table: Any, kv_lens: Any, *, page_size: int, num_pages: int) -> Batch: ...

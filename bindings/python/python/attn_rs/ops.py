@@ -12,11 +12,13 @@ error. An array of uint8 may be of bool.
 What does not fit raises InvalidTensor or InvalidArgument, and nothing is written then.
 """
 
+import math
 from typing import Any
 
 from . import _native
-from ._arrays import check_count, check_tensor, device_name, dtype_name, empty, named, run_op
+from ._arrays import check_count, check_tensor, device_name, dtype_name, empty, is_base_2, named, run_op
 from ._errors import InvalidArgument
+from ._rotate import rotate
 
 __all__ = [
     "copy_pages",
@@ -30,6 +32,7 @@ __all__ = [
     "merge_sums",
     "packbits",
     "pages_to_x_packed",
+    "rotate",
     "segment_packbits",
     "swap_in",
     "swap_out",
@@ -38,7 +41,15 @@ __all__ = [
 
 
 def merge_state(
-    a: Any, lse_a: Any, b: Any, lse_b: Any, *, out: Any = None, lse: Any = None, stream: int | None = None
+    a: Any,
+    lse_a: Any,
+    b: Any,
+    lse_b: Any,
+    *,
+    out: Any = None,
+    lse: Any = None,
+    lse_base: Any = "e",
+    stream: int | None = None,
 ) -> tuple[Any, Any]:
     """Merges two states over disjoint keys, such as `Plan.run(.., partial=True, return_lse=True)` returns.
 
@@ -48,8 +59,9 @@ def merge_state(
 
     Args:
         a, b: outputs, (tokens, heads, dim) in float16, bfloat16 or float32, both of one type.
-        lse_a, lse_b: their log-sum-exps, (tokens, heads) in float32, natural log (`lse_from_base_2`).
+        lse_a, lse_b: their log-sum-exps, (tokens, heads) in float32.
         out, lse: where the merged state goes, as `a` and `lse_a`; by default new memory.
+        lse_base: `"e"`, or 2 for log-sum-exps in base 2, as FlashInfer has them: three more launches.
 
     Returns:
         The output and its log-sum-exps.
@@ -57,29 +69,38 @@ def merge_state(
     check_tensor("a", a, 3)
     out = empty(a, a.shape) if out is None else out
     lse = empty(a, a.shape[:2], "float32") if lse is None else lse
+    if base_2 := is_base_2(lse_base):
+        lse_a, lse_b = lse_a * math.log(2), lse_b * math.log(2)
     run_op(_native.merge_state, a=a, lse_a=lse_a, b=b, lse_b=lse_b, out=out, lse=lse, stream=stream)
+    if base_2:
+        lse_to_base_2(lse, stream=stream)
     return out, lse
 
 
 def merge_state_in_place(
-    a: Any, lse_a: Any, b: Any, lse_b: Any, *, mask: Any = None, stream: int | None = None
+    a: Any, lse_a: Any, b: Any, lse_b: Any, *, mask: Any = None, lse_base: Any = "e", stream: int | None = None
 ) -> None:
     """Merges the state `b`, `lse_b` into `a`, `lse_a`, as `merge_state`.
 
     Args:
         mask: (tokens) in uint8 or bool: tokens of 0 stay as they are. By default all are merged.
     """
+    if base_2 := is_base_2(lse_base):
+        lse_b = lse_b * math.log(2)
+        lse_from_base_2(lse_a, stream=stream)
     run_op(_native.merge_state_in_place, a=a, lse_a=lse_a, b=b, lse_b=lse_b, mask=mask, stream=stream)
+    if base_2:
+        lse_to_base_2(lse_a, stream=stream)
 
 
 def merge_states(
-    o: Any, lse: Any, *, out: Any = None, out_lse: Any = None, stream: int | None = None
+    o: Any, lse: Any, *, out: Any = None, out_lse: Any = None, lse_base: Any = "e", stream: int | None = None
 ) -> tuple[Any, Any]:
     """Merges any number of states over disjoint keys, none included, as `merge_state`.
 
     Args:
         o: outputs, (tokens, states, heads, dim) in float16, bfloat16 or float32.
-        lse: their log-sum-exps, (tokens, states, heads) in float32, natural log.
+        lse: their log-sum-exps, (tokens, states, heads) in float32.
         out, out_lse: where the merged state goes, (tokens, heads, dim) of the type of `o` and (tokens, heads) in
             float32; by default new memory.
 
@@ -90,7 +111,10 @@ def merge_states(
     tokens, _, heads, dim = o.shape
     out = empty(o, (tokens, heads, dim)) if out is None else out
     out_lse = empty(o, (tokens, heads), "float32") if out_lse is None else out_lse
+    lse = lse * math.log(2) if (base_2 := is_base_2(lse_base)) else lse
     run_op(_native.merge_states, o=o, lse=lse, out=out, out_lse=out_lse, stream=stream)
+    if base_2:
+        lse_to_base_2(out_lse, stream=stream)
     return out, out_lse
 
 

@@ -6,13 +6,12 @@ CPU. What is not possible raises `attn_rs.Unsupported` by name, such as variants
 module lists what is accepted and without effect. `install()` gives engines the package as `flashinfer`.
 """
 
-import itertools
+import functools
 import sys
 
 from .. import __version__ as __version__
 from .._errors import InvalidArgument as _InvalidArgument
-from ._bindings import refusing
-from . import decode, mla, prefill
+from . import _bindings, decode, mla, prefill
 from .attention import *  # noqa: F403
 from .cascade import *  # noqa: F403
 from .decode import *  # noqa: F403
@@ -24,23 +23,19 @@ from .quantization import *  # noqa: F403
 from .rope import *  # noqa: F403
 from .sampling import *  # noqa: F403
 from .sparse import *  # noqa: F403
-from .xqa import *  # noqa: F403
 from .utils import next_positive_power_of_2 as next_positive_power_of_2
 
 # what is not possible can be imported, and refuses to be called
-_REFUSED = {
-    "plan and run a BatchDecodeWithPagedKVCacheWrapper": "cudnn_batch_decode_with_kv_cache "
-    "trtllm_batch_decode_with_kv_cache",
-    "plan and run a BatchPrefill wrapper": "trtllm_batch_context_with_kv_cache trtllm_fmha_v2_prefill "
-    "trtllm_ragged_attention_deepseek",
-    "plan and run a BatchMLAPagedAttentionWrapper": "BatchDecodeMlaWithPagedKVCacheWrapper "
-    "trtllm_batch_decode_with_kv_cache_mla xqa_batch_decode_with_kv_cache_mla",
-    "write Rust text, for `attn_rs.variant` and `attn_rs.Plan`": "single_decode_with_kv_cache_with_jit_module "
-    "single_prefill_with_kv_cache_with_jit_module",
-}
-for _way, _names in _REFUSED.items():
-    for _name, _to in itertools.product(_names.split(), (decode, mla, prefill, sys.modules[__name__])):
-        setattr(_to, _name, refusing(_name, _way))
+for _name, _way in {
+    "cudnn_batch_decode_with_kv_cache": "plan and run a BatchDecodeWithPagedKVCacheWrapper",
+    "trtllm_fmha_v2_prefill": "plan and run a BatchPrefill wrapper",
+    "trtllm_ragged_attention_deepseek": "plan and run a BatchPrefillWithRaggedKVCacheWrapper",
+    "xqa_batch_decode_with_kv_cache_mla": "call `trtllm_batch_decode_with_kv_cache_mla`",
+    "single_decode_with_kv_cache_with_jit_module": "write Rust text, for `attn_rs.variant` and `attn_rs.Plan`",
+    "single_prefill_with_kv_cache_with_jit_module": "write Rust text, for `attn_rs.variant` and `attn_rs.Plan`",
+}.items():
+    for _to in (decode, mla, prefill, sys.modules[__name__]):
+        setattr(_to, _name, functools.partial(_bindings.refuse, _name, _way))
 
 
 def install() -> None:

@@ -1,15 +1,13 @@
-"""FlashInfer's options as expressions of attn_rs, and what the package asks of attn_rs beside batches and plans."""
+"""What the modules share: types, FlashInfer's options as expressions of attn_rs, masks, and what is refused."""
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import torch
 
-from .. import _attention, _native, ops
-from .._append import append as _append
-from .._arrays import is_capturing, per_head
+from .. import ops
 from .._errors import Unsupported
 from .utils import PosEncodingMode
 
@@ -18,29 +16,57 @@ Maybe = Tensor | None
 Dtype = torch.dtype | str
 Cache = Tensor | tuple[Tensor, Tensor]
 Number = float | Tensor
-# a number of pages, whether there are no splits, and the page size
-Split = tuple[int | None, bool, int]
+Result = Tensor | tuple[Tensor, Tensor]
+# packed bits, and where those of each request begin, in bytes
+Mask = tuple[Any, list[int]]
 
 LOG2E = math.log2(math.e)
 # the last arguments of every `forward`
 TAIL = " logits_soft_cap sm_scale rope_scale rope_theta"
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
+# arguments that are refused where they are given, and the way out
+_REFUSED = {
+    "block_mask": "name the blocks by `indptr` and `indices`",
+    "causal_seqlens_kv_global enable_dcp": "merge the states of ranks by `merge_states`",
+    "custom_mask_d packed_custom_mask_d": "decode sees every key",
+    "enable_block_sparse_attention": "`page_list` is a variant for `attn_rs.Plan`",
+    "kv_len page_table": "call `plan` with indptr, indices and lengths",
+    "o_scale o_sf_scale o_sf_vec_size": "divide or quantise the output",
+    "skip_softmax_threshold_scale_factor": "every key that the mask keeps is computed",
+    "sparse_mla_top_k sparse_mla_top_k_lens": "`token_list` is a variant for `attn_rs.Plan`",
+    "uses_shared_paged_kv_idx": "keys and values have one table",
+    "use_profiler profiler_buffer": "a profiler of CUDA shows launches",
+    "v_indptr o_indptr": "values and outputs are where keys and queries are",
+    "window_right": "keys behind a query are not seen in decode",
+}
+_WAYS = {name: way for names, way in _REFUSED.items() for name in names.split()}
 
-def refuse(what: str, way: str) -> NoReturn:
+
+def refuse(what: str, way: str, *_: Any, **__: Any) -> NoReturn:
     """Says what was asked, and the way out."""
     raise Unsupported(f"attn_rs.flashinfer: {what} is not supported; {way}")
 
 
-def refuse_given(way: str, **arguments: object) -> None:
-    """Refuses arguments that were given, by their names."""
-    if named := [name for name, value in arguments.items() if value is not None and value is not False]:
-        refuse(" and ".join(f"`{name}`" for name in named), way)
+def refuse_given(named: Mapping[str, Any]) -> None:
+    """Refuses the arguments among these that are not supported."""
+    for name in named.keys() & _WAYS.keys():
+        # one table for keys and values is the default of FlashInfer
+        value = not named[name] if name == "uses_shared_paged_kv_idx" else named[name]
+        if isinstance(value, Tensor) or value:
+            refuse(f"`{name}`", _WAYS[name])
 
 
-def refusing(name: str, way: str) -> Callable[..., NoReturn]:
-    """A function of FlashInfer that is not possible: it can be imported."""
-    return lambda *_, **__: refuse(name, way)
+def bind(order: str, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a function of FlashInfer by their names, `order`. What is missing has FlashInfer's default."""
+    names = order.split()
+    given = {**dict(zip(names, args, strict=False)), **named}
+    if unknown := [name for name in named if name not in names]:
+        raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
+    if len(given) < len(args) + len(named):
+        raise TypeError(f"got {len(args)} positional arguments beside {[*named]}; there are {order}")
+    refuse_given(given)
+    return given
 
 
 class Options(NamedTuple):
@@ -53,6 +79,10 @@ class Options(NamedTuple):
     sm_scale: float | None = None
     rope_scale: float | None = None
     rope_theta: float | None = None
+
+
+def options_of(named: Mapping[str, Any]) -> Options:
+    return Options(**{name: named[name] for name in Options._fields if name in named})
 
 
 @functools.lru_cache(maxsize=1024)
@@ -70,9 +100,8 @@ def expression(options: Options, mask: str | None, extras: tuple[str, ...]) -> s
     return " + ".join(part for part in parts if part) or "full"
 
 
-def q_type(dtype: torch.dtype, o_dtype: torch.dtype) -> torch.dtype:
-    """The type that kernels read queries in. Those of FP8 are converted, which is a pass over them."""
-    return dtype if dtype not in FP8 else o_dtype if o_dtype in (torch.float16, torch.bfloat16) else torch.bfloat16
+def named_of(dtype: torch.dtype) -> str:
+    return str(dtype)[6:]
 
 
 def unpack(cache: Cache, kv_layout: str) -> tuple[Tensor, Tensor]:
@@ -88,57 +117,35 @@ def unpack(cache: Cache, kv_layout: str) -> tuple[Tensor, Tensor]:
     return cache[:, 0], cache[:, 1]
 
 
+def nvfp4_of(k: Tensor, v: Tensor, sides: Any) -> list[Tensor]:
+    """Codes and side data of NVFP4 where kernels can load them: what has other addresses or strides is copied, all of
+    the pool."""
+    if sides is None:
+        raise ValueError("kv_cache_sf must be provided for NVFP4 KV cache.")
+    rows = [k, v, *(side.view(torch.uint8) for side in sides)]
+    if any(x.stride(-1) != 1 for x in rows):
+        raise ValueError("rows of NVFP4 and of kv_cache_sf have gaps: the innermost stride must be 1")
+    units = (math.gcd(16, x.shape[-1]) for x in rows)
+    aligned = (not any(at % unit for at in (x.data_ptr(), *x.stride())[:-1]) for x, unit in zip(rows, units, strict=True))
+    return [x if is_aligned else x.contiguous() for x, is_aligned in zip(rows, aligned, strict=True)]
+
+
 def product(*scales: Number | None) -> Any:
     """Scales multiplied. Tensors stay on the device."""
     return math.prod(scale for scale in scales if scale is not None)
 
 
+def q_type(dtype: torch.dtype, o_dtype: torch.dtype) -> torch.dtype:
+    """The type that kernels read queries in. Those of FP8 are converted, which is a pass over them."""
+    return dtype if dtype not in FP8 else o_dtype if o_dtype in (torch.float16, torch.bfloat16) else torch.bfloat16
+
+
 def store(o: Tensor, out: Maybe, dtype: torch.dtype) -> Tensor:
-    """The output in the tensor or the type that was asked for, which costs a pass where it is another."""
+    """The output in the tensor or the type that was asked for, which costs a pass where it is another. FP8 saturates."""
+    dtype = dtype if out is None else out.dtype
+    if dtype in FP8:
+        o = o.clamp(-(most := torch.finfo(dtype).max), most)
     return o.to(dtype) if out is None else o if o is out else out.copy_(o)
-
-# packed bits and where those of each request begin, in bytes
-Mask = tuple[Tensor, list[int]]
-# the bits of a mask, or else its part of the variant and its parameters, by `qo_indptr` and numbers of keys
-MaskOf = Callable[[Tensor, Tensor], tuple[Mask | None, str | None, dict[str, Any]]]
-# `attn_rs.attention` with a mask, `attn_rs.append`, a scale as one of each KV head, whether a CUDA graph captures
-attend: Any = _attention.run
-append: Any = _append
-of_heads: Any = per_head
-capturing: Any = is_capturing
-
-
-class Kind(NamedTuple):
-    """What an attention is made of. Keys of uint8 are of `nvfp4`."""
-
-    variant: str
-    scale: float | None
-    device: str
-    heads: int
-    kv_heads: int
-    dim: int
-    value_dim: int
-    dtype: torch.dtype
-    kv_dtype: torch.dtype
-    fixed_split: int | None = None
-    masked: bool = False
-    values_in_keys: bool = False
-    stores_transformed: bool = False
-
-    def attention(self, params: dict[str, Any], mask: Mask | None = None) -> _native.Attention:
-        of_format = self.kv_dtype == torch.uint8
-        dtypes = (str(dtype).rpartition(".")[2] for dtype in (self.dtype, self.dtype if of_format else self.kv_dtype))
-        return _native.Attention(
-            self.variant, params or None, *self[2:7], *dtypes, scale=self.scale, fixed_split_size=self.fixed_split,
-            values_in_keys=self.values_in_keys, stores_transformed=self.stores_transformed,
-            mask=mask if self.masked else None, kv_format="nvfp4" if of_format else None,
-        )  # fmt: skip
-
-
-@functools.lru_cache(maxsize=64)
-def kept(kind: Kind) -> _native.Attention:
-    """An attention without tensors of parameters, for appends."""
-    return kind.attention({})
 
 
 def host(x: Tensor | Sequence[int]) -> Tensor:
@@ -146,52 +153,35 @@ def host(x: Tensor | Sequence[int]) -> Tensor:
     return torch.as_tensor(x).detach().to("cpu", torch.int32).contiguous()
 
 
-def pages_of(indptr: Tensor, indices: Tensor, lens: Tensor, page_size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Compressed rows in host memory with as many pages as the keys need, and the slots of the last ones. A request of
-    FlashInfer may have more pages."""
-    counts, need = indptr.diff(), (lens + page_size - 1) // page_size
-    if bool((need > counts).any()):
-        request = int((need > counts).nonzero()[0])
-        raise ValueError(f"request {request} has {lens[request]} keys and {counts[request]} pages of {page_size}")
-    last = torch.where(lens > 0, (lens - 1) % page_size + 1, 1)
-    if torch.equal(need, counts) and int(indptr[0]) == 0:
-        return indptr, indices, last
-    begin = torch.cat([need.new_zeros(1), need.cumsum(0, dtype=torch.int32)])
-    row = torch.repeat_interleave(torch.arange(len(need)), need.long())
-    return begin, indices[indptr[row] + torch.arange(len(row)) - begin[row]], last
+# the options of `plan` that are masks
+MASKS = "custom_mask", "packed_custom_mask", "prefix_len_ptr", "token_pos_in_items_ptr", "token_pos_in_items_len"
 
 
-def packed(custom_mask: Maybe, packed_mask: Maybe, sizes: Tensor) -> Mask | None:
-    """The bits of requests of these sizes, which begin at bytes, on the host."""
+def packed(named: Mapping[str, Any], sizes: Tensor) -> Mask | None:
+    """The bits of a mask of requests of these sizes, which begin at bytes, on the host."""
+    custom_mask, bits = named.get("custom_mask"), named.get("packed_custom_mask")
+    if custom_mask is None and bits is None:
+        return None
     if custom_mask is not None:
         ends = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).to(custom_mask.device, torch.int32)
-        packed_mask = ops.segment_packbits(custom_mask.reshape(-1).bool(), ends)[0]
+        bits = ops.segment_packbits(custom_mask.reshape(-1).bool(), ends)[0]
     begins = [0, *((sizes.long() + 7) // 8).cumsum(0).tolist()]
-    return None if packed_mask is None else (packed_mask.reshape(-1)[: begins[-1]].cpu(), begins)
+    return bits.reshape(-1)[: begins[-1]].cpu(), begins
 
 
-def mask_of_plan(
-    in_graph: bool, custom: Maybe, bits: Maybe, prefix_len: Maybe, token_pos: Maybe, width: int
-) -> MaskOf | None:
-    """The mask of a plan, if it has one."""
-    if in_graph:
-        way = "give a wrapper without `use_cuda_graph`, or `attn_rs.Plan` a variant with `#[mutable]` bits"
-        refuse_given(way, custom_mask=custom, packed_custom_mask=bits, prefix_len_ptr=prefix_len)
-    if prefix_len is not None and token_pos is not None:
-        prefix, pos = prefix_len.reshape(-1).cpu().long(), token_pos.reshape(-1).cpu().long()
-        return lambda qo, lens: (None, "multi_item", _items(qo, lens, prefix, pos, width))
-    if custom is None and bits is None:
-        return None
-    return lambda qo, lens: (packed(custom, bits, qo.diff().long() * lens), None, {})
-
-
-def _items(qo: Tensor, lens: Tensor, prefix: Tensor, pos: Tensor, width: int) -> dict[str, Any]:
-    """Where the item of each query begins, of positions within items (a row of `width` a request)."""
+def mask_of(named: Mapping[str, Any], qo: Tensor, lens: Tensor) -> tuple[Mask | None, str | None, dict[str, Any]]:
+    """The bits of the mask of a plan, or its part of the variant and that one's parameters, by `qo_indptr` and numbers
+    of keys in host memory."""
+    prefix, pos = named.get("prefix_len_ptr"), named.get("token_pos_in_items_ptr")
     counts = qo.diff().long()
+    if prefix is None or pos is None:
+        return packed(named, counts * lens), None, {}
+    # where the item of each query begins, of positions within items: a row of `token_pos_in_items_len` a request
+    prefix, pos = prefix.reshape(-1).cpu().long(), pos.reshape(-1).cpu().long()
     request = torch.repeat_interleave(torch.arange(len(counts)), counts)
     at = torch.arange(len(request)) - qo[request] + (lens - counts)[request]
     entry = at - prefix[request]
-    flat = request * width + entry
+    flat = request * named["token_pos_in_items_len"] + entry
     inside = (entry >= 0) & (flat < len(pos))
     start = torch.where(inside, at - pos[flat.clamp(0, max(len(pos) - 1, 0))], 0)
-    return {"multi_item.prefix_len": prefix.tolist(), "multi_item.item_start": start.tolist()}
+    return None, "multi_item", {"multi_item.prefix_len": prefix.tolist(), "multi_item.item_start": start.tolist()}

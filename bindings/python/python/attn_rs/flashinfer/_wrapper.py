@@ -1,18 +1,16 @@
 """What the wrappers share: `plan` keeps options and plans, `run` launches."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from .. import _native
-from .._errors import Unsupported
-from ._bindings import Cache, Dtype, Kind, Mask, MaskOf, Maybe, Number, Options, Split, Tensor, capturing, expression
-from ._bindings import host, of_heads, pages_of, product, q_type, refuse, refuse_given, store, unpack
+from .._arrays import per_head
+from .._plans import AttentionKey, Plans
+from ._bindings import MASKS, Cache, Mask, Maybe, Number, Options, Result, Tensor, bind, expression, host, mask_of
+from ._bindings import named_of, nvfp4_of, options_of, product, q_type, refuse, store, unpack
 from .utils import TensorLayout, canonicalize_torch_dtype
-
-Result = Tensor | tuple[Tensor, Tensor]
 
 
 class Private:
@@ -24,16 +22,17 @@ class Private:
         refuse(f"`{name}` of FlashInfer's private modules and plan vectors", "call `plan`, or `fast_decode_plan`")
 
 
-@dataclass
-class Entry:
-    attention: _native.Attention
-    plan: _native.Plan
-    version: int
-    pages: int
-    on_device: bool = True
+class Older:
+    """Methods of older code that do nothing."""
+
+    def reset_workspace_buffer(self, float_workspace_buffer: Tensor, int_workspace_buffer: Any) -> None:
+        """Without effect: a plan owns its memory."""
+
+    def end_forward(self) -> None:
+        """Without effect."""
 
 
-class Wrapper:
+class Wrapper(Older):
     """A batch, options, and a plan for each attention that runs ask for.
 
     In a wrapper for CUDA graphs plans have a capacity, which needs the number of pages in the pool: the first run makes
@@ -43,51 +42,54 @@ class Wrapper:
     _cached_module = _plan_info = _jit_module = Private()
     # whether `run` takes the logits of a sink behind the cache
     _has_sink = False
-    # the arguments of `forward` in their order
-    _forward = ""
+    # arguments in their order: of the constructor behind the workspace, optional ones of `plan`, those of `forward`
+    _init = _options_of_plan = _forward = ""
+    # the constructor's arguments that are buffers: `qo_indptr` first, and last one with an element for each request
+    _buffer_names: Sequence[str] = ()
+    # the layout of attn_rs, where it is always the same
+    _layout: str | None = None
+    plan: Any
+    run: Any
 
-    def __init__(
-        self, workspace: Tensor, kv_layout: str, use_cuda_graph: bool, backend: str,
-        jit_args: Sequence[Any] | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, float_workspace_buffer: Tensor, *args: Any, **named: Any) -> None:
+        given = bind(self._init, args, named)
         # FlashInfer's own variant, whose logits `run` takes as those of BatchAttentionWithAttentionSinkWrapper
-        self._has_sink = self._has_sink or (jit_args is not None and "AttentionSink" in jit_args)
-        refuse_given(
-            "write the variant of C++ text as Rust text for `attn_rs.variant`, and use `attn_rs.Plan`; of C++ variants "
-            "`AttentionSink` is known by its name",
-            jit_args=None if self._has_sink else jit_args,
-        )
-        if kv_layout not in TensorLayout.__members__:
-            raise KeyError(f"Invalid kv_layout {kv_layout}")
-        self._kv_layout, self._use_cuda_graph, self._backend = kv_layout, use_cuda_graph, backend
-        self._float_workspace_buffer = self._int_workspace_buffer = workspace
-        self.device, self._is_lazy, self._layout = workspace.device, use_cuda_graph, kv_layout
-        self._fixed_batch_size, self._max_rows, self._options = 0, -1, Options()
-        self._entries: dict[Kind, Entry] = {}
-        self._version = 0
+        self._has_sink = self._has_sink or "AttentionSink" in (given.get("jit_args") or ())
+        if given.get("jit_args") and not self._has_sink:
+            way = "write Rust text for `attn_rs.variant`, and use `attn_rs.Plan`; `AttentionSink` is known by its name"
+            refuse("`jit_args`, variants of C++ text,", way)
+        self._kv_layout, self._use_cuda_graph = given.get("kv_layout", "NHD"), given.get("use_cuda_graph", False)
+        if self._kv_layout not in TensorLayout.__members__:
+            raise KeyError(f"Invalid kv_layout {self._kv_layout}")
+        self._buffers: Sequence[Any] = [given.get(name) for name in self._buffer_names]
+        if self._use_cuda_graph and any(buffer is None for buffer in self._buffers[1:]):
+            raise ValueError(f"a wrapper with use_cuda_graph needs buffers: {' '.join(self._buffer_names[1:])}")
+        # the last buffer of a ragged batch, whose layout is fixed, has prefix sums
+        is_ragged = int(self._layout == "NHD")
+        self._fixed_batch_size = len(self._buffers[-1]) - is_ragged if self._use_cuda_graph else 0
+        self._is_lazy = self.is_cuda_graph_enabled = self._use_cuda_graph
+        self._float_workspace_buffer = self._int_workspace_buffer = float_workspace_buffer
+        self.device, self._options = float_workspace_buffer.device, Options()
+        self._backend, self.use_tensor_cores = given.get("backend", "auto"), given.get("use_tensor_cores", True)
+        self._plans = Plans(self, self._layout or self._kv_layout)
+        self._mask: Mask | None = None
+        self._mask_part: str | None = None
         self._params: dict[str, Any] = {}
         # what the last run added to the variant: the next plan is made for it
         self._extras: tuple[str, ...] = ()
-        self._tensors: dict[str, Tensor] = {}
+        # `qo_indptr` and `kv_indptr` of a ragged batch, and the most queries and keys of a wrapper for CUDA graphs
+        self._ragged: tuple[Any, Any] = [0], [0]
+        self._most = -1, -1
 
     # names that engines read
-    is_cuda_graph_enabled = property(lambda self: self._use_cuda_graph)
     _causal = property(lambda self: self._options.causal)
     _window_left = property(lambda self: self._options.window_left)
     _logits_soft_cap = property(lambda self: self._options.logits_soft_cap or 0.0)
     _sm_scale = property(lambda self: self._options.sm_scale)
 
-    def reset_workspace_buffer(self, float_workspace_buffer: Tensor, int_workspace_buffer: Any) -> None:
-        """Without effect: a plan owns its memory."""
-
     def workspace_size(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        refuse("`workspace_size`", "workspaces of any size will do: a plan owns its memory")
-
-    def plan(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError
-
-    def run(self, *args: Any, **kwargs: Any) -> Result:
-        raise NotImplementedError
+        """Bytes of workspaces, of which any will do: a plan owns its memory."""
+        return 16, 16
 
     def begin_forward(self, *args: Any, **kwargs: Any) -> None:
         """`plan` of older code, which names its options in `forward`: that plans."""
@@ -100,91 +102,63 @@ class Wrapper:
 
     def forward(self, *args: Any, **kwargs: Any) -> Result:
         """`run` of older code: mask, logits and positions are options of the call, and each set of them has a plan."""
-        order = self._forward.split()
-        given = {**dict(zip(order, args, strict=False)), **kwargs}
+        given = {**dict(zip(self._forward.split(), args, strict=False)), **kwargs}
         given.pop("use_fp16_qk_reduction", None)
         own = {name: given.pop(name) for name in Options._fields if name in given}
-        own.setdefault("causal", "causal" not in order and self._options.causal)
+        own.setdefault("causal", "causal" not in self._forward and self._causal)
         self._options = Options(**own)
-        return self.run(**given)
+        got: Result = self.run(**given)
+        return got
 
-    def run_return_lse(self, *args: Any, **kwargs: Any) -> Result:
+    def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
         return self.run(*args, return_lse=True, **kwargs)
 
-    def forward_return_lse(self, *args: Any, **kwargs: Any) -> Result:
+    def forward_return_lse(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, return_lse=True, **kwargs)
 
-    def end_forward(self) -> None:
-        """Without effect."""
+    def _keep(self, named: Mapping[str, Any], *heads: int, page_size: int = 1) -> None:
+        """Options of `plan` by their names. `heads`: of queries and of keys, and their sizes."""
+        self._masks = {name: named[name] for name in MASKS if isinstance(x := named.get(name), Tensor) or x}
+        if self._masks and self._use_cuda_graph:
+            way = "give a wrapper without `use_cuda_graph`, or `attn_rs.Plan` a variant with `#[mutable]` bits"
+            refuse(f"`{next(iter(self._masks))}` beside `use_cuda_graph`", way)
+        self._heads, self._options, both = heads, options_of(named), named.get("data_type")
+        self._q_dtype = canonicalize_torch_dtype(named.get("q_data_type") or both or "float16")
+        self._kv_dtype = canonicalize_torch_dtype(named.get("kv_data_type") or both or self._q_dtype)
+        self._o_dtype = canonicalize_torch_dtype(named.get("o_data_type") or self._q_dtype)
+        # FlashInfer's splits count pages, those of attn_rs keys; one that no request reaches never splits
+        size = (named.get("fixed_split_size") or 0) * page_size
+        self._split = 1 << 29 if named.get("disable_split_kv") else size if size > 0 else None
 
-    def _keep(
-        self, heads: tuple[int, int, int, int], options: Options,
-        dtypes: tuple[Dtype | None, Dtype | None, Dtype | None], split: Split = (None, False, 1),
-    ) -> None:  # fmt: skip
-        """`heads`: of queries and of keys, and their sizes. `dtypes`: of queries (float16 by default), keys and
-        outputs. FlashInfer's splits count pages, those of attn_rs keys; one that no request reaches never splits."""
-        self._heads, self._options = heads, options
-        self._q_dtype = canonicalize_torch_dtype(dtypes[0] or "float16")
-        self._kv_dtype, self._o_dtype = (canonicalize_torch_dtype(of or self._q_dtype) for of in dtypes[1:])
-        size, is_off, page_size = split
-        self._split = 1 << 29 if is_off else size * page_size if size is not None and size > 0 else None
+    def _key(self, scale: float | None, kv_dtype: torch.dtype) -> AttentionKey:
+        is_masked, dtype = self._mask is not None, named_of(q_type(self._q_dtype, self._o_dtype))
+        variant = expression(self._options, "" if is_masked else self._mask_part, self._extras)
+        dtypes = (dtype, dtype, "nvfp4") if kv_dtype == torch.uint8 else (dtype, named_of(kv_dtype), None)
+        of = None if scale is None else float(scale), str(self.device), *self._heads, *dtypes, self._split
+        return AttentionKey(variant, *of, values_in_keys=self._layout == "latent", is_masked=is_masked)
 
-    def _kind(self, scale: float | None) -> Kind:
-        masked, own = self._mask is not None, None if scale is None else float(scale)
-        variant = expression(self._options, "" if masked else self._mask_part, self._extras)
-        dtypes = q_type(self._q_dtype, self._o_dtype), self._kv_dtype
-        return Kind(variant, own, str(self.device), *self._heads, *dtypes, self._split, masked)
+    def host_batch(self, pages: int) -> _native.Batch:
+        return _native.Batch.ragged(*self._ragged)
 
-    def _set_batch(
-        self, batch: Callable[[int], _native.Batch], capacity: Callable[[int], _native.Capacity] | None = None,
-        device: Callable[[], _native.DeviceBatch] | None = None, mask: Mask | None = None,
-        mask_part: str | None = None, params: dict[str, Any] | None = None,
-    ) -> None:  # fmt: skip
-        """The next batch: `batch(pages)` and `capacity(pages)` are of a pool of so many pages, `device()` is the batch
-        in memory of the device. It is planned at once where its attention is known."""
-        self._batch, self._capacity, self._device = batch, capacity if self._use_cuda_graph else None, device
+    def device_batch(self) -> _native.DeviceBatch | None:
+        return None
+
+    def capacity(self, pages: int) -> _native.Capacity | None:
+        requests, (rows, keys) = len(self._ragged[0]) - 1, self._most
+        return _native.Capacity(requests, keys, qo_tokens=rows) if self._use_cuda_graph else None
+
+    def _new_batch(
+        self, mask: Mask | None = None, mask_part: str | None = None, params: dict[str, Any] | None = None
+    ) -> None:
+        """The batch is another, which is planned at once where its attention is known."""
         if mask is not None or params or self._params:
             # an attention is bound to the bits of its mask, or to its parameters
-            self._entries.clear()
+            self._plans.clear()
         self._mask, self._mask_part, self._params = mask, mask_part, params or {}
-        self._version += 1
-        if self._capacity is not None:
-            for entry in self._entries.values():
-                self._update(entry)
-        elif not self._is_lazy:
-            self._entry(self._kind(self._options.sm_scale), (1 << 31) - 1, None)
-
-    def _update(self, entry: Entry) -> None:
-        if entry.on_device and self._device is not None:
-            try:
-                entry.plan.update_on_device(self._device())
-            except Unsupported:
-                entry.on_device = False
-        if not entry.on_device or self._device is None:
-            entry.plan.update(self._batch(entry.pages))
-        entry.version = self._version
-
-    def _entry(self, kind: Kind, pages: int, like: Maybe) -> Entry:
-        """The plan of an attention for the batch."""
-        entry = self._entries.get(kind)
-        if entry is not None and entry.version == self._version:
-            return entry
-        if like is not None and capturing(like):
-            way = "make the same run once before the capture"
-            refuse("a run under the capture of a CUDA graph whose options no run of the wrapper had before", way)
-        if entry is not None and self._capacity is not None:
-            self._update(entry)
-            return entry
-        attention, reuse = (None, None) if entry is None else (entry.attention, entry.plan)
-        if attention is None:
-            first = {name: values.detach().float().cpu() for name, values in self._tensors.items()}
-            attention = kind.attention({**self._params, **first}, self._mask)
-        capacity = None if self._capacity is None else self._capacity(pages)
-        plan = _native.Plan(attention, self._batch(pages), self._layout, capacity, [], reuse)
-        self._entries[kind] = entry = Entry(attention, plan, self._version, pages)
-        if len(self._entries) > 16 and capacity is None:
-            self._entries.pop(next(iter(self._entries)))
-        return entry
+        self._plans.new_batch()
+        key = self._key(self._sm_scale, self._kv_dtype)
+        if not self._is_lazy and (not self._extras or key in self._plans):
+            self._plans.get(key, lambda: key.attention(self._params, self._mask), (1 << 31) - 1)
 
     def _check_requests(self, requests: int) -> None:
         if self._use_cuda_graph and requests != self._fixed_batch_size:
@@ -193,65 +167,55 @@ class Wrapper:
                 f"batch size set during initialization {self._fixed_batch_size}"
             )
 
-    def _rows(self, qo: Tensor) -> int:
-        """The rows of runs of a wrapper for CUDA graphs: those of its first batch."""
-        self._max_rows = int(qo[-1]) if self._max_rows < 0 else self._max_rows
-        return self._max_rows
-
     def _launch(
         self, q: Tensor, k: Tensor, v: Maybe, args: Sequence[Any] = (), *, q_scale: Number | None = None,
         k_scale: Number | None = None, v_scale: Number | None = None, out: Maybe = None, lse: Maybe = None,
         return_lse: bool = False, sinks: Any = None, sides: tuple[Tensor, Tensor] | None = None,
+        kv_dtype: torch.dtype | None = None, base_2: bool = True,
     ) -> Result:  # fmt: skip
-        for x, name, planned in ((q, "q", self._q_dtype), (k, "k", self._kv_dtype)):
+        kv_dtype = kv_dtype or self._kv_dtype
+        for x, name, planned in ((q, "q", self._q_dtype), (k, "k", kv_dtype)):
             if x.dtype != planned:
                 raise ValueError(f"The dtype of {name} {x.dtype} does not match the type {planned} given to plan")
-        if k.dtype == torch.uint8 and sides is None:
-            raise ValueError("kv_cache_sf must be provided for NVFP4 KV cache.")
-        scale, tensors = self._options.sm_scale, dict[str, Tensor]()
+        scale, tensors, how = self._sm_scale, dict[str, Tensor](), dict[str, Any]()
+        if k.dtype == torch.uint8 and v is not None:
+            k, v, how["k_side"], how["v_side"] = nvfp4_of(k, v, sides)
         if self._has_sink and args:
             sinks, scale, args = args[0], args[1] if len(args) > 1 else scale, ()
         if sinks is not None:
             tensors["sink.logits"] = sinks[0] if isinstance(sinks, (list, tuple)) else sinks
-        if len(args) == 3 and isinstance(args[0], Tensor) and args[0].numel() > 1:
-            tensors |= {f"head_scales.{name}": x for name, x in zip("qkv", args, strict=True)}
-        elif len(args) > 3 or not all(isinstance(x, (float, Tensor, type(None))) for x in args):
+        if len(args) > 3 or not all(isinstance(x, (float, Tensor, type(None))) for x in args):
             refuse(f"a run with {len(args)} more positional arguments", "they may be `scale_q, scale_k, scale_v`")
+        if len(args) == 3 and any(isinstance(x, Tensor) and x.numel() > 1 for x in args):
+            for name, x, heads in zip("qkv", args, (self._heads[0], *[self._heads[1]] * 2), strict=True):
+                tensors[f"head_scales.{name}"] = torch.ones(heads, device=q.device) * (1.0 if x is None else x)
         else:
             q_scale, k_scale, v_scale = map(product, (q_scale, k_scale, v_scale), (*args, *[None] * (3 - len(args))))
-        self._extras, self._tensors = tuple(dict.fromkeys(name.partition(".")[0] for name in tensors)), tensors
-        kind = self._kind(scale)
-        entry = self._entry(kind, k.shape[0], q)
-        o, q = out, q.to(kind.dtype)
-        if o is None or o.dtype != kind.dtype:
-            o = torch.empty((*q.shape[:2], kind.value_dim), dtype=kind.dtype, device=q.device)
+        self._extras = tuple(dict.fromkeys(name.partition(".")[0] for name in tensors))
+        key, dtype = self._key(scale, kv_dtype), q_type(self._q_dtype, self._o_dtype)
+
+        def make() -> _native.Attention:
+            first = {name: values.detach().float().cpu() for name, values in tensors.items()}
+            return key.attention({**self._params, **first}, self._mask)
+
+        planned = self._plans.get(key, make, k.shape[0], q)
+        o, q = out, q.to(dtype)
+        if o is None or o.dtype != dtype:
+            o = torch.empty((*q.shape[:2], key.value_dim), dtype=dtype, device=q.device)
         if return_lse and lse is None:
             lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
         for name, values in tensors.items():
-            entry.attention.set_tensor(name, values.detach().to(q.device, torch.float32).contiguous())
-        scales = {"k_scale": product(q_scale, k_scale), "v_scale": product(v_scale)}
-        how = {name: of_heads(scale, kind.kv_heads, None) for name, scale in scales.items()}
-        if sides is not None:
-            how |= {"k_side": sides[0].view(torch.uint8), "v_side": sides[1].view(torch.uint8)}
-        entry.plan.run(q, k, v, o, lse, lse_base_2=True, **how)
+            planned.attention.set_tensor(name, values.detach().to(q.device, torch.float32).contiguous())
+        how["k_scale"] = per_head(product(q_scale, k_scale), key.kv_heads, None)
+        how["v_scale"] = per_head(product(v_scale), key.kv_heads, None)
+        planned.plan.run(q, k, v, o, lse, lse_base_2=base_2, **how)
         o = store(o, out, self._o_dtype)
         return (o, lse) if return_lse and lse is not None else o
 
 
 class PagedWrapper(Wrapper):
-    """Keys and values in pages."""
-
-    def __init__(
-        self, workspace: Tensor, kv_layout: str, use_cuda_graph: bool, buffers: tuple[Maybe, Maybe, Maybe, Maybe],
-        backend: str, jit_args: Sequence[Any] | None = None,
-    ) -> None:  # fmt: skip
-        """`buffers`: of `qo_indptr`, of the pages' `indptr` and `indices`, and of the slots of last pages."""
-        super().__init__(workspace, kv_layout, use_cuda_graph, backend, jit_args)
-        self._buffers = buffers
-        if use_cuda_graph:
-            if buffers[1] is None or buffers[2] is None or buffers[3] is None:
-                raise ValueError("a wrapper with use_cuda_graph needs buffers of indptr, indices and last_page_len")
-            self._fixed_batch_size = len(buffers[3])
+    """Keys and values in pages. The buffers are of `qo_indptr`, of the pages' `indptr` and `indices`, and of the slots of
+    last pages, and so are the arrays of `plan`."""
 
     # names that engines read
     _qo_indptr_buf = property(lambda self: self._buffers[0])
@@ -260,11 +224,9 @@ class PagedWrapper(Wrapper):
     _paged_kv_last_page_len_buf = property(lambda self: self._buffers[3])
 
     def _plan_pages(
-        self, arrays: tuple[Tensor, Tensor, Tensor, Tensor], page_size: int, *, are_lens: bool = False,
-        indptr_host: Maybe = None, in_buffers: bool = False, mask: MaskOf | None = None,
-    ) -> None:  # fmt: skip
-        """`arrays` as the buffers; with `are_lens` the last has numbers of keys, and with `in_buffers` the arrays are
-        in the buffers already."""
+        self, *arrays: Any, page_size: int, are_lens: bool = False, indptr_host: Maybe = None, in_buffers: bool = False
+    ) -> None:
+        """With `are_lens` the last of the arrays has numbers of keys, and with `in_buffers` the buffers have them."""
         requests = len(arrays[3])
         self._check_requests(requests)
         # FlashInfer reads no more of a longer `indptr`
@@ -277,42 +239,52 @@ class PagedWrapper(Wrapper):
             for buffer, array in zip(self._buffers, arrays, strict=True):
                 if buffer is not None:
                     buffer[: len(array)].copy_(array)
-        qo, indptr, indices, last = (own if buffer is None else buffer for buffer, own in zip(self._buffers, arrays))
+        self._rows = [own if buffer is None else buffer for buffer, own in zip(self._buffers, arrays, strict=True)]
+        self._page_size, self._are_lens = page_size, are_lens
+        self._indptr_host = None if indptr_host is None else indptr_host[: requests + 1]
+        mask: Any = ()
+        if self._masks:
+            qo, indptr, _, last = self._rows
+            mask = mask_of(self._masks, host(qo), self._lens(host(indptr), host(last)))
+        self._new_batch(*mask)
 
-        def lens_of(ends: Tensor, slots: Tensor) -> Tensor:
-            counts = ends.diff()
-            return slots if are_lens else torch.where(counts > 0, (counts - 1) * page_size + slots, 0).int()
+    def _lens(self, indptr: Tensor, last: Tensor) -> Tensor:
+        """The number of keys of each request."""
+        counts = indptr.diff()
+        return last if self._are_lens else torch.where(counts > 0, (counts - 1) * self._page_size + last, 0).int()
 
-        def batch(pages: int) -> _native.Batch:
-            ends = host(indptr if indptr_host is None else indptr_host[: requests + 1])
-            rows = pages_of(ends, host(indices[: int(ends[-1])]), lens_of(ends, host(last)), page_size)
-            return _native.Batch.paged(host(qo), *rows, page_size=page_size, num_pages=max(pages, 1))
+    def host_batch(self, pages: int) -> _native.Batch:
+        qo, indptr, indices, last = self._rows
+        ends = host(indptr if self._indptr_host is None else self._indptr_host)
+        rows, how = (host(qo), ends, host(indices[: int(ends[-1])])), {"kv_lens": self._lens(ends, host(last))}
+        return _native.Batch.paged(*rows, page_size=self._page_size, num_pages=max(pages, 1), **how)
 
-        def device() -> _native.DeviceBatch:
-            own = (x.to(self.device, torch.int32) for x in (qo, lens_of(indptr, last), indptr, indices))
-            return _native.DeviceBatch.paged(*own)
+    def device_batch(self) -> _native.DeviceBatch:
+        qo, indptr, indices, last = self._rows
+        rows = qo, self._lens(indptr, last), indptr, indices
+        return _native.DeviceBatch.paged(*(x.to(self.device, torch.int32) for x in rows))
 
-        def capacity(pages: int) -> _native.Capacity:
-            keys, rows = min(len(indices) * page_size, (1 << 30) - 1), self._rows(qo)
-            qo_tokens = None if rows == requests else rows
-            return _native.Capacity(requests, keys, qo_tokens=qo_tokens, page_size=page_size, num_pages=max(pages, 1))
-
-        masked = (None, None, {}) if mask is None else mask(host(qo), lens_of(host(indptr), host(last)))
-        self._set_batch(batch, capacity, device, *masked)
+    def capacity(self, pages: int) -> _native.Capacity | None:
+        if not self._use_cuda_graph:
+            return None
+        requests, keys = len(self._rows[3]), min(len(self._rows[2]) * self._page_size, (1 << 30) - 1)
+        # runs have the rows of the first one's batch
+        self._most = self._most if self._most[0] >= 0 else (int(self._rows[0][-1]), keys)
+        rows = None if self._most[0] == requests else self._most[0]
+        return _native.Capacity(requests, keys, qo_tokens=rows, page_size=self._page_size, num_pages=max(pages, 1))
 
     def run(
         self, q: Tensor, paged_kv_cache: Cache, *args: Any, q_scale: Number | None = None,
         k_scale: Number | None = None, v_scale: Number | None = None, out: Maybe = None, lse: Maybe = None,
-        return_lse: bool = False, enable_pdl: bool | None = None, window_left: int | None = None, sinks: Any = None,
-        kv_cache_sf: Cache | None = None, skip_softmax_threshold_scale_factor: float | None = None,
-        use_fp16_softmax: bool | None = None, uses_spcompress: bool | None = None,
+        return_lse: bool = False, window_left: int | None = None, sinks: Any = None, kv_cache_sf: Cache | None = None,
+        **others: Any,
     ) -> Result:  # fmt: skip
         """Launches; with `return_lse` also the log-sum-exps, in base 2. `args` may be `scale_q, scale_k, scale_v` of
         FP8: a number each, or one of each head."""
-        skip = skip_softmax_threshold_scale_factor
-        refuse_given("every key that the mask keeps is computed", skip_softmax_threshold_scale_factor=skip)
-        if window_left not in (None, self._options.window_left):
-            raise ValueError(f"window_left is {window_left} in run and {self._options.window_left} in plan")
+        if others:
+            bind("enable_pdl skip_softmax_threshold_scale_factor use_fp16_softmax uses_spcompress", (), others)
+        if window_left not in (None, self._window_left):
+            raise ValueError(f"window_left is {window_left} in run and {self._window_left} in plan")
         k, v = unpack(paged_kv_cache, self._kv_layout)
         sides = None if kv_cache_sf is None else unpack(kv_cache_sf, self._kv_layout)
         scales = {"q_scale": q_scale, "k_scale": k_scale, "v_scale": v_scale}

@@ -1,12 +1,11 @@
 """`flashinfer.attention`: the wrapper of any batch, and attention sinks over pages."""
 
-import inspect
 from typing import Any
 
 import torch
 
-from ._bindings import Cache, Options, Tensor, refuse_given
-from ._wrapper import PagedWrapper, Result
+from ._bindings import Cache, Result, Tensor, refuse_given
+from ._wrapper import PagedWrapper
 from .prefill import BatchPrefillWithPagedKVCacheWrapper
 
 __all__ = ["BatchAttention", "BatchAttentionWithAttentionSinkWrapper"]
@@ -15,8 +14,10 @@ __all__ = ["BatchAttention", "BatchAttentionWithAttentionSinkWrapper"]
 class BatchAttention(PagedWrapper):
     """A batch of queries of any number over paged keys."""
 
+    _init = "kv_layout"
+
     def __init__(self, kv_layout: str = "NHD", device: str = "cuda") -> None:
-        super().__init__(torch.empty(0, device=device), kv_layout, False, (None, None, None, None), "auto")
+        super().__init__(torch.empty(0, device=device), kv_layout)
 
     def plan(
         self, qo_indptr: Tensor, kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor, num_qo_heads: int,
@@ -26,18 +27,15 @@ class BatchAttention(PagedWrapper):
         use_profiler: bool = False,
     ) -> None:  # fmt: skip
         """Plans a batch. On a CUDA device it reads the arrays on the host, and waits for them."""
-        refuse_given("a profiler of CUDA shows launches", use_profiler=use_profiler)
-        options, heads = Options(causal, -1, logits_soft_cap, sm_scale=sm_scale), (num_qo_heads, num_kv_heads)
-        self._keep((*heads, head_dim_qk, head_dim_vo), options, (q_data_type, kv_data_type, None))
-        self._plan_pages((qo_indptr, kv_indptr, kv_indices, kv_len_arr), page_size, are_lens=True)
+        refuse_given(locals())
+        self._keep(locals(), num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo)
+        self._plan_pages(qo_indptr, kv_indptr, kv_indices, kv_len_arr, page_size=page_size, are_lens=True)
 
-    def run(  # type: ignore[override]
-        self, q: Tensor, kv_cache: Cache, *args: Any, logits_soft_cap: float = 0.0, profiler_buffer: Any = None,
-        **how: Any,
-    ) -> Result:  # fmt: skip
+    def run(self, q: Tensor, kv_cache: Cache, *args: Any, logits_soft_cap: float = 0.0, **how: Any) -> Result:
         """Launches, and returns log-sum-exps too. `args` are `out`, `lse`, `k_scale` and `v_scale`, also by name; the
         soft cap is that of `plan`."""
-        refuse_given("a profiler of CUDA shows launches", profiler_buffer=profiler_buffer)
+        refuse_given(how)
+        how.pop("profiler_buffer", None)
         if logits_soft_cap not in (0.0, self._logits_soft_cap):
             raise ValueError(f"logits_soft_cap is {logits_soft_cap} in run and {self._logits_soft_cap} in plan")
         how |= dict(zip(("out", "lse", "k_scale", "v_scale"), args, strict=False))
@@ -49,8 +47,6 @@ class BatchAttentionWithAttentionSinkWrapper(BatchPrefillWithPagedKVCacheWrapper
     arguments behind `backend` choose a C++ module, and are without effect."""
 
     _has_sink = True
-
-    def __init__(self, float_workspace_buffer: Tensor, *buffers: Any, **how: Any) -> None:
-        known = inspect.signature(super().__init__).parameters
-        own = {name: value for name, value in how.items() if name in known}
-        super().__init__(float_workspace_buffer, *buffers[:9], **own)
+    _init = BatchPrefillWithPagedKVCacheWrapper._init + (
+        " pos_encoding_mode use_fp16_qk_reduction q_data_type kv_data_type head_dim_qk head_dim_vo window_left"
+    )

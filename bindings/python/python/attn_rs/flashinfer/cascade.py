@@ -3,7 +3,8 @@
 from typing import Any
 
 from .. import ops
-from ._bindings import LOG2E, Cache, Maybe, Tensor
+from ._bindings import Cache, Maybe, Tensor
+from ._wrapper import Older
 from .decode import BatchDecodeWithPagedKVCacheWrapper
 from .prefill import BatchPrefillWithPagedKVCacheWrapper, single_prefill_with_kv_cache
 
@@ -15,24 +16,20 @@ __all__ = [
 
 def merge_state(v_a: Tensor, s_a: Tensor, v_b: Tensor, s_b: Tensor) -> tuple[Tensor, Tensor]:
     """The state over the keys of both: (tokens, heads, head dim) and (tokens, heads)."""
-    # the op merges natural log-sum-exps
-    v, s = ops.merge_state(v_a, s_a.float() / LOG2E, v_b, s_b.float() / LOG2E)
-    return v, s.mul_(LOG2E)
+    return ops.merge_state(v_a, s_a.float(), v_b, s_b.float(), lse_base=2)
 
 
 def merge_state_in_place(v: Tensor, s: Tensor, v_other: Tensor, s_other: Tensor, mask: Maybe = None) -> None:
     """As `merge_state`, into the first; with `mask`, of tokens, only where it is true."""
-    ops.merge_state_in_place(v, s.div_(LOG2E), v_other, s_other.float() / LOG2E, mask=mask)
-    s.mul_(LOG2E)
+    ops.merge_state_in_place(v, s, v_other, s_other.float(), mask=mask, lse_base=2)
 
 
 def merge_states(v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """The state over the keys of all: (tokens, states, heads, head dim) and (tokens, states, heads)."""
-    out, lse = ops.merge_states(v, s.float() / LOG2E)
-    return out, lse.mul_(LOG2E)
+    return ops.merge_states(v, s.float(), lse_base=2)
 
 
-class MultiLevelCascadeAttentionWrapper:
+class MultiLevelCascadeAttentionWrapper(Older):
     """Levels of keys that more and more requests share: a launch a level, and merges. Positions and windows count
     within a level, and `causal` is of the last one."""
 
@@ -48,9 +45,6 @@ class MultiLevelCascadeAttentionWrapper:
         self._levels = [BatchPrefillWithPagedKVCacheWrapper(*(how + own)) for own in buffers]
         self.is_cuda_graph_enabled = use_cuda_graph
 
-    def reset_workspace_buffer(self, float_workspace_buffer: Tensor, int_workspace_buffers: list[Tensor]) -> None:
-        """Without effect: a plan owns its memory."""
-
     def plan(
         self, qo_indptr_arr: list[Tensor], paged_kv_indptr_arr: list[Tensor], paged_kv_indices_arr: list[Tensor],
         paged_kv_last_page_len: list[Tensor], num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int,
@@ -62,29 +56,23 @@ class MultiLevelCascadeAttentionWrapper:
         for wrapper, own in zip(self._levels, arrays, strict=True):
             wrapper.plan(*own, *sizes, causal=causal and wrapper is self._levels[-1], **options)
 
-    begin_forward = plan
-
     def run(self, q: Tensor, paged_kv_cache: Cache) -> Tensor:
         o, lse = self._levels[-1].run(q, paged_kv_cache, return_lse=True)
         for wrapper in self._levels[:-1]:
             merge_state_in_place(o, lse, *wrapper.run(q, paged_kv_cache, return_lse=True))
         return o
 
-    forward = run
-
-    def end_forward(self) -> None:
-        """Without effect."""
+    begin_forward, forward = plan, run
 
 
-class BatchPrefillWithSharedPrefixPagedKVCacheWrapper:
+class BatchPrefillWithSharedPrefixPagedKVCacheWrapper(Older):
     """A prefix that all requests share, beside pages of their own. `begin_forward` is that of the wrapper of pages."""
 
     _wrapper: Any = BatchPrefillWithPagedKVCacheWrapper
 
     def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD") -> None:
         self._own, self._kv_layout = self._wrapper(float_workspace_buffer, kv_layout), kv_layout
-        self.begin_forward, self.end_forward = self._own.begin_forward, self._own.end_forward
-        self.reset_workspace_buffer = self._own.reset_workspace_buffer
+        self.begin_forward = self._own.begin_forward
 
     def forward(
         self, q: Tensor, k_shared: Tensor, v_shared: Tensor, unique_kv_cache: Cache, causal: bool = False,
@@ -92,9 +80,9 @@ class BatchPrefillWithSharedPrefixPagedKVCacheWrapper:
     ) -> Tensor:  # fmt: skip
         """`options` are those of `single_prefill_with_kv_cache`."""
         how = {"kv_layout": self._kv_layout, "return_lse": True, **options}
-        shared = single_prefill_with_kv_cache(q, k_shared, v_shared, **how)
-        merge_state_in_place(*shared, *self._own.forward_return_lse(q, unique_kv_cache, causal=causal, **options))
-        return shared[0]
+        o, lse = single_prefill_with_kv_cache(q, k_shared, v_shared, **how)
+        merge_state_in_place(o, lse, *self._own.forward_return_lse(q, unique_kv_cache, causal=causal, **options))
+        return o
 
 
 class BatchDecodeWithSharedPrefixPagedKVCacheWrapper(BatchPrefillWithSharedPrefixPagedKVCacheWrapper):

@@ -1,7 +1,7 @@
 """`flashinfer.decode`: one query of a request, or a few, over paged keys.
 
-Without effect are the workspaces, `backend`, `use_tensor_cores` (kernels are chosen by their costs), `non_blocking`,
-`enable_pdl`, `block_tables` and `seq_lens`.
+Options are FlashInfer's, by name or in its order. Without effect are the workspaces, `backend`, `use_tensor_cores`
+(kernels are chosen by their costs), `non_blocking`, `enable_pdl`, `block_tables` and `seq_lens`.
 """
 
 import functools
@@ -9,15 +9,17 @@ from typing import Any
 
 import torch
 
-from ._bindings import TAIL, Cache, Dtype, Maybe, Number, Options, Tensor, product, refuse_given
-from ._wrapper import PagedWrapper, Result
+from ._bindings import TAIL, Cache, Maybe, Result, Tensor, bind, product
+from ._tables import trtllm_batch_decode_with_kv_cache, xqa_batch_decode_with_kv_cache
+from ._wrapper import PagedWrapper
+from .mla import BatchDecodeMlaWithPagedKVCacheWrapper
 from .page import get_seq_lens as get_seq_lens
-from .xqa import xqa_batch_decode_with_kv_cache
 from .prefill import single_prefill_with_kv_cache
 
 __all__ = [
-    "BatchDecodeWithPagedKVCacheWrapper", "CUDAGraphBatchDecodeWithPagedKVCacheWrapper", "fast_decode_plan",
-    "single_decode_with_kv_cache", "xqa_batch_decode_with_kv_cache",
+    "BatchDecodeMlaWithPagedKVCacheWrapper", "BatchDecodeWithPagedKVCacheWrapper",
+    "CUDAGraphBatchDecodeWithPagedKVCacheWrapper", "fast_decode_plan", "single_decode_with_kv_cache",
+    "trtllm_batch_decode_with_kv_cache", "xqa_batch_decode_with_kv_cache",
 ]  # fmt: skip
 
 
@@ -26,64 +28,46 @@ def _get_range_buf(seq_len: int, device: torch.device | str) -> Tensor:
     return torch.arange(seq_len, device=device, dtype=torch.int32)
 
 
-def single_decode_with_kv_cache(
-    q: Tensor, k: Tensor, v: Tensor, kv_layout: str = "NHD", pos_encoding_mode: str = "NONE",
-    use_tensor_cores: bool = False, q_scale: Number | None = None, k_scale: Number | None = None,
-    v_scale: Number | None = None, window_left: int = -1, logits_soft_cap: float | None = None,
-    sm_scale: float | None = None, rope_scale: float | None = None, rope_theta: float | None = None,
-    return_lse: bool = False,
-) -> Result:  # fmt: skip
+def single_decode_with_kv_cache(q: Tensor, k: Tensor, v: Tensor, *args: Any, **options: Any) -> Result:
     """Attention of one query, (heads, head dim); with `return_lse` also the log-sum-exps, in base 2."""
-    options = window_left, logits_soft_cap, rope_scale, rope_theta, "auto", return_lse, None
-    got = single_prefill_with_kv_cache(
-        q[None], k, v, None, None, None, None, None, None, False, kv_layout, pos_encoding_mode, False, sm_scale,
-        *options, k_scale=product(q_scale, k_scale), v_scale=v_scale,
-    )  # fmt: skip
+    order = "kv_layout pos_encoding_mode use_tensor_cores q_scale k_scale v_scale window_left" + TAIL + " return_lse"
+    given = bind(order, args, options)
+    given["k_scale"] = product(given.pop("q_scale", None), given.get("k_scale"))
+    given.pop("use_tensor_cores", None)
+    got = single_prefill_with_kv_cache(q[None], k, v, **given)
     return (got[0][0], got[1][0]) if isinstance(got, tuple) else got[0]
 
 
 class BatchDecodeWithPagedKVCacheWrapper(PagedWrapper):
     """Decode of a batch over paged keys. In a wrapper for CUDA graphs the buffers bound what plans may have."""
 
+    _buffer_names = "", "paged_kv_indptr_buffer", "paged_kv_indices_buffer", "paged_kv_last_page_len_buffer"
+    _init = f"kv_layout use_cuda_graph use_tensor_cores {' '.join(_buffer_names[1:])} backend jit_args"
+    _options_of_plan = (
+        "pos_encoding_mode window_left logits_soft_cap q_data_type kv_data_type o_data_type data_type sm_scale rope_scale "
+        "rope_theta non_blocking block_tables seq_lens fixed_split_size disable_split_kv q_len_per_req window_right"
+    )
     _forward = "q paged_kv_cache pos_encoding_mode q_scale k_scale v_scale window_left" + TAIL
-
-    def __init__(
-        self, float_workspace_buffer: Tensor, kv_layout: str = "NHD", use_cuda_graph: bool = False,
-        use_tensor_cores: bool = False, paged_kv_indptr_buffer: Maybe = None, paged_kv_indices_buffer: Maybe = None,
-        paged_kv_last_page_len_buffer: Maybe = None, backend: str = "auto", jit_args: list[Any] | None = None,
-    ) -> None:  # fmt: skip
-        buffers = None, paged_kv_indptr_buffer, paged_kv_indices_buffer, paged_kv_last_page_len_buffer
-        super().__init__(float_workspace_buffer, kv_layout, use_cuda_graph, buffers, backend, jit_args)
-        self._use_tensor_cores, self._q_len_per_req = use_tensor_cores, 0
-
-    use_tensor_cores = property(lambda self: self._use_tensor_cores)
+    _q_len_per_req = 0
 
     def plan(
         self, indptr: Tensor, indices: Tensor, last_page_len: Tensor, num_qo_heads: int, num_kv_heads: int,
-        head_dim: int, page_size: int, pos_encoding_mode: str = "NONE", window_left: int = -1,
-        logits_soft_cap: float | None = None, q_data_type: Dtype | None = "float16", kv_data_type: Dtype | None = None,
-        o_data_type: Dtype | None = None, data_type: Dtype | None = None, sm_scale: float | None = None,
-        rope_scale: float | None = None, rope_theta: float | None = None, non_blocking: bool = True,
-        block_tables: Maybe = None, seq_lens: Maybe = None, fixed_split_size: int | None = None,
-        disable_split_kv: bool = False, q_len_per_req: int = 1, window_right: int = 0, **buffers: Any,
+        head_dim: int, page_size: int, *args: Any, in_buffers: bool = False, indptr_host: Maybe = None, **options: Any,
     ) -> None:  # fmt: skip
-        """Plans a batch of `q_len_per_req` queries a request. On a CUDA device it reads the arrays on the host, and
-        waits for them, unless the wrapper is for CUDA graphs and its plan is made on the device."""
-        refuse_given("keys behind a query are not seen in decode", window_right=window_right or None)
-        if q_len_per_req < 1 or (self._use_cuda_graph and self._q_len_per_req not in (0, q_len_per_req)):
-            frozen = f", which has {self._q_len_per_req}" if self._q_len_per_req else ""
-            rule = "q_len_per_req must be >= 1, and stay the same in a wrapper for CUDA graphs"
-            raise ValueError(f"{rule}{frozen}, got {q_len_per_req}")
-        causal = q_len_per_req > 1
-        options = Options(causal, window_left, logits_soft_cap, pos_encoding_mode, sm_scale, rope_scale, rope_theta)
-        dtypes = q_data_type or data_type, kv_data_type or data_type, o_data_type
-        split = fixed_split_size, disable_split_kv, page_size
-        self._keep((num_qo_heads, num_kv_heads, head_dim, head_dim), options, dtypes, split)
-        self._q_len_per_req = q_len_per_req
+        """Plans a batch of `q_len_per_req` queries a request, which are causal: prefix sums of pages, (requests + 1),
+        pages, and the slots of last pages. On a CUDA device it reads the arrays on the host, and waits for them, unless
+        the wrapper is for CUDA graphs and its plan is made on the device."""
+        given = {"q_data_type": "float16", **bind(self._options_of_plan, args, options)}
+        queries = given.get("q_len_per_req", 1)
+        if queries < 1 or (self._use_cuda_graph and self._q_len_per_req not in (0, queries)):
+            rule = "q_len_per_req must be >= 1, and is frozen in a wrapper for CUDA graphs"
+            raise ValueError(f"{rule}, got {queries}; it was {self._q_len_per_req}")
+        self._keep({**given, "causal": queries > 1}, num_qo_heads, num_kv_heads, head_dim, head_dim, page_size=page_size)
+        self._q_len_per_req = queries
         # a batch that is planned on the host is read there
-        device = self.device if self._use_cuda_graph else "cpu"
-        qo = _get_range_buf(len(last_page_len) + 1, device) * q_len_per_req
-        self._plan_pages((qo, indptr, indices, last_page_len), page_size, **buffers)
+        qo = _get_range_buf(len(last_page_len) + 1, self.device if self._use_cuda_graph else "cpu") * queries
+        how = {"page_size": page_size, "in_buffers": in_buffers, "indptr_host": indptr_host}
+        self._plan_pages(qo, indptr, indices, last_page_len, **how)
 
     def run(self, q: Tensor, paged_kv_cache: Cache, *args: Any, q_len_per_req: int | None = None, **how: Any) -> Result:
         """As `BatchPrefillWithPagedKVCacheWrapper.run`."""
@@ -97,12 +81,11 @@ class BatchDecodeWithPagedKVCacheWrapper(PagedWrapper):
 class CUDAGraphBatchDecodeWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWrapper):
     """The wrapper with `use_cuda_graph`."""
 
-    def __init__(
-        self, workspace_buffer: Tensor, indptr_buffer: Tensor, indices_buffer: Tensor, last_page_len_buffer: Tensor,
-        kv_layout: str = "NHD", use_tensor_cores: bool = False,
-    ) -> None:  # fmt: skip
-        buffers = indptr_buffer, indices_buffer, last_page_len_buffer
-        super().__init__(workspace_buffer, kv_layout, True, use_tensor_cores, *buffers)
+    _buffer_names = "", "indptr_buffer", "indices_buffer", "last_page_len_buffer"
+    _init = f"{' '.join(_buffer_names[1:])} kv_layout use_tensor_cores use_cuda_graph"
+
+    def __init__(self, workspace_buffer: Tensor, *args: Any, **named: Any) -> None:
+        super().__init__(workspace_buffer, *args, **named, use_cuda_graph=True)
 
 
 def fast_decode_plan(

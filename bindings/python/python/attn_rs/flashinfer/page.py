@@ -1,10 +1,15 @@
 """`flashinfer.page`: appends to paged caches."""
 
+import functools
+import weakref
 from typing import Any
 
 import torch
 
-from ._bindings import Cache, Kind, Maybe, Number, Tensor, append, kept, unpack
+from .._append import append
+from .._arrays import is_capturing, version_of
+from .._plans import AttentionKey
+from ._bindings import Cache, Maybe, Number, Tensor, named_of, unpack
 
 __all__ = [
     "append_paged_kv_cache", "append_paged_mla_kv_cache", "get_batch_indices_positions", "get_seq_lens",
@@ -35,10 +40,9 @@ def append_paged_kv_cache(
     kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor, kv_layout: str = "NHD", **nvfp4: Any,
 ) -> None:  # fmt: skip
     """Writes new keys and values, in one launch; for a request below 0 nothing. `kv_last_page_len` is not read."""
-    names = "batch_indices", "positions", "page_indptr", "page_indices"
-    places = {name: x.int() for name, x in zip(names, (batch_indices, positions, kv_indptr, kv_indices), strict=True)}
-    k, v = unpack(paged_kv_cache, kv_layout)
-    append(append_key, append_value, k, v, kv_layout=kv_layout, **places, **nvfp4)
+    places = {"batch_indices": batch_indices, "positions": positions, "page_indptr": kv_indptr}
+    ints = {name: x.int() for name, x in {**places, "page_indices": kv_indices}.items()}
+    append(append_key, append_value, *unpack(paged_kv_cache, kv_layout), kv_layout=kv_layout, **ints, **nvfp4)
 
 
 def append_paged_mla_kv_cache(
@@ -65,24 +69,37 @@ def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
     append_key: Tensor, append_value: Tensor, slot_mapping: Tensor, paged_kv_cache: Cache, kv_cache_sf: Cache,
     k_scale: Number, v_scale: Number, kv_layout: str = "NHD",
 ) -> None:  # fmt: skip
-    """The same at slots, `page * page_size + slot`; nothing is written below 0."""
-    k, v = append_key[: len(slot_mapping)], append_value[: len(slot_mapping)]
-    nvfp4 = _nvfp4(k, v, kv_cache_sf, k_scale, v_scale, kv_layout)
-    append(k, v, *unpack(paged_kv_cache, kv_layout), slot_mapping, kv_layout=kv_layout, **nvfp4)
+    """The same by slots, `page * page_size + slot`; below 0 nothing is written. Under the capture of a CUDA graph
+    scales are in memory of the device, where each replay reads them anew."""
+    for name, scale in (("k_scale", k_scale), ("v_scale", v_scale)):
+        if not (isinstance(scale, Tensor) and scale.device == append_key.device) and is_capturing(append_key):
+            raise ValueError(f"{name} is a number of the host: during CUDA graph capture it is float32 on the device")
+    rows, (k_pool, v_pool) = len(slot_mapping), unpack(paged_kv_cache, kv_layout)
+    nvfp4 = _nvfp4(append_key, append_value, kv_cache_sf, k_scale, v_scale, kv_layout)
+    append(append_key[:rows], append_value[:rows], k_pool, v_pool, slot_mapping, kv_layout=kv_layout, **nvfp4)
 
 
 def _nvfp4(k: Tensor, v: Tensor, sf: Cache, k_scale: Number, v_scale: Number, kv_layout: str) -> dict[str, Any]:
     k_side, v_side = (side.view(torch.uint8) for side in unpack(sf, kv_layout))
-    heads = k.shape[1], k.shape[1], k.shape[2], v.shape[2]
-    made = kept(Kind("full", None, str(k.device), *heads, k.dtype, torch.uint8))
+    heads, dtype = (k.shape[1], k.shape[1], k.shape[2], v.shape[2]), named_of(k.dtype)
+    made = _attention(AttentionKey("full", None, str(k.device), *heads, dtype, dtype, "nvfp4"))
     scales = {"k_scale": _decode_scale("k_scale", k_scale), "v_scale": _decode_scale("v_scale", v_scale)}
     return {"attention": made, "k_side": k_side, "v_side": v_side, **scales}
 
 
+_attention = functools.lru_cache(maxsize=64)(AttentionKey.attention)
+# scales on devices that were read, and their versions
+_read: dict[int, tuple[weakref.ref[Tensor], int | None]] = {}
+
+
 def _decode_scale(name: str, scale: Number) -> Number:
-    """A scale on the device as it is, another as a number."""
-    if isinstance(scale, torch.Tensor) and scale.is_cuda:
-        return scale
+    """A scale on the device as it is, read on the host where it is new or has changed; another as a number."""
+    if on_device := isinstance(scale, Tensor) and scale.is_cuda:
+        now = weakref.ref(scale, lambda _, at=id(scale): _read.pop(at, None)), version_of(scale)
+        if is_capturing(scale) or _read.get(id(scale)) == now:
+            return scale
     if not 0 < (number := float(scale)) < float("inf"):
         raise ValueError(f"{name} is {number}; it is a positive finite global decode scale")
-    return number
+    if on_device:
+        _read[id(scale)] = now
+    return scale if on_device else number

@@ -1,7 +1,5 @@
-"""`flashinfer.rope`: queries and keys, (tokens, heads, head dim), rotated by positions.
-
-Rows are rotated as an append rotates keys, into new memory. What `inplace` rotates is copied back, a pass more.
-"""
+"""`flashinfer.rope`: queries and keys, (tokens, heads, head dim), rotated by positions, by `attn_rs.ops.rotate` into new
+memory. What `inplace` rotates is copied back, a pass more. `enable_pdl` and `backend` are without effect."""
 
 import inspect
 from collections.abc import Callable
@@ -9,7 +7,9 @@ from typing import Any
 
 import torch
 
-from ._bindings import Kind, Maybe, Tensor, append, kept, refuse
+from .._arrays import version_of
+from ..ops import rotate
+from ._bindings import Maybe, Tensor, store
 from .page import append_paged_kv_cache, append_paged_mla_kv_cache
 
 __all__ = [
@@ -20,52 +20,20 @@ __all__ = [
 ]  # fmt: skip
 
 Pair = tuple[Tensor, Tensor]
-# attentions of tables of cosines and sines, and the table whose values each has
-_tables: dict[Kind, tuple[Any, Maybe, int]] = {}
 
 
-def _rotated(x: Tensor, positions: Tensor, part: str, rotary_dim: int, table: Maybe = None) -> Tensor:
-    """The first `rotary_dim` elements of each head rotated, and the others as they are."""
-    tokens, heads, dim = x.shape
-    if rotary_dim % 8:
-        refuse(f"a rotary dim of {rotary_dim}", "it is a multiple of 8")
-    out = torch.empty((tokens, 1, heads, dim), dtype=x.dtype, device=x.device)
-    kind = Kind(part, None, str(x.device), heads, heads, rotary_dim, rotary_dim, x.dtype, x.dtype)
-    kind = kind._replace(values_in_keys=True, stores_transformed=True)
-    made = kept(kind) if table is None else _of_table(kind, table)
-    places = {"slots": torch.arange(tokens, device=x.device), "positions": positions.int().contiguous()}
-    append(x[..., :rotary_dim], None, out[..., :rotary_dim], None, kv_layout="latent", attention=made, **places)
-    out[:, 0, :, rotary_dim:] = x[..., rotary_dim:]
-    return out[:, 0]
-
-
-def _of_table(kind: Kind, table: Tensor) -> Any:
-    """An attention with the values of a table, which are written anew where it is another or has changed."""
-    made, last, version = _tables.get(kind, (None, None, -1))
-    if made is None or last is not table or version != table._version:
-        cos, sin = (half.contiguous() for half in table.chunk(2, -1))
-        if made is None:
-            made = kind.attention({"rope_table.cos": cos.cpu(), "rope_table.sin": sin.cpu()})
-        else:
-            made.set_tensor("rope_table.cos", cos)
-            made.set_tensor("rope_table.sin", sin)
-        _tables[kind] = made, table, table._version
-    return made
-
-
-def _positions(indptr: Tensor, offsets: Tensor, nnz: int) -> Tensor:
-    counts = indptr.diff().long()
-    which = torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts, output_size=nnz)
-    return torch.arange(nnz, device=indptr.device) - indptr[which] + offsets[which]
+def _both(q: Tensor, k: Tensor, at: Tensor, part: str, rotary: int | None, interleave: bool, **numbers: Any) -> Pair:
+    words = ", ".join(f"{name}={value!r}" for name, value in numbers.items())
+    part, at = f"{part}({words}, interleaved={str(bool(interleave)).lower()})", at.int().contiguous()
+    return rotate(q, at, part, dim=rotary), rotate(k, at, part, dim=rotary)
 
 
 def apply_rope_pos_ids(
     q: Tensor, k: Tensor, pos_ids: Tensor, rotary_dim: int | None = None, interleave: bool = False,
     rope_scale: float = 1, rope_theta: float = 1e4,
 ) -> Pair:  # fmt: skip
-    numbers = f"theta={float(rope_theta)!r}, scale={float(rope_scale)!r}, interleaved={_word(interleave)}"
-    rotary = rotary_dim or q.shape[-1]
-    return _rotated(q, pos_ids, f"rope({numbers})", rotary), _rotated(k, pos_ids, f"rope({numbers})", rotary)
+    numbers = {"theta": float(rope_theta), "scale": float(rope_scale)}
+    return _both(q, k, pos_ids, "rope", rotary_dim, interleave, **numbers)
 
 
 def apply_llama31_rope_pos_ids(
@@ -73,14 +41,16 @@ def apply_llama31_rope_pos_ids(
     rope_scale: float = 8, rope_theta: float = 5e5, low_freq_factor: float = 1, high_freq_factor: float = 4,
     old_context_len: int = 8192,
 ) -> Pair:  # fmt: skip
-    factors = f"low_freq_factor={float(low_freq_factor)!r}, high_freq_factor={float(high_freq_factor)!r}"
-    numbers = f"theta={float(rope_theta)!r}, factor={float(rope_scale)!r}, {factors}, original_len={old_context_len}"
-    part, rotary = f"llama3_rope({numbers}, interleaved={_word(interleave)})", rotary_dim or q.shape[-1]
-    return _rotated(q, pos_ids, part, rotary), _rotated(k, pos_ids, part, rotary)
+    numbers = {"theta": rope_theta, "factor": rope_scale, "low_freq_factor": low_freq_factor}
+    numbers = {name: float(value) for name, value in {**numbers, "high_freq_factor": high_freq_factor}.items()}
+    return _both(q, k, pos_ids, "llama3_rope", rotary_dim, interleave, **numbers, original_len=old_context_len)
 
 
-def _word(interleave: bool) -> str:
-    return str(bool(interleave)).lower()
+def _positions(indptr: Tensor, offsets: Tensor, nnz: int) -> Tensor:
+    """Those of requests whose first tokens are at `offsets`."""
+    counts = indptr.diff().long()
+    which = torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts, output_size=nnz)
+    return torch.arange(nnz, device=indptr.device) - indptr[which] + offsets[which]
 
 
 def apply_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, *args: Any, **options: Any) -> Pair:
@@ -91,6 +61,32 @@ def apply_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, *args: Any
 def apply_llama31_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, *args: Any, **options: Any) -> Pair:
     """`apply_llama31_rope_pos_ids`, of requests whose first tokens are at `offsets`."""
     return apply_llama31_rope_pos_ids(q, k, _positions(indptr, offsets, q.shape[0]), *args, **options)
+
+
+# cosines and sines of the table that was last used of a shape
+_halves: dict[tuple[int, ...], tuple[Tensor, int | None, dict[str, Tensor]]] = {}
+
+
+def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Tensor:
+    if table.dtype != torch.float32:
+        raise ValueError("cos_sin_cache should be float32")
+    rows, dim = table.shape
+    part = f"rope_table(positions={rows}, rotary_dim={dim}, interleaved={str(not is_neox).lower()})"
+    last, version, tables = _halves.get(table.shape, (None, None, {}))
+    if last is not table or version is None or version != table._version:
+        tables = {f"rope_table.{name}": of.contiguous() for name, of in zip(("cos", "sin"), table.chunk(2, -1), strict=True)}
+        _halves[table.shape] = table, version_of(table), tables
+    return rotate(x, positions.int().contiguous(), part, dim=dim, tables=tables)
+
+
+def apply_rope_with_cos_sin_cache(
+    positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor, is_neox: bool = True
+) -> Pair:
+    """Rotates by a table, (positions, rotary dim), of cosines and then sines, in float32. Rows are (tokens, heads *
+    head size). A table's values are copied where it is another tensor than in the last call, or has changed."""
+    rows = (x.reshape(x.shape[0], -1, head_size) for x in (query, key))
+    q, k = (_by_table(x, positions, cos_sin_cache, is_neox) for x in rows)
+    return q.reshape(query.shape), k.reshape(key.shape)
 
 
 def _in_place(rotate: Callable[..., Pair], *names: str) -> Callable[..., None]:
@@ -108,33 +104,7 @@ def _in_place(rotate: Callable[..., Pair], *names: str) -> Callable[..., None]:
 apply_rope_inplace, apply_rope_pos_ids_inplace = (_in_place(of, "q", "k") for of in (apply_rope, apply_rope_pos_ids))
 apply_llama31_rope_inplace = _in_place(apply_llama31_rope, "q", "k")
 apply_llama31_rope_pos_ids_inplace = _in_place(apply_llama31_rope_pos_ids, "q", "k")
-
-
-def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Tensor:
-    if table.dtype != torch.float32:
-        raise ValueError("cos_sin_cache should be float32")
-    rows, rotary = table.shape
-    part = f"rope_table(positions={rows}, rotary_dim={rotary}, interleaved={_word(not is_neox)})"
-    return _rotated(x, positions, part, rotary, table)
-
-
-def apply_rope_with_cos_sin_cache(
-    positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor, is_neox: bool = True
-) -> Pair:
-    """Rotates by a table, (positions, rotary dim), of cosines and then sines, in float32. Rows are (tokens, heads *
-    head size). A table's values are copied where it is another tensor than in the last call, or has changed."""
-    heads = (x.reshape(x.shape[0], -1, head_size) for x in (query, key))
-    q, k = (_by_table(x, positions, cos_sin_cache, is_neox) for x in heads)
-    return q.reshape(query.shape), k.reshape(key.shape)
-
-
 apply_rope_with_cos_sin_cache_inplace = _in_place(apply_rope_with_cos_sin_cache, "query", "key")
-
-
-def _fp8(x: Tensor, scale: float, dtype: torch.dtype, out: Maybe = None) -> Tensor:
-    most = torch.finfo(dtype).max
-    x = (x.float() * scale).clamp(-most, most).to(dtype)
-    return x if out is None else out.copy_(x)
 
 
 def rope_quantize_fp8(
@@ -148,13 +118,10 @@ def rope_quantize_fp8(
     dtype = quantize_dtype or next((out.dtype for out in outs if out is not None), torch.float8_e4m3fn)
     rows = (x if x.dim() == 3 else x[:, None] for x in (q_rope.float(), k_rope.float()))
     q, k = (_by_table(x, pos_ids, cos_sin_cache, is_neox) for x in rows)
-    q_rest, k_rest = q_rope[..., :0] if q_nope is None else q_nope, k_rope[..., :0] if k_nope is None else k_nope
-    return (
-        _fp8(q, quant_scale_q, dtype, q_rope_out),
-        _fp8(k.reshape(k_rope.shape), quant_scale_kv, dtype, k_rope_out),
-        _fp8(q_rest, quant_scale_q, dtype, q_nope_out),
-        _fp8(k_rest, quant_scale_kv, dtype, k_nope_out),
-    )
+    rests = (of[..., :0] if x is None else x for of, x in ((q_rope, q_nope), (k_rope, k_nope)))
+    parts = zip((q, k.reshape(k_rope.shape), *rests), outs, (quant_scale_q, quant_scale_kv) * 2, strict=True)
+    a, b, c, d = (store(x.float() * scale, out, dtype) for x, out, scale in parts)
+    return a, b, c, d
 
 
 mla_rope_quantize_fp8 = rope_quantize_fp8
@@ -172,10 +139,11 @@ def rope_quantize_fp8_append_paged_kv_cache(
         raise ValueError("v is given for GQA and MHA, and None for MLA, whose keys have two dimensions")
     how = is_neox, quantize_dtype, quant_scale_q, quant_scale_kv, q_rope_out, None, q_nope_out
     q, k, q_rest, k_rest = rope_quantize_fp8(q_rope, k_rope, q_nope, k_nope, cos_sin_cache, pos_ids, *how)
-    places, pages = (batch_indices.int(), positions.int()), (kv_indices.int(), kv_indptr.int(), kv_indptr)
+    places, pages = (batch_indices, positions), (kv_indices, kv_indptr, kv_indptr)
     if v is None:
         append_paged_mla_kv_cache(k_rest, k, *places, *paged_kv_cache, *pages)
     else:
         keys = torch.cat([k.view(torch.uint8), k_rest.view(torch.uint8)], -1).view(k.dtype)
-        append_paged_kv_cache(keys, _fp8(v, quant_scale_kv, k.dtype), *places, paged_kv_cache, *pages, kv_layout)
+        values = store(v.float() * quant_scale_kv, None, k.dtype)
+        append_paged_kv_cache(keys, values, *places, paged_kv_cache, *pages, kv_layout)
     return q, q_rest

@@ -3,11 +3,9 @@
 Random numbers depend on the seed of a row and its position. Without `seed` the seeds come from torch's generator, or
 from `generator`; with it they depend on `seed`, `offset` and the row. Without effect are `deterministic` (equal seeds
 always draw equal tokens), `is_deterministic` and `enable_pdl`.
-
-`how` of the functions that draw are FlashInfer's arguments: `indices`, `deterministic`, `generator`, `check_nan`,
-`seed`, `offset` and, of probabilities, `return_valid`: whether each row has a token to draw; one without gives 0.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,7 +39,7 @@ def _seeds(
     return first.expand(rows).clone(), seeds
 
 
-def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Threshold]:
+def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Any]:
     """Thresholds as kernels read them: one number, or one of each row."""
     for name, value in thresholds.items():
         if isinstance(value, Tensor):
@@ -57,20 +55,46 @@ def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Threshold
 def _draw(
     name: str, source: Tensor, thresholds: dict[str, Threshold], indices: Maybe = None, deterministic: bool = True,
     generator: torch.Generator | None = None, check_nan: bool = False, seed: Seed = None, offset: Seed = None,
-    return_valid: bool = False, *, order: str = "top_k_first",
+    return_valid: bool = False, filter_apply_order: str = "top_k_first",
 ) -> Drawn:  # fmt: skip
-    """A token of each row, as int32, or as `indices`."""
-    if order not in ("top_k_first", "joint"):
-        raise ValueError(f"Invalid filter_apply_order: {order}")
+    """Draws a token of each row of logits or probabilities, (rows, vocab), as int32, or with `indices` of the rows that
+    they name, as they are. The arguments are FlashInfer's in its order: logits or probabilities; thresholds, a number
+    or one of each row of results; `indices`; `filter_apply_order` of top-k beside top-p; `deterministic`; `generator`;
+    `check_nan`; `seed`; `offset`; `return_valid`: whether each row has a token to draw, too; one without gives 0."""
+    if filter_apply_order not in ("top_k_first", "joint"):
+        raise ValueError(f"Invalid filter_apply_order: {filter_apply_order}")
     if check_nan and bool(source.isnan().any()):
         raise ValueError(f"Input {name} contains NaN.")
     rows = source.shape[0] if indices is None else len(indices)
     positions, seeds = _seeds(rows, source.device, generator, seed, offset)
-    of_rows = {"order": order, "indices": None if indices is None else indices.int(), "seeds": seeds}
+    of_rows = {"order": filter_apply_order, "indices": None if indices is None else indices.int(), "seeds": seeds}
     draw: Any = _sampling.sample if name == "logits" else _sampling.sample_probs
     ids: Tensor = draw(source, positions, **_filters(rows, thresholds), **of_rows).ids
     tokens = ids.clamp(min=0).to(torch.int32 if indices is None else indices.dtype)
     return (tokens, ids >= 0) if return_valid else tokens
+
+
+def _drawing(name: str, *thresholds: str) -> Callable[..., Drawn]:
+    """`_draw` from `name` with these thresholds."""
+    of_both = ["filter_apply_order"] if len(thresholds) > 1 else []
+    how = "deterministic", "generator", "check_nan", "seed", "offset", "return_valid"
+    order = name, *thresholds, "indices", *of_both, *how
+
+    def call(*args: Any, **named: Any) -> Drawn:
+        given = {**dict(zip(order[: len(args)], args, strict=True)), **named}
+        return _draw(name, given.pop(name), {of: given.pop(of) for of in thresholds}, **given)
+
+    call.__doc__ = _draw.__doc__
+    return call
+
+
+sampling_from_logits = _drawing("logits")
+sampling_from_probs = _drawing("probs")
+top_p_sampling_from_probs = _drawing("probs", "top_p")
+top_k_sampling_from_probs = _drawing("probs", "top_k")
+min_p_sampling_from_probs = _drawing("probs", "min_p")
+top_k_top_p_sampling_from_logits = _drawing("logits", "top_k", "top_p")
+top_k_top_p_sampling_from_probs = _drawing("probs", "top_k", "top_p")
 
 
 def _kept(keep: Any, source: Tensor, **thresholds: Threshold) -> Tensor:
@@ -81,42 +105,6 @@ def _kept(keep: Any, source: Tensor, **thresholds: Threshold) -> Tensor:
 def softmax(logits: Tensor, temperature: Threshold | None = None, enable_pdl: bool | None = None) -> Tensor:
     """Probabilities of logits, divided by `temperature`. What is below 2^-36 of the likeliest token's is 0."""
     return _kept(_sampling.softmax, logits, temperature=1.0 if temperature is None else temperature)
-
-
-def sampling_from_logits(logits: Tensor, *how: Any, **named: Any) -> Drawn:
-    return _draw("logits", logits, {}, *how, **named)
-
-
-def sampling_from_probs(probs: Tensor, *how: Any, **named: Any) -> Drawn:
-    return _draw("probs", probs, {}, *how, **named)
-
-
-def top_p_sampling_from_probs(probs: Tensor, top_p: Threshold, *how: Any, **named: Any) -> Drawn:
-    return _draw("probs", probs, {"top_p": top_p}, *how, **named)
-
-
-def top_k_sampling_from_probs(probs: Tensor, top_k: Threshold, *how: Any, **named: Any) -> Drawn:
-    return _draw("probs", probs, {"top_k": top_k}, *how, **named)
-
-
-def min_p_sampling_from_probs(probs: Tensor, min_p: Threshold, *how: Any, **named: Any) -> Drawn:
-    return _draw("probs", probs, {"min_p": min_p}, *how, **named)
-
-
-def top_k_top_p_sampling_from_logits(
-    logits: Tensor, top_k: Threshold, top_p: Threshold, indices: Maybe = None, filter_apply_order: str = "top_k_first",
-    *how: Any, **named: Any,
-) -> Drawn:  # fmt: skip
-    both = {"top_k": top_k, "top_p": top_p}
-    return _draw("logits", logits, both, indices, *how, order=filter_apply_order, **named)
-
-
-def top_k_top_p_sampling_from_probs(
-    probs: Tensor, top_k: Threshold, top_p: Threshold, indices: Maybe = None, filter_apply_order: str = "top_k_first",
-    *how: Any, **named: Any,
-) -> Drawn:  # fmt: skip
-    both = {"top_k": top_k, "top_p": top_p}
-    return _draw("probs", probs, both, indices, *how, order=filter_apply_order, **named)
 
 
 def top_p_renorm_probs(probs: Tensor, top_p: Threshold, is_deterministic: bool = False) -> Tensor:

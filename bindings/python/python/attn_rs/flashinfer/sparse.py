@@ -1,44 +1,49 @@
 """`flashinfer.sparse`: attention over blocks of keys. Without effect are the workspace, `backend`, `non_blocking`,
 `use_fp16_qk_reduction` and `enable_pdl`. Plans read arrays on the host."""
 
-from .. import _native
-from ._bindings import FP8, TAIL, Dtype, Maybe, Options, Tensor, host, packed, refuse_given
-from ._wrapper import Result, Wrapper
-from .utils import canonicalize_torch_dtype
+from typing import Any
 
-_CAUSAL = "FlashInfer counts gathered keys: give blocks, and a `mask` of those on the diagonal"
+from .. import _native
+from ._bindings import FP8, TAIL, Maybe, Result, Tensor, bind, host, packed, refuse
+from ._wrapper import Wrapper
+from .utils import canonicalize_torch_dtype
 
 __all__ = ["BlockSparseAttentionWrapper", "VariableBlockSparseAttentionWrapper"]
 
 
-class BlockSparseAttentionWrapper(Wrapper):
+class _SparseWrapper(Wrapper):
+    _init = "backend"
+
+    def _plan_blocks(self, given: dict[str, Any], heads: tuple[int, ...], lens: tuple[int, int], part: Any) -> None:
+        """`part`: a part of the variant and its parameters."""
+        if given.get("causal"):
+            refuse("`causal`: FlashInfer counts gathered keys, which", "give blocks, and a `mask` of those on the diagonal")
+        self._keep(given, *heads, heads[-1])
+        self._ragged = [0, lens[0]], [0, lens[1]]
+        self._new_batch(None, *part)
+
+
+class BlockSparseAttentionWrapper(_SparseWrapper):
     """Blocks of R queries and C keys, of which each row of blocks names its columns (BSR)."""
 
+    _options_of_plan = (
+        "mask packed_mask causal pos_encoding_mode use_fp16_qk_reduction logits_soft_cap sm_scale rope_scale rope_theta "
+        "q_data_type kv_data_type o_data_type non_blocking block_mask"
+    )
     _forward = "q k v scale_q scale_k scale_v pos_encoding_mode use_fp16_qk_reduction" + TAIL
-
-    def __init__(self, float_workspace_buffer: Tensor, backend: str = "auto") -> None:
-        super().__init__(float_workspace_buffer, "NHD", False, backend)
 
     def plan(
         self, indptr: Tensor, indices: Tensor, M: int, N: int, R: int, C: int, num_qo_heads: int, num_kv_heads: int,
-        head_dim: int, mask: Maybe = None, packed_mask: Maybe = None, causal: bool = False,
-        pos_encoding_mode: str = "NONE", use_fp16_qk_reduction: bool = False, logits_soft_cap: float | None = None,
-        sm_scale: float | None = None, rope_scale: float | None = None, rope_theta: float | None = None,
-        q_data_type: Dtype = "float16", kv_data_type: Dtype | None = None, o_data_type: Dtype = "float16",
-        non_blocking: bool = True, block_mask: Maybe = None,
+        head_dim: int, *args: Any, **options: Any,
     ) -> None:  # fmt: skip
-        """`mask`: (blocks, R, C) of the blocks that are named."""
-        refuse_given("name the blocks by `indptr` and `indices`", block_mask=block_mask)
-        refuse_given(_CAUSAL, causal=causal)
-        ends = host(indptr)
-        bits = packed(None, packed_mask, ends.diff() * R * C)
-        seen = mask.bool().cpu() if mask is not None else bits
-        part, params = _native.sparse_bsr([[(ends, host(indices), seen)]], (R, C), [-(-N // C)])
-        options = Options(False, -1, logits_soft_cap, pos_encoding_mode, sm_scale, rope_scale, rope_theta)
-        q_dtype, heads = canonicalize_torch_dtype(q_data_type), (num_qo_heads, num_kv_heads, head_dim, head_dim)
-        self._keep(heads, options, (q_dtype, kv_data_type, o_data_type if q_dtype in FP8 else q_dtype))
-        batch = _native.Batch.ragged([0, M], [0, N])
-        self._set_batch(lambda _: batch, mask_part=part, params=params)
+        """`mask`: (blocks, R, C) of the blocks that are named. `o_data_type` is read beside queries of FP8."""
+        given, ends = bind(self._options_of_plan, args, options), host(indptr)
+        q_dtype = canonicalize_torch_dtype(given.get("q_data_type", "float16"))
+        given["o_data_type"] = given.get("o_data_type", "float16") if q_dtype in FP8 else None
+        bits = packed({"packed_custom_mask": given.get("packed_mask")}, ends.diff() * R * C)
+        seen = given["mask"].bool().cpu() if given.get("mask") is not None else bits
+        part = _native.sparse_bsr([[(ends, host(indices), seen)]], (R, C), [-(-N // C)])
+        self._plan_blocks(given, (num_qo_heads, num_kv_heads, head_dim), (M, N), part)
 
     def run(
         self, q: Tensor, k: Tensor, v: Tensor, scale_q: Maybe = None, scale_k: Maybe = None, scale_v: Maybe = None,
@@ -48,39 +53,32 @@ class BlockSparseAttentionWrapper(Wrapper):
         return self._launch(q, k, v, scales, out=out, lse=lse, return_lse=return_lse)
 
 
-class VariableBlockSparseAttentionWrapper(Wrapper):
+class VariableBlockSparseAttentionWrapper(_SparseWrapper):
     """Blocks of any sizes, by KV head. Queries, keys, values and outputs are (heads, tokens, head dim)."""
 
+    _options_of_plan = (
+        "causal pos_encoding_mode use_fp16_qk_reduction logits_soft_cap sm_scale rope_scale rope_theta non_blocking "
+        "q_data_type kv_data_type"
+    )
     _forward = "q k v pos_encoding_mode use_fp16_qk_reduction" + TAIL
-
-    def __init__(self, float_workspace_buffer: Tensor, backend: str = "auto") -> None:
-        super().__init__(float_workspace_buffer, "NHD", False, backend)
 
     def plan(
         self, block_mask_map: Tensor, block_row_sz: Tensor, block_col_sz: Tensor, num_qo_heads: int,
-        num_kv_heads: int, head_dim: int, causal: bool = False, pos_encoding_mode: str = "NONE",
-        use_fp16_qk_reduction: bool = False, logits_soft_cap: float | None = None, sm_scale: float | None = None,
-        rope_scale: float | None = None, rope_theta: float | None = None, non_blocking: bool = True,
-        q_data_type: Dtype = "float16", kv_data_type: Dtype | None = None,
+        num_kv_heads: int, head_dim: int, *args: Any, **options: Any,
     ) -> None:  # fmt: skip
         """`block_mask_map`: (KV heads, rows, columns)."""
-        refuse_given(_CAUSAL, causal=causal)
-        rows, columns = host(block_row_sz), host(block_col_sz)
+        given, rows, columns = bind(self._options_of_plan, args, options), host(block_row_sz), host(block_col_sz)
         block = max(64 * num_kv_heads // num_qo_heads, 1), 32
         part = _native.sparse_variable_blocks(block_mask_map.bool().cpu(), rows, columns, block)
-        options = Options(False, -1, logits_soft_cap, pos_encoding_mode, sm_scale, rope_scale, rope_theta)
-        heads = num_qo_heads, num_kv_heads, head_dim, head_dim
-        self._keep(heads, options, (q_data_type, kv_data_type, None))
-        batch = _native.Batch.ragged([0, int(rows[0].sum())], [0, int(columns[0].sum())])
-        self._set_batch(lambda _: batch, mask_part=part[0], params=part[1])
+        lens = int(rows[0].sum()), int(columns[0].sum())
+        self._plan_blocks(given, (num_qo_heads, num_kv_heads, head_dim), lens, part)
 
     def run(
         self, q: Tensor, k: Tensor, v: Tensor, out: Maybe = None, lse: Maybe = None, return_lse: bool = False,
         enable_pdl: bool | None = None,
     ) -> Result:  # fmt: skip
         """Launches on views."""
-        rows, keys, values = (x.transpose(0, 1) for x in (q, k, v))
-        o, states = self._launch(rows, keys, values, return_lse=True)
+        o, states = self._launch(*(x.transpose(0, 1) for x in (q, k, v)), return_lse=True)
         o, states = o.transpose(0, 1), states.transpose(0, 1)
         o = o if out is None else out.copy_(o)
         return (o, states if lse is None else lse.copy_(states)) if return_lse else o

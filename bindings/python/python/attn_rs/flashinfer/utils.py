@@ -1,4 +1,4 @@
-"""`flashinfer.utils`: enumerations, element types, and what attention code asks about a device."""
+"""`flashinfer.utils`: enumerations and element types."""
 
 from enum import Enum
 

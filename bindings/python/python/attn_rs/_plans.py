@@ -1,0 +1,126 @@
+"""Plans of several attentions over one batch after the other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from . import _native
+from ._arrays import is_capturing
+from ._errors import Unsupported
+
+
+class AttentionKey(NamedTuple):
+    """What an attention is made of, beside parameters and masks."""
+
+    variant: str
+    scale: float | None
+    device: str
+    qo_heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int
+    dtype: str
+    kv_dtype: str
+    kv_format: str | None = None
+    fixed_split_size: int | None = None
+    values_in_keys: bool = False
+    stores_transformed: bool = False
+    is_masked: bool = False
+
+    def attention(self, params: dict[str, Any] | None = None, mask: Any = None) -> _native.Attention:
+        return _native.Attention(
+            self.variant,
+            params or None,
+            *self[2:9],
+            scale=self.scale,
+            kv_format=self.kv_format,
+            fixed_split_size=self.fixed_split_size,
+            values_in_keys=self.values_in_keys,
+            stores_transformed=self.stores_transformed,
+            mask=mask if self.is_masked else None,
+        )
+
+
+class Batches(Protocol):
+    """Where plans find the batch of the moment."""
+
+    def host_batch(self, pages: int) -> _native.Batch:
+        """The batch, over a pool of so many pages."""
+        ...
+
+    def device_batch(self) -> _native.DeviceBatch | None:
+        """The batch in memory of the device, if plans may be made there."""
+        ...
+
+    def capacity(self, pages: int) -> _native.Capacity | None:
+        """The largest batch, in whose plans later batches take the place of earlier ones, or none."""
+        ...
+
+
+@dataclass
+class Planned:
+    """An attention and its plan, which has the batch of this version, over a pool of so many pages."""
+
+    attention: _native.Attention
+    plan: _native.Plan
+    version: int
+    pages: int
+    on_device: bool = True
+
+
+class Plans:
+    """The plans of a batch, one for each attention that ran over it."""
+
+    def __init__(self, batches: Batches, kv_layout: str) -> None:
+        self._batches, self._kv_layout = batches, kv_layout
+        self._planned: dict[AttentionKey, Planned] = {}
+        self._version = 0
+
+    def __len__(self) -> int:
+        return len(self._planned)
+
+    def __contains__(self, key: AttentionKey) -> bool:
+        return key in self._planned
+
+    def clear(self) -> None:
+        self._planned.clear()
+
+    def new_batch(self) -> None:
+        """The batch is another. Plans with a capacity are updated to it, others are made anew when they run."""
+        self._version += 1
+        for planned in self._planned.values():
+            if planned.plan.has_capacity:
+                self._update(planned)
+
+    def get(self, key: AttentionKey, make: Callable[[], _native.Attention], pages: int, like: Any = None) -> Planned:
+        """The plan of an attention, which `make` makes once. Under the capture of a CUDA graph by the stream of `like`
+        it is there already."""
+        planned = self._planned.get(key)
+        if planned is not None and planned.version == self._version:
+            return planned
+        if like is not None and is_capturing(like):
+            raise Unsupported(
+                "a CUDA graph captures a run that was not planned, with other options or shapes than runs had before: "
+                "make the same run once before the capture"
+            )
+        if planned is not None and planned.plan.has_capacity:
+            self._update(planned)
+            return planned
+        attention, reuse = (make(), None) if planned is None else (planned.attention, planned.plan)
+        capacity = self._batches.capacity(pages)
+        plan = _native.Plan(attention, self._batches.host_batch(pages), self._kv_layout, capacity, [], reuse)
+        self._planned[key] = planned = Planned(attention, plan, self._version, pages)
+        if len(self._planned) > 16 and capacity is None:
+            self._planned.pop(next(iter(self._planned)))
+        return planned
+
+    def _update(self, planned: Planned) -> None:
+        batch = self._batches.device_batch() if planned.on_device else None
+        if batch is not None:
+            try:
+                planned.plan.update_on_device(batch)
+            except Unsupported:
+                batch, planned.on_device = None, False
+        if batch is None:
+            planned.plan.update(self._batches.host_batch(planned.pages))
+        planned.version = self._version
