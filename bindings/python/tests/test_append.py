@@ -159,3 +159,19 @@ def test_what_is_no_scale():
     status = k_pool.view(np.uint32).reshape(-1)[:1]
     text = "k_pool shares memory with status"
     refused(attn_rs.InvalidTensor, text, lambda: attn_rs.append(k, k, k_pool, v_pool, slots, status=status))
+
+
+def test_a_format_by_its_name():
+    k, v, slots = normal(4, 2, 8), normal(4, 2, 8), np.array(SLOTS)
+    plan = attn_rs.Plan(attn_rs.Batch.ragged([0, 1], [0, 4]), **HOW, kv_format="int8")
+    made = [np.zeros((5, PAGE, 2, bytes_of), dtype=np.uint8) for bytes_of in (8, 8, 4, 4)]
+    named = [pool.copy() for pool in made]
+    sides = lambda pools: dict(zip(("k_side", "v_side"), pools[2:], strict=True))  # noqa: E731
+    attn_rs.append(k, v, *made[:2], slots, attention=plan.attention, **sides(made))
+    attn_rs.append(k, v, *named[:2], slots, kv_format="int8", **sides(named))
+    for one, other in zip(made, named, strict=True):
+        np.testing.assert_array_equal(one, other)
+    again = lambda: attn_rs.append(  # noqa: E731
+        k, v, *named[:2], slots, kv_format="int8", attention=plan.attention, **sides(named)
+    )
+    refused(attn_rs.InvalidArgument, "beside an attention", again)

@@ -89,14 +89,17 @@ def test_rotations(dim):
     a, b = x[..., : n // 2], x[..., n // 2 : n]
     want = np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., n:]], -1)
     np.testing.assert_allclose(got, want, atol=2e-5)
-    tables = {"rope_table.cos": normal(101, n // 2), "rope_table.sin": normal(101, n // 2)}
-    part = f"rope_table(positions=101, rotary_dim={n}, interleaved=false)"
-    for _ in range(2):
-        got = attn_rs.ops.rotate(x, at, part, dim=dim, tables=tables)
-        cos, sin = (table[at][:, None] for table in tables.values())
-        want = np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., n:]], -1)
-        np.testing.assert_allclose(got, want, atol=2e-5)
-        tables["rope_table.cos"][:] += 1
+    table = normal(101, n)
+    for interleaved in (False, True, True):
+        got = attn_rs.ops.rotate(x, at, cos_sin=table, interleaved=interleaved)
+        cos, sin = table[at][:, None, : n // 2], table[at][:, None, n // 2 :]
+        a, b = (x[..., :n:2], x[..., 1:n:2]) if interleaved else (x[..., : n // 2], x[..., n // 2 : n])
+        parts = a * cos - b * sin, b * cos + a * sin
+        rows = np.stack(parts, -1).reshape(*x.shape[:2], n) if interleaved else np.concatenate(parts, -1)
+        np.testing.assert_allclose(got, np.concatenate([rows, x[..., n:]], -1), atol=2e-5)
+        table += 1
+    with pytest.raises(attn_rs.InvalidArgument, match="one of them"):
+        attn_rs.ops.rotate(x, at)
     with pytest.raises(attn_rs.Unsupported, match="rotary dim of 12"):
         attn_rs.ops.rotate(x, at, "rope", dim=12)
 

@@ -1,7 +1,13 @@
 """New keys and values, into pools of pages."""
 
+import functools
+
 from . import _native
-from ._arrays import as_int64, per_head
+from ._arrays import as_int64, check_tensor, device_name, dtype_name, per_head
+from ._errors import InvalidArgument
+from ._plans import AttentionKey
+
+_kept = functools.lru_cache(maxsize=64)(AttentionKey.attention)
 
 
 def append(
@@ -20,6 +26,7 @@ def append(
     k_scale=1.0,
     v_scale=1.0,
     attention=None,
+    kv_format=None,
     k_side=None,
     v_side=None,
     status=None,
@@ -46,6 +53,7 @@ def append(
             of one element is one for all heads, in one more launch.
         attention: an attention over transformed keys (`Plan(stores_transformed=True)`) or over a `kv_format`, whose
             transforms are applied.
+        kv_format: in place of an attention, the format of the pools by its name, without transforms.
         k_side, v_side: pools of side data of a `kv_format` that has any.
         status: uint32 or int32 of one element, to which a kernel adds the number of tokens that it skipped, since their
             place is outside of the pool or of the table. On the CPU such a token is an error.
@@ -56,6 +64,13 @@ def append(
         InvalidArgument: no place, or two.
     """
     heads = k.shape[-2] if hasattr(k, "shape") and len(k.shape) > 1 else 1
+    if kv_format is not None:
+        if attention is not None:
+            raise InvalidArgument("kv_format is given beside an attention, which has its own")
+        check_tensor("k", k, 3)
+        dims, dtype = (k.shape[2], k.shape[2] if v is None else v.shape[2]), dtype_name(k)
+        key = AttentionKey("full", None, device_name(k), heads, heads, *dims, dtype, dtype, kv_format)
+        attention = _kept(key._replace(values_in_keys=v is None))
     _native.append(
         k,
         v,

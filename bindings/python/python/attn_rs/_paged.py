@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from . import _attention, _native
-from ._arrays import check_tensor, device_name, dtype_name, empty, is_base_2, is_capturing, is_torch, listed, per_head
+from ._arrays import check_tensor, device_name, dtype_name, empty, is_base_2, is_capturing, is_torch
 from ._errors import InvalidTensor, Unsupported
 from ._plans import AttentionKey, Plans
 
@@ -122,12 +122,9 @@ def paged_attention(
     with tables.lock:
         tables.arrays = qo_indptr, block_table, kv_lens
         tables.plans.new_batch()
-        first = {name: listed(name, value) for name, value in tensors.items()} if not len(tables.plans) else {}
-        planned = tables.plans.get(key, lambda: key.attention({**fixed, **first}), sizes[-1], q)
-        for name, value in tensors.items():
-            planned.attention.set_tensor(name, _attention._numbers(q, value))
-        scales = {"k_scale": per_head(k_scale, kv_heads, None), "v_scale": per_head(v_scale, kv_heads, None)}
-        planned.plan.run(q, k_pool, v_pool, out, lse, k_side=k_side, v_side=v_side, lse_base_2=base_2, **scales)
+        numbers = {name: _attention._numbers(q, value) for name, value in tensors.items()}
+        how = {"k_side": k_side, "v_side": v_side, "lse_base_2": base_2, "k_scale": k_scale, "v_scale": v_scale}
+        tables.plans.run(key, q, k_pool, v_pool, out, lse, params=fixed, tensors=numbers, **how)
     return (out, lse) if return_lse else out
 
 

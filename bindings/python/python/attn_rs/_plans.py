@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from . import _native
-from ._arrays import is_capturing
+from ._arrays import is_capturing, listed, per_head
 from ._errors import Unsupported
 
 
@@ -113,6 +113,33 @@ class Plans:
         if len(self._planned) > 16 and capacity is None:
             self._planned.pop(next(iter(self._planned)))
         return planned
+
+    def run(
+        self,
+        key: AttentionKey,
+        q: Any,
+        k: Any,
+        v: Any,
+        out: Any,
+        lse: Any = None,
+        *,
+        params: dict[str, Any],
+        tensors: dict[str, Any],
+        mask: Any = None,
+        k_scale: Any = 1.0,
+        v_scale: Any = 1.0,
+        **how: Any,
+    ) -> None:
+        """Runs an attention. `tensors` are parameters beside `params`, of which each run has others, beside `q`."""
+
+        def make() -> _native.Attention:
+            return key.attention({**params, **{name: listed(name, values) for name, values in tensors.items()}}, mask)
+
+        planned = self.get(key, make, max(k.shape[0], 1), q)
+        for name, values in tensors.items():
+            planned.attention.set_tensor(name, values)
+        scales = {"k_scale": per_head(k_scale, key.kv_heads, None), "v_scale": per_head(v_scale, key.kv_heads, None)}
+        planned.plan.run(q, k, v, out, lse, **scales, **how)
 
     def _update(self, planned: Planned) -> None:
         batch = self._batches.device_batch() if planned.on_device else None

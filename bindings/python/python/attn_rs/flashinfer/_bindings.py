@@ -58,13 +58,16 @@ def refuse_given(named: Mapping[str, Any]) -> None:
 
 
 def bind(order: str, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a function of FlashInfer by their names, `order`. What is missing has FlashInfer's default."""
-    names = order.split()
+    """The arguments of a function of FlashInfer by their names: `order` has all, behind `|` those that may be missing,
+    which have FlashInfer's default then."""
+    names = order.replace("|", "").split()
     given = {**dict(zip(names, args, strict=False)), **named}
     if unknown := [name for name in named if name not in names]:
         raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
     if len(given) < len(args) + len(named):
         raise TypeError(f"got {len(args)} positional arguments beside {[*named]}; there are {order}")
+    if missing := [name for name in order.partition("|")[0].split() if "|" in order and name not in given]:
+        raise TypeError(f"missing the arguments {missing}")
     refuse_given(given)
     return given
 
@@ -151,6 +154,11 @@ def store(o: Tensor, out: Maybe, dtype: torch.dtype) -> Tensor:
 def host(x: Tensor | Sequence[int]) -> Tensor:
     """Whole numbers in host memory; of a CUDA device this waits for the stream."""
     return torch.as_tensor(x).detach().to("cpu", torch.int32).contiguous()
+
+
+@functools.cache
+def range_of(count: int, device: torch.device | str) -> Tensor:
+    return torch.arange(count, device=device, dtype=torch.int32)
 
 
 # the options of `plan` that are masks

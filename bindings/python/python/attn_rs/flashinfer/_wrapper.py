@@ -6,10 +6,9 @@ from typing import Any
 import torch
 
 from .. import _native
-from .._arrays import per_head
 from .._plans import AttentionKey, Plans
 from ._bindings import MASKS, Cache, Mask, Maybe, Number, Options, Result, Tensor, bind, expression, host, mask_of
-from ._bindings import named_of, nvfp4_of, options_of, product, q_type, refuse, store, unpack
+from ._bindings import named_of, nvfp4_of, options_of, product, q_type, range_of, refuse, store, unpack
 from .utils import TensorLayout, canonicalize_torch_dtype
 
 
@@ -42,8 +41,8 @@ class Wrapper(Older):
     _cached_module = _plan_info = _jit_module = Private()
     # whether `run` takes the logits of a sink behind the cache
     _has_sink = False
-    # arguments in their order: of the constructor behind the workspace, optional ones of `plan`, those of `forward`
-    _init = _options_of_plan = _forward = ""
+    # arguments in their order: of the constructor behind the workspace, of `plan`, and of `forward`
+    _init = _plan = _forward = ""
     # the constructor's arguments that are buffers: `qo_indptr` first, and last one with an element for each request
     _buffer_names: Sequence[str] = ()
     # the layout of attn_rs, where it is always the same
@@ -116,7 +115,7 @@ class Wrapper(Older):
     def forward_return_lse(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, return_lse=True, **kwargs)
 
-    def _keep(self, named: Mapping[str, Any], *heads: int, page_size: int = 1) -> None:
+    def _keep(self, named: Mapping[str, Any], *heads: int) -> None:
         """Options of `plan` by their names. `heads`: of queries and of keys, and their sizes."""
         self._masks = {name: named[name] for name in MASKS if isinstance(x := named.get(name), Tensor) or x}
         if self._masks and self._use_cuda_graph:
@@ -127,7 +126,7 @@ class Wrapper(Older):
         self._kv_dtype = canonicalize_torch_dtype(named.get("kv_data_type") or both or self._q_dtype)
         self._o_dtype = canonicalize_torch_dtype(named.get("o_data_type") or self._q_dtype)
         # FlashInfer's splits count pages, those of attn_rs keys; one that no request reaches never splits
-        size = (named.get("fixed_split_size") or 0) * page_size
+        size = (named.get("fixed_split_size") or 0) * named.get("page_size", 1)
         self._split = 1 << 29 if named.get("disable_split_kv") else size if size > 0 else None
 
     def _key(self, scale: float | None, kv_dtype: torch.dtype) -> AttentionKey:
@@ -161,11 +160,8 @@ class Wrapper(Older):
             self._plans.get(key, lambda: key.attention(self._params, self._mask), (1 << 31) - 1)
 
     def _check_requests(self, requests: int) -> None:
-        if self._use_cuda_graph and requests != self._fixed_batch_size:
-            raise ValueError(
-                f"The batch size should be fixed in cudagraph mode, the runtime batch size {requests} mismatches the "
-                f"batch size set during initialization {self._fixed_batch_size}"
-            )
+        if self._use_cuda_graph and requests != (fixed := self._fixed_batch_size):
+            raise ValueError(f"The batch size should be fixed in cudagraph mode: it was {fixed}, and is {requests}")
 
     def _launch(
         self, q: Tensor, k: Tensor, v: Maybe, args: Sequence[Any] = (), *, q_scale: Number | None = None,
@@ -193,29 +189,28 @@ class Wrapper(Older):
             q_scale, k_scale, v_scale = map(product, (q_scale, k_scale, v_scale), (*args, *[None] * (3 - len(args))))
         self._extras = tuple(dict.fromkeys(name.partition(".")[0] for name in tensors))
         key, dtype = self._key(scale, kv_dtype), q_type(self._q_dtype, self._o_dtype)
-
-        def make() -> _native.Attention:
-            first = {name: values.detach().float().cpu() for name, values in tensors.items()}
-            return key.attention({**self._params, **first}, self._mask)
-
-        planned = self._plans.get(key, make, k.shape[0], q)
         o, q = out, q.to(dtype)
         if o is None or o.dtype != dtype:
             o = torch.empty((*q.shape[:2], key.value_dim), dtype=dtype, device=q.device)
         if return_lse and lse is None:
             lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
-        for name, values in tensors.items():
-            planned.attention.set_tensor(name, values.detach().to(q.device, torch.float32).contiguous())
-        how["k_scale"] = per_head(product(q_scale, k_scale), key.kv_heads, None)
-        how["v_scale"] = per_head(product(v_scale), key.kv_heads, None)
-        planned.plan.run(q, k, v, o, lse, lse_base_2=base_2, **how)
+        numbers = {name: x.detach().to(q.device, torch.float32).contiguous() for name, x in tensors.items()}
+        of = {"params": self._params, "tensors": numbers, "mask": self._mask, "lse_base_2": base_2}
+        self._plans.run(key, q, k, v, o, lse, k_scale=product(q_scale, k_scale), v_scale=product(v_scale), **of, **how)
         o = store(o, out, self._o_dtype)
         return (o, lse) if return_lse and lse is not None else o
 
 
 class PagedWrapper(Wrapper):
-    """Keys and values in pages. The buffers are of `qo_indptr`, of the pages' `indptr` and `indices`, and of the slots of
-    last pages, and so are the arrays of `plan`."""
+    """Keys and values in pages. The arrays of `plan` are prefix sums of queries and of pages, (requests + 1), pages, and
+    the slots of last pages, or numbers of keys; the buffers of a wrapper for CUDA graphs are for these.
+
+    On a CUDA device `plan` reads the arrays on the host, and waits for them, unless the wrapper is for CUDA graphs and
+    its plan is made on the device."""
+
+    # the arguments of `plan` that are arrays, the first maybe none, and whether the last has numbers of keys
+    _array_names: Sequence[str] = ()
+    _are_lens = False
 
     # names that engines read
     _qo_indptr_buf = property(lambda self: self._buffers[0])
@@ -223,29 +218,43 @@ class PagedWrapper(Wrapper):
     _paged_kv_indices_buf = property(lambda self: self._buffers[2])
     _paged_kv_last_page_len_buf = property(lambda self: self._buffers[3])
 
-    def _plan_pages(
-        self, *arrays: Any, page_size: int, are_lens: bool = False, indptr_host: Maybe = None, in_buffers: bool = False
-    ) -> None:
-        """With `are_lens` the last of the arrays has numbers of keys, and with `in_buffers` the buffers have them."""
-        requests = len(arrays[3])
+    def _check(self, given: dict[str, Any]) -> None:
+        """Checks and completes the arguments of `plan`."""
+
+    def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
+        """The elements of a key and of a value."""
+        dim: int = given.get("head_dim_qk") or given["head_dim"]
+        return dim, given.get("head_dim_vo") or dim
+
+    def plan(self, *args: Any, **named: Any) -> None:
+        """Plans a batch. Arguments are FlashInfer's, by name or in its order: arrays, sizes, and options."""
+        given = bind(self._plan, args, named)
+        self._check(given)
+        heads = given.get("num_qo_heads") or given["num_heads"], given.get("num_kv_heads", 1)
+        self._keep(given, *heads, *self._dims(given))
+        qo, indptr, indices, last = (given.get(name) for name in self._array_names)
+        requests = len(last)
         self._check_requests(requests)
+        if qo is None:
+            # a batch that is planned on the host is read there
+            qo = range_of(requests + 1, self.device if self._use_cuda_graph else "cpu") * given.get("q_len_per_req", 1)
         # FlashInfer reads no more of a longer `indptr`
-        arrays = arrays[0], arrays[1][: requests + 1], *arrays[2:]
+        arrays = qo, indptr[: requests + 1], indices, last
         if not self._use_cuda_graph:
             self._buffers = arrays
-        elif len(arrays[2]) > len(self._paged_kv_indices_buf):
+        elif len(indices) > len(self._paged_kv_indices_buf):
             raise ValueError("The size of indices should be less than or equal to the allocated buffer")
-        elif not in_buffers:
+        elif not given.get("in_buffers"):
             for buffer, array in zip(self._buffers, arrays, strict=True):
                 if buffer is not None:
                     buffer[: len(array)].copy_(array)
         self._rows = [own if buffer is None else buffer for buffer, own in zip(self._buffers, arrays, strict=True)]
-        self._page_size, self._are_lens = page_size, are_lens
-        self._indptr_host = None if indptr_host is None else indptr_host[: requests + 1]
+        self._page_size, ends = given["page_size"], given.get("indptr_host")
+        self._indptr_host = None if ends is None else ends[: requests + 1]
         mask: Any = ()
         if self._masks:
-            qo, indptr, _, last = self._rows
-            mask = mask_of(self._masks, host(qo), self._lens(host(indptr), host(last)))
+            qo, indptr, _, last = map(host, self._rows)
+            mask = mask_of(self._masks, qo, self._lens(indptr, last))
         self._new_batch(*mask)
 
     def _lens(self, indptr: Tensor, last: Tensor) -> Tensor:

@@ -14,22 +14,19 @@ __all__ = ["BatchAttention", "BatchAttentionWithAttentionSinkWrapper"]
 class BatchAttention(PagedWrapper):
     """A batch of queries of any number over paged keys."""
 
-    _init = "kv_layout"
+    _init, _are_lens = "kv_layout", True
+    _array_names = "qo_indptr", "kv_indptr", "kv_indices", "kv_len_arr"
+    _plan = (
+        f"{' '.join(_array_names)} num_qo_heads num_kv_heads head_dim_qk head_dim_vo page_size | causal sm_scale "
+        "logits_soft_cap q_data_type kv_data_type use_profiler"
+    )
 
     def __init__(self, kv_layout: str = "NHD", device: str = "cuda") -> None:
         super().__init__(torch.empty(0, device=device), kv_layout)
 
-    def plan(
-        self, qo_indptr: Tensor, kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor, num_qo_heads: int,
-        num_kv_heads: int, head_dim_qk: int, head_dim_vo: int, page_size: int, causal: bool = False,
-        sm_scale: float | None = None, logits_soft_cap: float | None = None,
-        q_data_type: torch.dtype = torch.bfloat16, kv_data_type: torch.dtype = torch.bfloat16,
-        use_profiler: bool = False,
-    ) -> None:  # fmt: skip
-        """Plans a batch. On a CUDA device it reads the arrays on the host, and waits for them."""
-        refuse_given(locals())
-        self._keep(locals(), num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo)
-        self._plan_pages(qo_indptr, kv_indptr, kv_indices, kv_len_arr, page_size=page_size, are_lens=True)
+    def _check(self, given: dict[str, Any]) -> None:
+        given.setdefault("q_data_type", "bfloat16")
+        given.setdefault("kv_data_type", "bfloat16")
 
     def run(self, q: Tensor, kv_cache: Cache, *args: Any, logits_soft_cap: float = 0.0, **how: Any) -> Result:
         """Launches, and returns log-sum-exps too. `args` are `out`, `lse`, `k_scale` and `v_scale`, also by name; the

@@ -1,15 +1,9 @@
-"""`flashinfer.decode`: one query of a request, or a few, over paged keys.
+"""`flashinfer.decode`: one query of a request, or a few, over paged keys."""
 
-Options are FlashInfer's, by name or in its order. Without effect are the workspaces, `backend`, `use_tensor_cores`
-(kernels are chosen by their costs), `non_blocking`, `enable_pdl`, `block_tables` and `seq_lens`.
-"""
-
-import functools
 from typing import Any
 
-import torch
-
 from ._bindings import TAIL, Cache, Maybe, Result, Tensor, bind, product
+from ._bindings import range_of as _get_range_buf  # noqa: F401
 from ._tables import trtllm_batch_decode_with_kv_cache, xqa_batch_decode_with_kv_cache
 from ._wrapper import PagedWrapper
 from .mla import BatchDecodeMlaWithPagedKVCacheWrapper
@@ -21,11 +15,6 @@ __all__ = [
     "CUDAGraphBatchDecodeWithPagedKVCacheWrapper", "fast_decode_plan", "single_decode_with_kv_cache",
     "trtllm_batch_decode_with_kv_cache", "xqa_batch_decode_with_kv_cache",
 ]  # fmt: skip
-
-
-@functools.cache
-def _get_range_buf(seq_len: int, device: torch.device | str) -> Tensor:
-    return torch.arange(seq_len, device=device, dtype=torch.int32)
 
 
 def single_decode_with_kv_cache(q: Tensor, k: Tensor, v: Tensor, *args: Any, **options: Any) -> Result:
@@ -43,31 +32,22 @@ class BatchDecodeWithPagedKVCacheWrapper(PagedWrapper):
 
     _buffer_names = "", "paged_kv_indptr_buffer", "paged_kv_indices_buffer", "paged_kv_last_page_len_buffer"
     _init = f"kv_layout use_cuda_graph use_tensor_cores {' '.join(_buffer_names[1:])} backend jit_args"
-    _options_of_plan = (
-        "pos_encoding_mode window_left logits_soft_cap q_data_type kv_data_type o_data_type data_type sm_scale rope_scale "
-        "rope_theta non_blocking block_tables seq_lens fixed_split_size disable_split_kv q_len_per_req window_right"
+    _array_names = "", "indptr", "indices", "last_page_len"
+    _plan = (
+        "indptr indices last_page_len num_qo_heads num_kv_heads head_dim page_size | pos_encoding_mode window_left "
+        "logits_soft_cap q_data_type kv_data_type o_data_type data_type sm_scale rope_scale rope_theta non_blocking "
+        "block_tables seq_lens fixed_split_size disable_split_kv q_len_per_req window_right in_buffers indptr_host"
     )
     _forward = "q paged_kv_cache pos_encoding_mode q_scale k_scale v_scale window_left" + TAIL
     _q_len_per_req = 0
 
-    def plan(
-        self, indptr: Tensor, indices: Tensor, last_page_len: Tensor, num_qo_heads: int, num_kv_heads: int,
-        head_dim: int, page_size: int, *args: Any, in_buffers: bool = False, indptr_host: Maybe = None, **options: Any,
-    ) -> None:  # fmt: skip
-        """Plans a batch of `q_len_per_req` queries a request, which are causal: prefix sums of pages, (requests + 1),
-        pages, and the slots of last pages. On a CUDA device it reads the arrays on the host, and waits for them, unless
-        the wrapper is for CUDA graphs and its plan is made on the device."""
-        given = {"q_data_type": "float16", **bind(self._options_of_plan, args, options)}
+    def _check(self, given: dict[str, Any]) -> None:
         queries = given.get("q_len_per_req", 1)
         if queries < 1 or (self._use_cuda_graph and self._q_len_per_req not in (0, queries)):
             rule = "q_len_per_req must be >= 1, and is frozen in a wrapper for CUDA graphs"
             raise ValueError(f"{rule}, got {queries}; it was {self._q_len_per_req}")
-        self._keep({**given, "causal": queries > 1}, num_qo_heads, num_kv_heads, head_dim, head_dim, page_size=page_size)
-        self._q_len_per_req = queries
-        # a batch that is planned on the host is read there
-        qo = _get_range_buf(len(last_page_len) + 1, self.device if self._use_cuda_graph else "cpu") * queries
-        how = {"page_size": page_size, "in_buffers": in_buffers, "indptr_host": indptr_host}
-        self._plan_pages(qo, indptr, indices, last_page_len, **how)
+        given.setdefault("q_data_type", "float16")
+        given["causal"], self._q_len_per_req = queries > 1, queries
 
     def run(self, q: Tensor, paged_kv_cache: Cache, *args: Any, q_len_per_req: int | None = None, **how: Any) -> Result:
         """As `BatchPrefillWithPagedKVCacheWrapper.run`."""

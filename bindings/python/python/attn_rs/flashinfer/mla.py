@@ -29,21 +29,20 @@ def _latent(ckv: Tensor, kpe: Tensor) -> Tensor:
 class BatchMLAPagedAttentionWrapper(PagedWrapper):
     """Queries in two parts, over compressed keys that are values as well."""
 
-    _buffer_names = "qo_indptr", "kv_indptr", "kv_indices", "kv_len_arr"
+    _array_names = _buffer_names = "qo_indptr", "kv_indptr", "kv_indices", "kv_len_arr"
     _init = f"use_cuda_graph {' '.join(_buffer_names)} backend"
-    _layout = "latent"
+    _plan = (
+        f"{' '.join(_array_names)} num_heads head_dim_ckv head_dim_kpe page_size causal sm_scale q_data_type kv_data_type "
+        "| use_profiler"
+    )
+    _layout, _are_lens = "latent", True
 
-    def plan(
-        self, qo_indptr: Tensor, kv_indptr: Tensor, kv_indices: Tensor, kv_len_arr: Tensor, num_heads: int,
-        head_dim_ckv: int, head_dim_kpe: int, page_size: int, causal: bool, sm_scale: float, q_data_type: torch.dtype,
-        kv_data_type: torch.dtype, use_profiler: bool = False,
-    ) -> None:  # fmt: skip
-        """Plans a batch. On a CUDA device it reads the arrays on the host, and waits for them."""
-        refuse_given(locals())
-        if kv_data_type in FP8 and q_data_type == torch.float16:
+    def _check(self, given: dict[str, Any]) -> None:
+        if given["kv_data_type"] in FP8 and given["q_data_type"] == torch.float16:
             raise ValueError("fp8 KV requires q_data_type=torch.bfloat16")
-        self._keep(locals(), num_heads, 1, head_dim_ckv + head_dim_kpe, head_dim_ckv)
-        self._plan_pages(qo_indptr, kv_indptr, kv_indices, kv_len_arr, page_size=page_size, are_lens=True)
+
+    def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
+        return given["head_dim_ckv"] + given["head_dim_kpe"], given["head_dim_ckv"]
 
     def run(
         self, q_nope: Tensor, q_pe: Tensor, ckv_cache: Tensor, kpe_cache: Tensor, out: Maybe = None, lse: Maybe = None,
@@ -83,18 +82,19 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(BatchMLAPagedAttentionWrapper):
     parts have an eighth of the elements of compressed keys: `rope_scale` and `rope_theta` are without effect."""
 
     _buffer_names = "", "paged_kv_indptr_buffer", "paged_kv_indices_buffer", "paged_kv_last_page_len_buffer"
+    _array_names = "", "indptr", "indices", "last_page_len"
     _init = f"use_cuda_graph use_tensor_cores {' '.join(_buffer_names[1:])}"
+    _plan = (
+        "indptr indices last_page_len num_qo_heads head_dim_compressed_kv page_size sm_scale | window_left logits_soft_cap "
+        "data_type q_data_type rope_scale rope_theta"
+    )
+    _are_lens = False
 
-    def plan(  # type: ignore[override]
-        self, indptr: Tensor, indices: Tensor, last_page_len: Tensor, num_qo_heads: int, head_dim_compressed_kv: int,
-        page_size: int, sm_scale: float, *args: Any, **options: Any,
-    ) -> None:  # fmt: skip
-        """Plans a batch."""
-        order = "window_left logits_soft_cap data_type q_data_type rope_scale rope_theta"
-        given = {"data_type": "float16", "sm_scale": sm_scale, **bind(order, args, options)}
-        self._keep(given, num_qo_heads, 1, head_dim_compressed_kv * 9 // 8, head_dim_compressed_kv)
-        qo = torch.arange(len(last_page_len) + 1, device=self.device, dtype=torch.int32)
-        self._plan_pages(qo, indptr, indices, last_page_len, page_size=page_size)
+    def _check(self, given: dict[str, Any]) -> None:
+        given.setdefault("data_type", "float16")
+
+    def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
+        return given["head_dim_compressed_kv"] * 9 // 8, given["head_dim_compressed_kv"]
 
     def run(  # type: ignore[override]
         self, q_nope: Tensor, q_pe: Tensor, paged_ckv_cache: Tensor, paged_kpe_cache: Tensor, *args: Any, **how: Any

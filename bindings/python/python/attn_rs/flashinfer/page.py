@@ -1,15 +1,13 @@
 """`flashinfer.page`: appends to paged caches."""
 
-import functools
-import weakref
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from .._append import append
 from .._arrays import is_capturing, version_of
-from .._plans import AttentionKey
-from ._bindings import Cache, Maybe, Number, Tensor, named_of, unpack
+from ._bindings import Cache, Maybe, Number, Tensor, unpack
 
 __all__ = [
     "append_paged_kv_cache", "append_paged_mla_kv_cache", "get_batch_indices_positions", "get_seq_lens",
@@ -61,7 +59,7 @@ def nvfp4_quantize_append_paged_kv_cache(
 ) -> None:  # fmt: skip
     """Writes new keys and values as NVFP4, with the scales of their blocks, in one launch."""
     pages = paged_kv_cache, kv_indices, kv_indptr, kv_last_page_len, kv_layout
-    nvfp4 = _nvfp4(append_key, append_value, kv_cache_sf, k_scale, v_scale, kv_layout)
+    nvfp4 = _nvfp4(kv_cache_sf, k_scale, v_scale, kv_layout)
     append_paged_kv_cache(append_key, append_value, batch_indices, positions, *pages, **nvfp4)
 
 
@@ -75,31 +73,27 @@ def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
         if not (isinstance(scale, Tensor) and scale.device == append_key.device) and is_capturing(append_key):
             raise ValueError(f"{name} is a number of the host: during CUDA graph capture it is float32 on the device")
     rows, (k_pool, v_pool) = len(slot_mapping), unpack(paged_kv_cache, kv_layout)
-    nvfp4 = _nvfp4(append_key, append_value, kv_cache_sf, k_scale, v_scale, kv_layout)
+    nvfp4 = _nvfp4(kv_cache_sf, k_scale, v_scale, kv_layout)
     append(append_key[:rows], append_value[:rows], k_pool, v_pool, slot_mapping, kv_layout=kv_layout, **nvfp4)
 
 
-def _nvfp4(k: Tensor, v: Tensor, sf: Cache, k_scale: Number, v_scale: Number, kv_layout: str) -> dict[str, Any]:
+def _nvfp4(sf: Cache, k_scale: Number, v_scale: Number, kv_layout: str) -> dict[str, Any]:
     k_side, v_side = (side.view(torch.uint8) for side in unpack(sf, kv_layout))
-    heads, dtype = (k.shape[1], k.shape[1], k.shape[2], v.shape[2]), named_of(k.dtype)
-    made = _attention(AttentionKey("full", None, str(k.device), *heads, dtype, dtype, "nvfp4"))
     scales = {"k_scale": _decode_scale("k_scale", k_scale), "v_scale": _decode_scale("v_scale", v_scale)}
-    return {"attention": made, "k_side": k_side, "v_side": v_side, **scales}
+    return {"kv_format": "nvfp4", "k_side": k_side, "v_side": v_side, **scales}
 
 
-_attention = functools.lru_cache(maxsize=64)(AttentionKey.attention)
-# scales on devices that were read, and their versions
-_read: dict[int, tuple[weakref.ref[Tensor], int | None]] = {}
+# scales on devices that were read, and how often each was changed then
+_read: Any = WeakTensorKeyDictionary()
 
 
 def _decode_scale(name: str, scale: Number) -> Number:
     """A scale on the device as it is, read on the host where it is new or has changed; another as a number."""
-    if on_device := isinstance(scale, Tensor) and scale.is_cuda:
-        now = weakref.ref(scale, lambda _, at=id(scale): _read.pop(at, None)), version_of(scale)
-        if is_capturing(scale) or _read.get(id(scale)) == now:
-            return scale
+    on_device = isinstance(scale, Tensor) and scale.is_cuda
+    if on_device and (is_capturing(scale) or _read.get(scale, -1) == version_of(scale)):
+        return scale
     if not 0 < (number := float(scale)) < float("inf"):
         raise ValueError(f"{name} is {number}; it is a positive finite global decode scale")
     if on_device:
-        _read[id(scale)] = now
+        _read[scale] = version_of(scale)
     return scale if on_device else number

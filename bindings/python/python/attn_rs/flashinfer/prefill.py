@@ -1,10 +1,4 @@
-"""`flashinfer.prefill`: queries of any number over ragged or paged keys.
-
-On a CUDA device `plan` reads the arrays on the host, and waits for them, unless it may plan on the device (`decode`).
-Options are FlashInfer's, by name or in its order. Without effect are the workspaces, `backend`, `jit_kwargs`, buffers
-of masks, `use_fp16_qk_reduction`, `non_blocking`, `enable_pdl`, and what only cuDNN and trtllm-gen read: `seq_lens`,
-`seq_lens_q`, `block_tables`, `max_token_per_sequence`, `max_sequence_kv`, `max_item_len_ptr`.
-"""
+"""`flashinfer.prefill`: queries of any number over ragged or paged keys."""
 
 import functools
 from typing import Any
@@ -25,27 +19,18 @@ class BatchPrefillWithPagedKVCacheWrapper(PagedWrapper):
     """A batch over paged keys. In a wrapper for CUDA graphs the buffers bound what plans may have."""
 
     _buffer_names = "qo_indptr_buf", "paged_kv_indptr_buf", "paged_kv_indices_buf", "paged_kv_last_page_len_buf"
+    _array_names = "qo_indptr", "paged_kv_indptr", "paged_kv_indices", "paged_kv_last_page_len"
     _init = (
         f"kv_layout use_cuda_graph {' '.join(_buffer_names)} custom_mask_buf mask_indptr_buf backend jit_args jit_kwargs"
     )
-    _options_of_plan = (
-        "head_dim_vo custom_mask packed_custom_mask causal pos_encoding_mode use_fp16_qk_reduction sm_scale window_left "
-        "logits_soft_cap rope_scale rope_theta q_data_type kv_data_type o_data_type non_blocking prefix_len_ptr "
-        "token_pos_in_items_ptr token_pos_in_items_len max_item_len_ptr seq_lens seq_lens_q block_tables "
-        "max_token_per_sequence max_sequence_kv fixed_split_size disable_split_kv"
+    _plan = (
+        f"{' '.join(_array_names)} num_qo_heads num_kv_heads head_dim_qk page_size | head_dim_vo custom_mask "
+        "packed_custom_mask causal pos_encoding_mode use_fp16_qk_reduction sm_scale window_left logits_soft_cap rope_scale "
+        "rope_theta q_data_type kv_data_type o_data_type non_blocking prefix_len_ptr token_pos_in_items_ptr "
+        "token_pos_in_items_len max_item_len_ptr seq_lens seq_lens_q block_tables max_token_per_sequence max_sequence_kv "
+        "fixed_split_size disable_split_kv"
     )
     _forward = "q paged_kv_cache causal pos_encoding_mode use_fp16_qk_reduction k_scale v_scale window_left" + TAIL
-
-    def plan(
-        self, qo_indptr: Tensor, paged_kv_indptr: Tensor, paged_kv_indices: Tensor, paged_kv_last_page_len: Tensor,
-        num_qo_heads: int, num_kv_heads: int, head_dim_qk: int, page_size: int, *args: Any, **options: Any,
-    ) -> None:  # fmt: skip
-        """Plans a batch: prefix sums of queries and of pages, (requests + 1), pages, and the slots of last pages."""
-        given = bind(self._options_of_plan, args, options)
-        heads = num_qo_heads, num_kv_heads, head_dim_qk, given.get("head_dim_vo") or head_dim_qk
-        self._keep(given, *heads, page_size=page_size)
-        arrays = qo_indptr, paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len
-        self._plan_pages(*arrays, page_size=page_size)
 
 
 class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
@@ -55,8 +40,8 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
     _init = (
         "kv_layout use_cuda_graph qo_indptr_buf kv_indptr_buf custom_mask_buf mask_indptr_buf backend jit_args jit_kwargs"
     )
-    _options_of_plan = (
-        "head_dim_vo custom_mask packed_custom_mask causal pos_encoding_mode use_fp16_qk_reduction window_left "
+    _plan = (
+        "qo_indptr kv_indptr num_qo_heads num_kv_heads head_dim_qk | head_dim_vo custom_mask packed_custom_mask causal pos_encoding_mode use_fp16_qk_reduction window_left "
         "logits_soft_cap sm_scale rope_scale rope_theta q_data_type kv_data_type o_data_type non_blocking prefix_len_ptr "
         "token_pos_in_items_ptr token_pos_in_items_len max_item_len_ptr fixed_split_size disable_split_kv seq_lens "
         "seq_lens_q max_token_per_sequence max_sequence_kv v_indptr o_indptr"
@@ -65,14 +50,12 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
     _buffer_names = "qo_indptr_buf", "kv_indptr_buf"
     _layout = "NHD"
 
-    def plan(
-        self, qo_indptr: Tensor, kv_indptr: Tensor, num_qo_heads: int, num_kv_heads: int, head_dim_qk: int, *args: Any,
-        **options: Any,
-    ) -> None:  # fmt: skip
-        """Plans a batch: prefix sums of queries and of keys, (requests + 1)."""
-        given = bind(self._options_of_plan, args, options)
-        self._keep(given, num_qo_heads, num_kv_heads, head_dim_qk, given.get("head_dim_vo") or head_dim_qk)
-        self._ragged = qo, kv = host(qo_indptr), host(kv_indptr)
+    def plan(self, *args: Any, **named: Any) -> None:
+        """Plans a batch: prefix sums of queries and of keys, (requests + 1), sizes, and options."""
+        given = bind(self._plan, args, named)
+        dim = given["head_dim_qk"]
+        self._keep(given, given["num_qo_heads"], given["num_kv_heads"], dim, given.get("head_dim_vo") or dim)
+        self._ragged = qo, kv = host(given["qo_indptr"]), host(given["kv_indptr"])
         if len(qo) != len(kv):
             raise ValueError("The kv_indptr length should be equal to qo_indptr length.")
         self._check_requests(len(qo) - 1)

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from .._arrays import version_of
 from ..ops import rotate
 from ._bindings import Maybe, Tensor, store
 from .page import append_paged_kv_cache, append_paged_mla_kv_cache
@@ -63,20 +62,10 @@ def apply_llama31_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, *a
     return apply_llama31_rope_pos_ids(q, k, _positions(indptr, offsets, q.shape[0]), *args, **options)
 
 
-# cosines and sines of the table that was last used of a shape
-_halves: dict[tuple[int, ...], tuple[Tensor, int | None, dict[str, Tensor]]] = {}
-
-
 def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Tensor:
     if table.dtype != torch.float32:
         raise ValueError("cos_sin_cache should be float32")
-    rows, dim = table.shape
-    part = f"rope_table(positions={rows}, rotary_dim={dim}, interleaved={str(not is_neox).lower()})"
-    last, version, tables = _halves.get(table.shape, (None, None, {}))
-    if last is not table or version is None or version != table._version:
-        tables = {f"rope_table.{name}": of.contiguous() for name, of in zip(("cos", "sin"), table.chunk(2, -1), strict=True)}
-        _halves[table.shape] = table, version_of(table), tables
-    return rotate(x, positions.int().contiguous(), part, dim=dim, tables=tables)
+    return rotate(x, positions.int().contiguous(), cos_sin=table, interleaved=not is_neox)
 
 
 def apply_rope_with_cos_sin_cache(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .. import sampling as _sampling
-from ._bindings import Maybe, Tensor
+from ._bindings import Maybe, Tensor, bind
 
 __all__ = [
     "chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_from_logits", "sampling_from_probs",
@@ -78,10 +78,10 @@ def _drawing(name: str, *thresholds: str) -> Callable[..., Drawn]:
     """`_draw` from `name` with these thresholds."""
     of_both = ["filter_apply_order"] if len(thresholds) > 1 else []
     how = "deterministic", "generator", "check_nan", "seed", "offset", "return_valid"
-    order = name, *thresholds, "indices", *of_both, *how
+    order = " ".join((name, *thresholds, "indices", *of_both, *how))
 
     def call(*args: Any, **named: Any) -> Drawn:
-        given = {**dict(zip(order[: len(args)], args, strict=True)), **named}
+        given = bind(order, args, named)
         return _draw(name, given.pop(name), {of: given.pop(of) for of in thresholds}, **given)
 
     call.__doc__ = _draw.__doc__
@@ -97,31 +97,24 @@ top_k_top_p_sampling_from_logits = _drawing("logits", "top_k", "top_p")
 top_k_top_p_sampling_from_probs = _drawing("probs", "top_k", "top_p")
 
 
-def _kept(keep: Any, source: Tensor, **thresholds: Threshold) -> Tensor:
-    kept: Tensor = keep(source, **_filters(source.shape[0], thresholds))
-    return kept.to(source.dtype)
+def _keeping(keep: Any, name: str, threshold: str, doc: str) -> Callable[..., Tensor]:
+    """A function of rows and a threshold, a number or one of each row."""
+
+    def call(*args: Any, **named: Any) -> Tensor:
+        given = bind(f"{name} {threshold} is_deterministic enable_pdl", args, named)
+        source, limit = given[name], given.get(threshold)
+        kept: Tensor = keep(source, **_filters(len(source), {threshold: 1.0 if limit is None else limit}))
+        return kept.to(source.dtype)
+
+    call.__doc__ = doc
+    return call
 
 
-def softmax(logits: Tensor, temperature: Threshold | None = None, enable_pdl: bool | None = None) -> Tensor:
-    """Probabilities of logits, divided by `temperature`. What is below 2^-36 of the likeliest token's is 0."""
-    return _kept(_sampling.softmax, logits, temperature=1.0 if temperature is None else temperature)
-
-
-def top_p_renorm_probs(probs: Tensor, top_p: Threshold, is_deterministic: bool = False) -> Tensor:
-    """The kept probabilities, which sum to 1."""
-    return _kept(_sampling.renorm_probs, probs, top_p=top_p)
-
-
-def top_k_renorm_probs(probs: Tensor, top_k: Threshold) -> Tensor:
-    """The kept probabilities, which sum to 1."""
-    return _kept(_sampling.renorm_probs, probs, top_k=top_k)
-
-
-def top_k_mask_logits(logits: Tensor, top_k: Threshold) -> Tensor:
-    """The kept logits, and -inf in place of the others."""
-    return _kept(_sampling.mask_logits, logits, top_k=top_k)
-
-
+_OF_LOGITS = "Probabilities of logits, divided by `temperature`. What is below 2^-36 of the likeliest token's is 0."
+softmax = _keeping(_sampling.softmax, "logits", "temperature", _OF_LOGITS)
+top_p_renorm_probs = _keeping(_sampling.renorm_probs, "probs", "top_p", "The kept probabilities, which sum to 1.")
+top_k_renorm_probs = _keeping(_sampling.renorm_probs, "probs", "top_k", "The kept probabilities, which sum to 1.")
+top_k_mask_logits = _keeping(_sampling.mask_logits, "logits", "top_k", "The kept logits, and -inf in place of others.")
 top_p_renorm_prob, top_k_renorm_prob = top_p_renorm_probs, top_k_renorm_probs
 
 
