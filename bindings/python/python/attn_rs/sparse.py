@@ -10,13 +10,13 @@ that a block of queries attends to. Arrays are lists, or arrays in host memory. 
 which says where.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from . import _native
 from ._arrays import listed
 from ._errors import WrongType
-
 
 # an expression and its parameters
 Sparse = tuple[str, dict[str, Any]]
@@ -89,3 +89,24 @@ def page_list(lists: Sequence[Any], *, page_size: int, max_pages: int | None = N
         raise WrongType(f"lists has for each request, and each KV head, a list of pages: {error}") from None
     max_pages = longest if max_pages is None else max_pages
     return _native.sparse_page_list(lists, page_size, max_pages)
+
+
+def items(
+    qo_indptr: Sequence[int], kv_lens: Sequence[int], prefix_len: Sequence[int], positions: Sequence[int], *, width: int
+) -> Sparse:
+    """`multi_item` of requests with a prefix and items behind it, of which each sees the prefix and itself: scores of
+    many items in one run.
+
+    Args:
+        qo_indptr: where the queries of each request begin, and their number, (requests + 1).
+        kv_lens: the keys of each request, at whose last key its last query is; prefix_len: those of its prefix.
+        positions: of the tokens behind a prefix within their items, from a delimiter at 0 on: a row of `width` numbers
+            for each request. Tokens past the numbers belong to an item that begins at 0.
+    """
+    starts = []
+    for request, (first, end) in enumerate(itertools.pairwise(qo_indptr)):
+        for at in range(kv_lens[request] - (end - first), kv_lens[request]):
+            entry = at - prefix_len[request]
+            index = request * width + entry
+            starts.append(at - positions[index] if entry >= 0 and index < len(positions) else 0)
+    return "multi_item", {"multi_item.prefix_len": list(prefix_len), "multi_item.item_start": starts}

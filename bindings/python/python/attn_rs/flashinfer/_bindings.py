@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 
-from .. import ops
+from .. import ops, sparse
 from .._errors import Unsupported
 from .utils import PosEncodingMode
 
@@ -103,10 +103,6 @@ def expression(options: Options, mask: str | None, extras: tuple[str, ...]) -> s
     return " + ".join(part for part in parts if part) or "full"
 
 
-def named_of(dtype: torch.dtype) -> str:
-    return str(dtype)[6:]
-
-
 def unpack(cache: Cache, kv_layout: str) -> tuple[Tensor, Tensor]:
     """Keys and values of a pair, or of one tensor with both in dimension 1: views. Pages of one key may come without
     their dimension."""
@@ -128,9 +124,8 @@ def nvfp4_of(k: Tensor, v: Tensor, sides: Any) -> list[Tensor]:
     rows = [k, v, *(side.view(torch.uint8) for side in sides)]
     if any(x.stride(-1) != 1 for x in rows):
         raise ValueError("rows of NVFP4 and of kv_cache_sf have gaps: the innermost stride must be 1")
-    units = (math.gcd(16, x.shape[-1]) for x in rows)
-    aligned = (not any(at % unit for at in (x.data_ptr(), *x.stride())[:-1]) for x, unit in zip(rows, units, strict=True))
-    return [x if is_aligned else x.contiguous() for x, is_aligned in zip(rows, aligned, strict=True)]
+    fits = [not any(at % math.gcd(16, x.shape[-1]) for at in (x.data_ptr(), *x.stride()[:-1])) for x in rows]
+    return [x if fit else x.contiguous() for x, fit in zip(rows, fits, strict=True)]
 
 
 def product(*scales: Number | None) -> Any:
@@ -144,7 +139,7 @@ def q_type(dtype: torch.dtype, o_dtype: torch.dtype) -> torch.dtype:
 
 
 def store(o: Tensor, out: Maybe, dtype: torch.dtype) -> Tensor:
-    """The output in the tensor or the type that was asked for, which costs a pass where it is another. FP8 saturates."""
+    """The output in the tensor or of the type that was asked for, a pass where it is another. FP8 saturates."""
     dtype = dtype if out is None else out.dtype
     if dtype in FP8:
         o = o.clamp(-(most := torch.finfo(dtype).max), most)
@@ -181,15 +176,7 @@ def mask_of(named: Mapping[str, Any], qo: Tensor, lens: Tensor) -> tuple[Mask | 
     """The bits of the mask of a plan, or its part of the variant and that one's parameters, by `qo_indptr` and numbers
     of keys in host memory."""
     prefix, pos = named.get("prefix_len_ptr"), named.get("token_pos_in_items_ptr")
-    counts = qo.diff().long()
     if prefix is None or pos is None:
-        return packed(named, counts * lens), None, {}
-    # where the item of each query begins, of positions within items: a row of `token_pos_in_items_len` a request
-    prefix, pos = prefix.reshape(-1).cpu().long(), pos.reshape(-1).cpu().long()
-    request = torch.repeat_interleave(torch.arange(len(counts)), counts)
-    at = torch.arange(len(request)) - qo[request] + (lens - counts)[request]
-    entry = at - prefix[request]
-    flat = request * named["token_pos_in_items_len"] + entry
-    inside = (entry >= 0) & (flat < len(pos))
-    start = torch.where(inside, at - pos[flat.clamp(0, max(len(pos) - 1, 0))], 0)
-    return None, "multi_item", {"multi_item.prefix_len": prefix.tolist(), "multi_item.item_start": start.tolist()}
+        return packed(named, qo.diff().long() * lens), None, {}
+    of = (x.reshape(-1).tolist() for x in (qo, lens, prefix, pos))
+    return None, *sparse.items(*of, width=named["token_pos_in_items_len"])

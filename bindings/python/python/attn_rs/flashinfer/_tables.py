@@ -79,9 +79,10 @@ def xqa_batch_decode_with_kv_cache(
     kv_layout: str = "NHD", *, q_cu_seq_lens: Maybe = None, **how: Any,
 ) -> Result:  # fmt: skip
     """As `trtllm_batch_decode_with_kv_cache`; queries of FP8 have outputs of bfloat16."""
-    of = query, kv_cache, workspace_buffer, block_tables, seq_lens, max_seq_len, bmm1_scale, bmm2_scale, window_left, out
+    arrays, scales = (block_tables, seq_lens, max_seq_len), (bmm1_scale, bmm2_scale, window_left)
     dtype, own = torch.bfloat16 if query.element_size() == 1 else query.dtype, {"cum_seq_lens_q": q_cu_seq_lens, **how}
-    return trtllm_batch_decode_with_kv_cache(*of, dtype, sinks=sinks, kv_layout=kv_layout, **own)
+    of = query, kv_cache, workspace_buffer, *arrays, *scales, out, dtype
+    return trtllm_batch_decode_with_kv_cache(*of, sinks=sinks, kv_layout=kv_layout, **own)
 
 
 def trtllm_batch_context_with_kv_cache(
@@ -90,9 +91,9 @@ def trtllm_batch_context_with_kv_cache(
     cum_seq_lens_kv: Tensor, window_left: int = -1, out: Maybe = None, out_dtype: Dtype | None = None, **how: Any,
 ) -> Result:  # fmt: skip
     """Prefill: as `trtllm_batch_decode_with_kv_cache`, with `cum_seq_lens_q` of (requests + 1), causal or not."""
-    of = query, kv_cache, workspace_buffer, block_tables, seq_lens, max_kv_len, bmm1_scale, bmm2_scale, window_left, out
+    arrays, scales = (block_tables, seq_lens, max_kv_len), (bmm1_scale, bmm2_scale, window_left)
     own = {"cum_seq_lens_q": cum_seq_lens_q, "backend": "trtllm-gen", **how}
-    return trtllm_batch_decode_with_kv_cache(*of, out_dtype, **own)
+    return trtllm_batch_decode_with_kv_cache(query, kv_cache, workspace_buffer, *arrays, *scales, out, out_dtype, **own)
 
 
 def trtllm_batch_decode_with_kv_cache_mla(

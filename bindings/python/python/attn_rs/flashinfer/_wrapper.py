@@ -6,9 +6,10 @@ from typing import Any
 import torch
 
 from .. import _native
+from .._arrays import named
 from .._plans import AttentionKey, Plans
 from ._bindings import MASKS, Cache, Mask, Maybe, Number, Options, Result, Tensor, bind, expression, host, mask_of
-from ._bindings import named_of, nvfp4_of, options_of, product, q_type, range_of, refuse, store, unpack
+from ._bindings import nvfp4_of, options_of, product, q_type, range_of, refuse, store, unpack
 from .utils import TensorLayout, canonicalize_torch_dtype
 
 
@@ -50,8 +51,8 @@ class Wrapper(Older):
     plan: Any
     run: Any
 
-    def __init__(self, float_workspace_buffer: Tensor, *args: Any, **named: Any) -> None:
-        given = bind(self._init, args, named)
+    def __init__(self, float_workspace_buffer: Tensor, *args: Any, **how: Any) -> None:
+        given = bind(self._init, args, how)
         # FlashInfer's own variant, whose logits `run` takes as those of BatchAttentionWithAttentionSinkWrapper
         self._has_sink = self._has_sink or "AttentionSink" in (given.get("jit_args") or ())
         if given.get("jit_args") and not self._has_sink:
@@ -69,11 +70,10 @@ class Wrapper(Older):
         self._is_lazy = self.is_cuda_graph_enabled = self._use_cuda_graph
         self._float_workspace_buffer = self._int_workspace_buffer = float_workspace_buffer
         self.device, self._options = float_workspace_buffer.device, Options()
-        self._backend, self.use_tensor_cores = given.get("backend", "auto"), given.get("use_tensor_cores", True)
+        self._backend, self.use_tensor_cores = given.get("backend", "auto"), given.get("use_tensor_cores", False)
         self._plans = Plans(self, self._layout or self._kv_layout)
-        self._mask: Mask | None = None
-        self._mask_part: str | None = None
-        self._params: dict[str, Any] = {}
+        # bits of a mask, or its part of the variant, with parameters
+        self._mask: tuple[Mask | None, str | None, dict[str, Any]] = None, None, {}
         # what the last run added to the variant: the next plan is made for it
         self._extras: tuple[str, ...] = ()
         # `qo_indptr` and `kv_indptr` of a ragged batch, and the most queries and keys of a wrapper for CUDA graphs
@@ -115,24 +115,24 @@ class Wrapper(Older):
     def forward_return_lse(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, return_lse=True, **kwargs)
 
-    def _keep(self, named: Mapping[str, Any], *heads: int) -> None:
+    def _keep(self, given: Mapping[str, Any], *heads: int) -> None:
         """Options of `plan` by their names. `heads`: of queries and of keys, and their sizes."""
-        self._masks = {name: named[name] for name in MASKS if isinstance(x := named.get(name), Tensor) or x}
+        self._masks = {name: given[name] for name in MASKS if isinstance(x := given.get(name), Tensor) or x}
         if self._masks and self._use_cuda_graph:
             way = "give a wrapper without `use_cuda_graph`, or `attn_rs.Plan` a variant with `#[mutable]` bits"
             refuse(f"`{next(iter(self._masks))}` beside `use_cuda_graph`", way)
-        self._heads, self._options, both = heads, options_of(named), named.get("data_type")
-        self._q_dtype = canonicalize_torch_dtype(named.get("q_data_type") or both or "float16")
-        self._kv_dtype = canonicalize_torch_dtype(named.get("kv_data_type") or both or self._q_dtype)
-        self._o_dtype = canonicalize_torch_dtype(named.get("o_data_type") or self._q_dtype)
+        self._heads, self._options, both = heads, options_of(given), given.get("data_type")
+        self._q_dtype = canonicalize_torch_dtype(given.get("q_data_type") or both or "float16")
+        self._kv_dtype = canonicalize_torch_dtype(given.get("kv_data_type") or both or self._q_dtype)
+        self._o_dtype = canonicalize_torch_dtype(given.get("o_data_type") or self._q_dtype)
         # FlashInfer's splits count pages, those of attn_rs keys; one that no request reaches never splits
-        size = (named.get("fixed_split_size") or 0) * named.get("page_size", 1)
-        self._split = 1 << 29 if named.get("disable_split_kv") else size if size > 0 else None
+        size = (given.get("fixed_split_size") or 0) * given.get("page_size", 1)
+        self._split = 1 << 29 if given.get("disable_split_kv") else size if size > 0 else None
 
     def _key(self, scale: float | None, kv_dtype: torch.dtype) -> AttentionKey:
-        is_masked, dtype = self._mask is not None, named_of(q_type(self._q_dtype, self._o_dtype))
-        variant = expression(self._options, "" if is_masked else self._mask_part, self._extras)
-        dtypes = (dtype, dtype, "nvfp4") if kv_dtype == torch.uint8 else (dtype, named_of(kv_dtype), None)
+        is_masked, dtype = self._mask[0] is not None, named(q_type(self._q_dtype, self._o_dtype))
+        variant = expression(self._options, "" if is_masked else self._mask[1], self._extras)
+        dtypes = (dtype, dtype, "nvfp4") if kv_dtype == torch.uint8 else (dtype, named(kv_dtype), None)
         of = None if scale is None else float(scale), str(self.device), *self._heads, *dtypes, self._split
         return AttentionKey(variant, *of, values_in_keys=self._layout == "latent", is_masked=is_masked)
 
@@ -146,18 +146,16 @@ class Wrapper(Older):
         requests, (rows, keys) = len(self._ragged[0]) - 1, self._most
         return _native.Capacity(requests, keys, qo_tokens=rows) if self._use_cuda_graph else None
 
-    def _new_batch(
-        self, mask: Mask | None = None, mask_part: str | None = None, params: dict[str, Any] | None = None
-    ) -> None:
+    def _new_batch(self, bits: Mask | None = None, part: str | None = None, params: Any = None) -> None:
         """The batch is another, which is planned at once where its attention is known."""
-        if mask is not None or params or self._params:
+        if bits is not None or params or self._mask[2]:
             # an attention is bound to the bits of its mask, or to its parameters
             self._plans.clear()
-        self._mask, self._mask_part, self._params = mask, mask_part, params or {}
+        self._mask = bits, part, params or {}
         self._plans.new_batch()
         key = self._key(self._sm_scale, self._kv_dtype)
         if not self._is_lazy and (not self._extras or key in self._plans):
-            self._plans.get(key, lambda: key.attention(self._params, self._mask), (1 << 31) - 1)
+            self._plans.get(key, lambda: key.attention(self._mask[2], bits), (1 << 31) - 1)
 
     def _check_requests(self, requests: int) -> None:
         if self._use_cuda_graph and requests != (fixed := self._fixed_batch_size):
@@ -195,18 +193,16 @@ class Wrapper(Older):
         if return_lse and lse is None:
             lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
         numbers = {name: x.detach().to(q.device, torch.float32).contiguous() for name, x in tensors.items()}
-        of = {"params": self._params, "tensors": numbers, "mask": self._mask, "lse_base_2": base_2}
+        of = {"params": self._mask[2], "tensors": numbers, "mask": self._mask[0], "lse_base_2": base_2}
         self._plans.run(key, q, k, v, o, lse, k_scale=product(q_scale, k_scale), v_scale=product(v_scale), **of, **how)
         o = store(o, out, self._o_dtype)
         return (o, lse) if return_lse and lse is not None else o
 
 
 class PagedWrapper(Wrapper):
-    """Keys and values in pages. The arrays of `plan` are prefix sums of queries and of pages, (requests + 1), pages, and
-    the slots of last pages, or numbers of keys; the buffers of a wrapper for CUDA graphs are for these.
-
-    On a CUDA device `plan` reads the arrays on the host, and waits for them, unless the wrapper is for CUDA graphs and
-    its plan is made on the device."""
+    """Keys and values in pages. The arrays of `plan` are prefix sums of queries and of pages, (requests + 1), pages,
+    and the slots of last pages, or numbers of keys; the buffers of a wrapper for CUDA graphs are for these. On a CUDA
+    device it reads them on the host, and waits, unless the wrapper is for CUDA graphs and its plan is made there."""
 
     # the arguments of `plan` that are arrays, the first maybe none, and whether the last has numbers of keys
     _array_names: Sequence[str] = ()
@@ -226,9 +222,9 @@ class PagedWrapper(Wrapper):
         dim: int = given.get("head_dim_qk") or given["head_dim"]
         return dim, given.get("head_dim_vo") or dim
 
-    def plan(self, *args: Any, **named: Any) -> None:
+    def plan(self, *args: Any, **how: Any) -> None:
         """Plans a batch. Arguments are FlashInfer's, by name or in its order: arrays, sizes, and options."""
-        given = bind(self._plan, args, named)
+        given = bind(self._plan, args, how)
         self._check(given)
         heads = given.get("num_qo_heads") or given["num_heads"], given.get("num_kv_heads", 1)
         self._keep(given, *heads, *self._dims(given))
@@ -248,39 +244,31 @@ class PagedWrapper(Wrapper):
             for buffer, array in zip(self._buffers, arrays, strict=True):
                 if buffer is not None:
                     buffer[: len(array)].copy_(array)
-        self._rows = [own if buffer is None else buffer for buffer, own in zip(self._buffers, arrays, strict=True)]
-        self._page_size, ends = given["page_size"], given.get("indptr_host")
+        rows = [own if buffer is None else buffer for buffer, own in zip(self._buffers, arrays, strict=True)]
+        qo, indptr, indices, last = rows if self._use_cuda_graph else map(host, rows)
+        counts, self._page_size, ends = indptr.diff(), given["page_size"], given.get("indptr_host")
+        lens = torch.where(counts > 0, (counts - 1) * self._page_size + last, 0).int()
+        self._rows = qo, last if self._are_lens else lens, indptr, indices
         self._indptr_host = None if ends is None else ends[: requests + 1]
-        mask: Any = ()
-        if self._masks:
-            qo, indptr, _, last = map(host, self._rows)
-            mask = mask_of(self._masks, qo, self._lens(indptr, last))
-        self._new_batch(*mask)
-
-    def _lens(self, indptr: Tensor, last: Tensor) -> Tensor:
-        """The number of keys of each request."""
-        counts = indptr.diff()
-        return last if self._are_lens else torch.where(counts > 0, (counts - 1) * self._page_size + last, 0).int()
+        self._new_batch(*(mask_of(self._masks, *self._rows[:2]) if self._masks else ()))
 
     def host_batch(self, pages: int) -> _native.Batch:
-        qo, indptr, indices, last = self._rows
+        qo, lens, indptr, indices = self._rows
         ends = host(indptr if self._indptr_host is None else self._indptr_host)
-        rows, how = (host(qo), ends, host(indices[: int(ends[-1])])), {"kv_lens": self._lens(ends, host(last))}
-        return _native.Batch.paged(*rows, page_size=self._page_size, num_pages=max(pages, 1), **how)
+        rows, sizes = (host(qo), ends, host(indices[: int(ends[-1])])), {"page_size": self._page_size}
+        return _native.Batch.paged(*rows, kv_lens=host(lens), num_pages=max(pages, 1), **sizes)
 
     def device_batch(self) -> _native.DeviceBatch:
-        qo, indptr, indices, last = self._rows
-        rows = qo, self._lens(indptr, last), indptr, indices
-        return _native.DeviceBatch.paged(*(x.to(self.device, torch.int32) for x in rows))
+        return _native.DeviceBatch.paged(*(x.to(self.device, torch.int32) for x in self._rows))
 
     def capacity(self, pages: int) -> _native.Capacity | None:
         if not self._use_cuda_graph:
             return None
-        requests, keys = len(self._rows[3]), min(len(self._rows[2]) * self._page_size, (1 << 30) - 1)
+        (qo, lens, _, indices), size = self._rows, self._page_size
         # runs have the rows of the first one's batch
-        self._most = self._most if self._most[0] >= 0 else (int(self._rows[0][-1]), keys)
-        rows = None if self._most[0] == requests else self._most[0]
-        return _native.Capacity(requests, keys, qo_tokens=rows, page_size=self._page_size, num_pages=max(pages, 1))
+        self._most = self._most if self._most[0] >= 0 else (int(qo[-1]), min(len(indices) * size, (1 << 30) - 1))
+        rows = None if self._most[0] == len(lens) else self._most[0]
+        return _native.Capacity(len(lens), self._most[1], qo_tokens=rows, page_size=size, num_pages=max(pages, 1))
 
     def run(
         self, q: Tensor, paged_kv_cache: Cache, *args: Any, q_scale: Number | None = None,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .. import ops
-from ._bindings import Cache, Maybe, Tensor
+from ._bindings import Cache, Maybe, Tensor, bind
 from ._wrapper import Older
 from .decode import BatchDecodeWithPagedKVCacheWrapper
 from .prefill import BatchPrefillWithPagedKVCacheWrapper, single_prefill_with_kv_cache
@@ -35,11 +35,11 @@ class MultiLevelCascadeAttentionWrapper(Older):
 
     def __init__(
         self, num_levels: int, float_workspace_buffer: Tensor, kv_layout: str = "NHD", use_cuda_graph: bool = False,
-        qo_indptr_buf_arr: list[Tensor] | None = None, paged_kv_indptr_buf_arr: list[Tensor] | None = None,
-        paged_kv_indices_buf_arr: list[Tensor] | None = None,
-        paged_kv_last_page_len_buf_arr: list[Tensor] | None = None,
+        *args: Any, **named: Any,
     ) -> None:  # fmt: skip
-        arrays = qo_indptr_buf_arr, paged_kv_indptr_buf_arr, paged_kv_indices_buf_arr, paged_kv_last_page_len_buf_arr
+        """Buffers are lists, with one of each level."""
+        names = "qo_indptr_buf_arr paged_kv_indptr_buf_arr paged_kv_indices_buf_arr paged_kv_last_page_len_buf_arr"
+        arrays = [bind(names, args, named).get(name) for name in names.split()]
         how: list[Any] = [float_workspace_buffer, kv_layout, use_cuda_graph]
         buffers = [[None if of is None else of[level] for of in arrays] for level in range(num_levels)]
         self._levels = [BatchPrefillWithPagedKVCacheWrapper(*(how + own)) for own in buffers]
@@ -50,7 +50,7 @@ class MultiLevelCascadeAttentionWrapper(Older):
         paged_kv_last_page_len: list[Tensor], num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int,
         causal: bool = False, **options: Any,
     ) -> None:  # fmt: skip
-        """`options` are those of `BatchPrefillWithPagedKVCacheWrapper.plan`."""
+        """Arrays of each level, and sizes and options of `BatchPrefillWithPagedKVCacheWrapper.plan`."""
         sizes = num_qo_heads, num_kv_heads, head_dim, page_size
         arrays = zip(qo_indptr_arr, paged_kv_indptr_arr, paged_kv_indices_arr, paged_kv_last_page_len, strict=True)
         for wrapper, own in zip(self._levels, arrays, strict=True):

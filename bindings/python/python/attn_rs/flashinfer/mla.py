@@ -32,8 +32,8 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
     _array_names = _buffer_names = "qo_indptr", "kv_indptr", "kv_indices", "kv_len_arr"
     _init = f"use_cuda_graph {' '.join(_buffer_names)} backend"
     _plan = (
-        f"{' '.join(_array_names)} num_heads head_dim_ckv head_dim_kpe page_size causal sm_scale q_data_type kv_data_type "
-        "| use_profiler"
+        f"{' '.join(_array_names)} num_heads head_dim_ckv head_dim_kpe page_size causal sm_scale q_data_type "
+        "kv_data_type | use_profiler"
     )
     _layout, _are_lens = "latent", True
 
@@ -85,8 +85,8 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(BatchMLAPagedAttentionWrapper):
     _array_names = "", "indptr", "indices", "last_page_len"
     _init = f"use_cuda_graph use_tensor_cores {' '.join(_buffer_names[1:])}"
     _plan = (
-        "indptr indices last_page_len num_qo_heads head_dim_compressed_kv page_size sm_scale | window_left logits_soft_cap "
-        "data_type q_data_type rope_scale rope_theta"
+        "indptr indices last_page_len num_qo_heads head_dim_compressed_kv page_size sm_scale | window_left "
+        "logits_soft_cap data_type q_data_type rope_scale rope_theta"
     )
     _are_lens = False
 

@@ -15,20 +15,24 @@ __all__ = [
 ]  # fmt: skip
 
 
+_MASKS_AND_BACKEND = " custom_mask_buf mask_indptr_buf backend jit_args jit_kwargs"
+_TYPES_AND_ITEMS = (
+    "q_data_type kv_data_type o_data_type non_blocking prefix_len_ptr token_pos_in_items_ptr token_pos_in_items_len "
+    "max_item_len_ptr"
+)
+
+
 class BatchPrefillWithPagedKVCacheWrapper(PagedWrapper):
     """A batch over paged keys. In a wrapper for CUDA graphs the buffers bound what plans may have."""
 
     _buffer_names = "qo_indptr_buf", "paged_kv_indptr_buf", "paged_kv_indices_buf", "paged_kv_last_page_len_buf"
     _array_names = "qo_indptr", "paged_kv_indptr", "paged_kv_indices", "paged_kv_last_page_len"
-    _init = (
-        f"kv_layout use_cuda_graph {' '.join(_buffer_names)} custom_mask_buf mask_indptr_buf backend jit_args jit_kwargs"
-    )
+    _init = "kv_layout use_cuda_graph " + " ".join(_buffer_names) + _MASKS_AND_BACKEND
     _plan = (
         f"{' '.join(_array_names)} num_qo_heads num_kv_heads head_dim_qk page_size | head_dim_vo custom_mask "
-        "packed_custom_mask causal pos_encoding_mode use_fp16_qk_reduction sm_scale window_left logits_soft_cap rope_scale "
-        "rope_theta q_data_type kv_data_type o_data_type non_blocking prefix_len_ptr token_pos_in_items_ptr "
-        "token_pos_in_items_len max_item_len_ptr seq_lens seq_lens_q block_tables max_token_per_sequence max_sequence_kv "
-        "fixed_split_size disable_split_kv"
+        "packed_custom_mask causal pos_encoding_mode use_fp16_qk_reduction sm_scale window_left logits_soft_cap "
+        f"rope_scale rope_theta {_TYPES_AND_ITEMS} seq_lens seq_lens_q block_tables max_token_per_sequence "
+        "max_sequence_kv fixed_split_size disable_split_kv"
     )
     _forward = "q paged_kv_cache causal pos_encoding_mode use_fp16_qk_reduction k_scale v_scale window_left" + TAIL
 
@@ -37,14 +41,12 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
     """A batch over keys one request after the other. In a wrapper for CUDA graphs the first batch bounds queries and
     keys."""
 
-    _init = (
-        "kv_layout use_cuda_graph qo_indptr_buf kv_indptr_buf custom_mask_buf mask_indptr_buf backend jit_args jit_kwargs"
-    )
+    _init = "kv_layout use_cuda_graph qo_indptr_buf kv_indptr_buf" + _MASKS_AND_BACKEND
     _plan = (
-        "qo_indptr kv_indptr num_qo_heads num_kv_heads head_dim_qk | head_dim_vo custom_mask packed_custom_mask causal pos_encoding_mode use_fp16_qk_reduction window_left "
-        "logits_soft_cap sm_scale rope_scale rope_theta q_data_type kv_data_type o_data_type non_blocking prefix_len_ptr "
-        "token_pos_in_items_ptr token_pos_in_items_len max_item_len_ptr fixed_split_size disable_split_kv seq_lens "
-        "seq_lens_q max_token_per_sequence max_sequence_kv v_indptr o_indptr"
+        "qo_indptr kv_indptr num_qo_heads num_kv_heads head_dim_qk | head_dim_vo custom_mask packed_custom_mask causal "
+        "pos_encoding_mode use_fp16_qk_reduction window_left logits_soft_cap sm_scale rope_scale rope_theta "
+        f"{_TYPES_AND_ITEMS} fixed_split_size disable_split_kv seq_lens seq_lens_q max_token_per_sequence "
+        "max_sequence_kv v_indptr o_indptr"
     )
     _forward = "q k v causal pos_encoding_mode use_fp16_qk_reduction window_left" + TAIL
     _buffer_names = "qo_indptr_buf", "kv_indptr_buf"
@@ -88,8 +90,8 @@ def single_prefill_with_kv_cache(q: Tensor, k: Tensor, v: Tensor, *args: Any, **
     last 64 shapes, options and masks are kept. With `return_lse` also the log-sum-exps, in base 2."""
     order = (
         "scale_q scale_k scale_v o_dtype custom_mask packed_custom_mask causal kv_layout pos_encoding_mode "
-        "use_fp16_qk_reduction sm_scale window_left logits_soft_cap rope_scale rope_theta backend return_lse kv_cache_sf "
-        "k_scale v_scale"
+        "use_fp16_qk_reduction sm_scale window_left logits_soft_cap rope_scale rope_theta backend return_lse "
+        "kv_cache_sf k_scale v_scale"
     )
     given = bind(order, args, options)
     sides = given.get("kv_cache_sf")

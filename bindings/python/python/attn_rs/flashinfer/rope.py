@@ -1,5 +1,5 @@
-"""`flashinfer.rope`: queries and keys, (tokens, heads, head dim), rotated by positions, by `attn_rs.ops.rotate` into new
-memory. What `inplace` rotates is copied back, a pass more. `enable_pdl` and `backend` are without effect."""
+"""`flashinfer.rope`: queries and keys, (tokens, heads, head dim), rotated by positions by `attn_rs.ops.rotate`, into
+new memory. What `inplace` rotates is copied back, a pass more."""
 
 import inspect
 from collections.abc import Callable
