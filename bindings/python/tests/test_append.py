@@ -171,7 +171,9 @@ def test_a_format_by_its_name():
     attn_rs.append(k, v, *named[:2], slots, kv_format="int8", **sides(named))
     for one, other in zip(made, named, strict=True):
         np.testing.assert_array_equal(one, other)
-    again = lambda: attn_rs.append(  # noqa: E731
-        k, v, *named[:2], slots, kv_format="int8", attention=plan.attention, **sides(named)
+    again = (
+        lambda: attn_rs.append(  # noqa: E731
+            k, v, *named[:2], slots, kv_format="int8", attention=plan.attention, **sides(named)
+        )
     )
     refused(attn_rs.InvalidArgument, "beside an attention", again)

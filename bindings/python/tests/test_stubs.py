@@ -1,7 +1,9 @@
-"""The stub of the native module has what the module has."""
+"""The stub of the native module has what the module has, and the types of the whole package are sound."""
 
 import ast
 import pathlib
+
+import pytest
 
 import attn_rs
 from attn_rs import _native
@@ -32,3 +34,14 @@ def test_everything_public_is_documented():
     for module in (attn_rs.indexer, attn_rs.ops, attn_rs.sampling):
         for name in module.__all__:
             assert getattr(module, name).__doc__, name
+
+
+def test_types(tmp_path):
+    """`mypy --strict` finds nothing. Transformers need not be installed."""
+    pytest.importorskip("torch")
+    mypy = pytest.importorskip("mypy.api")
+    package = str(pathlib.Path(attn_rs.__file__).parent)
+    report, errors, status = mypy.run(
+        ["--strict", "--ignore-missing-imports", "--cache-dir", str(tmp_path), package]
+    )
+    assert status == 0, report + errors

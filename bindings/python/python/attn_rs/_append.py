@@ -1,6 +1,7 @@
 """New keys and values, into pools of pages."""
 
 import functools
+from typing import Any
 
 from . import _native
 from ._arrays import as_int64, check_tensor, device_name, dtype_name, per_head
@@ -11,27 +12,27 @@ _kept = functools.lru_cache(maxsize=64)(AttentionKey.attention)
 
 
 def append(
-    k,
-    v,
-    k_pool,
-    v_pool,
-    slots=None,
+    k: Any,
+    v: Any,
+    k_pool: Any,
+    v_pool: Any,
+    slots: Any = None,
     *,
-    kv_layout="NHD",
-    positions=None,
-    batch_indices=None,
-    page_indptr=None,
-    page_indices=None,
-    block_table=None,
-    k_scale=1.0,
-    v_scale=1.0,
-    attention=None,
-    kv_format=None,
-    k_side=None,
-    v_side=None,
-    status=None,
-    stream=None,
-):
+    kv_layout: str = "NHD",
+    positions: Any = None,
+    batch_indices: Any = None,
+    page_indptr: Any = None,
+    page_indices: Any = None,
+    block_table: Any = None,
+    k_scale: Any = 1.0,
+    v_scale: Any = 1.0,
+    attention: _native.Attention | None = None,
+    kv_format: str | None = None,
+    k_side: Any = None,
+    v_side: Any = None,
+    status: Any = None,
+    stream: int | None = None,
+) -> None:
     """Appends new keys and values to pools of pages. All arrays are in memory of the device; a CUDA graph can capture
     it. A token's place is its slot, or its position in a request whose pages a table has. For a place below 0 nothing
     is written.

@@ -10,7 +10,7 @@ from typing import Any
 from ._errors import InvalidArgument, InvalidTensor, WrongType
 
 
-def is_torch(x):
+def is_torch(x: Any) -> bool:
     """Whether `x` is a tensor of torch."""
     # not by `sys.modules`: torch.compile guards what a traced call reads, and that changes while it traces
     return hasattr(x, "requires_grad") and hasattr(x, "data_ptr")
@@ -73,26 +73,26 @@ def empty(like: Any, shape: Sequence[int], dtype: str | None = None, *, zero: bo
     return make(shape, dtype=dtype or like.dtype)
 
 
-def strides(x):
+def strides(x: Any) -> Any:
     """Distances of neighbours, in elements or bytes."""
     return x.stride() if is_torch(x) else x.strides
 
 
-def merges(x):
+def merges(x: Any) -> Any:
     """Whether the first two dimensions are one without a copy."""
     rows, columns = x.shape[:2]
     of_rows, of_columns = strides(x)[:2]
     return 0 in x.shape or rows <= 1 or columns == 1 or of_rows == columns * of_columns
 
 
-def is_base_2(lse_base):
+def is_base_2(lse_base: Any) -> bool:
     """Whether log-sum-exps are of base 2, and not natural."""
     if lse_base in (2, "e"):
-        return lse_base == 2
+        return bool(lse_base == 2)
     raise InvalidArgument(f'lse_base is {lse_base!r}; it is 2 or "e"')
 
 
-def needs_grad(*tensors):
+def needs_grad(*tensors: Any) -> bool:
     """Whether torch would record the call for a backward pass, which there is none of."""
     if not is_torch(tensors[0]):
         return False
@@ -101,7 +101,7 @@ def needs_grad(*tensors):
     return torch.is_grad_enabled() and any(is_torch(x) and x.requires_grad for x in tensors)
 
 
-def on_stream(x, stream):
+def on_stream(x: Any, stream: int | None) -> Any:
     """Makes the stream of an address the current one of the library of `x`; of None, nothing."""
     if stream is None or device_name(x) == "cpu":
         return contextlib.nullcontext()
@@ -118,7 +118,7 @@ def run_op(native: Callable[..., None], **keywords: Any) -> None:
     native(**keywords)
 
 
-def is_capturing(x, stream=None):
+def is_capturing(x: Any, stream: int | None = None) -> Any:
     """Whether a CUDA graph of torch captures the stream, by default the current one."""
     if not is_torch(x) or not x.is_cuda:
         return False
@@ -126,7 +126,7 @@ def is_capturing(x, stream=None):
         return sys.modules["torch"].cuda.is_current_stream_capturing()
 
 
-def as_int64(x, stream):
+def as_int64(x: Any, stream: int | None) -> Any:
     """An array of int32 as one of int64: a copy, on its device in the order of the stream."""
     if not _copies(x) or dtype_name(x) != "int32":
         return x
@@ -134,7 +134,7 @@ def as_int64(x, stream):
         return x.long() if is_torch(x) else x.astype("int64")
 
 
-def per_head(scale, heads, stream):
+def per_head(scale: Any, heads: int, stream: int | None) -> Any:
     """A scale as it is, but an array of one element as one of each KV head: a copy, as `as_int64`."""
     if isinstance(scale, (int, float)) or not _copies(scale) or math.prod(scale.shape) != 1:
         return scale
@@ -143,12 +143,12 @@ def per_head(scale, heads, stream):
         return scale.expand(heads).contiguous() if is_torch(scale) else scale.repeat(heads)
 
 
-def _library(x):
+def _library(x: Any) -> Any:
     """The package of an array."""
     return type(x).__module__.partition(".")[0]
 
 
-def _copies(x):
+def _copies(x: Any) -> Any:
     """Whether `x` is an array that is copied here where that is needed."""
     return hasattr(x, "__dlpack__") and (is_torch(x) or _library(x) in ("numpy", "cupy"))
 
@@ -171,12 +171,12 @@ def version_of(x: Any) -> int | None:
     return x._version if is_torch(x) and not x.is_inference() else None
 
 
-def type_name(x):
+def type_name(x: Any) -> Any:
     """The name of the type of an argument."""
     return type(x).__name__
 
 
-def is_compiling(x):
+def is_compiling(x: Any) -> Any:
     """Whether `torch.compile` traces a call with this tensor."""
     if not is_torch(x):
         return False

@@ -4,6 +4,7 @@ import math
 import operator
 import sys
 import threading
+from typing import Any
 from collections import OrderedDict
 
 from . import _masks, _native
@@ -28,10 +29,10 @@ _LIMIT = 64
 _QUERIES = ("float16", "bfloat16", "float32")
 _KEYS = (*_QUERIES, "float8_e4m3fn", "float8_e5m2")
 _lock = threading.Lock()
-_attentions = OrderedDict()
-_entries = OrderedDict()
+_attentions: OrderedDict[Any, Any] = OrderedDict()
+_entries: OrderedDict[Any, Any] = OrderedDict()
 # parameter tensors that cannot be replaced in place, by variant and name: their values are part of the key
-_fixed = set()
+_fixed: set[tuple[str, str]] = set()
 # how often variants of Rust text were registered or costs were loaded: what was made before is of earlier ones
 _changes = 0
 
@@ -39,25 +40,25 @@ _changes = 0
 class _Bound:
     """An attention, and the lock of what has to happen between its parameters and a run."""
 
-    def __init__(self, attention):
+    def __init__(self, attention: Any) -> None:
         self.attention, self.lock = attention, threading.Lock()
 
 
 class _Entry:
     """A plan of an attention. It is not kept once its memory is that of another plan."""
 
-    def __init__(self, bound, plan):
+    def __init__(self, bound: Any, plan: Any) -> None:
         self.attention, self.lock, self.plan, self.is_kept = bound.attention, bound.lock, plan, True
 
 
-def forget_plans():
+def forget_plans() -> None:
     """From now on, attentions are of the variants that are registered now, and of the costs that are loaded now."""
     global _changes
     with _lock:
         _changes += 1
 
 
-def clear_cache():
+def clear_cache() -> None:
     """Forgets all attentions and plans of `attention`. CUDA graphs that captured some must not be replayed then."""
     with _lock:
         _attentions.clear()
@@ -68,21 +69,21 @@ def clear_cache():
 
 
 def attention(
-    q,
-    k,
-    v,
-    variant="full",
+    q: Any,
+    k: Any,
+    v: Any,
+    variant: str = "full",
     *,
-    scale=None,
-    params=None,
-    layout="bshd",
-    cu_seqlens_q=None,
-    cu_seqlens_k=None,
-    out=None,
-    return_lse=False,
-    stream=None,
-    lse_base="e",
-):
+    scale: float | None = None,
+    params: dict[str, Any] | None = None,
+    layout: str = "bshd",
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
+    out: Any = None,
+    return_lse: bool = False,
+    stream: int | None = None,
+    lse_base: str | int = "e",
+) -> Any:
     """Attention of a variant, in one call.
 
     Args:
@@ -135,7 +136,22 @@ def attention(
     return (o, lse) if return_lse else o
 
 
-def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_lse, stream=None, base_2=False):
+def run(
+    q: Any,
+    k: Any,
+    v: Any,
+    variant: str,
+    scale: float | None,
+    params: dict[str, Any] | None,
+    layout: str,
+    cu_q: Any,
+    cu_k: Any,
+    mask: Any,
+    out: Any,
+    return_lse: bool,
+    stream: int | None = None,
+    base_2: bool = False,
+) -> Any:
     """As `attention`, with a mask of Transformers; the log-sum-exps are None unless they are wanted."""
     if layout not in ("bshd", "bhsd"):
         raise InvalidArgument(f"layout is `{layout}`; there are `bshd` and `bhsd`")
@@ -175,7 +191,7 @@ def run(q, k, v, variant, scale, params, layout, cu_q, cu_k, mask, out, return_l
             return call[7], call[8]
 
 
-def _dense(q, k, v, layout, out, return_lse):
+def _dense(q: Any, k: Any, v: Any, layout: str, out: Any, return_lse: bool) -> Any:
     """The tokens of a padded batch, memory for the outputs, the batch, and what is returned."""
     if layout == "bhsd":
         q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
@@ -197,14 +213,14 @@ def _dense(q, k, v, layout, out, return_lse):
     if in_pages:
         # a request's keys are one page, so that requests may be any distance apart
 
-        def batch():
+        def batch() -> Any:
             table, lens = [[request] for request in range(requests)], [keys] * requests
             return _native.Batch.block_table(list(qo_indptr), table, lens, page_size=keys, num_pages=requests)
 
     else:
         k, v = (x.reshape((requests * keys, kv_heads, x.shape[3])) for x in (k, v))
 
-        def batch():
+        def batch() -> Any:
             kv_indptr = range(0, requests * keys + 1, keys) if keys else [0] * (requests + 1)
             return _native.Batch.ragged(list(qo_indptr), list(kv_indptr))
 
@@ -213,19 +229,19 @@ def _dense(q, k, v, layout, out, return_lse):
     return flat[0], k, v, flat[1], flat_lse, ("dense", requests, queries, keys, in_pages), batch, o, lse
 
 
-def _ragged(q, k, v, cu_q, cu_k, out, return_lse):
+def _ragged(q: Any, k: Any, v: Any, cu_q: Any, cu_k: Any, out: Any, return_lse: bool) -> Any:
     """As `_dense`, for requests of different lengths."""
     cu_q, cu_k = _begins("cu_seqlens_q", cu_q), _begins("cu_seqlens_k", cu_k)
     o = empty(q, (*q.shape[:2], v.shape[2])) if out is None else out
     lse = empty(q, q.shape[:2], "float32") if return_lse else None
 
-    def batch():
+    def batch() -> Any:
         return _native.Batch.ragged(list(cu_q), list(cu_k))
 
     return q, k, v, o, lse, ("ragged", cu_q, cu_k), batch, o, lse
 
 
-def _begins(name, x):
+def _begins(name: str, x: Any) -> Any:
     """The numbers of a `cu_seqlens`."""
     try:
         numbers = tuple(listed(name, x))
@@ -236,7 +252,7 @@ def _begins(name, x):
         raise WrongType(f"{name} is a list or an array of whole numbers, of one dimension: {error}") from None
 
 
-def _split(q, variant, params):
+def _split(q: Any, variant: str, params: dict[str, Any] | None) -> Any:
     """The parameters by value, and those that are tensors beside `q`, which each call reads anew."""
     fixed, tensors = {}, {}
     for name, value in (params or {}).items():
@@ -248,7 +264,7 @@ def _split(q, variant, params):
     return fixed, tensors
 
 
-def _numbers(q, values):
+def _numbers(q: Any, values: Any) -> Any:
     """Values of a parameter as kernels read them: float32 or int32, one after the other, beside `q`."""
     if is_torch(values):
         torch = sys.modules["torch"]
@@ -258,14 +274,23 @@ def _numbers(q, values):
     return root.ascontiguousarray(values, dtype="float32" if values.dtype.kind == "f" else "int32")
 
 
-def _key(q, k, v, variant, scale, fixed, tensors, masked):
+def _key(
+    q: Any,
+    k: Any,
+    v: Any,
+    variant: str,
+    scale: float | None,
+    fixed: dict[str, Any],
+    tensors: dict[str, Any],
+    masked: Any,
+) -> Any:
     shapes = tuple((name, tuple(values.shape), dtype_name(values)) for name, values in tensors.items())
     values = tuple((name, repr(value)) for name, value in fixed.items())
     heads = (q.shape[1], k.shape[-2], q.shape[-1], v.shape[-1])
     return (device_name(q), dtype_name(q), dtype_name(k), heads, variant, scale, values, shapes, masked, _changes)
 
 
-def _entry(key, batch_key, batch, made_of, stream):
+def _entry(key: Any, batch_key: tuple[Any, ...], batch: Any, made_of: Any, stream: int | None) -> Any:
     """The plan of a key, made if there is none, in place of the one that was not used for the longest time."""
     full, tensors = (key, batch_key), made_of[6]
     count = len(tensors)
@@ -294,7 +319,7 @@ def _entry(key, batch_key, batch, made_of, stream):
         return _entries.setdefault(full, entry) if len(tensors) == count else entry
 
 
-def _bound(key, made_of, stream):
+def _bound(key: Any, made_of: Any, stream: int | None) -> Any:
     """The attention of a key, made if there is none."""
     q, k, v, variant, scale, fixed, tensors, masked = made_of
     with _lock:

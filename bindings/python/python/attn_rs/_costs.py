@@ -4,7 +4,7 @@ from . import _native
 from ._attention import forget_plans
 
 
-def load_costs(path, device="cuda"):
+def load_costs(path: str, device: str = "cuda") -> None:
     """Loads the costs of a GPU's kernels, by which kernels are chosen and work is cut.
 
     path: a file that `attn calibrate --out FILE` wrote on such a GPU.

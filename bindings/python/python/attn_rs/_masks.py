@@ -2,14 +2,15 @@
 
 import sys
 import weakref
+from typing import Any
 
 from ._errors import InvalidTensor, Unsupported
 
 # bits of masks that live, by the tensor: the layers of a model share one
-_packed = {}
+_packed: dict[int, Any] = {}
 
 
-def apply(variant, params, mask, batch_key):
+def apply(variant: str, params: dict[str, Any] | None, mask: Any, batch_key: tuple[Any, ...]) -> Any:
     """The variant and parameters with a mask: the first key of each request, (batch), or what each query sees, (batch,
     1, queries, keys). The third result is the bits of the latter."""
     if mask is None:
@@ -27,7 +28,7 @@ def apply(variant, params, mask, batch_key):
     return variant, params, _bits(mask, requests, queries, keys)
 
 
-def _bits(mask, requests, queries, keys):
+def _bits(mask: Any, requests: Any, queries: Any, keys: Any) -> Any:
     version = None if mask.is_inference() else mask._version
     kept = _packed.get(id(mask))
     if kept is not None and version is not None and kept[0]() is mask and kept[1:4] == (version, queries, keys):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @functools.cache
-def load():
+def load() -> None:
     """Loads NVRTC with what it needs, so that its name alone finds it. `ATTN_NVRTC` names another; without either, the
     library searches on."""
     if os.environ.get("ATTN_NVRTC"):

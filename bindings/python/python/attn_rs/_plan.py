@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 from . import _native
 from ._append import append
@@ -53,34 +54,34 @@ class Plan:
 
     def __init__(
         self,
-        batch,
-        variant=None,
+        batch: _native.Batch,
+        variant: str | None = None,
         *,
-        attention=None,
-        qo_heads=None,
-        kv_heads=None,
-        head_dim=None,
-        dtype=None,
-        device=None,
-        value_dim=None,
-        kv_dtype=None,
-        scale=None,
-        params=None,
-        kv_layout="NHD",
-        capacity=None,
-        kernel=None,
-        fixed_split_size=None,
-        stores_transformed=None,
-        values_in_keys=None,
-        layers=(),
-        stream=None,
-        kv_format=None,
-        compute_type=None,
-        mask=None,
-        reuse=None,
-    ):
+        attention: _native.Attention | None = None,
+        qo_heads: int | None = None,
+        kv_heads: int | None = None,
+        head_dim: int | None = None,
+        dtype: Any = None,
+        device: Any = None,
+        value_dim: int | None = None,
+        kv_dtype: Any = None,
+        scale: float | None = None,
+        params: dict[str, Any] | None = None,
+        kv_layout: str = "NHD",
+        capacity: _native.Capacity | None = None,
+        kernel: str | None = None,
+        fixed_split_size: int | None = None,
+        stores_transformed: bool | None = None,
+        values_in_keys: bool | None = None,
+        layers: Any = (),
+        stream: int | None = None,
+        kv_format: str | None = None,
+        compute_type: str | None = None,
+        mask: tuple[Any, Any] | None = None,
+        reuse: Any = None,
+    ) -> None:
         needed = {"qo_heads": qo_heads, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype, "device": device}
-        options = {
+        options: dict[str, Any] = {
             "scale": scale,
             "kernel": kernel,
             "fixed_split_size": fixed_split_size,
@@ -99,7 +100,8 @@ class Plan:
             dtypes = (named(dtype), named(dtype if kv_dtype is None else kv_dtype))
             heads = (qo_heads, kv_heads, head_dim, value_dim)
             variant = "full" if variant is None else variant
-            attention = _native.Attention(variant, params, str(device), *heads, *dtypes, **options)
+            made_of: Any = (*heads, *dtypes)
+            attention = _native.Attention(variant, params, str(device), *made_of, **options)
         else:
             of_attention = {**others, **needed, **options}.items()
             if given := [name for name, value in of_attention if value is not None and value is not False]:
@@ -108,34 +110,34 @@ class Plan:
             raise WrongType(f"reuse is of the type `{type_name(reuse)}`; it is a `Plan` that is not needed any more")
         if not isinstance(layers, (list, tuple)):
             raise WrongType(f"layers is of the type `{type_name(layers)}`; it is a list of `plan.layer(..)`")
-        self.attention = attention
-        reuse = None if reuse is None else reuse.native
-        self.native = _native.Plan(attention, batch, kv_layout, capacity, list(layers), reuse, stream)
+        self.attention: _native.Attention = attention
+        other: _native.Plan | None = None if reuse is None else reuse.native
+        self.native: _native.Plan = _native.Plan(attention, batch, kv_layout, capacity, list(layers), other, stream)
         self.kv_layout = kv_layout
         _, self._kv_heads, _, self.value_dim = attention.heads
         self._has_capacity = self.native.has_capacity
         # whether the host does not know the batch
         self._is_of_device = False
-        self._number = None
+        self._number: int | None = None
 
     def run(
         self,
-        q,
-        k,
-        v=None,
+        q: Any,
+        k: Any,
+        v: Any = None,
         *,
-        out=None,
-        lse=None,
-        return_lse=False,
-        layer=None,
-        partial=False,
-        k_scale=1.0,
-        v_scale=1.0,
-        stream=None,
-        k_side=None,
-        v_side=None,
-        lse_base="e",
-    ):
+        out: Any = None,
+        lse: Any = None,
+        return_lse: bool = False,
+        layer: _native.Attention | None = None,
+        partial: bool = False,
+        k_scale: Any = 1.0,
+        v_scale: Any = 1.0,
+        stream: int | None = None,
+        k_side: Any = None,
+        v_side: Any = None,
+        lse_base: str | int = "e",
+    ) -> Any:
         """Runs the attention. On a CUDA device it launches and returns, and a CUDA graph can capture it.
 
         Args:
@@ -180,18 +182,29 @@ class Plan:
         self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream, k_side, v_side, base_2)
         return (out, lse) if return_lse else out
 
-    def _leaves_rows(self, q, stream=None):
+    def _leaves_rows(self, q: Any, stream: int | None = None) -> bool:
         """Whether a run, or a replay of it with another batch, may leave rows of the output as they are."""
         is_unknown = self._is_of_device or q.shape[0] != self.native.qo_tokens
         return self._has_capacity and (is_unknown or is_capturing(q, stream))
 
-    def release_captured(self):
+    def release_captured(self) -> None:
         """Lets go of what CUDA graphs captured of this plan: its memory, its kernels and parameter tensors. The graphs
         must not be replayed any more. Without this it all stays, also after the plan is gone, for as long as the
         process; `attn_rs.release_captured` is for plans that are gone."""
         self.native.release_captured()
 
-    def _run_compiled(self, q, k, v, given, partial, return_lse, k_scale, v_scale, base_2):
+    def _run_compiled(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        given: Any,
+        partial: bool,
+        return_lse: bool,
+        k_scale: Any,
+        v_scale: Any,
+        base_2: bool,
+    ) -> Any:
         from . import _torch
 
         arrays = any(hasattr(scale, "__dlpack__") for scale in (k_scale, v_scale))
@@ -206,7 +219,7 @@ class Plan:
         lse = lse * math.log2(math.e) if base_2 else lse
         return (o, lse) if return_lse else o
 
-    def compilable(self):
+    def compilable(self) -> "Plan":
         """Gives the plan a number by which programs of `torch.compile` name it, and returns the plan."""
         from . import _torch
 
@@ -215,7 +228,7 @@ class Plan:
             _torch.plans[self._number] = self
         return self
 
-    def update(self, batch, *, stream=None):
+    def update(self, batch: _native.Batch, *, stream: int | None = None) -> None:
         """Gives the plan another batch within its capacity, in the order of the stream.
 
         Raises:
@@ -224,7 +237,7 @@ class Plan:
         self.native.update(batch, stream)
         self._is_of_device = False
 
-    def update_on_device(self, batch, *, stream=None):
+    def update_on_device(self, batch: _native.DeviceBatch, *, stream: int | None = None) -> None:
         """Gives the plan a batch (`DeviceBatch`) that a kernel reads from memory of the device and plans there, in the
         order of the stream. A CUDA graph can capture it with runs: each replay then plans from what the tensors hold
         then, so they live as long as the graph. The tensors of runs then fit the largest batch of the capacity. On the
@@ -242,36 +255,38 @@ class Plan:
         self.native.update_on_device(batch, stream)
         self._is_of_device = True
 
-    def prepare_device_updates(self):
+    def prepare_device_updates(self) -> None:
         """Compiles and loads what `update_on_device` launches, so that the first can be captured. Raises as that does
         for plans that only the host updates."""
         self.native.prepare_device_updates()
 
-    def device_status(self, *, stream=None):
+    def device_status(self, *, stream: int | None = None) -> None:
         """Raises the error of the batch that the device planned last, as `update` would have, if there is one. Waits
         for the device."""
         self.native.device_status(stream)
 
-    def layer(self, variant, params=None, scale=None):
+    def layer(
+        self, variant: str, params: dict[str, Any] | None = None, scale: float | None = None
+    ) -> _native.Attention:
         """The attention of another layer: the same parts with other parameters. It shares kernels and the plan."""
         return self.attention.with_parameters(variant, params, scale)
 
-    def append(self, k, v, k_pool, v_pool, slots=None, **how):
+    def append(self, k: Any, v: Any, k_pool: Any, v_pool: Any, slots: Any = None, **how: Any) -> None:
         """Appends new keys and values to the pools of the plan's layout, with the transforms of its variant where keys
         are stored transformed, and encoded in its `kv_format`. As `attn_rs.append`, of whose keywords `kv_layout` and
         `attention` are the plan's."""
         append(k, v, k_pool, v_pool, slots, kv_layout=self.kv_layout, attention=self.attention, **how)
 
     @property
-    def workspace_bytes(self):
+    def workspace_bytes(self) -> int:
         """Bytes of device memory of the plan; 0 on the CPU."""
         return self.native.workspace_bytes
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<attn_rs.Plan of {self.native.qo_tokens} queries, {self.attention!r}>"
 
 
-def release_captured(device="cuda"):
+def release_captured(device: str = "cuda") -> None:
     """Lets go of what CUDA graphs captured on a device, of all plans, appends and calls of `attention`, whether these
     are there or gone. None of the graphs may be replayed any more. `Plan.release_captured` is for one plan.
 

@@ -2,6 +2,7 @@
 
 import ast
 import weakref
+from typing import Any
 
 import torch
 
@@ -10,12 +11,27 @@ from ._arrays import listed
 from ._errors import InvalidArgument, Unsupported
 
 # plans that a compiled program may name
-plans = weakref.WeakValueDictionary()
+plans: Any = weakref.WeakValueDictionary()
 
 
-def attention(q, k, v, variant, scale, params, layout, cu_q, cu_k, *, mask=None, return_lse=False):
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    variant: str,
+    scale: float | None,
+    params: dict[str, Any] | None,
+    layout: str,
+    cu_q: Any,
+    cu_k: Any,
+    *,
+    mask: Any = None,
+    return_lse: bool = False,
+) -> Any:
     """As `attn_rs.attention`, as an op: traced by `torch.compile`, and a backward pass through it raises."""
-    names, tensors, scalars = [], [], []
+    names: list[str] = []
+    tensors: list[torch.Tensor] = []
+    scalars: list[str] = []
     for name, value in (params or {}).items():
         if isinstance(value, torch.Tensor):
             names.append(name)
@@ -23,10 +39,8 @@ def attention(q, k, v, variant, scale, params, layout, cu_q, cu_k, *, mask=None,
         else:
             value = listed(name, value)
             scalars.append(f"{name}={value!r}")
-    scalars, names = "\n".join(scalars), "\n".join(names)
-    return torch.ops.attn_rs.attention(
-        q, k, v, variant, scale, scalars, names, tensors, layout, cu_q, cu_k, mask, return_lse
-    )
+    texts = "\n".join(scalars), "\n".join(names)
+    return torch.ops.attn_rs.attention(q, k, v, variant, scale, *texts, tensors, layout, cu_q, cu_k, mask, return_lse)
 
 
 @torch.library.custom_op("attn_rs::attention", mutates_args=())
@@ -54,8 +68,22 @@ def _op(
 
 
 @_op.register_fake
-def _(q, k, v, variant, scale, scalars, names, tensors, layout, cu_q, cu_k, mask, return_lse):
-    def memory(shape, dtype, last):
+def _(
+    q: Any,
+    k: Any,
+    v: Any,
+    variant: str,
+    scale: float | None,
+    scalars: Any,
+    names: Any,
+    tensors: dict[str, Any],
+    layout: str,
+    cu_q: Any,
+    cu_k: Any,
+    mask: Any,
+    return_lse: bool,
+) -> Any:
+    def memory(shape: Any, dtype: Any, last: Any) -> Any:
         # `bhsd` is a view of `bshd`
         if layout == "bhsd":
             batch, heads, tokens = shape
@@ -81,11 +109,11 @@ def run_plan(
 
 
 @run_plan.register_fake
-def _(q, k, v, plan, value_dim, k_scale, v_scale):
+def _(q: Any, k: Any, v: Any, plan: Any, value_dim: Any, k_scale: Any, v_scale: Any) -> Any:
     return q.new_empty((*q.shape[:2], value_dim)), q.new_empty(q.shape[:2], dtype=torch.float32)
 
 
-def _backward(ctx, *grads):
+def _backward(ctx: Any, *grads: Any) -> None:
     raise Unsupported(
         "attn_rs computes the forward pass alone, and autograd asks for a backward pass through it: use "
         "torch.no_grad(), or another attention for training"

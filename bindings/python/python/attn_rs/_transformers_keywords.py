@@ -1,5 +1,7 @@
 """Keywords that models of Transformers pass to their attention: what is read, what is without effect, what is refused."""
 
+from typing import Any
+
 from ._errors import Unsupported
 
 EAGER = 'load the model with attn_implementation="eager"'
@@ -27,7 +29,7 @@ WITHOUT_EFFECT = frozenset(
 SOMETIMES = frozenset({"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "output_attentions"})
 
 
-def refuse(who, given):
+def refuse(who: Any, given: Any) -> None:
     """Refuses keywords that are given, are not read, and are not known to be without effect."""
     for name, value in given.items():
         if value is None or name in WITHOUT_EFFECT or (name == "output_attentions" and not value):
@@ -35,6 +37,6 @@ def refuse(who, given):
         raise Unsupported(f"{who} passes `{name}` to its attention, which attn_rs does not read; {EAGER}")
 
 
-def first_refused(names):
+def first_refused(names: Any) -> Any:
     """The first of the names of a model's source, in order, that is refused whenever it is given, or None."""
     return min(names - READ - WITHOUT_EFFECT - SOMETIMES, default=None)

@@ -7,6 +7,7 @@ attention themselves; the masks of another attention are wrong there. Others pas
 import functools
 import inspect
 import sys
+from typing import Any
 
 from . import _transformers_source as source
 from ._errors import Unsupported
@@ -20,10 +21,10 @@ _FOUND = {
     "MoshiAttention": "is called without a mask, which eager alone takes to mean that all keys are seen",
     "RecurrentGemmaAttention": _OF_PADDING,
 }
-_registered = set()
+_registered: set[str] = set()
 
 
-def check_when_loaded(name):
+def check_when_loaded(name: str) -> None:
     """From now on, a model that is loaded with the attention of this name, or set to it, is refused if it cannot."""
     from transformers import PreTrainedModel
 
@@ -38,12 +39,12 @@ def check_when_loaded(name):
     _registered.add(name)
 
 
-def _wrap(cls, method, asked):
+def _wrap(cls: Any, method: Any, asked: Any) -> None:
     """Lets a method check the model afterwards, where `asked` gives the name of one of our attentions."""
     plain = getattr(cls, method)
 
     @functools.wraps(plain)
-    def checked(model, *args, **kwargs):
+    def checked(model: Any, *args: Any, **kwargs: Any) -> Any:
         result = plain(model, *args, **kwargs)
         if asked(model, result) in _registered:
             _refuse(model)
@@ -52,20 +53,21 @@ def _wrap(cls, method, asked):
     setattr(cls, method, checked)
 
 
-def _refuse(model):
+def _refuse(model: Any) -> None:
     from transformers import PreTrainedModel
 
     modules = [model]
     while modules:
         module = modules.pop()
-        if (why := _why_not(type(module))) is not None:
+        of_module: Any = type(module)
+        if (why := _why_not(of_module)) is not None:
             raise Unsupported(f"{type(model).__name__} cannot take an attention by name: {why}; {EAGER}")
         # a model of another config checks itself, and may have another attention
         modules += [of for of in module.children() if not isinstance(of, PreTrainedModel) or of.config is model.config]
 
 
 @functools.cache
-def _why_not(cls):
+def _why_not(cls: Any) -> Any:
     bases = [of for of in cls.__mro__ if of.__module__.partition(".")[0] not in ("builtins", "torch")]
     found = next((of.__name__ for of in bases if of.__name__ in _FOUND), None)
     if found is not None:
@@ -74,7 +76,7 @@ def _why_not(cls):
 
 
 @functools.cache
-def _file(module):
+def _file(module: Any) -> Any:
     """What the file of a module tells; nothing where there is none, as in an interactive session."""
     try:
         return source.read(inspect.getsource(sys.modules[module]))

@@ -1,5 +1,7 @@
 """A mask that says what it is, so that nothing of it is lost between Transformers' mask function and the attention."""
 
+from typing import Any
+
 import torch
 from torch.utils import _pytree
 
@@ -15,32 +17,34 @@ class Mask(torch.Tensor):
     """
 
     @staticmethod
-    def __new__(cls, meaning, shape, dtype, device):
+    def __new__(cls: Any, meaning: Any, shape: Any, dtype: torch.dtype, device: torch.device) -> Any:
         return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
 
-    def __init__(self, meaning, shape, dtype, device):
+    def __init__(self, meaning: Any, shape: Any, dtype: torch.dtype, device: torch.device) -> None:
         self._meaning = meaning
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @property
-    def says(self):
+    def says(self) -> Any:
         """The parts, or None where a model may have written to the elements."""
         return self._meaning.says
 
     @property
-    def first(self):
+    def first(self) -> Any:
         return self._meaning.first
 
-    def elements(self):
+    def elements(self) -> Any:
         """The plain tensor, the same for each call."""
         return self._meaning.elements()
 
-    def __repr__(self, *, tensor_contents=None):
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Mask({self.says}, {tuple(self.shape)})"
 
     @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if (same := _same(func.overloadpacket, args, kwargs)) is not None:
             return same
@@ -56,16 +60,16 @@ class Mask(torch.Tensor):
 class Meaning:
     """What masks that share their memory say, and how their elements are made."""
 
-    def __init__(self, says, first, make):
+    def __init__(self, says: Any, first: Any, make: Any) -> None:
         self.says, self.first, self._make, self._made = says, first, make, None
 
-    def elements(self):
+    def elements(self) -> Any:
         if self._made is None:
             self._made = self._make()
         return self._made
 
 
-def _same(packet, args, kwargs):
+def _same(packet: Any, args: Any, kwargs: Any) -> Any:
     """The mask that comes of an op which changes none of it: a whole slice, or a copy on another device."""
     mask = args[0] if args else None
     if not isinstance(mask, Mask) or mask.says is None:
@@ -76,7 +80,8 @@ def _same(packet, args, kwargs):
         first = None if meaning.first is None else meaning.first.to(device)
         meaning = Meaning(meaning.says, first, lambda: mask.elements().to(device))
     elif packet is _aten.slice:
-        axis, start, end, step = (*args[1:], *(0, None, None, 1)[len(args) - 1 :])
+        given: list[Any] = [*args[1:]]
+        axis, start, end, step = given + [0, None, None, 1][len(given) :]
         if start not in (0, None) or (end is not None and end < mask.shape[axis]) or step != 1:
             return None
     elif packet not in (_aten.alias, _aten.detach):

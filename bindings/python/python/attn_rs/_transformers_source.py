@@ -1,7 +1,7 @@
 """What the source of a model of Transformers tells of its attention."""
 
 import ast
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _transformers_keywords as keywords
 
@@ -16,7 +16,7 @@ class Facts(NamedTuple):
     computes one itself, and whether it adds a mask to something."""
 
     asks: bool
-    keywords: frozenset
+    keywords: frozenset[str]
     computes: bool
     adds_mask: bool
 
@@ -25,12 +25,12 @@ class File(NamedTuple):
     """The facts of the classes of a file, whether any of them asks for an attention by name, and whether any takes a
     class of attentions from a table of its own."""
 
-    classes: dict
+    classes: dict[str, Facts]
     asks: bool
     has_table: bool
 
 
-def read(source):
+def read(source: Any) -> Any:
     """Reads a file of modules."""
     tree = ast.parse(source)
     top = tree.body
@@ -39,7 +39,7 @@ def read(source):
     return File(classes, any(facts.asks for facts in classes.values()), any(map(_is_of_table, ast.walk(tree))))
 
 
-def why_not(bases):
+def why_not(bases: Any) -> Any:
     """Why a module cannot take an attention by name, or None: of its class and the bases, the names and files."""
     if any(file.has_table for _, file in bases):
         return f"the file of {bases[0][0]} has a table of attentions of its own"
@@ -53,7 +53,7 @@ def why_not(bases):
     return None
 
 
-def _facts(cls, functions):
+def _facts(cls: Any, functions: Any) -> Any:
     """The facts of a class, with the functions of its file that it uses."""
     reached, others = [], [cls]
     while others:
@@ -72,7 +72,7 @@ def _facts(cls, functions):
     return Facts(asks, _keywords(nodes) if asks else frozenset(), computes, any(map(_adds_mask, nodes)))
 
 
-def _names(tree):
+def _names(tree: Any) -> Any:
     """The names and attributes that a tree uses."""
     nodes = list(ast.walk(tree))
     return {of.id for of in nodes if isinstance(of, ast.Name)} | {
@@ -80,7 +80,7 @@ def _names(tree):
     }
 
 
-def _keywords(nodes):
+def _keywords(nodes: Any) -> Any:
     """The keywords of calls of what the interface gave."""
     given = set()
     for node in nodes:
@@ -92,13 +92,13 @@ def _keywords(nodes):
     return frozenset(keyword.arg for node in calls for keyword in node.keywords if keyword.arg is not None)
 
 
-def _is_of_table(node):
+def _is_of_table(node: Any) -> Any:
     """Whether it is what a table other than the interface has for the name of the attention."""
     is_taken = isinstance(node, ast.Subscript) and "_attn_implementation" in _names(node.slice)
     return is_taken and isinstance(node.value, ast.Name) and not node.value.id.startswith("ALL_")
 
 
-def _adds_mask(node):
+def _adds_mask(node: Any) -> Any:
     """Whether a mask is added to something."""
     if isinstance(node, ast.AugAssign):
         sides = [node.value]

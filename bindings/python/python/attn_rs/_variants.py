@@ -1,10 +1,12 @@
 """Variants as Rust text."""
 
+from typing import Any
+
 from . import _native
 from ._attention import forget_plans
 
 
-def variant(rust, file="variant.rs"):
+def variant(rust: str, file: str = "variant.rs") -> Any:
     """Registers the variants of Rust text, so that expressions can name them. Returns their names.
 
     rust: what a source file would have: structs with `#[derive(VariantParams)]`, impls with `#[attention_variant]`,

@@ -55,9 +55,7 @@ def block_map(requests: Sequence[Any], *, block: tuple[int, int]) -> Sparse:
     return _native.sparse_block_map(requests, block)
 
 
-def variable_blocks(
-    attends: Any, row_sizes: Any, column_sizes: Any, *, block: tuple[int, int] | None = None
-) -> Sparse:
+def variable_blocks(attends: Any, row_sizes: Any, column_sizes: Any, *, block: tuple[int, int] | None = None) -> Sparse:
     """`block_sparse` of one request whose blocks differ in size, as FlashInfer's `VariableBlockSparseAttentionWrapper`
     takes them.
 

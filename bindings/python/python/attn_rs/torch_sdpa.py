@@ -11,6 +11,8 @@ without it. The backward pass stays torch's own, which is right for plain attent
 Dropout is refused.
 """
 
+from typing import Any, cast
+
 from ._errors import InvalidArgument, Unsupported
 
 _NAME = "attn_rs"
@@ -27,7 +29,7 @@ _OTHERS = (
 )
 
 
-def register(name=_NAME, variant=None):
+def register(name: str = _NAME, variant: str | None = None) -> None:
     """Adds a flash attention called `name` to those of torch: plain attention, or with the parts of a variant, such as
     `"soft_cap(cap=30)"`, beside the `causal` of the call."""
     try:
@@ -40,29 +42,30 @@ def register(name=_NAME, variant=None):
 class _Handle:
     """What keeps the kernels of torch's dispatcher replaced."""
 
-    def __init__(self, variant, device="CUDA"):
+    def __init__(self, variant: str | None, device: str = "CUDA") -> None:
         from torch.library import Library
 
         forward = _forward(variant)
-        self._library = Library("aten", "IMPL", device)
+        # torch has no types of it
+        self._library: Any = cast(Any, Library)("aten", "IMPL", device)
         self._library.impl("_scaled_dot_product_flash_attention", forward, device)
         if variant is not None:
             self._library.impl("_scaled_dot_product_flash_attention_backward", _no_backward, device)
             for other in _OTHERS:
                 self._library.impl(other, _without(variant), device)
 
-    def remove(self):
+    def remove(self) -> None:
         """Gives the dispatcher its own kernels back."""
         self._library._destroy()
         self._library = None
 
 
-def _no_backward(*args, **kwargs):
+def _no_backward(*args: Any, **kwargs: Any) -> None:
     raise Unsupported("a variant of attn_rs has no backward pass")
 
 
-def _without(variant):
-    def refuse(*args, **kwargs):
+def _without(variant: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> None:
         raise Unsupported(
             f"`{variant}` is registered for all calls, and torch sends this one to another attention than its flash "
             "attention: give float16 or bfloat16 and no mask but `is_causal`, or call restore_flash_attention_impl()"
@@ -71,12 +74,21 @@ def _without(variant):
     return refuse
 
 
-def _forward(variant):
+def _forward(variant: str | None) -> Any:
     import torch
 
     from . import _attention
 
-    def forward(query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
+    def forward(
+        query: Any,
+        key: Any,
+        value: Any,
+        dropout_p: Any = 0.0,
+        is_causal: bool = False,
+        return_debug_mask: bool = False,
+        *,
+        scale: float | None = None,
+    ) -> Any:
         if dropout_p:
             raise Unsupported(f"dropout_p is {dropout_p}; there is no dropout")
         if return_debug_mask:

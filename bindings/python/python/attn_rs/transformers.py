@@ -13,6 +13,8 @@ What is not understood is refused by name: a keyword that the attention does not
 logits, dropout, `output_attentions`; and at load, a model that has an attention of its own or passes such keywords.
 """
 
+from typing import Any
+
 from . import _transformers_keywords as keywords
 from ._errors import InvalidArgument, InvalidTensor, Unsupported
 from ._transformers_keywords import EAGER
@@ -21,7 +23,7 @@ from ._transformers_load import check_when_loaded
 _NAME = "attn_rs"
 
 
-def register(name=_NAME):
+def register(name: str = _NAME) -> None:
     """Makes `attn_implementation=name` known to Transformers (4.53 and later)."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
@@ -32,19 +34,19 @@ def register(name=_NAME):
 
 
 def attention_forward(
-    module,
-    query,
-    key,
-    value,
-    attention_mask,
-    scaling=None,
-    dropout=0.0,
-    softcap=None,
-    sliding_window=None,
-    s_aux=None,
-    is_causal=None,
-    **kwargs,
-):
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    scaling: Any = None,
+    dropout: Any = 0.0,
+    softcap: Any = None,
+    sliding_window: Any = None,
+    s_aux: Any = None,
+    is_causal: Any = None,
+    **kwargs: Any,
+) -> Any:
     """The attention of a layer: `query` is (batch, heads, queries, head dim); returns (batch, queries, heads, head dim)
     and None in place of weights. What is visible is what `attention_mask` says; only where that is None, `is_causal`
     and `sliding_window` of the call say it."""
@@ -73,7 +75,7 @@ def attention_forward(
     return o.transpose(1, 2), None
 
 
-def _of_the_call(module, query, key, is_causal, window):
+def _of_the_call(module: Any, query: Any, key: Any, is_causal: Any, window: Any) -> Any:
     """The parts of a call without a mask. Of more queries than one it has to say itself whether it is causal: with the
     attribute of the module alone, Transformers' attentions disagree."""
     queries, keys = query.shape[2], key.shape[2]
@@ -90,7 +92,7 @@ def _of_the_call(module, query, key, is_causal, window):
     return parts if window is None else [*parts, f"sliding_window(window={int(window)})"]
 
 
-def _of_the_mask(mask, query, key):
+def _of_the_mask(mask: Any, query: Any, key: Any) -> Any:
     """The parts of a mask, and what of it has to be read: the first key of each request, or all elements."""
     from ._transformers_mask import Mask
 
@@ -104,20 +106,20 @@ def _of_the_mask(mask, query, key):
 
 
 def mask(
-    batch_size,
-    q_length,
-    kv_length,
-    q_offset=0,
-    kv_offset=0,
-    mask_function=None,
-    attention_mask=None,
-    local_size=None,
-    allow_is_causal_skip=True,
-    allow_is_bidirectional_skip=False,
-    dtype=None,
-    device="cpu",
-    **kwargs,
-):
+    batch_size: Any,
+    q_length: Any,
+    kv_length: Any,
+    q_offset: int = 0,
+    kv_offset: int = 0,
+    mask_function: Any = None,
+    attention_mask: Any = None,
+    local_size: Any = None,
+    allow_is_causal_skip: bool = True,
+    allow_is_bidirectional_skip: bool = False,
+    dtype: Any = None,
+    device: Any = "cpu",
+    **kwargs: Any,
+) -> Any:
     """What `attention_forward` is given as a mask, (batch, 1, queries, keys). It is never None, and for a model that
     reads it, it is that of `eager`. Where parts of a variant mean the same, with or without left padding, it has them.
     """
@@ -130,7 +132,7 @@ def mask(
         raise InvalidArgument("the mask function is that of Transformers 4.53 and later")
     dtype = torch.float32 if dtype is None else dtype
 
-    def elements():
+    def elements() -> Any:
         return eager_mask(
             batch_size=batch_size,
             q_length=q_length,
@@ -168,7 +170,7 @@ def mask(
     return Mask(Meaning(says, first, elements), (batch_size, 1, q_length, kv_length), dtype, device)
 
 
-def _parts(mask_function):
+def _parts(mask_function: Any) -> Any:
     """The parts of a variant that mean the same as a mask function, or None."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
 
@@ -187,5 +189,5 @@ def _parts(mask_function):
     )
 
 
-def _closed_over(function):
+def _closed_over(function: Any) -> Any:
     return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]

@@ -162,12 +162,12 @@ MASKS = "custom_mask", "packed_custom_mask", "prefix_len_ptr", "token_pos_in_ite
 
 def packed(named: Mapping[str, Any], sizes: Tensor) -> Mask | None:
     """The bits of a mask of requests of these sizes, which begin at bytes, on the host."""
-    custom_mask, bits = named.get("custom_mask"), named.get("packed_custom_mask")
-    if custom_mask is None and bits is None:
+    bits: Any = named.get("packed_custom_mask")
+    if (mask := named.get("custom_mask")) is not None:
+        ends = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).to(mask.device, torch.int32)
+        bits = ops.segment_packbits(mask.reshape(-1).bool(), ends)[0]
+    if bits is None:
         return None
-    if custom_mask is not None:
-        ends = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).to(custom_mask.device, torch.int32)
-        bits = ops.segment_packbits(custom_mask.reshape(-1).bool(), ends)[0]
     begins = [0, *((sizes.long() + 7) // 8).cumsum(0).tolist()]
     return bits.reshape(-1)[: begins[-1]].cpu(), begins
 

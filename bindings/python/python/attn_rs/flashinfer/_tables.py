@@ -110,7 +110,7 @@ def trtllm_batch_decode_with_kv_cache_mla(
     rows, pool = query.flatten(0, -3), kv_cache.squeeze(1) if kv_cache.dim() == 4 else kv_cache
     o = query.new_empty((*query.shape[:-1], kv_lora_rank), dtype=torch.bfloat16) if out is None else out
     lse = rows.new_empty(rows.shape[:2], dtype=torch.float32) if lse is None and return_lse else lse
-    how = {"kv_layout": "latent", "value_dim": kv_lora_rank, "k_scale": bmm1_scale, "v_scale": bmm2_scale}
+    how: Any = {"kv_layout": "latent", "value_dim": kv_lora_rank, "k_scale": bmm1_scale, "v_scale": bmm2_scale}
     own, flat = None if lse is None else lse.view(rows.shape[:2]), o.view(*rows.shape[:2], kv_lora_rank)
     arrays = block_tables, seq_lens, cum_seq_lens_q
     _attend(rows, pool[:, :, None], None, arrays, Options(True), o.dtype, flat, sinks=sinks, lse=own, **how)

@@ -133,8 +133,9 @@ class Wrapper(Older):
         is_masked, dtype = self._mask[0] is not None, named(q_type(self._q_dtype, self._o_dtype))
         variant = expression(self._options, "" if is_masked else self._mask[1], self._extras)
         dtypes = (dtype, dtype, "nvfp4") if kv_dtype == torch.uint8 else (dtype, named(kv_dtype), None)
-        of = None if scale is None else float(scale), str(self.device), *self._heads, *dtypes, self._split
-        return AttentionKey(variant, *of, values_in_keys=self._layout == "latent", is_masked=is_masked)
+        own, is_latent = None if scale is None else float(scale), self._layout == "latent"
+        of: Any = *self._heads, *dtypes, self._split, is_latent, False, is_masked
+        return AttentionKey(variant, own, str(self.device), *of)
 
     def host_batch(self, pages: int) -> _native.Batch:
         return _native.Batch.ragged(*self._ragged)
@@ -193,7 +194,7 @@ class Wrapper(Older):
         if return_lse and lse is None:
             lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
         numbers = {name: x.detach().to(q.device, torch.float32).contiguous() for name, x in tensors.items()}
-        of = {"params": self._mask[2], "tensors": numbers, "mask": self._mask[0], "lse_base_2": base_2}
+        of: Any = {"params": self._mask[2], "tensors": numbers, "mask": self._mask[0], "lse_base_2": base_2}
         self._plans.run(key, q, k, v, o, lse, k_scale=product(q_scale, k_scale), v_scale=product(v_scale), **of, **how)
         o = store(o, out, self._o_dtype)
         return (o, lse) if return_lse and lse is not None else o
@@ -228,8 +229,8 @@ class PagedWrapper(Wrapper):
         self._check(given)
         heads = given.get("num_qo_heads") or given["num_heads"], given.get("num_kv_heads", 1)
         self._keep(given, *heads, *self._dims(given))
-        qo, indptr, indices, last = (given.get(name) for name in self._array_names)
-        requests = len(last)
+        found: list[Any] = [given.get(name) for name in self._array_names]
+        (qo, indptr, indices, last), requests = found, len(found[3])
         self._check_requests(requests)
         if qo is None:
             # a batch that is planned on the host is read there
@@ -284,5 +285,5 @@ class PagedWrapper(Wrapper):
             raise ValueError(f"window_left is {window_left} in run and {self._window_left} in plan")
         k, v = unpack(paged_kv_cache, self._kv_layout)
         sides = None if kv_cache_sf is None else unpack(kv_cache_sf, self._kv_layout)
-        scales = {"q_scale": q_scale, "k_scale": k_scale, "v_scale": v_scale}
+        scales: Any = {"q_scale": q_scale, "k_scale": k_scale, "v_scale": v_scale}
         return self._launch(q, k, v, args, out=out, lse=lse, return_lse=return_lse, sinks=sinks, sides=sides, **scales)

@@ -28,7 +28,9 @@ class BatchAttention(PagedWrapper):
         given.setdefault("q_data_type", "bfloat16")
         given.setdefault("kv_data_type", "bfloat16")
 
-    def run(self, q: Tensor, kv_cache: Cache, *args: Any, logits_soft_cap: float = 0.0, **how: Any) -> Result:
+    def run(  # type: ignore[override]
+        self, q: Tensor, kv_cache: Cache, *args: Any, logits_soft_cap: float = 0.0, **how: Any
+    ) -> Result:
         """Launches, and returns log-sum-exps too. `args` are `out`, `lse`, `k_scale` and `v_scale`, also by name; the
         soft cap is that of `plan`."""
         refuse_given(how)

@@ -44,7 +44,7 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
     def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
         return given["head_dim_ckv"] + given["head_dim_kpe"], given["head_dim_ckv"]
 
-    def run(
+    def run(  # type: ignore[override]
         self, q_nope: Tensor, q_pe: Tensor, ckv_cache: Tensor, kpe_cache: Tensor, out: Maybe = None, lse: Maybe = None,
         return_lse: bool = False, profiler_buffer: Maybe = None, kv_len: Maybe = None, page_table: Maybe = None,
         return_lse_base_on_e: bool = False, o_scale: float | None = None, *, ckv_scale: Number | None = None,
@@ -66,8 +66,8 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
         if ckv_scale_arr is not None:
             if ckv_scale_arr.shape != (*ckv_cache.shape[:-1], groups := ckv_cache.shape[-1] // 128):
                 raise ValueError(f"Invalid shape of ckv_scale_arr: {(*ckv_scale_arr.shape,)}, of {groups} groups a key")
-            ckv = ckv_cache.unflatten(-1, (groups, -1)).float() * ckv_scale_arr[..., None]
-            ckv_cache, planned = ckv.flatten(-2).to(self._q_dtype), self._q_dtype
+            scales = ckv_scale_arr.repeat_interleave(128, -1)
+            ckv_cache, planned = (ckv_cache.float() * scales).to(self._q_dtype), self._q_dtype
             kpe_cache, kpe_scale = (kpe_cache.float() * product(kpe_scale)).to(planned), None
         scale, ratio = product(ckv_scale), product(kpe_scale) / product(ckv_scale)
         if isinstance(ratio, Tensor) or ratio != 1.0:

@@ -39,8 +39,8 @@ def append_paged_kv_cache(
 ) -> None:  # fmt: skip
     """Writes new keys and values, in one launch; for a request below 0 nothing. `kv_last_page_len` is not read."""
     places = {"batch_indices": batch_indices, "positions": positions, "page_indptr": kv_indptr}
-    ints = {name: x.int() for name, x in {**places, "page_indices": kv_indices}.items()}
-    append(append_key, append_value, *unpack(paged_kv_cache, kv_layout), kv_layout=kv_layout, **ints, **nvfp4)
+    nvfp4 |= {name: x.int() for name, x in {**places, "page_indices": kv_indices}.items()}
+    append(append_key, append_value, *unpack(paged_kv_cache, kv_layout), None, kv_layout=kv_layout, **nvfp4)
 
 
 def append_paged_mla_kv_cache(

@@ -19,7 +19,7 @@ class PODWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWrapper):
         """The outputs of both. Options of prefill end in `_p`, those of decode in `_d`: they are those of `plan`, and
         `causal_d` is without effect on one query."""
         refuse_given(how)
-        own = {name: how.pop(name) for name in ("q_scale", "k_scale", "v_scale") if name in how}
+        own: Any = {name: how.pop(name) for name in ("q_scale", "k_scale", "v_scale") if name in how}
         own["return_lse"] = how.pop("return_lse_d", False)
         planned = {**self._options._asdict(), "kv_layout": self._kv_layout}
         for name in [name for name in how if name.endswith("_d")]:

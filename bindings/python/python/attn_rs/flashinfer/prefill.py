@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ._bindings import TAIL, Cache, Options, Result, Tensor, bind, host, mask_of, options_of, packed
+from ._bindings import refuse_given
 from ._tables import trtllm_batch_context_with_kv_cache
 from ._wrapper import PagedWrapper, Wrapper
 
@@ -67,9 +68,11 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
     def run(self, q: Tensor, k: Tensor, v: Tensor, *args: Any, kv_cache_sf: Cache | None = None, **how: Any) -> Result:
         """Launches. `args` may be `scale_q, scale_k, scale_v`, and `how` is as in the wrapper of pages: `q_scale`,
         `k_scale`, `v_scale`, `out`, `lse`, `return_lse`, `sinks`."""
-        others = {name: how.pop(name) for name in ("enable_pdl", "o_scale") if name in how}
-        bind("enable_pdl o_scale", (), {**others, "o_scale": others.get("o_scale") not in (None, 1.0)})
-        return self._launch(q, k, v, args, sides=kv_cache_sf and (kv_cache_sf[0], kv_cache_sf[1]), **how)
+        how.pop("enable_pdl", None)
+        refuse_given({"o_scale": how.pop("o_scale", None) not in (None, 1.0)})
+        return self._launch(
+            q, k, v, args, sides=None if kv_cache_sf is None else (kv_cache_sf[0], kv_cache_sf[1]), **how
+        )
 
 
 @functools.lru_cache(maxsize=64)

@@ -65,7 +65,8 @@ def apply_llama31_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, *a
 def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Tensor:
     if table.dtype != torch.float32:
         raise ValueError("cos_sin_cache should be float32")
-    return rotate(x, positions.int().contiguous(), cos_sin=table, interleaved=not is_neox)
+    rotated: Tensor = rotate(x, positions.int().contiguous(), cos_sin=table, interleaved=not is_neox)
+    return rotated
 
 
 def apply_rope_with_cos_sin_cache(

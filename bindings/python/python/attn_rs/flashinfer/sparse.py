@@ -78,6 +78,7 @@ class VariableBlockSparseAttentionWrapper(_SparseWrapper):
         enable_pdl: bool | None = None,
     ) -> Result:  # fmt: skip
         """Launches on views."""
-        o, states = (x.transpose(0, 1) for x in self._launch(*(x.transpose(0, 1) for x in (q, k, v)), return_lse=True))
+        got = self._launch(q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1), return_lse=True)
+        o, states = (x.transpose(0, 1) for x in got)
         o = o if out is None else out.copy_(o)
         return (o, states if lse is None else lse.copy_(states)) if return_lse else o
