@@ -23,21 +23,15 @@ class Private:
 
 
 class Older:
-    """Methods of older code that do nothing."""
-
     def reset_workspace_buffer(self, float_workspace_buffer: Tensor, int_workspace_buffer: Any) -> None:
-        """Without effect: a plan owns its memory."""
+        """Without effect: a plan owns its memory. So is `end_forward`."""
 
-    def end_forward(self) -> None:
-        """Without effect."""
+    def end_forward(self) -> None: ...
 
 
 class Wrapper(Older):
-    """A batch, options, and a plan for each attention that runs ask for.
-
-    In a wrapper for CUDA graphs plans have a capacity, which needs the number of pages in the pool: the first run makes
-    one, and each later batch updates it, on the device where the plan's kernel can.
-    """
+    """A batch, options, and a plan for each attention that runs ask for. In a wrapper for CUDA graphs plans have a
+    capacity, which needs the number of pages in the pool: the first run makes one, and each later batch updates it."""
 
     _cached_module = _plan_info = _jit_module = Private()
     # whether `run` takes the logits of a sink behind the cache

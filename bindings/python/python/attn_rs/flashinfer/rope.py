@@ -1,14 +1,13 @@
 """`flashinfer.rope`: queries and keys, (tokens, heads, head dim), rotated by positions by `attn_rs.ops.rotate`, into
 new memory. What `inplace` rotates is copied back, a pass more."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..ops import rotate
-from ._bindings import Maybe, Tensor, store
+from ._bindings import Maybe, Tensor, bind, store
 from .page import append_paged_kv_cache, append_paged_mla_kv_cache
 
 __all__ = [
@@ -21,45 +20,41 @@ __all__ = [
 Pair = tuple[Tensor, Tensor]
 
 
-def _both(q: Tensor, k: Tensor, at: Tensor, part: str, rotary: int | None, interleave: bool, **numbers: Any) -> Pair:
-    words = ", ".join(f"{name}={value!r}" for name, value in numbers.items())
-    part, at = f"{part}({words}, interleaved={str(bool(interleave)).lower()})", at.int().contiguous()
-    return rotate(q, at, part, dim=rotary), rotate(k, at, part, dim=rotary)
+def _in_place(rotated: Callable[..., Pair]) -> Callable[..., None]:
+    def call(q: Tensor, k: Tensor, *args: Any, **options: Any) -> None:
+        for x, new in zip((q, k), rotated(q, k, *args, **options), strict=True):
+            x.copy_(new)
+
+    return call
 
 
-def apply_rope_pos_ids(
-    q: Tensor, k: Tensor, pos_ids: Tensor, rotary_dim: int | None = None, interleave: bool = False,
-    rope_scale: float = 1, rope_theta: float = 1e4,
-) -> Pair:  # fmt: skip
-    numbers = {"theta": float(rope_theta), "scale": float(rope_scale)}
-    return _both(q, k, pos_ids, "rope", rotary_dim, interleave, **numbers)
+def _rotations(part: str, numbers: dict[str, tuple[str, float]]) -> tuple[Callable[..., Any], ...]:
+    """The functions of a rotation by the positions of tokens, and by those of the first tokens of requests, each into new
+    memory and in place. `numbers` are FlashInfer's arguments, their names in attn_rs and defaults."""
+
+    def by_pos_ids(q: Tensor, k: Tensor, pos_ids: Tensor, *args: Any, **options: Any) -> Pair:
+        given = bind("rotary_dim interleave " + " ".join(numbers), args, options)
+        words = [f"{own}={type(default)(given.get(name, default))!r}" for name, (own, default) in numbers.items()]
+        words.append(f"interleaved={str(bool(given.get('interleave'))).lower()}")
+        how = pos_ids.int().contiguous(), f"{part}({', '.join(words)})"
+        return rotate(q, *how, dim=given.get("rotary_dim")), rotate(k, *how, dim=given.get("rotary_dim"))
+
+    def by_requests(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, *args: Any, **options: Any) -> Pair:
+        counts, at = indptr.diff().long(), torch.arange(len(q), device=indptr.device)
+        which = torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts, output_size=len(q))
+        return by_pos_ids(q, k, at - indptr[which] + offsets[which], *args, **options)
+
+    return by_pos_ids, _in_place(by_pos_ids), by_requests, _in_place(by_requests)
 
 
-def apply_llama31_rope_pos_ids(
-    q: Tensor, k: Tensor, pos_ids: Tensor, rotary_dim: int | None = None, interleave: bool = False,
-    rope_scale: float = 8, rope_theta: float = 5e5, low_freq_factor: float = 1, high_freq_factor: float = 4,
-    old_context_len: int = 8192,
-) -> Pair:  # fmt: skip
-    numbers = {"theta": rope_theta, "factor": rope_scale, "low_freq_factor": low_freq_factor}
-    numbers = {name: float(value) for name, value in {**numbers, "high_freq_factor": high_freq_factor}.items()}
-    return _both(q, k, pos_ids, "llama3_rope", rotary_dim, interleave, **numbers, original_len=old_context_len)
-
-
-def _positions(indptr: Tensor, offsets: Tensor, nnz: int) -> Tensor:
-    """Those of requests whose first tokens are at `offsets`."""
-    counts = indptr.diff().long()
-    which = torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts, output_size=nnz)
-    return torch.arange(nnz, device=indptr.device) - indptr[which] + offsets[which]
-
-
-def apply_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, *args: Any, **options: Any) -> Pair:
-    """`apply_rope_pos_ids`, of requests whose first tokens are at `offsets`."""
-    return apply_rope_pos_ids(q, k, _positions(indptr, offsets, q.shape[0]), *args, **options)
-
-
-def apply_llama31_rope(q: Tensor, k: Tensor, indptr: Tensor, offsets: Tensor, *args: Any, **options: Any) -> Pair:
-    """`apply_llama31_rope_pos_ids`, of requests whose first tokens are at `offsets`."""
-    return apply_llama31_rope_pos_ids(q, k, _positions(indptr, offsets, q.shape[0]), *args, **options)
+apply_rope_pos_ids, apply_rope_pos_ids_inplace, apply_rope, apply_rope_inplace = _rotations(
+    "rope", {"rope_scale": ("scale", 1.0), "rope_theta": ("theta", 1e4)}
+)
+_LLAMA = {"rope_scale": ("factor", 8.0), "rope_theta": ("theta", 5e5), "low_freq_factor": ("low_freq_factor", 1.0)}
+_LLAMA |= {"high_freq_factor": ("high_freq_factor", 4.0), "old_context_len": ("original_len", 8192)}
+(
+    apply_llama31_rope_pos_ids, apply_llama31_rope_pos_ids_inplace, apply_llama31_rope, apply_llama31_rope_inplace,
+) = _rotations("llama3_rope", _LLAMA)  # fmt: skip
 
 
 def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Tensor:
@@ -79,22 +74,9 @@ def apply_rope_with_cos_sin_cache(
     return q.reshape(query.shape), k.reshape(key.shape)
 
 
-def _in_place(rotate: Callable[..., Pair], *names: str) -> Callable[..., None]:
-    """A function that writes the rows that `rotate` returns back into these arguments."""
-    signature = inspect.signature(rotate)
-
-    def call(*args: Any, **options: Any) -> None:
-        rows = signature.bind(*args, **options).arguments
-        for name, rotated in zip(names, rotate(*args, **options), strict=True):
-            rows[name].copy_(rotated.reshape(rows[name].shape))
-
-    return call
-
-
-apply_rope_inplace, apply_rope_pos_ids_inplace = (_in_place(of, "q", "k") for of in (apply_rope, apply_rope_pos_ids))
-apply_llama31_rope_inplace = _in_place(apply_llama31_rope, "q", "k")
-apply_llama31_rope_pos_ids_inplace = _in_place(apply_llama31_rope_pos_ids, "q", "k")
-apply_rope_with_cos_sin_cache_inplace = _in_place(apply_rope_with_cos_sin_cache, "query", "key")
+def apply_rope_with_cos_sin_cache_inplace(positions: Tensor, query: Tensor, key: Tensor, *args: Any, **how: Any) -> None:
+    for x, rotated in zip((query, key), apply_rope_with_cos_sin_cache(positions, query, key, *args, **how), strict=True):
+        x.copy_(rotated)
 
 
 def rope_quantize_fp8(
@@ -120,20 +102,20 @@ mla_rope_quantize_fp8 = rope_quantize_fp8
 def rope_quantize_fp8_append_paged_kv_cache(
     q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, v: Maybe, cos_sin_cache: Tensor, pos_ids: Tensor,
     paged_kv_cache: tuple[Tensor, Tensor], kv_indices: Tensor, kv_indptr: Tensor, batch_indices: Tensor,
-    positions: Tensor, is_neox: bool = True, quantize_dtype: torch.dtype | None = None, quant_scale_q: float = 1.0,
-    quant_scale_kv: float = 1.0, page_size: int = 16, kv_layout: str = "NHD", q_rope_out: Maybe = None,
-    q_nope_out: Maybe = None, enable_pdl: bool = False,
+    positions: Tensor, *args: Any, **options: Any,
 ) -> Pair:  # fmt: skip
     """`rope_quantize_fp8`, and an append of keys and values; keys of two dimensions are those of MLA."""
     if (v is None) != (k_rope.dim() == 2):
         raise ValueError("v is given for GQA and MHA, and None for MLA, whose keys have two dimensions")
-    how = is_neox, quantize_dtype, quant_scale_q, quant_scale_kv, q_rope_out, None, q_nope_out
-    q, k, q_rest, k_rest = rope_quantize_fp8(q_rope, k_rope, q_nope, k_nope, cos_sin_cache, pos_ids, *how)
+    order = "is_neox quantize_dtype quant_scale_q quant_scale_kv page_size kv_layout q_rope_out q_nope_out enable_pdl"
+    how = bind(order, args, options)
+    kv_layout, _ = how.pop("kv_layout", "NHD"), how.pop("page_size", None)
+    q, k, q_rest, k_rest = rope_quantize_fp8(q_rope, k_rope, q_nope, k_nope, cos_sin_cache, pos_ids, **how)
     places, pages = (batch_indices, positions), (kv_indices, kv_indptr, kv_indptr)
     if v is None:
         append_paged_mla_kv_cache(k_rest, k, *places, *paged_kv_cache, *pages)
     else:
         keys = torch.cat([k.view(torch.uint8), k_rest.view(torch.uint8)], -1).view(k.dtype)
-        values = store(v.float() * quant_scale_kv, None, k.dtype)
+        values = store(v.float() * how.get("quant_scale_kv", 1.0), None, k.dtype)
         append_paged_kv_cache(keys, values, *places, paged_kv_cache, *pages, kv_layout)
     return q, q_rest
