@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import itertools
 import math
 import sys
@@ -477,10 +478,15 @@ def test_options_by_position():
     wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, *options)
     want = batch.want(causal=True, sm_scale=0.4, window_left=2, logits_soft_cap=3.0)
     close(wrapper.run(batch.q, batch.cache, return_lse=True), want)
-    with pytest.raises(TypeError, match="positional"):
-        wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, *options, head_dim_vo=DIM)
-    with pytest.raises(TypeError, match="positional"):
-        wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, *[None] * 40)
+    for text, given, named in (
+        ("multiple values", options, {"head_dim_vo": DIM}), ("too many positional", [None] * 40, {}),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=text):
+            wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, *given, **named)
+    with pytest.raises(TypeError, match="missing a required argument: 'page_size'"):
+        wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM)
+    names = list(inspect.signature(type(wrapper).plan).parameters)
+    assert names[:2] == ["self", "qo_indptr"] and names[-1] == "disable_split_kv"
 
 
 def test_batch_attention():

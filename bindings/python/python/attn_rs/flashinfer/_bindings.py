@@ -1,8 +1,9 @@
 """What the modules share: types, FlashInfer's options as expressions of attn_rs, masks, and what is refused."""
 
 import functools
+import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -57,19 +58,34 @@ def refuse_given(named: Mapping[str, Any]) -> None:
             refuse(f"`{name}`", _WAYS[name])
 
 
+# FlashInfer's defaults that are not None
+_DEFAULTS = {"backend": "auto", "causal": False, "disable_split_kv": False, "kv_layout": "NHD", "non_blocking": True,
+    "pos_encoding_mode": "NONE", "q_data_type": "float16", "q_len_per_req": 1, "return_lse": False, "window_left": -1,
+    "token_pos_in_items_len": 0, "use_fp16_qk_reduction": False, "use_tensor_cores": False,
+    "window_right": 0}  # fmt: skip
+
+
+@functools.cache
+def signature(order: str) -> inspect.Signature:
+    """Of a function of FlashInfer: its arguments, and behind `|` those that have defaults."""
+    needed, _, others = order.partition("|") if "|" in order else ("", "", order)
+    parameter = functools.partial(inspect.Parameter, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [parameter(name) for name in needed.split()]
+    return inspect.Signature([*parameters, *(parameter(name, default=_DEFAULTS.get(name)) for name in others.split())])
+
+
 def bind(order: str, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a function of FlashInfer by their names: `order` has all, behind `|` those that may be missing,
-    which have FlashInfer's default then."""
-    names = order.replace("|", "").split()
-    given = {**dict(zip(names, args, strict=False)), **named}
-    if unknown := [name for name in named if name not in names]:
-        raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
-    if len(given) < len(args) + len(named):
-        raise TypeError(f"got {len(args)} positional arguments beside {[*named]}; there are {order}")
-    if missing := [name for name in order.partition("|")[0].split() if "|" in order and name not in given]:
-        raise TypeError(f"missing the arguments {missing}")
+    """The arguments that are given by their names. What is missing has FlashInfer's default."""
+    given = signature(order).bind(*args, **named).arguments
     refuse_given(given)
-    return given
+    return {**given}
+
+
+def shown(order: str, function: Callable[..., Any]) -> Any:
+    """The function with this signature, for help and tools."""
+    call: Any = functools.wraps(function)(lambda *args, **named: function(*args, **named))
+    call.__signature__ = signature(order)
+    return call
 
 
 class Options(NamedTuple):
@@ -77,7 +93,7 @@ class Options(NamedTuple):
 
     causal: bool = False
     window_left: int = -1
-    logits_soft_cap: float | None = None
+    logits_soft_cap: float = 0.0
     pos_encoding_mode: str = "NONE"
     sm_scale: float | None = None
     rope_scale: float | None = None
@@ -85,7 +101,8 @@ class Options(NamedTuple):
 
 
 def options_of(named: Mapping[str, Any]) -> Options:
-    return Options(**{name: named[name] for name in Options._fields if name in named})
+    given = {name: named[name] for name in Options._fields if name in named}
+    return Options(**{**given, "logits_soft_cap": given.get("logits_soft_cap") or 0.0})
 
 
 @functools.lru_cache(maxsize=1024)
@@ -104,8 +121,7 @@ def expression(options: Options, mask: str | None, extras: tuple[str, ...]) -> s
 
 
 def unpack(cache: Cache, kv_layout: str) -> tuple[Tensor, Tensor]:
-    """Keys and values of a pair, or of one tensor with both in dimension 1: views. Pages of one key may come without
-    their dimension."""
+    """Views of keys and values: a pair, or a tensor with both in dimension 1. Pages of one key may lack a dimension."""
     at = -3 if kv_layout == "NHD" else -2
     if isinstance(cache, (tuple, list)):
         k, v = (x.unsqueeze(at) if x.dim() == 3 else x for x in cache)
@@ -117,8 +133,7 @@ def unpack(cache: Cache, kv_layout: str) -> tuple[Tensor, Tensor]:
 
 
 def nvfp4_of(k: Tensor, v: Tensor, sides: Any) -> list[Tensor]:
-    """Codes and side data of NVFP4 where kernels can load them: what has other addresses or strides is copied, all of
-    the pool."""
+    """Codes and side data of NVFP4. What kernels cannot load at its address or strides is copied, all of the pool."""
     if sides is None:
         raise ValueError("kv_cache_sf must be provided for NVFP4 KV cache.")
     rows = [k, v, *(side.view(torch.uint8) for side in sides)]
@@ -173,8 +188,7 @@ def packed(named: Mapping[str, Any], sizes: Tensor) -> Mask | None:
 
 
 def mask_of(named: Mapping[str, Any], qo: Tensor, lens: Tensor) -> tuple[Mask | None, str | None, dict[str, Any]]:
-    """The bits of the mask of a plan, or its part of the variant and that one's parameters, by `qo_indptr` and numbers
-    of keys in host memory."""
+    """The bits of the mask of a plan, or its part of the variant with parameters; `lens` are numbers of keys."""
     prefix, pos = named.get("prefix_len_ptr"), named.get("token_pos_in_items_ptr")
     if prefix is None or pos is None:
         return packed(named, qo.diff().long() * lens), None, {}

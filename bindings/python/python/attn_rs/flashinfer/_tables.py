@@ -14,14 +14,12 @@ from .utils import FP4Tensor, canonicalize_torch_dtype
 _OTHERS = (
     "bf16q_fp8kv_transform_mode causal_seqlens_kv_global cp_rank cp_world cute_dsl_impl enable_block_sparse_attention "
     "enable_dcp is_var_seq kv_scale_format max_q_len multi_ctas_kv_counter_buffer skip_softmax_threshold_scale_factor "
-    "sparse_mla_top_k_lens use_fp16_softmax uses_shared_paged_kv_idx uses_spcompress"
-)
+    "sparse_mla_top_k_lens use_fp16_softmax uses_shared_paged_kv_idx uses_spcompress")  # fmt: skip
 
 
-def _attend(
-    query: Tensor, k: Tensor, v: Maybe, arrays: tuple[Tensor, Tensor, Maybe], options: Options, dtype: torch.dtype,
-    out: Maybe, *, sinks: Any = None, part: str | None = None, params: dict[str, Any] | None = None, **how: Any,
-) -> tuple[Tensor, Maybe]:  # fmt: skip
+def _attend(query: Tensor, k: Tensor, v: Maybe, arrays: tuple[Tensor, Tensor, Maybe], options: Options,
+        dtype: torch.dtype, out: Maybe, *, sinks: Any = None, part: str | None = None,
+        params: dict[str, Any] | None = None, **how: Any) -> tuple[Tensor, Maybe]:  # fmt: skip
     """`arrays`: the block table, the numbers of keys, and `qo_indptr` unless requests have as many queries."""
     variant = expression(options, part, () if sinks is None else ("sink",))
     if sinks is not None:
@@ -35,15 +33,13 @@ def _attend(
     return store(o, out, dtype), lse
 
 
-def trtllm_batch_decode_with_kv_cache(
-    query: Tensor, kv_cache: Cache, workspace_buffer: Tensor, block_tables: Tensor, seq_lens: Tensor, max_seq_len: int,
-    bmm1_scale: Number = 1.0, bmm2_scale: Number = 1.0, window_left: int = -1, out: Maybe = None,
-    out_dtype: Dtype | None = None, o_sf_scale: float | None = None, o_sf_vec_size: int | None = None,
-    sinks: Any = None, kv_layout: str = "HND", enable_pdl: bool | None = None, backend: str = "auto",
-    q_len_per_req: int | None = 1, o_scale: float | None = 1.0, mask: Maybe = None, *, cum_seq_lens_q: Maybe = None,
-    kv_cache_sf: Cache | None = None, lse: Maybe = None, return_lse: bool = False, bmm1_scale_log2: Maybe = None,
-    causal: bool = True, **others: Any,
-) -> Result:  # fmt: skip
+def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Cache, workspace_buffer: Tensor, block_tables: Tensor,
+        seq_lens: Tensor, max_seq_len: int, bmm1_scale: Number = 1.0, bmm2_scale: Number = 1.0, window_left: int = -1,
+        out: Maybe = None, out_dtype: Dtype | None = None, o_sf_scale: float | None = None,
+        o_sf_vec_size: int | None = None, sinks: Any = None, kv_layout: str = "HND", enable_pdl: bool | None = None,
+        backend: str = "auto", q_len_per_req: int | None = 1, o_scale: float | None = 1.0, mask: Maybe = None, *,
+        cum_seq_lens_q: Maybe = None, kv_cache_sf: Cache | None = None, lse: Maybe = None, return_lse: bool = False,
+        bmm1_scale_log2: Maybe = None, causal: bool = True, **others: Any) -> Result:  # fmt: skip
     """Decode, causal over the queries of a request: `query` is (tokens, heads, head dim). Logits are products times
     `bmm1_scale`, or its `bmm1_scale_log2`, and outputs come times `bmm2_scale`, of which `o_scale` is a part already.
     `mask` has bits of drafts, a row for each query over the queries of its request. Log-sum-exps are in base 2."""
@@ -73,36 +69,32 @@ def trtllm_batch_decode_with_kv_cache(
     return (o, states) if return_lse and states is not None else o
 
 
-def xqa_batch_decode_with_kv_cache(
-    query: Tensor, kv_cache: Cache, workspace_buffer: Tensor, block_tables: Tensor, seq_lens: Tensor, max_seq_len: int,
-    bmm1_scale: Number = 1.0, bmm2_scale: Number = 1.0, window_left: int = -1, out: Maybe = None, sinks: Any = None,
-    kv_layout: str = "NHD", *, q_cu_seq_lens: Maybe = None, **how: Any,
-) -> Result:  # fmt: skip
-    """As `trtllm_batch_decode_with_kv_cache`; queries of FP8 have outputs of bfloat16."""
-    arrays, scales = (block_tables, seq_lens, max_seq_len), (bmm1_scale, bmm2_scale, window_left)
-    dtype, own = torch.bfloat16 if query.element_size() == 1 else query.dtype, {"cum_seq_lens_q": q_cu_seq_lens, **how}
-    of = query, kv_cache, workspace_buffer, *arrays, *scales, out, dtype
-    return trtllm_batch_decode_with_kv_cache(*of, sinks=sinks, kv_layout=kv_layout, **own)
+def xqa_batch_decode_with_kv_cache(query: Tensor, *args: Any, **options: Any) -> Result:
+    """As `trtllm_batch_decode_with_kv_cache`, in `"NHD"` by default; queries of FP8 have outputs of bfloat16."""
+    order = ("kv_cache workspace_buffer block_tables seq_lens max_seq_len | bmm1_scale bmm2_scale window_left out sinks "
+        "kv_layout enable_pdl q_len_per_req o_scale mask kv_cache_sf q_cu_seq_lens")  # fmt: skip
+    given = {"kv_layout": "NHD", **bind(order, args, {**options, "o_scale": None})}
+    given["cum_seq_lens_q"] = given.pop("q_cu_seq_lens", None)
+    dtype = torch.bfloat16 if query.element_size() == 1 else query.dtype
+    return trtllm_batch_decode_with_kv_cache(query, out_dtype=dtype, **given)
 
 
-def trtllm_batch_context_with_kv_cache(
-    query: Tensor, kv_cache: Cache, workspace_buffer: Tensor, block_tables: Tensor, seq_lens: Tensor, max_q_len: int,
-    max_kv_len: int, bmm1_scale: Number, bmm2_scale: Number, batch_size: int, cum_seq_lens_q: Tensor,
-    cum_seq_lens_kv: Tensor, window_left: int = -1, out: Maybe = None, out_dtype: Dtype | None = None, **how: Any,
-) -> Result:  # fmt: skip
+def trtllm_batch_context_with_kv_cache(query: Tensor, kv_cache: Cache, workspace_buffer: Tensor, block_tables: Tensor,
+        seq_lens: Tensor, max_q_len: int, max_kv_len: int, bmm1_scale: Number, bmm2_scale: Number, batch_size: int,
+        cum_seq_lens_q: Tensor, cum_seq_lens_kv: Tensor, window_left: int = -1, out: Maybe = None,
+        out_dtype: Dtype | None = None, **how: Any) -> Result:  # fmt: skip
     """Prefill: as `trtllm_batch_decode_with_kv_cache`, with `cum_seq_lens_q` of (requests + 1), causal or not."""
     arrays, scales = (block_tables, seq_lens, max_kv_len), (bmm1_scale, bmm2_scale, window_left)
     own = {"cum_seq_lens_q": cum_seq_lens_q, "backend": "trtllm-gen", **how}
     return trtllm_batch_decode_with_kv_cache(query, kv_cache, workspace_buffer, *arrays, *scales, out, out_dtype, **own)
 
 
-def trtllm_batch_decode_with_kv_cache_mla(
-    query: Tensor, kv_cache: Tensor, workspace_buffer: Tensor, qk_nope_head_dim: int, kv_lora_rank: int,
-    qk_rope_head_dim: int, block_tables: Tensor, seq_lens: Tensor, max_seq_len: int, sparse_mla_top_k: int = 0,
-    out: Maybe = None, bmm1_scale: Number = 1.0, bmm2_scale: Number = 1.0, sinks: Any = None, *,
-    enable_pdl: bool | None = None, backend: str = "auto", lse: Maybe = None, return_lse: bool = False,
-    cum_seq_lens_q: Maybe = None, **others: Any,
-) -> Result:  # fmt: skip
+def trtllm_batch_decode_with_kv_cache_mla(query: Tensor, kv_cache: Tensor, workspace_buffer: Tensor,
+        qk_nope_head_dim: int, kv_lora_rank: int, qk_rope_head_dim: int, block_tables: Tensor, seq_lens: Tensor,
+        max_seq_len: int, sparse_mla_top_k: int = 0, out: Maybe = None, bmm1_scale: Number = 1.0,
+        bmm2_scale: Number = 1.0, sinks: Any = None, *, enable_pdl: bool | None = None, backend: str = "auto",
+        lse: Maybe = None, return_lse: bool = False, cum_seq_lens_q: Maybe = None,
+        **others: Any) -> Result:  # fmt: skip
     """Decode of latent attention: `query` is (requests, queries, heads, dim), or (tokens, heads, dim) beside
     `cum_seq_lens_q`, and `kv_cache` (pages, slots, dim) or (pages, 1, slots, dim), of which the first `kv_lora_rank`
     elements are values. Outputs are of bfloat16; log-sum-exps, (tokens, heads) or as `lse`, are natural."""

@@ -9,7 +9,8 @@ from .. import _native
 from .._arrays import named
 from .._plans import AttentionKey, Plans
 from ._bindings import MASKS, Cache, Mask, Maybe, Number, Options, Result, Tensor, bind, expression, host, mask_of
-from ._bindings import nvfp4_of, options_of, product, q_type, range_of, refuse, store, unpack
+from ._bindings import nvfp4_of, options_of, product, q_type, range_of, refuse, shown
+from ._bindings import store, unpack
 from .utils import TensorLayout, canonicalize_torch_dtype
 
 
@@ -45,6 +46,10 @@ class Wrapper(Older):
     plan: Any
     run: Any
 
+    def __init_subclass__(cls) -> None:
+        if cls._plan and "_plan" in vars(cls):
+            cls.plan = shown("self " + cls._plan, cls.plan)
+
     def __init__(self, float_workspace_buffer: Tensor, *args: Any, **how: Any) -> None:
         given = bind(self._init, args, how)
         # FlashInfer's own variant, whose logits `run` takes as those of BatchAttentionWithAttentionSinkWrapper
@@ -77,7 +82,7 @@ class Wrapper(Older):
     # names that engines read
     _causal = property(lambda self: self._options.causal)
     _window_left = property(lambda self: self._options.window_left)
-    _logits_soft_cap = property(lambda self: self._options.logits_soft_cap or 0.0)
+    _logits_soft_cap = property(lambda self: self._options.logits_soft_cap)
     _sm_scale = property(lambda self: self._options.sm_scale)
 
     def workspace_size(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
@@ -99,7 +104,7 @@ class Wrapper(Older):
         given.pop("use_fp16_qk_reduction", None)
         own = {name: given.pop(name) for name in Options._fields if name in given}
         own.setdefault("causal", "causal" not in self._forward and self._causal)
-        self._options = Options(**own)
+        self._options = options_of(own)
         got: Result = self.run(**given)
         return got
 
@@ -156,12 +161,10 @@ class Wrapper(Older):
         if self._use_cuda_graph and requests != (fixed := self._fixed_batch_size):
             raise ValueError(f"The batch size should be fixed in cudagraph mode: it was {fixed}, and is {requests}")
 
-    def _launch(
-        self, q: Tensor, k: Tensor, v: Maybe, args: Sequence[Any] = (), *, q_scale: Number | None = None,
-        k_scale: Number | None = None, v_scale: Number | None = None, out: Maybe = None, lse: Maybe = None,
-        return_lse: bool = False, sinks: Any = None, sides: tuple[Tensor, Tensor] | None = None,
-        kv_dtype: torch.dtype | None = None, base_2: bool = True,
-    ) -> Result:  # fmt: skip
+    def _launch(self, q: Tensor, k: Tensor, v: Maybe, args: Sequence[Any] = (), *, q_scale: Number | None = None,
+            k_scale: Number | None = None, v_scale: Number | None = None, out: Maybe = None, lse: Maybe = None,
+            return_lse: bool = False, sinks: Any = None, sides: tuple[Tensor, Tensor] | None = None,
+            kv_dtype: torch.dtype | None = None, base_2: bool = True) -> Result:  # fmt: skip
         kv_dtype = kv_dtype or self._kv_dtype
         for x, name, planned in ((q, "q", self._q_dtype), (k, "k", kv_dtype)):
             if x.dtype != planned:
@@ -202,6 +205,8 @@ class PagedWrapper(Wrapper):
     # the arguments of `plan` that are arrays, the first maybe none, and whether the last has numbers of keys
     _array_names: Sequence[str] = ()
     _are_lens = False
+    # options of `plan` with other defaults
+    _defaults: Mapping[str, Any] = {}
 
     # names that engines read
     _qo_indptr_buf = property(lambda self: self._buffers[0])
@@ -219,7 +224,7 @@ class PagedWrapper(Wrapper):
 
     def plan(self, *args: Any, **how: Any) -> None:
         """Plans a batch. Arguments are FlashInfer's, by name or in its order: arrays, sizes, and options."""
-        given = bind(self._plan, args, how)
+        given = {**self._defaults, **bind(self._plan, args, how)}
         self._check(given)
         heads = given.get("num_qo_heads") or given["num_heads"], given.get("num_kv_heads", 1)
         self._keep(given, *heads, *self._dims(given))
@@ -265,12 +270,10 @@ class PagedWrapper(Wrapper):
         rows = None if self._most[0] == len(lens) else self._most[0]
         return _native.Capacity(len(lens), self._most[1], qo_tokens=rows, page_size=size, num_pages=max(pages, 1))
 
-    def run(
-        self, q: Tensor, paged_kv_cache: Cache, *args: Any, q_scale: Number | None = None,
-        k_scale: Number | None = None, v_scale: Number | None = None, out: Maybe = None, lse: Maybe = None,
-        return_lse: bool = False, window_left: int | None = None, sinks: Any = None, kv_cache_sf: Cache | None = None,
-        **others: Any,
-    ) -> Result:  # fmt: skip
+    def run(self, q: Tensor, paged_kv_cache: Cache, *args: Any, q_scale: Number | None = None,
+            k_scale: Number | None = None, v_scale: Number | None = None, out: Maybe = None, lse: Maybe = None,
+            return_lse: bool = False, window_left: int | None = None, sinks: Any = None,
+            kv_cache_sf: Cache | None = None, **others: Any) -> Result:  # fmt: skip
         """Launches; with `return_lse` also the log-sum-exps, in base 2. `args` may be `scale_q, scale_k, scale_v` of
         FP8: a number each, or one of each head."""
         if others:

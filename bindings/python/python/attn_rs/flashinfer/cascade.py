@@ -8,10 +8,8 @@ from ._wrapper import Older
 from .decode import BatchDecodeWithPagedKVCacheWrapper
 from .prefill import BatchPrefillWithPagedKVCacheWrapper, single_prefill_with_kv_cache
 
-__all__ = [
-    "BatchDecodeWithSharedPrefixPagedKVCacheWrapper", "BatchPrefillWithSharedPrefixPagedKVCacheWrapper",
-    "MultiLevelCascadeAttentionWrapper", "merge_state", "merge_state_in_place", "merge_states",
-]  # fmt: skip
+__all__ = ["BatchDecodeWithSharedPrefixPagedKVCacheWrapper", "BatchPrefillWithSharedPrefixPagedKVCacheWrapper",
+    "MultiLevelCascadeAttentionWrapper", "merge_state", "merge_state_in_place", "merge_states"]  # fmt: skip
 
 
 def merge_state(v_a: Tensor, s_a: Tensor, v_b: Tensor, s_b: Tensor) -> tuple[Tensor, Tensor]:
@@ -30,13 +28,11 @@ def merge_states(v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class MultiLevelCascadeAttentionWrapper(Older):
-    """Levels of keys that more and more requests share: a launch a level, and merges. Positions and windows count
-    within a level, and `causal` is of the last one."""
+    """Levels of keys that requests share: a launch a level, and merges. Positions and windows count within a level, and
+    `causal` is of the last one."""
 
-    def __init__(
-        self, num_levels: int, float_workspace_buffer: Tensor, kv_layout: str = "NHD", use_cuda_graph: bool = False,
-        *args: Any, **named: Any,
-    ) -> None:  # fmt: skip
+    def __init__(self, num_levels: int, float_workspace_buffer: Tensor, kv_layout: str = "NHD",
+            use_cuda_graph: bool = False, *args: Any, **named: Any) -> None:  # fmt: skip
         """Buffers are lists, with one of each level."""
         names = "qo_indptr_buf_arr paged_kv_indptr_buf_arr paged_kv_indices_buf_arr paged_kv_last_page_len_buf_arr"
         arrays = [bind(names, args, named).get(name) for name in names.split()]
@@ -45,11 +41,9 @@ class MultiLevelCascadeAttentionWrapper(Older):
         self._levels = [BatchPrefillWithPagedKVCacheWrapper(*(how + own)) for own in buffers]
         self.is_cuda_graph_enabled = use_cuda_graph
 
-    def plan(
-        self, qo_indptr_arr: list[Tensor], paged_kv_indptr_arr: list[Tensor], paged_kv_indices_arr: list[Tensor],
-        paged_kv_last_page_len: list[Tensor], num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int,
-        causal: bool = False, **options: Any,
-    ) -> None:  # fmt: skip
+    def plan(self, qo_indptr_arr: list[Tensor], paged_kv_indptr_arr: list[Tensor], paged_kv_indices_arr: list[Tensor],
+            paged_kv_last_page_len: list[Tensor], num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int,
+            causal: bool = False, **options: Any) -> None:  # fmt: skip
         """Arrays of each level, and sizes and options of `BatchPrefillWithPagedKVCacheWrapper.plan`."""
         sizes = num_qo_heads, num_kv_heads, head_dim, page_size
         arrays = zip(qo_indptr_arr, paged_kv_indptr_arr, paged_kv_indices_arr, paged_kv_last_page_len, strict=True)
@@ -74,10 +68,8 @@ class BatchPrefillWithSharedPrefixPagedKVCacheWrapper(Older):
         self._own, self._kv_layout = self._wrapper(float_workspace_buffer, kv_layout), kv_layout
         self.begin_forward = self._own.begin_forward
 
-    def forward(
-        self, q: Tensor, k_shared: Tensor, v_shared: Tensor, unique_kv_cache: Cache, causal: bool = False,
-        **options: Any,
-    ) -> Tensor:  # fmt: skip
+    def forward(self, q: Tensor, k_shared: Tensor, v_shared: Tensor, unique_kv_cache: Cache, causal: bool = False,
+            **options: Any) -> Tensor:  # fmt: skip
         """`options` are those of `single_prefill_with_kv_cache`."""
         how = {"kv_layout": self._kv_layout, "return_lse": True, **options}
         o, lse = single_prefill_with_kv_cache(q, k_shared, v_shared, **how)

@@ -1,8 +1,5 @@
-"""`flashinfer.mla`: multi-head latent attention over paged compressed keys. Without effect are workspace and `backend`.
-
-attn_rs has compressed and rotary keys in one tensor. Where the two caches are neighbouring views of one, as engines
-have them, they are read in place; others are copied together, all pages, in every run.
-"""
+"""`flashinfer.mla`: multi-head latent attention over paged compressed keys. Where the two caches are neighbouring views
+of one tensor, as engines have them, they are read in place; others are copied together, all pages, in every run."""
 
 from typing import Any
 
@@ -12,9 +9,8 @@ from ._bindings import FP8, Maybe, Number, Result, Tensor, bind, product, refuse
 from ._tables import trtllm_batch_decode_with_kv_cache_mla
 from ._wrapper import PagedWrapper
 
-__all__ = [
-    "BatchDecodeMlaWithPagedKVCacheWrapper", "BatchMLAPagedAttentionWrapper", "trtllm_batch_decode_with_kv_cache_mla",
-]  # fmt: skip
+__all__ = ["BatchDecodeMlaWithPagedKVCacheWrapper", "BatchMLAPagedAttentionWrapper",
+    "trtllm_batch_decode_with_kv_cache_mla"]  # fmt: skip
 
 
 def _latent(ckv: Tensor, kpe: Tensor) -> Tensor:
@@ -31,10 +27,8 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
 
     _array_names = _buffer_names = "qo_indptr", "kv_indptr", "kv_indices", "kv_len_arr"
     _init = f"use_cuda_graph {' '.join(_buffer_names)} backend"
-    _plan = (
-        f"{' '.join(_array_names)} num_heads head_dim_ckv head_dim_kpe page_size causal sm_scale q_data_type "
-        "kv_data_type | use_profiler"
-    )
+    _plan = (f"{' '.join(_array_names)} num_heads head_dim_ckv head_dim_kpe page_size causal sm_scale q_data_type "
+        "kv_data_type | use_profiler")  # fmt: skip
     _layout, _are_lens = "latent", True
 
     def _check(self, given: dict[str, Any]) -> None:
@@ -78,20 +72,17 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
 
 
 class BatchDecodeMlaWithPagedKVCacheWrapper(BatchMLAPagedAttentionWrapper):
-    """The older wrapper, of one query a request. As in FlashInfer's kernel, queries and keys come rotated, and rotary
-    parts have an eighth of the elements of compressed keys: `rope_scale` and `rope_theta` are without effect."""
+    """The older wrapper, of one query a request. As in FlashInfer's kernel, queries and keys come rotated, so that
+    `rope_scale` and `rope_theta` are without effect, and rotary parts have an eighth of the compressed elements."""
 
     _buffer_names = "", "paged_kv_indptr_buffer", "paged_kv_indices_buffer", "paged_kv_last_page_len_buffer"
     _array_names = "", "indptr", "indices", "last_page_len"
     _init = f"use_cuda_graph use_tensor_cores {' '.join(_buffer_names[1:])}"
-    _plan = (
-        "indptr indices last_page_len num_qo_heads head_dim_compressed_kv page_size sm_scale | window_left "
-        "logits_soft_cap data_type q_data_type rope_scale rope_theta"
-    )
-    _are_lens = False
+    _plan = ("indptr indices last_page_len num_qo_heads head_dim_compressed_kv page_size sm_scale | window_left "
+        "logits_soft_cap data_type q_data_type rope_scale rope_theta")  # fmt: skip
+    _are_lens, _defaults = False, {"data_type": "float16"}
 
-    def _check(self, given: dict[str, Any]) -> None:
-        given.setdefault("data_type", "float16")
+    def _check(self, given: dict[str, Any]) -> None: ...
 
     def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
         return given["head_dim_compressed_kv"] * 9 // 8, given["head_dim_compressed_kv"]

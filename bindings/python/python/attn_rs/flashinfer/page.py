@@ -9,15 +9,12 @@ from .._append import append
 from .._arrays import is_capturing, version_of
 from ._bindings import Cache, Maybe, Number, Tensor, unpack
 
-__all__ = [
-    "append_paged_kv_cache", "append_paged_mla_kv_cache", "get_batch_indices_positions", "get_seq_lens",
-    "nvfp4_quantize_append_paged_kv_cache", "nvfp4_quantize_append_paged_kv_cache_with_slot_mapping",
-]  # fmt: skip
+__all__ = ["append_paged_kv_cache", "append_paged_mla_kv_cache", "get_batch_indices_positions", "get_seq_lens",
+    "nvfp4_quantize_append_paged_kv_cache", "nvfp4_quantize_append_paged_kv_cache_with_slot_mapping"]  # fmt: skip
 
 
-def get_batch_indices_positions(
-    append_indptr: Tensor, seq_lens: Tensor, nnz: int, batch_indices: Maybe = None, positions: Maybe = None
-) -> tuple[Tensor, Tensor]:
+def get_batch_indices_positions(append_indptr: Tensor, seq_lens: Tensor, nnz: int, batch_indices: Maybe = None,
+        positions: Maybe = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The request of each new token and its position; request -1 for rows past the last one."""
     at = torch.arange(nnz, device=append_indptr.device)
     which = torch.searchsorted(append_indptr[1:].long().contiguous(), at, right=True)
@@ -33,42 +30,36 @@ def get_seq_lens(kv_indptr: Tensor, kv_last_page_len: Tensor, page_size: int) ->
     return torch.clamp(kv_indptr.diff() - 1, min=0) * page_size + kv_last_page_len
 
 
-def append_paged_kv_cache(
-    append_key: Tensor, append_value: Tensor, batch_indices: Tensor, positions: Tensor, paged_kv_cache: Cache,
-    kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor, kv_layout: str = "NHD", **nvfp4: Any,
-) -> None:  # fmt: skip
+def append_paged_kv_cache(append_key: Tensor, append_value: Tensor, batch_indices: Tensor, positions: Tensor,
+        paged_kv_cache: Cache, kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor, kv_layout: str = "NHD",
+        **nvfp4: Any) -> None:  # fmt: skip
     """Writes new keys and values, in one launch; for a request below 0 nothing. `kv_last_page_len` is not read."""
     places = {"batch_indices": batch_indices, "positions": positions, "page_indptr": kv_indptr}
     nvfp4 |= {name: x.int() for name, x in {**places, "page_indices": kv_indices}.items()}
     append(append_key, append_value, *unpack(paged_kv_cache, kv_layout), None, kv_layout=kv_layout, **nvfp4)
 
 
-def append_paged_mla_kv_cache(
-    append_ckv: Tensor, append_kpe: Tensor, batch_indices: Tensor, positions: Tensor, ckv_cache: Tensor,
-    kpe_cache: Tensor, kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor,
-) -> None:  # fmt: skip
+def append_paged_mla_kv_cache(append_ckv: Tensor, append_kpe: Tensor, batch_indices: Tensor, positions: Tensor,
+        ckv_cache: Tensor, kpe_cache: Tensor, kv_indices: Tensor, kv_indptr: Tensor,
+        kv_last_page_len: Tensor) -> None:  # fmt: skip
     """Writes new compressed keys and rotary keys, in one launch."""
     pools, places = (ckv_cache[:, :, None], kpe_cache[:, :, None]), (kv_indices, kv_indptr, kv_last_page_len)
     append_paged_kv_cache(append_ckv[:, None], append_kpe[:, None], batch_indices, positions, pools, *places)
 
 
-def nvfp4_quantize_append_paged_kv_cache(
-    append_key: Tensor, append_value: Tensor, batch_indices: Tensor, positions: Tensor, paged_kv_cache: Cache,
-    kv_cache_sf: Cache, kv_indices: Tensor, kv_indptr: Tensor, kv_last_page_len: Tensor, k_scale: Number,
-    v_scale: Number, kv_layout: str = "NHD",
-) -> None:  # fmt: skip
+def nvfp4_quantize_append_paged_kv_cache(append_key: Tensor, append_value: Tensor, batch_indices: Tensor,
+        positions: Tensor, paged_kv_cache: Cache, kv_cache_sf: Cache, kv_indices: Tensor, kv_indptr: Tensor,
+        kv_last_page_len: Tensor, k_scale: Number, v_scale: Number, kv_layout: str = "NHD") -> None:  # fmt: skip
     """Writes new keys and values as NVFP4, with the scales of their blocks, in one launch."""
     pages = paged_kv_cache, kv_indices, kv_indptr, kv_last_page_len, kv_layout
     nvfp4 = _nvfp4(kv_cache_sf, k_scale, v_scale, kv_layout)
     append_paged_kv_cache(append_key, append_value, batch_indices, positions, *pages, **nvfp4)
 
 
-def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
-    append_key: Tensor, append_value: Tensor, slot_mapping: Tensor, paged_kv_cache: Cache, kv_cache_sf: Cache,
-    k_scale: Number, v_scale: Number, kv_layout: str = "NHD",
-) -> None:  # fmt: skip
-    """The same by slots, `page * page_size + slot`; below 0 nothing is written. Under the capture of a CUDA graph
-    scales are in memory of the device, where each replay reads them anew."""
+def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(append_key: Tensor, append_value: Tensor,
+        slot_mapping: Tensor, paged_kv_cache: Cache, kv_cache_sf: Cache, k_scale: Number, v_scale: Number,
+        kv_layout: str = "NHD") -> None:  # fmt: skip
+    """The same by slots, `page * page_size + slot`; below 0 nothing is written. A CUDA graph reads scales anew."""
     for name, scale in (("k_scale", k_scale), ("v_scale", v_scale)):
         if not (isinstance(scale, Tensor) and scale.device == append_key.device) and is_capturing(append_key):
             raise ValueError(f"{name} is a number of the host: during CUDA graph capture it is float32 on the device")

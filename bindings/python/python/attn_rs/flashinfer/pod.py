@@ -13,9 +13,8 @@ class PODWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWrapper):
     """Prefill of one request, and decode of a batch, which `plan` plans."""
 
     def run(  # type: ignore[override]
-        self, q_p: Tensor, k_p: Tensor, v_p: Tensor, q_d: Tensor, paged_kv_cache_d: Cache, *,
-        enable_pdl: bool | None = None, **how: Any,
-    ) -> tuple[Result, Result]:  # fmt: skip
+            self, q_p: Tensor, k_p: Tensor, v_p: Tensor, q_d: Tensor, paged_kv_cache_d: Cache, *,
+            enable_pdl: bool | None = None, **how: Any) -> tuple[Result, Result]:  # fmt: skip
         """The outputs of both. Options of prefill end in `_p`, those of decode in `_d`: they are those of `plan`, and
         `causal_d` is without effect on one query."""
         refuse_given(how)
@@ -45,10 +44,9 @@ class BatchPODWithPagedKVCacheWrapper:
         self._prefill.plan(*arrays_and_sizes[:4], *arrays_and_sizes[8:], **options)
         self._decode.plan(*arrays_and_sizes[4:], **options)
 
-    def run(
-        self, q_p: Tensor, paged_kv_cache_p: Cache, q_d: Tensor, paged_kv_cache_d: Cache, custom_mask_p: Any = None,
-        packed_custom_mask_p: Any = None, causal_p: bool = False, use_fp16_qk_reduction: bool = False, **how: Any,
-    ) -> tuple[Result, Result]:  # fmt: skip
+    def run(self, q_p: Tensor, paged_kv_cache_p: Cache, q_d: Tensor, paged_kv_cache_d: Cache, custom_mask_p: Any = None,
+            packed_custom_mask_p: Any = None, causal_p: bool = False, use_fp16_qk_reduction: bool = False,
+            **how: Any) -> tuple[Result, Result]:  # fmt: skip
         """The outputs of both."""
         if custom_mask_p is not None or packed_custom_mask_p is not None:
             refuse("a `custom_mask_p` of a batch", "plan a BatchPrefillWithPagedKVCacheWrapper with the mask")

@@ -6,21 +6,19 @@ from typing import Any
 import torch
 
 from ._bindings import TAIL, Cache, Options, Result, Tensor, bind, host, mask_of, options_of, packed
-from ._bindings import refuse_given
+from ._bindings import refuse_given, shown
 from ._tables import trtllm_batch_context_with_kv_cache
 from ._wrapper import PagedWrapper, Wrapper
 
-__all__ = [
-    "BatchPrefillWithPagedKVCacheWrapper", "BatchPrefillWithRaggedKVCacheWrapper", "single_prefill_with_kv_cache",
-    "single_prefill_with_kv_cache_return_lse", "trtllm_batch_context_with_kv_cache",
-]  # fmt: skip
+__all__ = ["BatchPrefillWithPagedKVCacheWrapper", "BatchPrefillWithRaggedKVCacheWrapper",
+    "single_prefill_with_kv_cache", "single_prefill_with_kv_cache_return_lse",
+    "trtllm_batch_context_with_kv_cache"]  # fmt: skip
 
 
 _MASKS_AND_BACKEND = " custom_mask_buf mask_indptr_buf backend jit_args jit_kwargs"
 _TYPES_AND_ITEMS = (
     "q_data_type kv_data_type o_data_type non_blocking prefix_len_ptr token_pos_in_items_ptr token_pos_in_items_len "
-    "max_item_len_ptr"
-)
+    "max_item_len_ptr")  # fmt: skip
 
 
 class BatchPrefillWithPagedKVCacheWrapper(PagedWrapper):
@@ -29,26 +27,22 @@ class BatchPrefillWithPagedKVCacheWrapper(PagedWrapper):
     _buffer_names = "qo_indptr_buf", "paged_kv_indptr_buf", "paged_kv_indices_buf", "paged_kv_last_page_len_buf"
     _array_names = "qo_indptr", "paged_kv_indptr", "paged_kv_indices", "paged_kv_last_page_len"
     _init = "kv_layout use_cuda_graph " + " ".join(_buffer_names) + _MASKS_AND_BACKEND
-    _plan = (
-        f"{' '.join(_array_names)} num_qo_heads num_kv_heads head_dim_qk page_size | head_dim_vo custom_mask "
+    _plan = (f"{' '.join(_array_names)} num_qo_heads num_kv_heads head_dim_qk page_size | head_dim_vo custom_mask "
         "packed_custom_mask causal pos_encoding_mode use_fp16_qk_reduction sm_scale window_left logits_soft_cap "
         f"rope_scale rope_theta {_TYPES_AND_ITEMS} seq_lens seq_lens_q block_tables max_token_per_sequence "
-        "max_sequence_kv fixed_split_size disable_split_kv"
-    )
+        "max_sequence_kv fixed_split_size disable_split_kv")  # fmt: skip
     _forward = "q paged_kv_cache causal pos_encoding_mode use_fp16_qk_reduction k_scale v_scale window_left" + TAIL
 
 
 class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
-    """A batch over keys one request after the other. In a wrapper for CUDA graphs the first batch bounds queries and
-    keys."""
+    """A batch over keys one request after the other. For CUDA graphs the first batch bounds queries and keys."""
 
     _init = "kv_layout use_cuda_graph qo_indptr_buf kv_indptr_buf" + _MASKS_AND_BACKEND
     _plan = (
         "qo_indptr kv_indptr num_qo_heads num_kv_heads head_dim_qk | head_dim_vo custom_mask packed_custom_mask causal "
         "pos_encoding_mode use_fp16_qk_reduction window_left logits_soft_cap sm_scale rope_scale rope_theta "
         f"{_TYPES_AND_ITEMS} fixed_split_size disable_split_kv seq_lens seq_lens_q max_token_per_sequence "
-        "max_sequence_kv v_indptr o_indptr"
-    )
+        "max_sequence_kv v_indptr o_indptr")  # fmt: skip
     _forward = "q k v causal pos_encoding_mode use_fp16_qk_reduction window_left" + TAIL
     _buffer_names = "qo_indptr_buf", "kv_indptr_buf"
     _layout = "NHD"
@@ -66,20 +60,16 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
         self._new_batch(*mask_of(self._masks, qo, kv.diff()))
 
     def run(self, q: Tensor, k: Tensor, v: Tensor, *args: Any, kv_cache_sf: Cache | None = None, **how: Any) -> Result:
-        """Launches. `args` may be `scale_q, scale_k, scale_v`, and `how` is as in the wrapper of pages: `q_scale`,
-        `k_scale`, `v_scale`, `out`, `lse`, `return_lse`, `sinks`."""
+        """Launches, as the wrapper of pages: `scale_q, scale_k, scale_v`, and `out`, `lse`, `return_lse`, `sinks`, .."""
         how.pop("enable_pdl", None)
         refuse_given({"o_scale": how.pop("o_scale", None) not in (None, 1.0)})
-        return self._launch(
-            q, k, v, args, sides=None if kv_cache_sf is None else (kv_cache_sf[0], kv_cache_sf[1]), **how
-        )
+        sides = None if kv_cache_sf is None else (kv_cache_sf[0], kv_cache_sf[1])
+        return self._launch(q, k, v, args, sides=sides, **how)
 
 
 @functools.lru_cache(maxsize=64)
-def _of_one_request(
-    device: torch.device, lens: tuple[int, int], heads: tuple[int, ...], options: Options,
-    dtypes: tuple[torch.dtype, ...], bits: bytes | None,
-) -> BatchPrefillWithRaggedKVCacheWrapper:  # fmt: skip
+def _of_one_request(device: torch.device, lens: tuple[int, int], heads: tuple[int, ...], options: Options,
+        dtypes: tuple[torch.dtype, ...], bits: bytes | None) -> BatchPrefillWithRaggedKVCacheWrapper:  # fmt: skip
     wrapper = BatchPrefillWithRaggedKVCacheWrapper(torch.empty(0, device=device))
     wrapper._is_lazy, wrapper._ragged = True, ([0, lens[0]], [0, lens[1]])
     names = "q_data_type", "kv_data_type", "o_data_type"
@@ -88,15 +78,16 @@ def _of_one_request(
     return wrapper
 
 
-def single_prefill_with_kv_cache(q: Tensor, k: Tensor, v: Tensor, *args: Any, **options: Any) -> Result:
+_ONE = ("q k v | scale_q scale_k scale_v o_dtype custom_mask packed_custom_mask causal kv_layout pos_encoding_mode "
+    "use_fp16_qk_reduction sm_scale window_left logits_soft_cap rope_scale rope_theta backend return_lse kv_cache_sf "
+    "k_scale v_scale")  # fmt: skip
+
+
+def _single_prefill(*args: Any, **options: Any) -> Result:
     """Attention of one request: (queries, heads, head dim), and keys and values as `kv_layout` says. The plans of the
     last 64 shapes, options and masks are kept. With `return_lse` also the log-sum-exps, in base 2."""
-    order = (
-        "scale_q scale_k scale_v o_dtype custom_mask packed_custom_mask causal kv_layout pos_encoding_mode "
-        "use_fp16_qk_reduction sm_scale window_left logits_soft_cap rope_scale rope_theta backend return_lse "
-        "kv_cache_sf k_scale v_scale"
-    )
-    given = bind(order, args, options)
+    given = bind(_ONE, args, options)
+    q, k, v = given["q"], given["k"], given["v"]
     sides = given.get("kv_cache_sf")
     if given.get("kv_layout") == "HND":
         k, v = k.transpose(0, 1), v.transpose(0, 1)
@@ -112,4 +103,5 @@ def single_prefill_with_kv_cache(q: Tensor, k: Tensor, v: Tensor, *args: Any, **
     return wrapper.run(q, k, v, *([] if scales == [None] * 3 else scales), kv_cache_sf=sides, **how)
 
 
+single_prefill_with_kv_cache = shown(_ONE, _single_prefill)
 single_prefill_with_kv_cache_return_lse = functools.partial(single_prefill_with_kv_cache, return_lse=True)

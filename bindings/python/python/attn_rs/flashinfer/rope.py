@@ -10,12 +10,10 @@ from ..ops import rotate
 from ._bindings import Maybe, Tensor, bind, store
 from .page import append_paged_kv_cache, append_paged_mla_kv_cache
 
-__all__ = [
-    "apply_llama31_rope", "apply_llama31_rope_inplace", "apply_llama31_rope_pos_ids",
+__all__ = ["apply_llama31_rope", "apply_llama31_rope_inplace", "apply_llama31_rope_pos_ids",
     "apply_llama31_rope_pos_ids_inplace", "apply_rope", "apply_rope_inplace", "apply_rope_pos_ids",
     "apply_rope_pos_ids_inplace", "apply_rope_with_cos_sin_cache", "apply_rope_with_cos_sin_cache_inplace",
-    "mla_rope_quantize_fp8", "rope_quantize_fp8", "rope_quantize_fp8_append_paged_kv_cache",
-]  # fmt: skip
+    "mla_rope_quantize_fp8", "rope_quantize_fp8", "rope_quantize_fp8_append_paged_kv_cache"]  # fmt: skip
 
 Pair = tuple[Tensor, Tensor]
 
@@ -29,8 +27,8 @@ def _in_place(rotated: Callable[..., Pair]) -> Callable[..., None]:
 
 
 def _rotations(part: str, numbers: dict[str, tuple[str, float]]) -> tuple[Callable[..., Any], ...]:
-    """The functions of a rotation by the positions of tokens, and by those of the first tokens of requests, each into new
-    memory and in place. `numbers` are FlashInfer's arguments, their names in attn_rs and defaults."""
+    """The functions of a rotation by the positions of tokens, and by those of the first tokens of requests, each into
+    new memory and in place. `numbers` are FlashInfer's arguments, their names in attn_rs and defaults."""
 
     def by_pos_ids(q: Tensor, k: Tensor, pos_ids: Tensor, *args: Any, **options: Any) -> Pair:
         given = bind("rotary_dim interleave " + " ".join(numbers), args, options)
@@ -64,9 +62,8 @@ def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Ten
     return rotated
 
 
-def apply_rope_with_cos_sin_cache(
-    positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor, is_neox: bool = True
-) -> Pair:
+def apply_rope_with_cos_sin_cache(positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor,
+        is_neox: bool = True) -> Pair:  # fmt: skip
     """Rotates by a table, (positions, rotary dim), of cosines and then sines, in float32. Rows are (tokens, heads *
     head size). A table's values are copied where it is another tensor than in the last call, or has changed."""
     rows = (x.reshape(x.shape[0], -1, head_size) for x in (query, key))
@@ -75,16 +72,16 @@ def apply_rope_with_cos_sin_cache(
 
 
 def apply_rope_with_cos_sin_cache_inplace(positions: Tensor, query: Tensor, key: Tensor, *args: Any, **how: Any) -> None:
-    for x, rotated in zip((query, key), apply_rope_with_cos_sin_cache(positions, query, key, *args, **how), strict=True):
-        x.copy_(rotated)
+    q, k = apply_rope_with_cos_sin_cache(positions, query, key, *args, **how)
+    query.copy_(q)
+    key.copy_(k)
 
 
-def rope_quantize_fp8(
-    q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, cos_sin_cache: Tensor, pos_ids: Tensor,
-    is_neox: bool = True, quantize_dtype: torch.dtype | None = None, quant_scale_q: float = 1.0,
-    quant_scale_kv: float = 1.0, q_rope_out: Maybe = None, k_rope_out: Maybe = None, q_nope_out: Maybe = None,
-    k_nope_out: Maybe = None, enable_pdl: bool = False, backend: str = "cuda",
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+def rope_quantize_fp8(q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, cos_sin_cache: Tensor,
+        pos_ids: Tensor, is_neox: bool = True, quantize_dtype: torch.dtype | None = None, quant_scale_q: float = 1.0,
+        quant_scale_kv: float = 1.0, q_rope_out: Maybe = None, k_rope_out: Maybe = None, q_nope_out: Maybe = None,
+        k_nope_out: Maybe = None, enable_pdl: bool = False,
+        backend: str = "cuda") -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Rotates the rotary parts, and rounds all parts times their scales to FP8: passes of torch over them."""
     outs = q_rope_out, k_rope_out, q_nope_out, k_nope_out
     dtype = quantize_dtype or next((out.dtype for out in outs if out is not None), torch.float8_e4m3fn)
@@ -99,11 +96,9 @@ def rope_quantize_fp8(
 mla_rope_quantize_fp8 = rope_quantize_fp8
 
 
-def rope_quantize_fp8_append_paged_kv_cache(
-    q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, v: Maybe, cos_sin_cache: Tensor, pos_ids: Tensor,
-    paged_kv_cache: tuple[Tensor, Tensor], kv_indices: Tensor, kv_indptr: Tensor, batch_indices: Tensor,
-    positions: Tensor, *args: Any, **options: Any,
-) -> Pair:  # fmt: skip
+def rope_quantize_fp8_append_paged_kv_cache(q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, v: Maybe,
+        cos_sin_cache: Tensor, pos_ids: Tensor, paged_kv_cache: tuple[Tensor, Tensor], kv_indices: Tensor,
+        kv_indptr: Tensor, batch_indices: Tensor, positions: Tensor, *args: Any, **options: Any) -> Pair:  # fmt: skip
     """`rope_quantize_fp8`, and an append of keys and values; keys of two dimensions are those of MLA."""
     if (v is None) != (k_rope.dim() == 2):
         raise ValueError("v is given for GQA and MHA, and None for MLA, whose keys have two dimensions")

@@ -1,9 +1,5 @@
-"""`flashinfer.sampling` by the samplers of attn_rs: the same distributions, with other random numbers.
-
-Random numbers depend on the seed of a row and its position. Without `seed` the seeds come from torch's generator, or
-from `generator`; with it they depend on `seed`, `offset` and the row. Without effect are `deterministic` (equal seeds
-always draw equal tokens), `is_deterministic` and `enable_pdl`.
-"""
+"""`flashinfer.sampling` by the samplers of attn_rs: the same distributions, with other random numbers. Without `seed`
+these come from torch's generator, or from `generator`; with it they depend on `seed`, `offset` and the row."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +9,10 @@ import torch
 from .. import sampling as _sampling
 from ._bindings import Maybe, Tensor, bind
 
-__all__ = [
-    "chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_from_logits", "sampling_from_probs",
+__all__ = ["chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_from_logits", "sampling_from_probs",
     "softmax", "top_k_mask_logits", "top_k_renorm_prob", "top_k_renorm_probs", "top_k_sampling_from_probs",
     "top_k_top_p_sampling_from_logits", "top_k_top_p_sampling_from_probs", "top_p_renorm_prob", "top_p_renorm_probs",
-    "top_p_sampling_from_probs",
-]  # fmt: skip
+    "top_p_sampling_from_probs"]  # fmt: skip
 
 Seed = int | Tensor | None
 Threshold = float | Tensor
@@ -27,9 +21,8 @@ Drawn = Tensor | tuple[Tensor, Tensor]
 _MIX = 0x1E3779B97F4A7C15
 
 
-def _seeds(
-    rows: int, device: torch.device, generator: torch.Generator | None, seed: Seed, offset: Seed
-) -> tuple[Tensor, Tensor]:
+def _seeds(rows: int, device: torch.device, generator: torch.Generator | None, seed: Seed,
+        offset: Seed) -> tuple[Tensor, Tensor]:  # fmt: skip
     """A position and a seed for each row."""
     if seed is None:
         seeds = torch.randint(-(1 << 63), (1 << 63) - 1, (rows,), device=device, generator=generator)
@@ -52,15 +45,13 @@ def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Any]:
     return thresholds
 
 
-def _draw(
-    name: str, source: Tensor, thresholds: dict[str, Threshold], indices: Maybe = None, deterministic: bool = True,
-    generator: torch.Generator | None = None, check_nan: bool = False, seed: Seed = None, offset: Seed = None,
-    return_valid: bool = False, filter_apply_order: str = "top_k_first",
-) -> Drawn:  # fmt: skip
+def _draw(name: str, source: Tensor, thresholds: dict[str, Threshold], indices: Maybe = None,
+        deterministic: bool = True, generator: torch.Generator | None = None, check_nan: bool = False,
+        seed: Seed = None, offset: Seed = None, return_valid: bool = False,
+        filter_apply_order: str = "top_k_first") -> Drawn:  # fmt: skip
     """Draws a token of each row of logits or probabilities, (rows, vocab), as int32, or with `indices` of the rows that
-    they name, as they are. The arguments are FlashInfer's in its order: logits or probabilities; thresholds, a number
-    or one of each row of results; `indices`; `filter_apply_order` of top-k beside top-p; `deterministic`; `generator`;
-    `check_nan`; `seed`; `offset`; `return_valid`: whether each row has a token to draw, too; one without gives 0."""
+    they name, as they are. Thresholds are a number, or one of each row of results. The arguments are FlashInfer's in
+    its order. With `return_valid` also whether each row has a token to draw; one without gives 0."""
     if filter_apply_order not in ("top_k_first", "joint"):
         raise ValueError(f"Invalid filter_apply_order: {filter_apply_order}")
     if check_nan and bool(source.isnan().any()):
@@ -118,11 +109,10 @@ top_k_mask_logits = _keeping(_sampling.mask_logits, "logits", "top_k", "The kept
 top_p_renorm_prob, top_k_renorm_prob = top_p_renorm_probs, top_k_renorm_probs
 
 
-def chain_speculative_sampling(
-    draft_probs: Tensor, draft_token_ids: Tensor, target_probs: Tensor, maybe_output_accepted_token_num: Maybe = None,
-    maybe_output_emitted_draft_token_num: Maybe = None, deterministic: bool = True,
-    generator: torch.Generator | None = None, seed: Seed = None, offset: Seed = None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+def chain_speculative_sampling(draft_probs: Tensor, draft_token_ids: Tensor, target_probs: Tensor,
+        maybe_output_accepted_token_num: Maybe = None, maybe_output_emitted_draft_token_num: Maybe = None,
+        deterministic: bool = True, generator: torch.Generator | None = None, seed: Seed = None,
+        offset: Seed = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Verifies chains of drafts: the tokens, the drafts that would be accepted each by itself, and those emitted. Both
     counts are added to the tensors that are given."""
     positions, seeds = _seeds(len(draft_probs), draft_probs.device, generator, seed, offset)

@@ -33,11 +33,9 @@ class BlockSparseAttentionWrapper(_SparseWrapper):
     """Blocks of R queries and C keys, of which each row of blocks names its columns (BSR): `indptr`, `indices`, and
     maybe `mask`, (blocks, R, C) of the blocks that are named, or `packed_mask`."""
 
-    _plan = (
-        "indptr indices M N R C num_qo_heads num_kv_heads head_dim | mask packed_mask causal pos_encoding_mode "
+    _plan = ("indptr indices M N R C num_qo_heads num_kv_heads head_dim | mask packed_mask causal pos_encoding_mode "
         "use_fp16_qk_reduction logits_soft_cap sm_scale rope_scale rope_theta q_data_type kv_data_type o_data_type "
-        "non_blocking block_mask"
-    )
+        "non_blocking block_mask")  # fmt: skip
     _forward = "q k v scale_q scale_k scale_v pos_encoding_mode use_fp16_qk_reduction" + TAIL
 
     def _blocks(self, given: dict[str, Any]) -> tuple[tuple[int, int], Any]:
@@ -49,10 +47,9 @@ class BlockSparseAttentionWrapper(_SparseWrapper):
         part = _native.sparse_bsr([[(ends, host(given["indices"]), seen)]], block, [-(-given["N"] // block[1])])
         return (given["M"], given["N"]), part
 
-    def run(
-        self, q: Tensor, k: Tensor, v: Tensor, scale_q: Maybe = None, scale_k: Maybe = None, scale_v: Maybe = None,
-        out: Maybe = None, lse: Maybe = None, return_lse: bool = False, enable_pdl: bool | None = None,
-    ) -> Result:  # fmt: skip
+    def run(self, q: Tensor, k: Tensor, v: Tensor, scale_q: Maybe = None, scale_k: Maybe = None, scale_v: Maybe = None,
+            out: Maybe = None, lse: Maybe = None, return_lse: bool = False,
+            enable_pdl: bool | None = None) -> Result:  # fmt: skip
         scales = () if scale_q is None else (scale_q, scale_k, scale_v)
         return self._launch(q, k, v, scales, out=out, lse=lse, return_lse=return_lse)
 
@@ -73,10 +70,8 @@ class VariableBlockSparseAttentionWrapper(_SparseWrapper):
         part = _native.sparse_variable_blocks(given["block_mask_map"].bool().cpu(), rows, columns, block)
         return (int(rows[0].sum()), int(columns[0].sum())), part
 
-    def run(
-        self, q: Tensor, k: Tensor, v: Tensor, out: Maybe = None, lse: Maybe = None, return_lse: bool = False,
-        enable_pdl: bool | None = None,
-    ) -> Result:  # fmt: skip
+    def run(self, q: Tensor, k: Tensor, v: Tensor, out: Maybe = None, lse: Maybe = None, return_lse: bool = False,
+            enable_pdl: bool | None = None) -> Result:  # fmt: skip
         """Launches on views."""
         got = self._launch(q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1), return_lse=True)
         o, states = (x.transpose(0, 1) for x in got)

@@ -7,11 +7,8 @@ import torch
 PosEncodingMode = Enum("PosEncodingMode", "NONE ROPE_LLAMA ALIBI", start=0)
 MaskMode = Enum("MaskMode", "NON_CAUSAL CAUSAL CUSTOM MULTIITEMSCORING", start=0)
 TensorLayout = Enum("TensorLayout", "NHD HND", start=0)
-
-
-class FP4Tensor:
-    """A name that engines import. No call takes or returns one."""
-
+# a name that engines import: no call takes or returns one
+FP4Tensor = type("FP4Tensor", (), {})
 
 def canonicalize_torch_dtype(dtype: torch.dtype | str) -> torch.dtype:
     """The dtype of a name."""
