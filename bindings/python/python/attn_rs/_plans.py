@@ -52,8 +52,8 @@ class Batches(Protocol):
         """The batch in memory of the device, if plans may be made there."""
         ...
 
-    def capacity(self, pages: int) -> _native.Capacity | None:
-        """The largest batch, in whose plans later batches take the place of earlier ones, or none."""
+    def capacity(self, pages: int) -> _native.Capacity:
+        """The largest batch, in whose plans later batches take the place of earlier ones."""
         ...
 
 
@@ -71,8 +71,8 @@ class Planned:
 class Plans:
     """The plans of a batch, one for each attention that ran over it."""
 
-    def __init__(self, batches: Batches, kv_layout: str) -> None:
-        self._batches, self._kv_layout = batches, kv_layout
+    def __init__(self, batches: Batches, kv_layout: str, has_capacity: bool = True) -> None:
+        self._batches, self._kv_layout, self._has_capacity = batches, kv_layout, has_capacity
         self._planned: dict[AttentionKey, Planned] = {}
         self._version = 0
 
@@ -107,7 +107,7 @@ class Plans:
             self._update(planned)
             return planned
         attention, reuse = (make(), None) if planned is None else (planned.attention, planned.plan)
-        capacity = self._batches.capacity(pages)
+        capacity = self._batches.capacity(pages) if self._has_capacity else None
         plan = _native.Plan(attention, self._batches.host_batch(pages), self._kv_layout, capacity, [], reuse)
         self._planned[key] = planned = Planned(attention, plan, self._version, pages)
         if len(self._planned) > 16 and capacity is None:

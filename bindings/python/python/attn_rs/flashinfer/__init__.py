@@ -11,15 +11,12 @@ import sys
 
 from .. import __version__ as __version__
 from .._errors import InvalidArgument as _InvalidArgument
-from . import _bindings, decode, mla, prefill
-from .attention import *  # noqa: F403
+from . import _bindings, attention, decode, mla, pod, prefill, quantization  # noqa: F401
 from .cascade import *  # noqa: F403
 from .decode import *  # noqa: F403
 from .mla import *  # noqa: F403
 from .page import *  # noqa: F403
-from .pod import *  # noqa: F403
 from .prefill import *  # noqa: F403
-from .quantization import *  # noqa: F403
 from .rope import *  # noqa: F403
 from .sampling import *  # noqa: F403
 from .sparse import *  # noqa: F403

@@ -81,11 +81,15 @@ def bind(order: str, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str,
     return {**given}
 
 
-def shown(order: str, function: Callable[..., Any]) -> Any:
-    """The function with this signature, for help and tools."""
-    call: Any = functools.wraps(function)(lambda *args, **named: function(*args, **named))
-    call.__signature__ = signature(order)
-    return call
+def shown(order: str) -> Callable[[Callable[..., Any]], Any]:
+    """Gives a function this signature, for help and tools."""
+
+    def of(function: Callable[..., Any]) -> Any:
+        call: Any = functools.wraps(function)(lambda *args, **named: function(*args, **named))
+        call.__signature__ = signature(order)
+        return call
+
+    return of
 
 
 class Options(NamedTuple):

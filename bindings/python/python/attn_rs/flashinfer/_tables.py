@@ -71,8 +71,8 @@ def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Cache, workspace_
 
 def xqa_batch_decode_with_kv_cache(query: Tensor, *args: Any, **options: Any) -> Result:
     """As `trtllm_batch_decode_with_kv_cache`, in `"NHD"` by default; queries of FP8 have outputs of bfloat16."""
-    order = ("kv_cache workspace_buffer block_tables seq_lens max_seq_len | bmm1_scale bmm2_scale window_left out sinks "
-        "kv_layout enable_pdl q_len_per_req o_scale mask kv_cache_sf q_cu_seq_lens")  # fmt: skip
+    order = ("kv_cache workspace_buffer block_tables seq_lens max_seq_len | bmm1_scale bmm2_scale window_left out "
+        "sinks kv_layout enable_pdl q_len_per_req o_scale mask kv_cache_sf q_cu_seq_lens")  # fmt: skip
     given = {"kv_layout": "NHD", **bind(order, args, {**options, "o_scale": None})}
     given["cum_seq_lens_q"] = given.pop("q_cu_seq_lens", None)
     dtype = torch.bfloat16 if query.element_size() == 1 else query.dtype

@@ -35,20 +35,18 @@ class Wrapper(Older):
     capacity, which needs the number of pages in the pool: the first run makes one, and each later batch updates it."""
 
     _cached_module = _plan_info = _jit_module = Private()
-    # whether `run` takes the logits of a sink behind the cache
-    _has_sink = False
+    # whether `run` takes the logits of a sink behind the cache, and the layout of attn_rs, where it is always the same
+    _has_sink, _layout = False, ""
     # arguments in their order: of the constructor behind the workspace, of `plan`, and of `forward`
     _init = _plan = _forward = ""
     # the constructor's arguments that are buffers: `qo_indptr` first, and last one with an element for each request
     _buffer_names: Sequence[str] = ()
-    # the layout of attn_rs, where it is always the same
-    _layout: str | None = None
     plan: Any
     run: Any
 
     def __init_subclass__(cls) -> None:
         if cls._plan and "_plan" in vars(cls):
-            cls.plan = shown("self " + cls._plan, cls.plan)
+            cls.plan = shown("self " + cls._plan)(cls.plan)
 
     def __init__(self, float_workspace_buffer: Tensor, *args: Any, **how: Any) -> None:
         given = bind(self._init, args, how)
@@ -70,7 +68,7 @@ class Wrapper(Older):
         self._float_workspace_buffer = self._int_workspace_buffer = float_workspace_buffer
         self.device, self._options = float_workspace_buffer.device, Options()
         self._backend, self.use_tensor_cores = given.get("backend", "auto"), given.get("use_tensor_cores", False)
-        self._plans = Plans(self, self._layout or self._kv_layout)
+        self._plans = Plans(self, self._layout or self._kv_layout, self._use_cuda_graph)
         # bits of a mask, or its part of the variant, with parameters
         self._mask: tuple[Mask | None, str | None, dict[str, Any]] = None, None, {}
         # what the last run added to the variant: the next plan is made for it
@@ -92,19 +90,16 @@ class Wrapper(Older):
     def begin_forward(self, *args: Any, **kwargs: Any) -> None:
         """`plan` of older code, which names its options in `forward`: that plans."""
         before, self._is_lazy = self._is_lazy, True
-        try:
-            # not an attribute of this wrapper, which engines set to `fast_decode_plan`
-            type(self).plan(self, *args, **kwargs)
-        finally:
-            self._is_lazy = before
+        # not an attribute of this wrapper, which engines set to `fast_decode_plan`
+        type(self).plan(self, *args, **kwargs)
+        self._is_lazy = before
 
     def forward(self, *args: Any, **kwargs: Any) -> Result:
         """`run` of older code: mask, logits and positions are options of the call, and each set of them has a plan."""
         given = {**dict(zip(self._forward.split(), args, strict=False)), **kwargs}
         given.pop("use_fp16_qk_reduction", None)
         own = {name: given.pop(name) for name in Options._fields if name in given}
-        own.setdefault("causal", "causal" not in self._forward and self._causal)
-        self._options = options_of(own)
+        self._options = options_of({"causal": "causal" not in self._forward and self._causal, **own})
         got: Result = self.run(**given)
         return got
 
@@ -142,9 +137,8 @@ class Wrapper(Older):
     def device_batch(self) -> _native.DeviceBatch | None:
         return None
 
-    def capacity(self, pages: int) -> _native.Capacity | None:
-        requests, (rows, keys) = len(self._ragged[0]) - 1, self._most
-        return _native.Capacity(requests, keys, qo_tokens=rows) if self._use_cuda_graph else None
+    def capacity(self, pages: int) -> _native.Capacity:
+        return _native.Capacity(len(self._ragged[0]) - 1, self._most[1], qo_tokens=self._most[0])
 
     def _new_batch(self, bits: Mask | None = None, part: str | None = None, params: Any = None) -> None:
         """The batch is another, which is planned at once where its attention is known."""
@@ -261,9 +255,7 @@ class PagedWrapper(Wrapper):
     def device_batch(self) -> _native.DeviceBatch:
         return _native.DeviceBatch.paged(*(x.to(self.device, torch.int32) for x in self._rows))
 
-    def capacity(self, pages: int) -> _native.Capacity | None:
-        if not self._use_cuda_graph:
-            return None
+    def capacity(self, pages: int) -> _native.Capacity:
         (qo, lens, _, indices), size = self._rows, self._page_size
         # runs have the rows of the first one's batch
         self._most = self._most if self._most[0] >= 0 else (int(qo[-1]), min(len(indices) * size, (1 << 30) - 1))

@@ -36,9 +36,9 @@ class MultiLevelCascadeAttentionWrapper(Older):
         """Buffers are lists, with one of each level."""
         names = "qo_indptr_buf_arr paged_kv_indptr_buf_arr paged_kv_indices_buf_arr paged_kv_last_page_len_buf_arr"
         arrays = [bind(names, args, named).get(name) for name in names.split()]
-        how: list[Any] = [float_workspace_buffer, kv_layout, use_cuda_graph]
         buffers = [[None if of is None else of[level] for of in arrays] for level in range(num_levels)]
-        self._levels = [BatchPrefillWithPagedKVCacheWrapper(*(how + own)) for own in buffers]
+        how = float_workspace_buffer, kv_layout, use_cuda_graph
+        self._levels = [BatchPrefillWithPagedKVCacheWrapper(*how, *own) for own in buffers]
         self.is_cuda_graph_enabled = use_cuda_graph
 
     def plan(self, qo_indptr_arr: list[Tensor], paged_kv_indptr_arr: list[Tensor], paged_kv_indices_arr: list[Tensor],
@@ -50,7 +50,7 @@ class MultiLevelCascadeAttentionWrapper(Older):
         for wrapper, own in zip(self._levels, arrays, strict=True):
             wrapper.plan(*own, *sizes, causal=causal and wrapper is self._levels[-1], **options)
 
-    def run(self, q: Tensor, paged_kv_cache: Cache) -> Tensor:
+    def run(self, q: Tensor, paged_kv_cache: Cache) -> Any:
         o, lse = self._levels[-1].run(q, paged_kv_cache, return_lse=True)
         for wrapper in self._levels[:-1]:
             merge_state_in_place(o, lse, *wrapper.run(q, paged_kv_cache, return_lse=True))
@@ -69,7 +69,7 @@ class BatchPrefillWithSharedPrefixPagedKVCacheWrapper(Older):
         self.begin_forward = self._own.begin_forward
 
     def forward(self, q: Tensor, k_shared: Tensor, v_shared: Tensor, unique_kv_cache: Cache, causal: bool = False,
-            **options: Any) -> Tensor:  # fmt: skip
+            **options: Any) -> Any:  # fmt: skip
         """`options` are those of `single_prefill_with_kv_cache`."""
         how = {"kv_layout": self._kv_layout, "return_lse": True, **options}
         o, lse = single_prefill_with_kv_cache(q, k_shared, v_shared, **how)

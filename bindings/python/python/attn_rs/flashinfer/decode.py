@@ -2,32 +2,30 @@
 
 from typing import Any
 
-from ._bindings import TAIL, Cache, Maybe, Result, Tensor, bind, product, shown
+from ._bindings import TAIL, Cache, Maybe, Result, Tensor, bind, product, refuse, refuse_given, shown
 from ._bindings import range_of as _get_range_buf  # noqa: F401
 from ._tables import trtllm_batch_decode_with_kv_cache, xqa_batch_decode_with_kv_cache
 from ._wrapper import PagedWrapper
 from .mla import BatchDecodeMlaWithPagedKVCacheWrapper
 from .page import get_seq_lens as get_seq_lens
-from .prefill import single_prefill_with_kv_cache
+from .prefill import BatchPrefillWithPagedKVCacheWrapper, single_prefill_with_kv_cache
 
 __all__ = ["BatchDecodeMlaWithPagedKVCacheWrapper", "BatchDecodeWithPagedKVCacheWrapper",
-    "CUDAGraphBatchDecodeWithPagedKVCacheWrapper", "fast_decode_plan", "single_decode_with_kv_cache",
-    "trtllm_batch_decode_with_kv_cache", "xqa_batch_decode_with_kv_cache"]  # fmt: skip
-
+    "BatchPODWithPagedKVCacheWrapper", "CUDAGraphBatchDecodeWithPagedKVCacheWrapper", "PODWithPagedKVCacheWrapper",
+    "fast_decode_plan", "single_decode_with_kv_cache", "trtllm_batch_decode_with_kv_cache",
+    "xqa_batch_decode_with_kv_cache"]  # fmt: skip
 
 _ONE = "q k v | kv_layout pos_encoding_mode use_tensor_cores q_scale k_scale v_scale window_left" + TAIL + " return_lse"
 
 
-def _single_decode(*args: Any, **options: Any) -> Result:
+@shown(_ONE)
+def single_decode_with_kv_cache(*args: Any, **options: Any) -> Result:
     """Attention of one query, (heads, head dim); with `return_lse` also the log-sum-exps, in base 2."""
     given = bind(_ONE, args, options)
     given["k_scale"] = product(given.pop("q_scale", None), given.get("k_scale"))
     given.pop("use_tensor_cores", None)
     got = single_prefill_with_kv_cache(given.pop("q")[None], **given)
     return (got[0][0], got[1][0]) if isinstance(got, tuple) else got[0]
-
-
-single_decode_with_kv_cache = shown(_ONE, _single_decode)
 
 
 class BatchDecodeWithPagedKVCacheWrapper(PagedWrapper):
@@ -47,15 +45,15 @@ class BatchDecodeWithPagedKVCacheWrapper(PagedWrapper):
     def _check(self, given: dict[str, Any]) -> None:
         queries = given.get("q_len_per_req", 1)
         if queries < 1 or (self._use_cuda_graph and self._q_len_per_req not in (0, queries)):
-            rule = "q_len_per_req must be >= 1, and is frozen in a wrapper for CUDA graphs"
-            raise ValueError(f"{rule}, got {queries}; it was {self._q_len_per_req}")
+            rule = f"q_len_per_req must be >= 1, and is frozen in a CUDA graph: it was {self._q_len_per_req}"
+            raise ValueError(f"{rule}, got {queries}")
         given["causal"], self._q_len_per_req = queries > 1, queries
 
     def run(self, q: Tensor, paged_kv_cache: Cache, *args: Any, q_len_per_req: int | None = None, **how: Any) -> Result:
         """As `BatchPrefillWithPagedKVCacheWrapper.run`."""
-        requests = len(self._paged_kv_last_page_len_buf)
-        if q_len_per_req not in (None, self._q_len_per_req) or q.shape[0] != requests * self._q_len_per_req:
-            planned = f"{requests} requests with q_len_per_req={self._q_len_per_req}"
+        requests, queries = len(self._paged_kv_last_page_len_buf), self._q_len_per_req
+        if q_len_per_req not in (None, queries) or q.shape[0] != requests * queries:
+            planned = f"{requests} requests with q_len_per_req={queries}"
             raise ValueError(f"q has {q.shape[0]} rows, q_len_per_req is {q_len_per_req}; the plan has {planned}")
         return super().run(q, paged_kv_cache, *args, **how)
 
@@ -78,3 +76,48 @@ def fast_decode_plan(self: BatchDecodeWithPagedKVCacheWrapper, *args: Any, globa
     options = {"q_data_type": None, **options} if len(args) < 11 else options
     how = {"in_buffers": True, "indptr_host": global_override_indptr_cpu}
     type(self).begin_forward(self, *args, **how, **options)
+
+
+class PODWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWrapper):
+    """Prefill of one request, and decode of a batch, which `plan` plans."""
+
+    def run(  # type: ignore[override]
+            self, q_p: Tensor, k_p: Tensor, v_p: Tensor, q_d: Tensor, paged_kv_cache_d: Cache, *,
+            enable_pdl: bool | None = None, **how: Any) -> tuple[Result, Result]:  # fmt: skip
+        """The outputs of both. Options of prefill end in `_p`, those of decode in `_d`: they are those of `plan`, and
+        `causal_d` is without effect on one query."""
+        refuse_given(how)
+        own: Any = {name: how.pop(name) for name in ("q_scale", "k_scale", "v_scale") if name in how}
+        own["return_lse"] = how.pop("return_lse_d", False)
+        planned = {**self._options._asdict(), "kv_layout": self._kv_layout}
+        for name in [name for name in how if name.endswith("_d")]:
+            option, value = name.removesuffix("_d"), how.pop(name)
+            if option not in (*planned, "custom_mask", "packed_custom_mask"):
+                raise TypeError(f"run() got an unexpected keyword argument '{name}'")
+            if option != "causal" and value != planned.get(option):
+                raise ValueError(f"{name} is {value} in run and {planned.get(option)} in plan")
+        of_prefill = {name.removesuffix("_p"): value for name, value in how.items()}
+        return single_prefill_with_kv_cache(q_p, k_p, v_p, **of_prefill), super().run(q_d, paged_kv_cache_d, **own)
+
+
+class BatchPODWithPagedKVCacheWrapper:
+    """A batch of prefill and a batch of decode, over pages."""
+
+    def __init__(self, float_workspace_buffer: Tensor, kv_layout: str = "NHD") -> None:
+        self._prefill = BatchPrefillWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout)
+        self._decode = BatchPrefillWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout)
+
+    def plan(self, *arrays_and_sizes: Any, data_type: Any = None, **options: Any) -> None:
+        """`qo_indptr`, `kv_indptr`, `kv_indices` and `last_page_len` of prefill, those of decode, and the sizes."""
+        options = {"q_data_type": data_type, "kv_data_type": data_type} | options if data_type else options
+        self._prefill.plan(*arrays_and_sizes[:4], *arrays_and_sizes[8:], **options)
+        self._decode.plan(*arrays_and_sizes[4:], **options)
+
+    def run(self, q_p: Tensor, paged_kv_cache_p: Cache, q_d: Tensor, paged_kv_cache_d: Cache, custom_mask_p: Any = None,
+            packed_custom_mask_p: Any = None, causal_p: bool = False, use_fp16_qk_reduction: bool = False,
+            **how: Any) -> tuple[Result, Result]:  # fmt: skip
+        """The outputs of both."""
+        if custom_mask_p is not None or packed_custom_mask_p is not None:
+            refuse("a `custom_mask_p` of a batch", "plan a BatchPrefillWithPagedKVCacheWrapper with the mask")
+        self._prefill._options = self._prefill._options._replace(causal=causal_p)
+        return self._prefill.run(q_p, paged_kv_cache_p, **how), self._decode.run(q_d, paged_kv_cache_d, **how)

@@ -32,7 +32,7 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
     _layout, _are_lens = "latent", True
 
     def _check(self, given: dict[str, Any]) -> None:
-        if given["kv_data_type"] in FP8 and given["q_data_type"] == torch.float16:
+        if given.get("kv_data_type") in FP8 and given["q_data_type"] == torch.float16:
             raise ValueError("fp8 KV requires q_data_type=torch.bfloat16")
 
     def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
@@ -81,8 +81,6 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(BatchMLAPagedAttentionWrapper):
     _plan = ("indptr indices last_page_len num_qo_heads head_dim_compressed_kv page_size sm_scale | window_left "
         "logits_soft_cap data_type q_data_type rope_scale rope_theta")  # fmt: skip
     _are_lens, _defaults = False, {"data_type": "float16"}
-
-    def _check(self, given: dict[str, Any]) -> None: ...
 
     def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
         return given["head_dim_compressed_kv"] * 9 // 8, given["head_dim_compressed_kv"]

@@ -1,16 +1,18 @@
-"""`flashinfer.page`: appends to paged caches."""
+"""`flashinfer.page` and `flashinfer.quantization`: appends to paged caches, and packed bits."""
 
 from typing import Any
 
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from .. import ops
 from .._append import append
 from .._arrays import is_capturing, version_of
 from ._bindings import Cache, Maybe, Number, Tensor, unpack
 
 __all__ = ["append_paged_kv_cache", "append_paged_mla_kv_cache", "get_batch_indices_positions", "get_seq_lens",
-    "nvfp4_quantize_append_paged_kv_cache", "nvfp4_quantize_append_paged_kv_cache_with_slot_mapping"]  # fmt: skip
+    "nvfp4_quantize_append_paged_kv_cache", "nvfp4_quantize_append_paged_kv_cache_with_slot_mapping",
+    "packbits", "segment_packbits"]  # fmt: skip
 
 
 def get_batch_indices_positions(append_indptr: Tensor, seq_lens: Tensor, nnz: int, batch_indices: Maybe = None,
@@ -88,3 +90,14 @@ def _decode_scale(name: str, scale: Number) -> Number:
     if on_device:
         _read[scale] = version_of(scale)
     return scale if on_device else number
+
+
+def packbits(x: Tensor, bitorder: str = "big") -> Any:
+    """Eight bools to a byte."""
+    return ops.packbits(x.reshape(-1).bool(), bitorder=bitorder)
+
+
+def segment_packbits(x: Tensor, indptr: Tensor, bitorder: str = "big") -> tuple[Tensor, Tensor]:
+    """Each segment from a byte on, and where they begin in bytes. The number of bytes is read on the host."""
+    bits, ends = ops.segment_packbits(x.reshape(-1).bool(), indptr.int(), bitorder=bitorder)
+    return bits[: int(ends[-1])], ends.to(indptr.dtype)

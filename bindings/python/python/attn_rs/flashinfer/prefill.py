@@ -10,8 +10,8 @@ from ._bindings import refuse_given, shown
 from ._tables import trtllm_batch_context_with_kv_cache
 from ._wrapper import PagedWrapper, Wrapper
 
-__all__ = ["BatchPrefillWithPagedKVCacheWrapper", "BatchPrefillWithRaggedKVCacheWrapper",
-    "single_prefill_with_kv_cache", "single_prefill_with_kv_cache_return_lse",
+__all__ = ["BatchAttention", "BatchAttentionWithAttentionSinkWrapper", "BatchPrefillWithPagedKVCacheWrapper",
+    "BatchPrefillWithRaggedKVCacheWrapper", "single_prefill_with_kv_cache", "single_prefill_with_kv_cache_return_lse",
     "trtllm_batch_context_with_kv_cache"]  # fmt: skip
 
 
@@ -60,21 +60,53 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
         self._new_batch(*mask_of(self._masks, qo, kv.diff()))
 
     def run(self, q: Tensor, k: Tensor, v: Tensor, *args: Any, kv_cache_sf: Cache | None = None, **how: Any) -> Result:
-        """Launches, as the wrapper of pages: `scale_q, scale_k, scale_v`, and `out`, `lse`, `return_lse`, `sinks`, .."""
+        """Launches, with the arguments of the wrapper of pages."""
         how.pop("enable_pdl", None)
         refuse_given({"o_scale": how.pop("o_scale", None) not in (None, 1.0)})
         sides = None if kv_cache_sf is None else (kv_cache_sf[0], kv_cache_sf[1])
         return self._launch(q, k, v, args, sides=sides, **how)
 
 
+class BatchAttention(PagedWrapper):
+    """A batch of queries of any number over paged keys."""
+
+    _init, _are_lens, _defaults = "kv_layout", True, {"q_data_type": "bfloat16", "kv_data_type": "bfloat16"}
+    _array_names = "qo_indptr", "kv_indptr", "kv_indices", "kv_len_arr"
+    _plan = (f"{' '.join(_array_names)} num_qo_heads num_kv_heads head_dim_qk head_dim_vo page_size | causal sm_scale "
+        "logits_soft_cap q_data_type kv_data_type use_profiler")  # fmt: skip
+
+    def __init__(self, kv_layout: str = "NHD", device: str = "cuda") -> None:
+        super().__init__(torch.empty(0, device=device), kv_layout)
+
+    def run(  # type: ignore[override]
+        self, q: Tensor, kv_cache: Cache, *args: Any, logits_soft_cap: float = 0.0, **how: Any
+    ) -> Result:
+        """Launches, and returns log-sum-exps too. `args` are `out`, `lse`, `k_scale` and `v_scale`, also by name."""
+        refuse_given(how)
+        how.pop("profiler_buffer", None)
+        if logits_soft_cap not in (0.0, self._logits_soft_cap):
+            raise ValueError(f"logits_soft_cap is {logits_soft_cap} in run and {self._logits_soft_cap} in plan")
+        how |= dict(zip(("out", "lse", "k_scale", "v_scale"), args, strict=False))
+        return super().run(q, kv_cache, return_lse=True, **how)
+
+
+class BatchAttentionWithAttentionSinkWrapper(BatchPrefillWithPagedKVCacheWrapper):
+    """Prefill and decode with a sink, whose logits `run` takes behind the cache: `run(q, cache, sink, sm_scale)`. The
+    arguments behind `backend` choose a C++ module, and are without effect."""
+
+    _has_sink = True
+    _init = BatchPrefillWithPagedKVCacheWrapper._init + (
+        " pos_encoding_mode use_fp16_qk_reduction q_data_type kv_data_type head_dim_qk head_dim_vo window_left"
+    )
+
+
 @functools.lru_cache(maxsize=64)
 def _of_one_request(device: torch.device, lens: tuple[int, int], heads: tuple[int, ...], options: Options,
         dtypes: tuple[torch.dtype, ...], bits: bytes | None) -> BatchPrefillWithRaggedKVCacheWrapper:  # fmt: skip
-    wrapper = BatchPrefillWithRaggedKVCacheWrapper(torch.empty(0, device=device))
-    wrapper._is_lazy, wrapper._ragged = True, ([0, lens[0]], [0, lens[1]])
-    names = "q_data_type", "kv_data_type", "o_data_type"
-    wrapper._keep({**options._asdict(), **dict(zip(names, dtypes, strict=True))}, *heads)
-    wrapper._new_batch(None if bits is None else (bits, [0, len(bits)]))
+    wrapper, types = BatchPrefillWithRaggedKVCacheWrapper(torch.empty(0, device=device)), _TYPES_AND_ITEMS.split()[:3]
+    mask = None if bits is None else torch.frombuffer(bytearray(bits), dtype=torch.uint8)
+    how = {**options._asdict(), **dict(zip(types, dtypes, strict=True)), "packed_custom_mask": mask}
+    wrapper.begin_forward([0, lens[0]], [0, lens[1]], *heads, **how)
     return wrapper
 
 
@@ -83,7 +115,8 @@ _ONE = ("q k v | scale_q scale_k scale_v o_dtype custom_mask packed_custom_mask 
     "k_scale v_scale")  # fmt: skip
 
 
-def _single_prefill(*args: Any, **options: Any) -> Result:
+@shown(_ONE)
+def single_prefill_with_kv_cache(*args: Any, **options: Any) -> Result:
     """Attention of one request: (queries, heads, head dim), and keys and values as `kv_layout` says. The plans of the
     last 64 shapes, options and masks are kept. With `return_lse` also the log-sum-exps, in base 2."""
     given = bind(_ONE, args, options)
@@ -103,5 +136,4 @@ def _single_prefill(*args: Any, **options: Any) -> Result:
     return wrapper.run(q, k, v, *([] if scales == [None] * 3 else scales), kv_cache_sf=sides, **how)
 
 
-single_prefill_with_kv_cache = shown(_ONE, _single_prefill)
 single_prefill_with_kv_cache_return_lse = functools.partial(single_prefill_with_kv_cache, return_lse=True)

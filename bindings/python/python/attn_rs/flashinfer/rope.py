@@ -55,11 +55,10 @@ _LLAMA |= {"high_freq_factor": ("high_freq_factor", 4.0), "old_context_len": ("o
 ) = _rotations("llama3_rope", _LLAMA)  # fmt: skip
 
 
-def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Tensor:
+def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Any:
     if table.dtype != torch.float32:
         raise ValueError("cos_sin_cache should be float32")
-    rotated: Tensor = rotate(x, positions.int().contiguous(), cos_sin=table, interleaved=not is_neox)
-    return rotated
+    return rotate(x, positions.int().contiguous(), cos_sin=table, interleaved=not is_neox)
 
 
 def apply_rope_with_cos_sin_cache(positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor,
@@ -71,8 +70,8 @@ def apply_rope_with_cos_sin_cache(positions: Tensor, query: Tensor, key: Tensor,
     return q.reshape(query.shape), k.reshape(key.shape)
 
 
-def apply_rope_with_cos_sin_cache_inplace(positions: Tensor, query: Tensor, key: Tensor, *args: Any, **how: Any) -> None:
-    q, k = apply_rope_with_cos_sin_cache(positions, query, key, *args, **how)
+def apply_rope_with_cos_sin_cache_inplace(positions: Tensor, query: Tensor, key: Tensor, *by: Any, **how: Any) -> None:
+    q, k = apply_rope_with_cos_sin_cache(positions, query, key, *by, **how)
     query.copy_(q)
     key.copy_(k)
 

@@ -1,13 +1,12 @@
 """`flashinfer.sampling` by the samplers of attn_rs: the same distributions, with other random numbers. Without `seed`
 these come from torch's generator, or from `generator`; with it they depend on `seed`, `offset` and the row."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .. import sampling as _sampling
-from ._bindings import Maybe, Tensor, bind
+from ._bindings import Maybe, Tensor, bind, shown
 
 __all__ = ["chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_from_logits", "sampling_from_probs",
     "softmax", "top_k_mask_logits", "top_k_renorm_prob", "top_k_renorm_probs", "top_k_sampling_from_probs",
@@ -16,7 +15,7 @@ __all__ = ["chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_
 
 Seed = int | Tensor | None
 Threshold = float | Tensor
-Drawn = Tensor | tuple[Tensor, Tensor]
+_HOW = "deterministic generator check_nan seed offset return_valid"
 # rows of one seed draw from seeds that differ in many bits
 _MIX = 0x1E3779B97F4A7C15
 
@@ -45,38 +44,32 @@ def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Any]:
     return thresholds
 
 
-def _draw(name: str, source: Tensor, thresholds: dict[str, Threshold], indices: Maybe = None,
-        deterministic: bool = True, generator: torch.Generator | None = None, check_nan: bool = False,
-        seed: Seed = None, offset: Seed = None, return_valid: bool = False,
-        filter_apply_order: str = "top_k_first") -> Drawn:  # fmt: skip
-    """Draws a token of each row of logits or probabilities, (rows, vocab), as int32, or with `indices` of the rows that
-    they name, as they are. Thresholds are a number, or one of each row of results. The arguments are FlashInfer's in
-    its order. With `return_valid` also whether each row has a token to draw; one without gives 0."""
-    if filter_apply_order not in ("top_k_first", "joint"):
-        raise ValueError(f"Invalid filter_apply_order: {filter_apply_order}")
-    if check_nan and bool(source.isnan().any()):
-        raise ValueError(f"Input {name} contains NaN.")
-    rows = source.shape[0] if indices is None else len(indices)
-    positions, seeds = _seeds(rows, source.device, generator, seed, offset)
-    of_rows = {"order": filter_apply_order, "indices": None if indices is None else indices.int(), "seeds": seeds}
-    draw: Any = _sampling.sample if name == "logits" else _sampling.sample_probs
-    ids: Tensor = draw(source, positions, **_filters(rows, thresholds), **of_rows).ids
-    tokens = ids.clamp(min=0).to(torch.int32 if indices is None else indices.dtype)
-    return (tokens, ids >= 0) if return_valid else tokens
+def _drawing(name: str, *thresholds: str) -> Any:
+    """A function that draws from `name` with these thresholds."""
+    of_both = "filter_apply_order" if len(thresholds) > 1 else ""
+    order = f"{name} {' '.join(thresholds)} | indices {of_both} " + _HOW
 
-
-def _drawing(name: str, *thresholds: str) -> Callable[..., Drawn]:
-    """`_draw` from `name` with these thresholds."""
-    of_both = ["filter_apply_order"] if len(thresholds) > 1 else []
-    how = "deterministic", "generator", "check_nan", "seed", "offset", "return_valid"
-    order = " ".join((name, *thresholds, "indices", *of_both, *how))
-
-    def call(*args: Any, **named: Any) -> Drawn:
+    @shown(order)
+    def draw(*args: Any, **named: Any) -> Any:
+        """Draws a token of each row of logits or probabilities, (rows, vocab), as int32, or with `indices` of the rows
+        that they name, as they are. Thresholds are a number, or one of each row of results. With `return_valid` also
+        whether each row has a token to draw; one without gives 0."""
         given = bind(order, args, named)
-        return _draw(name, given.pop(name), {of: given.pop(of) for of in thresholds}, **given)
+        source, indices, filters = given[name], given.get("indices"), given.get("filter_apply_order", "top_k_first")
+        if filters not in ("top_k_first", "joint"):
+            raise ValueError(f"Invalid filter_apply_order: {filters}")
+        if given.get("check_nan") and bool(source.isnan().any()):
+            raise ValueError(f"Input {name} contains NaN.")
+        rows = source.shape[0] if indices is None else len(indices)
+        positions, seeds = _seeds(rows, source.device, *(given.get(of) for of in ("generator", "seed", "offset")))
+        how = {"order": filters, "indices": None if indices is None else indices.int(), "seeds": seeds}
+        how |= _filters(rows, {of: given[of] for of in thresholds})
+        draws: Any = _sampling.sample if name == "logits" else _sampling.sample_probs
+        ids: Tensor = draws(source, positions, **how).ids
+        tokens = ids.clamp(min=0).to(torch.int32 if indices is None else indices.dtype)
+        return (tokens, ids >= 0) if given.get("return_valid") else tokens
 
-    call.__doc__ = _draw.__doc__
-    return call
+    return draw
 
 
 sampling_from_logits = _drawing("logits")
@@ -88,24 +81,26 @@ top_k_top_p_sampling_from_logits = _drawing("logits", "top_k", "top_p")
 top_k_top_p_sampling_from_probs = _drawing("probs", "top_k", "top_p")
 
 
-def _keeping(keep: Any, name: str, threshold: str, doc: str) -> Callable[..., Tensor]:
+def _keeping(keep: Any, order: str, doc: str) -> Any:
     """A function of rows and a threshold, a number or one of each row."""
+    name, _, threshold = order.replace("|", "| ").split()[:3]
 
     def call(*args: Any, **named: Any) -> Tensor:
-        given = bind(f"{name} {threshold} is_deterministic enable_pdl", args, named)
-        source, limit = given[name], given.get(threshold)
-        kept: Tensor = keep(source, **_filters(len(source), {threshold: 1.0 if limit is None else limit}))
-        return kept.to(source.dtype)
+        given = bind(order, args, named)
+        limit = given.get(threshold)
+        kept: Tensor = keep(given[name], **_filters(len(given[name]), {threshold: 1.0 if limit is None else limit}))
+        return kept.to(given[name].dtype)
 
     call.__doc__ = doc
-    return call
+    return shown(order)(call)
 
 
+_SUM_TO_1 = "The kept probabilities, which sum to 1."
 _OF_LOGITS = "Probabilities of logits, divided by `temperature`. What is below 2^-36 of the likeliest token's is 0."
-softmax = _keeping(_sampling.softmax, "logits", "temperature", _OF_LOGITS)
-top_p_renorm_probs = _keeping(_sampling.renorm_probs, "probs", "top_p", "The kept probabilities, which sum to 1.")
-top_k_renorm_probs = _keeping(_sampling.renorm_probs, "probs", "top_k", "The kept probabilities, which sum to 1.")
-top_k_mask_logits = _keeping(_sampling.mask_logits, "logits", "top_k", "The kept logits, and -inf in place of others.")
+softmax = _keeping(_sampling.softmax, "logits | temperature enable_pdl", _OF_LOGITS)
+top_p_renorm_probs = _keeping(_sampling.renorm_probs, "probs | top_p is_deterministic", _SUM_TO_1)
+top_k_renorm_probs = _keeping(_sampling.renorm_probs, "probs | top_k", _SUM_TO_1)
+top_k_mask_logits = _keeping(_sampling.mask_logits, "logits | top_k", "The kept logits, and -inf in place of others.")
 top_p_renorm_prob, top_k_renorm_prob = top_p_renorm_probs, top_k_renorm_probs
 
 

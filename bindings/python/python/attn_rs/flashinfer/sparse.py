@@ -12,6 +12,8 @@ __all__ = ["BlockSparseAttentionWrapper", "VariableBlockSparseAttentionWrapper"]
 
 class _SparseWrapper(Wrapper):
     _init = "backend"
+    # gives the numbers of queries and keys, and the part of the variant with its parameters
+    _blocks: Any
 
     def plan(self, *args: Any, **how: Any) -> None:
         """Plans: arguments are FlashInfer's, by name or in its order."""
@@ -23,10 +25,6 @@ class _SparseWrapper(Wrapper):
         self._keep(given, given["num_qo_heads"], given["num_kv_heads"], given["head_dim"], given["head_dim"])
         self._ragged = [0, lens[0]], [0, lens[1]]
         self._new_batch(None, *part)
-
-    def _blocks(self, given: dict[str, Any]) -> tuple[tuple[int, int], Any]:
-        """Queries and keys, and the part of the variant with its parameters."""
-        raise NotImplementedError
 
 
 class BlockSparseAttentionWrapper(_SparseWrapper):
