@@ -41,7 +41,5 @@ def test_types(tmp_path):
     pytest.importorskip("torch")
     mypy = pytest.importorskip("mypy.api")
     package = str(pathlib.Path(attn_rs.__file__).parent)
-    report, errors, status = mypy.run(
-        ["--strict", "--ignore-missing-imports", "--cache-dir", str(tmp_path), package]
-    )
+    report, errors, status = mypy.run(["--strict", "--ignore-missing-imports", "--cache-dir", str(tmp_path), package])
     assert status == 0, report + errors

@@ -1,9 +1,9 @@
 """FlashInfer's public attention API by attn_rs: `import attn_rs.flashinfer as flashinfer`.
 
 Names, arguments and defaults are those of FlashInfer 0.6.18, and so is what they mean: log-sum-exps are in base 2,
-windows count the keys before a query's own, `plan` keeps options and `run` launches. It runs on CUDA devices and on the
-CPU. What is not possible raises `attn_rs.Unsupported` by name, such as variants of C++ text; the documentation of each
-module lists what is accepted and without effect. `install()` gives engines the package as `flashinfer`.
+windows count the keys before a query's own, `plan` keeps options and `run` launches. Without effect are workspaces,
+`backend` and other choices of kernels, `non_blocking` and `enable_pdl`. It runs on CUDA devices and on the CPU. What is
+not possible raises `attn_rs.Unsupported` by name. `install()` gives engines the package as `flashinfer`.
 """
 
 import functools

@@ -22,7 +22,6 @@ Result = Tensor | tuple[Tensor, Tensor]
 Mask = tuple[Any, list[int]]
 
 LOG2E = math.log2(math.e)
-# the last arguments of every `forward`
 TAIL = " logits_soft_cap sm_scale rope_scale rope_theta"
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
@@ -175,7 +174,6 @@ def range_of(count: int, device: torch.device | str) -> Tensor:
     return torch.arange(count, device=device, dtype=torch.int32)
 
 
-# the options of `plan` that are masks
 MASKS = "custom_mask", "packed_custom_mask", "prefix_len_ptr", "token_pos_in_items_ptr", "token_pos_in_items_len"
 
 

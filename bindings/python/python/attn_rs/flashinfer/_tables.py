@@ -40,17 +40,15 @@ def trtllm_batch_decode_with_kv_cache(query: Tensor, kv_cache: Cache, workspace_
         backend: str = "auto", q_len_per_req: int | None = 1, o_scale: float | None = 1.0, mask: Maybe = None, *,
         cum_seq_lens_q: Maybe = None, kv_cache_sf: Cache | None = None, lse: Maybe = None, return_lse: bool = False,
         bmm1_scale_log2: Maybe = None, causal: bool = True, **others: Any) -> Result:  # fmt: skip
-    """Decode, causal over the queries of a request: `query` is (tokens, heads, head dim). Logits are products times
-    `bmm1_scale`, or its `bmm1_scale_log2`, and outputs come times `bmm2_scale`, of which `o_scale` is a part already.
-    `mask` has bits of drafts, a row for each query over the queries of its request. Log-sum-exps are in base 2."""
+    """Decode, causal over the queries of a request, (tokens, heads, head dim). Logits are products times `bmm1_scale`,
+    outputs come times `bmm2_scale`. `mask` has bits of drafts, a row for each query over those of its request."""
     bind(_OTHERS, (), others)
     if out_dtype == "nvfp4" or isinstance(out, FP4Tensor) or o_sf_scale or o_sf_vec_size:
         refuse("an output of nvfp4", "quantise one of 16 bits")
     if kv_cache_sf is not None and backend == "trtllm-gen":
         refuse("`kv_cache_sf` in the order of trtllm-gen", "give scales in the order of elements, and another backend")
     if cum_seq_lens_q is None and len(query) != len(seq_lens) * (q_len_per_req or 1):
-        requests = f"{len(seq_lens)} requests of q_len_per_req={q_len_per_req}"
-        raise ValueError(f"q has {len(query)} rows; there are {requests}")
+        raise ValueError(f"q has {len(query)} rows, of {len(seq_lens)} requests of q_len_per_req={q_len_per_req}")
     how: dict[str, Any] = {"kv_layout": kv_layout, "k_scale": bmm1_scale, "v_scale": bmm2_scale, "sinks": sinks}
     if bmm1_scale_log2 is not None:
         how["k_scale"] = bmm1_scale_log2 / LOG2E

@@ -62,8 +62,7 @@ class Wrapper(Older):
         if self._use_cuda_graph and any(buffer is None for buffer in self._buffers[1:]):
             raise ValueError(f"a wrapper with use_cuda_graph needs buffers: {' '.join(self._buffer_names[1:])}")
         # the last buffer of a ragged batch, whose layout is fixed, has prefix sums
-        is_ragged = int(self._layout == "NHD")
-        self._fixed_batch_size = len(self._buffers[-1]) - is_ragged if self._use_cuda_graph else 0
+        self._fixed_batch_size = len(self._buffers[-1]) - (self._layout == "NHD") if self._use_cuda_graph else 0
         self._is_lazy = self.is_cuda_graph_enabled = self._use_cuda_graph
         self._float_workspace_buffer = self._int_workspace_buffer = float_workspace_buffer
         self.device, self._options = float_workspace_buffer.device, Options()
@@ -94,14 +93,13 @@ class Wrapper(Older):
         type(self).plan(self, *args, **kwargs)
         self._is_lazy = before
 
-    def forward(self, *args: Any, **kwargs: Any) -> Result:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """`run` of older code: mask, logits and positions are options of the call, and each set of them has a plan."""
         given = {**dict(zip(self._forward.split(), args, strict=False)), **kwargs}
         given.pop("use_fp16_qk_reduction", None)
         own = {name: given.pop(name) for name in Options._fields if name in given}
         self._options = options_of({"causal": "causal" not in self._forward and self._causal, **own})
-        got: Result = self.run(**given)
-        return got
+        return self.run(**given)
 
     def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
         return self.run(*args, return_lse=True, **kwargs)
@@ -127,9 +125,8 @@ class Wrapper(Older):
         is_masked, dtype = self._mask[0] is not None, named(q_type(self._q_dtype, self._o_dtype))
         variant = expression(self._options, "" if is_masked else self._mask[1], self._extras)
         dtypes = (dtype, dtype, "nvfp4") if kv_dtype == torch.uint8 else (dtype, named(kv_dtype), None)
-        own, is_latent = None if scale is None else float(scale), self._layout == "latent"
-        of: Any = *self._heads, *dtypes, self._split, is_latent, False, is_masked
-        return AttentionKey(variant, own, str(self.device), *of)
+        of: Any = *self._heads, *dtypes, self._split, self._layout == "latent", False, is_masked
+        return AttentionKey(variant, None if scale is None else float(scale), str(self.device), *of)
 
     def host_batch(self, pages: int) -> _native.Batch:
         return _native.Batch.ragged(*self._ragged)
@@ -196,13 +193,9 @@ class PagedWrapper(Wrapper):
     and the slots of last pages, or numbers of keys; the buffers of a wrapper for CUDA graphs are for these. On a CUDA
     device it reads them on the host, and waits, unless the wrapper is for CUDA graphs and its plan is made there."""
 
-    # the arguments of `plan` that are arrays, the first maybe none, and whether the last has numbers of keys
+    # the arguments of `plan` that are arrays, the first maybe none, whether the last has numbers of keys, and defaults
     _array_names: Sequence[str] = ()
-    _are_lens = False
-    # options of `plan` with other defaults
-    _defaults: Mapping[str, Any] = {}
-
-    # names that engines read
+    _are_lens, _defaults = False, dict[str, Any]()
     _qo_indptr_buf = property(lambda self: self._buffers[0])
     _paged_kv_indptr_buf = property(lambda self: self._buffers[1])
     _paged_kv_indices_buf = property(lambda self: self._buffers[2])

@@ -1,5 +1,3 @@
 """`flashinfer.attention`."""
 
-from .prefill import BatchAttention as BatchAttention, BatchAttentionWithAttentionSinkWrapper as _Sink
-
-BatchAttentionWithAttentionSinkWrapper = _Sink
+from .prefill import *  # noqa: F403

@@ -29,11 +29,10 @@ def merge_states(v: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
 
 class MultiLevelCascadeAttentionWrapper(Older):
     """Levels of keys that requests share: a launch a level, and merges. Positions and windows count within a level, and
-    `causal` is of the last one."""
+    `causal` is of the last one. Buffers are lists, with one of each level."""
 
     def __init__(self, num_levels: int, float_workspace_buffer: Tensor, kv_layout: str = "NHD",
             use_cuda_graph: bool = False, *args: Any, **named: Any) -> None:  # fmt: skip
-        """Buffers are lists, with one of each level."""
         names = "qo_indptr_buf_arr paged_kv_indptr_buf_arr paged_kv_indices_buf_arr paged_kv_last_page_len_buf_arr"
         arrays = [bind(names, args, named).get(name) for name in names.split()]
         buffers = [[None if of is None else of[level] for of in arrays] for level in range(num_levels)]

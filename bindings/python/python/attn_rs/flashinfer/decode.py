@@ -81,9 +81,8 @@ def fast_decode_plan(self: BatchDecodeWithPagedKVCacheWrapper, *args: Any, globa
 class PODWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWrapper):
     """Prefill of one request, and decode of a batch, which `plan` plans."""
 
-    def run(  # type: ignore[override]
-            self, q_p: Tensor, k_p: Tensor, v_p: Tensor, q_d: Tensor, paged_kv_cache_d: Cache, *,
-            enable_pdl: bool | None = None, **how: Any) -> tuple[Result, Result]:  # fmt: skip
+    def run(self, q_p: Tensor, k_p: Tensor, v_p: Tensor, q_d: Tensor, paged_kv_cache_d: Cache,  # type: ignore[override]
+            *, enable_pdl: bool | None = None, **how: Any) -> tuple[Result, Result]:  # fmt: skip
         """The outputs of both. Options of prefill end in `_p`, those of decode in `_d`: they are those of `plan`, and
         `causal_d` is without effect on one query."""
         refuse_given(how)

@@ -38,15 +38,13 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
     def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
         return given["head_dim_ckv"] + given["head_dim_kpe"], given["head_dim_ckv"]
 
-    def run(  # type: ignore[override]
-        self, q_nope: Tensor, q_pe: Tensor, ckv_cache: Tensor, kpe_cache: Tensor, out: Maybe = None, lse: Maybe = None,
-        return_lse: bool = False, profiler_buffer: Maybe = None, kv_len: Maybe = None, page_table: Maybe = None,
-        return_lse_base_on_e: bool = False, o_scale: float | None = None, *, ckv_scale: Number | None = None,
-        ckv_scale_arr: Maybe = None, kpe_scale: Number | None = None,
-    ) -> Result:  # fmt: skip
-        """Launches, after a copy of both parts of queries side by side. A `kpe_scale` other than `ckv_scale` goes into
-        the queries, which are rounded once more. With `ckv_scale_arr`, float32 of (pages, slots, ckv / 128), all pages
-        are decoded before, in every run."""
+    def run(self, q_nope: Tensor, q_pe: Tensor, ckv_cache: Tensor, kpe_cache: Tensor,  # type: ignore[override]
+            out: Maybe = None, lse: Maybe = None, return_lse: bool = False, profiler_buffer: Maybe = None,
+            kv_len: Maybe = None, page_table: Maybe = None, return_lse_base_on_e: bool = False,
+            o_scale: float | None = None, *, ckv_scale: Number | None = None, ckv_scale_arr: Maybe = None,
+            kpe_scale: Number | None = None) -> Result:  # fmt: skip
+        """Launches, after a copy of both parts of queries side by side. Another `kpe_scale` than `ckv_scale` goes into
+        queries; with `ckv_scale_arr`, float32 of (pages, slots, ckv / 128), all pages are decoded in every run."""
         refuse_given(locals())
         has_kpe, planned = self._heads[2] > self._heads[3], self._kv_dtype
         if not has_kpe:
@@ -85,9 +83,8 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(BatchMLAPagedAttentionWrapper):
     def _dims(self, given: dict[str, Any]) -> tuple[int, int]:
         return given["head_dim_compressed_kv"] * 9 // 8, given["head_dim_compressed_kv"]
 
-    def run(  # type: ignore[override]
-        self, q_nope: Tensor, q_pe: Tensor, paged_ckv_cache: Tensor, paged_kpe_cache: Tensor, *args: Any, **how: Any
-    ) -> Result:
+    def run(self, q_nope: Tensor, q_pe: Tensor, paged_ckv_cache: Tensor,  # type: ignore[override]
+            paged_kpe_cache: Tensor, *args: Any, **how: Any) -> Result:  # fmt: skip
         given = bind("q_scale k_scale v_scale out lse return_lse enable_pdl", args, how)
         given.pop("enable_pdl", None)
         return self._launch(torch.cat([q_nope, q_pe], -1), _latent(paged_ckv_cache, paged_kpe_cache), None, **given)

@@ -53,9 +53,9 @@ def nvfp4_quantize_append_paged_kv_cache(append_key: Tensor, append_value: Tenso
         positions: Tensor, paged_kv_cache: Cache, kv_cache_sf: Cache, kv_indices: Tensor, kv_indptr: Tensor,
         kv_last_page_len: Tensor, k_scale: Number, v_scale: Number, kv_layout: str = "NHD") -> None:  # fmt: skip
     """Writes new keys and values as NVFP4, with the scales of their blocks, in one launch."""
-    pages = paged_kv_cache, kv_indices, kv_indptr, kv_last_page_len, kv_layout
-    nvfp4 = _nvfp4(kv_cache_sf, k_scale, v_scale, kv_layout)
-    append_paged_kv_cache(append_key, append_value, batch_indices, positions, *pages, **nvfp4)
+    pages, nvfp4 = (kv_indices, kv_indptr, kv_last_page_len), _nvfp4(kv_cache_sf, k_scale, v_scale, kv_layout)
+    rows = append_key, append_value, batch_indices, positions, paged_kv_cache
+    append_paged_kv_cache(*rows, *pages, kv_layout, **nvfp4)
 
 
 def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(append_key: Tensor, append_value: Tensor,

@@ -1,5 +1,3 @@
 """`flashinfer.pod`."""
 
-from .decode import BatchPODWithPagedKVCacheWrapper as _Batch, PODWithPagedKVCacheWrapper as PODWithPagedKVCacheWrapper
-
-BatchPODWithPagedKVCacheWrapper = _Batch
+from .decode import *  # noqa: F403

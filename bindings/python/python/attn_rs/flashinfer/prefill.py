@@ -78,9 +78,8 @@ class BatchAttention(PagedWrapper):
     def __init__(self, kv_layout: str = "NHD", device: str = "cuda") -> None:
         super().__init__(torch.empty(0, device=device), kv_layout)
 
-    def run(  # type: ignore[override]
-        self, q: Tensor, kv_cache: Cache, *args: Any, logits_soft_cap: float = 0.0, **how: Any
-    ) -> Result:
+    def run(self, q: Tensor, kv_cache: Cache, *args: Any,  # type: ignore[override]
+            logits_soft_cap: float = 0.0, **how: Any) -> Result:  # fmt: skip
         """Launches, and returns log-sum-exps too. `args` are `out`, `lse`, `k_scale` and `v_scale`, also by name."""
         refuse_given(how)
         how.pop("profiler_buffer", None)

@@ -1,3 +1,3 @@
 """`flashinfer.quantization`."""
 
-from .page import packbits as packbits, segment_packbits as segment_packbits
+from .page import *  # noqa: F403

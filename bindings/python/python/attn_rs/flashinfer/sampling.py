@@ -51,9 +51,8 @@ def _drawing(name: str, *thresholds: str) -> Any:
 
     @shown(order)
     def draw(*args: Any, **named: Any) -> Any:
-        """Draws a token of each row of logits or probabilities, (rows, vocab), as int32, or with `indices` of the rows
-        that they name, as they are. Thresholds are a number, or one of each row of results. With `return_valid` also
-        whether each row has a token to draw; one without gives 0."""
+        """Draws a token of each row, (rows, vocab), or of those that `indices` name. Thresholds are a number, or one of
+        each row of results. With `return_valid` also whether a row has a token to draw; one without gives 0."""
         given = bind(order, args, named)
         source, indices, filters = given[name], given.get("indices"), given.get("filter_apply_order", "top_k_first")
         if filters not in ("top_k_first", "joint"):
@@ -81,26 +80,25 @@ top_k_top_p_sampling_from_logits = _drawing("logits", "top_k", "top_p")
 top_k_top_p_sampling_from_probs = _drawing("probs", "top_k", "top_p")
 
 
-def _keeping(keep: Any, order: str, doc: str) -> Any:
-    """A function of rows and a threshold, a number or one of each row."""
-    name, _, threshold = order.replace("|", "| ").split()[:3]
+def _keeping(keep: Any, order: str) -> Any:
+    name, threshold = order.replace("|", "").split()[:2]
 
-    def call(*args: Any, **named: Any) -> Tensor:
+    @shown(order)
+    def kept(*args: Any, **named: Any) -> Tensor:
+        """What a threshold keeps, a number or one of each row: probabilities sum to 1, and other logits are -inf. Of
+        logits divided by `temperature` the probabilities, 0 below 2^-36 of the likeliest token's."""
         given = bind(order, args, named)
         limit = given.get(threshold)
-        kept: Tensor = keep(given[name], **_filters(len(given[name]), {threshold: 1.0 if limit is None else limit}))
-        return kept.to(given[name].dtype)
+        rows: Tensor = keep(given[name], **_filters(len(given[name]), {threshold: 1.0 if limit is None else limit}))
+        return rows.to(given[name].dtype)
 
-    call.__doc__ = doc
-    return shown(order)(call)
+    return kept
 
 
-_SUM_TO_1 = "The kept probabilities, which sum to 1."
-_OF_LOGITS = "Probabilities of logits, divided by `temperature`. What is below 2^-36 of the likeliest token's is 0."
-softmax = _keeping(_sampling.softmax, "logits | temperature enable_pdl", _OF_LOGITS)
-top_p_renorm_probs = _keeping(_sampling.renorm_probs, "probs | top_p is_deterministic", _SUM_TO_1)
-top_k_renorm_probs = _keeping(_sampling.renorm_probs, "probs | top_k", _SUM_TO_1)
-top_k_mask_logits = _keeping(_sampling.mask_logits, "logits | top_k", "The kept logits, and -inf in place of others.")
+softmax = _keeping(_sampling.softmax, "logits | temperature enable_pdl")
+top_p_renorm_probs = _keeping(_sampling.renorm_probs, "probs top_p | is_deterministic")
+top_k_renorm_probs = _keeping(_sampling.renorm_probs, "probs top_k |")
+top_k_mask_logits = _keeping(_sampling.mask_logits, "logits top_k |")
 top_p_renorm_prob, top_k_renorm_prob = top_p_renorm_probs, top_k_renorm_probs
 
 

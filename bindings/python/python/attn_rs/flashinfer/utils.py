@@ -10,6 +10,7 @@ TensorLayout = Enum("TensorLayout", "NHD HND", start=0)
 # a name that engines import: no call takes or returns one
 FP4Tensor = type("FP4Tensor", (), {})
 
+
 def canonicalize_torch_dtype(dtype: torch.dtype | str) -> torch.dtype:
     """The dtype of a name."""
     found = getattr(torch, dtype) if isinstance(dtype, str) else dtype
