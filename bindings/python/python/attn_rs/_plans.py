@@ -110,6 +110,12 @@ class Plans:
         capacity = self._batches.capacity(pages) if self._has_capacity else None
         plan = _native.Plan(attention, self._batches.host_batch(pages), self._kv_layout, capacity, [], reuse)
         self._planned[key] = planned = Planned(attention, plan, self._version, pages)
+        if capacity is not None and self._batches.device_batch() is not None:
+            try:
+                # so that a CUDA graph can capture the first update
+                plan.prepare_device_updates()
+            except Unsupported:
+                planned.on_device = False
         if len(self._planned) > 16 and capacity is None:
             self._planned.pop(next(iter(self._planned)))
         return planned
