@@ -32,6 +32,7 @@ pub const HEADERS: &[Header] = &[
     Header { name: "merge/groups.cuh", text: crate::plan::MERGE_GROUPS },
     Header { name: "planner/kv_splits.cuh", text: crate::plan::KV_SPLITS },
     Header { name: "planner/stream_k_line.cuh", text: crate::plan::STREAM_K_LINE },
+    Header { name: "planner/worker_share.cuh", text: crate::plan::WORKER_SHARE },
     Header { name: "lang/random.cuh", text: random::CUDA },
     Header { name: "lang/bits.cuh", text: bits::CUDA },
     Header { name: "sampling/fixed_point.cuh", text: fixed_point::CUDA },

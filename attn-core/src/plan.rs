@@ -47,6 +47,7 @@ mod stream_k;
 mod tile;
 mod visible;
 mod work_list;
+mod worker_share;
 
 pub use blob::{PartRanges, PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use capacity::{PartCapacity, PlanCapacity};
@@ -59,6 +60,7 @@ pub use split_tiles::PlanScratch;
 pub(crate) use stream_k::CUDA as STREAM_K_LINE;
 pub use stream_k::share_to_merge;
 pub use work_list::{MERGE_ROWS, MergeItem, WorkItem, WorkList, WorkPart};
+pub(crate) use worker_share::CUDA as WORKER_SHARE;
 
 #[cfg(test)]
 mod tests;

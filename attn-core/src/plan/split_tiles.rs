@@ -6,6 +6,7 @@ use super::kv_splits::{SplitSize, by_request, in_order, longest_first};
 use super::rule::{DECODE, PREFILL};
 use super::stream_k::{COST_OVERFLOW, Cut, StreamK, tile_ends};
 use super::tile::{MergeUnit, QTile, VisibleBlocks};
+use super::worker_share::{co_run_workers, own_sm_workers, worker_share};
 use super::{ListRule, MixedRule, PlanError, PlanRule, Schedule, WorkItem, WorkList};
 use crate::batch::{KvSegment, Layout};
 
@@ -71,8 +72,11 @@ impl PlanScratch {
         if self.of_part(DECODE as usize).is_empty() {
             return Ok(());
         }
-        let workers_of = if rule.own_sms { own_sm_workers } else { co_run_workers };
-        let workers = workers_of(rule, items, decode_cost, prefill_cost);
+        let of_device = rule.decode.workers;
+        let workers = match rule.own_sms {
+            true => own_sm_workers(of_device, items, decode_cost, prefill_cost),
+            false => co_run_workers(of_device, rule.co_run_workers, items, decode_cost, prefill_cost),
+        };
         self.cut_into_workers(list, DECODE as usize, &PlanRule { workers, ..rule.decode })
     }
 
@@ -258,50 +262,4 @@ impl ItemWriter<'_> {
             self.next.partial += if self.tile_rows > 0 { self.tile_rows } else { item.rows };
         }
     }
-}
-
-/// The workers of a device that a part gets by its share of the cost, rounded down, but at least one.
-fn worker_share(workers: u32, own: u64, other: u64) -> u32 {
-    let (own, other) = (u128::from(own), u128::from(other));
-    if other == 0 {
-        return workers;
-    }
-    let share = u128::from(workers) * own / (own + other);
-    (share as u32).clamp(1, workers) // no more than `workers`
-}
-
-/// The workers of the decode part, which costs `decode_cost`, in one launch with `items` items of the prefill part,
-/// which cost `prefill_cost`.
-///
-/// If the workers that the prefill items leave free are at least the decode part's share, the part gets all of them.
-/// Otherwise it gets [`MixedRule::co_run_workers`]: every decode worker then starts at once, on an SM that also runs a
-/// prefill item. A share above three quarters of the device is kept as it is.
-fn co_run_workers(rule: &MixedRule, items: u64, decode_cost: u64, prefill_cost: u64) -> u32 {
-    let workers = rule.decode.workers;
-    let share = worker_share(workers, decode_cost, prefill_cost);
-    let left = u64::from(workers).saturating_sub(items) as u32; // no more than `workers`
-    let nearly_all = u64::from(share) * 4 > u64::from(workers) * 3;
-    if left >= share || nearly_all { left.max(share) } else { left.max(rule.co_run_workers).clamp(1, workers) }
-}
-
-/// The share of all work that the time of the decode part is planned to be, on multiprocessors of its own. The rest of
-/// the launch is prefill alone, so an estimate that is wrong by a third does not make decode end last.
-const DECODE_TIME: [u128; 2] = [3, 4];
-/// The share of the multiprocessors that saturates the memory: more of them decode no faster.
-const MEMORY_SMS: [u32; 2] = [2, 3];
-
-/// The workers of the decode part as in [`co_run_workers`], where each has a multiprocessor of its own and joins the
-/// prefill part at its end ([`MixedRule::own_sms`]).
-///
-/// They are as many as decode within [`DECODE_TIME`] of the launch, up to [`MEMORY_SMS`] of the device. Without prefill
-/// items, and where these leave more workers free, the part gets all that are free.
-pub(super) fn own_sm_workers(rule: &MixedRule, items: u64, decode_cost: u64, prefill_cost: u64) -> u32 {
-    let workers = rule.decode.workers;
-    let left = u64::from(workers).saturating_sub(items) as u32; // no more than `workers`
-    let (decode, all) = (u128::from(decode_cost), u128::from(decode_cost) + u128::from(prefill_cost));
-    let [time, of_launch] = DECODE_TIME;
-    let share = (u128::from(workers) * decode * of_launch).div_ceil((all * time).max(1));
-    let [most, of_device] = MEMORY_SMS;
-    let most = (u64::from(workers) * u64::from(most)).div_ceil(of_device.into()) as u32; // no more than `workers`
-    u32::try_from(share).unwrap_or(most).min(most).max(left).clamp(1, workers)
 }

@@ -1,7 +1,7 @@
 //! Workers of the decode part of a mixed list, where each has a multiprocessor of its own.
 
 use super::*;
-use crate::plan::split_tiles::own_sm_workers;
+use crate::plan::worker_share::own_sm_workers;
 
 /// A rule for a device of this many workers per KV head. The costs do not matter here.
 fn rule(workers: u32) -> MixedRule {
@@ -26,7 +26,7 @@ proptest! {
     fn decode_ends_before_prefill_on_no_more_workers_than_memory_needs(
         workers in 1u32..400, items in 0u64..2000, decode in 1u64..1 << 40, prefill in 1u64..1 << 40,
     ) {
-        let own = own_sm_workers(&rule(workers), items, decode, prefill);
+        let own = own_sm_workers(workers, items, decode, prefill);
         let (own, all) = (u64::from(own), u64::from(workers));
         let most = (2 * all).div_ceil(3);
         prop_assert!((1..=all).contains(&own));
@@ -43,12 +43,12 @@ proptest! {
 
     #[test]
     fn without_prefill_items_all_workers_decode(workers in 1u32..400, decode in 0u64..1 << 40) {
-        prop_assert_eq!(own_sm_workers(&rule(workers), 0, decode, 0), workers);
+        prop_assert_eq!(own_sm_workers(workers, 0, decode, 0), workers);
     }
 
     #[test]
     fn the_largest_costs_do_not_overflow(workers in 1u32..1 << 31, items in 0u64..1 << 40) {
-        let own = own_sm_workers(&rule(workers), items, u64::MAX, u64::MAX);
+        let own = own_sm_workers(workers, items, u64::MAX, u64::MAX);
         prop_assert!((1..=workers).contains(&own));
     }
 }
@@ -60,12 +60,12 @@ fn the_more_bytes_decode_reads_the_more_workers_it_gets() {
     let decode = 64 * 4096 * 512 / 48;
     let chunks = |tiles: u64| tiles * (31 * 1550 + 2400);
     // of 8 KV heads and of 32
-    assert_eq!(own_sm_workers(&rule(16), 128, decode, chunks(128)), 7);
-    assert_eq!(own_sm_workers(&rule(4), 32, decode, chunks(32)), 3);
+    assert_eq!(own_sm_workers(16, 128, decode, chunks(128)), 7);
+    assert_eq!(own_sm_workers(4, 32, decode, chunks(32)), 3);
     // 32 requests of 128k keys in all, beside a prompt of 8192 queries: 256 or 64 tiles of 33 KV tiles on average
     let (skewed, prompt) = (128_000 * 512 / 48, |tiles: u64| tiles * (33 * 1550 + 2400));
-    assert_eq!(own_sm_workers(&rule(16), 256, skewed, prompt(256)), 2);
-    assert_eq!(own_sm_workers(&rule(4), 64, skewed, prompt(64)), 2);
+    assert_eq!(own_sm_workers(16, 256, skewed, prompt(256)), 2);
+    assert_eq!(own_sm_workers(4, 64, skewed, prompt(64)), 2);
 }
 
 /// Chunks of 300 queries after prefixes of three lengths, beside decodes.
