@@ -8,12 +8,12 @@ class CtaCollectives {
   using Sum = unsigned long long;
 
  public:
-  static constexpr int THREADS = COUNT;
+  static constexpr int THREADS = COUNT, MAXIMA = 3;
 
   struct TempStorage {
     Sum sums[2][WARPS];
     Sum min;
-    int max;
+    int max[MAXIMA];
   };
 
  private:
@@ -28,7 +28,8 @@ class CtaCollectives {
 
  public:
   explicit CtaCollectives(TempStorage& shared) : storage_(shared) {
-    if (thread() == 0) shared.min = ~0ull, shared.max = 0;
+    if (thread() == 0) shared.min = ~0ull;
+    if (thread() < MAXIMA) shared.max[thread()] = 0;
     __syncthreads();
   }
 
@@ -58,12 +59,13 @@ class CtaCollectives {
     return (warp > 0 ? before : 0) + sum - value;
   }
 
-  // Whether the flag of any thread is set, and the maximum of the values and 0. May be called once.
-  bool any_and_max(bool flag, int value, int& max_value) {
+  // Whether the flag of any thread is set, and the maximum of the values and 0. May be called once for each number
+  // below MAXIMA.
+  bool any_and_max(bool flag, int value, int& max_value, int number = 0) {
     value = __reduce_max_sync(ALL_LANES, value);
-    if (value > 0 && thread() % 32 == 0) atomicMax(&storage_.max, value);
+    if (value > 0 && thread() % 32 == 0) atomicMax(&storage_.max[number], value);
     bool result = any(flag);
-    max_value = storage_.max;
+    max_value = storage_.max[number];
     return result;
   }
 

@@ -17,8 +17,18 @@ struct Cut {
 struct TileSplit {
   unsigned tile;
   unsigned block;
-  int merge;  // index of the tile's merge: the number of cut tiles before it
+  int merge;  // the number of cut tiles before it
   int pad;
+};
+
+// Where the line of all tiles is cut.
+struct LineCuts {
+  TileSplit* splits;       // [cuts within tiles + 1]; the last belongs to no tile
+  Cost* ends;              // [tiles] positions on the line where tiles end
+  Cut* cuts;               // [workers + 1]; the last is where the last worker ends
+  int* first_items;        // [workers + 1] first item of each worker; the last is one past all items
+  int* first_splits;       // [cut tiles + 1] indices into `splits`
+  unsigned* used_workers;  // workers that have a share of the line
 };
 
 // Items are loaded and stored as 16-byte words.
@@ -41,14 +51,8 @@ inline void store_item(int4* to, const WorkItem& item) {
   for (int i = 0; i < ITEM_WORDS; ++i, words += 4) to[i] = make_int4(words[0], words[1], words[2], words[3]);
 }
 
-struct PlannerScratch {
-  int4* tiles;             // [tiles] items whose kv_begin and kv_end count blocks: the visible ones
-  TileSplit* splits;       // [cuts within tiles + 1]; the last belongs to no tile
-  Cost* ends;              // [tiles] positions on the line where tiles end
-  Cut* cuts;               // [workers + 1]; the last is where the last worker ends
-  int* first_items;        // [workers + 1] first item of each worker; the last is one past all items
-  int* first_splits;       // [merges + 1] indices into `splits`
-  unsigned* used_workers;  // workers that have a share of the line
+struct PlannerScratch : LineCuts {
+  int4* tiles;  // [tiles] items whose kv_begin and kv_end count blocks: the visible ones
 
   PlannerScratch(void* base, const PlanParams& p) {
     unsigned entries = p.max_workers + 1;

@@ -16,8 +16,8 @@ void report_copied_pages(Cta& cta, const PlanParams& p, unsigned bad) {
 
 // Compresses a page table of padded rows, a warp per row. Zeros follow up to a multiple of four entries, as they do
 // behind a compressed table.
-template <class Cta>
-void copy_padded_rows(Cta& cta, const PlanParams& p, int part, int parts) {
+template <class Cta, class Params>
+void copy_padded_rows(Cta& cta, const Params& p, int part, int parts) {
   constexpr int WARPS = Cta::THREADS / 32, AT_ONCE = 4;
   BatchFault ignored;  // the planning CTA reports faults of lengths
   Cost total = 0;
@@ -27,7 +27,7 @@ void copy_padded_rows(Cta& cta, const PlanParams& p, int part, int parts) {
     int keys = request < p.requests ? read_request(p, request, ignored).keys : 0;
     Cost all, before = cta.exclusive_sum(ceil_divide(keys, p.page_size), count, all);
     // the planning CTA writes the same values
-    if (request < p.requests) p.to_page_indptr[request] = static_cast<int>(min(total + before, Cost(0x7fffffff)));
+    if (request < p.requests) *page_start(p, request) = static_cast<int>(min(total + before, Cost(0x7fffffff)));
     total += all;
   }
   cta.sync();
@@ -35,7 +35,7 @@ void copy_padded_rows(Cta& cta, const PlanParams& p, int part, int parts) {
   int lane = cta.thread() % 32;
 #pragma unroll 1
   for (int request = part * WARPS + cta.thread() / 32; request < p.requests; request += parts * WARPS) {
-    int pages = ceil_divide(read_request(p, request, ignored).keys, p.page_size), to = p.to_page_indptr[request];
+    int pages = ceil_divide(read_request(p, request, ignored).keys, p.page_size), to = *page_start(p, request);
     long long from = request * p.page_stride;
 #pragma unroll 1
     for (int first = lane; first < pages; first += 32 * AT_ONCE) {
@@ -58,8 +58,8 @@ void copy_padded_rows(Cta& cta, const PlanParams& p, int part, int parts) {
 }
 
 // Copies and checks a part of the page table, then reports it.
-template <class Cta>
-void copy_page_table(Cta& cta, const PlanParams& p, int part, int parts) {
+template <class Cta, class Params>
+void copy_page_table(Cta& cta, const Params& p, int part, int parts) {
   if (p.page_stride >= 0) return copy_padded_rows(cta, p, part, parts);
   constexpr int AT_ONCE = 4;
   int used = p.page_indptr[p.requests];

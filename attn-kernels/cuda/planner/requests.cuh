@@ -57,14 +57,14 @@ inline RequestLengths read_request(const PlanParams& p, int request, BatchFault&
   return {};
 }
 
-// A Q tile of a request, without its KV range.
-inline WorkItem tile_of_request(const PlanParams& p, int request, int first_row, const RequestLengths& lens,
+// A Q tile of a request, of up to `most` rows, without its KV range.
+inline WorkItem tile_of_request(const PlanParams& p, int request, int first_row, int most, const RequestLengths& lens,
                                 int kv_token) {
   WorkItem item = {};
   item.request = request;
   item.requests = 1;
   item.first_row = first_row;
-  item.rows = min(lens.queries * static_cast<int>(p.group.divisor) - first_row, static_cast<int>(p.tile_rows.divisor));
+  item.rows = min(lens.queries * static_cast<int>(p.group.divisor) - first_row, most);
   item.memory = has_pages(p) ? lens.page : kv_token;
   item.pass = kv_token;
   item.partial = item.merge = -1;
@@ -82,16 +82,39 @@ struct ScannedRequest {
   int first_tile, tiles;  // no tiles if the batch is known to be invalid
 };
 
-// Scans the requests in order, one a thread, and writes the indptr arrays of the plan.
-template <class Cta>
+// The Q tiles of a request in a flat list, and the most of a batch. A mixed list has functions of the same names.
+inline int tiles_of(const PlanParams& p, const RequestLengths& lens) {
+  return ceil_divide(lens.queries * p.group.divisor, p.tile_rows);
+}
+inline int most_tiles(const PlanParams& p) { return p.capacity_items; }
+
+// Where the plan has the first page of a request.
+inline int* page_start(const PlanParams& p, int request) { return p.to_page_indptr + request; }
+
+// Writes the entries of a request in the arrays of the plan.
+inline void write_request(const PlanParams& p, int request, const RequestLengths& lens, int kv_token) {
+  p.to_qo_indptr[request] = lens.qo_token;
+  p.to_kv_indptr[request] = kv_token;
+  if (has_pages(p)) p.to_page_indptr[request] = lens.page;
+}
+
+// The same behind the last request, where arrays end with the tokens, keys and pages of the batch.
+inline void write_behind(const PlanParams& p, int entry, int token, int key, int page) {
+  p.to_qo_indptr[entry] = token;
+  p.to_kv_indptr[entry] = key;
+  if (has_pages(p)) p.to_page_indptr[entry] = page;
+}
+
+// Scans the requests in order, one a thread, and writes the arrays of the plan.
+template <class Cta, class Params>
 class RequestScan {
   Cta& cta_;
-  const PlanParams& p_;
+  const Params& p_;
   Cost keys_ = 0, pages_ = 0;
   int tiles_ = 0, last_token_, last_page_;
 
  public:
-  RequestScan(Cta& cta, const PlanParams& p, BatchFault& fault) : cta_(cta), p_(p) {
+  RequestScan(Cta& cta, const Params& p, BatchFault& fault) : cta_(cta), p_(p) {
     last_token_ = p.qo_indptr[p.requests];
     last_page_ = p.page_indptr ? p.page_indptr[p.requests] : 0;
     fault.note(p.requests == 0 && last_token_ != 0, Fault::QoStart, 0, last_token_);
@@ -104,7 +127,7 @@ class RequestScan {
     constexpr Cost TOKENS = (1ull << TOKEN_BITS) - 1;
     int request = first + cta_.thread(), count = min(p_.requests - first, Cta::THREADS);
     RequestLengths lens = request < p_.requests ? read_request(p_, request, fault) : RequestLengths{};
-    int own = ceil_divide(lens.queries * p_.group.divisor, p_.tile_rows);
+    int own = tiles_of(p_, lens);
     Cost all, before = cta_.exclusive_sum(static_cast<Cost>(own) << TOKEN_BITS | lens.keys, count, all);
     Cost token = keys_ + (before & TOKENS), token_end = token + lens.keys;
     int tile = tiles_ + static_cast<int>(before >> TOKEN_BITS);
@@ -112,7 +135,7 @@ class RequestScan {
     tiles_ += static_cast<int>(all >> TOKEN_BITS);
     fault.note(token_end > static_cast<Cost>(p_.max_kv_tokens), Fault::KvTokens, request,
                static_cast<int>(min(token_end, Cost(0x7fffffff))));
-    if (fault.code != Fault::None || tile + own > p_.capacity_items) own = 0;
+    if (fault.code != Fault::None || tile + own > most_tiles(p_)) own = 0;
 
     if (p_.page_stride >= 0) {  // padded rows are compressed
       before = cta_.exclusive_sum(ceil_divide(lens.keys, p_.page_size), count, all);
@@ -121,22 +144,15 @@ class RequestScan {
       last_page_ = static_cast<int>(min(pages_, Cost(0x7fffffff)));
     }
     int kv_token = static_cast<int>(token);
-    if (request < p_.requests) {
-      p_.to_qo_indptr[request] = lens.qo_token;
-      p_.to_kv_indptr[request] = kv_token;
-      if (has_pages(p_)) p_.to_page_indptr[request] = lens.page;
-    }
+    if (request < p_.requests) write_request(p_, request, lens, kv_token);
     return {lens, request, kv_token, tile, own};
   }
 
-  // Writes the ends of the indptr arrays, up to the capacity. Returns the number of tiles.
+  // Writes the ends of the arrays, up to the capacity. Returns the number of tiles.
   int finish() const {
 #pragma unroll 1
-    for (int entry = p_.requests + cta_.thread(); entry <= p_.capacity_requests; entry += Cta::THREADS) {
-      p_.to_qo_indptr[entry] = last_token_;
-      p_.to_kv_indptr[entry] = static_cast<int>(keys_);
-      if (has_pages(p_)) p_.to_page_indptr[entry] = last_page_;
-    }
+    for (int entry = p_.requests + cta_.thread(); entry <= p_.capacity_requests; entry += Cta::THREADS)
+      write_behind(p_, entry, last_token_, static_cast<int>(keys_), last_page_);
     return tiles_;
   }
 };

@@ -8,32 +8,16 @@
 #include "planner/stream_k_line.cuh"
 
 // Writes the items, the longest first, for kernels in which each item has a worker of its own. Equally long items keep
-// their order. A key has the number of an item in the low `bits`.
-template <class Key, class Cta, class Splitter>
-void write_sorted(Cta& cta, const PlanParams& p, const Splitter& splitter, unsigned entries, int bits) {
-  Key* order = reinterpret_cast<Key*>(splitter.order());
-  constexpr Key ALL = ~Key(0);
-  unsigned items = splitter.items();
-#pragma unroll 1
-  for (unsigned index = cta.thread(); index < entries; index += Cta::THREADS)
-    order[index] = index < items ? ((ALL >> bits) - splitter.length(index)) << bits | index : ALL;
-  cta.sync();
-  bitonic_sort(cta, order, entries);
-#pragma unroll 1
-  for (unsigned at = cta.thread(); at < items; at += Cta::THREADS)
-    store_item(p.items + ITEM_WORDS * at, splitter.item(static_cast<int>(order[at] & ~(ALL << bits))));
-}
-
-// Sorts by keys of 32 bits where these hold lengths and numbers.
+// their order.
 template <class Cta, class Splitter>
 void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter) {
-  unsigned entries = lang::next_power_of_two(static_cast<unsigned>(max(splitter.items(), 2)));
-  int bits = 31 - __clz(entries);
-  if (splitter.longest_keys() <= ~0u >> bits) {
-    write_sorted<unsigned>(cta, p, splitter, entries, bits);
-  } else {
-    write_sorted<Cost>(cta, p, splitter, entries, bits);
-  }
+  unsigned items = splitter.items();
+  auto length = [&](unsigned index) { return splitter.length(index); };
+  with_sorted(cta, splitter.order(), items, splitter.longest_keys(), length, [&](const auto& sorted) {
+#pragma unroll 1
+    for (unsigned at = cta.thread(); at < items; at += Cta::THREADS)
+      store_item(p.items + ITEM_WORDS * at, splitter.item(sorted.at(at)));
+  });
 }
 
 // Writes the items in order, and assigns them to workers at about equal cost. An item belongs to the worker in whose
@@ -88,7 +72,7 @@ void plan_split_batch(Cta& cta, const PlanParams& p, const Variant& variant, int
   } else {
     write_longest_first(cta, p, splitter);
   }
-  clear_entries<MERGE_WORDS>(cta, p.merges, splitter.merges(), p.capacity_merges);
-  clear_entries<ITEM_WORDS>(cta, p.items, splitter.items(), p.capacity_items);
+  clear_merges(cta, p, splitter.merges());
+  clear_items(cta, p, splitter.items(), p.capacity_items);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
 }

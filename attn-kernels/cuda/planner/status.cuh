@@ -15,20 +15,30 @@ void report_fault(Cta& cta, const PlanParams& p, const BatchFault& fault) {
   }
 }
 
-// Clears entries from `first` on, which are not used. An entry has WORDS words.
-template <int WORDS, class Cta>
-void clear_entries(const Cta& cta, int4* entries, int first, int count) {
+// Clears the entries from `first` to before `end`, of `words` words of 16 bytes each.
+template <class Cta>
+void clear_words(const Cta& cta, int4* to, int words, int first, int end) {
 #pragma unroll 1
-  for (int word = WORDS * first + cta.thread(); word < WORDS * count; word += Cta::THREADS)
-    entries[word] = make_int4(0, 0, 0, 0);
+  for (int word = words * first + cta.thread(); word < words * end; word += Cta::THREADS)
+    to[word] = make_int4(0, 0, 0, 0);
 }
 
-// The device cannot return an error: it writes a status code and an empty work list. Kernels begin at workers, at items
-// or at merges, so that all of them are cleared.
+// Clears the items from `first` to before `end`, which are not used.
+template <class Cta>
+void clear_items(const Cta& cta, const PlanParams& p, int first, int end) {
+  clear_words(cta, p.items, ITEM_WORDS, first, end);
+}
+
+// The same of merges.
+template <class Cta>
+void clear_merges(const Cta& cta, const PlanParams& p, int first) {
+  clear_words(cta, p.merges, MERGE_WORDS, first, p.capacity_merges);
+}
+
+// The device cannot return an error: it writes a status code and an empty work list.
 template <class Cta>
 void reject_batch(Cta& cta, const PlanParams& p, const BatchFault& fault) {
   report_fault(cta, p, fault);
-  clear_entries<START_WORDS>(cta, p.workers, 0, p.capacity_workers);
-  clear_entries<ITEM_WORDS>(cta, p.items, 0, p.capacity_items);
-  clear_entries<MERGE_WORDS>(cta, p.merges, 0, p.capacity_merges);
+  clear_words(cta, p.workers, START_WORDS, 0, p.capacity_workers);
+  if (p.capacity_workers == 0) clear_items(cta, p, 0, p.capacity_items);
 }

@@ -12,11 +12,10 @@ class StreamK {
 
  public:
   // `longest`: blocks of the longest tile.
-  StreamK(const PlanParams& p, const Cost* ends, unsigned tiles, Cost longest)
+  StreamK(const lang::stream_k::Costs& costs, const Cost* ends, unsigned tiles, Cost longest)
       : ends_(ends),
         tiles_(tiles),
-        line_(lang::stream_k::line_of({p.item_cost, p.block_cost, p.merge_cost, p.min_split_blocks, p.max_workers},
-                                      tiles > 0 ? ends[tiles - 1] : 0, tiles, longest, true)) {}
+        line_(lang::stream_k::line_of(costs, tiles > 0 ? ends[tiles - 1] : 0, tiles, longest, true)) {}
 
   unsigned workers() const { return static_cast<unsigned>(line_.workers); }
 

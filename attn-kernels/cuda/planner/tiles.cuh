@@ -15,15 +15,16 @@ TileCounts make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, con
   auto cost = [&](int blocks) { return p.item_cost + static_cast<Cost>(blocks) * p.block_cost; };
   TileCounts tiles;
   Cost line = 0;
-  RequestScan<Cta> scan(cta, p, fault);
+  RequestScan<Cta, PlanParams> scan(cta, p, fault);
 #pragma unroll 1
   for (int first = 0; first < p.requests; first += Cta::THREADS) {
     ScannedRequest own = scan.next(first, fault);
     Cost costs = 0;
 #pragma unroll 1
     for (int i = 0; i < own.tiles; ++i) {
-      WorkItem item = tile_of_request(p, own.request, i * p.tile_rows.divisor, own.lens, own.kv_token);
-      BlockRange visible = visible_blocks<false>(p, variant, item);
+      int rows = p.tile_rows.divisor;
+      WorkItem item = tile_of_request(p, own.request, i * rows, rows, own.lens, own.kv_token);
+      BlockRange visible = visible_blocks(p, variant, item, p.kv_align, false);
       item.kv_begin = visible.begin;
       item.kv_end = visible.end;
       store_item(memory.tiles + ITEM_WORDS * (own.first_tile + i), item);

@@ -109,18 +109,17 @@ class SeenKeys {
   }
 
   // The visible ones of `blocks` blocks, which are at least one.
-  template <bool REFINES>
-  BlockRange find(int blocks) const {
+  BlockRange find(int blocks, bool refines) const {
     TileClass all = over(0, blocks);
     if (all == TileClass::Full) return {0, blocks};
     if (all == TileClass::Skip) return {0, 0};
     int before = hidden_blocks(tile_.qo_row_min, tile_.qo_pos_min, tile_.qo_token_min, blocks).begin;
     int after = hidden_blocks(tile_.qo_row_max, tile_.qo_pos_max, tile_.qo_token_max, blocks).end;
     int begin = count_skipped(blocks, before, [&](int n) { return over(0, n) == TileClass::Skip; });
-    if constexpr (REFINES) begin = refine(true, blocks, blocks, begin);
+    if (refines) begin = refine(true, blocks, blocks, begin);
     int skipped = count_skipped(blocks - begin + 1, after,
                                 [&](int n) { return over(blocks - n, blocks) == TileClass::Skip; });
-    if constexpr (REFINES) skipped = refine(false, blocks, blocks - begin, skipped);
+    if (refines) skipped = refine(false, blocks, blocks - begin, skipped);
     int end = blocks - skipped;
     return begin < end ? BlockRange{begin, end} : BlockRange{0, 0};
   }
@@ -135,13 +134,14 @@ inline QueryTile query_tile(const PlanParams& p, const WorkItem& tile) {
           tile.kv_len};
 }
 
-// The visible KV blocks of a tile.
-template <bool REFINES, class Variant>
-BlockRange visible_blocks(const PlanParams& p, const Variant& variant, const WorkItem& tile) {
-  int blocks = ceil_divide(tile.kv_len, p.kv_align);
+// The visible KV blocks, of `align` keys, of a tile.
+template <class Variant>
+BlockRange visible_blocks(const PlanParams& p, const Variant& variant, const WorkItem& tile, FastDiv align,
+                          bool refines) {
+  int blocks = ceil_divide(tile.kv_len, align);
   if constexpr (Variant::HAS_TILE_CLASS) {
-    SeenKeys<Variant> keys(variant, query_tile(p, tile), tile.kv_token, p.kv_align);
-    if (blocks > 0) return keys.template find<REFINES>(blocks);
+    SeenKeys<Variant> keys(variant, query_tile(p, tile), tile.kv_token, align);
+    if (blocks > 0) return keys.find(blocks, refines);
   }
   return {0, blocks};
 }

@@ -1,0 +1,123 @@
+// Splits each Q tile of a list on its own: into equal splits where there are fewer tiles than workers
+// (Schedule::LongestFirst), or at fixed multiples of the keys (Schedule::FixedSplit). The splits are those of
+// attn-core/src/plan/kv_splits.rs.
+#pragma once
+#include "planner/kv_splits.cuh"
+#include "planner/search.cuh"
+#include "planner/visible.cuh"
+
+// A Q tile: its visible KV blocks and its request.
+struct SplitTile {
+  BlockRange visible;
+  int request;
+};
+
+inline int blocks_of(const SplitTile& tile) { return tile.visible.end - tile.visible.begin; }
+
+// The items and the cut tiles before a tile.
+struct TileStart {
+  int item, cut_tile;
+};
+
+// An item's tile, the number of its split, its blocks, counted from the tile's first visible one, and the splits of the
+// tile.
+struct ItemSplit {
+  int tile, split;
+  unsigned begin, end;
+  int count;
+};
+
+// The KV range of a split of a tile whose request has `keys` keys.
+inline BlockRange keys_of(const SplitTile& tile, const ItemSplit& of, unsigned align, unsigned keys) {
+  auto key = [&](unsigned block) { return static_cast<int>(min((tile.visible.begin + block) * align, keys)); };
+  return of.begin == of.end ? BlockRange{0, 0} : BlockRange{key(of.begin), key(of.end)};
+}
+
+template <class Cta>
+class TileSplits {
+  Cta& cta_;
+  const PlanParams& p_;
+  const SplitTile* tiles_;
+  TileStart* starts_;  // of each tile, if any is cut
+  int count_ = 0, items_ = 0, cut_tiles_ = 0;
+  bool is_cut_ = false;  // whether a tile may have several items
+  unsigned most_ = 1;    // blocks of a split
+
+ public:
+  TileSplits(Cta& cta, const PlanParams& p, const SplitTile* tiles, TileStart* starts)
+      : cta_(cta), p_(p), tiles_(tiles), starts_(starts) {}
+
+  int items() const { return items_; }
+  int cut_tiles() const { return cut_tiles_; }
+  // The cut tiles before one that is cut.
+  int cut_tiles_before(int tile) const { return starts_[tile].cut_tile; }
+  int first_item(int tile) const { return !is_cut_ ? tile : tile < count_ ? starts_[tile].item : items_; }
+  int count_of(int tile) const { return is_cut_ ? lang::kv_splits::count(splits_of(tiles_[tile])) : 1; }
+
+  // Splits `count` tiles, the longest of `longest` blocks, among `workers` workers.
+  void split(int count, unsigned longest, unsigned workers) {
+    count_ = items_ = count;
+    is_cut_ = p_.fixed_split_blocks > 0 || static_cast<unsigned>(count) < workers;
+    if (!is_cut_) return;
+    if (p_.fixed_split_blocks == 0) most_ = longest_split(longest, workers);
+    count_items();
+  }
+
+  ItemSplit of(int index) const {
+    if (!is_cut_) return {index, 0, 0, static_cast<unsigned>(blocks_of(tiles_[index])), 1};
+    int tile = partition_point(count_, [&](unsigned other) { return starts_[other].item <= index; }) - 1;
+    int split = index - starts_[tile].item;
+    lang::kv_splits::KvSplits splits = splits_of(tiles_[tile]);
+    unsigned begin = lang::kv_splits::split_begin(splits, split), end = lang::kv_splits::split_end(splits, split);
+    return {tile, split, begin, end, static_cast<int>(lang::kv_splits::count(splits))};
+  }
+
+ private:
+  lang::kv_splits::KvSplits splits_of(const SplitTile& tile) const {
+    unsigned begin = tile.visible.begin, end = tile.visible.end;
+    if (p_.fixed_split_blocks > 0) return lang::kv_splits::at_multiples(begin, end, p_.fixed_split_blocks);
+    return lang::kv_splits::equal(begin, end, most_, p_.min_split_blocks);
+  }
+
+  // The blocks of the longest split: the fewest for which there are no more items than workers. Each warp tries a
+  // length, so that most searches take one round.
+  unsigned longest_split(unsigned longest, unsigned workers) {
+    constexpr unsigned WARPS = Cta::THREADS / 32;
+    unsigned yes = max(longest, 1u), no = p_.min_split_blocks - 1, warp = cta_.thread() / 32;
+#pragma unroll 1
+    while (yes > no + 1) {
+      Cost range = yes - no;
+      auto length = [&](unsigned n) { return no + static_cast<unsigned>(range * (n + 1) / (WARPS + 1)); };
+      unsigned items = 0, most = length(warp);
+#pragma unroll 1
+      for (int tile = cta_.thread() % 32; tile < count_; tile += 32)
+        items += lang::kv_splits::splits_of(blocks_of(tiles_[tile]), max(most, 1u));
+#pragma unroll
+      for (int lane = 16; lane > 0; lane /= 2) items += __shfl_xor_sync(0xffffffff, items, lane);
+      bool fits = most > no && items <= workers && cta_.thread() % 32 == 0;
+      Cost fitting;
+      cta_.exclusive_sum(fits, Cta::THREADS, fitting);
+      unsigned first = WARPS - static_cast<unsigned>(fitting);  // that fits: longer splits make fewer items
+      unsigned below = first > 0 ? length(first - 1) : no;
+      if (fitting > 0) yes = length(first);
+      no = below;
+    }
+    return yes;
+  }
+
+  // Numbers items and cut tiles by a prefix sum over the tiles.
+  void count_items() {
+    Cost counted = 0;  // items in the lower 32 bits, cut tiles in the upper
+#pragma unroll 1
+    for (int first = 0; first < count_; first += Cta::THREADS) {
+      int tile = first + cta_.thread();
+      unsigned splits = tile < count_ ? lang::kv_splits::count(splits_of(tiles_[tile])) : 0;
+      Cost all, own = static_cast<Cost>(splits > 1) << 32 | splits;
+      Cost before = counted + cta_.exclusive_sum(own, min(count_ - first, Cta::THREADS), all);
+      counted += all;
+      if (tile < count_) starts_[tile] = {static_cast<int>(before & 0xffffffff), static_cast<int>(before >> 32)};
+    }
+    items_ = static_cast<int>(counted & 0xffffffff), cut_tiles_ = static_cast<int>(counted >> 32);
+    cta_.sync();
+  }
+};
