@@ -122,8 +122,8 @@ impl Plan {
     /// # Errors
     ///
     /// A plan without capacity; arrays in other memory, of contradicting lengths, or of too many requests. On CUDA also
-    /// a stale plan, and plans that no planner kernel supports: the mixed kernel, unions, key lists, variants with
-    /// `kv_range` or with what a capacity does not bound (conditions, defaults, shapes), batch-invariant attention
+    /// a stale plan, and plans that no planner kernel supports: with a capacity of levels, unions, key lists, variants
+    /// with `kv_range` or with what a capacity does not bound (conditions, defaults, shapes), batch-invariant attention
     /// whose requests within the capacity would run other kernels if alone, tensors smaller than the capacity needs.
     /// Use [`Plan::update`] for those. Nothing changes then.
     pub fn update_on_device(&mut self, stream: &Stream, batch: &DeviceBatch<'_>) -> Result<(), Error> {

@@ -5,6 +5,7 @@ mod fast_div;
 mod head_order;
 mod headers;
 mod indexer_abi;
+mod mixed_plan_abi;
 mod op_abi;
 mod plan_abi;
 mod planner_scratch;
@@ -17,6 +18,7 @@ pub use fast_div::FastDiv;
 pub use head_order::HeadOrder;
 pub(crate) use headers::HEADERS;
 pub use indexer_abi::{IndexScoresParams, SCORE_UNIT, SELECT_THREADS, SelectParams};
+pub use mixed_plan_abi::MixedPlanParams;
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams, RowTiling,
     RowsParams, RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,

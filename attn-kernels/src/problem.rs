@@ -200,9 +200,6 @@ impl Problem {
         if let Some(what) = lengths::checked_by_batch(&self.variant) {
             return not(what);
         }
-        match self.kernel {
-            Some(KernelKind::Mixed) => not("the mixed kernel"),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@
 use attn_core::Variant;
 use attn_core::batch::{Batch, BatchCapacity, BatchError, Layout, PageTableBuf, indptr};
 use attn_core::lang::{Hook, QueryTile, Tile, TileClass};
-use attn_core::plan::{Cost, PlanBlob, PlanRule, Schedule, WorkList};
+use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanBlob, PlanRule, Schedule, WorkList};
 use attn_core::spec::Heads;
 use attn_tests::catalogue::{self, mask_file};
 use attn_tests::device_plan::{Arrays, HostPlan, HostPlanner};
@@ -19,6 +19,16 @@ const DECODE: PlanRule = PlanRule {
     workers: 33,
     cost: Cost { item: 1000, block: 2000, merge: 100 },
     schedule: Schedule::StreamK,
+};
+
+/// The rule of prefill beside it, with shorter tiles.
+const PREFILL: PlanRule = PlanRule {
+    tile_rows: 40,
+    kv_align: 128,
+    min_span: 256,
+    cost: Cost { item: 2400, block: 1550, merge: 100 },
+    schedule: Schedule::LongestFirst,
+    ..DECODE
 };
 
 fn random_rule(rng: &mut SmallRng) -> PlanRule {
@@ -42,10 +52,24 @@ fn random_rule(rng: &mut SmallRng) -> PlanRule {
     }
 }
 
-/// A rule of each schedule.
-fn random_rules(rng: &mut SmallRng) -> [PlanRule; 3] {
+/// A mixed rule. Devices have as many workers for both parts; here they may differ.
+fn mixed(decode: PlanRule, prefill: PlanRule, own_sms: bool) -> ListRule {
+    let never = CascadePolicy::Never;
+    ListRule::Mixed(MixedRule {
+        decode: PlanRule { schedule: Schedule::StreamK, ..decode },
+        prefill: PlanRule { schedule: Schedule::LongestFirst, ..prefill },
+        co_run_workers: decode.workers.div_ceil(2),
+        own_sms,
+        cascade: CascadeCosts { policy: never, state: 0, cached_block: 1, merge_launch: 0, decode_penalty: 0 },
+    })
+}
+
+/// A rule of each schedule, and of mixed lists.
+fn random_rules(rng: &mut SmallRng) -> [ListRule; 4] {
     let fixed = Schedule::FixedSplit { keys: [1, 64, 500, 1 << 29][rng.random_range(0..4)] };
-    [Schedule::StreamK, Schedule::LongestFirst, fixed].map(|schedule| PlanRule { schedule, ..random_rule(rng) })
+    let [streamed, longest_first, fixed] = [Schedule::StreamK, Schedule::LongestFirst, fixed]
+        .map(|schedule| ListRule::Flat(PlanRule { schedule, ..random_rule(rng) }));
+    [streamed, longest_first, fixed, mixed(random_rule(rng), random_rule(rng), rng.random())]
 }
 
 /// Queries and keys of each request.
@@ -82,13 +106,13 @@ fn capacity(layouts: &[Layout], page_size: Option<u32>) -> BatchCapacity {
 }
 
 /// Plans batches one after the other into one plan, on the host and with the kernel, and compares the bytes.
-fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[Layout], rule: &PlanRule, title: &str) {
+fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[Layout], rule: &ListRule, title: &str) {
     let page_size = layouts[0].pages().map(attn_core::batch::Pages::page_size);
     let capacity = capacity(layouts, page_size);
     let mut plan = HostPlan::new(&capacity, variant, heads, rule).expect("small");
     let mut blob = PlanBlob::default();
     for (number, layout) in layouts.iter().enumerate() {
-        let work = WorkList::build_for(variant, layout, heads, &(*rule).into()).expect("small");
+        let work = WorkList::build_for(variant, layout, heads, rule).expect("small");
         blob.repack_within(&plan.capacity, layout, &work).expect("within the capacity");
         let parts = page_size.map_or(0, |_| 1 + number as i32);
         let seed = number as u32 + layout.kv_tokens() as u32;
@@ -167,8 +191,42 @@ fn device_plans_of_large_batches_equal_host_plans() {
     for workers in [1, 32, 33, 66, 132, 600, 5000] {
         for schedule in [Schedule::StreamK, Schedule::LongestFirst, Schedule::FixedSplit { keys: 512 }] {
             let rule = PlanRule { workers, schedule, ..DECODE };
-            compare(&planner, &variant, heads, &layouts, &rule, &format!("{workers} workers, {schedule:?}"));
+            compare(&planner, &variant, heads, &layouts, &rule.into(), &format!("{workers} workers, {schedule:?}"));
         }
+        for own_sms in [false, true] {
+            let rule = mixed(PlanRule { workers, ..DECODE }, PlanRule { workers, ..PREFILL }, own_sms);
+            compare(&planner, &variant, heads, &layouts, &rule, &format!("{workers} workers, mixed, {own_sms}"));
+        }
+    }
+}
+
+/// Requests of one query beside longer ones: more of them than threads, few that are split, and one alone.
+#[test]
+fn device_plans_of_large_mixed_batches_equal_host_plans() {
+    attn_core::registry::register(attn_variants::variants()).expect("no two share a name");
+    let (variant, heads) = (Variant::parse("causal").expect("stock"), Heads { qo: 4, kv: 1, head_dim: 64 });
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let planner = HostPlanner::compile(&variant, folder.path());
+    let mut rng = SmallRng::seed_from_u64(12);
+    let lens = |count: usize, qo: &dyn Fn(u32) -> u32, kv: &dyn Fn(u32) -> u32| {
+        let numbers = || 0..count as u32;
+        (numbers().map(qo).collect::<Vec<u32>>(), numbers().map(kv).collect::<Vec<u32>>())
+    };
+    let batches = [
+        lens(1300, &|i| if i % 3 == 0 { 15 + i % 40 } else { i % 4 }, &|i| 40 + i * 7919 % 900),
+        lens(1300, &|i| u32::from(i % 300 != 7) + i % 2, &|i| i * 31 % 500),
+        lens(70, &|i| if i % 20 == 3 { 33 } else { 1 }, &|i| if i % 9 == 3 { 60_000 } else { 700 }),
+        lens(70, &|i| if i == 5 { 1700 } else { 1 }, &|i| 1700 + i % 3),
+        lens(1, &|_| 900, &|_| 100_000),
+        lens(1, &|_| 1, &|_| 1 << 20),
+        lens(40, &|_| 30, &|i| 30 + i % 2),
+        lens(0, &|_| 0, &|_| 0),
+        lens(33, &|i| i % 2 * 20, &|_| 0),
+    ];
+    let layouts = batches.map(|lens| layout(&lens, Some(16), &mut rng));
+    for (workers, own_sms) in [(1, false), (33, true), (132, false), (600, false), (600, true)] {
+        let rule = mixed(PlanRule { workers, ..DECODE }, PlanRule { workers, ..PREFILL }, own_sms);
+        compare(&planner, &variant, heads, &layouts, &rule, &format!("{workers} workers, {own_sms}"));
     }
 }
 
@@ -198,7 +256,10 @@ fn device_plans_refine_tile_classes_as_host_plans() {
         let layouts = [layout(&lens, None, &mut SmallRng::seed_from_u64(1))];
         for workers in [1, 40] {
             let rule = PlanRule { workers, ..of(Schedule::LongestFirst) };
-            compare(&planner, &variant, heads, &layouts, &rule, &format!("{}, {workers} workers", mask.name));
+            let decode = PlanRule { tile_rows: 1, ..rule };
+            for rule in [rule.into(), mixed(decode, rule, false)] {
+                compare(&planner, &variant, heads, &layouts, &rule, &format!("{}, {workers} workers", mask.name));
+            }
         }
         count += 1;
     }
@@ -209,11 +270,12 @@ fn device_plans_refine_tile_classes_as_host_plans() {
 #[test]
 fn invalid_batches_set_the_status_and_an_empty_work_list() {
     for schedule in [Schedule::StreamK, Schedule::LongestFirst, Schedule::FixedSplit { keys: 64 }] {
-        invalid_batches(&PlanRule { schedule, ..DECODE });
+        invalid_batches(&PlanRule { schedule, ..DECODE }.into());
     }
+    invalid_batches(&mixed(PlanRule { tile_rows: 4, ..DECODE }, DECODE, true));
 }
 
-fn invalid_batches(rule: &PlanRule) {
+fn invalid_batches(rule: &ListRule) {
     let (variant, heads) = (Variant::full(), Heads { qo: 4, kv: 1, head_dim: 64 });
     let folder = tempfile::tempdir().expect("a temporary folder");
     let planner = HostPlanner::compile(&variant, folder.path());
@@ -280,7 +342,7 @@ fn invalid_batches(rule: &PlanRule) {
         }
         // without workers kernels read items, and merges in any case
         let offsets = plan.offsets.clone();
-        for empty in [&offsets.workers, &offsets.items, &offsets.merges] {
+        for empty in [&offsets.workers, &offsets.items, &offsets.merges, &offsets.segment_ends] {
             assert!(plan.bytes()[empty.clone()].iter().all(|&byte| byte == 0), "case {number}");
         }
         assert_eq!((plan.status.copied, plan.status.first_bad_page), (0, 0));
@@ -303,7 +365,7 @@ fn invalid_padded_page_tables_set_the_status() {
     let sound = Arrays::of(&batch).padded(1);
     let stride = sound.page_stride.expect("padded");
     assert_eq!(stride, 29, "28 pages for 445 keys, and one spare entry");
-    let mut plan = HostPlan::new(&capacity, &variant, heads, &DECODE).expect("small");
+    let mut plan = HostPlan::new(&capacity, &variant, heads, &DECODE.into()).expect("small");
     let at = 40 * stride + 3; // of 200 keys
     let (mut few, mut page, mut long) = (sound.clone(), sound.clone(), sound.clone());
     few.kv_lens[7] = 29 * 16 + 1;

@@ -78,13 +78,14 @@ fn an_updated_plan_gives_the_bits_of_a_plan_of_its_own() {
 
 #[test]
 fn a_device_update_equals_a_host_update() {
-    let attention = attention("causal", AttentionOptions::default());
     let (engine, stream) = (Engine::cpu(), Engine::cpu().stream().expect("a token"));
-    let (qo, kv): Lens<'_> = (&[1, 0, 1, 1], &[100, 0, 33, 900]);
+    let (qo, kv): Lens<'_> = (&[9, 0, 1, 1], &[100, 0, 33, 900]);
     let lens: Vec<i32> = kv.iter().map(|&len| len as i32).collect();
-    for paged in [false, true] {
+    let kernels = [None, Some(KernelKind::Mixed)];
+    for (paged, kernel) in kernels.into_iter().flat_map(|kernel| [(false, kernel), (true, kernel)]) {
+        let attention = attention("causal", AttentionOptions { kernel, ..AttentionOptions::default() });
         let arrays = batch_of((qo, kv), paged);
-        let capacity = BatchCapacity::decode(4, 2000);
+        let capacity = BatchCapacity::new(4, 20, 2000);
         let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
         let first = batch_of((&[1], &[5]), paged);
         let options = PlanOptions { capacity: Some(capacity), ..Default::default() };

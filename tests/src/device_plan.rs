@@ -4,9 +4,9 @@ use std::{ffi::c_void, path::Path};
 
 use attn_core::Variant;
 use attn_core::batch::{BatchCapacity, BatchError, Layout};
-use attn_core::plan::{PlanCapacity, PlanError, PlanOffsets, PlanRule};
+use attn_core::plan::{ListRule, PlanCapacity, PlanError, PlanOffsets};
 use attn_core::spec::Heads;
-use attn_kernels::launch::{PlanParams, PlanStatus, PlannerScratch};
+use attn_kernels::launch::{MixedPlanParams, PlanParams, PlanStatus, PlannerScratch};
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
@@ -14,11 +14,12 @@ use crate::host::{library, templates, words};
 use crate::simt::FIBERS;
 
 /// The templates of all planner kernels.
-const PLANNERS: [&str; 5] = [
+const PLANNERS: [&str; 6] = [
     "lang/lang.cuh",
     "planner/check_batch.cuh",
     "planner/batch.cuh",
     "planner/split_batch.cuh",
+    "planner/mixed_batch.cuh",
     "planner/block_scan.cuh",
 ];
 
@@ -96,7 +97,8 @@ pub struct HostPlan {
     pub lists: Vec<u64>,
     /// The status that the kernel writes.
     pub status: PlanStatus,
-    params: PlanParams,
+    params: MixedPlanParams,
+    is_mixed: bool,
     /// Bytes of scratch memory, without the order of items and of it.
     scratch: (usize, usize),
 }
@@ -133,7 +135,7 @@ impl HostPlanner {
         let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; (plan.scratch.0 + plan.scratch.1).div_ceil(8)];
         let at = plan.lists.as_mut_ptr() as u64;
         let offsets = &plan.offsets;
-        let params = PlanParams {
+        let base = PlanParams {
             to_qo_indptr: at + offsets.qo_indptr.start as u64,
             to_kv_indptr: at + offsets.kv_indptr.start as u64,
             to_page_indptr: at + offsets.page_indptr.start as u64,
@@ -144,12 +146,24 @@ impl HostPlanner {
             status: &raw mut plan.status as u64,
             scratch: scratch.as_mut_ptr() as u64,
             order: if seed.is_multiple_of(2) { 0 } else { scratch[plan.scratch.0 / 8..].as_mut_ptr() as u64 },
-            ..batch.params(&plan.params)
+            ..batch.params(&plan.params.base)
         };
-        type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32);
-        // plan_harness_main.cpp defines both with this signature
-        let name = if seed.is_multiple_of(8) { &b"plan_by_1024"[..] } else { b"plan" };
-        // SAFETY: both functions have this type.
+        let params = MixedPlanParams {
+            base,
+            segments: at + offsets.segments.start as u64,
+            segment_ends: at + offsets.segment_ends.start as u64,
+            merge_parts: at + offsets.merge_parts.start as u64,
+            ..plan.params
+        };
+        type Plan = unsafe extern "C" fn(*const MixedPlanParams, *const c_void, i32, u32);
+        // plan_harness_main.cpp defines them with this signature, or with the base of the parameters
+        let name = match (plan.is_mixed, seed.is_multiple_of(8)) {
+            (false, true) => &b"plan_by_1024"[..],
+            (false, false) => b"plan",
+            (true, true) => b"plan_mixed_by_1024",
+            (true, false) => b"plan_mixed",
+        };
+        // SAFETY: the functions have this type.
         let function = unsafe { self.library.get::<Plan>(name) }.expect("the harness has it");
         // SAFETY: every array is as long as the parameters say, and lives until the call returns.
         unsafe { function(&raw const params, self.variant.as_ptr().cast(), parts, seed) }
@@ -184,18 +198,29 @@ impl HostPlan {
         capacity: &BatchCapacity,
         variant: &Variant,
         heads: Heads,
-        rule: &PlanRule,
+        rule: &ListRule,
     ) -> Result<HostPlan, PlanError> {
-        let plan_capacity = PlanCapacity::of(capacity, variant, heads, &(*rule).into())?;
+        let plan_capacity = PlanCapacity::of(capacity, variant, heads, rule)?;
         let (offsets, params) =
-            (PlanOffsets::within(&plan_capacity), PlanParams::new(capacity, &plan_capacity, rule, heads)?);
+            (PlanOffsets::within(&plan_capacity), MixedPlanParams::new(capacity, &plan_capacity, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];
         let PlannerScratch { order, rest } = PlannerScratch::of(&plan_capacity, rule);
         let (status, scratch) = (PlanStatus::default(), (rest.next_multiple_of(8), order));
-        let mut plan = HostPlan { capacity: plan_capacity, offsets, lists, status, params, scratch };
-        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
-            plan.offsets.clone();
-        for section in [qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers] {
+        let is_mixed = matches!(rule, ListRule::Mixed(_));
+        let mut plan = HostPlan { capacity: plan_capacity, offsets, lists, status, params, is_mixed, scratch };
+        let of = plan.offsets.clone();
+        for section in [
+            of.qo_indptr,
+            of.kv_indptr,
+            of.page_indptr,
+            of.segment_ends,
+            of.segments,
+            of.workers,
+            of.items,
+            of.merges,
+            of.merge_parts,
+            of.page_indices,
+        ] {
             plan.bytes_mut()[section].fill(0xa5);
         }
         Ok(plan)
@@ -218,6 +243,6 @@ impl HostPlan {
     ///
     /// The batch was invalid.
     pub fn check(&self) -> Result<(), BatchError> {
-        self.status.check(&self.params)
+        self.status.check(&self.params.base)
     }
 }

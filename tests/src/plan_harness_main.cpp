@@ -1,27 +1,38 @@
 
+template <class Params>
 struct Launch {
-  const PlanParams* p;
+  const Params* p;
   const Variant* variant;
   int part, parts;
   void *shared, *order;
 };
 
+unsigned order_words(const PlanParams& p) { return lang::next_power_of_two(unsigned(p.capacity_items)); }
+unsigned order_words(const MixedPlanParams& p) { return MixedScratch::order_words(p); }
+
+template <class Cta>
+void plan_part(Cta& cta, const PlanParams& p, const Variant& variant, int parts, void* order) {
+  if (p.capacity_workers == 0 || p.fixed_split_blocks > 0) return plan_split_batch(cta, p, variant, parts, order);
+  plan_batch(cta, p, variant, parts, p.scratch);
+}
+template <class Cta>
+void plan_part(Cta& cta, const MixedPlanParams& p, const Variant& variant, int parts, void* order) {
+  plan_mixed_batch(cta, p, variant, parts, order);
+}
+
 // Runs attn_plan with COUNT threads per CTA, one CTA after the other.
-template <int COUNT>
-void launch(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
+template <int COUNT, class Params>
+void launch(const Params* p, const Variant* variant, int parts, unsigned seed) {
   using Cta = CtaCollectives<COUNT>;
-  std::vector<Cost> order(p->capacity_items > 0 ? lang::next_power_of_two(unsigned(p->capacity_items)) : 0, ~0ull / 3);
+  std::vector<Cost> order(p->capacity_items > 0 ? order_words(*p) : 0, ~0ull / 3);
   for (int part = 0; part <= parts; ++part) {
     typename Cta::TempStorage shared;
-    Launch all = {p, variant, part, parts, &shared, order.data()};
+    Launch<Params> all = {p, variant, part, parts, &shared, order.data()};
     auto thread = [](void* argument) {
-      const Launch& launch = *static_cast<Launch*>(argument);
+      const Launch<Params>& launch = *static_cast<Launch<Params>*>(argument);
       Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
-      const PlanParams& p = *launch.p;
-      if (launch.part < launch.parts) return copy_page_table(cta, p, launch.part, launch.parts);
-      if (p.capacity_workers == 0 || p.fixed_split_blocks > 0)
-        return plan_split_batch(cta, p, *launch.variant, launch.parts, launch.order);
-      plan_batch(cta, p, *launch.variant, launch.parts, p.scratch);
+      if (launch.part < launch.parts) return copy_page_table(cta, *launch.p, launch.part, launch.parts);
+      plan_part(cta, *launch.p, *launch.variant, launch.parts, launch.order);
     };
     std::make_unique<Fibers>(COUNT, seed + part, thread, &all);
   }
@@ -34,14 +45,21 @@ EXPORT void plan_by_1024(const PlanParams* p, const Variant* variant, int parts,
   launch<1024>(p, variant, parts, seed);
 }
 
+EXPORT void plan_mixed(const MixedPlanParams* p, const Variant* variant, int parts, unsigned seed) {
+  launch<64>(p, variant, parts, seed);
+}
+EXPORT void plan_mixed_by_1024(const MixedPlanParams* p, const Variant* variant, int parts, unsigned seed) {
+  launch<1024>(p, variant, parts, seed);
+}
+
 // Runs attn_check with COUNT threads.
 template <int COUNT>
 void check_with(const PlanParams* p, unsigned seed) {
   using Cta = CtaCollectives<COUNT>;
   typename Cta::TempStorage shared;
-  Launch all = {p, nullptr, 0, 0, &shared, nullptr};
+  Launch<PlanParams> all = {p, nullptr, 0, 0, &shared, nullptr};
   auto thread = [](void* argument) {
-    const Launch& launch = *static_cast<Launch*>(argument);
+    const Launch<PlanParams>& launch = *static_cast<Launch<PlanParams>*>(argument);
     Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
     check_batch(cta, *launch.p);
   };

@@ -8,8 +8,8 @@ use attn_core::plan::{MergeItem, WorkItem, WorkerStart};
 
 use super::{
     BitsParams, CopyParams, CopyPart, FastDiv, IndexScoresParams, KernelParams, KvSides, MergeParams, MergeStates,
-    MixedParams, PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams,
-    RowsPart, SampleParams, ScaleLseParams, SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams,
+    MixedParams, MixedPlanParams, PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling,
+    RowsParams, RowsPart, SampleParams, ScaleLseParams, SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams,
     VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
 };
 
@@ -50,7 +50,7 @@ const STRUCTS: &[(&str, &[Struct])] = &[
         ],
     ),
     ("abi/packed_params.cuh", &[of::<KvSides>(), of::<PackedParams>(), of::<PackedMixedParams>()]),
-    ("planner/structs.cuh", &[of::<PlanStatus>(), of::<PlanParams>()]),
+    ("planner/structs.cuh", &[of::<PlanStatus>(), of::<PlanParams>(), of::<MixedPlanParams>()]),
     ("ops/row_tiling.cuh", &[of::<RowTiling>()]),
     ("ops/merge_params.cuh", &[of::<MergeStates>(), of::<MergeParams>()]),
     ("ops/lse_params.cuh", &[of::<ScaleLseParams>()]),

@@ -2,7 +2,7 @@
 #![allow(missing_docs)] // of fields whose names say all
 
 use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice};
-use attn_core::plan::{PlanCapacity, PlanError, PlanRule};
+use attn_core::plan::{Cost, PlanCapacity, PlanError, PlanRule};
 use attn_core::spec::Heads;
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
@@ -50,7 +50,7 @@ pub struct PlanParams {
     pub merges: u64,
     #[cuda("PlanStatus*")]
     pub status: u64,
-    /// PlannerScratch or SplitScratch; null: in shared memory.
+    /// PlannerScratch, SplitScratch or MixedScratch; null: in shared memory.
     #[cuda("void*")]
     pub scratch: u64,
     /// The order of items; null: in shared memory.
@@ -104,6 +104,17 @@ pub struct PlanStatus {
     pub first_bad_page: u32,
 }
 
+pub(super) fn check_most(what: &'static str, value: u64, most: u64) -> Result<(), PlanError> {
+    if value <= most { Ok(()) } else { Err(PlanError::TooMany { what, value }) }
+}
+
+/// Checks that the costs of so many items and blocks are at most `most`.
+pub(super) fn check_cost(items: u64, blocks: u64, cost: Cost, most: u64) -> Result<(), PlanError> {
+    let of = |count: u64, each: u32| u128::from(count) * u128::from(each);
+    let all = of(items, cost.item) + of(blocks, cost.block);
+    check_most("units of cost", u64::try_from(all).unwrap_or(u64::MAX), most)
+}
+
 impl PlanParams {
     /// The parameters for batches within a capacity, without addresses and requests.
     ///
@@ -119,16 +130,10 @@ impl PlanParams {
         let group = heads.group();
         let tiles = capacity.tiles(group, rule.tile_rows, None);
         let blocks = capacity.blocks(group, rule.tile_rows, None, rule.kv_align);
-        let fits = |what, value: u64, max: u64| {
-            if value <= max { Ok(()) } else { Err(PlanError::TooMany { what, value }) }
-        };
         let rows = u64::from(capacity.qo_len) * u64::from(group);
-        fits("PackGQA rows of one request", rows, i32::MAX as u64)?;
-        fits("query tiles", tiles, MAX_TILES)?;
-        let cost = |count: u64, each: u32| u128::from(count) * u128::from(each);
-        let cost = cost(tiles, rule.cost.item) + cost(blocks, rule.cost.block);
-        let cost = u64::try_from(cost).map_err(|_| PlanError::TooMany { what: "units of cost", value: u64::MAX })?;
-        fits("units of cost", cost, i64::MAX as u64)?;
+        check_most("PackGQA rows of one request", rows, i32::MAX as u64)?;
+        check_most("query tiles", tiles, MAX_TILES)?;
+        check_cost(tiles, blocks, rule.cost, i64::MAX as u64)?;
         let i32_of = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         Ok(PlanParams {
             capacity_requests: i32_of(lists.requests),
@@ -279,7 +284,7 @@ mod tests {
         let many = BatchCapacity::new(1024, 1024, 1 << 20);
         of(many, &rule).expect("small");
         let lists = PlanCapacity::of(&many, &variant, heads, &rule.into()).expect("small");
-        let scratch = PlannerScratch::of(&lists, &rule);
+        let scratch = PlannerScratch::of(&lists, &rule.into());
         assert_eq!(scratch.shared_and_workspace().1, 0, "1024 requests take {scratch:?}");
         let tiles = of(BatchCapacity::new(1 << 23, 1 << 23, 1 << 23), &rule).expect_err("tiles");
         assert!(matches!(tiles, PlanError::TooMany { what: "query tiles", .. }), "{tiles}");

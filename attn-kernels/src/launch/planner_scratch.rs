@@ -1,12 +1,12 @@
 //! The scratch memory of the planner kernel: in shared memory, or in the workspace where it is too large for that.
 
-use attn_core::plan::{PartCapacity, PlanCapacity, PlanRule, Schedule, WorkItem};
+use attn_core::plan::{ListRule, MixedRule, PartCapacity, PlanCapacity, Schedule, WorkItem};
 
 /// The most shared memory that the planner kernel may take, in bytes: every supported GPU has this much.
 pub const PLAN_SHARED_BYTES: usize = 96 << 10;
 
-/// Bytes of scratch memory of the planner kernel: of `PlannerScratch` in cuda/planner/memory.cuh under stream-K, else
-/// of `SplitScratch` in cuda/planner/split_tiles.cuh.
+/// Bytes of scratch memory of the planner kernel: of `MixedScratch` in cuda/planner/mixed_tiles.cuh for a mixed list, of
+/// `PlannerScratch` in cuda/planner/memory.cuh under stream-K, else of `SplitScratch` in cuda/planner/split_tiles.cuh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlannerScratch {
     /// The order of items.
@@ -16,8 +16,12 @@ pub struct PlannerScratch {
 }
 
 impl PlannerScratch {
-    /// The memory for a list of one part within a capacity.
-    pub fn of(lists: &PlanCapacity, rule: &PlanRule) -> Self {
+    /// The memory for a list within a capacity, without a union.
+    pub fn of(lists: &PlanCapacity, rule: &ListRule) -> Self {
+        let rule = match rule {
+            ListRule::Flat(rule) => rule,
+            ListRule::Mixed(rule) => return Self::of_mixed(lists, rule),
+        };
         let PartCapacity { items, workers } = lists.parts.first().copied().unwrap_or_default();
         let starts = match rule.schedule {
             // per tile: a work item and its end; per worker: a KV split, a cut, its first item, a merge's first split
@@ -33,6 +37,19 @@ impl PlannerScratch {
         // tiles are cut: items and merges before
         let rest = lists.requests * 24 + items * 12 + starts * 8;
         PlannerScratch { order: items.next_power_of_two() * 8, rest: rest.next_multiple_of(8) }
+    }
+
+    /// The memory for a mixed list.
+    fn of_mixed(lists: &PlanCapacity, rule: &MixedRule) -> Self {
+        let (requests, items) = (lists.requests, lists.parts.get(1).map_or(0, |part| part.items));
+        let (tiles, workers) = (items.max(requests), rule.decode.workers as usize);
+        let starts = tiles.min(rule.prefill.workers as usize);
+        // per request: its lengths, first key token, tiles and items before, and its number in the prefill part; per
+        // decode worker: a KV split, a cut, its first item, a tile's first split and states; per tile: its visible
+        // blocks and request; where prefill tiles are cut: items and cut tiles before, and states
+        let rest = requests * 36 + (workers + 1) * (16 + 8 + 4 + 4) + workers * 12 + tiles * 12 + starts * 20 + 4;
+        let order = requests.max(2).next_power_of_two().max(items.div_ceil(2));
+        PlannerScratch { order: order * 8, rest: rest.next_multiple_of(8) }
     }
 
     /// Bytes in shared memory of the CTA that plans, and in the workspace behind the status. What does not fit shared

@@ -3,7 +3,10 @@
 
 use std::fmt;
 
-use attn_core::{expr::Variant, plan::Schedule};
+use attn_core::{
+    expr::Variant,
+    plan::{ListRule, Schedule},
+};
 
 use super::{SpliceError, Unit, templates::Inliner, traits_block, variant};
 use crate::compile::Arch;
@@ -11,24 +14,26 @@ use crate::compile::Arch;
 /// Stands for a variant whose mask gives no tile class.
 const EVERY_KEY: &str = "\nstruct Variant {\n  static constexpr bool HAS_TILE_CLASS = false;\n};\n";
 
-/// The planner kernels: a schedule has one of them.
+/// The planner kernels: a rule has one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlannerKind {
     /// Stream-K cuts all tiles, laid end to end.
     StreamK,
     /// Each tile is split on its own.
     SplitTiles,
+    /// A mixed list: stream-K cuts its decode part, tiles of its prefill part are split on their own.
+    Mixed,
 }
 
 impl PlannerKind {
-    /// Both.
-    pub const ALL: [PlannerKind; 2] = [PlannerKind::StreamK, PlannerKind::SplitTiles];
+    /// All of them.
+    pub const ALL: [PlannerKind; 3] = [PlannerKind::StreamK, PlannerKind::SplitTiles, PlannerKind::Mixed];
 
     /// Threads of its CTAs, `PLAN_THREADS` of its template. Masks need more registers where they are refined.
     pub fn threads(self) -> u32 {
         match self {
             PlannerKind::StreamK => 1024,
-            PlannerKind::SplitTiles => 512,
+            PlannerKind::SplitTiles | PlannerKind::Mixed => 512,
         }
     }
 
@@ -36,15 +41,19 @@ impl PlannerKind {
         match self {
             PlannerKind::StreamK => "planner/kernel.cuh",
             PlannerKind::SplitTiles => "planner/split_kernel.cuh",
+            PlannerKind::Mixed => "planner/mixed_kernel.cuh",
         }
     }
 }
 
-impl From<Schedule> for PlannerKind {
-    fn from(schedule: Schedule) -> Self {
-        match schedule {
-            Schedule::StreamK => PlannerKind::StreamK,
-            Schedule::LongestFirst | Schedule::FixedSplit { .. } => PlannerKind::SplitTiles,
+impl From<&ListRule> for PlannerKind {
+    fn from(rule: &ListRule) -> Self {
+        match rule {
+            ListRule::Mixed(_) => PlannerKind::Mixed,
+            ListRule::Flat(rule) => match rule.schedule {
+                Schedule::StreamK => PlannerKind::StreamK,
+                Schedule::LongestFirst | Schedule::FixedSplit { .. } => PlannerKind::SplitTiles,
+            },
         }
     }
 }
@@ -54,6 +63,7 @@ impl fmt::Display for PlannerKind {
         f.write_str(match self {
             PlannerKind::StreamK => "planner",
             PlannerKind::SplitTiles => "planner of split tiles",
+            PlannerKind::Mixed => "planner of mixed lists",
         })
     }
 }

@@ -141,9 +141,10 @@ fn lists(plan: &CudaPlan, arrays: &BatchArrays) -> Vec<u8> {
 fn random_lens(random: &mut SmallRng, queries: u32) -> (Vec<u32>, Vec<u32>) {
     let most = [5, 70, 300, REQUESTS as u32][random.random_range(0..4)];
     let (requests, keys) = (random.random_range(0..=most), [1, 100, 1000, 4096][random.random_range(0..4)]);
-    let equal = random.random_range(0..4) == 0;
+    let (equal, mixes) = (random.random_range(0..4) == 0, random.random_range(0..3) == 0);
     let lens = (0..requests).map(|_| {
-        let (few, len) = (random.random_range(1..=queries), random.random_range(0..=keys));
+        let one = mixes && random.random();
+        let (few, len) = (random.random_range(1..=if one { 1 } else { queries }), random.random_range(0..=keys));
         (if random.random_range(0..9) == 0 { 0 } else { few }, if equal { keys } else { len })
     });
     lens.unzip()
@@ -188,6 +189,9 @@ fn device_and_host_write_the_same_work_list() {
         (KernelKind::Prefill, "full", 1),
         (KernelKind::Prefill, "causal", 40),
         (KernelKind::Prefill, "causal + sliding_window(window=300)", 200),
+        (KernelKind::Mixed, "full", 1),
+        (KernelKind::Mixed, "causal", 40),
+        (KernelKind::Mixed, "causal + sliding_window(window=300)", 200),
     ];
     for (kind, variant, queries) in cases {
         let capacity = BatchCapacity::new(REQUESTS as u32, queries * REQUESTS as u32, KEYS).in_pages(PAGE, PAGES);
@@ -217,10 +221,11 @@ fn replays_plan_the_current_content_of_the_arrays() {
     let capacity = BatchCapacity::new(REQUESTS as u32, REQUESTS as u32, 40_000).in_pages(PAGE, PAGES);
     let variants = ["causal", "causal + sliding_window(window=100)"];
     let attentions = variants.into_iter().flat_map(|expr| {
-        let decode = gpu.on_each_backend(expr).map(|attention| (expr, 1, attention));
-        decode.into_iter().chain([(expr, 100, gpu.attention_of(expr, KernelKind::Prefill))])
+        let decode = gpu.on_each_backend(expr).map(|attention| (expr, 1, attention, false));
+        let of_kind = |kind| (expr, 100, gpu.attention_of(expr, kind), kind == KernelKind::Mixed);
+        decode.into_iter().chain([KernelKind::Prefill, KernelKind::Mixed].map(of_kind))
     });
-    for (variant, queries, attention) in attentions {
+    for (variant, queries, attention, mixes) in attentions {
         let capacity = BatchCapacity { qo_len: queries, ..capacity };
         let mut workspace = gpu.workspace();
         let mut plan =
@@ -235,8 +240,11 @@ fn replays_plan_the_current_content_of_the_arrays() {
             })
             .expect("captured");
         for kv in [&[900, 1, 64, 65, 1000][..], &[40, 3], &[30_000], &[0, 0, 7], &[], &[1000; 8], &[900, 1]] {
-            let qo_len =
-                |request: usize| if request < kv.len() { queries - (request as u32 % queries.min(7)) } else { 0 };
+            let qo_len = |request: usize| match request {
+                request if request >= kv.len() => 0,
+                request if mixes && !request.is_multiple_of(2) => 1,
+                request => queries - (request as u32 % queries.min(7)),
+            };
             let qo: Vec<u32> = (0..padded).map(qo_len).collect();
             let kv: Vec<u32> = (0..padded).map(|request| kv.get(request).copied().unwrap_or(0)).collect();
             let arrays = BatchArrays::new((&qo, &kv), PAGES, 11);
@@ -263,10 +271,15 @@ fn replays_plan_the_current_content_of_the_arrays() {
 fn a_wrong_batch_sets_the_status_and_writes_nothing() {
     let Some(gpu) = Planner::find() else { return };
     let capacity = BatchCapacity::decode(8, 4000).in_pages(PAGE, PAGES);
-    let attention = gpu.attention("causal");
+    for kind in [KernelKind::Decode, KernelKind::Prefill, KernelKind::Mixed] {
+        wrong_batches(&gpu, &gpu.attention_of("causal", kind), &capacity);
+    }
+}
+
+fn wrong_batches(gpu: &Planner, attention: &CudaAttention, capacity: &BatchCapacity) {
     let mut workspace = gpu.workspace();
     let arrays = decode(&[900, 30, 64, 700, 1]);
-    let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
+    let mut plan = attention.plan(&arrays.batch(), &[], Some(capacity), None, &mut workspace).expect("within");
     plan.device_status(&gpu.stream).expect("nothing was planned on the device");
     let mut written = |arrays: &BatchArrays| {
         gpu.put(arrays);
@@ -310,6 +323,12 @@ fn unsupported_plans_are_refused() {
     let mut plan = union.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let error = plan.update_on_device(&gpu.stream, &gpu.batch(2)).expect_err("a union");
     assert!(matches!(error, CudaError::NotOnDevice { .. }) && error.to_string().contains("Plan::update"), "{error}");
+    let levels = capacity.in_levels(2);
+    let [options, _] = on_each_backend();
+    let any = gpu.gpu.attention("causal", options);
+    let mut plan = any.plan(&arrays.batch(), &[], Some(&levels), None, &mut workspace).expect("within");
+    let error = plan.update_on_device(&gpu.stream, &gpu.batch(2)).expect_err("levels");
+    assert!(error.to_string().contains("a capacity with levels"), "{error}");
     let causal = gpu.attention("causal");
     let mut plan = causal.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let error = gpu.stream.capture(|| plan.update_on_device(&gpu.stream, &gpu.batch(2))).expect_err("not loaded");
@@ -375,24 +394,29 @@ fn planning_takes_microseconds() {
     }
 }
 
-/// Measures plans of prefill of a chain. Prints a line of JSON for each.
+/// Measures plans of prefill and of mixed launches, of a chain. Prints a line of JSON for each.
 #[test]
 fn planning_of_prefill_takes_microseconds() {
     let Some(gpu) = Planner::find() else { return };
     const TIMES: usize = 20;
-    for (variant, requests, queries) in [
-        ("causal", 1, 8192),
-        ("causal", 64, 1),
-        ("causal", 64, 128),
-        ("causal", 1024, 64),
-        ("causal + sliding_window(window=128)", 64, 128),
-        ("causal + sliding_window(window=128)", 1024, 64),
-    ] {
+    let kinds = [KernelKind::Prefill, KernelKind::Mixed];
+    for (kind, (variant, requests, queries)) in kinds.into_iter().flat_map(|kind| {
+        let cases = [
+            ("causal", 1, 8192),
+            ("causal", 64, 1),
+            ("causal", 64, 128),
+            ("causal", 1024, 1),
+            ("causal", 1024, 64),
+            ("causal + sliding_window(window=128)", 64, 128),
+            ("causal + sliding_window(window=128)", 1024, 64),
+        ];
+        cases.map(|case| (kind, case))
+    }) {
         let qo: Vec<u32> = (0..requests).map(|request| if request % 4 == 3 { 1 } else { queries }).collect();
         let kv: Vec<u32> = qo.iter().map(|queries| queries + 1000).collect();
         let arrays = BatchArrays::new((&qo, &kv), PAGES, 3);
         let capacity = BatchCapacity::new(requests, requests * queries, kv.iter().sum()).in_pages(PAGE, PAGES);
-        let attention = gpu.attention_of(variant, KernelKind::Prefill);
+        let attention = gpu.attention_of(variant, kind);
         let mut workspace = gpu.workspace();
         let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
         plan.prepare_device_updates().expect("a kernel");
@@ -405,7 +429,7 @@ fn planning_of_prefill_takes_microseconds() {
         let time = gpu.median(|| unsafe { chain.launch(&gpu.stream) }.expect("replayed")) / TIMES as f32;
         plan.device_status(&gpu.stream).expect("sound");
         println!(
-            "{{\"test\": \"device plan of prefill\", \"variant\": \"{variant}\", \"requests\": {requests}, \
+            "{{\"test\": \"device plan of {kind}\", \"variant\": \"{variant}\", \"requests\": {requests}, \
              \"queries\": {queries}, \"chain_us\": {time:.2}}}"
         );
     }

@@ -7,6 +7,7 @@ use std::{fmt, mem};
 use attn_core::batch::{Batch, BatchCapacity};
 use attn_core::dtype::Dtype;
 use attn_core::expr::Variant;
+use attn_core::spec::KernelKind;
 
 use super::bound::BoundAttention;
 use crate::cache::Key;
@@ -84,7 +85,10 @@ impl CudaPreparation {
         let bound = &attention.bound;
         self.device.check_same("attention", &bound.device)?;
         bound.check_device_updates()?;
-        PlannerKind::ALL.into_iter().try_for_each(|kind| {
+        // without levels a capacity has the mixed kernel only where the options name it
+        let is_mixed = bound.kernel == Some(KernelKind::Mixed);
+        let mut kinds = PlannerKind::ALL.into_iter().filter(|&kind| (kind == PlannerKind::Mixed) == is_mixed);
+        kinds.try_for_each(|kind| {
             let planned = bound.clone();
             let source = self.source(move |arch| planned.planner_source(kind, arch))?;
             self.add(Load::Planner(bound.clone(), kind), vec![source]);

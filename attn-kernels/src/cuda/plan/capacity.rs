@@ -7,7 +7,7 @@ use attn_core::plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList};
 
 use crate::cuda::CudaError;
 use crate::cuda::attention::planner::Planner;
-use crate::launch::PlanParams;
+use crate::launch::MixedPlanParams;
 
 /// The capacity of a plan whose batch changes in place, and the host memory that planning into it takes.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ impl ReservedCapacity {
 #[derive(Debug)]
 pub(super) struct DevicePlanning {
     pub(super) planner: Arc<Planner>,
-    /// The parameters without those of the batch.
-    pub(super) params: PlanParams,
+    /// The parameters without those of the batch; planners of flat lists take the base.
+    pub(super) params: MixedPlanParams,
     /// CTAs that copy the page table.
     pub(super) copy_ctas: u32,
     /// Threads of a CTA.

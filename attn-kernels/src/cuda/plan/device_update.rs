@@ -1,13 +1,13 @@
 //! Updates of a plan's batch by the device: it reads the lengths and builds the work list in the order of a stream.
 
 use attn_core::batch::{BatchError, DeviceBatch};
-use attn_core::plan::{ListRule, PlanOffsets, Schedule};
+use attn_core::plan::{ListRule, PlanOffsets, PlanRule, Schedule};
 use bytemuck::Zeroable;
 
 use super::{capacity::DevicePlanning, device_batch::check_addresses};
 use crate::cuda::driver::launch_kernel::launch_kernel;
 use crate::cuda::{CudaError, CudaPlan, CudaStream};
-use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus, PlannerScratch};
+use crate::launch::{MixedPlanParams, PLAN_STATUS_BYTES, PlanParams, PlanStatus, PlannerScratch};
 use crate::splice::PlannerKind;
 
 /// Page table entries that a thread of a copying CTA handles, while another CTA plans.
@@ -49,7 +49,7 @@ impl CudaPlan {
         let Some(DevicePlanning { planner, params, copy_ctas, threads, smem }) = &reserved.on_device else {
             return Err(CudaError::StalePlan);
         };
-        let params = params.of_batch(batch, &reserved.capacity)?;
+        let params = MixedPlanParams { base: params.base.of_batch(batch, &reserved.capacity)?, ..*params };
         check_addresses(batch)?;
         let memory = self.workspace.lock()?;
         let _submission = stream.submission();
@@ -88,26 +88,29 @@ impl CudaPlan {
         if !self.layers.is_empty() {
             return not("layers that see different keys");
         }
-        let (ListRule::Flat(rule), counts) = (&reserved.rule, &reserved.counts) else {
-            return not("the mixed kernel");
-        };
+        let (rule, counts) = (&reserved.rule, &reserved.counts);
+        if counts.levels > 1 {
+            return not("a capacity with levels");
+        }
         let selector = &attention.selector;
         let lengths = [1, reserved.capacity.qo_len as usize];
         let [one, most] = lengths.map(|qo_len| selector.select_for_length(qo_len));
-        if matches!(rule.schedule, Schedule::FixedSplit { .. }) && one != most {
+        let fixed_split =
+            |rule: &ListRule| matches!(rule, ListRule::Flat(PlanRule { schedule: Schedule::FixedSplit { .. }, .. }));
+        if fixed_split(rule) && one != most {
             return not("a batch-invariant attention, where requests within the capacity run other kernels if alone");
         }
         let heads = attention.heads;
-        let params = PlanParams::new(&reserved.capacity, counts, rule, heads)?;
-        let kind = PlannerKind::from(rule.schedule);
+        let params = MixedPlanParams::new(&reserved.capacity, counts, rule, heads)?;
+        let kind = PlannerKind::from(rule);
         let (planner, memory, threads) = (attention.planner(kind)?, PlannerScratch::of(counts, rule), kind.threads());
         let sections = &self.workspace.sections;
-        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
-            &sections.lists;
+        let lists = &sections.lists;
+        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } = lists;
         let at = |section| self.workspace.start(section);
         let status = at(&sections.planning);
         let [scratch, order] = memory.addresses(status + PLAN_STATUS_BYTES as u64);
-        let params = PlanParams {
+        let base = PlanParams {
             to_qo_indptr: at(qo_indptr),
             to_kv_indptr: at(kv_indptr),
             to_page_indptr: at(page_indptr),
@@ -118,6 +121,13 @@ impl CudaPlan {
             status,
             scratch,
             order,
+            ..params.base
+        };
+        let params = MixedPlanParams {
+            base,
+            segments: at(&lists.segments),
+            segment_ends: at(&lists.segment_ends),
+            merge_parts: at(&lists.merge_parts),
             ..params
         };
         let others = attention.device.multiprocessors().saturating_sub(1).clamp(1, MAX_COPY_CTAS);
@@ -145,7 +155,7 @@ impl CudaPlan {
         let Some(DevicePlanning { params, .. }) = &reserved.on_device else { return Ok(()) };
         let mut status = PlanStatus::zeroed();
         self.workspace.download(self.workspace.sections.planning.start, bytemuck::bytes_of_mut(&mut status))?;
-        Ok(status.check(params)?)
+        Ok(status.check(&params.base)?)
     }
 
     /// Copies the work list from the workspace; [`PlanOffsets`] describes it. Waits for all work of the device.

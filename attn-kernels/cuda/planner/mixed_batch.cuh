@@ -1,0 +1,66 @@
+// Plans a batch of a mixed list without levels: one CTA writes the work list while other CTAs copy and check the page
+// table. The list has the same bits as that of attn-core/src/plan.
+#pragma once
+#include "planner/mixed_items.cuh"
+#include "planner/page_table.cuh"
+#include "planner/status.cuh"
+#include "planner/worker_share.cuh"
+
+// The rule that cuts the decode part, beside `items` items of the prefill part.
+inline lang::stream_k::Costs decode_costs(const MixedPlanParams& p, int items, Cost decode, Cost prefill) {
+  using namespace lang::worker_share;
+  Cost beside = items;
+  unsigned workers = p.own_sms ? own_sm_workers(p.decode_workers, beside, decode, prefill)
+                               : co_run_workers(p.decode_workers, p.co_run_workers, beside, decode, prefill);
+  return {p.decode_item_cost, p.decode_block_cost, p.decode_merge_cost, p.decode_min_split_blocks, workers};
+}
+
+// Also the segments of a batch that has a fault are empty: keys of all segments may be preprocessed.
+template <class Cta>
+void reject_mixed_batch(Cta& cta, const MixedPlanParams& p, const BatchFault& fault) {
+  reject_batch(cta, p, fault);
+#pragma unroll 1
+  for (int entry = cta.thread(); entry <= p.capacity_requests; entry += Cta::THREADS) p.segment_ends[entry] = 0;
+}
+
+template <class Cta, class Variant>
+void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant, int parts, void* shared) {  // one CTA
+  using Tiles = MixedTiles<Cta, Variant>;
+  using Splits = TileSplits<Cta>;
+  using States = MixedStates<Tiles, Splits>;
+  BatchFault fault;
+  Tiles tiles(cta, p, variant, shared);
+  bool wrong = tiles.find(fault);
+  const MixedScratch& memory = tiles.memory;
+  Splits prefill(cta, p, memory.tiles + tiles.decodes, memory.starts);
+  SplitCounts decode = {};
+  if (!wrong) {
+    prefill.split(tiles.prefills, tiles.longest_prefill,
+                  lang::worker_share::worker_share(p.max_workers, tiles.prefill_cost, tiles.decode_cost));
+    decode = cut_into_workers(cta, decode_costs(p, prefill.items(), tiles.decode_cost, tiles.prefill_cost), memory,
+                              tiles.decodes, tiles.longest_decode);
+  }
+  // the last thread waits: it is the least likely to have a tile
+  if (parts > 0 && cta.thread() == Cta::THREADS - 1) wait_for_copied_pages(p, parts, fault);
+  if (cta.any(fault.code != Fault::None)) return reject_mixed_batch(cta, p, fault);
+
+  States states(p, tiles, prefill, decode);
+  states.assign(cta);
+  DecodeTiles<Tiles, States> of_decode = {p, tiles, states};
+  LineItems<DecodeTiles<Tiles, States>> line(p, memory, of_decode, decode.in_tiles);
+  int tile_threads = (tiles.decodes + 31) / 32 * 32 % Cta::THREADS;
+#pragma unroll 1
+  for (int tile = cta.thread(); tile < tiles.decodes; tile += Cta::THREADS) line.write_first_item(tile);
+#pragma unroll 1
+  for (int worker = (cta.thread() + Cta::THREADS - tile_threads) % Cta::THREADS; worker < p.capacity_workers;
+       worker += Cta::THREADS)
+    line.write_worker(worker);
+  PrefillItems<Cta, Tiles, Splits, States>(cta, p, tiles, prefill, states).write();
+  clear_items(cta, p, tiles.decodes + decode.in_tiles, p.decode_items);
+  clear_items(cta, p, p.decode_items + prefill.items(), p.capacity_items);
+  clear_merges(cta, p, states.merges());
+#pragma unroll 1
+  for (int part = states.merge_parts() + cta.thread(); part < p.capacity_merge_parts; part += Cta::THREADS)
+    p.merge_parts[part] = 0;
+  if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
+}

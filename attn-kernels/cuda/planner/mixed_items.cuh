@@ -1,0 +1,114 @@
+// The items of a mixed list: those of the decode part in the order of the stream-K line, and those of the prefill part
+// by request.
+#pragma once
+#include "planner/bitonic_sort.cuh"
+#include "planner/line_items.cuh"
+#include "planner/mixed_states.cuh"
+
+// The tiles of the decode part, for LineItems.
+template <class Tiles, class States>
+struct DecodeTiles {
+  const MixedPlanParams& p;
+  const Tiles& tiles;
+  const States& states;
+
+  unsigned align() const { return p.decode_align.divisor; }
+  WorkItem tile(unsigned number) const {
+    SplitTile of = tiles.memory.tiles[number];
+    WorkItem tile = tiles.tile_at(number, of.request);
+    tile.kv_begin = of.visible.begin, tile.kv_end = of.visible.end;
+    return tile;
+  }
+  int split_of(const LineItem& made) const { return made.cuts - tiles.memory.first_splits[made.cut_tile]; }
+  void set_states(LineItem& made) const {
+    made.item.partial = states.row_of(made.cut_tile, split_of(made), made.item.rows);
+  }
+  void store(int index, const LineItem& made) const {
+    store_item(p.items + ITEM_WORDS * index, made.item);
+    if (made.cut_tile >= 0)
+      states.write(made.item, made.cut_tile, split_of(made), states.splits_of_decode(made.cut_tile));
+  }
+};
+
+// Items of the prefill part: those of the longest request first, of a request the longest first. Otherwise they keep
+// their order.
+template <class Cta, class Tiles, class Splits, class States>
+class PrefillItems {
+  Cta& cta_;
+  const MixedPlanParams& p_;
+  const Tiles& tiles_;
+  const Splits& splits_;
+  const States& states_;
+
+  SplitTile tile_of(const ItemSplit& of) const { return tiles_.memory.tiles[tiles_.decodes + of.tile]; }
+
+  BlockRange keys_of_split(const SplitTile& tile, const ItemSplit& of) const {
+    return keys_of(tile, of, p_.kv_align.divisor, tiles_.memory.requests[tile.request].lens.keys);
+  }
+
+  // The items of a request.
+  BlockRange items_of(const MixedRequest& request) const {
+    int end = request.prefills + tiles_of(p_, request.lens);
+    return {splits_.first_item(request.prefills), splits_.first_item(end)};
+  }
+
+  // Sorts the requests, and adds up where the items of each begin.
+  void place_requests() const {
+    MixedRequest* requests = tiles_.memory.requests;
+    const int* numbers = tiles_.memory.long_requests;
+    auto keys = [&](unsigned number) { return requests[numbers[number]].lens.keys; };
+    int count = tiles_.long_requests;
+    with_sorted(cta_, tiles_.memory.order, count, tiles_.longest_request, keys, [&](const auto& sorted) {
+      Cost placed = 0;
+#pragma unroll 1
+      for (int first = 0; first < count; first += Cta::THREADS) {
+        int at = first + cta_.thread(), request = at < count ? numbers[sorted.at(at)] : 0;
+        BlockRange items = at < count ? items_of(requests[request]) : BlockRange{0, 0};
+        Cost all, before = cta_.exclusive_sum(items.end - items.begin, min(count - first, Cta::THREADS), all);
+        if (at < count) requests[request].item = static_cast<int>(placed + before);
+        placed += all;
+      }
+    });
+  }
+
+  WorkItem item_of(const SplitTile& tile, const ItemSplit& of) const {
+    WorkItem item = tiles_.tile_at(tiles_.decodes + of.tile, tile.request);
+    BlockRange keys = keys_of_split(tile, of);
+    item.kv_begin = keys.begin, item.kv_end = keys.end;
+    if (of.count == 1) return item;
+    int cut_tile = states_.of_prefill(of.tile);
+    item.partial = states_.row_of(cut_tile, of.split, item.rows);
+    states_.write(item, cut_tile, of.split, of.count);
+    return item;
+  }
+
+ public:
+  PrefillItems(Cta& cta, const MixedPlanParams& p, const Tiles& tiles, const Splits& splits, const States& states)
+      : cta_(cta), p_(p), tiles_(tiles), splits_(splits), states_(states) {}
+
+  void write() const {
+    if (tiles_.long_requests == 0) return;
+    place_requests();
+    int* lengths = reinterpret_cast<int*>(tiles_.memory.order);
+#pragma unroll 1
+    for (int index = cta_.thread(); index < splits_.items(); index += Cta::THREADS) {
+      ItemSplit of = splits_.of(index);
+      BlockRange keys = keys_of_split(tile_of(of), of);
+      lengths[index] = keys.end - keys.begin;
+    }
+    cta_.sync();
+#pragma unroll 1
+    for (int index = cta_.thread(); index < splits_.items(); index += Cta::THREADS) {
+      ItemSplit of = splits_.of(index);
+      SplitTile tile = tile_of(of);
+      const MixedRequest& request = tiles_.memory.requests[tile.request];
+      BlockRange items = items_of(request);
+      // counted, not sorted: a request has few items
+      int at = request.item, length = lengths[index];
+#pragma unroll 4
+      for (int other = items.begin; other < items.end; ++other)
+        at += lengths[other] > length || (lengths[other] == length && other < index);
+      store_item(p_.items + ITEM_WORDS * (p_.decode_items + at), item_of(tile, of));
+    }
+  }
+};

@@ -1,0 +1,171 @@
+// The Q tiles of a mixed list without levels. A request with at most as many rows as a decode tile is one tile of the
+// decode part; the others are cut into tiles of the prefill part.
+#pragma once
+#include "planner/tile_splits.cuh"
+#include "planner/worker_cuts.cuh"
+
+// For RequestScan and for the CTAs that copy the page table: what a flat list has other functions for.
+inline bool is_decode(const MixedPlanParams& p, const RequestLengths& lens) {
+  return lens.queries * static_cast<int>(p.group.divisor) <= p.decode_rows;
+}
+inline int tiles_of(const MixedPlanParams& p, const RequestLengths& lens) {
+  if (is_decode(p, lens)) return lens.queries > 0;
+  return ceil_divide(lens.queries * p.group.divisor, p.tile_rows);
+}
+inline int most_tiles(const MixedPlanParams& p) { return p.capacity_tiles; }
+inline int* page_start(const MixedPlanParams& p, int request) { return &p.segments[request].memory; }
+
+// A request is a segment of keys.
+inline void write_request(const MixedPlanParams& p, int request, const RequestLengths& lens, int kv_token) {
+  p.to_qo_indptr[request] = lens.qo_token;
+  p.to_kv_indptr[request] = kv_token;
+  int memory = has_pages(p) ? lens.page : kv_token;
+  p.segments[request] = {request, 1, 0, lens.keys, memory, kv_token, kv_token, lens.keys};
+  p.segment_ends[request + 1] = kv_token + lens.keys;
+}
+inline void write_behind(const MixedPlanParams& p, int entry, int token, int key, int) {
+  p.to_qo_indptr[entry] = token;
+  p.to_kv_indptr[entry] = key;
+  bool is_last = entry == p.capacity_requests;
+  p.segment_ends[is_last ? 0 : entry + 1] = is_last ? 0 : key;
+  if (!is_last) p.segments[entry] = {};
+}
+
+// A request, and the tiles of both parts before it.
+struct MixedRequest {
+  RequestLengths lens;
+  int kv_token, decodes, prefills;
+  int item;  // of the prefill part: where its items begin
+};
+
+// Of a cut tile: the partial row of its first state, its first merge, and the first entry of that in `merge_parts`.
+struct TileStates {
+  int row, merge, part;
+};
+
+// Scratch memory, as SplitScratch. attn-kernels/src/launch/planner_scratch.rs computes its size.
+struct MixedScratch : LineCuts {     // of the decode part
+  Cost* order;                       // [order_words] the ends on the line; then keys to sort by; then lengths of items
+  MixedRequest* requests;            // [requests]
+  SplitTile* tiles;                  // [tiles] of the decode part, then of the prefill part
+  TileStart* starts;                 // [prefill workers, no more than tiles] of the prefill part, if any is cut
+  TileStates* states;                // [decode workers + as many] of cut tiles: of the decode part, then the others
+  int* long_requests;                // [requests] those of the prefill part
+
+  static unsigned order_words(const MixedPlanParams& p) {
+    unsigned items = p.capacity_items - p.decode_items;
+    return max(lang::next_power_of_two(max(static_cast<unsigned>(p.capacity_requests), 2u)), (items + 1) / 2);
+  }
+
+  MixedScratch(void* shared, const MixedPlanParams& p) {
+    unsigned workers = p.decode_workers + 1, starts_count = min(p.max_workers, static_cast<unsigned>(p.capacity_tiles));
+    ends = order = p.order ? p.order : static_cast<Cost*>(shared);
+    requests = static_cast<MixedRequest*>(p.scratch ? p.scratch : order + order_words(p));
+    splits = reinterpret_cast<TileSplit*>(requests + p.capacity_requests);
+    cuts = reinterpret_cast<Cut*>(splits + workers);
+    tiles = reinterpret_cast<SplitTile*>(cuts + workers);
+    starts = reinterpret_cast<TileStart*>(tiles + p.capacity_tiles);
+    states = reinterpret_cast<TileStates*>(starts + starts_count);
+    first_items = reinterpret_cast<int*>(states + p.decode_workers + starts_count);
+    first_splits = first_items + workers;
+    long_requests = first_splits + workers;
+    used_workers = reinterpret_cast<unsigned*>(long_requests + p.capacity_requests);
+  }
+};
+
+template <class Cta, class Variant>
+class MixedTiles {
+  Cta& cta_;
+  const MixedPlanParams& p_;
+  const Variant& variant_;
+
+ public:
+  MixedScratch memory;
+  int decodes = 0, prefills = 0, long_requests = 0;  // tiles of the parts, and requests of the prefill part
+  int longest_decode = 0, longest_prefill = 0;       // blocks of a tile
+  int longest_request = 0;                           // keys of a request of the prefill part
+  Cost decode_cost = 0, prefill_cost = 0;
+
+  MixedTiles(Cta& cta, const MixedPlanParams& p, const Variant& variant, void* shared)
+      : cta_(cta), p_(p), variant_(variant), memory(shared, p) {}
+
+  // Finds the tiles. Returns whether the batch has a fault; it then has no tiles.
+  bool find(BatchFault& fault) {
+    RequestScan<Cta, MixedPlanParams> scan(cta_, p_, fault);
+    Cost counted = 0;  // tiles of the decode part in the lower 32 bits, requests of the prefill part in the upper
+    int longest = 0;
+#pragma unroll 1
+    for (int first = 0; first < p_.requests; first += Cta::THREADS) {
+      ScannedRequest own = scan.next(first, fault);
+      bool decode = own.tiles > 0 && is_decode(p_, own.lens), prefill = own.tiles > 0 && !decode;
+      Cost all, before = static_cast<Cost>(prefill) << 32 | static_cast<Cost>(decode);
+      before = counted + cta_.exclusive_sum(before, min(p_.requests - first, Cta::THREADS), all);
+      counted += all;
+      int of_decode = static_cast<int>(before & 0xffffffff);
+      if (own.request < p_.requests)
+        memory.requests[own.request] = {own.lens, own.kv_token, of_decode, own.first_tile - of_decode, 0};
+      if (prefill) memory.long_requests[before >> 32] = own.request, longest = max(longest, own.lens.keys);
+    }
+    int tiles = scan.finish();
+    if (cta_.any_and_max(fault.code != Fault::None, longest, longest_request, 2)) return true;
+    fault = {};  // as it is: it takes no registers then
+    decodes = static_cast<int>(counted & 0xffffffff), prefills = tiles - decodes;
+    long_requests = static_cast<int>(counted >> 32);
+    find_visible();
+    add_costs();
+    return false;
+  }
+
+  // A tile without its KV range.
+  WorkItem tile_at(int number, int request) const {
+    const MixedRequest& of = memory.requests[request];
+    int rows = p_.tile_rows.divisor, before = number - decodes - of.prefills;
+    if (number < decodes) rows = p_.decode_rows, before = 0;
+    return tile_of_request(p_, request, before * rows, rows, of.lens, of.kv_token);
+  }
+
+ private:
+  int request_of(int number) const {
+    bool decode = number < decodes;
+    int prefill = number - decodes;
+    auto is_before = [&](unsigned request) {
+      const MixedRequest& of = memory.requests[request];
+      return decode ? of.decodes <= number : of.prefills <= prefill;
+    };
+    return partition_point(p_.requests, is_before) - 1;
+  }
+
+  // Finds the visible blocks of all tiles, a tile a thread.
+  void find_visible() const {
+#pragma unroll 1
+    for (int number = cta_.thread(); number < decodes + prefills; number += Cta::THREADS) {
+      int request = request_of(number);
+      FastDiv align = number < decodes ? p_.decode_align : p_.kv_align;
+      BlockRange visible = visible_blocks(p_, variant_, tile_at(number, request), align, number >= decodes);
+      memory.tiles[number] = {visible, request};
+    }
+  }
+
+  // Adds up the costs of both parts. A thread reads the tiles that it has written.
+  void add_costs() {
+    Cost of_prefill = 0;
+    int most_decode = 0, most_prefill = 0;
+#pragma unroll 1
+    for (int first = 0; first < decodes + prefills; first += Cta::THREADS) {
+      int number = first + cta_.thread();
+      bool decode = number < decodes, prefill = !decode && number < decodes + prefills;
+      int blocks = decode || prefill ? blocks_of(memory.tiles[number]) : 0;
+      Cost cost = decode ? p_.decode_item_cost + static_cast<Cost>(blocks) * p_.decode_block_cost : 0;
+      if (prefill) of_prefill += p_.item_cost + static_cast<Cost>(blocks) * p_.block_cost;
+      if (decode) most_decode = max(most_decode, blocks);
+      if (prefill) most_prefill = max(most_prefill, blocks);
+      if (first >= decodes) continue;
+      Cost all, before = decode_cost + cta_.exclusive_sum(cost, min(decodes - first, Cta::THREADS), all);
+      decode_cost += all;
+      if (decode) memory.ends[number] = before + cost;
+    }
+    cta_.exclusive_sum(of_prefill, Cta::THREADS, prefill_cost);
+    cta_.any_and_max(false, most_decode, longest_decode, 0);
+    cta_.any_and_max(false, most_prefill, longest_prefill, 1);
+  }
+};
