@@ -97,10 +97,11 @@ def test_outputs_are_zero_past_a_batch_of_the_device(cuda):
     assert o[:2].any() and not o[2:].any()
 
 
-def test_prefill_is_planned_on_the_device(cuda):
+@pytest.mark.parametrize("kernel", ["prefill", "mixed"])
+def test_prefill_is_planned_on_the_device(cuda, kernel):
     capacity = attn_rs.Capacity(4, 4096, qo_tokens=600)
     batch = attn_rs.Batch.ragged([0, 7], [0, 9])
-    plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=capacity, kernel="prefill", **HOW)
+    plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=capacity, kernel=kernel, **HOW)
     q, k, v = rows(600, 8, 128), rows(4096, 2, 128), rows(4096, 2, 128)
     qo, lens = [0, 301, 302, 302, 600], [900, 33, 5, 2000]
     plan.update(attn_rs.Batch.ragged(qo, [0, 900, 933, 938, 2938]))
@@ -110,10 +111,10 @@ def test_prefill_is_planned_on_the_device(cuda):
     assert torch.equal(plan.run(q, k, v), by_host)
 
 
-def test_mixed_launches_are_not_planned_on_the_device(cuda):
-    capacity, batch = attn_rs.Capacity(4, 4096, qo_tokens=600), attn_rs.Batch.ragged([0, 7], [0, 9])
-    plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=capacity, kernel="mixed", **HOW)
-    with pytest.raises(attn_rs.Unsupported, match="the mixed kernel"):
+def test_levels_are_not_planned_on_the_device(cuda):
+    capacity, batch = attn_rs.Capacity(4, 4096, qo_tokens=600, levels=2), attn_rs.Batch.ragged([0, 7], [0, 9])
+    plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=capacity, **HOW)
+    with pytest.raises(attn_rs.Unsupported, match="levels"):
         plan.prepare_device_updates()
 
 
