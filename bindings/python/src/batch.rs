@@ -219,7 +219,8 @@ impl Batch {
     /// pool has `num_pages` pages of `page_size` slots. With `kv_lens` in place of `last_page_len`, the keys of each
     /// request, a request may have more pages than its keys need.
     #[staticmethod]
-    #[pyo3(signature = (qo_indptr, page_indptr, page_indices, last_page_len=None, *, page_size, num_pages, kv_lens=None))]
+    #[pyo3(signature = (qo_indptr, page_indptr, page_indices, last_page_len=None, *, page_size, num_pages,
+        kv_lens=None))]
     #[allow(clippy::too_many_arguments)] // Python's keywords
     fn paged(
         py: Python<'_>,
