@@ -36,7 +36,7 @@ class Wrapper(Older):
 
     _cached_module = _plan_info = _jit_module = Private()
     # whether `run` takes the logits of a sink behind the cache, and the layout of attn_rs, where it is always the same
-    _has_sink, _layout = False, ""
+    _has_sink, _layout, _options = False, "", Options()
     # arguments in their order: of the constructor behind the workspace, of `plan`, and of `forward`
     _init = _plan = _forward = ""
     # the constructor's arguments that are buffers: `qo_indptr` first, and last one with an element for each request
@@ -65,8 +65,8 @@ class Wrapper(Older):
         self._fixed_batch_size = len(self._buffers[-1]) - (self._layout == "NHD") if self._use_cuda_graph else 0
         self._is_lazy = self.is_cuda_graph_enabled = self._use_cuda_graph
         self._float_workspace_buffer = self._int_workspace_buffer = float_workspace_buffer
-        self.device, self._options = float_workspace_buffer.device, Options()
-        self._backend, self.use_tensor_cores = given.get("backend", "auto"), given.get("use_tensor_cores", False)
+        self.device, self._backend = float_workspace_buffer.device, given.get("backend", "auto")
+        self.use_tensor_cores = self._use_tensor_cores = given.get("use_tensor_cores", False)
         self._plans = Plans(self, self._layout or self._kv_layout, self._use_cuda_graph)
         # bits of a mask, or its part of the variant, with parameters
         self._mask: tuple[Mask | None, str | None, dict[str, Any]] = None, None, {}
@@ -81,6 +81,7 @@ class Wrapper(Older):
     _window_left = property(lambda self: self._options.window_left)
     _logits_soft_cap = property(lambda self: self._options.logits_soft_cap)
     _sm_scale = property(lambda self: self._options.sm_scale)
+    _qo_indptr_buf = property(lambda self: self._buffers[0])
 
     def workspace_size(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         """Bytes of workspaces, of which any will do: a plan owns its memory."""
@@ -196,7 +197,6 @@ class PagedWrapper(Wrapper):
     # the arguments of `plan` that are arrays, the first maybe none, whether the last has numbers of keys, and defaults
     _array_names: Sequence[str] = ()
     _are_lens, _defaults = False, dict[str, Any]()
-    _qo_indptr_buf = property(lambda self: self._buffers[0])
     _paged_kv_indptr_buf = property(lambda self: self._buffers[1])
     _paged_kv_indices_buf = property(lambda self: self._buffers[2])
     _paged_kv_last_page_len_buf = property(lambda self: self._buffers[3])
@@ -233,9 +233,10 @@ class PagedWrapper(Wrapper):
                     buffer[: len(array)].copy_(array)
         rows = [own if buffer is None else buffer for buffer, own in zip(self._buffers, arrays, strict=True)]
         qo, indptr, indices, last = rows if self._use_cuda_graph else map(host, rows)
-        counts, self._page_size, ends = indptr.diff(), given["page_size"], given.get("indptr_host")
-        lens = torch.where(counts > 0, (counts - 1) * self._page_size + last, 0).int()
-        self._rows = qo, last if self._are_lens else lens, indptr, indices
+        self._page_size, ends = given["page_size"], given.get("indptr_host")
+        if not self._are_lens:
+            last = torch.where((counts := indptr.diff()) > 0, (counts - 1) * self._page_size + last, 0).int()
+        self._rows = qo, last, indptr, indices
         self._indptr_host = None if ends is None else ends[: requests + 1]
         self._new_batch(*(mask_of(self._masks, *self._rows[:2]) if self._masks else ()))
 

@@ -44,8 +44,8 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
         f"{_TYPES_AND_ITEMS} fixed_split_size disable_split_kv seq_lens seq_lens_q max_token_per_sequence "
         "max_sequence_kv v_indptr o_indptr")  # fmt: skip
     _forward = "q k v causal pos_encoding_mode use_fp16_qk_reduction window_left" + TAIL
-    _buffer_names = "qo_indptr_buf", "kv_indptr_buf"
-    _layout = "NHD"
+    _buffer_names, _layout = ("qo_indptr_buf", "kv_indptr_buf"), "NHD"
+    _kv_indptr_buf = property(lambda self: self._buffers[1])
 
     def plan(self, *args: Any, **named: Any) -> None:
         """Plans a batch: prefix sums of queries and of keys, (requests + 1), sizes, and options."""
@@ -103,7 +103,7 @@ class BatchAttentionWithAttentionSinkWrapper(BatchPrefillWithPagedKVCacheWrapper
 def _of_one_request(device: torch.device, lens: tuple[int, int], heads: tuple[int, ...], options: Options,
         dtypes: tuple[torch.dtype, ...], bits: bytes | None) -> BatchPrefillWithRaggedKVCacheWrapper:  # fmt: skip
     wrapper, types = BatchPrefillWithRaggedKVCacheWrapper(torch.empty(0, device=device)), _TYPES_AND_ITEMS.split()[:3]
-    mask = None if bits is None else torch.frombuffer(bytearray(bits), dtype=torch.uint8)
+    mask = None if not bits else torch.frombuffer(bytearray(bits), dtype=torch.uint8)
     how = {**options._asdict(), **dict(zip(types, dtypes, strict=True)), "packed_custom_mask": mask}
     wrapper.begin_forward([0, lens[0]], [0, lens[1]], *heads, **how)
     return wrapper

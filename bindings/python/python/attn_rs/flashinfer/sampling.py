@@ -15,7 +15,6 @@ __all__ = ["chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_
 
 Seed = int | Tensor | None
 Threshold = float | Tensor
-_HOW = "deterministic generator check_nan seed offset return_valid"
 # rows of one seed draw from seeds that differ in many bits
 _MIX = 0x1E3779B97F4A7C15
 
@@ -46,8 +45,8 @@ def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Any]:
 
 def _drawing(name: str, *thresholds: str) -> Any:
     """A function that draws from `name` with these thresholds."""
-    of_both = "filter_apply_order" if len(thresholds) > 1 else ""
-    order = f"{name} {' '.join(thresholds)} | indices {of_both} " + _HOW
+    both, limits = "filter_apply_order" if len(thresholds) > 1 else "", " ".join(thresholds)
+    order = f"{name} {limits} | indices {both} deterministic generator check_nan seed offset return_valid"
 
     @shown(order)
     def draw(*args: Any, **named: Any) -> Any:

@@ -7,7 +7,6 @@ import torch
 PosEncodingMode = Enum("PosEncodingMode", "NONE ROPE_LLAMA ALIBI", start=0)
 MaskMode = Enum("MaskMode", "NON_CAUSAL CAUSAL CUSTOM MULTIITEMSCORING", start=0)
 TensorLayout = Enum("TensorLayout", "NHD HND", start=0)
-# a name that engines import: no call takes or returns one
 FP4Tensor = type("FP4Tensor", (), {})
 
 
