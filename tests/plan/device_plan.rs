@@ -9,6 +9,7 @@ use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, Pl
 use attn_core::spec::Heads;
 use attn_tests::catalogue::{self, mask_file};
 use attn_tests::device_plan::{Arrays, HostPlan, HostPlanner};
+use attn_variants::{CustomMask, RequestMask};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 /// The plan rule of decode on an H200 with 8 KV heads.
@@ -264,6 +265,24 @@ fn device_plans_refine_tile_classes_as_host_plans() {
         count += 1;
     }
     assert_eq!(count, 3, "masks that are refined");
+}
+
+/// What a `#[mutable]` tensor holds when a plan is made may have changed when it runs: no plan depends on it.
+#[test]
+fn device_plans_do_not_depend_on_mutable_tensors() {
+    let bits: Vec<bool> = (0..400).map(|bit| bit % 90 == 0).collect();
+    let mask = CustomMask::from_bools(&[RequestMask { queries: 4, keys: 100, bools: &bits }]).expect("it fits");
+    let heads = Heads { qo: 1, kv: 1, head_dim: 64 };
+    let layouts = [layout(&(vec![4], vec![100]), None, &mut SmallRng::seed_from_u64(1))];
+    let variant = Variant::from(mask).bind(&layouts[0].dims(heads)).expect("it fits");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let planner = HostPlanner::compile(&variant, folder.path());
+    for schedule in [Schedule::StreamK, Schedule::LongestFirst] {
+        let rule = PlanRule { tile_rows: 1, kv_align: 1, min_span: 1, schedule, ..DECODE };
+        compare(&planner, &variant, heads, &layouts, &rule.into(), &format!("{schedule:?}"));
+        let work = WorkList::build_for(&variant, &layouts[0], heads, &rule.into()).expect("small");
+        assert_eq!(work.items.iter().map(|item| item.kv_end - item.kv_begin).sum::<i32>(), 400, "every key");
+    }
 }
 
 /// Each batch has one error. The status names it, and no worker has work.

@@ -17,7 +17,7 @@ const KEYS: u32 = 700;
 /// Entries of a padded row.
 const ROW: usize = (KEYS / PAGE) as usize + 1;
 /// Batches of each attention and form of the page table.
-const ROUNDS: u64 = 125;
+const ROUNDS: u64 = 100;
 
 /// The arrays of a batch in host memory, of a size that does not depend on the batch.
 struct Tables {
@@ -94,6 +94,7 @@ fn a_thousand_random_unsound_tables_write_nothing() {
         ("causal + sliding_window(window=100)", of(KernelKind::Prefill, None)),
         ("causal", of(KernelKind::Prefill, Some(128))),
         ("full", of(KernelKind::Decode, None)),
+        ("causal", of(KernelKind::Mixed, None)),
     ];
     let (mut rng, mut unsound) = (SmallRng::seed_from_u64(1), 0);
     for (expr, options) in attentions {

@@ -84,16 +84,6 @@ def script(flashinfer, at):
     cascade.plan(ends, *map(list, zip(shared, own, strict=True)), *sizes, **how)
     yield f"cascade {at.shared} + own, {len(requests)}", lambda: cascade.run(requests, at.cache), lambda o: o
 
-    def kept(tokens):
-        # draws differ: what they are drawn from is compared, and that they are among the kept
-        probs = flashinfer.sampling.top_k_renorm_probs(torch.softmax(at.logits, -1), 50)
-        probs = flashinfer.sampling.top_p_renorm_probs(probs, 0.9)
-        assert bool((probs.gather(1, tokens.long()[:, None]) > 0).all()), "a token that the filters drop was drawn"
-        return probs
-
-    sample = flashinfer.sampling.top_k_top_p_sampling_from_logits
-    yield f"sampling top-k top-p {at.rows} x {at.vocab}", lambda: sample(at.logits, 50, 0.9), kept
-
     arrays = at.pages(at.decode_lens)
     in_graph = flashinfer.CUDAGraphBatchDecodeWithPagedKVCacheWrapper(
         workspace(), *(torch.zeros_like(array) for array in arrays), "NHD", True
@@ -117,6 +107,16 @@ def script(flashinfer, at):
     in_graph.plan(*at.pages([n - 1 for n in at.decode_lens]), *sizes, **how)
     yield f"decode in a CUDA graph, replay, {len(q)}", replay, lambda _: out
     yield "plan of the wrapper in a CUDA graph", lambda: in_graph.plan(*arrays, *sizes, **how), lambda _: out
+
+    def kept(tokens):
+        # draws differ: what they are drawn from is compared, and that they are among the kept
+        probs = flashinfer.sampling.top_k_renorm_probs(torch.softmax(at.logits, -1), 50)
+        probs = flashinfer.sampling.top_p_renorm_probs(probs, 0.9)
+        assert bool((probs.gather(1, tokens.long()[:, None]) > 0).all()), "a token that the filters drop was drawn"
+        return probs
+
+    sample = flashinfer.sampling.top_k_top_p_sampling_from_logits
+    yield f"sampling top-k top-p {at.rows} x {at.vocab}", lambda: sample(at.logits, 50, 0.9), kept
 
 
 def cold(at):
