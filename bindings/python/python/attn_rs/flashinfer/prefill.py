@@ -94,9 +94,8 @@ class BatchAttentionWithAttentionSinkWrapper(BatchPrefillWithPagedKVCacheWrapper
     arguments behind `backend` choose a C++ module, and are without effect."""
 
     _has_sink = True
-    _init = BatchPrefillWithPagedKVCacheWrapper._init + (
-        " pos_encoding_mode use_fp16_qk_reduction q_data_type kv_data_type head_dim_qk head_dim_vo window_left"
-    )
+    _init = BatchPrefillWithPagedKVCacheWrapper._init.replace("jit_args jit_kwargs", "pos_encoding_mode "
+        "use_fp16_qk_reduction q_data_type kv_data_type head_dim_qk head_dim_vo window_left")  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
