@@ -1,6 +1,7 @@
 """What torch and numpy do differently. Torch is used only where the caller has imported it."""
 
 import contextlib
+import functools
 import math
 import operator
 import sys
@@ -183,3 +184,18 @@ def is_compiling(x: Any) -> Any:
     import torch
 
     return torch.compiler.is_compiling()
+
+
+def host(x: Any) -> Any:
+    """Whole numbers as a tensor of PyTorch in host memory; of a CUDA device this waits for the stream."""
+    import torch
+
+    return torch.as_tensor(x).detach().to("cpu", torch.int32).contiguous()
+
+
+@functools.cache
+def range_of(count: int, device: Any) -> Any:
+    """0, 1, .. on a device, made once."""
+    import torch
+
+    return torch.arange(count, device=device, dtype=torch.int32)

@@ -1,12 +1,17 @@
 """Plans of several attentions over one batch after the other."""
 
+import functools
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import _native
 from ._arrays import is_capturing, listed, per_head
 from ._errors import Unsupported
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class AttentionKey(NamedTuple):
@@ -66,6 +71,53 @@ class Planned:
     version: int
     pages: int
     on_device: bool = True
+
+
+class LastRun(NamedTuple):
+    """What a run without options of its own launched, for the next one like it; or nothing."""
+
+    plan: _native.Plan | None = None
+    dtype: Any = None
+    kv_dtype: Any = None
+    lse_dtype: Any = None
+    value_dim: int = 0
+    lse_base_2: bool = True
+
+    def again(
+        self, q: "Tensor", kv: "tuple[Tensor, Tensor]", out: "Tensor | None", lse: Any, return_lse: bool, *others: Any
+    ) -> "Tensor | tuple[Tensor, Tensor] | None":
+        """Runs it over other tensors of PyTorch. None, if their types or any other argument ask for another run."""
+        if self.plan is None or others.count(None) < len(others):
+            return None
+        k, v = kv
+        if q.dtype is not self.dtype or k.dtype is not self.kv_dtype:
+            return None
+        if out is None:
+            out = q.new_empty((*q.shape[:2], self.value_dim))
+        elif out.dtype is not self.dtype:
+            return None
+        if return_lse and lse is None:
+            lse = q.new_empty(q.shape[:2], dtype=self.lse_dtype)
+        self.plan.run(q, k, v, out, lse, lse_base_2=self.lse_base_2)
+        return (out, lse) if return_lse else out
+
+
+class KeptViews:
+    """Views of tensors, made once for each while it lives."""
+
+    def __init__(self, make: Callable[[Any], tuple[Any, Any]]) -> None:
+        self._make, self._kept = make, dict[int, tuple[Any, int, tuple[Any, Any]]]()
+
+    def of(self, tensor: Any) -> tuple[Any, Any]:
+        number = id(tensor)
+        kept = self._kept.get(number)
+        if kept is not None and kept[0]() is tensor and kept[1] == tensor.data_ptr():
+            return kept[2]
+        views = self._make(tensor)
+        if not isinstance(tensor, (tuple, list)):
+            forget = functools.partial(self._kept.pop, number, None)
+            self._kept[number] = weakref.ref(tensor, lambda _: forget()), tensor.data_ptr(), views
+        return views
 
 
 class Plans:
@@ -135,8 +187,9 @@ class Plans:
         k_scale: Any = 1.0,
         v_scale: Any = 1.0,
         **how: Any,
-    ) -> None:
-        """Runs an attention. `tensors` are parameters beside `params`, of which each run has others, beside `q`."""
+    ) -> _native.Plan:
+        """Runs an attention, and returns its plan. `tensors` are parameters beside `params`, of which each run has
+        others."""
 
         def make() -> _native.Attention:
             return key.attention({**params, **{name: listed(name, values) for name, values in tensors.items()}}, mask)
@@ -146,6 +199,7 @@ class Plans:
             planned.attention.set_tensor(name, values)
         scales = {"k_scale": per_head(k_scale, key.kv_heads, None), "v_scale": per_head(v_scale, key.kv_heads, None)}
         planned.plan.run(q, k, v, out, lse, **scales, **how)
+        return planned.plan
 
     def _update(self, planned: Planned) -> None:
         batch = self._batches.device_batch() if planned.on_device else None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 
 from .. import ops, sparse
+from .._arrays import host as host, range_of as range_of
 from .._errors import Unsupported
 from .utils import PosEncodingMode
 
@@ -162,16 +163,6 @@ def store(o: Tensor, out: Maybe, dtype: torch.dtype) -> Tensor:
     if dtype in FP8:
         o = o.clamp(-(most := torch.finfo(dtype).max), most)
     return o.to(dtype) if out is None else o if o is out else out.copy_(o)
-
-
-def host(x: Tensor | Sequence[int]) -> Tensor:
-    """Whole numbers in host memory; of a CUDA device this waits for the stream."""
-    return torch.as_tensor(x).detach().to("cpu", torch.int32).contiguous()
-
-
-@functools.cache
-def range_of(count: int, device: torch.device | str) -> Tensor:
-    return torch.arange(count, device=device, dtype=torch.int32)
 
 
 MASKS = "custom_mask", "packed_custom_mask", "prefix_len_ptr", "token_pos_in_items_ptr", "token_pos_in_items_len"

@@ -7,10 +7,9 @@ import torch
 
 from .. import _native
 from .._arrays import named
-from .._plans import AttentionKey, Plans
+from .._plans import AttentionKey, KeptViews, LastRun, Plans
 from ._bindings import MASKS, Cache, Mask, Maybe, Number, Options, Result, Tensor, bind, expression, host, mask_of
-from ._bindings import nvfp4_of, options_of, product, q_type, range_of, refuse, shown
-from ._bindings import store, unpack
+from ._bindings import nvfp4_of, options_of, product, q_type, range_of, refuse, shown, store, unpack
 from .utils import TensorLayout, canonicalize_torch_dtype
 
 
@@ -43,6 +42,7 @@ class Wrapper(Older):
     _buffer_names: Sequence[str] = ()
     plan: Any
     run: Any
+    _last = LastRun()
 
     def __init_subclass__(cls) -> None:
         if cls._plan and "_plan" in vars(cls):
@@ -68,6 +68,7 @@ class Wrapper(Older):
         self.device, self._backend = float_workspace_buffer.device, given.get("backend", "auto")
         self.use_tensor_cores = self._use_tensor_cores = given.get("use_tensor_cores", False)
         self._plans = Plans(self, self._layout or self._kv_layout, self._use_cuda_graph)
+        self._views = KeptViews(lambda cache: unpack(cache, self._kv_layout))
         # bits of a mask, or its part of the variant, with parameters
         self._mask: tuple[Mask | None, str | None, dict[str, Any]] = None, None, {}
         # what the last run added to the variant: the next plan is made for it
@@ -99,7 +100,8 @@ class Wrapper(Older):
         given = {**dict(zip(self._forward.split(), args, strict=False)), **kwargs}
         given.pop("use_fp16_qk_reduction", None)
         own = {name: given.pop(name) for name in Options._fields if name in given}
-        self._options = options_of({"causal": "causal" not in self._forward and self._causal, **own})
+        causal = "causal" not in self._forward and self._causal
+        self._options, self._last = options_of({"causal": causal, **own}), LastRun()
         return self.run(**given)
 
     def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
@@ -143,7 +145,7 @@ class Wrapper(Older):
         if bits is not None or params or self._mask[2]:
             # an attention is bound to the bits of its mask, or to its parameters
             self._plans.clear()
-        self._mask = bits, part, params or {}
+        self._mask, self._last = (bits, part, params or {}), LastRun()
         self._plans.new_batch()
         key = self._key(self._sm_scale, self._kv_dtype)
         if not self._is_lazy and (not self._extras or key in self._plans):
@@ -158,6 +160,7 @@ class Wrapper(Older):
             return_lse: bool = False, sinks: Any = None, sides: tuple[Tensor, Tensor] | None = None,
             kv_dtype: torch.dtype | None = None, base_2: bool = True) -> Result:  # fmt: skip
         kv_dtype = kv_dtype or self._kv_dtype
+        is_plain = not args and q_scale is k_scale is v_scale is sinks is sides is None
         for x, name, planned in ((q, "q", self._q_dtype), (k, "k", kv_dtype)):
             if x.dtype != planned:
                 raise ValueError(f"The dtype of {name} {x.dtype} does not match the type {planned} given to plan")
@@ -184,7 +187,10 @@ class Wrapper(Older):
             lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
         numbers = {name: x.detach().to(q.device, torch.float32).contiguous() for name, x in tensors.items()}
         of: Any = {"params": self._mask[2], "tensors": numbers, "mask": self._mask[0], "lse_base_2": base_2}
-        self._plans.run(key, q, k, v, o, lse, k_scale=product(q_scale, k_scale), v_scale=product(v_scale), **of, **how)
+        how |= {"k_scale": product(q_scale, k_scale), "v_scale": product(v_scale)}
+        plan = self._plans.run(key, q, k, v, o, lse, **of, **how)
+        if is_plain and dtype == self._q_dtype == self._o_dtype:
+            self._last = LastRun(plan, dtype, kv_dtype, torch.float32, key.value_dim, base_2)
         o = store(o, out, self._o_dtype)
         return (o, lse) if return_lse and lse is not None else o
 
@@ -262,11 +268,14 @@ class PagedWrapper(Wrapper):
             kv_cache_sf: Cache | None = None, **others: Any) -> Result:  # fmt: skip
         """Launches; with `return_lse` also the log-sum-exps, in base 2. `args` may be `scale_q, scale_k, scale_v` of
         FP8: a number each, or one of each head."""
+        own = q_scale, k_scale, v_scale, window_left, sinks, kv_cache_sf, *args, *others
+        if (got := self._last.again(q, self._views.of(paged_kv_cache), out, lse, return_lse, *own)) is not None:
+            return got
         if others:
             bind("enable_pdl skip_softmax_threshold_scale_factor use_fp16_softmax uses_spcompress", (), others)
         if window_left not in (None, self._window_left):
             raise ValueError(f"window_left is {window_left} in run and {self._window_left} in plan")
-        k, v = unpack(paged_kv_cache, self._kv_layout)
+        k, v = self._views.of(paged_kv_cache)
         sides = None if kv_cache_sf is None else unpack(kv_cache_sf, self._kv_layout)
         scales: Any = {"q_scale": q_scale, "k_scale": k_scale, "v_scale": v_scale}
         return self._launch(q, k, v, args, out=out, lse=lse, return_lse=return_lse, sinks=sinks, sides=sides, **scales)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ._bindings import TAIL, Cache, Maybe, Result, Tensor, bind, product, refuse, refuse_given, shown
-from ._bindings import range_of as _get_range_buf  # noqa: F401
+from .._arrays import range_of as _get_range_buf  # noqa: F401
 from ._tables import trtllm_batch_decode_with_kv_cache, xqa_batch_decode_with_kv_cache
 from ._wrapper import PagedWrapper
 from .mla import BatchDecodeMlaWithPagedKVCacheWrapper
@@ -118,5 +118,6 @@ class BatchPODWithPagedKVCacheWrapper:
         """The outputs of both."""
         if custom_mask_p is not None or packed_custom_mask_p is not None:
             refuse("a `custom_mask_p` of a batch", "plan a BatchPrefillWithPagedKVCacheWrapper with the mask")
-        self._prefill._options = self._prefill._options._replace(causal=causal_p)
+        options = self._prefill._options._replace(causal=causal_p)
+        self._prefill._options, self._prefill._last = options, self._prefill._last._replace(plan=None)
         return self._prefill.run(q_p, paged_kv_cache_p, **how), self._decode.run(q_d, paged_kv_cache_d, **how)

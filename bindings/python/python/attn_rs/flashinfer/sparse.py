@@ -56,10 +56,8 @@ class VariableBlockSparseAttentionWrapper(_SparseWrapper):
     """Blocks of any sizes, by KV head: `block_mask_map` is (KV heads, rows, columns). Queries, keys, values and outputs
     are (heads, tokens, head dim)."""
 
-    _plan = (
-        "block_mask_map block_row_sz block_col_sz num_qo_heads num_kv_heads head_dim | causal pos_encoding_mode "
-        "use_fp16_qk_reduction logits_soft_cap sm_scale rope_scale rope_theta non_blocking q_data_type kv_data_type"
-    )
+    _plan = ("block_mask_map block_row_sz block_col_sz num_qo_heads num_kv_heads head_dim | causal pos_encoding_mode "
+        "use_fp16_qk_reduction" + TAIL + " non_blocking q_data_type kv_data_type")  # fmt: skip
     _forward = "q k v pos_encoding_mode use_fp16_qk_reduction" + TAIL
 
     def _blocks(self, given: dict[str, Any]) -> tuple[tuple[int, int], Any]:
