@@ -122,10 +122,10 @@ impl Plan {
     /// # Errors
     ///
     /// A plan without capacity; arrays in other memory, of contradicting lengths, or of too many requests. On CUDA also
-    /// a stale plan, and plans that no planner kernel supports: with a capacity of levels, unions, key lists, variants
-    /// with `kv_range` or with what a capacity does not bound (conditions, defaults, shapes), batch-invariant attention
-    /// whose requests within the capacity would run other kernels if alone, tensors smaller than the capacity needs.
-    /// Use [`Plan::update`] for those. Nothing changes then.
+    /// a stale plan, and plans that no planner kernel supports: unions, key lists, variants with `kv_range`, those with
+    /// what a capacity does not bound (conditions, defaults, shapes), batch-invariant attention whose requests within
+    /// the capacity would run other kernels if alone, tensors smaller than the capacity needs. Use [`Plan::update`] for
+    /// those. Nothing changes then.
     pub fn update_on_device(&mut self, stream: &Stream, batch: &DeviceBatch<'_>) -> Result<(), Error> {
         on_backend!(&mut self.backend, {
             Cpu(plan) => stream.cpu().and_then(|()| plan.update_on_device(batch)),

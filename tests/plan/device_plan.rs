@@ -106,15 +106,30 @@ fn capacity(layouts: &[Layout], page_size: Option<u32>) -> BatchCapacity {
     page_size.map_or(capacity, |page_size| capacity.in_pages(page_size, 1000))
 }
 
-/// Plans batches one after the other into one plan, on the host and with the kernel, and compares the bytes.
+/// Plans batches one after the other into one plan, on the host and with the kernel, and compares the bytes. A mixed
+/// plan may have a capacity with levels.
 fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[Layout], rule: &ListRule, title: &str) {
+    let all = if matches!(rule, ListRule::Mixed(_)) { 1..=2 } else { 1..=1 };
+    all.for_each(|levels| compare_in(levels, planner, variant, heads, layouts, rule, title));
+}
+
+fn compare_in(
+    levels: u32,
+    planner: &HostPlanner,
+    variant: &Variant,
+    heads: Heads,
+    layouts: &[Layout],
+    rule: &ListRule,
+    title: &str,
+) {
     let page_size = layouts[0].pages().map(attn_core::batch::Pages::page_size);
-    let capacity = capacity(layouts, page_size);
+    let capacity = capacity(layouts, page_size).in_levels(levels);
     let mut plan = HostPlan::new(&capacity, variant, heads, rule).expect("small");
     let mut blob = PlanBlob::default();
     for (number, layout) in layouts.iter().enumerate() {
         let work = WorkList::build_for(variant, layout, heads, rule).expect("small");
         blob.repack_within(&plan.capacity, layout, &work).expect("within the capacity");
+        let title = format!("{title}, {levels} levels");
         let parts = page_size.map_or(0, |_| 1 + number as i32);
         let seed = number as u32 + layout.kv_tokens() as u32;
         let arrays = Arrays::of(layout);

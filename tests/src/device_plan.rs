@@ -152,6 +152,7 @@ impl HostPlanner {
             base,
             segments: at + offsets.segments.start as u64,
             segment_ends: at + offsets.segment_ends.start as u64,
+            request_of_query: at + offsets.request_of_query.start as u64,
             merge_parts: at + offsets.merge_parts.start as u64,
             ..plan.params
         };
@@ -213,6 +214,7 @@ impl HostPlan {
             of.qo_indptr,
             of.kv_indptr,
             of.page_indptr,
+            of.request_of_query,
             of.segment_ends,
             of.segments,
             of.workers,

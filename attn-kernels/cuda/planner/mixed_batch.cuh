@@ -1,4 +1,4 @@
-// Plans a batch of a mixed list without levels: one CTA writes the work list while other CTAs copy and check the page
+// Plans a batch without levels as a mixed list: one CTA writes the work list while other CTAs copy and check the page
 // table. The list has the same bits as that of attn-core/src/plan.
 #pragma once
 #include "planner/mixed_items.cuh"
@@ -20,7 +20,28 @@ template <class Cta>
 void reject_mixed_batch(Cta& cta, const MixedPlanParams& p, const BatchFault& fault) {
   reject_batch(cta, p, fault);
 #pragma unroll 1
-  for (int entry = cta.thread(); entry <= p.capacity_requests; entry += Cta::THREADS) p.segment_ends[entry] = 0;
+  for (int entry = cta.thread(); entry <= p.capacity_segments; entry += Cta::THREADS) p.segment_ends[entry] = 0;
+}
+
+// What a capacity with levels has beside the lists of one without: more segments than requests, which stay empty, and
+// the request of each query, a warp a request.
+template <class Cta>
+void write_for_levels(const Cta& cta, const MixedPlanParams& p, const MixedRequest* requests) {
+  constexpr int WARPS = Cta::THREADS / 32;
+  int tokens = p.qo_indptr[p.requests], keys = p.segment_ends[p.capacity_requests];
+#pragma unroll 1
+  for (int entry = p.capacity_requests + cta.thread(); entry < p.capacity_segments; entry += Cta::THREADS)
+    p.segments[entry] = {}, p.segment_ends[entry + 1] = keys;
+#pragma unroll 1
+  for (int request = cta.thread() / 32; request < p.requests; request += WARPS) {
+    RequestLengths lens = requests[request].lens;
+#pragma unroll 1
+    for (int query = cta.thread() % 32; query < lens.queries; query += 32)
+      p.request_of_query[lens.qo_token + query] = request;
+  }
+#pragma unroll 1
+  for (int query = tokens + cta.thread(); query < p.capacity_queries; query += Cta::THREADS)
+    p.request_of_query[query] = 0;
 }
 
 template <class Cta, class Variant>
@@ -62,5 +83,6 @@ void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant
 #pragma unroll 1
   for (int part = states.merge_parts() + cta.thread(); part < p.capacity_merge_parts; part += Cta::THREADS)
     p.merge_parts[part] = 0;
+  if (p.capacity_queries > 0) write_for_levels(cta, p, memory.requests);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
 }

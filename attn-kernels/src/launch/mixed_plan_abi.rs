@@ -22,16 +22,23 @@ const MAX_STATES: [u64; 2] = [(1 << 24) - 1, (1 << 20) - 1];
 pub struct MixedPlanParams {
     #[cuda(base)]
     pub base: PlanParams,
-    /// `[capacity_requests]`.
+    /// `[capacity_segments]`.
     #[cuda("KvSegment*")]
     pub segments: u64,
-    /// `[capacity_requests + 1]`.
+    /// `[capacity_segments + 1]`.
     #[cuda("int*")]
     pub segment_ends: u64,
+    /// `[capacity_queries]`.
+    #[cuda("int*")]
+    pub request_of_query: u64,
     /// `[capacity_merge_parts]`.
     #[cuda("int*")]
     pub merge_parts: u64,
     pub capacity_merge_parts: i32,
+    /// At least `capacity_requests`.
+    pub capacity_segments: i32,
+    /// 0 for a capacity of one level.
+    pub capacity_queries: i32,
     /// Of both parts.
     pub capacity_tiles: i32,
     /// Entries of `items` of the decode part; those of the prefill part follow.
@@ -49,7 +56,6 @@ pub struct MixedPlanParams {
     pub co_run_workers: u32,
     /// Whether a decode worker has a multiprocessor of its own.
     pub own_sms: u32,
-    pub pad: [u32; 2],
 }
 
 impl MixedPlanParams {
@@ -85,6 +91,8 @@ impl MixedPlanParams {
         Ok(MixedPlanParams {
             base: PlanParams { capacity_items: items(0) + items(1), ..base },
             capacity_merge_parts: lists.merge_parts as i32,
+            capacity_segments: lists.segments as i32,
+            capacity_queries: lists.queries as i32,
             capacity_tiles: items(1).max(base.capacity_requests),
             decode_items: items(0),
             decode_rows: decode.tile_rows.min(i32::MAX as u32) as i32,

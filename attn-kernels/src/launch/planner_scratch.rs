@@ -5,8 +5,9 @@ use attn_core::plan::{ListRule, MixedRule, PartCapacity, PlanCapacity, Schedule,
 /// The most shared memory that the planner kernel may take, in bytes: every supported GPU has this much.
 pub const PLAN_SHARED_BYTES: usize = 96 << 10;
 
-/// Bytes of scratch memory of the planner kernel: of `MixedScratch` in cuda/planner/mixed_tiles.cuh for a mixed list, of
-/// `PlannerScratch` in cuda/planner/memory.cuh under stream-K, else of `SplitScratch` in cuda/planner/split_tiles.cuh.
+/// Bytes of scratch memory of the planner kernel: for a mixed list of `MixedScratch` in cuda/planner/mixed_tiles.cuh,
+/// under stream-K of `PlannerScratch` in cuda/planner/memory.cuh, else of `SplitScratch` in
+/// cuda/planner/split_tiles.cuh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlannerScratch {
     /// The order of items.

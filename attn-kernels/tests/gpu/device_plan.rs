@@ -181,20 +181,23 @@ fn kernels_for_an_h200_compile() {
 fn device_and_host_write_the_same_work_list() {
     let Some(gpu) = Planner::find() else { return };
     let cases = [
-        (KernelKind::Decode, "full", 1),
-        (KernelKind::Decode, "causal", 3),
-        (KernelKind::Decode, "causal + sliding_window(window=300)", 1),
+        (KernelKind::Decode, "full", 1, 1),
+        (KernelKind::Decode, "causal", 3, 1),
+        (KernelKind::Decode, "causal + sliding_window(window=300)", 1, 1),
         // several tiles per request, and more tiles than shared memory holds
-        (KernelKind::Decode, "causal + sliding_window(window=70)", 9),
-        (KernelKind::Prefill, "full", 1),
-        (KernelKind::Prefill, "causal", 40),
-        (KernelKind::Prefill, "causal + sliding_window(window=300)", 200),
-        (KernelKind::Mixed, "full", 1),
-        (KernelKind::Mixed, "causal", 40),
-        (KernelKind::Mixed, "causal + sliding_window(window=300)", 200),
+        (KernelKind::Decode, "causal + sliding_window(window=70)", 9, 1),
+        (KernelKind::Prefill, "full", 1, 1),
+        (KernelKind::Prefill, "causal", 40, 1),
+        (KernelKind::Prefill, "causal + sliding_window(window=300)", 200, 1),
+        (KernelKind::Mixed, "full", 1, 1),
+        (KernelKind::Mixed, "causal", 40, 1),
+        (KernelKind::Mixed, "causal + sliding_window(window=300)", 200, 1),
+        // batches without levels, in a plan that may have them
+        (KernelKind::Mixed, "causal", 40, 2),
     ];
-    for (kind, variant, queries) in cases {
-        let capacity = BatchCapacity::new(REQUESTS as u32, queries * REQUESTS as u32, KEYS).in_pages(PAGE, PAGES);
+    for (kind, variant, queries, levels) in cases {
+        let capacity = BatchCapacity::new(REQUESTS as u32, queries * REQUESTS as u32, KEYS);
+        let capacity = capacity.in_pages(PAGE, PAGES).in_levels(levels);
         let attention = gpu.attention_of(variant, kind);
         let (mut ours, mut theirs) = (gpu.workspace(), gpu.workspace());
         let first = decode(&[40, 3]);
@@ -323,12 +326,6 @@ fn unsupported_plans_are_refused() {
     let mut plan = union.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let error = plan.update_on_device(&gpu.stream, &gpu.batch(2)).expect_err("a union");
     assert!(matches!(error, CudaError::NotOnDevice { .. }) && error.to_string().contains("Plan::update"), "{error}");
-    let levels = capacity.in_levels(2);
-    let [options, _] = on_each_backend();
-    let any = gpu.gpu.attention("causal", options);
-    let mut plan = any.plan(&arrays.batch(), &[], Some(&levels), None, &mut workspace).expect("within");
-    let error = plan.update_on_device(&gpu.stream, &gpu.batch(2)).expect_err("levels");
-    assert!(error.to_string().contains("a capacity with levels"), "{error}");
     let causal = gpu.attention("causal");
     let mut plan = causal.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let error = gpu.stream.capture(|| plan.update_on_device(&gpu.stream, &gpu.batch(2))).expect_err("not loaded");

@@ -76,7 +76,8 @@ impl CudaPreparation {
         self.kernels(attention, attention.bound.key_within(capacity).1)
     }
 
-    /// Adds the kernel that [`CudaPlan::update_on_device`](crate::cuda::CudaPlan::update_on_device) loads.
+    /// Adds the kernel that [`CudaPlan::update_on_device`](crate::cuda::CudaPlan::update_on_device) loads. A plan with
+    /// a capacity for levels loads another one.
     ///
     /// # Errors
     ///

@@ -89,9 +89,6 @@ impl CudaPlan {
             return not("layers that see different keys");
         }
         let (rule, counts) = (&reserved.rule, &reserved.counts);
-        if counts.levels > 1 {
-            return not("a capacity with levels");
-        }
         let selector = &attention.selector;
         let lengths = [1, reserved.capacity.qo_len as usize];
         let [one, most] = lengths.map(|qo_len| selector.select_for_length(qo_len));
@@ -127,6 +124,7 @@ impl CudaPlan {
             base,
             segments: at(&lists.segments),
             segment_ends: at(&lists.segment_ends),
+            request_of_query: at(&lists.request_of_query),
             merge_parts: at(&lists.merge_parts),
             ..params
         };

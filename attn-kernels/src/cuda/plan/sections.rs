@@ -69,13 +69,10 @@ impl Sections {
         capacity: &BatchCapacity,
         rule: &ListRule,
     ) -> Result<Self, CudaError> {
-        // unions and levels are not planned on the device
-        let planned = match rule {
-            ListRule::Flat(_) => counts.parts.len() == 1,
-            ListRule::Mixed(_) => counts.levels == 1,
+        let planning = match rule {
+            ListRule::Flat(_) if counts.parts.len() > 1 => 0, // a union
+            _ => PLAN_STATUS_BYTES + PlannerScratch::of(counts, rule).shared_and_workspace().1,
         };
-        let planning =
-            if planned { PLAN_STATUS_BYTES + PlannerScratch::of(counts, rule).shared_and_workspace().1 } else { 0 };
         let sizes = Sizes {
             lists: PlanOffsets::within(counts),
             partial: PartialBytes::of(counts.partial_rows, heads.kv, value_dim)?,

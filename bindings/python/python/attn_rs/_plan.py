@@ -250,7 +250,7 @@ class Plan:
         Raises:
             InvalidBatch: a plan without a capacity, tensors of contradicting lengths; on the CPU also such a batch.
             InvalidTensor: tensors of another type than int32, with gaps, or of another device.
-            Unsupported: plans that only the host updates, such as those with levels and those of key lists.
+            Unsupported: plans that only the host updates, such as those of unions and of key lists.
         """
         self.native.update_on_device(batch, stream)
         self._is_of_device = True

@@ -97,9 +97,9 @@ def test_outputs_are_zero_past_a_batch_of_the_device(cuda):
     assert o[:2].any() and not o[2:].any()
 
 
-@pytest.mark.parametrize("kernel", ["prefill", "mixed"])
-def test_prefill_is_planned_on_the_device(cuda, kernel):
-    capacity = attn_rs.Capacity(4, 4096, qo_tokens=600)
+@pytest.mark.parametrize(("kernel", "levels"), [("prefill", None), ("mixed", None), (None, 2)])
+def test_prefill_is_planned_on_the_device(cuda, kernel, levels):
+    capacity = attn_rs.Capacity(4, 4096, qo_tokens=600, levels=levels)
     batch = attn_rs.Batch.ragged([0, 7], [0, 9])
     plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=capacity, kernel=kernel, **HOW)
     q, k, v = rows(600, 8, 128), rows(4096, 2, 128), rows(4096, 2, 128)
@@ -109,13 +109,6 @@ def test_prefill_is_planned_on_the_device(cuda, kernel):
     plan.update(batch)
     plan.update_on_device(attn_rs.DeviceBatch.ragged(ints(*qo), ints(*lens)))
     assert torch.equal(plan.run(q, k, v), by_host)
-
-
-def test_levels_are_not_planned_on_the_device(cuda):
-    capacity, batch = attn_rs.Capacity(4, 4096, qo_tokens=600, levels=2), attn_rs.Batch.ragged([0, 7], [0, 9])
-    plan = attn_rs.Plan(batch, "causal", device=cuda, capacity=capacity, **HOW)
-    with pytest.raises(attn_rs.Unsupported, match="levels"):
-        plan.prepare_device_updates()
 
 
 def test_slots_of_int32_and_a_counter_in_a_graph(cuda):
