@@ -237,7 +237,7 @@ def test_decode_of_several_queries():
     wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(WORKSPACE, use_tensor_cores=True)
     wrapper.plan(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, q_len_per_req=3, **HOW)
     close(wrapper.run(batch.q, batch.cache, return_lse=True), batch.want(causal=True))
-    with pytest.raises(ValueError, match="q has 8 rows"):
+    with pytest.raises(ValueError, match="q has 8 "):
         wrapper.run(batch.q[:8], batch.cache)
 
 

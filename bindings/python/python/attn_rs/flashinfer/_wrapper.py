@@ -114,7 +114,7 @@ class Wrapper(Older):
         """Options of `plan` by their names. `heads`: of queries and of keys, and their sizes."""
         self._masks = {name: given[name] for name in MASKS if isinstance(x := given.get(name), Tensor) or x}
         if self._masks and self._use_cuda_graph:
-            way = "give a wrapper without `use_cuda_graph`, or `attn_rs.Plan` a variant with `#[mutable]` bits"
+            way = "give a wrapper without `use_cuda_graph`; bits of `attn_rs.Plan(mask=..)` can be replaced"
             refuse(f"`{next(iter(self._masks))}` beside `use_cuda_graph`", way)
         self._heads, self._options, both = heads, options_of(given), given.get("data_type")
         self._q_dtype = canonicalize_torch_dtype(given.get("q_data_type") or both or "float16")

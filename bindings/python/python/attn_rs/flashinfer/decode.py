@@ -50,11 +50,11 @@ class BatchDecodeWithPagedKVCacheWrapper(PagedWrapper):
         given["causal"], self._q_len_per_req = queries > 1, queries
 
     def run(self, q: Tensor, paged_kv_cache: Cache, *args: Any, q_len_per_req: int | None = None, **how: Any) -> Result:
-        """As `BatchPrefillWithPagedKVCacheWrapper.run`."""
-        requests, queries = len(self._paged_kv_last_page_len_buf), self._q_len_per_req
-        if q_len_per_req not in (None, queries) or q.shape[0] != requests * queries:
-            planned = f"{requests} requests with q_len_per_req={queries}"
-            raise ValueError(f"q has {q.shape[0]} rows, q_len_per_req is {q_len_per_req}; the plan has {planned}")
+        """As `BatchPrefillWithPagedKVCacheWrapper.run`. The plan of a run like the last checks the rows itself."""
+        if q_len_per_req is not None or self._last.plan is None:
+            planned = len(self._paged_kv_last_page_len_buf), self._q_len_per_req
+            if q_len_per_req not in (None, planned[1]) or q.shape[0] != planned[0] * planned[1]:
+                raise ValueError(f"q has {q.shape[0]} rows, q_len_per_req is {q_len_per_req}; planned are {planned}")
         return super().run(q, paged_kv_cache, *args, **how)
 
 
