@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from .errors import Refused
 
+PREFIX = "ATTN_RS_"
 _CHOICES = {
     "cascade": ("auto", "off", "always", "groups"),
     "mixed": ("together", "apart"),
@@ -42,7 +43,7 @@ def load(given: Mapping | None, environment: Mapping[str, str]) -> Options:
     given = dict(given or {})
     read = {}
     for field in fields(Options):
-        value = given.pop(field.name, environment.get(f"ATTN_RS_{field.name.upper()}"))
+        value = given.pop(field.name, environment.get(PREFIX + field.name.upper()))
         if value is None:
             continue
         if field.type in (int, "int"):
@@ -54,9 +55,10 @@ def load(given: Mapping | None, environment: Mapping[str, str]) -> Options:
         if choices and value not in choices:
             raise Refused(f"option {field.name} of attn_rs is {value!r}; there are {', '.join(choices)}")
         read[field.name] = value
-    if given:
-        names = ", ".join(field.name for field in fields(Options))
-        raise Refused(f"attn_rs has no option {', '.join(given)}; there are {names}")
+    known = [field.name for field in fields(Options)]
+    unknown = [name for name in environment if name.startswith(PREFIX) and name[len(PREFIX) :].lower() not in known]
+    if given or unknown:
+        raise Refused(f"attn_rs has no option {', '.join([*given, *unknown])}; there are {', '.join(known)}")
     return Options(**read)
 
 

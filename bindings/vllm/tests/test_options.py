@@ -22,6 +22,7 @@ def test_options():
     assert (read.cascade, read.split_size, read.variant) == ("off", 512, "{model}")
     for given, environment, text in [
         ({"cascades": "off"}, {}, "no option cascades; there are variant, "),
+        ({}, {"ATTN_RS_VARIENT": "full"}, "no option ATTN_RS_VARIENT; there are variant, "),
         ({"cascade": "on"}, {}, "'on'; there are auto, off"),
         ({}, {"ATTN_RS_SPLIT_SIZE": "many"}, "'many'; it is a whole number"),
     ]:

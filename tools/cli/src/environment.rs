@@ -5,8 +5,7 @@ use std::env;
 use attn_core::nearest::nearest;
 use tracing_subscriber::EnvFilter;
 
-/// The names that the reference lists (book/src/reference/environment.md), but for those that only tests read
-/// (`ATTN_TEST_..`, `ATTN_FUZZ_..`).
+/// The names that the reference lists (book/src/reference/environment.md), but for those of [`OTHERS`].
 const NAMES: [&str; 15] = [
     "ATTN_NVRTC",
     "ATTN_NVCC",
@@ -24,6 +23,9 @@ const NAMES: [&str; 15] = [
     "ATTN_AOT_KV_FORMATS",
     "ATTN_LOG",
 ];
+
+/// How names begin that tests alone read, or attn-rs in vLLM, which refuses what it does not know.
+const OTHERS: [&str; 3] = ["ATTN_TEST_", "ATTN_FUZZ_", "ATTN_RS_"];
 
 /// What `ATTN_LOG` asks for; warnings without it.
 pub(crate) fn log_filter() -> Result<EnvFilter, String> {
@@ -53,9 +55,9 @@ pub(crate) fn report() -> Result<String, String> {
 /// Why a variable is not understood.
 fn wrong(name: &str, value: Option<&str>) -> Option<String> {
     if !NAMES.contains(&name) {
-        let of_tests = ["ATTN_TEST_", "ATTN_FUZZ_"].iter().any(|of_tests| name.starts_with(of_tests));
+        let of_others = OTHERS.iter().any(|begin| name.starts_with(begin));
         let near = nearest(name, NAMES).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        return (!of_tests).then(|| format!("`{name}` is no variable of attn-rs{near}"));
+        return (!of_others).then(|| format!("`{name}` is no variable of attn-rs{near}"));
     }
     let value = value?;
     let possible: &[&str] = match name {
