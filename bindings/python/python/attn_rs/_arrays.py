@@ -5,6 +5,7 @@ import functools
 import math
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -199,3 +200,21 @@ def range_of(count: int, device: Any) -> Any:
     import torch
 
     return torch.arange(count, device=device, dtype=torch.int32)
+
+
+class KeptViews:
+    """Views of tensors, made once for each while it lives."""
+
+    def __init__(self, make: Callable[[Any], tuple[Any, Any]]) -> None:
+        self._make, self._kept = make, dict[int, tuple[Any, int, tuple[Any, Any]]]()
+
+    def of(self, tensor: Any) -> tuple[Any, Any]:
+        number = id(tensor)
+        kept = self._kept.get(number)
+        if kept is not None and kept[0]() is tensor and kept[1] == tensor.data_ptr():
+            return kept[2]
+        views = self._make(tensor)
+        if not isinstance(tensor, (tuple, list)):
+            forget = functools.partial(self._kept.pop, number, None)
+            self._kept[number] = weakref.ref(tensor, lambda _: forget()), tensor.data_ptr(), views
+        return views

@@ -1,7 +1,5 @@
 """Plans of several attentions over one batch after the other."""
 
-import functools
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -100,24 +98,6 @@ class LastRun(NamedTuple):
             lse = q.new_empty(q.shape[:2], dtype=self.lse_dtype)
         self.plan.run(q, k, v, out, lse, lse_base_2=self.lse_base_2)
         return (out, lse) if return_lse else out
-
-
-class KeptViews:
-    """Views of tensors, made once for each while it lives."""
-
-    def __init__(self, make: Callable[[Any], tuple[Any, Any]]) -> None:
-        self._make, self._kept = make, dict[int, tuple[Any, int, tuple[Any, Any]]]()
-
-    def of(self, tensor: Any) -> tuple[Any, Any]:
-        number = id(tensor)
-        kept = self._kept.get(number)
-        if kept is not None and kept[0]() is tensor and kept[1] == tensor.data_ptr():
-            return kept[2]
-        views = self._make(tensor)
-        if not isinstance(tensor, (tuple, list)):
-            forget = functools.partial(self._kept.pop, number, None)
-            self._kept[number] = weakref.ref(tensor, lambda _: forget()), tensor.data_ptr(), views
-        return views
 
 
 class Plans:

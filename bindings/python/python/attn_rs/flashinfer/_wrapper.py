@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from .. import _native
-from .._arrays import named
-from .._plans import AttentionKey, KeptViews, LastRun, Plans
+from .._arrays import KeptViews, named
+from .._plans import AttentionKey, LastRun, Plans
 from ._bindings import MASKS, Cache, Mask, Maybe, Number, Options, Result, Tensor, bind, expression, host, mask_of
 from ._bindings import nvfp4_of, options_of, product, q_type, range_of, refuse, shown, store, unpack
 from .utils import TensorLayout, canonicalize_torch_dtype
