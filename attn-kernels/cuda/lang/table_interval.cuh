@@ -19,7 +19,7 @@ struct MinMax {
 
 // Precomputed bounds of the elements of a tensor.
 struct TensorBounds {
-  const interval::MinMax* blocks;  // null for a monotone tensor
+  const interval::MinMax* blocks;  // null for a monotone or a mutable tensor
   interval::MinMax whole;
 };
 

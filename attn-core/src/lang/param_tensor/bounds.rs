@@ -16,7 +16,7 @@ pub type MinMax = [u32; 2];
 pub trait ElementBounds: std::fmt::Debug {
     /// The least and greatest element; zeros for a tensor of floats, or without elements.
     fn whole(&self) -> MinMax;
-    /// The blocks in the order of `blocks`; empty for a tensor that is monotone or of floats.
+    /// The blocks in the order of `blocks`; empty for a tensor that is monotone, mutable or of floats.
     fn blocks(&self) -> &[MinMax];
 }
 
@@ -246,11 +246,9 @@ mod device {
     /// elements may be others when a plan that was made of them runs.
     pub fn min_max_of<S: TensorQuery>(tensor: &S, rank: i32, at: IndexBox) -> WideMinMax {
         let all = tensor.whole();
-        if all.hi - all.lo == 0xffff_ffff {
+        let empty = at.extent[0] == 0 || at.extent[1] == 0 || at.extent[2] == 0 || at.extent[3] == 0;
+        if empty || all.hi - all.lo == 0xffff_ffff {
             return all;
-        }
-        if at.extent[0] == 0 || at.extent[1] == 0 || at.extent[2] == 0 || at.extent[3] == 0 {
-            return tensor.whole();
         }
         let columns = i64::from(at.extent[3]);
         let (a, b) = (count(at.lo[0], at.hi[0]), count(at.lo[1], at.hi[1]));
@@ -260,7 +258,7 @@ mod device {
         }
         let few_rows = a.min(9) * b.min(9) * rows.min(9) <= 8;
         if tensor.is_monotone() {
-            return if few_rows { of_ends(tensor, at, columns) } else { tensor.whole() };
+            return if few_rows { of_ends(tensor, at, columns) } else { all };
         }
         let width = blocks_of(at.extent[3]);
         let (first, last) = (at.lo[3] / 32, at.hi[3] / 32);
@@ -272,17 +270,17 @@ mod device {
             return joined(tensor.block(run + i64::from(first)), tensor.block(from));
         }
         if last - first >= 8 {
-            return tensor.whole();
+            return all;
         }
         if few_rows {
             return of_rows(tensor, at, width, first, last, true);
         }
         let (top, bottom) = (at.lo[2] / 32, at.hi[2] / 32);
         if a.min(9) * b.min(9) > 8 || bottom - top >= 8 {
-            return tensor.whole();
+            return all;
         }
         if a * b * ((bottom - top + 1) as u32) * ((last - first + 1) as u32) > 64 {
-            return tensor.whole();
+            return all;
         }
         of_squares(tensor, at, top, bottom, first, last)
     }

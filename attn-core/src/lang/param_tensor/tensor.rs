@@ -47,8 +47,6 @@ struct TensorData<T> {
     first_decrease: OnceLock<Option<usize>>,
     whole: OnceLock<MinMax>,
     blocks: OnceLock<Vec<MinMax>>,
-    /// As many blocks, for any values.
-    any_blocks: OnceLock<Vec<MinMax>>,
 }
 
 /// A tensor of rank 0: one value.
@@ -96,7 +94,7 @@ impl<T: ParamElement, const RANK: usize> Tensor<T, RANK> {
     pub(super) fn from_parts(stored: Vec<T>, shape: [i64; RANK], computed: bool) -> Self {
         let decoded = T::decode(&stored);
         let (first_decrease, whole, blocks) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let data = TensorData { stored, decoded, first_decrease, whole, blocks, any_blocks: OnceLock::new() };
+        let data = TensorData { stored, decoded, first_decrease, whole, blocks };
         Tensor { data: Some(Arc::new(data)), shape, computed, monotone: false, mutable: false }
     }
 
@@ -195,15 +193,11 @@ impl<T: ParamElement, const RANK: usize> ElementBounds for Tensor<T, RANK> {
         self.data.as_ref().filter(|_| !T::ELEM.is_float()).map_or([0, 0], |data| *data.whole.get_or_init(whole))
     }
     fn blocks(&self) -> &[MinMax] {
-        let blocks = || bounds::blocks(RANK, bounds::four(&self.shape, 1), |index| self.integer(index));
-        let data = self.data.as_ref().filter(|_| !T::ELEM.is_float() && !self.monotone && !self.is_empty());
-        match data {
-            Some(data) if self.mutable => {
-                data.any_blocks.get_or_init(|| blocks().into_iter().map(|_| self.any()).collect())
-            }
-            Some(data) => data.blocks.get_or_init(blocks),
-            None => &[],
+        if T::ELEM.is_float() || self.monotone || self.mutable || self.is_empty() {
+            return &[];
         }
+        let blocks = || bounds::blocks(RANK, bounds::four(&self.shape, 1), |index| self.integer(index));
+        self.data.as_ref().map_or(&[], |data| data.blocks.get_or_init(blocks))
     }
 }
 
