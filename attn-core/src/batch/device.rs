@@ -83,6 +83,9 @@ pub struct DeviceBatch<'a> {
     pub kv_lens: I32Slice<'a>,
     /// The page table; `None` for ragged keys, packed request by request.
     pub pages: Option<DevicePages<'a>>,
+    /// The most queries that `qo_indptr` may count, where the host knows it: tensors of a run then need no more rows.
+    /// `None` for the capacity of the plan.
+    pub qo_tokens: Option<u32>,
 }
 
 /// A page table with the page size and the pool of the plan's capacity.
@@ -108,13 +111,20 @@ impl<'a> DeviceBatch<'a> {
     /// Queries and keys in packed tensors.
     #[must_use]
     pub fn ragged(qo_indptr: I32Slice<'a>, kv_lens: I32Slice<'a>) -> Self {
-        DeviceBatch { qo_indptr, kv_lens, pages: None }
+        DeviceBatch { qo_indptr, kv_lens, pages: None, qo_tokens: None }
     }
 
     /// Queries in a packed tensor, keys in pages.
     #[must_use]
     pub fn paged(qo_indptr: I32Slice<'a>, kv_lens: I32Slice<'a>, pages: DevicePages<'a>) -> Self {
-        DeviceBatch { qo_indptr, kv_lens, pages: Some(pages) }
+        DeviceBatch { qo_indptr, kv_lens, pages: Some(pages), qo_tokens: None }
+    }
+
+    /// The batch, of which the caller promises that it has at most `qo_tokens` queries: one with more is past the
+    /// capacity.
+    #[must_use]
+    pub fn with_qo_tokens(self, qo_tokens: u32) -> Self {
+        DeviceBatch { qo_tokens: Some(qo_tokens), ..self }
     }
 
     /// The arrays and their names.
@@ -159,6 +169,16 @@ impl<'a> DeviceBatch<'a> {
     ///
     /// The first error found; [`BatchError::OtherKeys`] for pages without a pool, or a pool without pages.
     pub fn layout(&self, pool: Option<PagePool>) -> Result<Option<Layout>, BatchError> {
+        let layout = self.layout_of_arrays(pool)?;
+        match (layout.as_ref().map(Layout::qo_tokens), self.qo_tokens) {
+            (Some(count), Some(capacity)) if count > capacity as usize => {
+                Err(BatchError::Capacity { what: "queries", count, capacity })
+            }
+            _ => Ok(layout),
+        }
+    }
+
+    fn layout_of_arrays(&self, pool: Option<PagePool>) -> Result<Option<Layout>, BatchError> {
         let requests = self.requests()?;
         let (Some(qo_indptr), Some(kv_lens)) = (self.qo_indptr.as_host(), self.kv_lens.as_host()) else {
             return Ok(None);

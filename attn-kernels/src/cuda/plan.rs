@@ -91,7 +91,7 @@ impl CudaPlan {
             Some(reserved) if reserved.batch_is_on_device || stream.is_capturing()? => {
                 // an update binds the plan's own tensors to the batch, and no layer's
                 layer.map_or(Ok(()), |layer| layer.check_capacity(&reserved.capacity))?;
-                Ok(&reserved.largest)
+                Ok(if stream.is_capturing()? { &reserved.largest } else { reserved.largest_on_device() })
             }
             _ => Ok(&self.batch.layout),
         }

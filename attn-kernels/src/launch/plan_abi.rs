@@ -200,6 +200,9 @@ impl PlanParams {
             qo_indptr: at(&batch.qo_indptr),
             kv_lens: at(&batch.kv_lens),
             requests: i32_of(requests),
+            max_qo_tokens: batch
+                .qo_tokens
+                .map_or(self.max_qo_tokens, |most| self.max_qo_tokens.min(i32_of(most as usize))),
             ..self
         };
         Ok(match &batch.pages {

@@ -333,6 +333,9 @@ typedef struct AttnDeviceBatch {
   const int32_t *page_indices;
   // Paged: entries of `page_indices`, at least as many as `page_indptr` ever counts.
   size_t page_entries;
+  // If it is not 0, the most queries that `qo_indptr` counts: without a capture, tensors of runs need no more rows.
+  // Otherwise they have those of the plan's capacity.
+  uint32_t qo_tokens;
 } AttnDeviceBatch;
 
 // What a run reads and writes. Zero it, then set `size` and what differs from zero.

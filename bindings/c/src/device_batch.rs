@@ -31,6 +31,9 @@ pub struct AttnDeviceBatch {
     pub page_indices: *const i32,
     /// Paged: entries of `page_indices`, at least as many as `page_indptr` ever counts.
     pub page_entries: usize,
+    /// If it is not 0, the most queries that `qo_indptr` counts: without a capture, tensors of runs need no more rows.
+    /// Otherwise they have those of the plan's capacity.
+    pub qo_tokens: u32,
 }
 
 // SAFETY: its first field is its size, and all fields are numbers and pointers.
@@ -63,6 +66,7 @@ impl AttnDeviceBatch {
         Ok(DeviceBatch {
             qo_indptr: ints(self.qo_indptr, ends, "AttnDeviceBatch.qo_indptr")?,
             kv_lens: ints(self.kv_lens, requests, "AttnDeviceBatch.kv_lens")?,
+            qo_tokens: (self.qo_tokens > 0).then_some(self.qo_tokens),
             pages: match kind {
                 AttnBatchKind::Paged => Some(DevicePages::Compressed {
                     indptr: ints(self.page_indptr, ends, "AttnDeviceBatch.page_indptr")?,

@@ -3,8 +3,9 @@
 use attn::batch::DevicePages;
 use pyo3::prelude::*;
 
+use crate::argument::{Arg, COUNT, optional};
 use crate::array::ints;
-use crate::error::Failure;
+use crate::error::{Failure, call};
 use crate::location::Location;
 use crate::producer::view;
 use crate::tensor::View;
@@ -20,11 +21,15 @@ enum Pages {
 ///
 /// It keeps the tensors, and none is read before an update. A CUDA graph that captured an update reads them again in
 /// each replay: keep this, or the tensors, as long as the graph. On the CPU they are in host memory, and read at once.
+///
+/// With `qo_tokens` the batch has at most so many queries, and without a capture `q` and `o` need no more rows; else
+/// they have those of the plan's capacity.
 #[pyclass(frozen, module = "attn_rs")]
 pub(crate) struct DeviceBatch {
     qo_indptr: Py<PyAny>,
     kv_lens: Py<PyAny>,
     pages: Pages,
+    qo_tokens: Option<u32>,
 }
 
 #[pymethods]
@@ -32,24 +37,40 @@ impl DeviceBatch {
     /// Keys of the requests one after the other. `qo_indptr` is (requests + 1), prefix sums of query counts; `kv_lens`
     /// is (requests), the keys of each.
     #[staticmethod]
-    fn ragged(qo_indptr: Py<PyAny>, kv_lens: Py<PyAny>) -> Self {
-        DeviceBatch { qo_indptr, kv_lens, pages: Pages::Ragged }
+    #[pyo3(signature = (qo_indptr, kv_lens, *, qo_tokens=None))]
+    fn ragged(py: Python<'_>, qo_indptr: Py<PyAny>, kv_lens: Py<PyAny>, qo_tokens: Option<Arg<u32>>) -> PyResult<Self> {
+        Self::new(py, [qo_indptr, kv_lens], Pages::Ragged, qo_tokens)
     }
 
     /// Keys in pages of the plan's capacity, in compressed rows. `page_indptr` is (requests + 1), prefix sums of page
     /// counts; `page_indices` are pages in the pool, at least as many. A request may have more pages than its keys
     /// need.
     #[staticmethod]
-    fn paged(qo_indptr: Py<PyAny>, kv_lens: Py<PyAny>, page_indptr: Py<PyAny>, page_indices: Py<PyAny>) -> Self {
+    #[pyo3(signature = (qo_indptr, kv_lens, page_indptr, page_indices, *, qo_tokens=None))]
+    fn paged(
+        py: Python<'_>,
+        qo_indptr: Py<PyAny>,
+        kv_lens: Py<PyAny>,
+        page_indptr: Py<PyAny>,
+        page_indices: Py<PyAny>,
+        qo_tokens: Option<Arg<u32>>,
+    ) -> PyResult<Self> {
         let pages = Pages::Compressed { indptr: page_indptr, indices: page_indices };
-        DeviceBatch { qo_indptr, kv_lens, pages }
+        Self::new(py, [qo_indptr, kv_lens], pages, qo_tokens)
     }
 
     /// Keys in pages of the plan's capacity, in rows of one length. `block_table` is (requests, pages per request),
     /// without gaps; entries past the pages that a request's keys need are not read.
     #[staticmethod]
-    fn block_table(qo_indptr: Py<PyAny>, block_table: Py<PyAny>, kv_lens: Py<PyAny>) -> Self {
-        DeviceBatch { qo_indptr, kv_lens, pages: Pages::Padded { table: block_table } }
+    #[pyo3(signature = (qo_indptr, block_table, kv_lens, *, qo_tokens=None))]
+    fn block_table(
+        py: Python<'_>,
+        qo_indptr: Py<PyAny>,
+        block_table: Py<PyAny>,
+        kv_lens: Py<PyAny>,
+        qo_tokens: Option<Arg<u32>>,
+    ) -> PyResult<Self> {
+        Self::new(py, [qo_indptr, kv_lens], Pages::Padded { table: block_table }, qo_tokens)
     }
 
     fn __repr__(&self) -> &'static str {
@@ -62,6 +83,16 @@ impl DeviceBatch {
 }
 
 impl DeviceBatch {
+    fn new(
+        py: Python<'_>,
+        [qo_indptr, kv_lens]: [Py<PyAny>; 2],
+        pages: Pages,
+        qo_tokens: Option<Arg<u32>>,
+    ) -> PyResult<Self> {
+        let qo_tokens = call(py, || optional(qo_tokens, py, "qo_tokens", COUNT))?;
+        Ok(DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens })
+    }
+
     /// Calls `with` with the batch of the library. `reader` is the stream that reads it.
     pub(crate) fn with_batch<T>(
         &self,
@@ -93,6 +124,6 @@ impl DeviceBatch {
             }
         };
         let (qo_indptr, kv_lens) = (ints(&qo_indptr, 1, "qo_indptr")?, ints(&kv_lens, 1, "kv_lens")?);
-        with(&attn::batch::DeviceBatch { qo_indptr, kv_lens, pages })
+        with(&attn::batch::DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: self.qo_tokens })
     }
 }

@@ -89,7 +89,8 @@ def test_a_batch_keeps_its_tensors():
 def test_what_is_refused():
     plan, table, lens = a_plan(), np.zeros((3, 3), dtype=np.int32), ints(5, 9, 2)
     without = attn_rs.Plan(Batch.ragged([0, 1], [0, 1]), **HOW)
-    update = lambda *of, to=plan: lambda: to.update_on_device(DeviceBatch.block_table(*of))  # noqa: E731
+    table_of = DeviceBatch.block_table
+    update = lambda *of, to=plan, **most: lambda: to.update_on_device(table_of(*of, **most))  # noqa: E731
     rows = lambda *of: lambda: plan.update_on_device(DeviceBatch.paged(*of))  # noqa: E731
     long = np.zeros((3, 6), dtype=np.int32)
     for error, text, call in [
@@ -106,6 +107,8 @@ def test_what_is_refused():
         (attn_rs.InvalidBatch, "request 1", rows(QO, lens, ints(0, 2, 4, 5), ints(*range(6)))),
         (attn_rs.InvalidBatch, "kv_len|-3", update(QO, table, ints(5, -3, 2))),
         (attn_rs.InvalidBatch, "queries", update(ints(0, 2, 2, 3), table, lens)),
+        (attn_rs.InvalidBatch, "2 queries; the .* is 1", update(QO, table, lens, qo_tokens=1)),
+        (attn_rs.InvalidArgument, "qo_tokens is of the type `str`", update(QO, table, lens, qo_tokens="1")),
         (attn_rs.InvalidBatch, "keys", update(QO, np.zeros((3, 12), dtype=np.int32), ints(40, 1, 1))),
         (attn_rs.InvalidBatch, "12", update(QO, table + 12, lens)),
         (attn_rs.InvalidBatch, "ragged", lambda: plan.update_on_device(DeviceBatch.ragged(QO, lens))),
@@ -113,5 +116,5 @@ def test_what_is_refused():
     ]:
         with pytest.raises(error, match=text):
             call()
-    plan.update_on_device(DeviceBatch.block_table(QO, np.arange(9, dtype=np.int32).reshape(3, 3), lens))
+    plan.update_on_device(DeviceBatch.block_table(QO, np.arange(9, dtype=np.int32).reshape(3, 3), lens, qo_tokens=2))
     check(plan, lens, np.arange(9).reshape(3, 3))

@@ -57,6 +57,14 @@ fn bad_pages_and_lengths_are_named() {
 }
 
 #[test]
+fn more_queries_than_the_caller_promised_are_refused() {
+    let two = ragged(&[0, 1, 2], &[3, 4]);
+    assert!(two.with_qo_tokens(2).layout(None).is_ok_and(|layout| layout.is_some()));
+    let error = BatchError::Capacity { what: "queries", count: 2, capacity: 1 };
+    assert_eq!(two.with_qo_tokens(1).layout(None), Err(error));
+}
+
+#[test]
 fn a_batch_in_device_memory_has_no_layout_on_the_host() {
     // SAFETY: it is never read.
     let elsewhere = DeviceBatch { kv_lens: unsafe { I32Slice::device(0x1000, 1) }, ..ragged(&[0, 1], &[-1]) };

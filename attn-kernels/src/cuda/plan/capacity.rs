@@ -16,6 +16,8 @@ pub(super) struct ReservedCapacity {
     pub(super) counts: PlanCapacity,
     /// A batch whose tensors are at least as large as those of every batch within the capacity.
     pub(super) largest: Layout,
+    /// The same, with the queries that the batch on the device has at most.
+    pub(super) on_device_largest: Layout,
     pub(super) rule: ListRule,
     /// The state of planning on the device; `None` before its first use.
     pub(super) on_device: Option<DevicePlanning>,
@@ -43,6 +45,7 @@ impl ReservedCapacity {
             capacity: *capacity,
             counts,
             largest: capacity.largest()?,
+            on_device_largest: capacity.largest()?,
             rule,
             on_device: None,
             batch_is_on_device: false,
@@ -52,6 +55,18 @@ impl ReservedCapacity {
             work,
             scratch: PlanScratch::default(),
         })
+    }
+
+    /// A batch that tensors of a run have to fit, where the device plans: a captured update may be replayed before it.
+    pub(super) fn largest_on_device(&self) -> &Layout {
+        if self.is_captured_on_device { &self.largest } else { &self.on_device_largest }
+    }
+
+    /// The largest batch of at most `qo_tokens` queries; `None` if that is the one which the device plans already.
+    pub(super) fn largest_within(&self, qo_tokens: Option<u32>) -> Result<Option<Layout>, CudaError> {
+        let qo_tokens = qo_tokens.map_or(self.capacity.qo_tokens, |most| most.min(self.capacity.qo_tokens));
+        let changes = self.on_device_largest.qo_tokens() != qo_tokens as usize;
+        Ok(changes.then(|| BatchCapacity { qo_tokens, ..self.capacity }.largest()).transpose()?)
     }
 
     /// Packs the current work list for its upload.

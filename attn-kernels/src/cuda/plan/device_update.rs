@@ -20,7 +20,8 @@ impl CudaPlan {
     /// and the page table of the batch from device memory, in the order of the stream, and writes the work list that
     /// the host would have written, bit for bit. It does not synchronise and may be captured together with runs: each
     /// replay then plans whatever the arrays hold at that time. The call fixes the number of requests; a request
-    /// without queries is ignored.
+    /// without queries is ignored. Tensors of runs have the rows of the capacity, or of the batch's bound of queries
+    /// ([`DeviceBatch::with_qo_tokens`]) unless the update or the run is captured.
     ///
     /// The device cannot return an error. For a batch that is not sound or exceeds the capacity it writes an empty work
     /// list and a status code: runs launch and write nothing, and [`CudaPlan::device_status`] returns the error.
@@ -51,6 +52,7 @@ impl CudaPlan {
         };
         let params = MixedPlanParams { base: params.base.of_batch(batch, &reserved.capacity)?, ..*params };
         check_addresses(batch)?;
+        let largest = reserved.largest_within(batch.qo_tokens)?;
         let memory = self.workspace.lock()?;
         let _submission = stream.submission();
         memory.order(stream)?;
@@ -64,6 +66,9 @@ impl CudaPlan {
         // which the sections of the workspace are large enough.
         unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), *threads, *smem, stream, &params, variant) }?;
         drop(memory);
+        if let Some(largest) = largest {
+            reserved.on_device_largest = largest;
+        }
         reserved.batch_is_on_device = true;
         reserved.is_captured_on_device |= capturing;
         Ok(())
@@ -153,7 +158,8 @@ impl CudaPlan {
         let Some(DevicePlanning { params, .. }) = &reserved.on_device else { return Ok(()) };
         let mut status = PlanStatus::zeroed();
         self.workspace.download(self.workspace.sections.planning.start, bytemuck::bytes_of_mut(&mut status))?;
-        Ok(status.check(&params.base)?)
+        let max_qo_tokens = reserved.on_device_largest.qo_tokens() as i32;
+        Ok(status.check(&PlanParams { max_qo_tokens, ..params.base })?)
     }
 
     /// Copies the work list from the workspace; [`PlanOffsets`] describes it. Waits for all work of the device.

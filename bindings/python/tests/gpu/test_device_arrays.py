@@ -111,6 +111,35 @@ def test_prefill_is_planned_on_the_device(cuda, kernel, levels):
     assert torch.equal(plan.run(q, k, v), by_host)
 
 
+def test_tensors_have_the_rows_of_a_bound_of_queries(cuda):
+    capacity = attn_rs.Capacity(4, 4096, qo_tokens=600)
+    how = {"device": cuda, "capacity": capacity, "kernel": "prefill", **HOW}
+    plan = attn_rs.Plan(attn_rs.Batch.ragged([0, 7], [0, 9]), "causal", **how)
+    q, k, v = rows(302, 8, 128), rows(4096, 2, 128), rows(4096, 2, 128)
+    qo, lens = ints(0, 301, 302, 302, 302), ints(900, 33, 5, 2000)
+    plan.update_on_device(attn_rs.DeviceBatch.ragged(qo, lens, qo_tokens=302))
+    o = plan.run(q, k, v)
+    plan.device_status()
+    plan.update(attn_rs.Batch.ragged([0, 301, 302], [0, 900, 933]))
+    assert torch.equal(plan.run(q, k, v), o)
+    # one query more than the bound: nothing is written
+    plan.update_on_device(attn_rs.DeviceBatch.ragged(qo, lens, qo_tokens=301))
+    assert not plan.run(q, k, v).any()
+    with pytest.raises(attn_rs.InvalidBatch, match="302 queries; the .* is 301"):
+        plan.device_status()
+    # without a bound, and where it was captured, tensors have the rows of the capacity
+    plan.update_on_device(attn_rs.DeviceBatch.ragged(qo, lens))
+    with pytest.raises(attn_rs.InvalidTensor):
+        plan.run(q, k, v)
+    whole = rows(600, 8, 128)
+    bounded = attn_rs.DeviceBatch.ragged(qo, lens, qo_tokens=302)
+    graph = captured(lambda: (plan.update_on_device(bounded), plan.run(whole, k, v, out=torch.empty_like(whole))))
+    graph.replay()
+    plan.update_on_device(bounded)
+    with pytest.raises(attn_rs.InvalidTensor):
+        plan.run(q, k, v)
+
+
 def test_slots_of_int32_and_a_counter_in_a_graph(cuda):
     k, slots = rows(4, 2, 128), ints(3, -1, 70, 5)
     k_pool, v_pool = (torch.zeros(PAGE, 2, 128, dtype=k.dtype, device=cuda) for _ in range(2))  # pages of one slot
