@@ -63,11 +63,13 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         of_step |= {"group": self.group, "causal": bool(m.causal), "common": m}
         return Metadata(m.num_actual_tokens, m.slot_mapping, **of_step)
 
-    def _parts(self, m):
-        n, lens = m.num_reqs, m.seq_lens
+    def _parts(self, m, for_capture=False):
+        n, lens, table_of = m.num_reqs, m.seq_lens, attn_rs.DeviceBatch.block_table
         role = role_of(m.max_query_len, self.decode_len)
-        if role == DECODE or not self.apart:
-            batch = attn_rs.DeviceBatch.block_table(m.query_start_loc[: n + 1], m.block_table_tensor[:n], lens[:n])
+        if for_capture or role == DECODE or not self.apart:
+            # replays of a graph have any rows that its tensors have
+            most = None if for_capture else m.num_actual_tokens
+            batch = table_of(m.query_start_loc[: n + 1], m.block_table_tensor[:n], lens[:n], qo_tokens=most)
             return [Part(role, batch)]
         # requests that decode are the first ones (`reorder_batch_threshold`)
         starts = m.query_start_loc_cpu[: n + 1].numpy()
@@ -77,13 +79,12 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         parts = []
         if split:
             first = (m.query_start_loc[: split + 1], m.block_table_tensor[:split], lens[:split])
-            # few sizes, so few plans; rows beyond belong to no request of the part
-            rows = min(_up(tokens), m.num_actual_tokens)
-            parts.append(Part(DECODE, attn_rs.DeviceBatch.block_table(*first), 0, rows))
+            parts.append(Part(DECODE, table_of(*first, qo_tokens=tokens), 0, tokens))
         if split < n:
             ends = m.query_start_loc[split : n + 1]
             others = (ends - tokens if tokens else ends, m.block_table_tensor[split:n], lens[split:n])
-            parts.append(Part(PREFILL, attn_rs.DeviceBatch.block_table(*others), tokens, None, self._keys(m, split)))
+            rows = m.num_actual_tokens - tokens
+            parts.append(Part(PREFILL, table_of(*others, qo_tokens=rows), tokens, None, self._keys(m, split)))
         return parts
 
     def _keys(self, m, first):
@@ -100,7 +101,8 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         return self.options.cascade != "off" and not (self.invariant or self.narrow)
 
     def build_for_cudagraph_capture(self, common_attn_metadata):
-        metadata = self._metadata(common_attn_metadata, parts=self._parts(common_attn_metadata))
+        parts = self._parts(common_attn_metadata, for_capture=True)
+        metadata = self._metadata(common_attn_metadata, parts=parts, for_capture=True)
         if engine.has_one_graph_for_all(self.vllm_config):
             # replayed with prompts too, whatever is captured
             metadata.parts[0].role = PREFILL

@@ -46,6 +46,7 @@ def limits(builder) -> Limits:
         num_pages=_pages(builder),
         max_len=max_len,
         max_requests=config.scheduler_config.max_num_seqs,
+        max_tokens=config.scheduler_config.max_num_batched_tokens,
         decode_len=builder.decode_len,
         dtype=str(config.model_config.dtype).removeprefix("torch."),
         device=_device(builder.device),

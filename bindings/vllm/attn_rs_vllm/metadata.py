@@ -29,6 +29,8 @@ class Metadata:
     parts: list[Part]
     group: Group
     causal: bool = True
+    #: whether it is made for a capture, before which the same tensors run without one
+    for_capture: bool = False
     #: what the engine gave
     common: object = None
     #: in place of `parts`, a batch of the host with the keys that requests share, and bounds of its rows and queries
@@ -58,8 +60,7 @@ class Metadata:
             return [(planned, 0, None)]
         launches = []
         for part in self.parts:
-            end = rows if part.end is None else min(part.end, rows)
-            planned = plans.of(part.role, end - part.first, part.keys)
+            planned = plans.of(part.role, rows if capturing or self.for_capture else 0, part.keys)
             planned.native.update_on_device(part.batch)
             planned.captured |= capturing
             launches.append((planned, part.first, part.end))

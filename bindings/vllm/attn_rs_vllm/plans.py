@@ -20,6 +20,8 @@ class Limits:
     max_len: int
     #: requests of a step
     max_requests: int
+    #: tokens of a step
+    max_tokens: int
     #: queries of a request that decodes, drafts included
     decode_len: int
     #: name of the type of queries
@@ -44,8 +46,9 @@ class Planned:
 
 
 class Plans:
-    """The plans of layers of one kind. A capture depends on the capacity of a plan alone, and kernels have to find as
-    many rows in tensors as the capacity has: so there is a plan for each number of rows."""
+    """The plans of layers of one kind. A capture depends on the capacity of a plan alone, and tensors have the rows of
+    that: so there is a plan for each number of rows that is captured, and one for steps that are not, whose batches
+    have a bound of their rows."""
 
     def __init__(self, kind, params, limits: Limits):
         self.kind, self.params, self.limits = kind, params, limits
@@ -61,12 +64,12 @@ class Plans:
             self._attentions[role] = attention
         return attention
 
-    def of(self, role, rows: int, keys: int = 0, qo_len: int = 0) -> Planned:
+    def of(self, role, rows: int = 0, keys: int = 0, qo_len: int = 0) -> Planned:
         """The plan for tensors of `rows` rows, of requests with at most `keys` keys in all and `qo_len` queries each,
         where these are given. Making one compiles kernels that are not cached, and allocates."""
         # prefill widens keys of narrow caches, and has room for all of them; elsewhere a bound saves nothing
         keys = keys if role == PREFILL and self.kind.is_narrow else 0
-        key = (role, rows, keys, qo_len or (min(self.limits.decode_len, rows) if role == DECODE else rows))
+        key = (role, rows, keys, qo_len)
         planned = self._plans.get(key)
         if planned is None:
             planned = self._plans[key] = self._make(*key)
@@ -76,13 +79,17 @@ class Plans:
 
     def capacity(self, role, rows: int, keys: int, qo_len: int):
         limits = self.limits
+        if role == DECODE:
+            rows = rows or limits.max_requests * limits.decode_len
+            qo_len = min(limits.decode_len, rows)
+        rows = rows or limits.max_tokens
         requests = min(rows, limits.max_requests)
         return attn_rs.Capacity(
             requests,
             # coordinates are below 2^30
             keys or min(requests * limits.max_len, 2**30 - 1),
             qo_tokens=rows,
-            qo_len=qo_len,
+            qo_len=qo_len or rows,
             page_size=limits.page_size,
             num_pages=limits.num_pages,
             levels=3 if role == CASCADE else 1,

@@ -117,7 +117,7 @@ def test_fp8_caches(engine, cache_dtype):
     q, out, _ = step(engine, module, builder, batch)
     # those of prompts alone are widened
     plans = builder.group.plans(module.impl.layer, True)._plans
-    assert list(plans) == [("decode", 2, 0, 1), ("prefill", 39, 4096, 39)]
+    assert list(plans) == [("decode", 0, 0, 0), ("prefill", 0, 4096, 0)]
     cache = module.kv_cache.view(stored).float()
     check(engine, module, batch, q, out, (cache[..., : engine.DIM] * 0.5, cache[..., engine.DIM :] * 2.0))
 
@@ -179,11 +179,11 @@ def test_graphs_are_captured_with_plans_that_are_there(engine):
     common = engine.common(queries=[1, 1], keys=[200, 200], tables=[[0] * 13] * 2, padded_requests=2, padded_tokens=2)
     metadata = builder.build_for_cudagraph_capture(common)
     plans = builder.group.plans(module.impl.layer, True)
-    assert list(plans._plans) == [("decode", 4, 0, 1)]
+    assert list(plans._plans) == [("decode", 4, 0, 0)]
     assert metadata.parts[0].role == "decode"
     engine.config.compilation_config.cudagraph_mode.separate = False
     assert builder.build_for_cudagraph_capture(common).parts[0].role == "prefill"
-    assert list(plans._plans) == [("decode", 4, 0, 1), ("prefill", 4, 0, 4)]
+    assert list(plans._plans) == [("decode", 4, 0, 0), ("prefill", 4, 0, 0)]
 
 
 def test_a_graph_plans_what_is_there(engine):
@@ -248,17 +248,26 @@ def test_a_table_is_replaced(engine):
     check(engine, module, other, q, out)
 
 
-def test_plans_are_made_again_where_there_are_many(engine):
+def test_steps_of_any_number_of_rows_have_one_plan(engine):
     module = engine.layer()
     filled(engine, module)
     builder = engine.builder()
-    from attn_rs_vllm.plans import MOST_PLANS
-
-    for queries in range(2, MOST_PLANS + 10):
+    for queries in (2, 7, 3, 40, 39):
         batch = dict(queries=[queries], keys=[queries + 3], tables=[[5, 9, 2]])
         q, out, _ = step(engine, module, builder, batch)
         check(engine, module, batch, q, out)
-    assert len(builder.group.plans(module.impl.layer, True)._plans) == MOST_PLANS
+    assert list(builder.group.plans(module.impl.layer, True)._plans) == [("prefill", 0, 0, 0)]
+
+
+def test_plans_are_made_again_where_there_are_many(engine):
+    from attn_rs_vllm.plans import MOST_PLANS, PREFILL
+
+    module, builder = engine.layer(), engine.builder()
+    plans = builder.group.plans(module.impl.layer, True)
+    plans.of(PREFILL, 1).captured = True
+    for rows in range(2, MOST_PLANS + 10):
+        assert plans.of(PREFILL, rows) is plans.of(PREFILL, rows)
+    assert len(plans._plans) == MOST_PLANS + 1 and (PREFILL, 1, 0, 0) in plans._plans
 
 
 def test_memory_is_measured_without_a_batch(engine):
