@@ -4,8 +4,9 @@ weights: a line of JSON for each backend and trace.
     traces.py --model DIR --backends FLASH_ATTN,CUSTOM --traces mixed,long,chat
 
 DIR has a `config.json`. A backend may have settings: `CUSTOM:cascade=groups+cudagraph_mode=PIECEWISE`. Each has a
-process, which loads once; all share the GPU, so that each has `--cache-gib` of cache. `--smoke` compares greedy tokens
-of the backends with those of the first instead, with weights that make attention matter.
+process, which loads once; all share the GPU, so that each has `--cache-gib` of cache, or `cache_gib` of its settings.
+`--smoke` compares greedy tokens of the backends with those of the first instead, with weights that make attention
+matter.
 """
 
 import argparse
@@ -30,7 +31,7 @@ TRACES = {
 }
 SMOKE = (7, 33, 129, 500, 1024, 3000)
 #: settings of a backend that are not options of attn_rs
-OF_VLLM = ("kv_cache_dtype", "block_size", "cudagraph_mode", "enforce_eager", "runner")
+OF_VLLM = ("kv_cache_dtype", "block_size", "cudagraph_mode", "enforce_eager", "runner", "cache_gib")
 BUILDERS = {
     "FLASH_ATTN": ("vllm.v1.attention.backends.flash_attn", "FlashAttentionMetadataBuilder"),
     "CUSTOM": ("attn_rs_vllm.builder", "AttnRsBuilder"),
@@ -182,7 +183,7 @@ def load(args, backend):
         compilation_config=compilation,
         enforce_eager="enforce_eager" in of_vllm,
         gpu_memory_utilization=0.3,
-        kv_cache_memory_bytes=int(args.cache_gib * 2**30),
+        kv_cache_memory_bytes=int(float(of_vllm.get("cache_gib", args.cache_gib)) * 2**30),
         enable_prefix_caching=bool(chosen),
         seed=0,
         disable_log_stats=True,
