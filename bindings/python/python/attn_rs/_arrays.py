@@ -195,11 +195,11 @@ def host(x: Any) -> Any:
 
 
 @functools.cache
-def range_of(count: int, device: Any) -> Any:
-    """0, 1, .. on a device, made once."""
+def range_of(count: int, device: Any, step: int = 1) -> Any:
+    """0, `step`, .. on a device, made once."""
     import torch
 
-    return torch.arange(count, device=device, dtype=torch.int32)
+    return torch.arange(0, count * step, step, device=device, dtype=torch.int32)
 
 
 class KeptViews:

@@ -226,7 +226,7 @@ class PagedWrapper(Wrapper):
         self._check_requests(requests)
         if qo is None:
             # a batch that is planned on the host is read there
-            qo = range_of(requests + 1, self.device if self._use_cuda_graph else "cpu") * given.get("q_len_per_req", 1)
+            qo = range_of(requests + 1, self.device if self._use_cuda_graph else "cpu", given.get("q_len_per_req", 1))
         # FlashInfer reads no more of a longer `indptr`
         arrays = qo, indptr[: requests + 1], indices, last
         if not self._use_cuda_graph:
@@ -241,7 +241,7 @@ class PagedWrapper(Wrapper):
         qo, indptr, indices, last = rows if self._use_cuda_graph else map(host, rows)
         self._page_size, ends = given["page_size"], given.get("indptr_host")
         if not self._are_lens:
-            last = torch.where((counts := indptr.diff()) > 0, (counts - 1) * self._page_size + last, 0).int()
+            last = torch.add(last, indptr[1:] - indptr[:-1], alpha=self._page_size).sub_(self._page_size).clamp_(0).int()
         self._rows = qo, last, indptr, indices
         self._indptr_host = None if ends is None else ends[: requests + 1]
         self._new_batch(*(mask_of(self._masks, *self._rows[:2]) if self._masks else ()))
