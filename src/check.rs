@@ -54,7 +54,8 @@ impl BatchChecker {
     /// # Errors
     ///
     /// Errors that show without reading the arrays: another memory, lengths that contradict each other, more requests
-    /// than the capacity. [`BatchChecker::status`] reports errors in the content.
+    /// than the capacity; on CUDA a batch with levels, which plans check themselves. [`BatchChecker::status`] reports
+    /// errors in the content.
     pub fn check(&self, stream: &Stream, batch: &DeviceBatch<'_>, capacity: &BatchCapacity) -> Result<(), Error> {
         on_backend!(&self.backend, {
             Cpu(checker) => stream.cpu().and_then(|()| checker.check(batch, capacity)),

@@ -97,6 +97,10 @@ impl Plan {
     /// [`Plan::device_status`] returns the error. The first call compiles and loads the kernel, which cannot happen
     /// under a capture: make it before, or call [`Plan::prepare_device_updates`].
     ///
+    /// A batch with levels ([`DeviceBatch::with_levels`]) takes a capacity with as many
+    /// ([`BatchCapacity::in_levels`]). The device runs its levels as they are, and shares tiles where the host would;
+    /// it does not ask whether the batch would run faster flattened, as the host does where the options name no kernel.
+    ///
     /// On the CPU the arrays are in host memory ([`I32Slice::host`](crate::batch::I32Slice::host)). They are read at
     /// once, and errors are returned at once.
     ///
@@ -122,7 +126,8 @@ impl Plan {
     /// # Errors
     ///
     /// A plan without capacity; arrays in other memory, of contradicting lengths, or of too many requests. On CUDA also
-    /// a stale plan, and plans that no planner kernel supports: unions, key lists, variants with `kv_range`, those with
+    /// more levels than the capacity, or than eight; a stale plan, and plans that no planner kernel supports: unions,
+    /// key lists, variants with `kv_range`, those with
     /// what a capacity does not bound (conditions, defaults, shapes), batch-invariant attention whose requests within
     /// the capacity would run other kernels if alone, tensors smaller than the capacity needs. Use [`Plan::update`] for
     /// those. Nothing changes then.

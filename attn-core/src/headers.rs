@@ -30,6 +30,8 @@ pub const HEADERS: &[Header] = &[
     Header { name: "lang/wide_fn.cuh", text: interval::wide::CUDA },
     Header { name: "lang/table_range.cuh", text: param_tensor::bounds::CUDA },
     Header { name: "merge/groups.cuh", text: crate::plan::MERGE_GROUPS },
+    Header { name: "planner/cascade_cost.cuh", text: crate::plan::CASCADE_COST },
+    Header { name: "planner/merge_units.cuh", text: crate::plan::MERGE_UNITS },
     Header { name: "planner/kv_splits.cuh", text: crate::plan::KV_SPLITS },
     Header { name: "planner/stream_k_line.cuh", text: crate::plan::STREAM_K_LINE },
     Header { name: "planner/worker_share.cuh", text: crate::plan::WORKER_SHARE },

@@ -1,6 +1,7 @@
 //! The ABI between host and kernels: structs that are kernel parameters.
 
 mod abi;
+mod cascade_plan_abi;
 mod fast_div;
 mod head_order;
 mod headers;
@@ -14,6 +15,7 @@ mod verify_abi;
 mod waves;
 
 pub use abi::{KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, TensorMap};
+pub use cascade_plan_abi::{CascadePlanParams, LevelTables, MAX_DEVICE_LEVELS};
 pub use fast_div::FastDiv;
 pub use head_order::HeadOrder;
 pub(crate) use headers::HEADERS;

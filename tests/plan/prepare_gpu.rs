@@ -65,7 +65,8 @@ fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
     let no_pages = PageTable { indptr: &[0], indices: &[], last_page_len: &[], page_size: 16, num_pages: 2048 };
     let empty = Batch::paged(&[0], &no_pages);
     let within = |capacity| PlanOptions { capacity: Some(capacity), ..PlanOptions::default() };
-    causal.plan_with(&empty, &mut workspace, within(capacity.in_levels(2))).expect("planned");
+    let mut of_levels = causal.plan_with(&empty, &mut workspace, within(capacity.in_levels(2))).expect("planned");
+    of_levels.prepare_device_updates().expect("mixed lists, with and without levels");
     let mut plan = causal.plan_with(&empty, &mut workspace, within(capacity)).expect("planned");
     plan.prepare_device_updates().expect("decode");
     rope.prepare(Dtype::F16, Dtype::E4m3).expect("loaded");

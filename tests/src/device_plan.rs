@@ -3,10 +3,10 @@
 use std::{ffi::c_void, path::Path};
 
 use attn_core::Variant;
-use attn_core::batch::{BatchCapacity, BatchError, Layout};
+use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DeviceLevel, DevicePages, I32Slice, Layout};
 use attn_core::plan::{ListRule, PlanCapacity, PlanError, PlanOffsets};
 use attn_core::spec::Heads;
-use attn_kernels::launch::{MixedPlanParams, PlanParams, PlanStatus, PlannerScratch};
+use attn_kernels::launch::{CascadePlanParams, MixedPlanParams, PlanParams, PlanStatus, PlannerScratch};
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
@@ -14,12 +14,13 @@ use crate::host::{library, templates, words};
 use crate::simt::FIBERS;
 
 /// The templates of all planner kernels.
-const PLANNERS: [&str; 6] = [
+const PLANNERS: [&str; 7] = [
     "lang/lang.cuh",
     "planner/check_batch.cuh",
     "planner/batch.cuh",
     "planner/split_batch.cuh",
     "planner/mixed_batch.cuh",
+    "planner/cascade_batch.cuh",
     "planner/block_scan.cuh",
 ];
 
@@ -32,7 +33,7 @@ pub struct HostPlanner {
     _tables: Vec<Vec<u64>>,
 }
 
-/// Lengths and pages as device arrays.
+/// Lengths and pages of a batch or of a level as device arrays.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Arrays {
@@ -42,7 +43,12 @@ pub struct Arrays {
     /// Row stride of a padded page table, which has no `page_indptr`.
     pub page_stride: Option<usize>,
     pub page_indices: Vec<i32>,
+    /// The levels before the requests' own keys, in a batch.
+    pub levels: Vec<Arrays>,
 }
+
+/// Makes a slice of an array.
+type Slice<'a> = fn(&'a [i32]) -> I32Slice<'a>;
 
 impl Arrays {
     /// The arrays of a batch.
@@ -53,7 +59,30 @@ impl Arrays {
             page_indptr: layout.pages().map(|pages| pages.indptr().to_vec()),
             page_indices: layout.pages().map_or(Vec::new(), |pages| pages.indices().to_vec()),
             page_stride: None,
+            levels: Vec::new(),
         }
+    }
+
+    /// The arrays as a level.
+    pub fn level<'a>(&'a self, slice: Slice<'a>) -> DeviceLevel<'a> {
+        let indices = slice(&self.page_indices);
+        let pages = match (self.page_stride, &self.page_indptr) {
+            (Some(max_pages), _) => Some(DevicePages::Padded { indices, max_pages }),
+            (None, Some(indptr)) => Some(DevicePages::Compressed { indptr: slice(indptr), indices }),
+            (None, None) => None,
+        };
+        DeviceLevel { qo_indptr: slice(&self.qo_indptr), kv_lens: slice(&self.kv_lens), pages }
+    }
+
+    /// The levels before the requests' own keys.
+    pub fn levels<'a>(&'a self, slice: Slice<'a>) -> Vec<DeviceLevel<'a>> {
+        self.levels.iter().map(|level| level.level(slice)).collect()
+    }
+
+    /// The batch behind these levels.
+    pub fn batch<'a>(&'a self, slice: Slice<'a>, levels: &'a [DeviceLevel<'a>]) -> DeviceBatch<'a> {
+        let DeviceLevel { qo_indptr, kv_lens, pages } = self.level(slice);
+        DeviceBatch { qo_indptr, kv_lens, pages, levels }
     }
 
     /// The same batch with a padded page table. Its rows have `spare` entries more than the longest request needs, and
@@ -86,9 +115,16 @@ impl Arrays {
     }
 }
 
+/// An array as a device pointer.
+fn on_device(array: &[i32]) -> I32Slice<'_> {
+    // SAFETY: kernels run on the host, before the array is freed.
+    unsafe { I32Slice::device(array.as_ptr() as u64, array.len()) }
+}
+
 /// A plan with a capacity, in memory of the host.
 #[derive(Debug)]
 pub struct HostPlan {
+    of: BatchCapacity,
     /// The capacity.
     pub capacity: PlanCapacity,
     /// The offsets of its sections.
@@ -98,6 +134,8 @@ pub struct HostPlan {
     /// The status that the kernel writes.
     pub status: PlanStatus,
     params: MixedPlanParams,
+    /// Of a capacity with levels.
+    cascade: Option<CascadePlanParams>,
     is_mixed: bool,
     /// Bytes of scratch memory, without the order of items and of it.
     scratch: (usize, usize),
@@ -156,18 +194,33 @@ impl HostPlanner {
             merge_parts: at + offsets.merge_parts.start as u64,
             ..plan.params
         };
-        type Plan = unsafe extern "C" fn(*const MixedPlanParams, *const c_void, i32, u32);
+        let by_1024 = seed.is_multiple_of(8);
+        if let (Some(of_levels), false) = (&plan.cascade, batch.levels.is_empty()) {
+            let levels = batch.levels(on_device);
+            let mut group_pages = vec![0x5a5a_5a5ai32; of_levels.capacity_groups as usize];
+            let group_pages = group_pages.as_mut_ptr() as u64;
+            let of_levels = CascadePlanParams { base: params, group_pages, ..*of_levels };
+            let batch = batch.batch(on_device, &levels);
+            let params = of_levels.of_batch(&batch, &plan.of).expect("within the capacity");
+            let name = if by_1024 { &b"plan_levels_by_1024"[..] } else { b"plan_levels" };
+            return self.launch(name, &params, parts, seed);
+        }
         // plan_harness_main.cpp defines them with this signature, or with the base of the parameters
-        let name = match (plan.is_mixed, seed.is_multiple_of(8)) {
+        let name = match (plan.is_mixed, by_1024) {
             (false, true) => &b"plan_by_1024"[..],
             (false, false) => b"plan",
             (true, true) => b"plan_mixed_by_1024",
             (true, false) => b"plan_mixed",
         };
+        self.launch(name, &params, parts, seed);
+    }
+
+    fn launch<Params>(&self, name: &[u8], params: &Params, parts: i32, seed: u32) {
+        type Plan<Params> = unsafe extern "C" fn(*const Params, *const c_void, i32, u32);
         // SAFETY: the functions have this type.
-        let function = unsafe { self.library.get::<Plan>(name) }.expect("the harness has it");
+        let function = unsafe { self.library.get::<Plan<Params>>(name) }.expect("the harness has it");
         // SAFETY: every array is as long as the parameters say, and lives until the call returns.
-        unsafe { function(&raw const params, self.variant.as_ptr().cast(), parts, seed) }
+        unsafe { function(params, self.variant.as_ptr().cast(), parts, seed) }
     }
 
     /// Runs the kernel that only checks a batch.
@@ -206,9 +259,16 @@ impl HostPlan {
             (PlanOffsets::within(&plan_capacity), MixedPlanParams::new(capacity, &plan_capacity, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];
         let PlannerScratch { order, rest } = PlannerScratch::of(&plan_capacity, rule);
-        let (status, scratch) = (PlanStatus::default(), (rest.next_multiple_of(8), order));
+        let (status, mut scratch) = (PlanStatus::default(), (rest.next_multiple_of(8), order));
+        let mut cascade = None;
+        if let (ListRule::Mixed(mixed), true) = (rule, plan_capacity.levels > 1) {
+            cascade = Some(CascadePlanParams::new(capacity, &plan_capacity, mixed, heads)?);
+            let PlannerScratch { order, rest } = PlannerScratch::of_cascade(&plan_capacity, mixed);
+            scratch = (scratch.0.max(rest), scratch.1.max(order));
+        }
         let is_mixed = matches!(rule, ListRule::Mixed(_));
-        let mut plan = HostPlan { capacity: plan_capacity, offsets, lists, status, params, is_mixed, scratch };
+        let (of, capacity) = (*capacity, plan_capacity);
+        let mut plan = HostPlan { of, capacity, offsets, lists, status, params, cascade, is_mixed, scratch };
         let of = plan.offsets.clone();
         for section in [
             of.qo_indptr,

@@ -9,6 +9,7 @@ struct Launch {
 
 unsigned order_words(const PlanParams& p) { return lang::next_power_of_two(unsigned(p.capacity_items)); }
 unsigned order_words(const MixedPlanParams& p) { return MixedScratch::order_words(p); }
+unsigned order_words(const CascadePlanParams& p) { return CascadeScratch::order_words(p); }
 
 template <class Cta>
 void plan_part(Cta& cta, const PlanParams& p, const Variant& variant, int parts, void* order) {
@@ -18,6 +19,19 @@ void plan_part(Cta& cta, const PlanParams& p, const Variant& variant, int parts,
 template <class Cta>
 void plan_part(Cta& cta, const MixedPlanParams& p, const Variant& variant, int parts, void* order) {
   plan_mixed_batch(cta, p, variant, parts, order);
+}
+template <class Cta>
+void plan_part(Cta& cta, const CascadePlanParams& p, const Variant& variant, int parts, void* order) {
+  plan_cascade(cta, p, variant, parts, order);
+}
+
+template <class Cta, class Params>
+void copy_part(Cta& cta, const Params& p, int part, int parts) {
+  copy_page_table(cta, p, part, parts);
+}
+template <class Cta>
+void copy_part(Cta& cta, const CascadePlanParams& p, int part, int parts) {
+  copy_level_pages(cta, p, part, parts);
 }
 
 // Runs attn_plan with COUNT threads per CTA, one CTA after the other.
@@ -31,7 +45,7 @@ void launch(const Params* p, const Variant* variant, int parts, unsigned seed) {
     auto thread = [](void* argument) {
       const Launch<Params>& launch = *static_cast<Launch<Params>*>(argument);
       Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
-      if (launch.part < launch.parts) return copy_page_table(cta, *launch.p, launch.part, launch.parts);
+      if (launch.part < launch.parts) return copy_part(cta, *launch.p, launch.part, launch.parts);
       plan_part(cta, *launch.p, *launch.variant, launch.parts, launch.order);
     };
     std::make_unique<Fibers>(COUNT, seed + part, thread, &all);
@@ -49,6 +63,13 @@ EXPORT void plan_mixed(const MixedPlanParams* p, const Variant* variant, int par
   launch<64>(p, variant, parts, seed);
 }
 EXPORT void plan_mixed_by_1024(const MixedPlanParams* p, const Variant* variant, int parts, unsigned seed) {
+  launch<1024>(p, variant, parts, seed);
+}
+
+EXPORT void plan_levels(const CascadePlanParams* p, const Variant* variant, int parts, unsigned seed) {
+  launch<64>(p, variant, parts, seed);
+}
+EXPORT void plan_levels_by_1024(const CascadePlanParams* p, const Variant* variant, int parts, unsigned seed) {
   launch<1024>(p, variant, parts, seed);
 }
 

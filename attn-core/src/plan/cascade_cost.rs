@@ -2,11 +2,15 @@
 
 use std::ops::Range;
 
+use super::merge_units;
 use super::rule::{DECODE, PREFILL};
-use super::{CascadePolicy, Cost, ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, WorkList};
+use super::{CascadePolicy, ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, WorkList};
 use crate::batch::{KvSegment, Layout};
 use crate::expr::Variant;
 use crate::spec::Heads;
+
+pub(crate) use device::CUDA;
+use device::{first_read, keys_cost, tiles_cost};
 
 /// The unit of [`CascadeCosts::decode_penalty`](super::CascadeCosts).
 const PENALTY_UNIT: u64 = 1024;
@@ -57,10 +61,9 @@ impl CascadeModel<'_> {
     /// The units of rows that are merged together.
     fn units(&self, requests: &Range<usize>) -> u64 {
         let of_request = |request: usize| {
-            let tile_rows = u64::from(self.rule.of_part(self.part_of_request(request)).tile_rows);
-            let packed = self.packed_rows(&(request..request + 1));
-            let units = |rows: u64| rows.div_ceil(MERGE_ROWS.into());
-            packed / tile_rows * units(tile_rows) + units(packed % tile_rows)
+            let tile_rows = self.rule.of_part(self.part_of_request(request)).tile_rows;
+            // no more than `i32` counts
+            u64::from(merge_units::count(self.packed_rows(&(request..request + 1)) as u32, tile_rows))
         };
         requests.clone().map(of_request).sum()
     }
@@ -90,7 +93,7 @@ impl CascadeModel<'_> {
         let rule = self.rule.of_part(part);
         let tiles = self.packed_rows(requests).div_ceil(rule.tile_rows.into());
         let first = if part == DECODE { 0 } else { self.first_read(segment) }; // decode blocks include the first read
-        tiles_cost(rule.cost, tiles, blocks(segment, rule))
+        tiles_cost(tiles, rule.cost.item.into(), blocks(segment, rule), rule.cost.block.into())
             .saturating_add(self.units(requests).saturating_mul(self.rule.cascade.state.into()))
             .saturating_add(first)
     }
@@ -103,16 +106,15 @@ impl CascadeModel<'_> {
             let rule = self.rule.of_part(part);
             let cached = if part == DECODE { self.rule.cascade.cached_block } else { u32::MAX };
             let tiles = self.packed_rows(&(request..request + 1)).div_ceil(rule.tile_rows.into());
-            let all = tiles.saturating_mul(segment.keys as u64);
-            all.saturating_mul(cached.min(rule.cost.block).into()) / u64::from(rule.kv_align)
+            keys_cost(tiles, segment.keys as u64, cached.min(rule.cost.block).into(), rule.kv_align.into())
         });
         costs.fold(self.first_read(segment), u64::saturating_add)
     }
 
     /// The extra cost of keys that come from device memory instead of the L2 cache.
     fn first_read(&self, segment: &KvSegment) -> u64 {
-        let uncached = self.rule.decode.cost.block.saturating_sub(self.rule.cascade.cached_block);
-        blocks(segment, &self.rule.decode).saturating_mul(uncached.into())
+        let decode = &self.rule.decode;
+        first_read(blocks(segment, decode), decode.cost.block.into(), self.rule.cascade.cached_block.into())
     }
 
     /// Whether reading shared keys once saves more than it costs to have keys in segments.
@@ -158,7 +160,22 @@ fn blocks(segment: &KvSegment, rule: &PlanRule) -> u64 {
     u64::from((segment.keys as u32).div_ceil(rule.kv_align))
 }
 
-fn tiles_cost(cost: Cost, tiles: u64, blocks: u64) -> u64 {
-    let each = u64::from(cost.item).saturating_add(blocks.saturating_mul(cost.block.into()));
-    tiles.saturating_mul(each)
+/// The costs of keys that requests share, for the host and for the planner kernel of cascades.
+#[allow(unreachable_pub)] // private to the plan
+#[attn_macros::device_mod(namespace = "lang::cascade_cost", include = "lang/int_fn.cuh")]
+mod device {
+    /// Tiles of `blocks` blocks each.
+    pub fn tiles_cost(tiles: u64, item: u64, blocks: u64, block: u64) -> u64 {
+        tiles.saturating_mul(item.saturating_add(blocks.saturating_mul(block)))
+    }
+
+    /// Keys that lengthen tiles; a block has `align` keys.
+    pub fn keys_cost(tiles: u64, keys: u64, block: u64, align: u64) -> u64 {
+        tiles.saturating_mul(keys).saturating_mul(block) / align
+    }
+
+    /// Blocks that come from device memory instead of the L2 cache.
+    pub fn first_read(blocks: u64, block: u64, cached_block: u64) -> u64 {
+        blocks.saturating_mul(block.saturating_sub(cached_block))
+    }
 }

@@ -15,7 +15,7 @@ inline int cuts_before_tile(const LineCuts& memory, int in_tiles, unsigned tile)
 }
 
 // `Tiles` has `tile(number)`, whose KV range counts its visible blocks of `align()` keys; `set_states`, which sets
-// where the partial states of a cut tile's item are; and `store`, which writes an item.
+// where the partial states of an item are, if its tile is cut; and `store`, which writes an item.
 template <class Tiles>
 class LineItems {
   const PlanParams& p_;
@@ -29,7 +29,7 @@ class LineItems {
     tile.kv_begin = begin < end ? (first + begin) * align : 0;
     tile.kv_end = begin < end ? min((first + end) * align, keys) : 0;
     LineItem made = {tile, cuts, cut_tile};
-    if (cut_tile >= 0) tiles_.set_states(made);
+    tiles_.set_states(made);
     return made;
   }
 

@@ -17,8 +17,8 @@ inline lang::stream_k::Costs decode_costs(const MixedPlanParams& p, int items, C
 
 // Also the segments of a batch that has a fault are empty: keys of all segments may be preprocessed.
 template <class Cta>
-void reject_mixed_batch(Cta& cta, const MixedPlanParams& p, const BatchFault& fault) {
-  reject_batch(cta, p, fault);
+void clear_mixed_batch(const Cta& cta, const MixedPlanParams& p) {
+  clear_batch(cta, p);
 #pragma unroll 1
   for (int entry = cta.thread(); entry <= p.capacity_segments; entry += Cta::THREADS) p.segment_ends[entry] = 0;
 }
@@ -63,7 +63,10 @@ void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant
   }
   // the last thread waits: it is the least likely to have a tile
   if (parts > 0 && cta.thread() == Cta::THREADS - 1) wait_for_copied_pages(p, parts, fault);
-  if (cta.any(fault.code != Fault::None)) return reject_mixed_batch(cta, p, fault);
+  if (cta.any(fault.code != Fault::None)) {
+    report_fault(cta, p, fault);
+    return clear_mixed_batch(cta, p);
+  }
 
   States states(p, tiles, prefill, decode);
   states.assign(cta);

@@ -21,6 +21,7 @@ struct DecodeTiles {
   }
   int split_of(const LineItem& made) const { return made.cuts - tiles.memory.first_splits[made.cut_tile]; }
   void set_states(LineItem& made) const {
+    if (made.cut_tile < 0) return;
     made.item.partial = states.row_of(made.cut_tile, split_of(made), made.item.rows);
   }
   void store(int index, const LineItem& made) const {

@@ -83,13 +83,18 @@ void copy_page_table(Cta& cta, const Params& p, int part, int parts) {
   report_copied_pages(cta, p, bad);
 }
 
-// Waits until all parts of the page table are copied, and resets the counter for the next launch.
-inline void wait_for_copied_pages(const PlanParams& p, unsigned parts, BatchFault& fault) {
+// Waits until all parts of the page table are copied, and resets the counter for the next launch. Returns the complement
+// of the first entry that is not a page of the pool, or 0.
+inline unsigned wait_for_parts(const PlanParams& p, unsigned parts) {
   auto* report = reinterpret_cast<volatile unsigned long long*>(&p.status->copied);
   unsigned long long word;
   do word = *report;
   while (static_cast<unsigned>(word) < parts);
   *report = 0;
-  unsigned bad = word >> 32;
+  return word >> 32;
+}
+
+inline void wait_for_copied_pages(const PlanParams& p, unsigned parts, BatchFault& fault) {
+  unsigned bad = wait_for_parts(p, parts);
   if (bad != 0) fault.note(true, Fault::Page, ~bad, p.page_indices[~bad], static_cast<int>(p.page_stride));
 }

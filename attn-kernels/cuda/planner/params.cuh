@@ -17,4 +17,9 @@ enum class Fault : int {
   PageCapacity,  // index: request; value: pages up to it, more than the page table or the capacity has
   FewPages,      // index: request; value: its pages, too few for `other` keys
   Page,          // index: entry of page_indices; value: not a page of the pool; other: length of a padded row, or -1
+  // of batches with levels
+  LevelEnd,          // value: the end of a level's qo_indptr, which is not that of the batch, `other`
+  GroupCutsRequest,  // index: entry of a level's qo_indptr; value: that entry, which is within the request `other`
+  NotNested,         // index: group; other: request, which is in another group of the level before than the one before
+  MemoryTokens,      // value: tokens of ragged keys, more than the capacity, `other`
 };

@@ -35,12 +35,17 @@ void clear_merges(const Cta& cta, const PlanParams& p, int first) {
   clear_words(cta, p.merges, MERGE_WORDS, first, p.capacity_merges);
 }
 
-// The device cannot return an error: it writes a status code and an empty work list. Kernels without workers read items
-// and merges themselves.
+// Kernels without workers read items and merges themselves.
 template <class Cta>
-void reject_batch(Cta& cta, const PlanParams& p, const BatchFault& fault) {
-  report_fault(cta, p, fault);
+void clear_batch(const Cta& cta, const PlanParams& p) {
   clear_words(cta, p.workers, START_WORDS, 0, p.capacity_workers);
   clear_items(cta, p, 0, p.capacity_items);
   clear_merges(cta, p, 0);
+}
+
+// The device cannot return an error: it writes a status code and an empty work list.
+template <class Cta>
+void reject_batch(Cta& cta, const PlanParams& p, const BatchFault& fault) {
+  report_fault(cta, p, fault);
+  clear_batch(cta, p);
 }

@@ -12,6 +12,7 @@ struct FlatTiles {
   unsigned align() const { return p.kv_align.divisor; }
   WorkItem tile(unsigned number) const { return load_item(memory.tiles + ITEM_WORDS * number); }
   void set_states(LineItem& made) const {
+    if (made.cut_tile < 0) return;
     made.item.partial = (made.cuts + made.cut_tile) * static_cast<int>(p.tile_rows.divisor);
     made.item.merge = made.cut_tile;
   }

@@ -7,10 +7,11 @@ use attn_core::headers::CudaStruct;
 use attn_core::plan::{MergeItem, WorkItem, WorkerStart};
 
 use super::{
-    BitsParams, CopyParams, CopyPart, FastDiv, IndexScoresParams, KernelParams, KvSides, MergeParams, MergeStates,
-    MixedParams, MixedPlanParams, PackedMixedParams, PackedParams, PackedRowsParams, PlanParams, PlanStatus, RowTiling,
-    RowsParams, RowsPart, SampleParams, ScaleLseParams, SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams,
-    VerifyChainParams, VerifyTreeParams, XPackedParams, XPackedPart,
+    BitsParams, CascadePlanParams, CopyParams, CopyPart, FastDiv, IndexScoresParams, KernelParams, KvSides,
+    LevelTables, MergeParams, MergeStates, MixedParams, MixedPlanParams, PackedMixedParams, PackedParams,
+    PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams, RowsPart, SampleParams, ScaleLseParams,
+    SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams, VerifyChainParams, VerifyTreeParams, XPackedParams,
+    XPackedPart,
 };
 
 /// A struct, and what kernels and host must agree on.
@@ -51,6 +52,7 @@ const STRUCTS: &[(&str, &[Struct])] = &[
     ),
     ("abi/packed_params.cuh", &[of::<KvSides>(), of::<PackedParams>(), of::<PackedMixedParams>()]),
     ("planner/structs.cuh", &[of::<PlanStatus>(), of::<PlanParams>(), of::<MixedPlanParams>()]),
+    ("planner/cascade_structs.cuh", &[of::<LevelTables>(), of::<CascadePlanParams>()]),
     ("ops/row_tiling.cuh", &[of::<RowTiling>()]),
     ("ops/merge_params.cuh", &[of::<MergeStates>(), of::<MergeParams>()]),
     ("ops/lse_params.cuh", &[of::<ScaleLseParams>()]),

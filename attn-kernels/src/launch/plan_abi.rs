@@ -228,6 +228,11 @@ impl PlanStatus {
     /// The error that the host would return for the batch.
     pub fn check(&self, params: &PlanParams) -> Result<(), BatchError> {
         let &PlanStatus { code, index, value, other, .. } = self;
+        // a fault of a level has the number of the level before it
+        if let Ok(level) = usize::try_from((code >> 8) - 1) {
+            let error = PlanStatus { code: code & 0xff, ..*self }.check(params).err().map(Box::new);
+            return error.map_or(Ok(()), |error| Err(BatchError::CascadeLevel { level, error }));
+        }
         let (at, page_size) = (usize::try_from(index).unwrap_or(0), params.page_size.divisor);
         let order = |array| BatchError::IndptrNotMonotone { array, index: at, value, before: other };
         let past = |what, capacity: i32| BatchError::Capacity {
@@ -242,16 +247,20 @@ impl PlanStatus {
             3 => past("queries in one request", params.max_queries),
             4 => past("queries", params.max_qo_tokens),
             5 => BatchError::KvLen { request: at, kv_len: value },
-            6 => past("keys", params.max_kv_tokens),
+            6 => past("keys", if other > 0 { other } else { params.max_kv_tokens }),
             7 => BatchError::IndptrStart { array: "page_indptr", first: value },
             8 => order("page_indptr"),
-            9 => past("entries of its page table", params.max_page_entries),
+            9 => past("entries of its page table", if other > 0 { other } else { params.max_page_entries }),
             10 => BatchError::FewPages {
                 request: at,
                 pages: value.unsigned_abs() as usize,
                 kv_len: other.unsigned_abs(),
                 page_size,
             },
+            12 => BatchError::LevelEnd { value, want: other },
+            13 => BatchError::GroupCutsRequest { index: at, value, request: usize::try_from(other).unwrap_or(0) },
+            14 => BatchError::NotNested { group: at, request: usize::try_from(other).unwrap_or(0) },
+            15 => past("tokens of k and v", other),
             _ => {
                 let (page, num_pages) = (value, params.num_pages.unsigned_abs());
                 match usize::try_from(other) {

@@ -53,6 +53,40 @@ impl PlannerScratch {
         PlannerScratch { order: order * 8, rest: rest.next_multiple_of(8) }
     }
 
+    /// The memory for a cascade within a capacity with levels: `CascadeScratch` in cuda/planner/cascade_memory.cuh.
+    pub fn of_cascade(lists: &PlanCapacity, rule: &MixedRule) -> Self {
+        let (requests, groups) = (lists.requests + 1, lists.levels * lists.requests);
+        let tiles: usize = lists.parts.iter().map(|part| part.items).sum();
+        let (workers, starts) = (rule.decode.workers as usize + 1, tiles.min(rule.prefill.workers as usize));
+        // per request: its lengths, and what is before it; per level and request: a group, a segment, a part and the
+        // tiles before; per request without keys: the tiles before; per tile: itself, and its place in its part; per
+        // decode worker: a KV split, a cut, its first item and a tile's first split; where prefill tiles are cut: items
+        // and cut tiles before; per unit: states before it in each level, its first state, and whether it is merged
+        let of_lengths = requests * 32 + groups * (8 + 4 + 4 + 4) + lists.requests * 4;
+        let of_tiles = tiles * (52 + 12) + workers * (16 + 8 + 4 + 4) + starts * 8 + 8;
+        let rest = of_lengths + of_tiles + lists.merges * 4 * (lists.levels + 2);
+        let order = Self::sorted_items(lists).max(lists.parts.first().map_or(0, |part| part.items));
+        PlannerScratch { order: order * 8, rest: rest.next_multiple_of(8) }
+    }
+
+    /// Bytes of the workspace behind the status: for this memory or, of a capacity with levels, the larger of both
+    /// memories, and behind it for `CascadePlanParams::group_pages`.
+    pub fn workspace_bytes(lists: &PlanCapacity, rule: &ListRule) -> [usize; 2] {
+        let flat = Self::of(lists, rule).shared_and_workspace().1;
+        match rule {
+            ListRule::Mixed(rule) if lists.levels > 1 => {
+                let both = flat.max(Self::of_cascade(lists, rule).shared_and_workspace().1);
+                [both.next_multiple_of(8), lists.levels * lists.requests * 4]
+            }
+            _ => [flat, 0],
+        }
+    }
+
+    /// Items of the prefill part that a planner of cascades sorts: a power of two.
+    pub(super) fn sorted_items(lists: &PlanCapacity) -> usize {
+        lists.parts.get(1).map_or(0, |part| part.items).max(2).next_power_of_two()
+    }
+
     /// Bytes in shared memory of the CTA that plans, and in the workspace behind the status. What does not fit shared
     /// memory as a whole has its order of items there, if that fits.
     pub fn shared_and_workspace(self) -> (usize, usize) {

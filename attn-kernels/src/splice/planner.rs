@@ -14,7 +14,7 @@ use crate::compile::Arch;
 /// Stands for a variant whose mask gives no tile class.
 const EVERY_KEY: &str = "\nstruct Variant {\n  static constexpr bool HAS_TILE_CLASS = false;\n};\n";
 
-/// The planner kernels: a rule has one of them.
+/// The planner kernels: a rule has one of them, and one more for batches with levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlannerKind {
     /// Stream-K cuts all tiles, laid end to end.
@@ -23,17 +23,20 @@ pub enum PlannerKind {
     SplitTiles,
     /// A mixed list: stream-K cuts its decode part, tiles of its prefill part are split on their own.
     Mixed,
+    /// A mixed list of a batch with levels.
+    Cascade,
 }
 
 impl PlannerKind {
     /// All of them.
-    pub const ALL: [PlannerKind; 3] = [PlannerKind::StreamK, PlannerKind::SplitTiles, PlannerKind::Mixed];
+    pub const ALL: [PlannerKind; 4] =
+        [PlannerKind::StreamK, PlannerKind::SplitTiles, PlannerKind::Mixed, PlannerKind::Cascade];
 
     /// Threads of its CTAs, `PLAN_THREADS` of its template. Masks need more registers where they are refined.
     pub fn threads(self) -> u32 {
         match self {
             PlannerKind::StreamK => 1024,
-            PlannerKind::SplitTiles | PlannerKind::Mixed => 512,
+            PlannerKind::SplitTiles | PlannerKind::Mixed | PlannerKind::Cascade => 512,
         }
     }
 
@@ -42,10 +45,12 @@ impl PlannerKind {
             PlannerKind::StreamK => "planner/kernel.cuh",
             PlannerKind::SplitTiles => "planner/split_kernel.cuh",
             PlannerKind::Mixed => "planner/mixed_kernel.cuh",
+            PlannerKind::Cascade => "planner/cascade_kernel.cuh",
         }
     }
 }
 
+/// The kernel of batches without levels.
 impl From<&ListRule> for PlannerKind {
     fn from(rule: &ListRule) -> Self {
         match rule {
@@ -64,6 +69,7 @@ impl fmt::Display for PlannerKind {
             PlannerKind::StreamK => "planner",
             PlannerKind::SplitTiles => "planner of split tiles",
             PlannerKind::Mixed => "planner of mixed lists",
+            PlannerKind::Cascade => "planner of cascades",
         })
     }
 }

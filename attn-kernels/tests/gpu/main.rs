@@ -1,5 +1,6 @@
 //! Plans made on a GPU and updated, and what serving engines may rely on. Skipped without a GPU.
 
+mod device_levels;
 mod device_plan;
 mod engine;
 #[path = "../support/gpu.rs"]

@@ -140,7 +140,7 @@ fn planner_kernels_are_embedded_on_request() {
     names.sort_unstable();
     assert_eq!(
         (report.cubins, names),
-        (6, vec!["causal: planner sm_80", "planner sm_80"]),
+        (8, vec!["causal: planner sm_80", "planner sm_80"]),
         "variants without a mask share one"
     );
 }

@@ -170,7 +170,8 @@ impl Plan {
             None => DevicePages::Padded { indices: indices.slice, max_pages },
             Some(indptr) => DevicePages::Compressed { indptr: indptr.slice, indices: indices.slice },
         });
-        let batch = DeviceBatch { qo_indptr: qo_slice.slice, kv_lens: kv_slice.slice, pages, qo_tokens: None };
+        let (qo_indptr, kv_lens) = (qo_slice.slice, kv_slice.slice);
+        let batch = DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels: &[] };
         let mut plan = state.plan.write().unwrap_or_else(PoisonError::into_inner);
         engine.launch(|stream| plan.update_on_device(stream, &batch).candle())
     }

@@ -79,4 +79,6 @@ pub(crate) const NUMBER: &str = "a number";
 pub(crate) const TEXT: &str = "a str";
 pub(crate) const STREAM: &str = "the address of a CUDA stream, a whole number";
 pub(crate) const BATCH: &str = "a `Batch`, such as `Batch.ragged(..)`, `Batch.paged(..)` or `Batch.block_table(..)`";
+pub(crate) const DEVICE_BATCH: &str =
+    "a `DeviceBatch`, such as `DeviceBatch.ragged(..)` or `DeviceBatch.block_table(..)`";
 pub(crate) const ATTENTION: &str = "an `Attention`";

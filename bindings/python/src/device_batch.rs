@@ -1,9 +1,9 @@
 //! Batches whose lengths and pages the device reads when it plans.
 
-use attn::batch::DevicePages;
+use attn::batch::{DeviceLevel, DevicePages};
 use pyo3::prelude::*;
 
-use crate::argument::{Arg, COUNT, optional};
+use crate::argument::{Arg, COUNT, DEVICE_BATCH, optional};
 use crate::array::ints;
 use crate::error::{Failure, call};
 use crate::location::Location;
@@ -30,6 +30,16 @@ pub(crate) struct DeviceBatch {
     kv_lens: Py<PyAny>,
     pages: Pages,
     qo_tokens: Option<u32>,
+    /// Before the requests' own keys.
+    levels: Vec<Py<DeviceBatch>>,
+}
+
+/// The tensors of a batch or a level.
+struct Views {
+    qo_indptr: View,
+    kv_lens: View,
+    /// The table, with prefix sums of compressed rows.
+    pages: Option<(Option<View>, View)>,
 }
 
 #[pymethods]
@@ -73,11 +83,39 @@ impl DeviceBatch {
         Self::new(py, [qo_indptr, kv_lens], Pages::Padded { table: block_table }, qo_tokens)
     }
 
-    fn __repr__(&self) -> &'static str {
-        match self.pages {
-            Pages::Ragged => "<attn_rs.DeviceBatch, ragged>",
-            Pages::Compressed { .. } => "<attn_rs.DeviceBatch, paged>",
-            Pages::Padded { .. } => "<attn_rs.DeviceBatch, block table>",
+    /// Keys that neighbouring requests share, level by level, from the outermost. A level is a batch whose requests are
+    /// groups: its `qo_indptr` says where groups end among the queries of the batch, its `kv_lens` and pages are the
+    /// keys that each group shares. The last level has the requests, with the keys of their own. Ragged keys lie level
+    /// by level. The plan's capacity has as many levels. A bound of queries is that of the last level.
+    #[staticmethod]
+    fn cascade(py: Python<'_>, levels: Arg<Vec<Arg<Py<DeviceBatch>>>>) -> PyResult<Self> {
+        call(py, || {
+            let mut checked = Vec::new();
+            for level in levels.get(py, "levels", "a list of `DeviceBatch`es, of which the last has the requests")? {
+                let name = format!("levels[{}]", checked.len());
+                let level = level.get(py, &name, DEVICE_BATCH)?;
+                if !level.get().levels.is_empty() {
+                    return Err(Failure::batch(format!("{name} is a cascade; a level is of one kind of keys")));
+                }
+                checked.push(level);
+            }
+            let own =
+                checked.pop().ok_or_else(|| Failure::batch("levels is empty; the last level has the requests"))?;
+            let &DeviceBatch { ref qo_indptr, ref kv_lens, ref pages, qo_tokens, .. } = own.get();
+            let (qo_indptr, kv_lens, pages) = (qo_indptr.clone_ref(py), kv_lens.clone_ref(py), pages.clone_ref(py));
+            Ok(DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens, levels: checked })
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        let keys = match self.pages {
+            Pages::Ragged => "ragged",
+            Pages::Compressed { .. } => "paged",
+            Pages::Padded { .. } => "block table",
+        };
+        match self.levels.len() {
+            0 => format!("<attn_rs.DeviceBatch, {keys}>"),
+            before => format!("<attn_rs.DeviceBatch, {keys}, {} levels>", before + 1),
         }
     }
 }
@@ -90,7 +128,7 @@ impl DeviceBatch {
         qo_tokens: Option<Arg<u32>>,
     ) -> PyResult<Self> {
         let qo_tokens = call(py, || optional(qo_tokens, py, "qo_tokens", COUNT))?;
-        Ok(DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens })
+        Ok(DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens, levels: Vec::new() })
     }
 
     /// Calls `with` with the batch of the library. `reader` is the stream that reads it.
@@ -101,18 +139,34 @@ impl DeviceBatch {
         reader: Option<usize>,
         with: impl FnOnce(&attn::batch::DeviceBatch<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        let views = |of: &DeviceBatch| of.views(py, location, reader);
+        let of_levels = self.levels.iter().map(|level| views(level.get())).collect::<Result<Vec<_>, _>>()?;
+        let levels = of_levels.iter().map(Views::level).collect::<Result<Vec<_>, _>>()?;
+        let own = views(self)?;
+        let DeviceLevel { qo_indptr, kv_lens, pages } = own.level()?;
+        with(&attn::batch::DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: self.qo_tokens, levels: &levels })
+    }
+
+    fn views(&self, py: Python<'_>, location: Location, reader: Option<usize>) -> Result<Views, Failure> {
         let read = |object: &Py<PyAny>, name: &str| view(object.bind(py), name, reader)?.on(location, name);
-        // SAFETY: this keeps the caller's tensors; on a device the stream orders their use
-        let ints = |view: &View, rank, name| unsafe { ints(view, rank, name) };
         let (qo_indptr, kv_lens) = (read(&self.qo_indptr, "qo_indptr")?, read(&self.kv_lens, "kv_lens")?);
-        let rows = match &self.pages {
+        let pages = match &self.pages {
             Pages::Ragged => None,
             Pages::Compressed { indptr, indices } => {
                 Some((Some(read(indptr, "page_indptr")?), read(indices, "page_indices")?))
             }
             Pages::Padded { table } => Some((None, read(table, "block_table")?)),
         };
-        let pages = match &rows {
+        Ok(Views { qo_indptr, kv_lens, pages })
+    }
+}
+
+impl Views {
+    /// The arrays. The batch that they are of keeps the caller's tensors.
+    fn level(&self) -> Result<DeviceLevel<'_>, Failure> {
+        // SAFETY: the batch keeps the caller's tensors; on a device the stream orders their use
+        let ints = |view: &View, rank, name| unsafe { ints(view, rank, name) };
+        let pages = match &self.pages {
             None => None,
             Some((Some(indptr), indices)) => Some(DevicePages::Compressed {
                 indptr: ints(indptr, 1, "page_indptr")?,
@@ -123,7 +177,19 @@ impl DeviceBatch {
                 Some(DevicePages::Padded { indices, max_pages: table.dims.shape()[1] })
             }
         };
-        let (qo_indptr, kv_lens) = (ints(&qo_indptr, 1, "qo_indptr")?, ints(&kv_lens, 1, "kv_lens")?);
-        with(&attn::batch::DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: self.qo_tokens })
+        let (qo_indptr, kv_lens) = (ints(&self.qo_indptr, 1, "qo_indptr")?, ints(&self.kv_lens, 1, "kv_lens")?);
+        Ok(DeviceLevel { qo_indptr, kv_lens, pages })
+    }
+}
+
+impl Pages {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Pages::Ragged => Pages::Ragged,
+            Pages::Compressed { indptr, indices } => {
+                Pages::Compressed { indptr: indptr.clone_ref(py), indices: indices.clone_ref(py) }
+            }
+            Pages::Padded { table } => Pages::Padded { table: table.clone_ref(py) },
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use attn::{KvScales, Out, PlanOptions, RunOptions, Workspace};
 use pyo3::{prelude::*, types::PyList};
 
-use crate::argument::{ATTENTION, Arg, BATCH, Flag, TEXT, optional};
+use crate::argument::{ATTENTION, Arg, BATCH, DEVICE_BATCH, Flag, TEXT, optional};
 use crate::attention::Attention;
 use crate::batch::{Batch, Capacity};
 use crate::device_batch::DeviceBatch;
@@ -98,8 +98,7 @@ impl Plan {
         stream: Option<Arg<usize>>,
     ) -> PyResult<()> {
         call(py, || {
-            let of_device = "a `DeviceBatch`, such as `DeviceBatch.ragged(..)` or `DeviceBatch.block_table(..)`";
-            let batch = batch.get(py, "batch", of_device)?;
+            let batch = batch.get(py, "batch", DEVICE_BATCH)?;
             let stream = self::stream(py, &self.engine, self.location, stream)?;
             batch.with_batch(py, self.location, address(&stream), |batch| {
                 Ok(py.detach(|| write(&self.plan).update_on_device(&stream, batch))?)

@@ -65,6 +65,50 @@ def test_ragged_keys():
         np.testing.assert_allclose(o[query : query + 1], reference.attention(own, k[keys], v[keys])[0], atol=2e-6)
 
 
+def check_levels(plan, own, prompt, tables):
+    """Runs a plan of two requests with a prompt of so many keys before their own."""
+    q = RNG.standard_normal((2, 4, 8)).astype("float32")
+    o = plan.run(q, K, V)
+    shared = [pool[tables[0]].reshape(-1, 2, 8)[:prompt] for pool in (K, V)]
+    for query, request in enumerate((0, 2)):
+        rows = [pool[tables[1][request]].reshape(-1, 2, 8)[: own[request]] for pool in (K, V)]
+        k, v = (np.concatenate(pair) for pair in zip(shared, rows, strict=True))
+        np.testing.assert_allclose(o[query : query + 1], reference.attention(q[query : query + 1], k, v)[0], atol=2e-6)
+
+
+def test_levels():
+    plan = a_plan(capacity=attn_rs.Capacity(3, 60, page_size=PAGE, num_pages=PAGES, levels=2))
+    own, prompt, shared = ints(5, 0, 2), ints(7), ints(3, 8)
+    table = np.array([[0, 1], [-1, -1], [2, -1]], dtype=np.int32)
+    level = DeviceBatch.paged(ints(0, 2), prompt, ints(0, 2), shared)
+    batch = DeviceBatch.cascade([level, DeviceBatch.block_table(QO, table, own)])
+    assert repr(batch) == "<attn_rs.DeviceBatch, block table, 2 levels>"
+    for keys in (7, 0, 8):
+        prompt[0] = keys
+        plan.update_on_device(batch)
+        plan.device_status()
+        check_levels(plan, own, keys, (shared, table))
+    for error, text, make in [
+        (attn_rs.InvalidBatch, "levels is empty", lambda: DeviceBatch.cascade([])),
+        (attn_rs.InvalidBatch, r"levels\[0\] is a cascade", lambda: DeviceBatch.cascade([batch])),
+        (attn_rs.InvalidArgument, r"levels\[1\] is of the type `int`", lambda: DeviceBatch.cascade([level, 3])),
+        (attn_rs.InvalidBatch, "levels", lambda: a_plan().update_on_device(batch)),
+        (
+            attn_rs.InvalidBatch,
+            "level 0: kv_lens",
+            lambda: plan.update_on_device(
+                DeviceBatch.cascade([DeviceBatch.paged(ints(0, 2), ints(-1), ints(0, 2), shared), batch_of(table, own)])
+            ),
+        ),
+    ]:
+        with pytest.raises(error, match=text):
+            make()
+
+
+def batch_of(table, lens):
+    return DeviceBatch.block_table(QO, table, lens)
+
+
 def test_outputs_of_a_batch_that_the_host_does_not_know_are_zero_past_it():
     plan, q = a_plan(), np.ones((1, 4, 8), dtype=np.float32)
     plan.update_on_device(DeviceBatch.paged(ints(0, 0), ints(0), ints(0, 0), ints(0)))

@@ -265,6 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn cascades_are_planned_on_the_device() {
+        let mut case = Case { kv_layout: LayoutKind::Cascade, graph: true, ..Case::new("causal") };
+        (case.qo_lens, case.kv_lens) = (Lens::List(vec![1; 8]), Lens::List(vec![7; 8]));
+        let level = |page_size| LevelCase { groups: vec![8], kv_lens: Lens::List(vec![400]), page_size };
+        let options = super::CheckOptions { device_plans: true, ..Default::default() };
+        for (page_size, on_device) in [(None, true), (Some(2 * case.page_size), false)] {
+            let case = Case { levels: vec![level(page_size)], ..case.clone() };
+            let result = super::check_with(&case, &Engine::cpu(), &options).expect("it runs");
+            assert!(result.passed && result.planned_on_device == on_device, "{page_size:?}: {}", result.why());
+        }
+    }
+
+    #[test]
     fn plans_are_updated_with_tensors_over_lengths_too() {
         for variant in ["causal + rope", "documents"] {
             for layout in [LayoutKind::Ragged, LayoutKind::Paged] {

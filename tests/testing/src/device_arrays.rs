@@ -1,7 +1,9 @@
 //! The lengths and pages of a batch in memory of an engine, for plans that are made on its device.
 
 use attn::{DeviceBuffer, Engine};
-use attn_core::batch::{DeviceBatch, DevicePages, I32Slice, Layout, words};
+use attn_core::batch::{
+    CascadeLevel, CascadeLevelKv, DeviceBatch, DeviceLevel, DevicePages, I32Slice, Layout, PageTable, words,
+};
 
 use super::{Keys, TestError};
 
@@ -11,8 +13,14 @@ enum Ints {
     Device(DeviceBuffer),
 }
 
-/// The arrays of a batch without levels.
+/// The arrays of a batch.
 pub(super) struct DeviceArrays {
+    own: LevelArrays,
+    levels: Vec<LevelArrays>,
+}
+
+/// The arrays of the requests' own keys, or of a level.
+struct LevelArrays {
     qo_indptr: Ints,
     kv_lens: Ints,
     pages: Option<Pages>,
@@ -44,9 +52,23 @@ impl Ints {
 }
 
 impl DeviceArrays {
-    /// Copies the arrays of a batch: a block table in padded rows, other pages in compressed rows.
-    pub(super) fn put(engine: &Engine, layout: &Layout, keys: &Keys) -> Result<Self, TestError> {
+    /// Copies the arrays of a batch: a block table in padded rows, other pages in compressed rows. `None` for levels
+    /// that a [`DeviceBatch`] does not describe: of ragged keys in other places than one behind the other, or of pages
+    /// of several sizes.
+    pub(super) fn put(engine: &Engine, layout: &Layout, keys: &Keys) -> Result<Option<Self>, TestError> {
         let put = |values: &[i32]| Ints::put(engine, values);
+        let (qo_indptr, mut levels) = (layout.qo_indptr(), Vec::new());
+        for CascadeLevel { qo_indptr, kv } in keys.levels() {
+            match (kv, layout.pages()) {
+                (CascadeLevelKv::Paged(table), Some(pages)) if table.page_size == pages.page_size() => {
+                    levels.push(LevelArrays::of(engine, qo_indptr, &table)?);
+                }
+                _ => return Ok(None),
+            }
+        }
+        if let Some(own) = levels.pop() {
+            return Ok(Some(DeviceArrays { own, levels }));
+        }
         let pages = match (keys, layout.pages()) {
             (_, None) => None,
             (Keys::BlockTable(table), _) => {
@@ -57,22 +79,45 @@ impl DeviceArrays {
             }
         };
         let kv_lens: Vec<i32> = layout.kv_indptr().windows(2).map(|ends| ends[1] - ends[0]).collect();
-        Ok(DeviceArrays { qo_indptr: put(layout.qo_indptr())?, kv_lens: put(&kv_lens)?, pages })
+        Ok(Some(DeviceArrays {
+            own: LevelArrays { qo_indptr: put(qo_indptr)?, kv_lens: put(&kv_lens)?, pages },
+            levels,
+        }))
     }
 
-    /// The batch.
-    pub(super) fn batch(&self) -> DeviceBatch<'_> {
-        let (qo_indptr, kv_lens) = (self.qo_indptr.slice(), self.kv_lens.slice());
-        match &self.pages {
-            None => DeviceBatch::ragged(qo_indptr, kv_lens),
-            Some(Pages::Compressed { indptr, indices }) => {
-                let pages = DevicePages::Compressed { indptr: indptr.slice(), indices: indices.slice() };
-                DeviceBatch::paged(qo_indptr, kv_lens, pages)
+    /// The levels before the requests' own keys.
+    pub(super) fn levels(&self) -> Vec<DeviceLevel<'_>> {
+        self.levels.iter().map(LevelArrays::level).collect()
+    }
+
+    /// The batch behind these levels.
+    pub(super) fn batch<'a>(&'a self, levels: &'a [DeviceLevel<'a>]) -> DeviceBatch<'a> {
+        let DeviceLevel { qo_indptr, kv_lens, pages } = self.own.level();
+        DeviceBatch { qo_indptr, kv_lens, pages, levels }
+    }
+}
+
+impl LevelArrays {
+    fn of(engine: &Engine, qo_indptr: &[i32], table: &PageTable<'_>) -> Result<Self, TestError> {
+        let put = |values: &[i32]| Ints::put(engine, values);
+        let keys = |(ends, &last): (&[i32], &i32)| match ends[1] - ends[0] {
+            0 => 0,
+            pages => (pages - 1) * table.page_size as i32 + last,
+        };
+        let kv_lens: Vec<i32> = table.indptr.windows(2).zip(table.last_page_len).map(keys).collect();
+        let pages = Pages::Compressed { indptr: put(table.indptr)?, indices: put(table.indices)? };
+        Ok(LevelArrays { qo_indptr: put(qo_indptr)?, kv_lens: put(&kv_lens)?, pages: Some(pages) })
+    }
+
+    fn level(&self) -> DeviceLevel<'_> {
+        let pages = self.pages.as_ref().map(|pages| match pages {
+            Pages::Compressed { indptr, indices } => {
+                DevicePages::Compressed { indptr: indptr.slice(), indices: indices.slice() }
             }
-            Some(Pages::Padded { indices, max_pages }) => {
-                let pages = DevicePages::Padded { indices: indices.slice(), max_pages: *max_pages };
-                DeviceBatch::paged(qo_indptr, kv_lens, pages)
+            Pages::Padded { indices, max_pages } => {
+                DevicePages::Padded { indices: indices.slice(), max_pages: *max_pages }
             }
-        }
+        });
+        DeviceLevel { qo_indptr: self.qo_indptr.slice(), kv_lens: self.kv_lens.slice(), pages }
     }
 }

@@ -174,13 +174,14 @@ impl Setup {
         if !same_tile(&plan, &self.plan) {
             return Ok(None);
         }
-        let on_device = device_plans && !cascade;
-        let arrays = on_device.then(|| DeviceArrays::put(&self.engine, &layout, &inputs.keys)).transpose()?;
+        let arrays =
+            device_plans.then(|| DeviceArrays::put(&self.engine, &layout, &inputs.keys)).transpose()?.flatten();
+        let of_levels = arrays.as_ref().map(DeviceArrays::levels).unwrap_or_default();
         let Setup { stream, tensors, .. } = &mut *self;
         tensors.poison()?;
         let mut graph = Graph::capture(stream, || tensors.run(&plan, stream))?;
         launch(Some(&mut graph), stream, || tensors.run(&plan, stream))?;
-        let on_device = match arrays.as_ref().map(|arrays| plan.update_on_device(stream, &arrays.batch())) {
+        let on_device = match arrays.as_ref().map(|arrays| plan.update_on_device(stream, &arrays.batch(&of_levels))) {
             Some(Err(error)) if error.kind() == ErrorKind::Unsupported => false,
             Some(updated) => updated.map(|()| true)?,
             None => false,

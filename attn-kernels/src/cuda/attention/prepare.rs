@@ -76,8 +76,8 @@ impl CudaPreparation {
         self.kernels(attention, attention.bound.key_within(capacity).1)
     }
 
-    /// Adds the kernel that [`CudaPlan::update_on_device`](crate::cuda::CudaPlan::update_on_device) loads. A plan with
-    /// a capacity for levels loads another one.
+    /// Adds the kernels that [`CudaPlan::update_on_device`](crate::cuda::CudaPlan::update_on_device) loads, also those
+    /// of plans with a capacity for levels, unless the attention runs none or names another kernel.
     ///
     /// # Errors
     ///
@@ -88,7 +88,13 @@ impl CudaPreparation {
         bound.check_device_updates()?;
         // without levels a capacity has the mixed kernel only where the options name it
         let is_mixed = bound.kernel == Some(KernelKind::Mixed);
-        let mut kinds = PlannerKind::ALL.into_iter().filter(|&kind| (kind == PlannerKind::Mixed) == is_mixed);
+        let has_levels = (is_mixed || bound.kernel.is_none())
+            && [false, true].into_iter().any(|paged| bound.check_cascade(paged).is_ok());
+        let mut kinds = PlannerKind::ALL.into_iter().filter(|kind| match kind {
+            PlannerKind::StreamK | PlannerKind::SplitTiles => !is_mixed,
+            PlannerKind::Mixed => is_mixed || has_levels,
+            PlannerKind::Cascade => has_levels,
+        });
         kinds.try_for_each(|kind| {
             let planned = bound.clone();
             let source = self.source(move |arch| planned.planner_source(kind, arch))?;

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use attn_core::batch::{BatchCapacity, DeviceBatch};
+use attn_core::plan::PlanError;
 use bytemuck::Zeroable;
 
 use super::device_batch::check_addresses;
@@ -49,8 +50,8 @@ impl CudaBatchChecker {
     ///
     /// # Errors
     ///
-    /// Arrays in host memory, arrays that do not fit each other, or more requests than the capacity; a stream of
-    /// another device. Nothing is launched then.
+    /// Arrays in host memory, arrays that do not fit each other, levels, or more requests than the capacity; a stream
+    /// of another device. Nothing is launched then.
     pub fn check(
         &self,
         stream: &CudaStream,
@@ -61,6 +62,9 @@ impl CudaBatchChecker {
         device.check_same("stream", stream.device())?;
         let params = PlanParams { status: self.status.ptr(), ..PlanParams::for_checking(capacity) };
         let params = params.of_batch(batch, capacity)?;
+        if !batch.levels.is_empty() {
+            return Err(PlanError::Levels { what: "the checker of batches on the device" }.into());
+        }
         check_addresses(batch)?;
         let _current = device.make_current()?;
         let _submission = stream.submission();

@@ -7,7 +7,7 @@ use attn_core::plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList};
 
 use crate::cuda::CudaError;
 use crate::cuda::attention::planner::Planner;
-use crate::launch::MixedPlanParams;
+use crate::launch::{CascadePlanParams, MixedPlanParams};
 
 /// The capacity of a plan whose batch changes in place, and the host memory that planning into it takes.
 #[derive(Debug)]
@@ -87,5 +87,17 @@ pub(super) struct DevicePlanning {
     /// Threads of a CTA.
     pub(super) threads: u32,
     /// Bytes of shared memory.
+    pub(super) smem: u32,
+    /// How batches with levels are planned; `None` for a capacity without.
+    pub(super) levels: Option<LevelPlanning>,
+}
+
+/// The planner kernel of batches with levels, in a grid of as many CTAs.
+#[derive(Debug)]
+pub(super) struct LevelPlanning {
+    pub(super) planner: Arc<Planner>,
+    /// The parameters without those of the batch.
+    pub(super) params: CascadePlanParams,
+    pub(super) threads: u32,
     pub(super) smem: u32,
 }

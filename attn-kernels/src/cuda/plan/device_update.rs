@@ -4,10 +4,11 @@ use attn_core::batch::{BatchError, DeviceBatch};
 use attn_core::plan::{ListRule, PlanOffsets, PlanRule, Schedule};
 use bytemuck::Zeroable;
 
-use super::{capacity::DevicePlanning, device_batch::check_addresses};
+use super::capacity::{DevicePlanning, LevelPlanning};
+use super::device_batch::check_addresses;
 use crate::cuda::driver::launch_kernel::launch_kernel;
 use crate::cuda::{CudaError, CudaPlan, CudaStream};
-use crate::launch::{MixedPlanParams, PLAN_STATUS_BYTES, PlanParams, PlanStatus, PlannerScratch};
+use crate::launch::{CascadePlanParams, MixedPlanParams, PLAN_STATUS_BYTES, PlanParams, PlanStatus, PlannerScratch};
 use crate::splice::PlannerKind;
 
 /// Page table entries that a thread of a copying CTA handles, while another CTA plans.
@@ -47,10 +48,15 @@ impl CudaPlan {
         self.prepare_device_updates()?;
         self.keep_captured(stream, None)?;
         let Some(reserved) = self.reserved.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
-        let Some(DevicePlanning { planner, params, copy_ctas, threads, smem }) = &reserved.on_device else {
+        let Some(DevicePlanning { planner, params, copy_ctas, threads, smem, levels }) = &reserved.on_device else {
             return Err(CudaError::StalePlan);
         };
         let params = MixedPlanParams { base: params.base.of_batch(batch, &reserved.capacity)?, ..*params };
+        let of_levels = match (batch.levels, levels) {
+            ([], _) => None,
+            (_, None) => return Err(BatchError::LevelsInCapacity.into()),
+            (_, Some(levels)) => Some((levels, levels.params.of_batch(batch, &reserved.capacity)?)),
+        };
         check_addresses(batch)?;
         let largest = reserved.largest_within(batch.qo_tokens)?;
         let memory = self.workspace.lock()?;
@@ -62,9 +68,17 @@ impl CudaPlan {
         let _content = args.keep_content();
         args.order(stream)?;
         let variant = if args.bytes().is_empty() { &[0; 16][..] } else { args.bytes() };
+        let grid = (copy_ctas + 1, 1);
         // SAFETY: the caller promised the arrays of the batch when it made them; the kernel keeps to the capacity, for
         // which the sections of the workspace are large enough.
-        unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), *threads, *smem, stream, &params, variant) }?;
+        unsafe {
+            match &of_levels {
+                None => launch_kernel(planner.function, grid, *threads, *smem, stream, &params, variant),
+                Some((LevelPlanning { planner, threads, smem, .. }, params)) => {
+                    launch_kernel(planner.function, grid, *threads, *smem, stream, params, variant)
+                }
+            }
+        }?;
         drop(memory);
         if let Some(largest) = largest {
             reserved.on_device_largest = largest;
@@ -111,7 +125,8 @@ impl CudaPlan {
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } = lists;
         let at = |section| self.workspace.start(section);
         let status = at(&sections.planning);
-        let [scratch, order] = memory.addresses(status + PLAN_STATUS_BYTES as u64);
+        let behind_status = status + PLAN_STATUS_BYTES as u64;
+        let [scratch, order] = memory.addresses(behind_status);
         let base = PlanParams {
             to_qo_indptr: at(qo_indptr),
             to_kv_indptr: at(kv_indptr),
@@ -137,8 +152,24 @@ impl CudaPlan {
         let pages_per_cta = PAGES_PER_THREAD * threads as usize;
         let copy_ctas = counts.pages.map_or(0, |pages| (pages.div_ceil(pages_per_cta) as u32).clamp(1, others));
         // no more than `PLAN_SHARED_BYTES`
-        let smem = memory.shared_and_workspace().0 as u32;
-        reserved.on_device = Some(DevicePlanning { planner, params, copy_ctas, threads, smem });
+        let smem = |memory: PlannerScratch| memory.shared_and_workspace().0 as u32;
+        let levels = match rule {
+            ListRule::Mixed(mixed) if counts.levels > 1 => {
+                let (kind, memory) = (PlannerKind::Cascade, PlannerScratch::of_cascade(counts, mixed));
+                let [scratch, order] = memory.addresses(behind_status);
+                let base = MixedPlanParams { base: PlanParams { scratch, order, ..params.base }, ..params };
+                let group_pages = behind_status + PlannerScratch::workspace_bytes(counts, rule)[0] as u64;
+                let params = CascadePlanParams::new(&reserved.capacity, counts, mixed, heads)?;
+                Some(LevelPlanning {
+                    planner: attention.planner(kind)?,
+                    params: CascadePlanParams { base, group_pages, ..params },
+                    threads: kind.threads(),
+                    smem: smem(memory),
+                })
+            }
+            _ => None,
+        };
+        reserved.on_device = Some(DevicePlanning { planner, params, copy_ctas, threads, smem: smem(memory), levels });
         Ok(())
     }
 

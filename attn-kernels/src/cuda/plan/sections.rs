@@ -71,7 +71,7 @@ impl Sections {
     ) -> Result<Self, CudaError> {
         let planning = match rule {
             ListRule::Flat(_) if counts.parts.len() > 1 => 0, // a union
-            _ => PLAN_STATUS_BYTES + PlannerScratch::of(counts, rule).shared_and_workspace().1,
+            _ => PLAN_STATUS_BYTES + PlannerScratch::workspace_bytes(counts, rule).iter().sum::<usize>(),
         };
         let sizes = Sizes {
             lists: PlanOffsets::within(counts),

@@ -60,6 +60,8 @@ class DeviceBatch:
     def block_table(
         qo_indptr: Any, block_table: Any, kv_lens: Any, *, qo_tokens: int | None = None
     ) -> DeviceBatch: ...
+    @staticmethod
+    def cascade(levels: Sequence[DeviceBatch]) -> DeviceBatch: ...
 
 class Attention:
     def __init__(

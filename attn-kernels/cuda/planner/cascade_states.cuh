@@ -1,0 +1,143 @@
+// The partial states of a cascade, as attn-core/src/plan/partial_rows.rs: a row has a state for each split of each level.
+// Tiles with a row of several states have rows for them, and the units of their rows are merged, in the order of keys.
+#pragma once
+#include "planner/cascade_tiles.cuh"
+
+template <class Cta>
+class CascadeStates {
+  Cta& cta_;
+  const CascadePlanParams& p_;
+  const CascadeScratch& memory_;
+  int tiles_, units_;
+  int merges_ = 0, merge_parts_ = 0;
+
+  // The splits of a tile.
+  template <class Splits>
+  int splits_of(const CascadeTile& tile, const Splits& prefill, SplitCounts decode) const {
+    if (tile.place >= p_.decode_items) return prefill.count_of(tile.place - p_.decode_items);
+    unsigned place = tile.place;
+    TileSplit first = memory_.splits[cuts_before_tile(memory_, decode.in_tiles, place)];
+    if (first.tile != place) return 1;
+    return memory_.first_splits[first.merge + 1] - memory_.first_splits[first.merge] + 1;
+  }
+
+  int* states_before(int level) const { return memory_.states_before + level * units_; }
+
+  // Calls `then` with each tile that runs, a tile a thread.
+  template <class Then>
+  void each_tile(const Then& then) const {
+#pragma unroll 1
+    for (int number = cta_.thread(); number < tiles_; number += Cta::THREADS)
+      if (memory_.tiles[number].place >= 0) then(memory_.tiles[number]);
+  }
+
+  void write_merge(int unit, int merge, int part, int count) const {
+    auto is_before = [&](unsigned request) { return memory_.requests[request].first_unit <= unit; };
+    int number = static_cast<int>(partition_point(p_.requests, is_before)) - 1;
+    const CascadeRequest& request = memory_.requests[number];
+    unsigned tile_rows = tile_rows_of(p_, request), of_request = unit - request.first_unit;
+    int first = lang::merge_units::first_row(of_request, tile_rows), rows = rows_of(p_, request);
+    int end = min(static_cast<int>(lang::merge_units::first_row(of_request + 1, tile_rows)), rows);
+    int4* to = p_.merges + MERGE_WORDS * merge;
+    to[0] = make_int4(number, first, end - first, part);
+    to[1] = make_int4(count, request.qo_token, request.queries, request.keys);
+  }
+
+ public:
+  CascadeStates(Cta& cta, const CascadePlanParams& p, const CascadeScratch& memory, int tiles, int units)
+      : cta_(cta), p_(p), memory_(memory), tiles_(tiles), units_(units) {}
+
+  int merges() const { return merges_; }
+  int merge_parts() const { return merge_parts_; }
+
+  // Counts the states of all rows, and assigns rows of states and merges.
+  template <class Splits>
+  void assign(const Splits& prefill, SplitCounts decode) {
+#pragma unroll 1
+    for (int entry = cta_.thread(); entry < p_.levels * units_; entry += Cta::THREADS)
+      memory_.states_before[entry] = 0;
+    cta_.sync();
+    each_tile([&](CascadeTile& tile) {
+      tile.splits = splits_of(tile, prefill, decode);
+#pragma unroll 1
+      for (int unit = 0; unit < tile.rows.units; ++unit)
+        states_before(tile.level)[tile.rows.first_unit + unit] = tile.splits;
+    });
+    cta_.sync();
+#pragma unroll 1
+    for (int unit = cta_.thread(); unit < units_; unit += Cta::THREADS) {
+      int before = 0;
+#pragma unroll 1
+      for (int level = 0; level < p_.levels; ++level) {
+        int own = states_before(level)[unit];
+        states_before(level)[unit] = before, before += own;
+      }
+      memory_.states[unit] = before, memory_.merged[unit] = 0;
+    }
+    cta_.sync();
+    each_tile([&](CascadeTile& tile) {
+      const int *first = memory_.states + tile.rows.first_unit, *end = first + tile.rows.units;
+      bool merges = false;
+#pragma unroll 1
+      for (const int* states = first; states < end; ++states) merges |= *states > 1;
+      tile.partial = merges ? 0 : -1;
+#pragma unroll 1
+      for (int unit = 0; merges && unit < tile.rows.units; ++unit) memory_.merged[tile.rows.first_unit + unit] = 1;
+    });
+    cta_.sync();
+    assign_merges();
+    assign_rows();
+    cta_.sync();
+  }
+
+  // The row of the first state of a split. Writes the entries of its states in `merge_parts`.
+  int assign_split(const CascadeTile& tile, int split) const {
+    if (tile.partial < 0) return -1;
+    int first = tile.partial + split * tile.rows.rows, row = first, unit = tile.rows.first_unit;
+    auto is_before = [&](unsigned request) { return memory_.requests[request].first_unit <= unit; };
+    int request = static_cast<int>(partition_point(p_.requests, is_before)) - 1;
+#pragma unroll 1
+    for (int end = unit + tile.rows.units; unit < end; ++unit) {
+      while (memory_.requests[request + 1].first_unit <= unit) ++request;
+      const CascadeRequest& of = memory_.requests[request];
+      p_.merge_parts[memory_.states[unit] + states_before(tile.level)[unit] + split] = row;
+      unsigned tile_rows = tile_rows_of(p_, of), own = unit - of.first_unit;
+      row += min(lang::merge_units::first_row(own + 1, tile_rows), rows_of(p_, of)) -
+             lang::merge_units::first_row(own, tile_rows);
+    }
+    return first;
+  }
+
+ private:
+  void assign_merges() {
+    Cost counted = 0;  // parts of merges in the lower 32 bits, merges in the upper
+#pragma unroll 1
+    for (int first = 0; first < units_; first += Cta::THREADS) {
+      int unit = first + cta_.thread(), states = 0;
+      if (unit < units_ && memory_.merged[unit]) states = memory_.states[unit];
+      Cost all, before = static_cast<Cost>(states > 0) << 32 | static_cast<Cost>(states);
+      before = counted + cta_.exclusive_sum(before, min(units_ - first, Cta::THREADS), all);
+      counted += all;
+      if (states == 0) continue;
+      int part = static_cast<int>(before & 0xffffffff);
+      memory_.states[unit] = part;
+      write_merge(unit, static_cast<int>(before >> 32), part, states);
+    }
+    merges_ = static_cast<int>(counted >> 32), merge_parts_ = static_cast<int>(counted & 0xffffffff);
+  }
+
+  void assign_rows() {
+    Cost counted = 0;
+#pragma unroll 1
+    for (int first = 0; first < tiles_; first += Cta::THREADS) {
+      int number = first + cta_.thread();
+      Cost all, rows = 0;
+      CascadeTile* tile = memory_.tiles + number;
+      bool merges = number < tiles_ && tile->place >= 0 && tile->partial >= 0;
+      if (merges) rows = static_cast<Cost>(tile->splits) * tile->rows.rows;
+      Cost before = counted + cta_.exclusive_sum(rows, min(tiles_ - first, Cta::THREADS), all);
+      counted += all;
+      if (merges) tile->partial = static_cast<int>(before);
+    }
+  }
+};
