@@ -82,7 +82,7 @@ impl Arrays {
     /// The batch behind these levels.
     pub fn batch<'a>(&'a self, slice: Slice<'a>, levels: &'a [DeviceLevel<'a>]) -> DeviceBatch<'a> {
         let DeviceLevel { qo_indptr, kv_lens, pages } = self.level(slice);
-        DeviceBatch { qo_indptr, kv_lens, pages, levels }
+        DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels }
     }
 
     /// The same batch with a padded page table. Its rows have `spare` entries more than the longest request needs, and

@@ -88,7 +88,7 @@ impl OnDevice {
 
 fn batch<'a>(levels: &'a [DeviceLevel<'a>]) -> DeviceBatch<'a> {
     let (&DeviceLevel { qo_indptr, kv_lens, pages }, levels) = levels.split_last().expect("the requests");
-    DeviceBatch { qo_indptr, kv_lens, pages, levels }
+    DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels }
 }
 
 /// Mixed kernels run cascades with their levels.

@@ -24,7 +24,7 @@ def ints(*numbers):
 def a_plan(**how):
     capacity = attn_rs.Capacity(3, 40, page_size=PAGE, num_pages=PAGES)
     first = Batch.block_table([0, 1], [[0]], [1], page_size=PAGE, num_pages=PAGES)
-    return attn_rs.Plan(first, "causal", capacity=capacity, **{**HOW, **how})
+    return attn_rs.Plan(first, "causal", **{**HOW, "capacity": capacity, **how})
 
 
 def check(plan, lens, tables):

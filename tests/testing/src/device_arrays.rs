@@ -93,7 +93,7 @@ impl DeviceArrays {
     /// The batch behind these levels.
     pub(super) fn batch<'a>(&'a self, levels: &'a [DeviceLevel<'a>]) -> DeviceBatch<'a> {
         let DeviceLevel { qo_indptr, kv_lens, pages } = self.own.level();
-        DeviceBatch { qo_indptr, kv_lens, pages, levels }
+        DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels }
     }
 }
 
