@@ -92,7 +92,6 @@ def test_levels():
         (attn_rs.InvalidBatch, "levels is empty", lambda: DeviceBatch.cascade([])),
         (attn_rs.InvalidBatch, r"levels\[0\] is a cascade", lambda: DeviceBatch.cascade([batch])),
         (attn_rs.InvalidArgument, r"levels\[1\] is of the type `int`", lambda: DeviceBatch.cascade([level, 3])),
-        (attn_rs.InvalidBatch, "levels", lambda: a_plan().update_on_device(batch)),
         (
             attn_rs.InvalidBatch,
             "level 0: kv_lens",
