@@ -1,4 +1,6 @@
-"""Metadata of a step. Tensors stay on the device: the host reads neither lengths nor pages, but for a cascade."""
+"""Metadata of a step. Tensors stay on the device: the host reads neither lengths nor pages."""
+
+from functools import partial
 
 import attn_rs
 import numpy as np
@@ -9,7 +11,7 @@ from . import cascade, engine
 from .errors import Refused
 from .metadata import Metadata, Part, role_of
 from .options import of_config
-from .plans import DECODE, PREFILL, Group
+from .plans import CASCADE, DECODE, PREFILL, Group
 
 
 class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
@@ -30,9 +32,6 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
     @classmethod
     def get_cudagraph_support(cls, vllm_config, kv_cache_spec):
         options = of_config(vllm_config)
-        if options.cascade == "groups":
-            # the host plans
-            return AttentionCGSupport.NEVER
         if engine.is_batch_invariant():
             # drafts run in prefill, as alone
             return AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
@@ -53,24 +52,24 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
             raise Refused("attn_rs takes requests that are all causal, or none; vLLM asks for both in one batch")
         if getattr(m, "rswa_prefix_lens", None) is not None:
             raise Refused("attn_rs has no windows beside a prompt that all see (R-SWA); choose FLASH_ATTN")
-        shares = common_prefix_len > 0 or self.options.cascade == "groups"
-        if shares and self._may_cascade() and (found := self._cascade(m)) is not None:
-            bounds = (max(_up(m.num_actual_tokens), 16), _up(m.max_query_len))
-            return self._metadata(m, parts=[], cascade=found, cascade_bounds=bounds)
         return self._metadata(m, parts=self._parts(m))
 
     def _metadata(self, m, **of_step):
         of_step |= {"group": self.group, "causal": bool(m.causal), "common": m}
         return Metadata(m.num_actual_tokens, m.slot_mapping, **of_step)
 
-    def _parts(self, m, for_capture=False):
+    def _parts(self, m, for_capture=False, role=None):
         n, lens, table_of = m.num_reqs, m.seq_lens, attn_rs.DeviceBatch.block_table
-        role = role_of(m.max_query_len, self.decode_len)
+        role = role or role_of(m.max_query_len, self.decode_len)
         if for_capture or role == DECODE or not self.apart:
             # replays of a graph have any rows that its tensors have
             most = None if for_capture else m.num_actual_tokens
-            batch = table_of(m.query_start_loc[: n + 1], m.block_table_tensor[:n], lens[:n], qo_tokens=most)
-            return [Part(role, batch)]
+            batch = m.query_start_loc[: n + 1], m.block_table_tensor[:n], lens[:n]
+            if role == DECODE and n > 1 and self._shares():
+                page = self.group.limits.page_size
+                least = 1 if self.options.cascade == "always" else max(1, cascade.LEAST_KEYS // page)
+                return [Part(CASCADE, partial(cascade.levels, *batch, page, least, most))]
+            return [Part(role, partial(table_of, *batch, qo_tokens=most))]
         # requests that decode are the first ones (`reorder_batch_threshold`)
         starts = m.query_start_loc_cpu[: n + 1].numpy()
         longer = np.flatnonzero(np.diff(starts) > self.decode_len)
@@ -78,13 +77,14 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         tokens = int(starts[split])
         parts = []
         if split:
-            first = (m.query_start_loc[: split + 1], m.block_table_tensor[:split], lens[:split])
-            parts.append(Part(DECODE, table_of(*first, qo_tokens=tokens), 0, tokens))
+            first = m.query_start_loc[: split + 1], m.block_table_tensor[:split], lens[:split]
+            parts.append(Part(DECODE, partial(table_of, *first, qo_tokens=tokens), 0, tokens))
         if split < n:
             ends = m.query_start_loc[split : n + 1]
             others = (ends - tokens if tokens else ends, m.block_table_tensor[split:n], lens[split:n])
             rows = m.num_actual_tokens - tokens
-            parts.append(Part(PREFILL, table_of(*others, qo_tokens=rows), tokens, None, self._keys(m, split)))
+            batch = partial(table_of, *others, qo_tokens=rows)
+            parts.append(Part(PREFILL, batch, tokens, None, self._keys(m, split)))
         return parts
 
     def _keys(self, m, first):
@@ -96,16 +96,17 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
             keys = int(bounds[first : m.num_reqs].sum())
         return max(_up(keys), 4096)
 
-    def _may_cascade(self):
-        # over narrow caches keys of all requests would be widened
-        return self.options.cascade != "off" and not (self.invariant or self.narrow)
+    def _shares(self):
+        """Whether keys that decoding requests share are looked for."""
+        # over narrow caches keys of all requests would be widened, and pages before a window are freed
+        has_window = getattr(self.kv_cache_spec, "sliding_window", None) is not None
+        return self.options.cascade != "off" and not (self.invariant or self.narrow or has_window)
 
     def build_for_cudagraph_capture(self, common_attn_metadata):
-        parts = self._parts(common_attn_metadata, for_capture=True)
+        # one graph for all is replayed with prompts too, whatever is captured
+        role = PREFILL if engine.has_one_graph_for_all(self.vllm_config) else None
+        parts = self._parts(common_attn_metadata, for_capture=True, role=role)
         metadata = self._metadata(common_attn_metadata, parts=parts, for_capture=True)
-        if engine.has_one_graph_for_all(self.vllm_config):
-            # replayed with prompts too, whatever is captured
-            metadata.parts[0].role = PREFILL
         # a capture can neither allocate nor compile
         for layer in engine.layers(self):
             plans = self.group.plans(layer, metadata.causal)
@@ -118,39 +119,6 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
 
     def update_block_table(self, metadata, blk_table, slot_mapping):
         return self.build(0, metadata.common.replace(block_table_tensor=blk_table, slot_mapping=slot_mapping))
-
-    def use_cascade_attention(
-        self,
-        common_prefix_len,
-        query_lens,
-        num_query_heads,
-        num_kv_heads,
-        use_alibi,
-        use_sliding_window,
-        use_local_attention,
-        num_sms,
-        dcp_world_size,
-    ):
-        """Whether what all requests share is read once. The step is then not one graph."""
-        chosen = self.options.cascade
-        if not self._may_cascade() or use_sliding_window or use_local_attention or dcp_world_size > 1:
-            return False
-        if chosen == "always":
-            return common_prefix_len > 0 and len(query_lens) > 1
-        spec = self.kv_cache_spec
-        return cascade.pays(common_prefix_len, query_lens, spec.page_size_bytes // spec.block_size)
-
-    def _cascade(self, m):
-        """The batch with what requests share. It waits for the device, which has the block table."""
-        n, page = m.num_reqs, self.group.limits.page_size
-        if m.num_actual_tokens > cascade.MOST_QUERIES:
-            return None
-        pages = -(-m.max_seq_len // page)
-        table = m.block_table_tensor[:n, :pages].cpu().numpy()
-        lens = m.seq_lens[:n].cpu().numpy()
-        starts = m.query_start_loc_cpu[: n + 1].numpy()
-        least = 1 if self.options.cascade == "always" else max(1, cascade.LEAST_KEYS // page)
-        return cascade.levels(table, lens, starts, page, self.group.limits.num_pages, least)
 
 
 def _up(number: int) -> int:

@@ -1,83 +1,62 @@
-"""Keys that requests share: found in a block table, as levels of a cascade, and when they pay."""
+"""Keys that requests share: found in the block table on the device, as levels of a cascade.
 
-import numpy as np
+Every tensor has one shape, whatever is shared, so that a CUDA graph can capture this: each replay finds what is shared
+then."""
+
+import torch
 
 import attn_rs
 
-#: bytes of keys and values that a GPU reads in a microsecond, and microseconds of a layer that a cascade costs where
-#: the engine would else replay a graph of the whole step: four launches by the host
-BYTES_PER_US = 3.0e6
-LAUNCHES_US = 25.0
-#: keys that a level has at least
+#: keys that a level has at least: fewer cost more in merges than they save
 LEAST_KEYS = 256
-#: queries of a step with a cascade: its plan keeps a partial state of each row in every level
-MOST_QUERIES = 2048
+#: the levels: what all requests share, what neighbours share beyond, and each request's own keys
+LEVELS = 3
+# more pages than a request has
+_MANY = 1 << 30
 
 
-def saved_us(prefix: int, requests: int, bytes_per_key: int) -> float:
-    """Microseconds of a layer that a shared prefix saves, if it is read once."""
-    return (requests - 1) * prefix * bytes_per_key / BYTES_PER_US
+def levels(starts, table, lens, page: int, least: int = 1, qo_tokens: int | None = None):
+    """The batch with what requests share. `starts` is (requests + 1), prefix sums of queries; `table` is (requests,
+    pages); `lens` is (requests), keys. A level that has less than `least` pages is left out: it has no keys."""
+    requests, width = table.shape
+    shared = _shared_pages(starts, table, lens, page)
+    of_all = shared.amin()
+    # with one request that has queries there is none that shares
+    of_all = torch.where((of_all >= least) & (of_all < _MANY), of_all, 0)
+    beyond = torch.where(shared < _MANY, shared - of_all, 0)
+    begins = torch.ones(requests, dtype=torch.bool, device=table.device)
+    begins[1:] = beyond < least
+    group = begins.cumsum(0) - 1
+    # groups come first, then as many without queries as there are requests left
+    row = torch.where(begins, group, requests)
+    ends = starts[-1:].repeat(requests + 1).scatter_(0, row, torch.where(begins, starts[:-1], starts[-1]))
+    pages = torch.full_like(lens, _MANY)
+    pages[1:] = torch.where(begins[1:], _MANY, beyond)
+    of_group = torch.full_like(lens, _MANY).scatter_reduce_(0, group, pages, "amin")
+    of_group = torch.where(of_group < _MANY, of_group, 0)
+    first = group.new_zeros(requests + 1).scatter_(0, row, torch.arange(requests, device=table.device))[:-1]
+    before = of_all + of_group[group]
+    table_of = attn_rs.DeviceBatch.block_table
+    return attn_rs.DeviceBatch.cascade([
+        table_of(starts[::requests].contiguous(), table[:1], (of_all * page).int()[None]),
+        table_of(ends.int(), _from(table[first], of_all.expand(requests)), (of_group * page).int()),
+        # rows of padding have no keys
+        table_of(starts, _from(table, before), (lens - before * page).clamp_(min=0).int(), qo_tokens=qo_tokens),
+    ])  # fmt: skip
 
 
-def pays(prefix: int, query_lens, bytes_per_key: int) -> bool:
-    requests = len(query_lens)
-    return (
-        int(np.sum(query_lens)) <= MOST_QUERIES and saved_us(prefix, requests, bytes_per_key) > LAUNCHES_US
-    )
+def _shared_pages(starts, table, lens, page):
+    """Full leading pages that each request but the first has in common with the one before it, before the queries of
+    both: none with one that has no queries, and many if it has none itself, as a row of padding."""
+    queries = starts[1:] - starts[:-1]
+    own = (lens - queries).clamp_(min=0) // page
+    column = torch.arange(table.shape[1], device=table.device, dtype=torch.int32)
+    same = (table[1:] == table[:-1]) & (column < torch.minimum(own[1:], own[:-1])[:, None])
+    leading = torch.where(same, table.shape[1], column).amin(1)
+    return torch.where(queries[1:] > 0, torch.where(queries[:-1] > 0, leading, 0), _MANY)
 
 
-def shared_pages(table: np.ndarray, lens: np.ndarray, queries: np.ndarray, page: int) -> np.ndarray:
-    """Full leading pages that each request has in common with the one before it, before the queries of both; 0 for the
-    first. `table` is (requests, pages), `lens` and `queries` are keys and queries of each."""
-    own = np.maximum(lens - queries, 0) // page
-    shared = np.zeros(len(lens), dtype=np.int64)
-    if len(lens) < 2:
-        return shared
-    width = min(table.shape[1], int(own.max()))
-    same = table[1:, :width] == table[:-1, :width]
-    leading = np.logical_and.accumulate(same, axis=1).sum(axis=1)
-    shared[1:] = np.minimum(leading, np.minimum(own[1:], own[:-1]))
-    return shared
-
-
-def levels(table, lens, qo_indptr, page: int, num_pages: int, least: int = 1):
-    """The cascade of a batch: what all share, then what neighbours share beyond, of at least `least` pages, then each
-    request's own keys. None where no request shares any."""
-    table, lens, qo_indptr = (np.asarray(x) for x in (table, lens, qo_indptr))
-    requests = len(lens)
-    shared = shared_pages(table, lens, np.diff(qo_indptr), page)
-    of_all = int(shared[1:].min()) if requests > 1 else 0
-    of_all = of_all if of_all >= least else 0
-    # a group ends where neighbours share no more than all do
-    begins = np.flatnonzero(np.r_[True, shared[1:] - of_all < least])
-    ends = np.r_[begins[1:], requests]
-    of_group = np.zeros(len(begins), dtype=np.int64)
-    for group in np.flatnonzero(ends - begins > 1):
-        of_group[group] = shared[begins[group] + 1 : ends[group]].min() - of_all
-    if of_all == 0 and not of_group.any():
-        return None
-    pool = {"page_size": page, "num_pages": num_pages}
-    found = []
-    if of_all:
-        found.append(_level([0, requests], np.array([of_all]), table[:1], 0, qo_indptr, [page], pool))
-    if of_group.any():
-        last = np.where(of_group > 0, page, 0)
-        found.append(_level(np.r_[begins, requests], of_group, table[begins], of_all, qo_indptr, last, pool))
-    before = of_all + np.repeat(of_group, ends - begins)
-    left = lens - before * page
-    pages = -(-left // page)
-    last = np.where(pages > 0, left - (pages - 1) * page, 0)
-    found.append(_level(np.arange(requests + 1), pages, table, before, qo_indptr, last, pool))
-    return attn_rs.Batch.cascade(qo_indptr, found)
-
-
-def _level(groups, counts, rows, first, qo_indptr, last, pool):
-    """`counts` pages of each row from `first` on; `groups` are where groups of requests begin."""
-    indptr = np.r_[0, np.cumsum(counts)]
-    columns = np.arange(rows.shape[1])[None]
-    first = np.broadcast_to(first, counts.shape)[:, None]
-    taken = rows[(columns >= first) & (columns < first + counts[:, None])]
-    as_ints = lambda x: np.ascontiguousarray(x, dtype=np.int32)  # noqa: E731
-    return attn_rs.Batch.paged(
-        as_ints(qo_indptr[groups]), as_ints(indptr), as_ints(taken), as_ints(last), **pool
-    )
+def _from(table, first):
+    """The rows of a block table from a page of each on."""
+    column = torch.arange(table.shape[1], device=table.device)
+    return table.gather(1, (column + first[:, None]).clamp_(max=table.shape[1] - 1))

@@ -1,10 +1,11 @@
 """What a step knows of its batch: tensors of the device, from which the device plans."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
-from .plans import CASCADE, DECODE, PREFILL, Group
+from .plans import DECODE, PREFILL, Group
 
 
 @dataclass
@@ -12,7 +13,8 @@ class Part:
     """Requests that run in one launch."""
 
     role: str
-    batch: object
+    #: makes the `DeviceBatch`, of which a graph captures what finds shared keys
+    batch: Callable
     #: rows of the tensors of a step; without an end those of padding too
     first: int = 0
     end: int | None = None
@@ -33,9 +35,6 @@ class Metadata:
     for_capture: bool = False
     #: what the engine gave
     common: object = None
-    #: in place of `parts`, a batch of the host with the keys that requests share, and bounds of its rows and queries
-    cascade: object = None
-    cascade_bounds: tuple = ()
     #: launches whose plans have the batch, by kind of layers and whether a CUDA graph is being captured
     _ready: dict = field(default_factory=dict)
 
@@ -53,15 +52,10 @@ class Metadata:
 
     def _plan(self, layer, rows, capturing):
         plans = self.group.plans(layer, self.causal)
-        if self.cascade is not None:
-            rows, qo_len = self.cascade_bounds
-            planned = plans.of(CASCADE, rows, qo_len=qo_len)
-            planned.plan.update(self.cascade)
-            return [(planned, 0, None)]
         launches = []
         for part in self.parts:
             planned = plans.of(part.role, rows if capturing or self.for_capture else 0, part.keys)
-            planned.native.update_on_device(part.batch)
+            planned.native.update_on_device(part.batch())
             planned.captured |= capturing
             launches.append((planned, part.first, part.end))
         return launches

@@ -9,7 +9,7 @@ from .errors import Refused
 
 PREFIX = "ATTN_RS_"
 _CHOICES = {
-    "cascade": ("auto", "off", "always", "groups"),
+    "cascade": ("off", "on", "always"),
     "mixed": ("together", "apart"),
 }
 
@@ -25,8 +25,8 @@ class Options:
     variant_file: str = ""
     #: KV format of keys and values, such as `int8 / int4(group=32)`
     kv_format: str = ""
-    #: when keys that requests share are read once: where it saves time, never, always, or also between some requests
-    cascade: str = "auto"
+    #: whether pages that neighbouring requests share are looked for, and read once: where it saves time, or always
+    cascade: str = "off"
     #: whether decoding requests beside prompts run in the launch of the prompts, or in one of their own
     mixed: str = "together"
     #: in batch-invariant mode, keys of a part of a decoding request; 0 for a choice by the longest text

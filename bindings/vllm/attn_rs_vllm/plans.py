@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import attn_rs
 
+from .cascade import LEVELS
+
 #: plans that no CUDA graph captured, of one kind of layers; in batch-invariant mode each has room for many parts
 MOST_PLANS, MOST_INVARIANT_PLANS = 12, 3
 DECODE, PREFILL, CASCADE = "decode", "prefill", "mixed"
@@ -64,12 +66,12 @@ class Plans:
             self._attentions[role] = attention
         return attention
 
-    def of(self, role, rows: int = 0, keys: int = 0, qo_len: int = 0) -> Planned:
-        """The plan for tensors of `rows` rows, of requests with at most `keys` keys in all and `qo_len` queries each,
-        where these are given. Making one compiles kernels that are not cached, and allocates."""
+    def of(self, role, rows: int = 0, keys: int = 0) -> Planned:
+        """The plan for tensors of `rows` rows, of requests with at most `keys` keys in all, where these are given.
+        Making one compiles kernels that are not cached, and allocates."""
         # prefill widens keys of narrow caches, and has room for all of them; elsewhere a bound saves nothing
         keys = keys if role == PREFILL and self.kind.is_narrow else 0
-        key = (role, rows, keys, qo_len)
+        key = (role, rows, keys)
         planned = self._plans.get(key)
         if planned is None:
             planned = self._plans[key] = self._make(*key)
@@ -77,22 +79,21 @@ class Plans:
             self._plans.move_to_end(key)
         return planned
 
-    def capacity(self, role, rows: int, keys: int, qo_len: int):
+    def capacity(self, role, rows: int, keys: int):
         limits = self.limits
-        if role == DECODE:
-            rows = rows or limits.max_requests * limits.decode_len
-            qo_len = min(limits.decode_len, rows)
-        rows = rows or limits.max_tokens
+        decode_rows = limits.max_requests * limits.decode_len
+        rows = rows or (limits.max_tokens if role == PREFILL else decode_rows)
+        qo_len = rows if role == PREFILL else min(limits.decode_len, rows)
         requests = min(rows, limits.max_requests)
         return attn_rs.Capacity(
             requests,
             # coordinates are below 2^30
             keys or min(requests * limits.max_len, 2**30 - 1),
             qo_tokens=rows,
-            qo_len=qo_len or rows,
+            qo_len=qo_len,
             page_size=limits.page_size,
             num_pages=limits.num_pages,
-            levels=3 if role == CASCADE else 1,
+            levels=LEVELS if role == CASCADE else 1,
         )
 
     def _make(self, role, *bounds) -> Planned:
@@ -105,8 +106,7 @@ class Plans:
             capacity=self.capacity(role, *bounds),
             reuse=self._oldest(role),
         )
-        if role != CASCADE:
-            plan.prepare_device_updates()
+        plan.prepare_device_updates()
         return Planned(plan, role)
 
     def _oldest(self, role):

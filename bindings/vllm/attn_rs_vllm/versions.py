@@ -12,15 +12,13 @@ class Version:
 
     #: `supported_kv_cache_layouts` in place of the shape and the order of strides of a cache
     has_layouts: bool
-    #: `use_cascade_attention` of builders: the engine finds a prefix that all requests share
-    has_cascade: bool
     #: `register_kv_cache_dtype`: names of KV formats are values of `--kv-cache-dtype`
     registers_dtypes: bool
 
 
 TABLE = {
-    "0.26": Version(has_layouts=False, has_cascade=True, registers_dtypes=False),
-    "0.33": Version(has_layouts=True, has_cascade=False, registers_dtypes=True),
+    "0.26": Version(has_layouts=False, registers_dtypes=False),
+    "0.33": Version(has_layouts=True, registers_dtypes=True),
 }
 
 

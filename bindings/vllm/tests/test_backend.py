@@ -117,7 +117,7 @@ def test_fp8_caches(engine, cache_dtype):
     q, out, _ = step(engine, module, builder, batch)
     # those of prompts alone are widened
     plans = builder.group.plans(module.impl.layer, True)._plans
-    assert list(plans) == [("decode", 0, 0, 0), ("prefill", 0, 4096, 0)]
+    assert list(plans) == [("decode", 0, 0), ("prefill", 0, 4096)]
     cache = module.kv_cache.view(stored).float()
     check(engine, module, batch, q, out, (cache[..., : engine.DIM] * 0.5, cache[..., engine.DIM :] * 2.0))
 
@@ -138,27 +138,22 @@ def test_kv_formats(engine, kv_format):
 
 
 def test_a_cascade_of_what_requests_share(engine):
-    batch = RECORDED["a prefix of two pages that all share"]
     engine.config.additional_config = {"attn_rs": {"cascade": "always"}}
     module = engine.layer()
     filled(engine, module)
     builder = engine.builder()
-    assert builder.use_cascade_attention(32, [1, 1, 1], 4, 2, False, False, False, 132, 1)
-    q, out, metadata = step(engine, module, builder, batch, common_prefix_len=32)
-    assert metadata.cascade is not None
-    check(engine, module, batch, q, out)
-
-
-def test_when_a_cascade_pays(engine):
-    engine.layer()
-    builder = engine.builder()
-    of = lambda prefix, requests: builder.use_cascade_attention(  # noqa: E731
-        prefix, [1] * requests, 4, 2, False, False, False, 132, 1
-    )
-    assert of(8192, 64) and not of(256, 8)
-    assert not builder.use_cascade_attention(8192, [1] * 64, 4, 2, False, True, False, 132, 1)
-    engine.config.additional_config = {"attn_rs": {"cascade": "off"}}
-    assert not engine.builder().use_cascade_attention(8192, [1] * 64, 4, 2, False, False, False, 132, 1)
+    for name in ("a prefix of two pages that all share", "decoding in a larger graph", "decoding"):
+        q, out, metadata = step(engine, module, builder, RECORDED[name])
+        assert metadata.parts[0].role == "mixed"
+        check(engine, module, RECORDED[name], q, out)
+    engine.config.additional_config = {"attn_rs": {"cascade": "on"}}
+    for of in (engine.builder(), builder):
+        assert of.build(0, engine.common(**RECORDED["decoding beside prompts"])).parts[0].role == "prefill"
+    assert engine.builder().build(0, engine.common(**RECORDED["decoding"])).parts[0].role == "mixed"
+    one = engine.common(queries=[1], keys=[40], tables=[[1, 2, 3]])
+    assert engine.builder().build(0, one).parts[0].role == "decode"
+    engine.config.additional_config = {}
+    assert engine.builder().build(0, engine.common(**RECORDED["decoding"])).parts[0].role == "decode"
 
 
 def test_a_variant_by_configuration(engine):
@@ -179,16 +174,18 @@ def test_graphs_are_captured_with_plans_that_are_there(engine):
     common = engine.common(queries=[1, 1], keys=[200, 200], tables=[[0] * 13] * 2, padded_requests=2, padded_tokens=2)
     metadata = builder.build_for_cudagraph_capture(common)
     plans = builder.group.plans(module.impl.layer, True)
-    assert list(plans._plans) == [("decode", 4, 0, 0)]
+    assert list(plans._plans) == [("decode", 4, 0)]
     assert metadata.parts[0].role == "decode"
     engine.config.compilation_config.cudagraph_mode.separate = False
     assert builder.build_for_cudagraph_capture(common).parts[0].role == "prefill"
-    assert list(plans._plans) == [("decode", 4, 0, 0), ("prefill", 4, 0, 0)]
+    assert list(plans._plans) == [("decode", 4, 0), ("prefill", 4, 0)]
 
 
-def test_a_graph_plans_what_is_there(engine):
+@pytest.mark.parametrize("shares", ["off", "always"])
+def test_a_graph_plans_what_is_there(engine, shares):
     if engine.device.type == "cpu":
         pytest.skip("no CUDA device")
+    engine.config.additional_config = {"attn_rs": {"cascade": shares}}
     module = engine.layer(sinks=torch.randn(4, device=engine.device))
     filled(engine, module)
     builder = engine.builder()
@@ -206,8 +203,9 @@ def test_a_graph_plans_what_is_there(engine):
     metadata, graph = builder.build_for_cudagraph_capture(common), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         layer(metadata)
-    for keys in ([40, 3, 17], [41, 4, 18], [7, 16, 33]):
-        tables = [[11, 12, 13], [4], [7, 6, 5]]
+    apart, together = [[11, 12, 13], [4], [7, 6, 5]], [[11, 12, 13], [11, 12], [11, 6, 5]]
+    steps = ([40, 3, 17], apart), ([41, 17, 33], together), ([7, 16, 33], apart), ([48, 32, 17], together)
+    for keys, tables in steps:
         now = engine.common(**dict(batch, keys=keys, tables=tables))
         for name in ("query_start_loc", "seq_lens", "block_table_tensor", "slot_mapping"):
             getattr(common, name).copy_(getattr(now, name))
@@ -256,7 +254,7 @@ def test_steps_of_any_number_of_rows_have_one_plan(engine):
         batch = dict(queries=[queries], keys=[queries + 3], tables=[[5, 9, 2]])
         q, out, _ = step(engine, module, builder, batch)
         check(engine, module, batch, q, out)
-    assert list(builder.group.plans(module.impl.layer, True)._plans) == [("prefill", 0, 0, 0)]
+    assert list(builder.group.plans(module.impl.layer, True)._plans) == [("prefill", 0, 0)]
 
 
 def test_plans_are_made_again_where_there_are_many(engine):
@@ -267,7 +265,7 @@ def test_plans_are_made_again_where_there_are_many(engine):
     plans.of(PREFILL, 1).captured = True
     for rows in range(2, MOST_PLANS + 10):
         assert plans.of(PREFILL, rows) is plans.of(PREFILL, rows)
-    assert len(plans._plans) == MOST_PLANS + 1 and (PREFILL, 1, 0, 0) in plans._plans
+    assert len(plans._plans) == MOST_PLANS + 1 and (PREFILL, 1, 0) in plans._plans
 
 
 def test_memory_is_measured_without_a_batch(engine):

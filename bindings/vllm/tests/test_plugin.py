@@ -39,7 +39,6 @@ def test_batch_invariance(monkeypatch):
         builder = engine.builder()
         assert builder.group.limits.split_sizes == (("decode", 1024), ("prefill", 2**29))
         assert builder.get_cudagraph_support(engine.config, builder.kv_cache_spec).name == "UNIFORM_SINGLE_TOKEN_DECODE"
-        assert not builder.use_cascade_attention(8192, [1] * 64, 4, 2, False, False, False, 132, 1)
 
 
 def test_which_steps_are_one_graph():
@@ -51,7 +50,7 @@ def test_which_steps_are_one_graph():
             builder = engine.builder()
             return builder.get_cudagraph_support(engine.config, builder.kv_cache_spec).name
 
-        for options, want in [({}, "ALWAYS"), ({"mixed": "apart"}, "UNIFORM_BATCH"), ({"cascade": "groups"}, "NEVER")]:
+        for options, want in [({}, "ALWAYS"), ({"mixed": "apart"}, "UNIFORM_BATCH"), ({"cascade": "on"}, "ALWAYS")]:
             engine.config.additional_config = {"attn_rs": options}
             assert support() == want
         engine.layer(cache_dtype="fp8")
