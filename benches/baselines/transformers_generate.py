@@ -81,7 +81,8 @@ def halves(rows, heads):
     return rows.reshape(heads, outputs // heads // 2, 2, inputs).swapaxes(1, 2).reshape(outputs, inputs)
 
 
-def load(path):
+def converted(path):
+    """The configuration of a Llama of Transformers, and its f32 weights as arrays of numpy, by name."""
     gguf = Gguf(path)
     of = lambda key: gguf.metadata["llama." + key]
     heads, kv_heads = of("attention.head_count"), of("attention.head_count_kv")
@@ -123,6 +124,11 @@ def load(path):
         else:
             top = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
             state[top[name.removesuffix(".weight")] + ".weight"] = values
+    return config, state
+
+
+def load(path):
+    config, state = converted(path)
     model = LlamaForCausalLM(config)
     state = {name: torch.from_numpy(np.array(values, dtype=np.float32)) for name, values in state.items()}
     missing, unexpected = model.load_state_dict(state, strict=False)
