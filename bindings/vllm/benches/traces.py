@@ -10,6 +10,7 @@ matter.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -38,7 +39,7 @@ BUILDERS = {
 }
 
 
-def arguments():
+def arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
     parser.add_argument("--backends", default="FLASH_ATTN,CUSTOM")
@@ -49,7 +50,13 @@ def arguments():
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return parser.parse_args(argv)
+
+
+def settle_environment():
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    # the driver reads what workers print
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
 
 
 def settings(backend):
@@ -77,9 +84,9 @@ def longest(args):
 class Worker:
     """A process with one backend: it answers a line for each that it reads."""
 
-    def __init__(self, backend):
+    def __init__(self, backend, argv, script=__file__):
         self.backend = backend
-        command = [sys.executable, __file__, *sys.argv[1:], "--worker", backend]
+        command = [sys.executable, script, *argv, "--worker", backend]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, what):
@@ -91,12 +98,28 @@ class Worker:
                 return json.loads(line[len("answer ") :])
         raise SystemExit(f"{self.backend} ended with {self.process.wait()}")
 
+    def close(self):
+        # one that ended has no pipe any more
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait(60)
 
-def drive(args):
-    workers = [Worker(backend) for backend in args.backends.split(",")]
+
+def drive(args, argv, script=__file__):
+    """Asks a worker for each backend, which runs `script`."""
+    workers = [Worker(backend, argv, script) for backend in args.backends.split(",")]
+    try:
+        measure(args, workers)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def measure(args, workers):
     file = open(args.out, "a") if args.out else None
 
     def say(**row):
+        row = {"model": os.path.basename(args.model.rstrip("/")), **row}
         print(json.dumps(row), flush=True)
         if file:
             print(json.dumps(row), file=file, flush=True)
@@ -113,9 +136,6 @@ def drive(args):
                 rows = answer.pop("rows")
                 first = rows if first is None else first
                 say(backend=worker.backend, trace=trace, turn=turn, **answer, **compared(rows, first))
-    for worker in workers:
-        worker.process.stdin.close()
-        worker.process.wait(60)
 
 
 def compared(rows, first):
@@ -140,7 +160,8 @@ def wide_weights(model):
 
     for name, parameter in model.named_parameters():
         if parameter.dim() < 2:
-            parameter.data.fill_(1.0)
+            # gains of norms are one; sinks are those that a few likely keys are worth
+            parameter.data.fill_({"bias": 0.0, "sinks": 3.0}.get(name.rpartition(".")[2], 1.0))
             continue
         of_name = torch.Generator(device=parameter.device).manual_seed(zlib.crc32(name.encode()))
         bound = (3.0 / parameter.shape[-1]) ** 0.5
@@ -148,7 +169,8 @@ def wide_weights(model):
         parameter.data.copy_(values.uniform_(-bound, bound, generator=of_name))
 
 
-def load(args, backend):
+def load(args, backend, **given):
+    """The engine of a backend; `given` are settings of vLLM that come before those of the traces."""
     name, of_vllm, of_attn_rs = settings(backend)
     if of_vllm.get("runner") == "v1":
         # the runner of vLLM 0.26 that finds what all requests share
@@ -173,22 +195,22 @@ def load(args, backend):
         more["disable_cascade_attn"] = False
     chosen = {} if args.smoke else {t for t in args.traces.split(",") if t in ("samples", "shared")}
     start = time.time()
-    llm = LLM(
-        model=args.model,
-        load_format="dummy",
-        skip_tokenizer_init=True,
-        max_model_len=longest(args),
-        max_num_seqs=256,
-        attention_config={"backend": name},
-        compilation_config=compilation,
-        enforce_eager="enforce_eager" in of_vllm,
-        gpu_memory_utilization=0.3,
-        kv_cache_memory_bytes=int(float(of_vllm.get("cache_gib", args.cache_gib)) * 2**30),
-        enable_prefix_caching=bool(chosen),
-        seed=0,
-        disable_log_stats=True,
-        **more,
-    )
+    settled = {
+        "model": args.model,
+        "load_format": "dummy",
+        "skip_tokenizer_init": True,
+        "max_model_len": longest(args),
+        "max_num_seqs": 256,
+        "attention_config": {"backend": name},
+        "compilation_config": compilation,
+        "enforce_eager": "enforce_eager" in of_vllm,
+        "gpu_memory_utilization": 0.3,
+        "kv_cache_memory_bytes": int(float(of_vllm.get("cache_gib", args.cache_gib)) * 2**30),
+        "enable_prefix_caching": bool(chosen),
+        "seed": 0,
+        "disable_log_stats": True,
+    }
+    llm = LLM(**(settled | more | given))
     return llm, {"load_s": round(time.time() - start, 1)}
 
 
@@ -262,7 +284,5 @@ def work(args):
 
 if __name__ == "__main__":
     given = arguments()
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    # the driver reads what workers print
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
-    work(given) if given.worker else drive(given)
+    settle_environment()
+    work(given) if given.worker else drive(given, sys.argv[1:])
