@@ -3,7 +3,7 @@ weights: a line of JSON for each backend and trace.
 
     traces.py --model DIR --backends FLASH_ATTN,CUSTOM --traces mixed,long,chat
 
-DIR has a `config.json`. A backend may have settings: `CUSTOM:cascade=groups+cudagraph_mode=PIECEWISE`. Each has a
+DIR has a `config.json`. A backend may have settings: `CUSTOM:cascade=on+cudagraph_mode=PIECEWISE`. Each has a
 process, which loads once; all share the GPU, so that each has `--cache-gib` of cache, or `cache_gib` of its settings.
 `--smoke` compares greedy tokens of the backends with those of the first instead, with weights that make attention
 matter.
@@ -32,7 +32,7 @@ TRACES = {
 }
 SMOKE = (7, 33, 129, 500, 1024, 3000)
 #: settings of a backend that are not options of attn_rs
-OF_VLLM = ("kv_cache_dtype", "block_size", "cudagraph_mode", "enforce_eager", "runner", "cache_gib")
+OF_VLLM = ("kv_cache_dtype", "block_size", "cudagraph_mode", "enforce_eager", "cache_gib")
 BUILDERS = {
     "FLASH_ATTN": ("vllm.v1.attention.backends.flash_attn", "FlashAttentionMetadataBuilder"),
     "CUSTOM": ("attn_rs_vllm.builder", "AttnRsBuilder"),
@@ -172,9 +172,6 @@ def wide_weights(model):
 def load(args, backend, **given):
     """The engine of a backend; `given` are settings of vLLM that come before those of the traces."""
     name, of_vllm, of_attn_rs = settings(backend)
-    if of_vllm.get("runner") == "v1":
-        # the runner of vLLM 0.26 that finds what all requests share
-        os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
     # not by `additional_config`, which makes torch compile the model again
     os.environ.update({f"ATTN_RS_{key.upper()}": value for key, value in of_attn_rs.items()})
     from vllm import LLM
@@ -191,8 +188,6 @@ def load(args, backend, **given):
         compilation["cudagraph_mode"] = of_vllm["cudagraph_mode"]
     if args.layers:
         more["hf_overrides"] = {"num_hidden_layers": args.layers}
-    if of_vllm.get("runner") == "v1":
-        more["disable_cascade_attn"] = False
     chosen = {} if args.smoke else {t for t in args.traces.split(",") if t in ("samples", "shared")}
     start = time.time()
     settled = {
