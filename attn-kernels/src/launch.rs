@@ -22,8 +22,8 @@ pub(crate) use headers::HEADERS;
 pub use indexer_abi::{IndexScoresParams, SCORE_UNIT, SELECT_THREADS, SelectParams};
 pub use mixed_plan_abi::MixedPlanParams;
 pub use op_abi::{
-    BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams, RowTiling,
-    RowsParams, RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,
+    BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams,
+    RotateAppendParams, RowTiling, RowsParams, RowsPart, ScaleLseParams, TensorRowsParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 pub use planner_scratch::{PLAN_SHARED_BYTES, PlannerScratch};

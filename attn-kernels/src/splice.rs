@@ -19,7 +19,7 @@ use attn_core::{expr::Variant, spec::KernelKind};
 use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
 
 pub use error::SpliceError;
-pub use op::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS};
+pub use op::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, ROTATE_APPEND_KERNELS, TRANSFORM_KERNELS};
 pub use planner::{PlannerKind, PlannerSource};
 use templates::Inliner;
 pub use templates::{NoTemplate, inlined};

@@ -79,6 +79,46 @@ impl KvTransform {
         })
     }
 
+    /// Prepares an append that writes queries of a third type too ([`KvTransform::append_with_queries`]).
+    ///
+    /// # Errors
+    ///
+    /// Neither a kernel nor a compiler.
+    pub fn prepare_with_queries(&self, from: Dtype, to: Dtype, queries: Dtype) -> Result<(), Error> {
+        on_backend!(&self.backend, {
+            Cpu(_) => Ok(()),
+            Cuda(transform) => Ok(transform.prepare_with_queries(from, to, queries)?),
+        })
+    }
+
+    /// Appends new keys and values as [`append_paged`], and in the same launch transforms the queries of the same
+    /// tokens by the variant's `query_transform`: a step's rotation and append together.
+    ///
+    /// `q` has the type of the new rows and goes to `q_out`, of any type, each a tensor of (tokens, qo_heads, head_dim)
+    /// ([`KvRef::latent`]), or two ([`KvRef::new`]), the second with elements that are only converted, such as those of
+    /// latent attention without a rotation. Queries are multiplied by `1 / scale` of [`Append::q_scale`] before they
+    /// are rounded. Without `q` those in `q_out` are transformed in place. A token without a slot has queries as any
+    /// other. The hook may read the coordinates `qo_pos`, which is the position of the key, `qo_head`, `kv_head` and
+    /// `qo_token`, the row among the new keys.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`append_paged`], queries that do not fit the keys, and a hook that reads another coordinate.
+    pub fn append_with_queries(
+        &self,
+        stream: &Stream,
+        q: Option<&KvRef<'_>>,
+        q_out: &mut KvMut<'_>,
+        kv: &KvRef<'_>,
+        pools: &mut KvMut<'_>,
+        append: &Append<'_>,
+    ) -> Result<(), Error> {
+        try_backend!(&stream.backend, {
+            Cpu(()) => append::append_with_queries(q, q_out, kv, pools, append, self.cpu()?),
+            Cuda(stream) => cuda::ops::append_with_queries(stream, q, q_out, kv, pools, append, self.cuda()?),
+        })
+    }
+
     /// Replaces the content of a parameter tensor for later appends: the positions of a step's tokens.
     ///
     /// # Errors

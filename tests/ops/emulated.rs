@@ -1,6 +1,8 @@
 //! The kernels of ops, emulated on the host with threads in random order, against the CPU: equal, except for merges and
 //! transforms, which are within a tolerance.
 
+mod queries;
+
 use attn_core::Variant;
 use attn_core::dtype::Dtype;
 use attn_core::lang::{F8E4M3, F8E5M2};

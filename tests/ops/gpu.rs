@@ -5,6 +5,7 @@ mod appends;
 mod merges;
 mod moves;
 mod pool;
+mod queries;
 mod refused;
 mod scenario;
 

@@ -4,3 +4,4 @@ mod bits_emulated;
 mod cpu;
 mod emulated;
 mod gpu;
+mod queries_cpu;

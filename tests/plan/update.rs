@@ -102,7 +102,13 @@ fn a_device_update_equals_a_host_update() {
                 indptr: I32Slice::host(indptr),
                 indices: I32Slice::host(indices),
             });
-            DeviceBatch { qo_indptr: I32Slice::host(&arrays.qo), kv_lens: I32Slice::host(lens), pages, qo_tokens: None, levels: &[] }
+            DeviceBatch {
+                qo_indptr: I32Slice::host(&arrays.qo),
+                kv_lens: I32Slice::host(lens),
+                pages,
+                qo_tokens: None,
+                levels: &[],
+            }
         };
         let error = plan.update_on_device(&stream, &batch(&[1, 0, -3, 9])).expect_err("-3 keys");
         assert!(matches!(error, Error::Batch(BatchError::KvLen { request: 2, kv_len: -3 })), "{error}");

@@ -7,6 +7,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+mod queries;
+
 use super::slot_mapping::PoolShape;
 use super::tensor_rows::set_rows;
 use super::{ArrayMut, KvMut, KvRef, OpError, SlotMapping, TensorRows, check, elements};
@@ -17,6 +19,8 @@ use crate::lang::{BindError, Dims, ErasedVariant, Hook, KvFormats, KvIndex};
 use crate::spec::{HeadDimVo, Heads};
 use crate::tensor::{KvScales, Scale, TensorError, TensorRef, sides};
 
+pub use queries::{TO as QUERIES, append_with_queries, check_queries};
+
 /// The arguments of an append.
 #[derive(Debug)]
 pub struct Append<'a> {
@@ -24,6 +28,8 @@ pub struct Append<'a> {
     pub slot_mapping: SlotMapping<'a>,
     /// Scales by which readers multiply the stored elements.
     pub scales: KvScales<'a>,
+    /// The scale by which readers multiply queries that are written beside keys, of all or of each query head.
+    pub q_scale: Scale<'a>,
     /// A word in device memory, to which a kernel adds the number of tokens that it skipped, because their slot is
     /// outside of the pool or the page table. On the CPU such a token is an error instead.
     pub status: Option<ArrayMut<'a, u32>>,
@@ -33,7 +39,7 @@ impl<'a> Append<'a> {
     /// Rows without scales, at these slots.
     #[must_use]
     pub fn at(slot_mapping: SlotMapping<'a>) -> Self {
-        Append { slot_mapping, scales: KvScales::default(), status: None }
+        Append { slot_mapping, scales: KvScales::default(), q_scale: Scale::default(), status: None }
     }
 }
 
@@ -251,16 +257,18 @@ fn check_conversion(names: [&'static str; 2], from: Dtype, to: Dtype, changed: b
 }
 
 pub(super) fn check_scales(scales: &KvScales<'_>, heads: usize) -> Result<(), OpError> {
-    for (names, scale) in [(["k_scale", "k_scales"], &scales.k), (["v_scale", "v_scales"], &scales.v)] {
-        if let Some(tensor) = &scale.heads {
-            check::rank(names[1], tensor, 1, "1: (kv_heads)")?;
-            check::dtype(names[1], tensor.dtype(), &[Dtype::F32])?;
-            check::extent(names[1], tensor, 0, "heads", heads)?;
-            check::innermost(names[1], tensor)?;
-        }
-        scale.check(names)?;
+    check_scale(["k_scale", "k_scales"], &scales.k, heads)?;
+    check_scale(["v_scale", "v_scales"], &scales.v, heads)
+}
+
+fn check_scale(names: [&'static str; 2], scale: &Scale<'_>, heads: usize) -> Result<(), OpError> {
+    if let Some(tensor) = &scale.heads {
+        check::rank(names[1], tensor, 1, "1: (heads)")?;
+        check::dtype(names[1], tensor.dtype(), &[Dtype::F32])?;
+        check::extent(names[1], tensor, 0, "heads", heads)?;
+        check::innermost(names[1], tensor)?;
     }
-    Ok(())
+    Ok(scale.check(names)?)
 }
 
 /// The scale of each head; scales in device memory are an error.

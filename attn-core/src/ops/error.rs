@@ -61,6 +61,12 @@ pub enum OpError {
          `kv_token`, the row among the new keys, are); append without the transform, and leave the cache raw"
     )]
     Word { variant: String, word: &'static str },
+    /// A transform of queries that reads a coordinate that an append does not know.
+    #[error(
+        "`{variant}` reads `{word}` of a query, which is not known where its key is appended (`qo_pos`, `qo_head`, \
+         `kv_head` and `qo_token`, the row among the new keys, are); append without queries, which attention transforms"
+    )]
+    QueryWord { variant: String, word: &'static str },
     /// A union, whose branches may transform differently.
     #[error("`{variant}` is a union; give the part that transforms keys and values by itself")]
     Union { variant: String },

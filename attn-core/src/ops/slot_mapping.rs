@@ -187,7 +187,15 @@ impl SlotMapping<'_> {
     /// Whether the positions of keys are known.
     #[must_use]
     pub fn has_positions(&self) -> bool {
-        !matches!(self, SlotMapping::Slots { positions: None, .. })
+        self.positions().is_some()
+    }
+
+    /// The positions of keys.
+    pub(super) fn positions(&self) -> Option<&Array<'_, i32>> {
+        match self {
+            SlotMapping::Slots { positions, .. } => positions.as_ref(),
+            SlotMapping::Positions { positions, .. } => Some(positions),
+        }
     }
 
     /// The target of each token; `None` for padding. Every entry is checked.

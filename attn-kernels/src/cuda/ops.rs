@@ -11,6 +11,7 @@ mod indexer;
 mod kv_transform;
 mod merge;
 mod module;
+mod query_parts;
 mod rows;
 mod sample;
 mod sampled_rows;
@@ -23,6 +24,7 @@ use attn_core::plan::PlanError;
 use attn_core::tensor::{TensorError, TensorMut, TensorRef};
 
 use super::{CudaError, Device};
+use crate::launch::{OP_THREADS, Strided};
 
 pub use crate::splice::Op;
 pub use bits::{packbits, segment_packbits};
@@ -30,7 +32,7 @@ pub use copy::{Speed, copy_pages, copy_pages_between};
 pub use indexer::{block_scores, index_scores, prepare_indexer, select_pages, select_tokens};
 pub use kv_transform::CudaKvTransform;
 pub use merge::{merge_state, merge_state_in_place, merge_states, scale_lse, sum};
-pub use rows::{append, gather};
+pub use rows::{append, append_with_queries, gather};
 pub use sample::{keep_filtered, prepare_sampling, sample};
 pub(super) use tensor_rows::write_rows;
 pub use verify::{prepare_verify, verify_chain, verify_tree};
@@ -77,6 +79,14 @@ fn stride(shape: &[usize], strides: &[i64], dim: usize) -> i64 {
     if shape[dim] > 1 { strides[dim] } else { 0 }
 }
 
+/// A tensor of (tokens, heads, dim) or (pages, slots, heads, dim).
+fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
+    let rank = tensor.shape().len();
+    let at = |dim| stride(tensor.shape(), tensor.strides(), dim);
+    let page = if rank == 4 { at(0) } else { 0 };
+    Ok(Strided { data: address(name, tensor)?, token: at(rank - 3), head: at(rank - 2), page })
+}
+
 /// CTAs for `count` units of work.
 fn ctas(what: &'static str, count: u64, of_a_cta: u64) -> Result<u32, CudaError> {
     let ctas = count.div_ceil(of_a_cta.max(1));
@@ -88,6 +98,10 @@ fn in_sixteens(ptr: u64, size: usize, strides: &[i64]) -> bool {
     let bytes = |stride: &i64| stride.unsigned_abs() * size as u64;
     ptr.is_multiple_of(16) && strides.iter().all(|stride| bytes(stride).is_multiple_of(16))
 }
+
+/// Rows that a warp transforms one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of
+/// a CTA.
+const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);
 
 /// Stands for the second parameter, which kernels of ops do not have.
 const NOTHING: [u8; 16] = [0; 16];

@@ -9,9 +9,9 @@ use attn_core::plan::{MergeItem, WorkItem, WorkerStart};
 use super::{
     BitsParams, CascadePlanParams, CopyParams, CopyPart, FastDiv, IndexScoresParams, KernelParams, KvSides,
     LevelTables, MergeParams, MergeStates, MixedParams, MixedPlanParams, PackedMixedParams, PackedParams,
-    PackedRowsParams, PlanParams, PlanStatus, RowTiling, RowsParams, RowsPart, SampleParams, ScaleLseParams,
-    SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams, VerifyChainParams, VerifyTreeParams, XPackedParams,
-    XPackedPart,
+    PackedRowsParams, PlanParams, PlanStatus, RotateAppendParams, RowTiling, RowsParams, RowsPart, SampleParams,
+    ScaleLseParams, SelectParams, Sm90Params, Strided, TensorMap, TensorRowsParams, VerifyChainParams,
+    VerifyTreeParams, XPackedParams, XPackedPart,
 };
 
 /// A struct, and what kernels and host must agree on.
@@ -58,6 +58,7 @@ const STRUCTS: &[(&str, &[Struct])] = &[
     ("ops/lse_params.cuh", &[of::<ScaleLseParams>()]),
     ("ops/rows_params.cuh", &[of::<RowsPart>(), of::<RowsParams>()]),
     ("ops/packed_rows_params.cuh", &[of::<PackedRowsParams>()]),
+    ("ops/rotate_append_params.cuh", &[of::<RotateAppendParams>()]),
     ("ops/copy_params.cuh", &[of::<CopyPart>(), of::<CopyParams>()]),
     ("ops/x_packed_params.cuh", &[of::<XPackedPart>(), of::<XPackedParams>()]),
     ("ops/bits_params.cuh", &[of::<BitsParams>()]),

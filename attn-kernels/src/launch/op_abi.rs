@@ -147,6 +147,19 @@ pub struct PackedRowsParams {
     pub sides: KvSides,
 }
 
+/// The parameters of appends that transform queries too.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
+pub struct RotateAppendParams {
+    #[cuda(base)]
+    pub base: PackedRowsParams,
+    /// Queries, and elements of them that are only converted. The rows of `pool` are those of tokens.
+    pub queries: [RowsPart; 2],
+    /// 1 for keys alone, 2 for keys and values.
+    pub kv_parts: i32,
+    pub pad: i32,
+}
+
 /// Keys or values. A page is `outer * inner` runs of bytes, each contiguous in both pools. Strides are in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]

@@ -133,6 +133,8 @@ pub const TRANSFORM_KERNELS: [&str; 2] = ["attn_transform_wide", "attn_transform
 
 /// The kernels of an append to a pool of a KV format.
 pub const ENCODE_KERNELS: [&str; 2] = ["attn_encode_wide", "attn_encode_narrow"];
+/// The kernels of an append that transforms queries too.
+pub const ROTATE_APPEND_KERNELS: [&str; 2] = ["attn_rotate_append_wide", "attn_rotate_append_narrow"];
 /// The kernels of a gather from a pool of a KV format.
 pub const GATHER_PACKED_KERNELS: [&str; 2] = ["attn_gather_packed_wide", "attn_gather_packed_narrow"];
 
@@ -183,13 +185,8 @@ impl OpSource {
     ///
     /// Parts that have no meaning together.
     pub fn transform(of: &Variant, from: Dtype, to: Dtype, arch: Arch) -> Result<Self, SpliceError> {
-        let name = format!("{}: appends {from} to {to} {arch}", variant::outline(of));
-        let mut unit = Inliner::of_unit(&name, &LANGUAGE)?;
-        unit.push(&format!("\n#line 1 \"op\"\n{}", rows_block(from, to, true)));
-        unit.push(&variant::variant_source(of)?);
-        unit.include("ops/transform.cuh")?;
-        unit.push(&checks(false));
-        Ok(OpSource { text: unit.finish(), name, arch })
+        let what = format!("appends {from} to {to}");
+        Self::of_rows(of, &what, &rows_block(from, to, true), "ops/transform.cuh", arch)
     }
 
     /// The source of an append to a pool of the KV formats of a variant that is no union, through its transforms.
@@ -199,7 +196,7 @@ impl OpSource {
     /// The errors of [`OpSource::transform`].
     pub fn encode(of: &Variant, from: Dtype, arch: Arch) -> Result<Self, SpliceError> {
         let what = format!("appends {from} to rows of KV formats");
-        Self::packed(of, &what, &rows_block(from, Dtype::U8, true), "ops/transform.cuh", arch)
+        Self::of_rows(of, &what, &rows_block(from, Dtype::U8, true), "ops/transform.cuh", arch)
     }
 
     /// The source of a gather from a pool of the KV formats of a variant that is no union.
@@ -209,17 +206,41 @@ impl OpSource {
     /// The errors of [`OpSource::transform`].
     pub fn gather_packed(of: &Variant, to: Dtype, arch: Arch) -> Result<Self, SpliceError> {
         let what = format!("gathers rows of KV formats into {to}");
-        Self::packed(of, &what, &rows_block(Dtype::U8, to, false), "ops/gather_packed.cuh", arch)
+        Self::of_rows(of, &what, &rows_block(Dtype::U8, to, false), "ops/gather_packed.cuh", arch)
     }
 
-    fn packed(of: &Variant, what: &str, block: &str, template: &str, arch: Arch) -> Result<Self, SpliceError> {
+    /// A unit over rows of the KV formats of a variant, or over numbers.
+    fn of_rows(of: &Variant, what: &str, block: &str, template: &str, arch: Arch) -> Result<Self, SpliceError> {
         let name = format!("{}: {what} {arch}", variant::outline(of));
-        let mut unit = Inliner::of_packed_unit(&name)?;
+        let mut unit = match of.kv_formats() {
+            Some(_) => Inliner::of_packed_unit(&name)?,
+            None => Inliner::of_unit(&name, &LANGUAGE)?,
+        };
         unit.push(&format!("\n#line 1 \"op\"\n{block}"));
         unit.push(&variant::variant_source(of)?);
         unit.include(template)?;
         unit.push(&checks(false));
         Ok(OpSource { text: unit.finish(), name, arch })
+    }
+
+    /// The source of an append through the transforms and to the KV formats of a variant that is no union, which
+    /// transforms queries too and rounds them to `queries`. With formats `to` is [`Dtype::U8`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`OpSource::transform`].
+    pub fn rotate_append(of: &Variant, [from, to, queries]: [Dtype; 3], arch: Arch) -> Result<Self, SpliceError> {
+        let chunk = |to: Dtype| 16 / from.size().min(to.size());
+        let formats = of.kv_formats().is_some();
+        let block = format!(
+            "{}using QueryElem = {};\nconstexpr int KV_CHUNK = {};\nconstexpr int QUERY_CHUNK = {};\n",
+            rows_block(from, to, true),
+            elem(queries),
+            chunk(if formats { from } else { to }),
+            chunk(queries),
+        );
+        let what = format!("appends {from} to {to}, and transforms queries into {queries}");
+        Self::of_rows(of, &what, &block, "ops/rotate_append.cuh", arch)
     }
 
     /// The source of kernels of the caller: CUDA C++ with `extern "C"` entries. The text includes no header. It finds

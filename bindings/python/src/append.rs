@@ -22,7 +22,7 @@ use crate::tensor::{Named, View, check_apart};
 #[allow(clippy::too_many_arguments)] // Python's keywords
 #[pyo3(signature = (k, v, k_pool, v_pool, slots=None, *, kv_layout=None, positions=None, attention=None, k_scale=None,
     v_scale=None, stream=None, k_side=None, v_side=None, batch_indices=None, page_indptr=None, page_indices=None,
-    block_table=None, status=None))]
+    block_table=None, status=None, q=None, q_out=None, q_rest=None, q_rest_out=None, q_scale=None))]
 pub(crate) fn append(
     py: Python<'_>,
     k: &Bound<'_, PyAny>,
@@ -43,6 +43,11 @@ pub(crate) fn append(
     page_indices: Option<&Bound<'_, PyAny>>,
     block_table: Option<&Bound<'_, PyAny>>,
     status: Option<&Bound<'_, PyAny>>,
+    q: Option<&Bound<'_, PyAny>>,
+    q_out: Option<&Bound<'_, PyAny>>,
+    q_rest: Option<&Bound<'_, PyAny>>,
+    q_rest_out: Option<&Bound<'_, PyAny>>,
+    q_scale: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     call(py, || {
         let layout = KvLayout::parse(optional(kv_layout, py, "kv_layout", TEXT)?.unwrap_or("NHD"))?;
@@ -59,6 +64,14 @@ pub(crate) fn append(
         let (k_side, v_side) = (given(k_side, "k_side")?.map(pool), given(v_side, "v_side")?.map(pool));
         let (k_scale, v_scale) =
             (GivenScale::new(k_scale, "k_scale", read)?, GivenScale::new(v_scale, "v_scale", read)?);
+        let q_scale = GivenScale::new(q_scale, "q_scale", read)?;
+        let queries = Queries {
+            q: given(q, "q")?,
+            rest: given(q_rest, "q_rest")?,
+            out: given(q_out, "q_out")?,
+            rest_out: given(q_rest_out, "q_rest_out")?,
+        };
+        queries.check()?;
         let slot_arrays = SlotArrays {
             slots: given(slots, "slots")?,
             positions: given(positions, "positions")?,
@@ -74,12 +87,17 @@ pub(crate) fn append(
             ("k_side", k_side.as_ref()),
             ("v_side", v_side.as_ref()),
             ("status", status.as_ref()),
+            ("q_out", queries.target(0)),
+            ("q_rest_out", queries.target(1)),
         ];
         let rows = [
             ("k", Some(&k)),
             ("v", v.as_ref()),
             ("k_scale", k_scale.heads.as_ref()),
             ("v_scale", v_scale.heads.as_ref()),
+            ("q_scale", q_scale.heads.as_ref()),
+            ("q", queries.q.as_ref().filter(|_| queries.out.is_some())),
+            ("q_rest", queries.rest.as_ref().filter(|_| queries.rest_out.is_some())),
         ];
         check_apart(&outputs, &[&rows[..], &slot_arrays.named()].concat())?;
         let absent = |name: &str| Failure::tensor(format!("{name} is None; in this layout it is given"));
@@ -109,13 +127,75 @@ pub(crate) fn append(
             let append = Append {
                 slot_mapping: slot_arrays.slot_mapping()?,
                 scales: KvScales { k: k_scale.scale("k_scale")?, v: v_scale.scale("v_scale")? },
+                q_scale: q_scale.scale("q_scale")?,
                 status: status.as_ref().map(|status| counter(status, "status")).transpose()?,
             };
             let transform = attention.as_ref().and_then(|attention| attention.transform.as_ref());
-            py.detach(|| append_paged(&on, &new, &mut pools, &append, transform))?;
+            let Some((from, mut out)) = queries.tensors()? else {
+                return Ok(py.detach(|| append_paged(&on, &new, &mut pools, &append, transform))?);
+            };
+            let absent = || Failure::argument("q is given without an attention that stores transformed keys");
+            let transform = transform.ok_or_else(absent)?;
+            py.detach(|| transform.append_with_queries(&on, from.as_ref(), &mut out, &new, &mut pools, &append))?;
         }
         Ok(())
     })
+}
+
+/// Queries that are transformed beside an append, elements of them that are only converted, and where both go: by
+/// default they stay in place.
+struct Queries {
+    q: Option<View>,
+    rest: Option<View>,
+    out: Option<View>,
+    rest_out: Option<View>,
+}
+
+impl Queries {
+    /// Refuses what is given without what it belongs to.
+    fn check(&self) -> Result<(), Failure> {
+        let Queries { q, rest, out, rest_out } = self;
+        let given = [(rest, "q_rest", q, "q"), (out, "q_out", q, "q"), (rest_out, "q_rest_out", rest, "q_rest")];
+        let lonely = given.into_iter().find(|(one, _, other, _)| one.is_some() && other.is_none());
+        if let Some((_, one, _, other)) = lonely {
+            return Err(Failure::argument(format!("{one} is given without {other}")));
+        }
+        if rest.is_some() && out.is_some() != rest_out.is_some() {
+            return Err(Failure::argument("q_out and q_rest_out go together: give both, or neither for both in place"));
+        }
+        Ok(())
+    }
+
+    /// What is written: an output, or the queries in place.
+    fn target(&self, part: usize) -> Option<&View> {
+        match part {
+            0 => self.out.as_ref().or(self.q.as_ref()),
+            _ => self.rest_out.as_ref().or(self.rest.as_ref()),
+        }
+    }
+
+    /// The queries unless they stay in place, and where they go.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`View::read`] and [`View::write`].
+    unsafe fn tensors<'a>(&self) -> Result<Option<(Option<KvRef<'a>>, KvMut<'a>)>, Failure> {
+        let Some(q) = &self.q else { return Ok(None) };
+        // SAFETY: the caller guarantees it
+        unsafe {
+            let from = match (&self.out, &self.rest) {
+                (None, _) => None,
+                (Some(_), Some(rest)) => Some(KvRef::new(q.read("q")?, rest.read("q_rest")?)),
+                (Some(_), None) => Some(KvRef::latent(q.read("q")?)),
+            };
+            let first = self.target(0).unwrap_or(q).write("q_out")?;
+            let out = match self.target(1) {
+                Some(rest) => KvMut::new(first, rest.write("q_rest_out")?),
+                None => KvMut::latent(first),
+            };
+            Ok(Some((from, out)))
+        }
+    }
 }
 
 /// The arrays that say where new rows go.

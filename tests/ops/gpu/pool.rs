@@ -6,6 +6,7 @@ use attn::{DeviceBuffer, Dtype, Error, PageOrder};
 use crate::gpu::FLOATS;
 
 /// A fused pool of pages in an order.
+#[derive(Clone)]
 pub(crate) struct Pool {
     pub(crate) order: PageOrder,
     pub(crate) pages: usize,

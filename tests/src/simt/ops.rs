@@ -5,7 +5,7 @@ use std::{ffi::c_void, path::Path};
 use attn_core::{dtype::Dtype, expr::Variant};
 use attn_kernels::{
     launch::SELECT_THREADS,
-    splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, TRANSFORM_KERNELS},
+    splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, Op, OpSource, ROTATE_APPEND_KERNELS, TRANSFORM_KERNELS},
 };
 use libloading::Library;
 
@@ -54,6 +54,18 @@ impl HostOp {
         let arch = "80".parse().expect("an architecture");
         let source = OpSource::transform(variant, from, to, arch).expect("a template").text;
         HostOp::of(&source, "LAUNCH_TRANSFORM", &TRANSFORM_KERNELS, "RowsParams", folder)
+    }
+
+    /// Compiles appends through the transforms of a variant that write queries too, in `folder`. The types are those of
+    /// the rows, the pools and the queries that are written.
+    ///
+    /// # Panics
+    /// The text does not compile.
+    #[must_use]
+    pub fn rotate_append(variant: &Variant, types: [Dtype; 3], folder: &Path) -> HostOp {
+        let arch = "80".parse().expect("an architecture");
+        let source = OpSource::rotate_append(variant, types, arch).expect("a template").text;
+        HostOp::of(&source, "LAUNCH_TRANSFORM", &ROTATE_APPEND_KERNELS, "RotateAppendParams", folder)
     }
 
     /// Compiles appends to pools of the KV formats of a variant, through its transforms, in `folder`.

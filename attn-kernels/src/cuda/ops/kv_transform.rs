@@ -20,7 +20,10 @@ use crate::cuda::driver::release::Released;
 use crate::cuda::memory::args::Args;
 use crate::cuda::{CudaError, CudaStream, Device};
 use crate::jit;
-use crate::splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, OpSource, TRANSFORM_KERNELS};
+use crate::splice::{ENCODE_KERNELS, GATHER_PACKED_KERNELS, OpSource, ROTATE_APPEND_KERNELS, TRANSFORM_KERNELS};
+
+/// The types of source and target, and of queries that are written beside them.
+type Types = (Dtype, Dtype, Option<Dtype>);
 
 /// The key and value transforms of a variant on a device, which an append applies before it writes to a cache, and its
 /// KV formats. The kernels are compiled and loaded at their first use.
@@ -28,7 +31,7 @@ pub struct CudaKvTransform {
     device: Device,
     transform: Transform,
     args: Args,
-    modules: Mutex<HashMap<(Dtype, Dtype), OpModule>>,
+    modules: Mutex<HashMap<Types, OpModule>>,
 }
 
 impl CudaKvTransform {
@@ -76,11 +79,29 @@ impl CudaKvTransform {
     ///
     /// No cubin, or one that does not load.
     pub fn prepare(&self, from: Dtype, to: Dtype) -> Result<(), CudaError> {
-        if self.modules.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(from, to)) {
+        self.prepare_types((from, to, None))
+    }
+
+    /// Compiles and loads the kernel of an append that writes queries too, as [`CudaKvTransform::prepare`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`CudaKvTransform::prepare`].
+    pub fn prepare_with_queries(&self, from: Dtype, to: Dtype, queries: Dtype) -> Result<(), CudaError> {
+        self.prepare_types((from, to, Some(queries)))
+    }
+
+    fn prepare_types(&self, types: Types) -> Result<(), CudaError> {
+        if self.modules.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&types) {
             return Ok(());
         }
-        let ready = jit::obtain_for_device(self.device.capability(), |arch| self.source(from, to, arch))?;
+        let (from, to, queries) = types;
+        let ready = jit::obtain_for_device(self.device.capability(), |arch| match queries {
+            Some(queries) => Ok(OpSource::rotate_append(self.transform.variant(), [from, to, queries], arch)?),
+            None => self.source(from, to, arch),
+        })?;
         let kernels = match (self.transform.formats(), from) {
+            _ if queries.is_some() => &ROTATE_APPEND_KERNELS,
             (None, _) => &TRANSFORM_KERNELS,
             (Some(_), Dtype::U8) => &GATHER_PACKED_KERNELS,
             (Some(_), _) => &ENCODE_KERNELS,
@@ -88,7 +109,7 @@ impl CudaKvTransform {
         let loaded = module::load(&self.device, &ready, kernels)?;
         let _current = self.device.make_current()?;
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        match modules.entry((from, to)) {
+        match modules.entry(types) {
             Entry::Occupied(_) => loaded.unload(),
             Entry::Vacant(vacant) => {
                 vacant.insert(loaded);
@@ -150,25 +171,24 @@ impl CudaKvTransform {
         self.args.replace_content(|| write_rows(stream, buffer, &slot, rows))
     }
 
-    /// The kernel for a pair of element types, by its number.
+    /// The kernel for element types, by its number.
     pub(super) fn kernel(
         self: &Arc<Self>,
         stream: &CudaStream,
-        from: Dtype,
-        to: Dtype,
+        types: Types,
         number: usize,
     ) -> Result<CUfunction, CudaError> {
         self.device.check_same("stream", stream.device())?;
         self.keep_captured(stream)?;
         let find = || {
             let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-            modules.get(&(from, to)).map(|module| module.get(number))
+            modules.get(&types).map(|module| module.get(number))
         };
         if let Some(function) = find() {
             return function;
         }
         stream.refuse_capture("load the kernel of an append")?;
-        self.prepare(from, to)?;
+        self.prepare_types(types)?;
         find().unwrap_or_else(|| Err(not_loaded(number)))
     }
 }

@@ -3,24 +3,25 @@
 use std::sync::Arc;
 
 use attn_core::dtype::Dtype;
-use attn_core::ops::append::check;
+use attn_core::ops::append::{QUERIES, check, check_queries};
 use attn_core::ops::{Append, Array, ArrayMut, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, gather};
 use attn_core::tensor::{Scale, TensorRef};
 use cudarc::driver::sys::CUfunction;
 
 use super::merge::share;
-use super::{CudaKvTransform, NOTHING, Op, address, ctas, in_sixteens, module, numbers, numbers_mut, stride};
+use super::query_parts::QueryParts;
+use super::{
+    CudaKvTransform, NOTHING, Op, TRANSFORM_ROWS, address, ctas, in_sixteens, module, numbers, numbers_mut, strided,
+};
 use crate::cuda::driver::launch_kernel::launch_kernel;
 use crate::cuda::driver::order::{Used, keys_and_values, order, scales};
 use crate::cuda::driver::uses::Access::{Read, Write};
 use crate::cuda::memory::strided::strided as stored_rows;
 use crate::cuda::{CudaError, CudaStream};
 use crate::kernel_traits::KernelTraitsError;
-use crate::launch::{FastDiv, KvSides, OP_THREADS, PackedRowsParams, RowsParams, RowsPart, Strided};
-
-/// Rows that a warp transforms one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of
-/// a CTA.
-const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);
+use crate::launch::{
+    FastDiv, KvSides, OP_THREADS, PackedRowsParams, RotateAppendParams, RowsParams, RowsPart, Strided,
+};
 
 /// Launches the kernel of [`attn_core::ops::append::append`], which defines the result.
 ///
@@ -36,12 +37,39 @@ pub fn append(
 ) -> Result<(), CudaError> {
     check(kv, pools, append, transform.map(|transform| transform.transform()))?;
     let pools = pools.as_ref();
-    append_rows(stream, [kv, &pools], append, transform, append.status.as_ref())?;
+    append_rows(stream, [kv, &pools], append, transform, append.status.as_ref(), None)?;
     // rows of a KV format that are copied as they are have side data beside them; the first launch has counted what is
     // skipped
     let encodes = transform.is_some_and(|transform| transform.has_formats());
     let sides = kv.side_planes().zip(pools.side_planes()).filter(|_| !encodes);
-    sides.map_or(Ok(()), |(from, to)| append_rows(stream, [&from, &to], append, None, None))
+    sides.map_or(Ok(()), |(from, to)| append_rows(stream, [&from, &to], append, None, None, None))
+}
+
+/// Launches the kernel of [`append_with_queries`](attn_core::ops::append::append_with_queries), which defines the
+/// result.
+///
+/// # Errors
+///
+/// The errors of [`append`].
+pub fn append_with_queries(
+    stream: &CudaStream,
+    q: Option<&KvRef<'_>>,
+    q_out: &KvMut<'_>,
+    kv: &KvRef<'_>,
+    pools: &KvMut<'_>,
+    append: &Append<'_>,
+    transform: &Arc<CudaKvTransform>,
+) -> Result<(), CudaError> {
+    check_queries(q, q_out, kv, pools, append, transform.transform())?;
+    let (pools, out) = (pools.as_ref(), q_out.as_ref());
+    let queries = Queries { from: q.copied().unwrap_or(out), out };
+    append_rows(stream, [kv, &pools], append, Some(transform), append.status.as_ref(), Some(&queries))
+}
+
+/// Queries, and where they go.
+struct Queries<'a> {
+    from: KvRef<'a>,
+    out: KvRef<'a>,
 }
 
 fn append_rows(
@@ -50,11 +78,14 @@ fn append_rows(
     append: &Append<'_>,
     transform: Option<&Arc<CudaKvTransform>>,
     status: Option<&ArrayMut<'_, u32>>,
+    queries: Option<&Queries<'_>>,
 ) -> Result<(), CudaError> {
     let scales = [&append.scales.k, &append.scales.v];
     let encodes = transform.is_some_and(|transform| transform.has_formats());
     let moves = |part| encodes || transform.is_some_and(|transform| transform.transform().applies_to(part));
-    let (mut rows, sides) = RowMove::new(kv, pools, scales, (true, encodes), moves)?;
+    let beside = queries.map(|queries| QueryParts::new(&queries.from, &queries.out, &append.q_scale)).transpose()?;
+    let narrow = beside.as_ref().is_some_and(|beside| !beside.wide);
+    let (mut rows, sides) = RowMove::new(kv, pools, scales, (true, encodes), narrow, moves)?;
     let params = &mut rows.params;
     match &append.slot_mapping {
         SlotMapping::Slots { slots, positions } => {
@@ -69,10 +100,10 @@ fn append_rows(
     }
     params.status = status.map_or(Ok(0), |status| numbers_mut("status", status))?;
     let Sides { from, to, parts } = sides;
-    let transform = transform.filter(|_| moves(0) || moves(1));
+    let transform = transform.filter(|_| moves(0) || moves(1) || beside.is_some());
     let number = usize::from(!rows.wide);
     let function = match transform {
-        Some(transform) => transform.kernel(stream, from, to, number)?,
+        Some(transform) => transform.kernel(stream, (from, to, beside.as_ref().map(|beside| beside.to)), number)?,
         None => module::kernel(stream, Op::Append { from: as_number(from), to: as_number(to) }, number)?,
     };
     let _submission = stream.submission();
@@ -87,12 +118,17 @@ fn append_rows(
     };
     order(stream, Read, arrays)?;
     order_rows(stream, [kv, pools], scales, status)?;
+    if let Some(queries) = queries {
+        let scale = append.q_scale.heads.as_ref().and_then(TensorRef::owner);
+        order(stream, Read, keys_and_values(["q", "q rest"], &queries.from).chain([("q_scales", scale)]))?;
+        order(stream, Write, keys_and_values(QUERIES, &queries.out))?;
+    }
     let _content = transform.map(|transform| transform.args().keep_content());
     transform.map_or(Ok(()), |transform| transform.args().order(stream))?;
     // the kernel takes a parameter even if the variant has none
     let args = transform.map_or(&[][..], |transform| transform.args().bytes());
     let args = if args.is_empty() { &NOTHING } else { args };
-    rows.launch(stream, function, from, to, parts, (transform.is_some(), args))
+    rows.launch(stream, function, [from, to], parts, beside.as_ref(), (transform.is_some(), args))
 }
 
 /// Launches the kernel of [`attn_core::ops::gather::gather_with`], which defines the result.
@@ -123,13 +159,13 @@ fn gather_rows(
 ) -> Result<(), CudaError> {
     let scales = [&gather.scales.k, &gather.scales.v];
     let (mut rows, Sides { from, to, parts }) =
-        RowMove::new(kv, pools, scales, (false, transform.is_some()), |_| false)?;
+        RowMove::new(kv, pools, scales, (false, transform.is_some()), false, |_| false)?;
     rows.params.indptr = numbers("kv_indptr", &gather.kv_indptr)?;
     page_rows(&mut rows.params, &gather.rows)?;
     rows.params.status = status.map_or(Ok(0), |status| numbers_mut("status", status))?;
     let number = usize::from(!rows.wide);
     let function = match transform {
-        Some(transform) => transform.kernel(stream, from, to, number)?,
+        Some(transform) => transform.kernel(stream, (from, to, None), number)?,
         None => module::kernel(stream, Op::Gather { from: as_number(from), to: as_number(to) }, number)?,
     };
     let _submission = stream.submission();
@@ -138,7 +174,7 @@ fn gather_rows(
     let _content = transform.map(|transform| transform.args().keep_content());
     transform.map_or(Ok(()), |transform| transform.args().order(stream))?;
     let args = transform.map_or(&NOTHING[..], |transform| transform.args().bytes());
-    rows.launch(stream, function, from, to, parts, (false, args))
+    rows.launch(stream, function, [from, to], parts, None, (false, args))
 }
 
 /// Rows of a KV format that are copied as they are, are bytes of any type.
@@ -224,12 +260,13 @@ fn check_stored(
 
 impl RowMove {
     /// The parameters without the addresses of row indices. The tensors have been checked. `formats`: whether rows of
-    /// the pool are encoded or decoded.
+    /// the pool are encoded or decoded. `narrow`: whether rows beside them are not moved in 16 bytes.
     fn new(
         packed: &KvRef<'_>,
         pools: &KvRef<'_>,
         scales: [&Scale<'_>; 2],
         (to_pool, formats): (bool, bool),
+        narrow: bool,
         moves: impl Fn(usize) -> bool,
     ) -> Result<(Self, Sides), CudaError> {
         let both: Vec<_> = packed.parts().zip(pools.parts()).collect();
@@ -252,7 +289,7 @@ impl RowMove {
         }
         let names = [["k", "k pool", "k_scales"], ["v", "v pool", "v_scales"]];
         let heads = first.shape()[1];
-        let mut wide = true;
+        let mut wide = !narrow;
         for (part, (packed, pool)) in both.iter().enumerate() {
             let names = names[part];
             let rows = strided(names[0], packed)?;
@@ -296,19 +333,30 @@ impl RowMove {
         &self,
         stream: &CudaStream,
         function: CUfunction,
-        from: Dtype,
-        to: Dtype,
+        [from, to]: [Dtype; 2],
         parts: u32,
+        beside: Option<&QueryParts>,
         (transforms, args): (bool, &[u8]),
     ) -> Result<(), CudaError> {
-        let (grid, smem) = self.size(from, to, parts, transforms)?;
+        let (mut grid, mut smem) = self.size(from, to, parts, transforms)?;
+        if let Some(beside) = beside {
+            let (of_queries, bytes) = beside.size(self.params.tokens as u64)?;
+            (grid, smem) = (grid.max(of_queries), smem.max(bytes));
+        }
         if smem > 48 * 1024 {
             let kernel = if self.formats { "an append to a KV format" } else { "an append through hooks" }.to_owned();
             return Err(CudaError::SharedMemory { kernel, need: smem, have: 48 * 1024 });
         }
         let _current = stream.device().make_current()?;
-        // kernels over numbers take the first part of it
+        // kernels without queries, and those over numbers, take the first part of it
         let params = PackedRowsParams { base: self.params, sides: self.sides };
+        let (params, parts) = match beside {
+            None => (RotateAppendParams { base: params, ..RotateAppendParams::default() }, parts),
+            Some(beside) => {
+                let (count, queries) = beside.parts(self.wide);
+                (RotateAppendParams { base: params, queries, kv_parts: parts as i32, pad: 0 }, parts + count)
+            }
+        };
         // SAFETY: the caller promised the memory of the tensors and arrays when it made them, and their extents are
         // checked; the kernel checks what arrays say.
         unsafe { launch_kernel(function, (grid, parts), OP_THREADS, smem, stream, &params, args) }
@@ -343,14 +391,6 @@ impl RowMove {
     }
 }
 
-/// A tensor of (tokens, heads, dim) or (pages, slots, heads, dim).
-fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
-    let rank = tensor.shape().len();
-    let at = |dim| stride(tensor.shape(), tensor.strides(), dim);
-    let page = if rank == 4 { at(0) } else { 0 };
-    Ok(Strided { data: address(name, tensor)?, token: at(rank - 3), head: at(rank - 2), page })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -369,7 +409,7 @@ mod tests {
             KvRef::new(k, v)
         });
         let (mut rows, sides) =
-            RowMove::new(&packed, &pools, [&one, &one], (true, false), |_| false).expect("on the device");
+            RowMove::new(&packed, &pools, [&one, &one], (true, false), false, |_| false).expect("on the device");
         rows.params.status = status;
         let (grid, _) = rows.size(sides.from, sides.to, sides.parts, false).expect("few");
         (rows.wide, sides.parts, grid)

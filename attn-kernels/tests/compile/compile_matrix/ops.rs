@@ -59,6 +59,8 @@ fn transform_sources(registry: &Registry) -> Vec<(usize, OpSource)> {
         for arch in ARCHS.map(|arch| arch.parse::<Arch>().expect("an architecture")) {
             for (from, to) in [(Dtype::Bf16, Dtype::Bf16), (Dtype::F16, Dtype::E4m3), (Dtype::F32, Dtype::F16)] {
                 sources.push((2, OpSource::transform(&variant, from, to, arch).expect("a variant")));
+                // its unit has the kernels of appends too
+                sources.push((4, OpSource::rotate_append(&variant, [from, to, to], arch).expect("a variant")));
             }
         }
     }
