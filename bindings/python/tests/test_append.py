@@ -177,3 +177,61 @@ def test_a_format_by_its_name():
         )
     )
     refused(attn_rs.InvalidArgument, "beside an attention", again)
+
+
+def turned(x, at, interleaved=False):
+    n = x.shape[-1]
+    angle = np.array(at)[:, None, None] * 10000.0 ** (-np.arange(n // 2) / (n // 2))
+    a, b = (x[..., ::2], x[..., 1::2]) if interleaved else (x[..., : n // 2], x[..., n // 2 :])
+    parts = a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)
+    return np.stack(parts, -1).reshape(x.shape) if interleaved else np.concatenate(parts, -1)
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("by_table", [False, True])
+def test_rotations_beside_appends(kind, by_table):
+    q, k, v, (k_pool, v_pool) = normal(4, 4, 8), normal(4, 2, 8), normal(4, 2, 8), pools()
+    how = dict(PLACES[kind])
+    if "slots" not in how:
+        how.update(batch_indices=ints(*REQUESTS))
+    if by_table:
+        angle = np.arange(6)[:, None] * 10000.0 ** (-np.arange(4) / 4)
+        how.update(cos_sin=np.concatenate([np.cos(angle), np.sin(angle)], -1).astype("float32"), interleaved=True)
+    else:
+        how.update(expression="rope")
+    given = q.copy()
+    got = attn_rs.ops.rotate_append(q, k, v, k_pool, v_pool, positions=ints(*POSITIONS), k_scale=0.5, **how)
+    assert got is q
+    np.testing.assert_allclose(q, turned(given, POSITIONS, by_table), atol=2e-5)
+    np.testing.assert_allclose(k_pool.reshape(-1, 2, 8)[SLOTS], 2 * turned(k, POSITIONS, by_table), atol=4e-5)
+    np.testing.assert_array_equal(v_pool.reshape(-1, 2, 8)[SLOTS], v)
+    out, rest, rest_out = np.zeros_like(q), normal(4, 4, 3), np.zeros((4, 4, 3), dtype=np.float16)
+    with pytest.raises(attn_rs.InvalidTensor, match="float16|f16"):
+        attn_rs.ops.rotate_append(
+            q, k, v, k_pool, v_pool, positions=ints(*POSITIONS), q_out=out, q_rest=rest, q_rest_out=rest_out, **how
+        )
+    rest_out = np.zeros((4, 4, 3), dtype=np.float32)
+    got = attn_rs.ops.rotate_append(
+        given, k, v, k_pool, v_pool, positions=ints(*POSITIONS), q_out=out, q_rest=rest, q_rest_out=rest_out,
+        q_scale=np.array([1, 2, 4, 8], dtype=np.float32), **how
+    )  # fmt: skip
+    assert got is out
+    scales = np.array([1, 2, 4, 8], dtype=np.float32)[:, None]
+    np.testing.assert_allclose(out * scales, q, atol=1e-5)
+    np.testing.assert_allclose(rest_out * scales, rest, atol=1e-6)
+
+
+def test_queries_beside_appends_are_refused():
+    q, k, (k_pool, v_pool) = normal(4, 4, 8), normal(4, 2, 8), pools()
+    slots, at = np.array(SLOTS), ints(*POSITIONS)
+    run = attn_rs.ops.rotate_append
+    refused(attn_rs.InvalidArgument, "one of them", lambda: run(q, k, k, k_pool, v_pool, slots, positions=at))
+    how = {"positions": at, "expression": "rope"}
+    refused(attn_rs.InvalidTensor, "tokens", lambda: run(q[:3], k, k, k_pool, v_pool, slots, **how))
+    rest = {"q_rest": normal(4, 4, 2), "q_out": np.zeros_like(q)}
+    refused(attn_rs.InvalidArgument, "go together", lambda: run(q, k, k, k_pool, v_pool, slots, **how, **rest))
+    append = attn_rs.append
+    refused(attn_rs.InvalidArgument, "q_out is given without q", lambda: append(k, k, *pools(), slots, q_out=q))
+    refused(attn_rs.InvalidArgument, "without an attention", lambda: append(k, k, *pools(), slots, q=q))
+    refused(attn_rs.InvalidTensor, "share", lambda: run(k_pool[:4, 0].repeat(2, 1), k, k, k_pool, v_pool, slots, **how,
+        q_out=k_pool.reshape(-1, 4, 8)[:4]))  # fmt: skip

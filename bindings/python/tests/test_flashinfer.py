@@ -717,8 +717,9 @@ def test_rope_by_a_table(is_neox):
         flashinfer.apply_rope_with_cos_sin_cache(at, q, k, DIM, table.half())
 
 
+@pytest.mark.parametrize("in_one_launch", [False, True])
 @pytest.mark.parametrize("is_mla", [False, True])
-def test_rope_to_fp8(is_mla):
+def test_rope_to_fp8(is_mla, in_one_launch):
     angle = torch.arange(40)[:, None] * 1e3 ** (-torch.arange(4) / 4)
     table, at = torch.cat([angle.cos(), angle.sin()], -1), torch.tensor([3, 39, 0])
     q, q_rest = torch.randn(3, HEADS, 8), torch.randn(3, HEADS, 24)
@@ -726,11 +727,17 @@ def test_rope_to_fp8(is_mla):
     v = None if is_mla else torch.randn(3, KV_HEADS, 32)
     heads, dims = ([], (24, 8)) if is_mla else ([KV_HEADS], (32, 32))
     pools = tuple(torch.zeros(4, PAGE, *heads, dim).to(torch.float8_e4m3fn) for dim in dims)
-    places = ints(2, 1), ints(0, 2), ints(0, 0, -1), ints(5, 2, 0)
+    positions, outs = ints(5, 2, 0), {}
+    if in_one_launch:
+        at = positions
+        outs = {name: torch.zeros(x.shape).to(pools[0].dtype) for name, x in (("q_rope_out", q), ("q_nope_out", q_rest))}
+        q, q_rest = torch.cat([q, q_rest], -1).split((8, 24), -1)
+    places = ints(2, 1), ints(0, 2), ints(0, 0, -1), positions
     given = q, k, q_rest, k_rest, v, table, at, pools, *places
     got = flashinfer.rope.rope_quantize_fp8_append_paged_kv_cache(
-        *given, is_neox=False, quant_scale_q=2.0, quant_scale_kv=0.5, page_size=PAGE
+        *given, is_neox=False, quant_scale_q=2.0, quant_scale_kv=0.5, page_size=PAGE, **outs
     )
+    assert all(x is y for x, y in zip(got, outs.values(), strict=False))
 
     def fp8(x, scale):
         return (x * scale).to(torch.float8_e4m3fn).float()

@@ -32,6 +32,11 @@ def append(
     v_side: Any = None,
     status: Any = None,
     stream: int | None = None,
+    q: Any = None,
+    q_out: Any = None,
+    q_rest: Any = None,
+    q_rest_out: Any = None,
+    q_scale: Any = 1.0,
 ) -> None:
     """Appends new keys and values to pools of pages. All arrays are in memory of the device; a CUDA graph can capture
     it. A token's place is its slot, or its position in a request whose pages a table has. For a place below 0 nothing
@@ -58,6 +63,11 @@ def append(
         k_side, v_side: pools of side data of a `kv_format` that has any.
         status: uint32 or int32 of one element, to which a kernel adds the number of tokens that it skipped, since their
             place is outside of the pool or of the table. On the CPU such a token is an error.
+        q: queries of the same tokens, (tokens, query heads, head dim) of the type of `k`, which the transforms of
+            `attention` change in the same launch.
+        q_out: where they go, in any type; by default they are changed in place.
+        q_rest, q_rest_out: elements of queries that are only converted, and where they go, as `q` and `q_out`.
+        q_scale: what readers multiply written queries by: a number, or float32 of (query heads).
         stream: the address of a CUDA stream; by default the current one of torch, else the default stream.
 
     Raises:
@@ -91,4 +101,23 @@ def append(
         page_indices=page_indices,
         block_table=block_table,
         status=status,
+        q=q,
+        q_out=q_out,
+        q_rest=q_rest,
+        q_rest_out=q_rest_out,
+        q_scale=per_head(q_scale, 1 if q is None else q.shape[1], stream),
     )
+
+
+def places(
+    rotated_at: Any, batch_indices: Any, positions: Any, page_indptr: Any, page_indices: Any, page_size: int
+) -> dict[str, Any]:
+    """The keywords of `append` for tokens at positions of requests: by slots, which passes of torch find, where keys
+    are rotated by positions in other memory."""
+    if rotated_at.data_ptr() == positions.data_ptr():
+        given = {"batch_indices": batch_indices, "page_indptr": page_indptr, "page_indices": page_indices}
+        return {"positions": positions.int(), **{name: x.int() for name, x in given.items()}}
+    page = page_indptr[batch_indices.clamp(min=0)] + positions // page_size
+    slots = page_indices[page.clamp(0, len(page_indices) - 1)].long() * page_size + positions % page_size
+    slots = slots.masked_fill((batch_indices < 0) | (positions < 0), -1)
+    return {"slots": slots, "positions": rotated_at.int().contiguous()}

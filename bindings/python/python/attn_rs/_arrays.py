@@ -94,6 +94,17 @@ def is_base_2(lse_base: Any) -> bool:
     raise InvalidArgument(f'lse_base is {lse_base!r}; it is 2 or "e"')
 
 
+def joined(a: Any, b: Any) -> Any:
+    """Tensors of torch beside each other in the last dimension: a view where both are so in one tensor, else a copy."""
+    dim = a.shape[-1] + b.shape[-1]
+    behind = a.data_ptr() + a.shape[-1] * a.element_size() == b.data_ptr()
+    if not b.shape[-1]:
+        return a
+    if behind and a.dtype == b.dtype and a.stride() == b.stride() and a.stride(-2) >= dim:
+        return a.as_strided((*a.shape[:-1], dim), a.stride())
+    return sys.modules["torch"].cat([a, b], -1)
+
+
 def needs_grad(*tensors: Any) -> bool:
     """Whether torch would record the call for a backward pass, which there is none of."""
     if not is_torch(tensors[0]):

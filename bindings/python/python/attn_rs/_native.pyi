@@ -159,6 +159,11 @@ def append(
     page_indices: Any = None,
     block_table: Any = None,
     status: Any = None,
+    q: Any = None,
+    q_out: Any = None,
+    q_rest: Any = None,
+    q_rest_out: Any = None,
+    q_scale: Any = 1.0,
 ) -> None: ...
 def check(expression: str, params: dict[str, Any] | None = None) -> str: ...
 def describe(device: str) -> str: ...

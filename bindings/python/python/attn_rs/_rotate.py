@@ -39,25 +39,72 @@ def rotate(
         The rotated rows, in new memory.
     """
     check_tensor("x", x, 3)
-    if (expression is None) == (cos_sin is None):
-        raise InvalidArgument("a rotation is an `expression` or a table `cos_sin`, and one of them is given")
-    if cos_sin is not None:
-        check_tensor("cos_sin", cos_sin, 2)
-        rows, dim = cos_sin.shape
-        expression = f"rope_table(positions={rows}, rotary_dim={dim}, interleaved={str(bool(interleaved)).lower()})"
+    expression = _rotation(expression, cos_sin, interleaved)
+    dim = dim if cos_sin is None else cos_sin.shape[1]
     tokens, heads, head_dim = x.shape
     dim = head_dim if dim is None else dim
     if dim % 8:
         raise Unsupported(f"a rotary dim of {dim}; it is a multiple of 8")
     out = empty(x, (tokens, 1, heads, head_dim))
     how = heads, heads, dim, dim, dtype_name(x), dtype_name(x), None, None, True, True
-    key = AttentionKey(str(expression), None, device_name(x), *how)
+    key = AttentionKey(expression, None, device_name(x), *how)
     made = _kept(key) if cos_sin is None else _of_table(key, cos_sin)
     pool = out[..., :dim]
     append(x[..., :dim], None, pool, None, _slots(x), kv_layout="latent", positions=positions, attention=made)
     if dim < head_dim:
         out[:, 0, :, dim:] = x[..., dim:]
     return out[:, 0]
+
+
+def _rotation(expression: str | None, cos_sin: Any, interleaved: bool) -> str:
+    """The expression of a rotation that is given by itself or as a table."""
+    if (expression is None) == (cos_sin is None):
+        raise InvalidArgument("a rotation is an `expression` or a table `cos_sin`, and one of them is given")
+    if cos_sin is None:
+        return str(expression)
+    check_tensor("cos_sin", cos_sin, 2)
+    rows, dim = cos_sin.shape
+    return f"rope_table(positions={rows}, rotary_dim={dim}, interleaved={str(bool(interleaved)).lower()})"
+
+
+def rotate_append(
+    q: Any,
+    k: Any,
+    v: Any,
+    k_pool: Any,
+    v_pool: Any,
+    slots: Any = None,
+    *,
+    positions: Any,
+    expression: str | None = None,
+    cos_sin: Any = None,
+    interleaved: bool = False,
+    kv_format: str | None = None,
+    **places: Any,
+) -> Any:
+    """Rotates queries and keys, and appends keys and values to pools of pages, in one launch.
+
+    Args:
+        q: (tokens, query heads, head dim), of the type of `k` and `v`.
+        k, v, k_pool, v_pool, slots: as `attn_rs.append` takes them, as well as every other keyword: `q_out` (by default
+            queries are rotated in place), `q_rest`, `q_scale`, `k_scale`, `kv_layout`, `batch_indices`, ..
+        positions: int32 of tokens.
+        expression, cos_sin, interleaved: the rotation, as `rotate` takes it. A head's elements from the rotary dim on,
+            such as `rope(rotary_dim=64)` has, stay as they are.
+        kv_format: the format of the pools by its name.
+
+    Returns:
+        The queries: `q_out`, or `q`.
+    """
+    check_tensor("q", q, 3)
+    check_tensor("k", k, 3)
+    dims, dtype = (k.shape[2], k.shape[2] if v is None else v.shape[2]), dtype_name(k)
+    part = _rotation(expression, cos_sin, interleaved)
+    key = AttentionKey(part, None, device_name(q), q.shape[1], k.shape[1], *dims, dtype, dtype, kv_format)
+    key = key._replace(values_in_keys=v is None, stores_transformed=True)
+    made = _kept(key) if cos_sin is None else _of_table(key, cos_sin)
+    append(k, v, k_pool, v_pool, slots, positions=positions, attention=made, q=q, **places)
+    return q if places.get("q_out") is None else places["q_out"]
 
 
 def _of_table(key: AttentionKey, table: Any) -> Any:

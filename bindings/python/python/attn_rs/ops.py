@@ -18,7 +18,7 @@ from typing import Any
 from . import _native
 from ._arrays import check_count, check_tensor, device_name, dtype_name, empty, is_base_2, named, run_op
 from ._errors import InvalidArgument
-from ._rotate import rotate
+from ._rotate import rotate, rotate_append
 
 __all__ = [
     "copy_pages",
@@ -33,6 +33,7 @@ __all__ = [
     "packbits",
     "pages_to_x_packed",
     "rotate",
+    "rotate_append",
     "segment_packbits",
     "swap_in",
     "swap_out",

@@ -5,21 +5,13 @@ from typing import Any
 
 import torch
 
+from .._arrays import joined
 from ._bindings import FP8, Maybe, Number, Result, Tensor, bind, product, refuse_given
 from ._tables import trtllm_batch_decode_with_kv_cache_mla
 from ._wrapper import PagedWrapper
 
 __all__ = ["BatchDecodeMlaWithPagedKVCacheWrapper", "BatchMLAPagedAttentionWrapper",
     "trtllm_batch_decode_with_kv_cache_mla"]  # fmt: skip
-
-
-def _latent(ckv: Tensor, kpe: Tensor) -> Tensor:
-    """One pool, (pages, slots, 1, ckv + kpe)."""
-    dim = ckv.shape[-1] + kpe.shape[-1]
-    behind = ckv.data_ptr() + ckv.shape[-1] * ckv.element_size() == kpe.data_ptr()
-    if behind and ckv.dtype == kpe.dtype and ckv.stride() == kpe.stride() and ckv.stride(-2) >= dim:
-        return ckv.as_strided((*ckv.shape[:2], 1, dim), (*ckv.stride()[:2], dim, 1))
-    return (torch.cat([ckv, kpe], -1) if kpe.shape[-1] else ckv)[:, :, None]
 
 
 class BatchMLAPagedAttentionWrapper(PagedWrapper):
@@ -65,7 +57,7 @@ class BatchMLAPagedAttentionWrapper(PagedWrapper):
         if isinstance(ratio, Tensor) or ratio != 1.0:
             q_pe = (q_pe * ratio).to(q_pe.dtype)
         how: dict[str, Any] = {"out": out, "lse": lse, "return_lse": return_lse, "base_2": not return_lse_base_on_e}
-        q, pool = torch.cat([q_nope, q_pe], -1) if has_kpe else q_nope, _latent(ckv_cache, kpe_cache)
+        q, pool = torch.cat([q_nope, q_pe], -1) if has_kpe else q_nope, joined(ckv_cache, kpe_cache)[:, :, None]
         return self._launch(q, pool, None, k_scale=scale, v_scale=scale, kv_dtype=planned, **how)
 
 
@@ -87,4 +79,4 @@ class BatchDecodeMlaWithPagedKVCacheWrapper(BatchMLAPagedAttentionWrapper):
             paged_kpe_cache: Tensor, *args: Any, **how: Any) -> Result:  # fmt: skip
         given = bind("q_scale k_scale v_scale out lse return_lse enable_pdl", args, how)
         given.pop("enable_pdl", None)
-        return self._launch(torch.cat([q_nope, q_pe], -1), _latent(paged_ckv_cache, paged_kpe_cache), None, **given)
+        return self._launch(joined(q_nope, q_pe), joined(paged_ckv_cache, paged_kpe_cache)[:, :, None], None, **given)

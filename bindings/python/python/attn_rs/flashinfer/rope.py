@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from ..ops import rotate
-from ._bindings import Maybe, Tensor, bind, store
-from .page import append_paged_kv_cache, append_paged_mla_kv_cache
+from .._arrays import joined
+from .._append import places
+from ..ops import rotate, rotate_append
+from ._bindings import Maybe, Tensor, bind, store, unpack
 
 __all__ = ["apply_llama31_rope", "apply_llama31_rope_inplace", "apply_llama31_rope_pos_ids",
     "apply_llama31_rope_pos_ids_inplace", "apply_rope", "apply_rope_inplace", "apply_rope_pos_ids",
@@ -55,10 +56,10 @@ _LLAMA |= {"high_freq_factor": ("high_freq_factor", 4.0), "old_context_len": ("o
 ) = _rotations("llama3_rope", _LLAMA)  # fmt: skip
 
 
-def _by_table(x: Tensor, positions: Tensor, table: Tensor, is_neox: bool) -> Any:
+def _by(table: Tensor, is_neox: bool) -> dict[str, Any]:
     if table.dtype != torch.float32:
         raise ValueError("cos_sin_cache should be float32")
-    return rotate(x, positions.int().contiguous(), cos_sin=table, interleaved=not is_neox)
+    return {"cos_sin": table, "interleaved": not is_neox}
 
 
 def apply_rope_with_cos_sin_cache(positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor,
@@ -66,7 +67,7 @@ def apply_rope_with_cos_sin_cache(positions: Tensor, query: Tensor, key: Tensor,
     """Rotates by a table, (positions, rotary dim), of cosines and then sines, in float32. Rows are (tokens, heads *
     head size). A table's values are copied where it is another tensor than in the last call, or has changed."""
     rows = (x.reshape(x.shape[0], -1, head_size) for x in (query, key))
-    q, k = (_by_table(x, positions, cos_sin_cache, is_neox) for x in rows)
+    q, k = (rotate(x, positions.int().contiguous(), **_by(cos_sin_cache, is_neox)) for x in rows)
     return q.reshape(query.shape), k.reshape(key.shape)
 
 
@@ -85,7 +86,7 @@ def rope_quantize_fp8(q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: May
     outs = q_rope_out, k_rope_out, q_nope_out, k_nope_out
     dtype = quantize_dtype or next((out.dtype for out in outs if out is not None), torch.float8_e4m3fn)
     rows = (x if x.dim() == 3 else x[:, None] for x in (q_rope.float(), k_rope.float()))
-    q, k = (_by_table(x, pos_ids, cos_sin_cache, is_neox) for x in rows)
+    q, k = (rotate(x, pos_ids.int().contiguous(), **_by(cos_sin_cache, is_neox)) for x in rows)
     rests = (of[..., :0] if x is None else x for of, x in ((q_rope, q_nope), (k_rope, k_nope)))
     parts = zip((q, k.reshape(k_rope.shape), *rests), outs, (quant_scale_q, quant_scale_kv) * 2, strict=True)
     a, b, c, d = (store(x.float() * scale, out, dtype) for x, out, scale in parts)
@@ -97,19 +98,26 @@ mla_rope_quantize_fp8 = rope_quantize_fp8
 
 def rope_quantize_fp8_append_paged_kv_cache(q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, v: Maybe,
         cos_sin_cache: Tensor, pos_ids: Tensor, paged_kv_cache: tuple[Tensor, Tensor], kv_indices: Tensor,
-        kv_indptr: Tensor, batch_indices: Tensor, positions: Tensor, *args: Any, **options: Any) -> Pair:  # fmt: skip
-    """`rope_quantize_fp8`, and an append of keys and values; keys of two dimensions are those of MLA."""
+        kv_indptr: Tensor, batch_indices: Tensor, positions: Tensor, *args: Any, **options: Any) -> Any:  # fmt: skip
+    """In one launch, after passes that join parts of GQA that lie apart, or find slots: not for `pos_ids=positions`."""
     if (v is None) != (k_rope.dim() == 2):
         raise ValueError("v is given for GQA and MHA, and None for MLA, whose keys have two dimensions")
     order = "is_neox quantize_dtype quant_scale_q quant_scale_kv page_size kv_layout q_rope_out q_nope_out enable_pdl"
     how = bind(order, args, options)
-    kv_layout, _ = how.pop("kv_layout", "NHD"), how.pop("page_size", None)
-    q, k, q_rest, k_rest = rope_quantize_fp8(q_rope, k_rope, q_nope, k_nope, cos_sin_cache, pos_ids, **how)
-    places, pages = (batch_indices, positions), (kv_indices, kv_indptr, kv_indptr)
+    outs, layout = (how.get("q_rope_out"), how.get("q_nope_out")), how.get("kv_layout", "NHD")
+    dtype = how.get("quantize_dtype") or next((x.dtype for x in outs if x is not None), torch.float8_e4m3fn)
+    q_rest, k_rest = (x[..., :0] if rest is None else rest for x, rest in ((q_rope, q_nope), (k_rope, k_nope)))
     if v is None:
-        append_paged_mla_kv_cache(k_rest, k, *places, *paged_kv_cache, *pages)
+        q, k, values, pools = q_rope, k_rope[:, None], k_rest[:, None], [x[:, :, None] for x in paged_kv_cache[::-1]]
+        made = [torch.empty_like(x, dtype=dtype) if y is None else y for x, y in zip((q, q_rest), outs, strict=True)]
+        to = {"q_out": made[0], "q_rest": q_rest, "q_rest_out": made[1]}
     else:
-        keys = torch.cat([k.view(torch.uint8), k_rest.view(torch.uint8)], -1).view(k.dtype)
-        values = store(v.float() * how.get("quant_scale_kv", 1.0), None, k.dtype)
-        append_paged_kv_cache(keys, values, *places, paged_kv_cache, *pages, kv_layout)
-    return q, q_rest
+        q, k, values, pools = joined(q_rope, q_rest), joined(k_rope, k_rest), v, unpack(paged_kv_cache, layout)
+        to = {"q_out": torch.empty_like(q, dtype=dtype), "kv_layout": layout}
+        made = list(to["q_out"].split((q_rope.shape[-1], q_rest.shape[-1]), -1))
+    slots = pools[0].shape[-3 if to.get("kv_layout") != "HND" else -2]
+    to |= {name: 1 / how.get("quant_scale_kv", 1.0) for name in ("k_scale", "v_scale")}
+    to |= places(pos_ids, batch_indices, positions, kv_indptr, kv_indices, slots)
+    to |= _by(cos_sin_cache, how.get("is_neox", True)) | {"q_scale": 1 / how.get("quant_scale_q", 1.0)}
+    rotate_append(q, k, values, *pools, **to)
+    return tuple(x if y is None or y is x else y.copy_(x) for x, y in zip(made, outs, strict=True))
