@@ -6,7 +6,7 @@ use crate::lang::kv_format::KvFormatId;
 
 /// An element type of queries, keys, values and outputs.
 ///
-/// Keys and values may have any of them; queries and outputs not those of 8 bits ([`Dtypes::check`]).
+/// Keys and values may have any of them, outputs not e5m2, and queries not those of 8 bits ([`Dtypes::check`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
@@ -40,7 +40,7 @@ impl Dtype {
         }
     }
 
-    /// Whether it is a number of 8 bits. Only keys and values can have such a type.
+    /// Whether it is a number of 8 bits. Queries cannot have such a type.
     #[must_use]
     pub fn is_fp8(self) -> bool {
         matches!(self, Dtype::E4m3 | Dtype::E5m2)
@@ -76,15 +76,18 @@ impl FromStr for Dtype {
     }
 }
 
-/// The element types of one attention: queries and outputs share one, keys and values the other.
+/// The element types of one attention: queries and outputs share one, unless outputs have another, and keys and values
+/// have the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dtypes {
-    /// Element type of q and o.
+    /// Element type of q, and of o unless it has its own.
     pub qo: Dtype,
     /// Element type of k and v; [`Dtype::U8`] if they are stored in a format.
     pub kv: Dtype,
     /// The formats of keys and values, if they are no numbers: [`Dtypes::with_kv_format`] sets them.
     pub format: Option<KvFormatId>,
+    /// Element type of o where it is not that of q: [`Dtypes::with_output`] sets it.
+    pub o: Option<Dtype>,
 }
 
 /// Element types that no attention has.
@@ -95,6 +98,9 @@ pub enum DtypesError {
     /// Queries and outputs of a type that they cannot have.
     #[error("q and o are {qo}, which is a type of keys and values alone; q and o may be f16, bf16 or f32")]
     Qo { qo: Dtype },
+    /// Outputs of a type that they cannot have.
+    #[error("o is {o}; it may be f16, bf16, f32, or e4m3 with a scale (`Out::with_scale`)")]
+    Output { o: Dtype },
     /// Bytes without a format.
     #[error(
         "k and v are u8, bytes whose meaning a KV format says; name one with `Dtypes::with_kv_format(\"int8\")`, or \
@@ -122,7 +128,7 @@ impl Dtypes {
     /// Types of q and o, and of k and v.
     #[must_use]
     pub const fn new(qo: Dtype, kv: Dtype) -> Self {
-        Dtypes { qo, kv, format: None }
+        Dtypes { qo, kv, format: None, o: None }
     }
     /// bf16 for all tensors.
     #[must_use]
@@ -142,14 +148,25 @@ impl Dtypes {
     /// The same types with another type of k and v: `Dtypes::bf16().with_kv(Dtype::E4m3)`.
     #[must_use]
     pub const fn with_kv(self, kv: Dtype) -> Self {
-        Self::new(self.qo, kv)
+        Dtypes { kv, format: None, ..self }
+    }
+    /// The same types with another type of o: `Dtypes::bf16().with_output(Dtype::E4m3)`. A row is rounded once, from f32,
+    /// after all that finalizes it.
+    #[must_use]
+    pub fn with_output(self, o: Dtype) -> Self {
+        Dtypes { o: (o != self.qo).then_some(o), ..self }
+    }
+    /// The element type of o.
+    #[must_use]
+    pub fn output(self) -> Dtype {
+        self.o.unwrap_or(self.qo)
     }
     /// The same types with keys and values in formats.
     #[must_use]
     pub const fn with_format(self, format: KvFormatId) -> Self {
         Dtypes { kv: Dtype::U8, format: Some(format), ..self }
     }
-    /// Checks that q and o do not have 8 bits, and that k and v are bytes where they have a format, and only there.
+    /// Checks that q does not have 8 bits, o neither unless it is e4m3, and that k and v are bytes where they have a format, and only there.
     /// Each backend checks which of them it has a kernel for.
     ///
     /// # Errors
@@ -159,13 +176,17 @@ impl Dtypes {
         self.check_qo()?;
         self.check_format()
     }
-    /// Checks that q and o do not have 8 bits.
+    /// Checks the types of q and o.
     ///
     /// # Errors
     ///
-    /// [`DtypesError::Qo`].
+    /// [`DtypesError::Qo`] and [`DtypesError::Output`].
     pub fn check_qo(self) -> Result<(), DtypesError> {
-        if self.qo.size() == 1 { Err(DtypesError::Qo { qo: self.qo }) } else { Ok(()) }
+        match (self.qo, self.o) {
+            (qo, _) if qo.size() == 1 => Err(DtypesError::Qo { qo }),
+            (_, Some(o @ (Dtype::E5m2 | Dtype::U8))) => Err(DtypesError::Output { o }),
+            _ => Ok(()),
+        }
     }
     /// Checks that k and v are bytes where they have a format, and only there.
     pub(crate) fn check_format(self) -> Result<(), DtypesError> {
@@ -201,6 +222,13 @@ mod tests {
         }
         let text = Dtypes::new(Dtype::E5m2, Dtype::F16).check().expect_err("q is fp8").to_string();
         assert!(text.contains("q and o are e5m2") && text.contains("f16, bf16 or f32"), "{text}");
+        assert_eq!(Dtypes::bf16().with_output(Dtype::Bf16), Dtypes::bf16());
+        for o in [Dtype::F16, Dtype::F32, Dtype::E4m3] {
+            let types = Dtypes::bf16().with_output(o).with_kv(Dtype::E4m3);
+            assert_eq!((types.output(), types.kv, types.check()), (o, Dtype::E4m3, Ok(())));
+        }
+        let text = Dtypes::bf16().with_output(Dtype::E5m2).check().expect_err("o is e5m2").to_string();
+        assert!(text.contains("o is e5m2") && text.contains("e4m3 with a scale"), "{text}");
         assert_eq!(Dtypes::new(Dtype::U8, Dtype::F16).check(), Err(DtypesError::Qo { qo: Dtype::U8 }));
         let text = Dtypes::new(Dtype::F16, Dtype::U8).check().expect_err("bytes of no format").to_string();
         assert!(text.contains("with_kv_format"), "{text}");

@@ -8,7 +8,7 @@ use super::write::OutputWriter;
 use super::{CpuError, Problem, threads};
 use crate::plan::{MergeItem, WorkList};
 use crate::state::State;
-use crate::tensor::{Out, TensorError, Tokens, check_run};
+use crate::tensor::{Out, Tokens, check_run};
 
 /// The partial states of one item under one KV head; rows of `o` have `value_dim` elements.
 struct Partial {
@@ -53,21 +53,14 @@ pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
 ///
 /// An output without lse; the errors of [`run`].
 pub fn run_partial(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
-    check_lse(&out)?;
+    out.check_partial()?;
     run_rows(problem, out, true)
-}
-
-/// A partial state is (O, LSE): the output must have lse.
-fn check_lse(out: &Out<'_>) -> Result<(), TensorError> {
-    if out.lse.is_some() {
-        return Ok(());
-    }
-    Err(TensorError::Absent { tensor: "lse", why: "a partial output cannot be merged without it" })
 }
 
 fn run_rows(problem: &Problem<'_>, out: Out<'_>, partial: bool) -> Result<(), CpuError> {
     let &Problem { layout, heads, head_dim_vo, ref q, ref kv, .. } = problem;
-    check_run(layout, Tokens::AtLeast, heads, head_dim_vo, problem.dtypes(), q, kv, &out)?;
+    let dtypes = problem.dtypes().with_output(out.o.dtype());
+    check_run(layout, Tokens::AtLeast, heads, head_dim_vo, dtypes, q, kv, &out)?;
     let variants = problem.variant.branches();
     let checked = |variant| Ok(CheckedProblem { partial, ..Problem { variant, ..*problem }.checked()? });
     let branches: Vec<_> = variants.iter().map(checked).collect::<Result<_, CpuError>>()?;

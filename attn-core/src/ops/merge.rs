@@ -110,8 +110,12 @@ pub fn check_sum(a: &TensorRef<'_>, b: &TensorRef<'_>, o: &TensorMut<'_>) -> Res
     Ok(sizes)
 }
 
-/// Refuses outputs that share memory with each other or with a state.
+/// Refuses outputs that share memory with each other or with a state, and a scale, which is for outputs of a plan.
 fn apart<const N: usize>(out: &Out<'_>, states: [(&'static str, &TensorRef<'_>); N]) -> Result<(), OpError> {
+    if !out.scale.is_one() {
+        let want = "1: a merge writes the type of its states";
+        return Err(OpError::Parameter { name: "o_scale", got: out.scale.all, want });
+    }
     let lse = out.lse.as_ref().map(|lse| ("lse", lse.as_ref()));
     let outputs: Vec<_> = [("o", out.o.as_ref())].into_iter().chain(lse).collect();
     check::apart(&outputs, states.iter().map(|(name, state)| (*name, state.reach())))

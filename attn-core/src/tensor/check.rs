@@ -39,8 +39,18 @@ pub fn check_run(
 ) -> Result<(), TensorError> {
     check_inputs(layout, tokens, heads, head_dim_vo, dtypes, q, kv)?;
     let of_batch = (layout.qo_tokens(), tokens);
-    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, of_batch, heads.qo, elements(head_dim_vo.dim(heads)))?;
+    rows(
+        &Named("o", out.o.dtype, &out.o.shape),
+        dtypes.output(),
+        of_batch,
+        heads.qo,
+        elements(head_dim_vo.dim(heads)),
+    )?;
     disjoint("o", &out.o)?;
+    if out.o.dtype != Dtype::E4m3 && !out.scale.is_one() {
+        return Err(TensorError::OutputScale { o: out.o.dtype });
+    }
+    scale(["o_scale", "o_scales"], &out.scale, 1)?;
     if let Some(lse) = &out.lse {
         let named = Named("lse", lse.dtype, &lse.shape);
         named.rank(2, "2: (tokens, qo_heads)")?;
@@ -62,6 +72,7 @@ fn check_apart(q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<(), Tens
         (sides::NAMES[1], kv.sides.v.as_ref()),
         ("k_scales", kv.scales.k.heads.as_ref()),
         ("v_scales", kv.scales.v.heads.as_ref()),
+        ("o_scales", out.scale.heads.as_ref()),
     ];
     let (o, lse) = (out.o.reach(), out.lse.as_ref().map(TensorMut::reach));
     for (other, input) in inputs {
@@ -139,13 +150,13 @@ pub fn check_inputs(
     scale(["v_scale", "v_scales"], &kv.scales.v, heads.kv)
 }
 
-/// Checks a scale, and its tensor of (kv_heads).
-fn scale(names: [&'static str; 2], scale: &Scale<'_>, kv_heads: u32) -> Result<(), TensorError> {
+/// Checks a scale, and its tensor of as many elements.
+fn scale(names: [&'static str; 2], scale: &Scale<'_>, count: u32) -> Result<(), TensorError> {
     if let Some(heads) = &scale.heads {
         let named = Named(names[1], heads.dtype, &heads.shape);
-        named.rank(1, "1: (kv_heads)")?;
+        named.rank(1, "1: (kv_heads), or one element for o")?;
         named.dtype(Dtype::F32)?;
-        named.extent(0, "heads", kv_heads as usize, true)?;
+        named.extent(0, "heads", count as usize, true)?;
         named.step(0)?;
     }
     scale.check(names)

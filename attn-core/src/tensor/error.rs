@@ -49,7 +49,7 @@ pub enum TensorError {
     /// A scale is not positive and finite.
     #[error("{tensor} is or holds {value}; a scale must be positive and finite")]
     Scale {
-        /// `k_scale`, `v_scale`, or of each head `k_scales`, `v_scales`.
+        /// `k_scale`, `v_scale`, `o_scale`, or in an array `k_scales`, `v_scales`, `o_scales`.
         tensor: &'static str,
         value: f32,
     },
@@ -75,6 +75,18 @@ pub enum TensorError {
     /// Elements of an output share memory.
     #[error("{tensor} has shape {shape:?} and strides {strides:?}: elements overlap")]
     Overlap { tensor: &'static str, shape: Vec<usize>, strides: Vec<i64> },
+    /// A scale of outputs that are not quantised.
+    #[error(
+        "o is {o} and has a scale; scales are for outputs of e4m3 (`Dtypes::with_output(Dtype::E4m3)`): plan those, or \
+        leave the scale out"
+    )]
+    OutputScale { o: Dtype },
+    /// Partial states of 8 bits.
+    #[error(
+        "a partial o is e4m3, and states of 8 bits are not merged; plan outputs of f16, bf16 or f32, and quantise what \
+        the merge writes"
+    )]
+    PartialOutput,
     /// An output has elements in the memory of another tensor of the call.
     #[error("{tensor} shares memory with {other}; give it memory of its own")]
     Shared { tensor: &'static str, other: &'static str },

@@ -139,5 +139,9 @@ inline void store_rows(const KernelParams& p, const Variant& variant, const Outp
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
     store_transformed(p, variant, o, softmax, unit, q_tile, staging);
   else
+#ifdef ATTN_OUTPUT
+    store_transformed(p, variant, o, softmax, unit, q_tile, staging);  // from f32
+#else  // ATTN_OUTPUT
     write(unit, staging);
+#endif  // ATTN_OUTPUT
 }

@@ -9,7 +9,7 @@ mod tensor_maps;
 mod tensors;
 
 use attn_core::spec::KernelKind;
-use attn_core::tensor::{Kv, Out, TensorError, TensorRef, Tokens, check_run};
+use attn_core::tensor::{Kv, Out, TensorRef, Tokens, check_run};
 
 use crate::{
     cuda::{CudaAttention, CudaError, CudaPlan, CudaStream, driver::order::order_run},
@@ -63,9 +63,8 @@ impl CudaPlan {
         layer: Option<&CudaAttention>,
         partial: bool,
     ) -> Result<(), CudaError> {
-        if partial && out.lse.is_none() {
-            let why = "a partial output cannot be merged without it";
-            return Err(TensorError::Absent { tensor: "lse", why }.into());
+        if partial {
+            out.check_partial()?;
         }
         layer.map_or(Ok(()), |layer| self.check_layer(layer))?;
         let tensors = RunTensors { q, kv, out };

@@ -49,6 +49,8 @@ struct Conditions {
     e4m3_compute: bool,
     /// `ATTN_RESIDENT_KEYS`: sm90 prefill whose keys stay in shared memory.
     resident: bool,
+    /// `ATTN_OUTPUT`: outputs have another type than queries.
+    output: bool,
     /// `ATTN_ROW_INVARIANT_PREFILL`: prefill under fixed splits, where a row has its bits beside any other rows.
     row_invariant_prefill: bool,
 }
@@ -60,6 +62,7 @@ impl Conditions {
             "ATTN_KV_FORMAT" => Some(self.formats),
             "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_compute),
             "ATTN_RESIDENT_KEYS" => Some(self.resident),
+            "ATTN_OUTPUT" => Some(self.output),
             "ATTN_ROW_INVARIANT_PREFILL" => Some(self.row_invariant_prefill),
             _ => None,
         }
@@ -159,7 +162,8 @@ impl Inliner {
         let KernelTraits { e4m3_compute, resident, .. } = *traits;
         let row_invariant_prefill = traits.row_invariant && traits.kind == KernelKind::Prefill;
         let formats = traits.packed.is_some();
-        let conditions = Conditions { formats, e4m3_compute, resident, row_invariant_prefill };
+        let output = traits.dtypes.o.is_some();
+        let conditions = Conditions { formats, e4m3_compute, resident, output, row_invariant_prefill };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
@@ -279,12 +283,13 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for on in 0..5 {
+            for on in 0..6 {
                 let conditions = Conditions {
                     formats: on == 1,
                     e4m3_compute: on == 2,
                     resident: on == 3,
                     row_invariant_prefill: on == 4,
+                    output: on == 5,
                 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));

@@ -38,9 +38,11 @@ pub(super) fn common(traits: &KernelTraits) -> String {
     });
     // in a mixed kernel with sm90 prefill each part has its own
     let sm90 = if traits.mixed.is_some() && traits.is_sm90_prefill() { String::new() } else { sm90_prefill(traits) };
+    let output = dtypes.o.map_or(String::new(), |o| format!("using OutputElem = {};\n", elem(o)));
     format!(
         "using QoElem = {};\n\
         using KvElem = {};\n\
+        {output}\
         constexpr int HEAD_DIM_QK = {head_dim};\n\
         constexpr int HEAD_DIM_VO = {value_dim};\n\
         constexpr bool V_SHARES_K = {values_share_keys};\n\

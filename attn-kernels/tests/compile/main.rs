@@ -7,6 +7,7 @@ mod compile_matrix;
 mod compiler_version;
 mod nvcc;
 mod obtain_all;
+mod output_types;
 mod prefill_sm90;
 #[path = "../support/stock.rs"]
 mod stock;

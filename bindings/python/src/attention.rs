@@ -54,7 +54,7 @@ impl Attention {
     #[new]
     #[pyo3(signature = (variant, params, device, qo_heads, kv_heads, head_dim, value_dim, qo_dtype, kv_dtype, *,
         scale=None, kernel=None, fixed_split_size=None, stores_transformed=None, values_in_keys=None, mask=None,
-        kv_format=None, compute_type=None))]
+        kv_format=None, compute_type=None, o_dtype=None))]
     #[allow(clippy::too_many_arguments)] // Python's keywords
     fn new(
         py: Python<'_>,
@@ -75,6 +75,7 @@ impl Attention {
         mask: Option<Arg<(Bound<'_, PyAny>, Bound<'_, PyAny>)>>,
         kv_format: Option<Arg<&str>>,
         compute_type: Option<Arg<&str>>,
+        o_dtype: Option<Arg<&str>>,
     ) -> PyResult<Self> {
         call(py, || {
             let mut variant = parse(variant, params)?;
@@ -103,6 +104,8 @@ impl Attention {
                 Some(format) => Dtypes::new(qo, qo).with_kv_format(format).map_err(attn::Error::from)?,
                 None => Dtypes::new(qo, dtype(kv_dtype, "kv_dtype")?),
             };
+            let of_output = text(o_dtype, "o_dtype")?.map(|name| dtype(name, "o_dtype")).transpose()?;
+            let dtypes = of_output.map_or(dtypes, |o| dtypes.with_output(o));
             let kernel = match kernel {
                 None => None,
                 Some("decode") => Some(KernelKind::Decode),
@@ -233,6 +236,13 @@ impl Attention {
     fn heads(&self) -> (u32, u32, u32, u32) {
         let heads = self.attention.heads();
         (heads.qo, heads.kv, heads.head_dim, self.value_dim)
+    }
+
+    /// The element type of outputs, where it is not that of queries.
+    #[getter]
+    fn o_dtype(&self) -> Option<&'static str> {
+        let of = |o| Element::ALL.into_iter().find(|element| element.dtype("o").ok() == Some(o));
+        self.dtypes.o.and_then(of).map(Element::name)
     }
 
     /// `cpu` or `cuda:N`.

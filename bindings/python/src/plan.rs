@@ -123,7 +123,7 @@ impl Plan {
     /// Runs the attention into `o` and, if it is given, `lse`, which with `lse_base_2` another launch converts.
     #[allow(clippy::too_many_arguments)] // Python's keywords
     #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=None, k_scale=None, v_scale=None, stream=None,
-        k_side=None, v_side=None, lse_base_2=None))]
+        k_side=None, v_side=None, lse_base_2=None, o_scale=None))]
     fn run(
         &self,
         py: Python<'_>,
@@ -140,6 +140,7 @@ impl Plan {
         k_side: Option<&Bound<'_, PyAny>>,
         v_side: Option<&Bound<'_, PyAny>>,
         lse_base_2: Option<Flag>,
+        o_scale: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         call(py, || {
             let layer = optional(layer, py, "layer", ATTENTION)?;
@@ -147,7 +148,7 @@ impl Plan {
             let partial = partial.map_or(Ok(false), |partial| partial.get(py, "partial"))?;
             let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
             let lse_base_2 = lse_base_2.map_or(Ok(false), |base| base.get(py, "lse_base_2"))?;
-            let others = [v, lse, k_side, v_side, k_scale, v_scale];
+            let others = [v, lse, k_side, v_side, k_scale, v_scale, o_scale];
             self.with_tensors(py, [q, k, o], others, lse_base_2, stream, |run| {
                 py.detach(|| run(options).map_err(Failure::from))
             })
@@ -165,7 +166,7 @@ impl Plan {
         count: usize,
     ) -> PyResult<Vec<u64>> {
         call(py, || {
-            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None], false, None, |run| {
+            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None, None], false, None, |run| {
                 let timed = |_| {
                     let start = Instant::now();
                     run(RunOptions::default())?;
@@ -213,7 +214,7 @@ impl Plan {
         &self,
         py: Python<'_>,
         [q, k, o]: [&Bound<'_, PyAny>; 3],
-        [v, lse, k_side, v_side, k_scale, v_scale]: [Option<&Bound<'_, PyAny>>; 6],
+        [v, lse, k_side, v_side, k_scale, v_scale, o_scale]: [Option<&Bound<'_, PyAny>>; 7],
         lse_base_2: bool,
         stream: Option<Arg<usize>>,
         with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
@@ -228,6 +229,7 @@ impl Plan {
         let (k_side, v_side) = (given(k_side, "k_side")?.map(pool), given(v_side, "v_side")?.map(pool));
         let k_scale = GivenScale::new(k_scale, "k_scale", read)?;
         let v_scale = GivenScale::new(v_scale, "v_scale", read)?;
+        let o_scale = GivenScale::new(o_scale, "o_scale", read)?;
         if self.location == Location::Cpu {
             let inputs = [
                 ("q", Some(&q)),
@@ -237,17 +239,19 @@ impl Plan {
                 ("v_side", v_side.as_ref()),
                 ("k_scale", k_scale.heads.as_ref()),
                 ("v_scale", v_scale.heads.as_ref()),
+                ("o_scale", o_scale.heads.as_ref()),
             ];
             check_apart(&[("out", Some(&o)), ("lse", lse.as_ref())], &inputs)?;
         }
         // SAFETY: the caller's tensors, which stay during the call. The outputs share no memory with the others. On a
         // device their allocator reuses memory in the order of the stream.
-        let (q, kv, mut o, mut lse) = unsafe {
+        let (q, kv, mut o, mut lse, o_scale) = unsafe {
             let read = |view: &Option<View>, name: &str| view.as_ref().map(|view| view.read(name)).transpose();
             let scales = KvScales { k: k_scale.scale("k_scale")?, v: v_scale.scale("v_scale")? };
             let kv = self.layout.kv(k.read("k")?, read(&v, "v")?, scales)?;
             let kv = kv.with_sides(self.layout.sides(read(&k_side, "k_side")?, read(&v_side, "v_side")?)?);
-            (q.read("q")?, kv, o.write("out")?, lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()?)
+            let lse = lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()?;
+            (q.read("q")?, kv, o.write("out")?, lse, o_scale.scale("o_scale")?)
         };
         with(&mut |options| {
             let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
@@ -255,7 +259,7 @@ impl Plan {
                 None => Out::new(o.reborrow()),
                 Some(lse) => Out::with_lse(o.reborrow(), lse.reborrow()),
             };
-            plan.run_with(&on, q, kv, out, options)?;
+            plan.run_with(&on, q, kv, out.with_scale(o_scale), options)?;
             let lse = lse.as_mut().filter(|_| lse_base_2);
             lse.map_or(Ok(()), |lse| attn::ops::lse_to_base_2(&on, lse.reborrow()))
         })

@@ -7,6 +7,7 @@ use attn_core::{
     cpu::RowRounding,
     dtype::Dtype,
     expr::Variant,
+    lang::F8E4M3,
     plan::{
         ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanRule, PlanScratch,
         Schedule, WorkItem, WorkList, WorkPart, WorkerStart,
@@ -142,6 +143,7 @@ fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> Li
 struct Memory {
     dtype: Dtype,
     o: Vec<u64>,
+    o_scale: HostScale,
     lse: Vec<f32>,
     partial_o: Vec<f32>,
     partial_md: Vec<f32>,
@@ -155,7 +157,7 @@ impl Memory {
     fn new(case: &Case, inputs: &Inputs, layout: &Layout, work: &WorkList, traits: &KernelTraits) -> Memory {
         let keys = layout.preprocessed_keys() as usize;
         let [tokens, heads, value_dim] = inputs.o_shape();
-        let dtype = case.dtypes().expect("known types").qo;
+        let dtype = case.dtypes().expect("known types").output();
         let partial = PartialBytes::of(work.partial_rows as usize, case.kv_heads, value_dim as u32).expect("few");
         let nan = |bytes: u64| vec![f32::NAN; bytes as usize / 4];
         // transposed values begin a tile for each request
@@ -163,6 +165,7 @@ impl Memory {
         let preprocessed = |dim: usize| vec![u64::MAX; (most * case.kv_heads as usize * dim * 2).div_ceil(8)];
         Memory {
             dtype,
+            o_scale: case.o_scale(),
             // all bits set are NaN in every type
             o: vec![u64::MAX; (tokens * heads * value_dim * dtype.size()).div_ceil(8)],
             lse: vec![f32::NAN; tokens * heads],
@@ -178,6 +181,8 @@ impl Memory {
     fn addresses(&mut self) -> Written {
         Written {
             o: self.o.as_mut_ptr() as u64,
+            o_scale: self.o_scale.all,
+            o_scales: self.o_scale.heads.as_ref().map_or(0, |heads| heads.as_ptr() as u64),
             lse: self.lse.as_mut_ptr() as u64,
             partial_o: self.partial_o.as_mut_ptr() as u64,
             partial_md: self.partial_md.as_mut_ptr() as u64,
@@ -192,15 +197,18 @@ impl Memory {
         let o: Vec<f32> = match self.dtype {
             Dtype::F32 => bytemuck::cast_slice(&self.o).to_vec(),
             Dtype::F16 => bytemuck::cast_slice(&self.o).iter().map(|x: &half::f16| x.to_f32()).collect(),
+            Dtype::E4m3 => bytemuck::cast_slice(&self.o).iter().map(|x: &F8E4M3| x.to_f32()).collect(),
             _ => bytemuck::cast_slice(&self.o).iter().map(|x: &half::bf16| x.to_f32()).collect(),
         };
-        (o[..elements].to_vec(), &self.lse)
+        (self.o_scale.times(o[..elements].to_vec()), &self.lse)
     }
 }
 
 /// The addresses of [`Memory`].
 struct Written {
     o: u64,
+    o_scale: f32,
+    o_scales: u64,
     lse: u64,
     partial_o: u64,
     partial_md: u64,
@@ -347,10 +355,14 @@ impl Run<'_> {
         let [_, qo_heads, value_dim] = inputs.o_shape();
         let scales = |scale: &HostScale| scale.heads.as_ref().map_or(0, |heads| heads.as_ptr() as u64);
         KernelParams {
-            q: packed(inputs.q.bytes().as_ptr() as u64, qo_heads, case.head_dim as usize),
+            // q and o have no pages, but a scale of e4m3
+            q: Strided {
+                page: written.o_scale.to_bits().into(),
+                ..packed(inputs.q.bytes().as_ptr() as u64, qo_heads, case.head_dim as usize)
+            },
             k: strided(&inputs.k, &inputs.kv_strides),
             v: strided(&inputs.v, &inputs.v_strides),
-            o: packed(written.o, qo_heads, value_dim),
+            o: Strided { page: written.o_scales as i64, ..packed(written.o, qo_heads, value_dim) },
             k_pre: packed(written.k_pre, heads.kv as usize, case.head_dim as usize),
             v_pre: {
                 let (keys, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);

@@ -11,6 +11,7 @@ use attn_core::lang::Dims;
 
 use self::names::{by_name, head_dim_vo, optional_name};
 use super::case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
+use super::host::HostScale;
 use super::{KeptPages, RunMode, Table, TestError, parse_json};
 
 /// One case: a variant, sizes, a layout and a seed. This is the format of every `.jsonl` case file.
@@ -47,6 +48,9 @@ pub struct Case {
     /// The type of k and v: as `dtype`, or `e4m3` or `e5m2`. It defaults to `dtype`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_dtype: Option<String>,
+    /// The type of o: `f16`, `bf16`, `f32`, or `e4m3` with [`Case::o_scale`]. It defaults to `dtype`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub o_dtype: Option<String>,
     /// Query heads.
     pub qo_heads: u32,
     /// Key and value heads.
@@ -159,6 +163,7 @@ impl Case {
             compute_type: ComputeType::default(),
             dtype: "bf16".to_owned(),
             kv_dtype: None,
+            o_dtype: None,
             qo_heads: 4,
             kv_heads: 2,
             head_dim: 64,
@@ -221,6 +226,7 @@ impl Case {
     pub fn dtypes(&self) -> Result<Dtypes, TestError> {
         let qo: Dtype = self.dtype.parse()?;
         let types = Dtypes::new(qo, qo);
+        let types = self.o_dtype.as_ref().map_or(Ok(types), |o| o.parse().map(|o| types.with_output(o)))?;
         match &self.kv_dtype {
             Some(text) => match text.parse() {
                 Ok(kv) => Ok(types.with_kv(kv)),
@@ -230,6 +236,13 @@ impl Case {
             },
             None => Ok(types),
         }
+    }
+
+    /// The scale of o: a power of two, with which e4m3 holds outputs from 0.002 to 56.
+    #[must_use]
+    pub fn o_scale(&self) -> HostScale {
+        let quantised = self.dtypes().is_ok_and(|types| types.output() == Dtype::E4m3);
+        if quantised { HostScale { all: 0.25, heads: Some(vec![0.5]) } } else { HostScale { all: 1.0, heads: None } }
     }
 
     /// The case over keys and values in a KV format, in pools that rows of its bytes fit; `None` if it counts keys,

@@ -184,7 +184,7 @@ pub(super) fn check_as(
         stored = Some([again, other].into_iter().flatten().fold(so_far, StoredOutputs::worse));
     }
 
-    let o = first.o.to_f32();
+    let o = case.o_scale().times(first.o.to_f32());
     let (distance, unrounded) = (expected.distance(&o, &first.lse), expected.unrounded(&o, &first.lse));
     let rerun_identical = first.same_bits(&second);
     let updated = if case.graph { setup.run_updated(&inputs, options.device_plans)? } else { None };

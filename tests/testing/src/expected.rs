@@ -91,7 +91,9 @@ impl Expected {
             _ if !rewrites => None,
             rows => Some(reference(case, &fresh()?, inputs, rows)?),
         };
-        let mut tolerance = Tolerance::of(case.dtypes()?.qo);
+        let types = case.dtypes()?;
+        let (mut tolerance, of_output) = (Tolerance::of(types.qo), Tolerance::of(types.output()));
+        (tolerance.rel, tolerance.row) = (tolerance.rel.max(of_output.rel), tolerance.row.max(of_output.row));
         // a kernel that multiplies the codes of keys does not round them
         let rewrites_scores = rewrites_scores || variant.kv_formats().is_some();
         if let Some(rounded) = rounded.as_ref().filter(|_| rewrites_scores) {

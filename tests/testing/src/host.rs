@@ -37,6 +37,13 @@ impl HostScale {
         HostScale { all, heads: heads.map(|heads| (0..heads).map(|_| head()).collect()) }
     }
 
+    /// Elements that have one scale, as what they stand for.
+    #[must_use]
+    pub fn times(&self, elements: Vec<f32>) -> Vec<f32> {
+        let scale = self.all * self.heads.as_ref().and_then(|heads| heads.first()).unwrap_or(&1.0);
+        elements.into_iter().map(|x| x * scale).collect()
+    }
+
     /// The scale, in host memory.
     pub(super) fn scale(&self) -> Result<Scale<'_>, TensorError> {
         let heads = self.heads.as_ref().map(|heads| TensorRef::host(heads, &[heads.len()]));

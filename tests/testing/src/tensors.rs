@@ -24,6 +24,7 @@ pub(super) struct Tensors {
     k_scale: PlacedScale,
     v_scale: PlacedScale,
     o: PlacedTensor,
+    o_scale: PlacedScale,
     lse: PlacedTensor,
     qo_shape: [usize; 3],
     kv_shape: Vec<usize>,
@@ -75,7 +76,8 @@ impl Tensors {
             sides: [k_side?, v_side?],
             k_scale: PlacedScale::put(engine, &inputs.k_scale)?,
             v_scale: PlacedScale::put(engine, &inputs.v_scale)?,
-            o: put(engine, &Host::nan(case.dtypes()?.qo, rows * o_shape[2] + GUARD))?,
+            o: put(engine, &Host::nan(case.dtypes()?.output(), rows * o_shape[2] + GUARD))?,
+            o_scale: PlacedScale::put(engine, &case.o_scale())?,
             lse: put(engine, &Host::nan(Dtype::F32, rows + GUARD))?,
             qo_shape,
             kv_shape: inputs.kv_shape.clone(),
@@ -118,7 +120,7 @@ impl Tensors {
         let [k_side, v_side] = self.sides.each_ref().map(PlacedSide::tensor);
         let kv = kv.with_scales(scales).with_sides(KvSides::new(k_side?, v_side?));
         let options = RunOptions { partial: self.partial, ..RunOptions::default() };
-        plan.run_with(stream, q, kv, Out::with_lse(o, lse), options)
+        plan.run_with(stream, q, kv, Out::with_lse(o, lse).with_scale(self.o_scale.scale()?), options)
     }
 
     /// Fills the outputs with NaN.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use attn_core::dtype::Dtype;
 use attn_core::plan::{WorkItem, WorkerStart};
 use attn_core::tensor::{Kv, Scale, TensorRef};
 
@@ -41,11 +42,16 @@ pub(super) fn kernel_params(
         let (tokens, requests) = (launches.preprocess_tokens.into(), launches.requests.into());
         launches.kernel().traits().preprocessed_values(at(&sections.v_pre), tokens, requests, heads.kv)
     };
+    // q and o have no pages: kernels that write e4m3 find the scale of o there, as bits and as an address
+    let (o_scale, o_scales) = match o.dtype() {
+        Dtype::E4m3 => (tensors.out.scale.all.to_bits().into(), scales_of_heads("o_scales", &tensors.out.scale)?),
+        _ => (0, 0),
+    };
     Ok(KernelParams {
-        q: strided("q", &tensors.q)?,
+        q: Strided { page: o_scale, ..strided("q", &tensors.q)? },
         k: strided("k", &kv.k)?,
         v: strided("v", &kv.v)?,
-        o: strided("o", &o)?,
+        o: Strided { page: o_scales as i64, ..strided("o", &o)? },
         k_pre,
         v_pre,
         lse,
@@ -92,7 +98,7 @@ pub(super) fn branch_params(
     }
 }
 
-/// The address of the scales of heads; null if there are none.
+/// The address of the scales of heads, or of one of all; null if there are none.
 fn scales_of_heads(name: &'static str, scale: &Scale<'_>) -> Result<u64, CudaError> {
     scale.heads.as_ref().map_or(Ok(0), |heads| pointer(name, heads))
 }

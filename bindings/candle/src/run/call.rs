@@ -103,7 +103,7 @@ impl<'a> Call<'a> {
         let kv = self.form.kv(k.tensor, v.as_ref().map(|v| v.tensor))?;
         let options = attn::RunOptions { layer: self.layer, partial: self.partial };
         let plan = self.state.plan();
-        let out = Out { o, lse };
+        let out = Out { lse, ..Out::new(o) };
         // what candle knows of the inputs is dropped after the launch, so that its other streams wait for it
         self.state.attention.engine.launch(|stream| plan.run_with(stream, q.tensor, kv, out, options).candle())
     }

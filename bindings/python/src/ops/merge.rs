@@ -13,7 +13,7 @@ fn state<'py>(keywords: &mut Keywords<'py>, o: &'static str, lse: &'static str) 
 }
 
 fn out<'py>(keywords: &mut Keywords<'py>, lse: &'static str) -> Result<Out<'py>, Failure> {
-    Ok(Out { o: keywords.tensor_mut("out")?, lse: keywords.write(lse, Memory::Device)? })
+    Ok(Out { lse: keywords.write(lse, Memory::Device)?, ..Out::new(keywords.tensor_mut("out")?) })
 }
 
 /// Merges `a`, `lse_a` and `b`, `lse_b` into `out` and `lse`.
