@@ -84,6 +84,7 @@ class Attention:
         mask: tuple[Any, Any] | None = None,
         kv_format: str | None = None,
         compute_type: str = "exact",
+        o_dtype: str | None = None,
     ) -> None: ...
     def with_parameters(
         self, variant: str, params: dict[str, Any] | None = None, scale: float | None = None
@@ -94,6 +95,8 @@ class Attention:
     def variant(self) -> str: ...
     @property
     def heads(self) -> tuple[int, int, int, int]: ...
+    @property
+    def o_dtype(self) -> str | None: ...
     @property
     def device(self) -> str: ...
 
@@ -127,6 +130,7 @@ class Plan:
         k_side: Any = None,
         v_side: Any = None,
         lse_base_2: bool = False,
+        o_scale: Any = 1.0,
     ) -> None: ...
     def time_runs(self, q: Any, k: Any, v: Any, o: Any, count: int) -> list[int]: ...
     @property

@@ -23,7 +23,8 @@ class Plan:
         qo_heads, kv_heads: heads of queries, and of keys and values; the first is a multiple of the second.
         head_dim: elements of a query or key of one head; `value_dim` of a value, by default as many.
         dtype: of queries and outputs: `"float16"`, `"bfloat16"`, `"float32"`, or a dtype of torch or numpy; `kv_dtype`
-            of keys and values, by default the same, also `"float8_e4m3fn"` and `"float8_e5m2"`.
+            of keys and values, by default the same, also `"float8_e4m3fn"` and `"float8_e5m2"`; `o_dtype` of outputs,
+            by default that of queries, also `"float8_e4m3fn"` with an `o_scale` (`run`).
         kv_format: the format in which keys and values are stored, such as `"int8"`, `"int4(group=32)"` or `"int8 /
             int4"` for keys and values; they are then tensors of uint8, whose last dimension is the bytes of a row.
         device: `"cpu"`, `"cuda"`, `"cuda:1"`, or a device of torch.
@@ -65,6 +66,7 @@ class Plan:
         device: Any = None,
         value_dim: int | None = None,
         kv_dtype: Any = None,
+        o_dtype: Any = None,
         scale: float | None = None,
         params: dict[str, Any] | None = None,
         kv_layout: str = "NHD",
@@ -90,6 +92,7 @@ class Plan:
             "mask": mask,
             "kv_format": kv_format,
             "compute_type": compute_type,
+            "o_dtype": None if o_dtype is None else named(o_dtype),
         }
         others = {"variant": variant, "params": params, "value_dim": value_dim, "kv_dtype": kv_dtype}
         if attention is None:
@@ -133,6 +136,7 @@ class Plan:
         partial: bool = False,
         k_scale: Any = 1.0,
         v_scale: Any = 1.0,
+        o_scale: Any = 1.0,
         stream: int | None = None,
         k_side: Any = None,
         v_side: Any = None,
@@ -155,6 +159,7 @@ class Plan:
             k_scale, v_scale: what stored keys and values are multiplied by: numbers, or float32 of (KV heads) in memory
                 of the device, which a CUDA graph reads anew in each replay. An array of one element is one for all
                 heads, in one more launch.
+            o_scale: what readers multiply outputs of `"float8_e4m3fn"` by: a number, or float32 of one element, as these.
             k_side, v_side: side data of a `kv_format` that has any (scales), as uint8 in the order of dimensions of `k`
                 and `v`; a fused layout has one pool for both.
             stream: the address of a CUDA stream; by default the current one of torch, else the default stream. Memory
@@ -168,18 +173,21 @@ class Plan:
         """
         base_2 = is_base_2(lse_base)
         if is_compiling(q):
-            given = (out, lse, layer, stream, k_side, v_side)
+            is_plain = self.attention.o_dtype is None and isinstance(o_scale, (int, float)) and o_scale == 1
+            given = (out, lse, layer, stream, k_side, v_side, None if is_plain else o_scale)
             return self._run_compiled(q, k, v, given, partial, return_lse, k_scale, v_scale, base_2)
         if needs_grad(q, k, v):
             raise InvalidArgument("a tensor requires gradients, and there is no backward pass: use torch.no_grad()")
         if out is None or (lse is None and return_lse):
             check_tensor("q", q, 3)
             zero = self._leaves_rows(q, stream)
-            out = empty(q, (*q.shape[:2], self.value_dim), zero=zero) if out is None else out
+            shape, dtype = (*q.shape[:2], self.value_dim), self.attention.o_dtype
+            out = empty(q, shape, dtype, zero=zero) if out is None else out
             lse = empty(q, tuple(q.shape[:2]), "float32", zero=zero) if lse is None and return_lse else lse
         k_scale = per_head(k_scale, self._kv_heads, stream)
         v_scale = per_head(v_scale, self._kv_heads, stream)
-        self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream, k_side, v_side, base_2)
+        scales, o_scale = (k_scale, v_scale), per_head(o_scale, 1, stream)
+        self.native.run(q, k, v, out, lse, layer, partial, *scales, stream, k_side, v_side, base_2, o_scale)
         return (out, lse) if return_lse else out
 
     def _leaves_rows(self, q: Any, stream: int | None = None) -> bool:
@@ -210,8 +218,8 @@ class Plan:
         arrays = any(hasattr(scale, "__dlpack__") for scale in (k_scale, v_scale))
         if partial or arrays or any(x is not None for x in given):
             raise InvalidArgument(
-                "`out`, `lse`, `layer`, `partial`, `stream`, side data and arrays of scales cannot be given under "
-                "torch.compile"
+                "`out`, `lse`, `layer`, `partial`, `stream`, `o_dtype`, side data and arrays of scales cannot be given "
+                "under torch.compile"
             )
         if self._number is None:
             raise InvalidArgument("call `plan.compilable()` before torch.compile traces a run of the plan")

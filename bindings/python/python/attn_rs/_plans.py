@@ -29,6 +29,7 @@ class AttentionKey(NamedTuple):
     values_in_keys: bool = False
     stores_transformed: bool = False
     is_masked: bool = False
+    o_dtype: str | None = None
 
     def attention(self, params: dict[str, Any] | None = None, mask: Any = None) -> _native.Attention:
         return _native.Attention(
@@ -41,6 +42,7 @@ class AttentionKey(NamedTuple):
             values_in_keys=self.values_in_keys,
             stores_transformed=self.stores_transformed,
             mask=mask if self.is_masked else None,
+            o_dtype=self.o_dtype,
         )
 
 

@@ -160,7 +160,7 @@ def q_type(dtype: torch.dtype, o_dtype: torch.dtype) -> torch.dtype:
 def store(o: Tensor, out: Maybe, dtype: torch.dtype) -> Tensor:
     """The output in the tensor or of the type that was asked for, a pass where it is another. FP8 saturates."""
     dtype = dtype if out is None else out.dtype
-    if dtype in FP8:
+    if dtype in FP8 and o.dtype != dtype:
         o = o.clamp(-(most := torch.finfo(dtype).max), most)
     return o.to(dtype) if out is None else o if o is out else out.copy_(o)
 
