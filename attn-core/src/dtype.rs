@@ -166,7 +166,8 @@ impl Dtypes {
     pub const fn with_format(self, format: KvFormatId) -> Self {
         Dtypes { kv: Dtype::U8, format: Some(format), ..self }
     }
-    /// Checks that q does not have 8 bits, o neither unless it is e4m3, and that k and v are bytes where they have a format, and only there.
+    /// Checks that q does not have 8 bits, o neither unless it is e4m3, and that k and v are bytes where they have a
+    /// format, and only there.
     /// Each backend checks which of them it has a kernel for.
     ///
     /// # Errors

@@ -67,6 +67,7 @@ impl AttnDeviceBatch {
             qo_indptr: ints(self.qo_indptr, ends, "AttnDeviceBatch.qo_indptr")?,
             kv_lens: ints(self.kv_lens, requests, "AttnDeviceBatch.kv_lens")?,
             qo_tokens: (self.qo_tokens > 0).then_some(self.qo_tokens),
+            levels: &[],
             pages: match kind {
                 AttnBatchKind::Paged => Some(DevicePages::Compressed {
                     indptr: ints(self.page_indptr, ends, "AttnDeviceBatch.page_indptr")?,

@@ -99,7 +99,8 @@ pub fn append_with_queries(
     append(kv, pools, how, Some(transform))?;
     let positions = how.slot_mapping.positions().map(|positions| positions.on_host("positions")).transpose()?;
     let variant = transform.current();
-    for part in 0..q_out.as_ref().parts().count() {
+    let parts = q_out.as_ref().parts().count();
+    for (part, name) in TO.into_iter().enumerate().take(parts) {
         let mut to = q_out.part(part)?;
         let (dtype, shape) = (to.dtype(), to.shape().to_vec());
         if shape.contains(&0) {
@@ -122,7 +123,7 @@ pub fn append_with_queries(
                 }
                 let inverse = 1.0 / scale;
                 row.iter_mut().for_each(|x| *x *= inverse);
-                let to = to.host_row_mut(&at, shape[2]).ok_or_else(|| elements::on_device(TO[part]))?;
+                let to = to.host_row_mut(&at, shape[2]).ok_or_else(|| elements::on_device(name))?;
                 elements::write(dtype, to, &row);
             }
         }
