@@ -68,6 +68,7 @@ MODELS = {
         "head_dim": 64,
         "sliding_window": 128,
         "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "max_position_embeddings": 131072,
         "attention_bias": True,
         "num_local_experts": 4,
         "num_experts_per_tok": 2,
