@@ -130,7 +130,7 @@ fn compare_in(
         let work = WorkList::build_for(variant, layout, heads, rule).expect("small");
         blob.repack_within(&plan.capacity, layout, &work).expect("within the capacity");
         let title = format!("{title}, {levels} levels");
-        let parts = page_size.map_or(0, |_| 1 + number as i32);
+        let parts = i32::from(page_size.is_some()) + number as i32;
         let seed = number as u32 + layout.kv_tokens() as u32;
         let arrays = Arrays::of(layout);
         // the padded table first, so that the plan holds other bytes before the compressed one

@@ -137,8 +137,8 @@ pub struct HostPlan {
     /// Of a capacity with levels.
     cascade: Option<CascadePlanParams>,
     is_mixed: bool,
-    /// Bytes of scratch memory, without the order of items and of it.
-    scratch: (usize, usize),
+    /// Bytes of scratch memory, without the order of items and of it, and of the tiles that other CTAs find.
+    scratch: [usize; 3],
 }
 
 impl HostPlanner {
@@ -170,7 +170,8 @@ impl HostPlanner {
     /// `seed` sets the order of the threads. A CTA has 1,024 threads if it is a multiple of 8, else 64, so that many
     /// batches have more requests than threads.
     pub fn plan(&self, plan: &mut HostPlan, batch: &Arrays, parts: i32, seed: u32) {
-        let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; (plan.scratch.0 + plan.scratch.1).div_ceil(8)];
+        let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; plan.scratch.iter().sum::<usize>().div_ceil(8)];
+        let [rest, order, found] = plan.scratch;
         let at = plan.lists.as_mut_ptr() as u64;
         let offsets = &plan.offsets;
         let base = PlanParams {
@@ -183,7 +184,8 @@ impl HostPlanner {
             merges: at + offsets.merges.start as u64,
             status: &raw mut plan.status as u64,
             scratch: scratch.as_mut_ptr() as u64,
-            order: if seed.is_multiple_of(2) { 0 } else { scratch[plan.scratch.0 / 8..].as_mut_ptr() as u64 },
+            order: if seed.is_multiple_of(2) { 0 } else { scratch[rest / 8..].as_mut_ptr() as u64 },
+            found: if found > 0 { scratch[(rest + order) / 8..].as_mut_ptr() as u64 } else { 0 },
             ..batch.params(&plan.params.base)
         };
         let params = MixedPlanParams {
@@ -258,13 +260,13 @@ impl HostPlan {
         let (offsets, params) =
             (PlanOffsets::within(&plan_capacity), MixedPlanParams::new(capacity, &plan_capacity, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];
-        let PlannerScratch { order, rest } = PlannerScratch::of(&plan_capacity, rule);
-        let (status, mut scratch) = (PlanStatus::default(), (rest.next_multiple_of(8), order));
+        let PlannerScratch { order, rest, found } = PlannerScratch::of(&plan_capacity, rule);
+        let (status, mut scratch) = (PlanStatus::default(), [rest.next_multiple_of(8), order, found]);
         let mut cascade = None;
         if let (ListRule::Mixed(mixed), true) = (rule, plan_capacity.levels > 1) {
             cascade = Some(CascadePlanParams::new(capacity, &plan_capacity, mixed, heads)?);
-            let PlannerScratch { order, rest } = PlannerScratch::of_cascade(&plan_capacity, mixed);
-            scratch = (scratch.0.max(rest), scratch.1.max(order));
+            let PlannerScratch { order, rest, .. } = PlannerScratch::of_cascade(&plan_capacity, mixed);
+            scratch = [scratch[0].max(rest), scratch[1].max(order), found];
         }
         let is_mixed = matches!(rule, ListRule::Mixed(_));
         let (of, capacity) = (*capacity, plan_capacity);

@@ -7,31 +7,25 @@ struct Launch {
   void *shared, *order;
 };
 
-unsigned order_words(const PlanParams& p) { return lang::next_power_of_two(unsigned(p.capacity_items)); }
+unsigned order_words(const PlanParams& p) { return p.capacity_items + SORT_COUNTERS / 2; }
 unsigned order_words(const MixedPlanParams& p) { return MixedScratch::order_words(p); }
 unsigned order_words(const CascadePlanParams& p) { return CascadeScratch::order_words(p); }
 
 template <class Cta>
-void plan_part(Cta& cta, const PlanParams& p, const Variant& variant, int parts, void* order) {
-  if (p.capacity_workers == 0 || p.fixed_split_blocks > 0) return plan_split_batch(cta, p, variant, parts, order);
+void plan_part(Cta& cta, const PlanParams& p, const Variant& variant, int part, int parts, void* order) {
+  if (p.capacity_workers == 0 || p.fixed_split_blocks > 0)
+    return plan_split_batch(cta, p, variant, part, parts, order);
+  if (part < parts) return copy_page_table(cta, p, part, parts);
   plan_batch(cta, p, variant, parts, p.scratch);
 }
 template <class Cta>
-void plan_part(Cta& cta, const MixedPlanParams& p, const Variant& variant, int parts, void* order) {
-  plan_mixed_batch(cta, p, variant, parts, order);
+void plan_part(Cta& cta, const MixedPlanParams& p, const Variant& variant, int part, int parts, void* order) {
+  plan_mixed_batch(cta, p, variant, part, parts, order);
 }
 template <class Cta>
-void plan_part(Cta& cta, const CascadePlanParams& p, const Variant& variant, int parts, void* order) {
+void plan_part(Cta& cta, const CascadePlanParams& p, const Variant& variant, int part, int parts, void* order) {
+  if (part < parts) return copy_level_pages(cta, p, part, parts);
   plan_cascade(cta, p, variant, parts, order);
-}
-
-template <class Cta, class Params>
-void copy_part(Cta& cta, const Params& p, int part, int parts) {
-  copy_page_table(cta, p, part, parts);
-}
-template <class Cta>
-void copy_part(Cta& cta, const CascadePlanParams& p, int part, int parts) {
-  copy_level_pages(cta, p, part, parts);
 }
 
 // Runs attn_plan with COUNT threads per CTA, one CTA after the other.
@@ -45,8 +39,7 @@ void launch(const Params* p, const Variant* variant, int parts, unsigned seed) {
     auto thread = [](void* argument) {
       const Launch<Params>& launch = *static_cast<Launch<Params>*>(argument);
       Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
-      if (launch.part < launch.parts) return copy_part(cta, *launch.p, launch.part, launch.parts);
-      plan_part(cta, *launch.p, *launch.variant, launch.parts, launch.order);
+      plan_part(cta, *launch.p, *launch.variant, launch.part, launch.parts, launch.order);
     };
     std::make_unique<Fibers>(COUNT, seed + part, thread, &all);
   }

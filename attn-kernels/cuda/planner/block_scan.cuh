@@ -8,7 +8,7 @@ class CtaCollectives {
   using Sum = unsigned long long;
 
  public:
-  static constexpr int THREADS = COUNT, MAXIMA = 3;
+  static constexpr int THREADS = COUNT, MAXIMA = 4;
 
   struct TempStorage {
     Sum sums[2][WARPS];

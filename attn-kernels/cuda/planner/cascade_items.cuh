@@ -1,7 +1,6 @@
 // The items of a cascade: those of the decode part in the order of the stream-K line, and those of the prefill part with
 // the longest first.
 #pragma once
-#include "planner/bitonic_sort.cuh"
 #include "planner/cascade_states.cuh"
 #include "planner/line_items.cuh"
 
@@ -56,13 +55,12 @@ class CascadeItems {
     };
     Cost longest = static_cast<Cost>(tiles_.longest_prefill) * p_.kv_align.divisor;
     longest = min(longest, static_cast<Cost>(p_.max_kv_tokens));
-    with_sorted(cta_, memory_.order, items, longest << row_bits | last_row, weight, [&](const auto& sorted) {
+    const unsigned* sorted = sort_numbers(cta_, memory_.sort, items, longest << row_bits | last_row, weight);
 #pragma unroll 1
-      for (unsigned at = cta_.thread(); at < items; at += Cta::THREADS) {
-        ItemSplit of = splits.of(sorted.at(at));
-        store_item(p_.items + ITEM_WORDS * (p_.decode_items + at), item_of(tile_of(of), keys_of_item(of), of.split));
-      }
-    });
+    for (unsigned at = cta_.thread(); at < items; at += Cta::THREADS) {
+      ItemSplit of = splits.of(sorted[at]);
+      store_item(p_.items + ITEM_WORDS * (p_.decode_items + at), item_of(tile_of(of), keys_of_item(of), of.split));
+    }
   }
 
  private:

@@ -2,6 +2,7 @@
 // for that. attn-kernels/src/launch/planner_scratch.rs computes its size.
 #pragma once
 #include "planner/cascade_structs.cuh"
+#include "planner/sort.cuh"
 #include "planner/tile_splits.cuh"
 #include "planner/worker_cuts.cuh"
 
@@ -35,7 +36,8 @@ struct CascadeTile {
 };
 
 struct CascadeScratch : LineCuts {  // of the decode part
-  Cost* order;                      // [order_words] the ends on the line, then keys to sort items by
+  Cost* order;                      // [order_words] the ends on the line, then of the sort
+  SortBuffers sort;                 // of items
   GroupStart* groups;               // [groups]
   SplitTile* tiles_of_parts;        // [tiles] visible blocks, and the number of the tile; as `place`
   TileStart* starts;                // [prefill workers, no more than tiles] of the prefill part, if any is cut
@@ -50,12 +52,13 @@ struct CascadeScratch : LineCuts {  // of the decode part
 
   static unsigned order_words(const CascadePlanParams& p) {
     unsigned items = p.capacity_items - p.decode_items, decodes = p.decode_items;
-    return max(lang::next_power_of_two(max(items, 2u)), decodes);
+    return max(items + SORT_COUNTERS / 2, decodes);
   }
 
   CascadeScratch(void* shared, const CascadePlanParams& p) {
     unsigned workers = p.decode_workers + 1, starts_count = min(p.max_workers, static_cast<unsigned>(p.capacity_tiles));
     ends = order = p.order ? p.order : static_cast<Cost*>(shared);
+    sort = {reinterpret_cast<unsigned*>(order), reinterpret_cast<unsigned*>(order + SORT_COUNTERS / 2)};
     splits = static_cast<TileSplit*>(p.scratch ? p.scratch : order + order_words(p));
     cuts = reinterpret_cast<Cut*>(splits + workers);
     groups = reinterpret_cast<GroupStart*>(cuts + workers);

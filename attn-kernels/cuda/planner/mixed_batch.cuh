@@ -1,5 +1,5 @@
-// Plans a batch without levels as a mixed list: one CTA writes the work list while other CTAs copy and check the page
-// table. The list has the same bits as that of attn-core/src/plan.
+// Plans a batch without levels as a mixed list: one CTA writes the work list. Other CTAs find tiles, if there are many,
+// and copy and check the page table. The list has the same bits as that of attn-core/src/plan.
 #pragma once
 #include "planner/mixed_items.cuh"
 #include "planner/page_table.cuh"
@@ -45,13 +45,14 @@ void write_for_levels(const Cta& cta, const MixedPlanParams& p, const MixedReque
 }
 
 template <class Cta, class Variant>
-void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant, int parts, void* shared) {  // one CTA
+void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant, int part, int parts, void* shared) {
   using Tiles = MixedTiles<Cta, Variant>;
   using Splits = TileSplits<Cta>;
   using States = MixedStates<Tiles, Splits>;
   BatchFault fault;
   Tiles tiles(cta, p, variant, shared);
-  bool wrong = tiles.find(fault);
+  bool wrong = tiles.find(fault, part, parts);
+  if (part < parts) return copy_page_table(cta, p, part, parts);
   const MixedScratch& memory = tiles.memory;
   Splits prefill(cta, p, memory.tiles + tiles.decodes, memory.starts);
   SplitCounts decode = {};

@@ -1,7 +1,6 @@
 // The items of a mixed list: those of the decode part in the order of the stream-K line, and those of the prefill part
 // by request.
 #pragma once
-#include "planner/bitonic_sort.cuh"
 #include "planner/line_items.cuh"
 #include "planner/mixed_states.cuh"
 
@@ -35,6 +34,9 @@ struct DecodeTiles {
 // their order.
 template <class Cta, class Tiles, class Splits, class States>
 class PrefillItems {
+  // Of more items than these of a request all are sorted; otherwise the place of an item among them is counted.
+  static constexpr int MOST_COUNTED = 32;
+
   Cta& cta_;
   const MixedPlanParams& p_;
   const Tiles& tiles_;
@@ -53,23 +55,54 @@ class PrefillItems {
     return {splits_.first_item(request.prefills), splits_.first_item(end)};
   }
 
-  // Sorts the requests, and adds up where the items of each begin.
-  void place_requests() const {
+  // Sorts the requests, and adds up where the items of each begin. Returns the most items of one.
+  int place_requests() const {
     MixedRequest* requests = tiles_.memory.requests;
     const int* numbers = tiles_.memory.long_requests;
     auto keys = [&](unsigned number) { return requests[numbers[number]].lens.keys; };
-    int count = tiles_.long_requests;
-    with_sorted(cta_, tiles_.memory.order, count, tiles_.longest_request, keys, [&](const auto& sorted) {
-      Cost placed = 0;
+    int count = tiles_.long_requests, own_most = 0, most;
+    const unsigned* sorted = sort_numbers(cta_, tiles_.memory.sort, count, tiles_.longest_request, keys);
+    Cost placed = 0;
 #pragma unroll 1
-      for (int first = 0; first < count; first += Cta::THREADS) {
-        int at = first + cta_.thread(), request = at < count ? numbers[sorted.at(at)] : 0;
-        BlockRange items = at < count ? items_of(requests[request]) : BlockRange{0, 0};
-        Cost all, before = cta_.exclusive_sum(items.end - items.begin, min(count - first, Cta::THREADS), all);
-        if (at < count) requests[request].item = static_cast<int>(placed + before);
-        placed += all;
-      }
-    });
+    for (int first = 0; first < count; first += Cta::THREADS) {
+      int at = first + cta_.thread(), request = at < count ? numbers[sorted[at]] : 0;
+      BlockRange items = at < count ? items_of(requests[request]) : BlockRange{0, 0};
+      Cost all, before = cta_.exclusive_sum(items.end - items.begin, min(count - first, Cta::THREADS), all);
+      if (at < count) requests[request].item = static_cast<int>(placed + before);
+      placed += all;
+      own_most = max(own_most, items.end - items.begin);
+    }
+    cta_.any_and_max(false, own_most, most, 3);
+    return most;
+  }
+
+  int length(int index) const {
+    ItemSplit of = splits_.of(index);
+    BlockRange keys = keys_of_split(tile_of(of), of);
+    return keys.end - keys.begin;
+  }
+
+  // Sorts the items of each request, which are neighbours before and after.
+  const unsigned* sort_items() const {
+    const MixedScratch& memory = tiles_.memory;
+    int bits = 32 - __clz(tiles_.longest_request);
+    Cost most = static_cast<Cost>(p_.requests) << bits | tiles_.longest_request;
+    auto weight = [&](int index) {
+      Cost after = p_.requests - tile_of(splits_.of(index)).request;
+      return after << bits | length(index);
+    };
+    SortBuffers buffers = {memory.sort.counters, p_.found ? static_cast<unsigned*>(p_.found) : memory.sort.numbers};
+    return sort_numbers(cta_, buffers, splits_.items(), most, weight);
+  }
+
+  // The items of a request that are longer than one, or as long and before it.
+  int count_before(BlockRange items, int index) const {
+    const int* lengths = reinterpret_cast<const int*>(tiles_.memory.order);
+    int before = 0, length = lengths[index];
+#pragma unroll 4
+    for (int other = items.begin; other < items.end; ++other)
+      before += lengths[other] > length || (lengths[other] == length && other < index);
+    return before;
   }
 
   WorkItem item_of(const SplitTile& tile, const ItemSplit& of) const {
@@ -89,27 +122,25 @@ class PrefillItems {
 
   void write() const {
     if (tiles_.long_requests == 0) return;
-    place_requests();
-    int* lengths = reinterpret_cast<int*>(tiles_.memory.order);
+    bool sorts = place_requests() > MOST_COUNTED;
+    const unsigned* sorted = nullptr;
+    if (sorts) {
+      sorted = sort_items();
+    } else {
+      int* lengths = reinterpret_cast<int*>(tiles_.memory.order);
 #pragma unroll 1
-    for (int index = cta_.thread(); index < splits_.items(); index += Cta::THREADS) {
-      ItemSplit of = splits_.of(index);
-      BlockRange keys = keys_of_split(tile_of(of), of);
-      lengths[index] = keys.end - keys.begin;
+      for (int index = cta_.thread(); index < splits_.items(); index += Cta::THREADS) lengths[index] = length(index);
+      cta_.sync();
     }
-    cta_.sync();
 #pragma unroll 1
-    for (int index = cta_.thread(); index < splits_.items(); index += Cta::THREADS) {
+    for (int at = cta_.thread(); at < splits_.items(); at += Cta::THREADS) {
+      int index = sorts ? sorted[at] : at;
       ItemSplit of = splits_.of(index);
       SplitTile tile = tile_of(of);
       const MixedRequest& request = tiles_.memory.requests[tile.request];
       BlockRange items = items_of(request);
-      // counted, not sorted: a request has few items
-      int at = request.item, length = lengths[index];
-#pragma unroll 4
-      for (int other = items.begin; other < items.end; ++other)
-        at += lengths[other] > length || (lengths[other] == length && other < index);
-      store_item(p_.items + ITEM_WORDS * (p_.decode_items + at), item_of(tile, of));
+      int to = request.item + (sorts ? at - items.begin : count_before(items, index));
+      store_item(p_.items + ITEM_WORDS * (p_.decode_items + to), item_of(tile, of));
     }
   }
 };

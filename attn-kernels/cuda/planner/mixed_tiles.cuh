@@ -1,7 +1,8 @@
 // The Q tiles of a mixed list without levels. A request with at most as many rows as a decode tile is one tile of the
 // decode part; the others are cut into tiles of the prefill part.
 #pragma once
-#include "planner/tile_splits.cuh"
+#include "planner/found_tiles.cuh"
+#include "planner/sort.cuh"
 #include "planner/worker_cuts.cuh"
 
 // For RequestScan and for the CTAs that copy the page table: what a flat list has other functions for.
@@ -45,21 +46,24 @@ struct TileStates {
 
 // Scratch memory, as SplitScratch. attn-kernels/src/launch/planner_scratch.rs computes its size.
 struct MixedScratch : LineCuts {     // of the decode part
-  Cost* order;                       // [order_words] the ends on the line; then keys to sort by; then lengths of items
+  Cost* order;                       // [order_words] the ends on the line; then of sorts; then lengths of items
+  SortBuffers sort;                  // of requests; of items, unless `found` has more room
   MixedRequest* requests;            // [requests]
   SplitTile* tiles;                  // [tiles] of the decode part, then of the prefill part
   TileStart* starts;                 // [prefill workers, no more than tiles] of the prefill part, if any is cut
   TileStates* states;                // [decode workers + as many] of cut tiles: of the decode part, then the others
   int* long_requests;                // [requests] those of the prefill part
 
+  // Where many tiles are found by other CTAs, their memory is for the sort of items: few batches need it.
   static unsigned order_words(const MixedPlanParams& p) {
-    unsigned items = p.capacity_items - p.decode_items;
-    return max(lang::next_power_of_two(max(static_cast<unsigned>(p.capacity_requests), 2u)), (items + 1) / 2);
+    unsigned items = p.capacity_items - p.decode_items, requests = p.capacity_requests;
+    return SORT_COUNTERS / 2 + max(requests, p.found ? (items + 1) / 2 : items);
   }
 
   MixedScratch(void* shared, const MixedPlanParams& p) {
     unsigned workers = p.decode_workers + 1, starts_count = min(p.max_workers, static_cast<unsigned>(p.capacity_tiles));
     ends = order = p.order ? p.order : static_cast<Cost*>(shared);
+    sort = {reinterpret_cast<unsigned*>(order), reinterpret_cast<unsigned*>(order + SORT_COUNTERS / 2)};
     requests = static_cast<MixedRequest*>(p.scratch ? p.scratch : order + order_words(p));
     splits = reinterpret_cast<TileSplit*>(requests + p.capacity_requests);
     cuts = reinterpret_cast<Cut*>(splits + workers);
@@ -89,9 +93,9 @@ class MixedTiles {
   MixedTiles(Cta& cta, const MixedPlanParams& p, const Variant& variant, void* shared)
       : cta_(cta), p_(p), variant_(variant), memory(shared, p) {}
 
-  // Finds the tiles. Returns whether the batch has a fault; it then has no tiles.
-  bool find(BatchFault& fault) {
-    RequestScan<Cta, MixedPlanParams> scan(cta_, p_, fault);
+  // Finds the tiles, together with the other CTAs. Returns whether the batch has a fault; it then has no tiles.
+  bool find(BatchFault& fault, int part, int parts) {
+    RequestScan<Cta, MixedPlanParams> scan(cta_, p_, fault, part == parts);
     Cost counted = 0;  // tiles of the decode part in the lower 32 bits, requests of the prefill part in the upper
     int longest = 0;
 #pragma unroll 1
@@ -102,17 +106,23 @@ class MixedTiles {
       before = counted + cta_.exclusive_sum(before, min(p_.requests - first, Cta::THREADS), all);
       counted += all;
       int of_decode = static_cast<int>(before & 0xffffffff);
-      if (own.request < p_.requests)
-        memory.requests[own.request] = {own.lens, own.kv_token, of_decode, own.first_tile - of_decode, 0};
+      if (own.request < p_.requests) {
+        MixedRequest& to = memory.requests[own.request];  // in the workspace other CTAs may write the same, later
+        to.lens = own.lens, to.kv_token = own.kv_token;
+        to.decodes = of_decode, to.prefills = own.first_tile - of_decode;
+      }
       if (prefill) memory.long_requests[before >> 32] = own.request, longest = max(longest, own.lens.keys);
     }
     int tiles = scan.finish();
-    if (cta_.any_and_max(fault.code != Fault::None, longest, longest_request, 2)) return true;
+    if (cta_.any_and_max(fault.code != Fault::None, longest, longest_request, 2)) {
+      if (part < parts) report_found_tiles(cta_, p_);
+      return true;
+    }
     fault = {};  // as it is: it takes no registers then
     decodes = static_cast<int>(counted & 0xffffffff), prefills = tiles - decodes;
     long_requests = static_cast<int>(counted >> 32);
-    find_visible();
-    add_costs();
+    find_tiles(cta_, p_, memory.tiles, tiles, part, parts, [&](int number) { return found(number); });
+    if (part == parts) add_costs();
     return false;
   }
 
@@ -135,18 +145,14 @@ class MixedTiles {
     return partition_point(p_.requests, is_before) - 1;
   }
 
-  // Finds the visible blocks of all tiles, a tile a thread.
-  void find_visible() const {
-#pragma unroll 1
-    for (int number = cta_.thread(); number < decodes + prefills; number += Cta::THREADS) {
-      int request = request_of(number);
-      FastDiv align = number < decodes ? p_.decode_align : p_.kv_align;
-      BlockRange visible = visible_blocks(p_, variant_, tile_at(number, request), align, number >= decodes);
-      memory.tiles[number] = {visible, request};
-    }
+  // A tile with its visible blocks.
+  SplitTile found(int number) const {
+    int request = request_of(number);
+    FastDiv align = number < decodes ? p_.decode_align : p_.kv_align;
+    return {visible_blocks(p_, variant_, tile_at(number, request), align, number >= decodes), request};
   }
 
-  // Adds up the costs of both parts. A thread reads the tiles that it has written.
+  // Adds up the costs of both parts.
   void add_costs() {
     Cost of_prefill = 0;
     int most_decode = 0, most_prefill = 0;

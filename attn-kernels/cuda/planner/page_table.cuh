@@ -1,4 +1,4 @@
-// The CTAs that do not plan copy the page table, and check its pages.
+// The CTAs that do not plan copy the page table, and check its pages. Before, they may find tiles (found_tiles.cuh).
 #pragma once
 #include "planner/requests.cuh"
 
@@ -60,6 +60,7 @@ void copy_padded_rows(Cta& cta, const Params& p, int part, int parts) {
 // Copies and checks a part of the page table, then reports it.
 template <class Cta, class Params>
 void copy_page_table(Cta& cta, const Params& p, int part, int parts) {
+  if (!has_pages(p)) return report_copied_pages(cta, p, 0);
   if (p.page_stride >= 0) return copy_padded_rows(cta, p, part, parts);
   constexpr int AT_ONCE = 4;
   int used = p.page_indptr[p.requests];
@@ -83,13 +84,13 @@ void copy_page_table(Cta& cta, const Params& p, int part, int parts) {
   report_copied_pages(cta, p, bad);
 }
 
-// Waits until all parts of the page table are copied, and resets the counter for the next launch. Returns the complement
-// of the first entry that is not a page of the pool, or 0.
+// Waits until all parts of the page table are copied, and resets the counters for the next launch: a CTA has found its
+// tiles before. Returns the complement of the first entry that is not a page of the pool, or 0.
 inline unsigned wait_for_parts(const PlanParams& p, unsigned parts) {
   auto* report = reinterpret_cast<volatile unsigned long long*>(&p.status->copied);
   unsigned long long word;
   do word = *report;
-  while (static_cast<unsigned>(word) < parts);
+  while ((word & 0xffff) < parts);
   *report = 0;
   return word >> 32;
 }

@@ -105,16 +105,17 @@ inline void write_behind(const PlanParams& p, int entry, int token, int key, int
   if (has_pages(p)) p.to_page_indptr[entry] = page;
 }
 
-// Scans the requests in order, one a thread, and writes the arrays of the plan.
+// Scans the requests in order, one a thread, and, in the CTA that plans, writes the arrays of the plan.
 template <class Cta, class Params>
 class RequestScan {
   Cta& cta_;
   const Params& p_;
+  bool writes_;
   Cost keys_ = 0, pages_ = 0;
   int tiles_ = 0, last_token_, last_page_;
 
  public:
-  RequestScan(Cta& cta, const Params& p, BatchFault& fault) : cta_(cta), p_(p) {
+  RequestScan(Cta& cta, const Params& p, BatchFault& fault, bool writes = true) : cta_(cta), p_(p), writes_(writes) {
     last_token_ = p.qo_indptr[p.requests];
     last_page_ = p.page_indptr ? p.page_indptr[p.requests] : 0;
     fault.note(p.requests == 0 && last_token_ != 0, Fault::QoStart, 0, last_token_);
@@ -144,14 +145,15 @@ class RequestScan {
       last_page_ = static_cast<int>(min(pages_, Cost(0x7fffffff)));
     }
     int kv_token = static_cast<int>(token);
-    if (request < p_.requests) write_request(p_, request, lens, kv_token);
+    if (writes_ && request < p_.requests) write_request(p_, request, lens, kv_token);
     return {lens, request, kv_token, tile, own};
   }
 
   // Writes the ends of the arrays, up to the capacity. Returns the number of tiles.
   int finish() const {
+    int end = writes_ ? p_.capacity_requests : -1;
 #pragma unroll 1
-    for (int entry = p_.requests + cta_.thread(); entry <= p_.capacity_requests; entry += Cta::THREADS)
+    for (int entry = p_.requests + cta_.thread(); entry <= end; entry += Cta::THREADS)
       write_behind(p_, entry, last_token_, static_cast<int>(keys_), last_page_);
     return tiles_;
   }

@@ -1,7 +1,7 @@
 // Plans a batch whose tiles are split one by one, as attn-core/src/plan does under Schedule::LongestFirst and
-// Schedule::FixedSplit: one CTA writes the work list while other CTAs copy and check the page table.
+// Schedule::FixedSplit: one CTA writes the work list. Other CTAs find tiles, if there are many, and copy and check the
+// page table.
 #pragma once
-#include "planner/bitonic_sort.cuh"
 #include "planner/page_table.cuh"
 #include "planner/split_tiles.cuh"
 #include "planner/status.cuh"
@@ -13,11 +13,10 @@ template <class Cta, class Splitter>
 void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter) {
   unsigned items = splitter.items();
   auto length = [&](unsigned index) { return splitter.length(index); };
-  with_sorted(cta, splitter.order(), items, splitter.longest_keys(), length, [&](const auto& sorted) {
+  const unsigned* sorted = sort_numbers(cta, splitter.memory().sort, items, splitter.longest_keys(), length);
 #pragma unroll 1
-    for (unsigned at = cta.thread(); at < items; at += Cta::THREADS)
-      store_item(p.items + ITEM_WORDS * at, splitter.item(sorted.at(at)));
-  });
+  for (unsigned at = cta.thread(); at < items; at += Cta::THREADS)
+    store_item(p.items + ITEM_WORDS * at, splitter.item(sorted[at]));
 }
 
 // Writes the items in order, and assigns them to workers at about equal cost. An item belongs to the worker in whose
@@ -25,7 +24,7 @@ void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter
 template <class Cta, class Splitter>
 void write_in_order(Cta& cta, const PlanParams& p, const Splitter& splitter) {
   int items = splitter.items();
-  Cost* begins = splitter.order();
+  Cost* begins = splitter.memory().order;
   Cost total = 0;
 #pragma unroll 1
   for (int first = 0; first < items; first += Cta::THREADS) {
@@ -60,10 +59,11 @@ void write_in_order(Cta& cta, const PlanParams& p, const Splitter& splitter) {
 }
 
 template <class Cta, class Variant>
-void plan_split_batch(Cta& cta, const PlanParams& p, const Variant& variant, int parts, void* shared) {  // one CTA
+void plan_split_batch(Cta& cta, const PlanParams& p, const Variant& variant, int part, int parts, void* shared) {
   BatchFault fault;
   TileSplitter<Cta, Variant> splitter(cta, p, variant, shared);
-  splitter.split(fault);
+  splitter.split(fault, part, parts);
+  if (part < parts) return copy_page_table(cta, p, part, parts);
   // the last thread waits: it is the least likely to have a tile
   if (parts > 0 && cta.thread() == Cta::THREADS - 1) wait_for_copied_pages(p, parts, fault);
   if (cta.any(fault.code != Fault::None)) return reject_batch(cta, p, fault);

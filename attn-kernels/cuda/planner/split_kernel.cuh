@@ -13,7 +13,5 @@ extern "C" __global__ void __launch_bounds__(PLAN_THREADS, 1)
   using Cta = CtaCollectives<PLAN_THREADS>;
   __shared__ Cta::TempStorage shared;
   Cta cta(shared);
-  int parts = gridDim.x - 1;
-  if (static_cast<int>(blockIdx.x) < parts) return copy_page_table(cta, p, blockIdx.x, parts);
-  plan_split_batch(cta, p, variant, parts, shared_memory);
+  plan_split_batch(cta, p, variant, blockIdx.x, gridDim.x - 1, shared_memory);
 }

@@ -1,6 +1,7 @@
 // The Q tiles of a flat list that are split one by one, and their items.
 #pragma once
-#include "planner/tile_splits.cuh"
+#include "planner/found_tiles.cuh"
+#include "planner/sort.cuh"
 
 // A request: its lengths, its first key token and its first Q tile.
 struct SplitRequest {
@@ -11,15 +12,16 @@ struct SplitRequest {
 // Scratch memory, in shared memory or in the workspace; `order` may be in shared memory while the rest is not.
 // attn-kernels/src/launch/planner_scratch.rs computes its size.
 struct SplitScratch {
-  Cost* order;             // [power of two, at least the items] keys to sort items by; or where their costs begin
+  SortBuffers sort;
+  Cost* order;             // [items] of the sort, or where the costs of items begin
   SplitRequest* requests;  // [requests]
   TileStart* starts;       // [tiles], if any is cut
   SplitTile* tiles;        // [tiles]
 
   SplitScratch(void* shared, const PlanParams& p) {
     order = p.order ? p.order : static_cast<Cost*>(shared);
-    void* behind = order + lang::next_power_of_two(static_cast<unsigned>(p.capacity_items));
-    requests = static_cast<SplitRequest*>(p.scratch ? p.scratch : behind);
+    sort = {reinterpret_cast<unsigned*>(order + p.capacity_items), reinterpret_cast<unsigned*>(order)};
+    requests = static_cast<SplitRequest*>(p.scratch ? p.scratch : sort.counters + SORT_COUNTERS);
     tiles = reinterpret_cast<SplitTile*>(requests + p.capacity_requests);
     starts = reinterpret_cast<TileStart*>(tiles + p.capacity_items);
   }
@@ -42,19 +44,25 @@ class TileSplitter {
   int merges() const { return splits_.cut_tiles(); }
   // At least the keys of each item.
   Cost longest_keys() const { return static_cast<Cost>(longest_) * p_.kv_align.divisor; }
-  Cost* order() const { return memory_.order; }
+  const SplitScratch& memory() const { return memory_; }
 
-  // Finds the tiles and splits them. A batch with a fault has no tiles.
-  void split(BatchFault& fault) {
-    RequestScan<Cta, PlanParams> scan(cta_, p_, fault);
+  // Finds the tiles, together with the other CTAs, and splits them in the CTA that plans. A batch with a fault has none.
+  void split(BatchFault& fault, int part, int parts) {
+    RequestScan<Cta, PlanParams> scan(cta_, p_, fault, part == parts);
 #pragma unroll 1
     for (int first = 0; first < p_.requests; first += Cta::THREADS) {
       ScannedRequest own = scan.next(first, fault);
       if (own.request < p_.requests) memory_.requests[own.request] = {own.lens, own.kv_token, own.first_tile};
     }
     int tiles = scan.finish();
-    tiles = cta_.any(fault.code != Fault::None) ? 0 : tiles;
-    find_visible(tiles);
+    if (cta_.any(fault.code != Fault::None)) {
+      if (part < parts) report_found_tiles(cta_, p_);
+      return;
+    }
+    fault = {};  // as it is: it takes no registers then
+    find_tiles(cta_, p_, memory_.tiles, tiles, part, parts, [&](int number) { return found(number); });
+    if (part < parts) return;
+    set_longest(tiles);
     splits_.split(tiles, longest_, p_.max_workers);
   }
 
@@ -93,18 +101,19 @@ class TileSplitter {
     return tile_of_request(p_, of, first_row, p_.tile_rows.divisor, request.lens, request.kv_token);
   }
 
-  // Finds the visible blocks of all tiles, a tile a thread.
-  void find_visible(int tiles) {
+  // A tile with its visible blocks.
+  SplitTile found(int number) const {
+    auto is_before = [&](unsigned request) { return memory_.requests[request].first_tile <= number; };
+    int request = partition_point(p_.requests, is_before) - 1;
+    return {visible_blocks(p_, variant_, tile_at(number, request, memory_.requests[request]), p_.kv_align, true),
+            request};
+  }
+
+  void set_longest(int tiles) {
     int own = 0, longest;
 #pragma unroll 1
-    for (int number = cta_.thread(); number < tiles; number += Cta::THREADS) {
-      auto is_before = [&](unsigned request) { return memory_.requests[request].first_tile <= number; };
-      int request = partition_point(p_.requests, is_before) - 1;
-      WorkItem tile = tile_at(number, request, memory_.requests[request]);
-      BlockRange visible = visible_blocks(p_, variant_, tile, p_.kv_align, true);
-      memory_.tiles[number] = {visible, request};
-      own = max(own, visible.end - visible.begin);
-    }
+    for (int number = cta_.thread(); number < tiles; number += Cta::THREADS)
+      own = max(own, blocks_of(memory_.tiles[number]));
     cta_.any_and_max(false, own, longest);
     longest_ = longest;
   }

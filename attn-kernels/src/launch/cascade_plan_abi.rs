@@ -9,7 +9,7 @@ use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
 use super::plan_abi::{check_cost, check_most};
-use super::{MixedPlanParams, PlanParams, PlannerScratch};
+use super::{MixedPlanParams, PlanParams};
 
 /// The most levels of a batch that the device plans, the requests' own keys among them.
 pub const MAX_DEVICE_LEVELS: usize = 8;
@@ -89,12 +89,9 @@ impl CascadePlanParams {
         }
         let bits = |n: u64| u64::from(u64::BITS - n.leading_zeros());
         let rows = u64::from(capacity.qo_tokens) * u64::from(heads.group());
-        let order = PlannerScratch::sorted_items(lists) as u64;
-        check_most(
-            "bits of a key to sort items by",
-            bits(capacity.kv_tokens.into()) + bits(rows) + bits(order - 1),
-            u64::BITS.into(),
-        )?;
+        // `sort_numbers` of cuda/planner/sort.cuh
+        let most = u64::BITS - 9;
+        check_most("bits of a weight to sort items by", bits(capacity.kv_tokens.into()) + bits(rows), most.into())?;
         let groups = lists.levels.saturating_mul(lists.requests);
         check_most("groups of all levels", groups as u64, i32::MAX as u64)?;
         let tokens = capacity.kv_memory_tokens.unwrap_or(capacity.kv_tokens);

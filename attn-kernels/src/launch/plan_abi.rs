@@ -56,6 +56,9 @@ pub struct PlanParams {
     /// The order of items; null: in shared memory.
     #[cuda("unsigned long long*")]
     pub order: u64,
+    /// SplitTile, as many as a batch may have tiles; null: never more than a CTA finds alone.
+    #[cuda("void*")]
+    pub found: u64,
     pub requests: i32,
     pub capacity_requests: i32,
     pub capacity_items: i32,
@@ -98,7 +101,7 @@ pub struct PlanStatus {
     pub index: i32,
     pub value: i32,
     pub other: i32,
-    /// CTAs that have copied their part of the page table.
+    /// CTAs that have copied their part of the page table; in the upper half those that have found their tiles.
     pub copied: u32,
     /// ~index of the first entry that is not a page; 0: none.
     pub first_bad_page: u32,

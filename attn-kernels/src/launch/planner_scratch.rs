@@ -14,6 +14,20 @@ pub struct PlannerScratch {
     pub order: usize,
     /// All else.
     pub rest: usize,
+    /// Tiles that the CTAs find that do not plan; in the workspace.
+    pub found: usize,
+}
+
+/// Bytes of the counters of a sort, `SORT_COUNTERS` of cuda/planner/sort.cuh.
+const SORT_BYTES: usize = 1024 * 4;
+/// More tiles than one CTA has threads are found by several.
+const TILES_OF_A_CTA: usize = 512;
+/// Bytes of a `SplitTile` of cuda/planner/tile_splits.cuh.
+const TILE_BYTES: usize = 12;
+
+/// Bytes for the tiles of a list that may have so many.
+fn found(tiles: usize) -> usize {
+    if tiles > TILES_OF_A_CTA { (tiles * TILE_BYTES).next_multiple_of(8) } else { 0 }
 }
 
 impl PlannerScratch {
@@ -28,7 +42,7 @@ impl PlannerScratch {
             // per tile: a work item and its end; per worker: a KV split, a cut, its first item, a merge's first split
             Schedule::StreamK => {
                 let rest = items * (size_of::<WorkItem>() + 8) + (workers + 1) * (16 + 8 + 4 + 4) + 16;
-                return PlannerScratch { order: 0, rest };
+                return PlannerScratch { order: 0, rest, found: 0 };
             }
             // as many tiles as workers are not cut
             Schedule::LongestFirst => items.min(rule.workers as usize),
@@ -36,8 +50,8 @@ impl PlannerScratch {
         };
         // per request: its lengths, first key token and first tile; per tile: its visible blocks and request; where
         // tiles are cut: items and merges before
-        let rest = lists.requests * 24 + items * 12 + starts * 8;
-        PlannerScratch { order: items.next_power_of_two() * 8, rest: rest.next_multiple_of(8) }
+        let rest = lists.requests * 24 + items * TILE_BYTES + starts * 8;
+        PlannerScratch { order: items * 8 + SORT_BYTES, rest: rest.next_multiple_of(8), found: found(items) }
     }
 
     /// The memory for a mixed list.
@@ -48,9 +62,11 @@ impl PlannerScratch {
         // per request: its lengths, first key token, tiles and items before, and its number in the prefill part; per
         // decode worker: a KV split, a cut, its first item, a tile's first split and states; per tile: its visible
         // blocks and request; where prefill tiles are cut: items and cut tiles before, and states
-        let rest = requests * 36 + (workers + 1) * (16 + 8 + 4 + 4) + workers * 12 + tiles * 12 + starts * 20 + 4;
-        let order = requests.max(2).next_power_of_two().max(items.div_ceil(2));
-        PlannerScratch { order: order * 8, rest: rest.next_multiple_of(8) }
+        let rest =
+            requests * 36 + (workers + 1) * (16 + 8 + 4 + 4) + workers * 12 + tiles * TILE_BYTES + starts * 20 + 4;
+        let found = found(tiles);
+        let order = requests.max(if found > 0 { items.div_ceil(2) } else { items });
+        PlannerScratch { order: order * 8 + SORT_BYTES, rest: rest.next_multiple_of(8), found }
     }
 
     /// The memory for a cascade within a capacity with levels: `CascadeScratch` in cuda/planner/cascade_memory.cuh.
@@ -65,8 +81,8 @@ impl PlannerScratch {
         let of_lengths = requests * 32 + groups * (8 + 4 + 4 + 4) + lists.requests * 4;
         let of_tiles = tiles * (52 + 12) + workers * (16 + 8 + 4 + 4) + starts * 8 + 8;
         let rest = of_lengths + of_tiles + lists.merges * 4 * (lists.levels + 2);
-        let order = Self::sorted_items(lists).max(lists.parts.first().map_or(0, |part| part.items));
-        PlannerScratch { order: order * 8, rest: rest.next_multiple_of(8) }
+        let [decodes, items] = [0, 1].map(|part| lists.parts.get(part).map_or(0, |part| part.items) * 8);
+        PlannerScratch { order: decodes.max(items + SORT_BYTES), rest: rest.next_multiple_of(8), found: 0 }
     }
 
     /// Bytes of the workspace behind the status: for this memory or, of a capacity with levels, the larger of both
@@ -82,28 +98,33 @@ impl PlannerScratch {
         }
     }
 
-    /// Items of the prefill part that a planner of cascades sorts: a power of two.
-    pub(super) fn sorted_items(lists: &PlanCapacity) -> usize {
-        lists.parts.get(1).map_or(0, |part| part.items).max(2).next_power_of_two()
-    }
-
     /// Bytes in shared memory of the CTA that plans, and in the workspace behind the status. What does not fit shared
     /// memory as a whole has its order of items there, if that fits.
     pub fn shared_and_workspace(self) -> (usize, usize) {
-        let PlannerScratch { order, rest } = self;
+        let PlannerScratch { order, rest, found } = self;
         match (order + rest <= PLAN_SHARED_BYTES, order <= PLAN_SHARED_BYTES) {
-            (true, _) => (order + rest, 0),
-            (false, true) => (order, rest),
-            (false, false) => (0, rest + order),
+            (true, _) => (order + rest, found),
+            (false, true) => (order, rest + found),
+            (false, false) => (0, rest + order + found),
         }
     }
 
-    /// `PlanParams::scratch` and `PlanParams::order`, where memory of the workspace begins at an address.
-    pub fn addresses(self, workspace: u64) -> [u64; 2] {
-        match self.shared_and_workspace() {
-            (_, 0) => [0; 2],
-            (0, _) if self.order > 0 => [workspace, workspace + self.rest as u64],
-            _ => [workspace, 0],
+    /// `PlanParams::scratch`, `PlanParams::order` and `PlanParams::found`, where memory of the workspace begins at an
+    /// address.
+    pub fn addresses(self, workspace: u64) -> [u64; 3] {
+        let (shared, of_workspace) = self.shared_and_workspace();
+        let found = if self.found > 0 { workspace + (of_workspace - self.found) as u64 } else { 0 };
+        match (shared, of_workspace - self.found) {
+            (_, 0) => [0, 0, found],
+            (0, _) if self.order > 0 => [workspace, workspace + self.rest as u64, found],
+            _ => [workspace, 0, found],
         }
+    }
+
+    /// The CTAs that may find tiles for the one that plans, where there are enough.
+    pub fn tile_ctas(self) -> usize {
+        /// So few that each is in a warp of its own, or almost.
+        const TILES: usize = 32;
+        (self.found / TILE_BYTES).div_ceil(TILES)
     }
 }

@@ -82,8 +82,8 @@ pub(super) struct DevicePlanning {
     pub(super) planner: Arc<Planner>,
     /// The parameters without those of the batch; planners of flat lists take the base.
     pub(super) params: MixedPlanParams,
-    /// CTAs that copy the page table.
-    pub(super) copy_ctas: u32,
+    /// CTAs beside the one that plans.
+    pub(super) other_ctas: u32,
     /// Threads of a CTA.
     pub(super) threads: u32,
     /// Bytes of shared memory.

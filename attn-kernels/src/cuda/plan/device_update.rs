@@ -13,8 +13,8 @@ use crate::splice::PlannerKind;
 
 /// Page table entries that a thread of a copying CTA handles, while another CTA plans.
 const PAGES_PER_THREAD: usize = 4;
-/// The most CTAs that copy the page table.
-const MAX_COPY_CTAS: u32 = 64;
+/// The most CTAs that copy the page table and find tiles.
+const MAX_OTHER_CTAS: u32 = 64;
 
 impl CudaPlan {
     /// Updates the plan on the device, where [`CudaPlan::update`] plans on the host: one small launch reads the lengths
@@ -48,7 +48,7 @@ impl CudaPlan {
         self.prepare_device_updates()?;
         self.keep_captured(stream, None)?;
         let Some(reserved) = self.reserved.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
-        let Some(DevicePlanning { planner, params, copy_ctas, threads, smem, levels }) = &reserved.on_device else {
+        let Some(DevicePlanning { planner, params, other_ctas, threads, smem, levels }) = &reserved.on_device else {
             return Err(CudaError::StalePlan);
         };
         let params = MixedPlanParams { base: params.base.of_batch(batch, &reserved.capacity)?, ..*params };
@@ -68,7 +68,7 @@ impl CudaPlan {
         let _content = args.keep_content();
         args.order(stream)?;
         let variant = if args.bytes().is_empty() { &[0; 16][..] } else { args.bytes() };
-        let grid = (copy_ctas + 1, 1);
+        let grid = (other_ctas + 1, 1);
         // SAFETY: the caller promised the arrays of the batch when it made them; the kernel keeps to the capacity, for
         // which the sections of the workspace are large enough.
         unsafe {
@@ -126,7 +126,7 @@ impl CudaPlan {
         let at = |section| self.workspace.start(section);
         let status = at(&sections.planning);
         let behind_status = status + PLAN_STATUS_BYTES as u64;
-        let [scratch, order] = memory.addresses(behind_status);
+        let [scratch, order, found] = memory.addresses(behind_status);
         let base = PlanParams {
             to_qo_indptr: at(qo_indptr),
             to_kv_indptr: at(kv_indptr),
@@ -138,6 +138,7 @@ impl CudaPlan {
             status,
             scratch,
             order,
+            found,
             ..params.base
         };
         let params = MixedPlanParams {
@@ -148,15 +149,16 @@ impl CudaPlan {
             merge_parts: at(&lists.merge_parts),
             ..params
         };
-        let others = attention.device.multiprocessors().saturating_sub(1).clamp(1, MAX_COPY_CTAS);
+        let most = attention.device.multiprocessors().saturating_sub(1).clamp(1, MAX_OTHER_CTAS);
         let pages_per_cta = PAGES_PER_THREAD * threads as usize;
-        let copy_ctas = counts.pages.map_or(0, |pages| (pages.div_ceil(pages_per_cta) as u32).clamp(1, others));
+        let page_ctas = counts.pages.map_or(0, |pages| pages.div_ceil(pages_per_cta).max(1));
+        let other_ctas = (page_ctas.max(memory.tile_ctas()) as u32).min(most);
         // no more than `PLAN_SHARED_BYTES`
         let smem = |memory: PlannerScratch| memory.shared_and_workspace().0 as u32;
         let levels = match rule {
             ListRule::Mixed(mixed) if counts.levels > 1 => {
                 let (kind, memory) = (PlannerKind::Cascade, PlannerScratch::of_cascade(counts, mixed));
-                let [scratch, order] = memory.addresses(behind_status);
+                let [scratch, order, _] = memory.addresses(behind_status);
                 let base = MixedPlanParams { base: PlanParams { scratch, order, ..params.base }, ..params };
                 let group_pages = behind_status + PlannerScratch::workspace_bytes(counts, rule)[0] as u64;
                 let params = CascadePlanParams::new(&reserved.capacity, counts, mixed, heads)?;
@@ -169,7 +171,7 @@ impl CudaPlan {
             }
             _ => None,
         };
-        reserved.on_device = Some(DevicePlanning { planner, params, copy_ctas, threads, smem: smem(memory), levels });
+        reserved.on_device = Some(DevicePlanning { planner, params, other_ctas, threads, smem: smem(memory), levels });
         Ok(())
     }
 
