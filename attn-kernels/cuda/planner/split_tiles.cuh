@@ -46,7 +46,7 @@ class TileSplitter {
   Cost longest_keys() const { return static_cast<Cost>(longest_) * p_.kv_align.divisor; }
   const SplitScratch& memory() const { return memory_; }
 
-  // Finds the tiles, together with the other CTAs, and splits them in the CTA that plans. A batch with a fault has none.
+  // Finds the tiles, together with the other CTAs. The one that plans splits them; a batch with a fault has none.
   void split(BatchFault& fault, int part, int parts) {
     RequestScan<Cta, PlanParams> scan(cta_, p_, fault, part == parts);
 #pragma unroll 1
