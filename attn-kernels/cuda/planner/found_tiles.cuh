@@ -22,12 +22,14 @@ void find_tiles(Cta& cta, const PlanParams& p, SplitTile* tiles, int count, int 
   bool plans = part == parts, by_others = parts > 0 && count > Cta::THREADS && p.found != nullptr;
   auto* found = static_cast<SplitTile*>(p.found);
   if (plans != by_others) {
-    int first = by_others ? part : 0, step = by_others ? parts : 1;
-    SplitTile* to = by_others ? found : tiles;
+    int step = plans ? 1 : parts;
     // neighbours are in different warps, since lanes of a warp wait for each other's searches
     int own = cta.thread() / 32 + cta.thread() % 32 * WARPS;
 #pragma unroll 1
-    for (int number = first + own * step; number < count; number += Cta::THREADS * step) to[number] = find(number);
+    for (int number = (plans ? 0 : part) + own * step; number < count; number += Cta::THREADS * step) {
+      SplitTile tile = find(number);
+      (plans ? tiles : found)[number] = tile;
+    }
   }
   if (!plans) return report_found_tiles(cta, p);
   if (by_others) {

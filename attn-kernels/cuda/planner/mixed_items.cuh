@@ -61,7 +61,7 @@ class PrefillItems {
     const int* numbers = tiles_.memory.long_requests;
     auto keys = [&](unsigned number) { return requests[numbers[number]].lens.keys; };
     int count = tiles_.long_requests, own_most = 0, most;
-    const unsigned* sorted = sort_numbers(cta_, tiles_.memory.sort, count, tiles_.longest_request, keys);
+    const unsigned* sorted = sort_numbers(cta_, tiles_.memory.sort(), count, tiles_.longest_request, keys);
     Cost placed = 0;
 #pragma unroll 1
     for (int first = 0; first < count; first += Cta::THREADS) {
@@ -91,7 +91,8 @@ class PrefillItems {
       Cost after = p_.requests - tile_of(splits_.of(index)).request;
       return after << bits | length(index);
     };
-    SortBuffers buffers = {memory.sort.counters, p_.found ? static_cast<unsigned*>(p_.found) : memory.sort.numbers};
+    SortBuffers buffers = memory.sort();
+    if (p_.found) buffers.numbers = static_cast<unsigned*>(p_.found);
     return sort_numbers(cta_, buffers, splits_.items(), most, weight);
   }
 

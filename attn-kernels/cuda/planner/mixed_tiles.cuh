@@ -47,7 +47,6 @@ struct TileStates {
 // Scratch memory, as SplitScratch. attn-kernels/src/launch/planner_scratch.rs computes its size.
 struct MixedScratch : LineCuts {     // of the decode part
   Cost* order;                       // [order_words] the ends on the line; then of sorts; then lengths of items
-  SortBuffers sort;                  // of requests; of items, unless `found` has more room
   MixedRequest* requests;            // [requests]
   SplitTile* tiles;                  // [tiles] of the decode part, then of the prefill part
   TileStart* starts;                 // [prefill workers, no more than tiles] of the prefill part, if any is cut
@@ -63,7 +62,6 @@ struct MixedScratch : LineCuts {     // of the decode part
   MixedScratch(void* shared, const MixedPlanParams& p) {
     unsigned workers = p.decode_workers + 1, starts_count = min(p.max_workers, static_cast<unsigned>(p.capacity_tiles));
     ends = order = p.order ? p.order : static_cast<Cost*>(shared);
-    sort = {reinterpret_cast<unsigned*>(order), reinterpret_cast<unsigned*>(order + SORT_COUNTERS / 2)};
     requests = static_cast<MixedRequest*>(p.scratch ? p.scratch : order + order_words(p));
     splits = reinterpret_cast<TileSplit*>(requests + p.capacity_requests);
     cuts = reinterpret_cast<Cut*>(splits + workers);
@@ -74,6 +72,11 @@ struct MixedScratch : LineCuts {     // of the decode part
     first_splits = first_items + workers;
     long_requests = first_splits + workers;
     used_workers = reinterpret_cast<unsigned*>(long_requests + p.capacity_requests);
+  }
+
+  // For sorts of requests; of items, unless `found` has more room.
+  SortBuffers sort() const {
+    return {reinterpret_cast<unsigned*>(order), reinterpret_cast<unsigned*>(order + SORT_COUNTERS / 2)};
   }
 };
 

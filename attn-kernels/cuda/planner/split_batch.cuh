@@ -13,7 +13,7 @@ template <class Cta, class Splitter>
 void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter) {
   unsigned items = splitter.items();
   auto length = [&](unsigned index) { return splitter.length(index); };
-  const unsigned* sorted = sort_numbers(cta, splitter.memory().sort, items, splitter.longest_keys(), length);
+  const unsigned* sorted = sort_numbers(cta, splitter.memory().sort(p), items, splitter.longest_keys(), length);
 #pragma unroll 1
   for (unsigned at = cta.thread(); at < items; at += Cta::THREADS)
     store_item(p.items + ITEM_WORDS * at, splitter.item(sorted[at]));

@@ -12,7 +12,6 @@ struct SplitRequest {
 // Scratch memory, in shared memory or in the workspace; `order` may be in shared memory while the rest is not.
 // attn-kernels/src/launch/planner_scratch.rs computes its size.
 struct SplitScratch {
-  SortBuffers sort;
   Cost* order;             // [items] of the sort, or where the costs of items begin
   SplitRequest* requests;  // [requests]
   TileStart* starts;       // [tiles], if any is cut
@@ -20,10 +19,13 @@ struct SplitScratch {
 
   SplitScratch(void* shared, const PlanParams& p) {
     order = p.order ? p.order : static_cast<Cost*>(shared);
-    sort = {reinterpret_cast<unsigned*>(order + p.capacity_items), reinterpret_cast<unsigned*>(order)};
-    requests = static_cast<SplitRequest*>(p.scratch ? p.scratch : sort.counters + SORT_COUNTERS);
+    requests = static_cast<SplitRequest*>(p.scratch ? p.scratch : sort(p).counters + SORT_COUNTERS);
     tiles = reinterpret_cast<SplitTile*>(requests + p.capacity_requests);
     starts = reinterpret_cast<TileStart*>(tiles + p.capacity_items);
+  }
+
+  SortBuffers sort(const PlanParams& p) const {
+    return {reinterpret_cast<unsigned*>(order + p.capacity_items), reinterpret_cast<unsigned*>(order)};
   }
 };
 
