@@ -201,7 +201,9 @@ impl HostPlanner {
             let levels = batch.levels(on_device);
             let mut group_pages = vec![0x5a5a_5a5ai32; of_levels.capacity_groups as usize];
             let group_pages = group_pages.as_mut_ptr() as u64;
-            let of_levels = CascadePlanParams { base: params, group_pages, ..*of_levels };
+            let PlanParams { max_page_entries, .. } = plan.params.base;
+            let base = MixedPlanParams { base: PlanParams { max_page_entries, ..params.base }, ..params };
+            let of_levels = CascadePlanParams { base, group_pages, ..*of_levels };
             let batch = batch.batch(on_device, &levels);
             let params = of_levels.of_batch(&batch, &plan.of).expect("within the capacity");
             let name = if by_1024 { &b"plan_levels_by_1024"[..] } else { b"plan_levels" };

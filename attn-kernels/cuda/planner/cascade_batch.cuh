@@ -1,6 +1,6 @@
-// Plans a batch with levels as a mixed list: one CTA writes the work list while other CTAs copy and check the pages. The
-// list has the same bits as that of attn-core/src/plan for the batch with its levels; whether it should run flattened
-// is not asked.
+// Plans a batch with levels as a mixed list: one CTA writes the work list while other CTAs copy and check the pages.
+// The list has the same bits as that of attn-core/src/plan for the batch with its levels; whether it should run
+// flattened is not asked.
 //
 // 1. Groups of all levels become segments of keys (cascade_tables.cuh, cascade_requests.cuh): prefix sums over groups.
 //    Which requests a group has, and which group a request is in, binary searches tell.

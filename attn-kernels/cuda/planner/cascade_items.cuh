@@ -1,5 +1,5 @@
-// The items of a cascade: those of the decode part in the order of the stream-K line, and those of the prefill part with
-// the longest first.
+// The items of a cascade: those of the decode part in the order of the stream-K line, and those of the prefill part, the
+// longest first.
 #pragma once
 #include "planner/cascade_states.cuh"
 #include "planner/line_items.cuh"
@@ -19,8 +19,8 @@ class CascadeItems {
 
   // For LineItems: a tile of the decode part, whose keys count from the first of its segment. `merge` is its number.
   unsigned align() const { return p_.decode_align.divisor; }
-  WorkItem tile(unsigned place) const {
-    SplitTile of = memory_.tiles_of_parts[place];
+  WorkItem tile(unsigned part_index) const {
+    SplitTile of = memory_.tiles_of_parts[part_index];
     WorkItem item = {};
     item.kv_begin = of.visible.begin, item.kv_end = of.visible.end;
     item.kv_len = tiles_.keys_of_segment(memory_.tiles[of.request]).end;

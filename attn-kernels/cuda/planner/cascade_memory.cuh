@@ -30,7 +30,7 @@ struct CascadeTile {
   CascadeRows rows;
   BlockRange visible;
   int level, segment;  // -1: of a request without keys
-  int place;           // among the tiles of its part; those of the prefill part from `decode_items` on; -1: not run
+  int part_index;      // among the tiles of its part; those of the prefill part from `decode_items` on; -1: not run
   int partial;         // row of its first state; -1: it writes the output
   int splits;
 };
@@ -39,7 +39,7 @@ struct CascadeScratch : LineCuts {  // of the decode part
   Cost* order;                      // [order_words] the ends on the line, then of the sort
   SortBuffers sort;                 // of items
   GroupStart* groups;               // [groups]
-  SplitTile* tiles_of_parts;        // [tiles] visible blocks, and the number of the tile; as `place`
+  SplitTile* tiles_of_parts;        // [tiles] visible blocks, and the number of the tile; as `part_index`
   TileStart* starts;                // [prefill workers, no more than tiles] of the prefill part, if any is cut
   CascadeRequest* requests;         // [requests + 1]
   CascadeTile* tiles;               // [tiles]

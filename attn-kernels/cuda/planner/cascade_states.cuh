@@ -1,5 +1,5 @@
-// The partial states of a cascade, as attn-core/src/plan/partial_rows.rs: a row has a state for each split of each level.
-// Tiles with a row of several states have rows for them, and the units of their rows are merged, in the order of keys.
+// The partial states of a cascade, as attn-core/src/plan/partial_rows.rs: a row has a state for each split of each
+// level. Tiles with a row of several states have rows for them, and the units of their rows are merged, in the order of keys.
 #pragma once
 #include "planner/cascade_tiles.cuh"
 
@@ -14,10 +14,10 @@ class CascadeStates {
   // The splits of a tile.
   template <class Splits>
   int splits_of(const CascadeTile& tile, const Splits& prefill, SplitCounts decode) const {
-    if (tile.place >= p_.decode_items) return prefill.count_of(tile.place - p_.decode_items);
-    unsigned place = tile.place;
-    TileSplit first = memory_.splits[cuts_before_tile(memory_, decode.in_tiles, place)];
-    if (first.tile != place) return 1;
+    if (tile.part_index >= p_.decode_items) return prefill.count_of(tile.part_index - p_.decode_items);
+    unsigned part_index = tile.part_index;
+    TileSplit first = memory_.splits[cuts_before_tile(memory_, decode.in_tiles, part_index)];
+    if (first.tile != part_index) return 1;
     return memory_.first_splits[first.merge + 1] - memory_.first_splits[first.merge] + 1;
   }
 
@@ -28,7 +28,7 @@ class CascadeStates {
   void each_tile(const Then& then) const {
 #pragma unroll 1
     for (int number = cta_.thread(); number < tiles_; number += Cta::THREADS)
-      if (memory_.tiles[number].place >= 0) then(memory_.tiles[number]);
+      if (memory_.tiles[number].part_index >= 0) then(memory_.tiles[number]);
   }
 
   void write_merge(int unit, int merge, int part, int count) const {
@@ -133,7 +133,7 @@ class CascadeStates {
       int number = first + cta_.thread();
       Cost all, rows = 0;
       CascadeTile* tile = memory_.tiles + number;
-      bool merges = number < tiles_ && tile->place >= 0 && tile->partial >= 0;
+      bool merges = number < tiles_ && tile->part_index >= 0 && tile->partial >= 0;
       if (merges) rows = static_cast<Cost>(tile->splits) * tile->rows.rows;
       Cost before = counted + cta_.exclusive_sum(rows, min(tiles_ - first, Cta::THREADS), all);
       counted += all;

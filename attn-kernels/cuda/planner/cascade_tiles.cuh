@@ -1,5 +1,5 @@
-// The tiles of a cascade, as attn-core/src/plan/cascade.rs: rows against the keys of a segment, level by level. Where the
-// costs say so, tiles have rows of all requests that share the segment; otherwise each request has tiles of its own.
+// The tiles of a cascade, as attn-core/src/plan/cascade.rs: rows against the keys of a segment, level by level. Where
+// the costs say so, tiles have rows of all requests that share the segment; otherwise each request has tiles of its own.
 #pragma once
 #include "planner/cascade_cost.cuh"
 #include "planner/cascade_requests.cuh"
@@ -138,8 +138,6 @@ class CascadeTiles {
     add_costs();
   }
 
-  FastDiv align_of(int place) const { return place < p_.decode_items ? p_.decode_align : p_.kv_align; }
-
   // The keys of a tile: where they begin in the request, and their number.
   BlockRange keys_of_segment(const CascadeTile& tile) const {
     if (tile.segment < 0) return {0, 0};
@@ -258,10 +256,10 @@ class CascadeTiles {
       before = counted + cta_.exclusive_sum(before, Cta::THREADS, all);
       counted += all;
       if (number >= tiles_) continue;
-      int place = static_cast<int>(decode ? before & 0xffffffff : p_.decode_items + (before >> 32));
-      tile.place = decode || prefill ? place : -1;
+      int index = static_cast<int>(decode ? before & 0xffffffff : p_.decode_items + (before >> 32));
+      tile.part_index = decode || prefill ? index : -1;
       memory_.tiles[number] = tile;
-      if (tile.place >= 0 && place < p_.capacity_tiles) memory_.tiles_of_parts[place] = {tile.visible, number};
+      if (tile.part_index >= 0 && index < p_.capacity_tiles) memory_.tiles_of_parts[index] = {tile.visible, number};
     }
     decodes = static_cast<int>(counted & 0xffffffff), prefills = static_cast<int>(counted >> 32);
   }

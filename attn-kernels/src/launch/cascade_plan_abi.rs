@@ -111,16 +111,18 @@ impl CascadePlanParams {
         })
     }
 
-    /// The parameters with the addresses of a batch with levels, where the base has the addresses of the plan. The kernel
-    /// reads no more entries of a compressed page table than it has.
+    /// The parameters with the addresses of a batch with levels, where the base has the addresses of the plan. The
+    /// kernel reads no more entries of a compressed page table than it has.
     ///
     /// # Errors
     ///
     /// Those of [`PlanParams::of_batch`], also of a level; more levels than the capacity, or than the device plans.
     pub fn of_batch(self, batch: &DeviceBatch<'_>, capacity: &BatchCapacity) -> Result<Self, BatchError> {
         let base = self.base.base.of_batch(batch, capacity)?;
-        // a key that requests share counts once for each; a tile is an item at least
-        let base = PlanParams { max_kv_tokens: capacity.kv_tokens as i32, ..base };
+        // a key that requests share counts once for each; the plan's page table has pages of all levels; a tile is an
+        // item at least
+        let PlanParams { max_page_entries, .. } = self.base.base;
+        let base = PlanParams { max_kv_tokens: capacity.kv_tokens as i32, max_page_entries, ..base };
         let base = MixedPlanParams { base, capacity_tiles: base.capacity_items, ..self.base };
         let levels = batch.levels.len() + 1;
         let most = capacity.levels.min(MAX_DEVICE_LEVELS as u32);

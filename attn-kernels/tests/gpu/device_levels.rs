@@ -60,18 +60,18 @@ impl Cascade {
 }
 
 /// The arrays of a cascade on the device.
-struct OnDevice {
+struct DeviceTables {
     levels: Vec<[CudaBuffer; 4]>,
 }
 
-impl OnDevice {
+impl DeviceTables {
     fn put(gpu: &Gpu, cascade: &Cascade) -> Self {
         let upload = |ints: &[i32]| {
             let padded: Vec<i32> = ints.iter().copied().chain([0]).collect();
             CudaBuffer::upload(&gpu.device, bytemuck::cast_slice(&padded)).expect("memory")
         };
         let arrays = |of: &BatchArrays| [&of.qo, &of.kv, &of.table.indptr, &of.table.indices].map(|ints| upload(ints));
-        OnDevice { levels: cascade.levels.iter().map(arrays).collect() }
+        DeviceTables { levels: cascade.levels.iter().map(arrays).collect() }
     }
 
     /// The levels, the requests' own keys among them.
@@ -126,7 +126,7 @@ fn device_and_host_write_the_same_lists_of_cascades() {
         let mut random = SmallRng::seed_from_u64(1);
         for round in 0..60 {
             let cascade = Cascade::random(&mut random, round);
-            let (on_device, levels) = (OnDevice::put(&gpu, &cascade), cascade.levels());
+            let (on_device, levels) = (DeviceTables::put(&gpu, &cascade), cascade.levels());
             let host = Batch::cascade(&cascade.own().qo, &levels);
             by_host.update(&gpu.stream, &host).expect("within");
             by_device.update_on_device(&gpu.stream, &batch(&on_device.levels())).expect("within");
@@ -151,7 +151,7 @@ fn replays_plan_the_levels_that_the_arrays_have() {
     };
     // page tables of one size, so that the arrays of another batch fit
     let first = of(1600, 160, 1);
-    let on_device = OnDevice::put(&gpu, &first);
+    let on_device = DeviceTables::put(&gpu, &first);
     let (levels, host) = (on_device.levels(), first.levels());
     let first = Batch::cascade(&first.own().qo, &host);
     let mut plan = attention.plan(&first, &[], Some(&capacity()), None, &mut workspace).expect("within");
@@ -206,7 +206,7 @@ fn wrong_levels_set_the_status_and_write_nothing() {
     for (corrupt, want) in cases {
         let mut bad = cascade();
         corrupt(&mut bad);
-        let on_device = OnDevice::put(&gpu, &bad);
+        let on_device = DeviceTables::put(&gpu, &bad);
         let written = gpu.written(|| {
             plan.update_on_device(&gpu.stream, &batch(&on_device.levels()))?;
             gpu.run(&plan)
@@ -215,7 +215,7 @@ fn wrong_levels_set_the_status_and_write_nothing() {
         assert!(matches!(&status, Err(CudaError::Batch(error)) if *error == want), "{status:?}, not {want:?}");
         assert!(written.iter().all(|&byte| byte == 0xff), "{want}: something was written");
     }
-    let on_device = OnDevice::put(&gpu, &sound);
+    let on_device = DeviceTables::put(&gpu, &sound);
     let without = BatchCapacity { levels: 1, ..capacity() };
     let mut apart = gpu.workspace();
     let arrays = BatchArrays::new((&[1], &[5]), PAGES, 3);
@@ -239,7 +239,7 @@ fn planning_of_cascades_takes_microseconds() {
         let mut workspace = gpu.workspace();
         let all = (vec![REQUESTS as u32], vec![prompt]);
         let cascade = Cascade::new(&[queries; REQUESTS], &[200; REQUESTS], &[all], 5);
-        let (on_device, host) = (OnDevice::put(&gpu, &cascade), cascade.levels());
+        let (on_device, host) = (DeviceTables::put(&gpu, &cascade), cascade.levels());
         let levels = on_device.levels();
         let first = Batch::cascade(&cascade.own().qo, &host);
         let mut plan = attention.plan(&first, &[], Some(&capacity()), None, &mut workspace).expect("within");

@@ -333,6 +333,12 @@ typedef struct AttnDeviceBatch {
   const int32_t *page_indices;
   // Paged: entries of `page_indices`, at least as many as `page_indptr` ever counts.
   size_t page_entries;
+  // The keys that requests share, from the level that most requests share; null without levels. A level is such a
+  // batch, whose requests are groups of neighbours: the entries of its `qo_indptr` occur in that of this batch. A
+  // request has the keys of its group in each level, and then its own. Ragged keys lie level by level.
+  const struct AttnDeviceBatch *levels;
+  // The number of levels, without that of the requests' own keys; `AttnCapacity.levels` counts it.
+  size_t level_count;
   // If it is not 0, the most queries that `qo_indptr` counts: without a capture, tensors of runs need no more rows.
   // Otherwise they have those of the plan's capacity.
   uint32_t qo_tokens;
@@ -642,7 +648,7 @@ enum AttnStatus attn_plan_update(struct AttnPlan *plan, const struct AttnStream 
 // captured together with runs; the arrays then live as long as the graph, and each replay plans what they hold. With a
 // batch that is not sound, or past the capacity, runs write nothing, and `attn_plan_device_status` tells why; on the
 // CPU it is the error of this call. On a CUDA device the plans of some attentions are refused, and updated by the host
-// alone: of those whose keys come from lists or of several variants, and with `AttnCapacity.levels`.
+// alone: of those whose keys come from lists or of several variants. Levels run as they are.
 enum AttnStatus attn_plan_update_on_device(struct AttnPlan *plan,
                                            const struct AttnStream *stream,
                                            const struct AttnDeviceBatch *batch);

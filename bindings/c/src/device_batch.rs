@@ -1,9 +1,11 @@
 //! Batches whose arrays the device reads when it plans.
 
-use attn::batch::{DeviceBatch, DevicePages, I32Slice};
+use std::mem::offset_of;
+
+use attn::batch::{DeviceBatch, DeviceLevel, DevicePages, I32Slice};
 
 use crate::batch::{AttnBatchKind, ends_of};
-use crate::input::{Versioned, member};
+use crate::input::{Versioned, check_array, member, versioned};
 use crate::memory::{Memory, numbers};
 use crate::status::Failure;
 
@@ -31,6 +33,12 @@ pub struct AttnDeviceBatch {
     pub page_indices: *const i32,
     /// Paged: entries of `page_indices`, at least as many as `page_indptr` ever counts.
     pub page_entries: usize,
+    /// The keys that requests share, from the level that most requests share; null without levels. A level is such a
+    /// batch, whose requests are groups of neighbours: the entries of its `qo_indptr` occur in that of this batch. A
+    /// request has the keys of its group in each level, and then its own. Ragged keys lie level by level.
+    pub levels: *const AttnDeviceBatch,
+    /// The number of levels, without that of the requests' own keys; `AttnCapacity.levels` counts it.
+    pub level_count: usize,
     /// If it is not 0, the most queries that `qo_indptr` counts: without a capture, tensors of runs need no more rows.
     /// Otherwise they have those of the plan's capacity.
     pub qo_tokens: u32,
@@ -39,16 +47,56 @@ pub struct AttnDeviceBatch {
 // SAFETY: its first field is its size, and all fields are numbers and pointers.
 unsafe impl Versioned for AttnDeviceBatch {
     const NAME: &'static str = "AttnDeviceBatch";
-    const FIRST_SIZE: usize = size_of::<AttnDeviceBatch>();
+    const FIRST_SIZE: usize = offset_of!(AttnDeviceBatch, levels);
+}
+
+/// Calls `with` with the batch over the caller's arrays.
+///
+/// # Safety
+///
+/// The pointer is null, or that of a batch whose arrays have the entries that its fields promise, and live until the
+/// work that reads them is done.
+pub(crate) unsafe fn with_device_batch<T>(
+    from: *const AttnDeviceBatch,
+    memory: &Memory,
+    with: impl FnOnce(&DeviceBatch<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    // SAFETY: the caller guarantees it.
+    unsafe {
+        let batch = versioned(from)?;
+        let levels = batch.levels(memory)?;
+        let DeviceLevel { qo_indptr, kv_lens, pages } = batch.level(memory)?;
+        let qo_tokens = (batch.qo_tokens > 0).then_some(batch.qo_tokens);
+        with(&DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens, levels: &levels })
+    }
 }
 
 impl AttnDeviceBatch {
-    /// The batch over the caller's arrays.
-    ///
-    /// # Safety
-    ///
-    /// The arrays have the entries that the fields promise, and live until the work that reads them is done.
-    pub(crate) unsafe fn batch<'a>(&self, memory: &Memory) -> Result<DeviceBatch<'a>, Failure> {
+    /// The levels before the requests' own keys.
+    unsafe fn levels<'a>(&self, memory: &Memory) -> Result<Vec<DeviceLevel<'a>>, Failure> {
+        let mut levels = Vec::new();
+        if self.level_count == 0 {
+            return Ok(levels);
+        }
+        check_array(self.levels, self.level_count, "AttnDeviceBatch.levels")?;
+        let mut at = self.levels;
+        for i in 0..self.level_count {
+            // SAFETY: the caller's level and its arrays.
+            let level = unsafe { versioned(at).and_then(|level| Ok((level, level.level(memory)?))) };
+            let in_level = |failure: Failure| failure.within(format_args!("AttnDeviceBatch.levels[{i}]"));
+            let (AttnDeviceBatch { size, level_count, .. }, level) = level.map_err(in_level)?;
+            if level_count > 0 {
+                return Err(in_level(Failure::argument("AttnDeviceBatch.level_count of a level is 0")));
+            }
+            levels.push(level);
+            // levels lie as far apart as the caller's struct is long
+            at = at.wrapping_byte_add(size);
+        }
+        Ok(levels)
+    }
+
+    /// The caller's arrays.
+    unsafe fn level<'a>(&self, memory: &Memory) -> Result<DeviceLevel<'a>, Failure> {
         let (requests, ends) = (self.requests, ends_of(self.requests, "AttnDeviceBatch.requests")?);
         let kinds = [AttnBatchKind::Ragged, AttnBatchKind::Paged, AttnBatchKind::BlockTable];
         let kind = member(self.kind, &kinds, "AttnDeviceBatch.kind")?;
@@ -63,11 +111,9 @@ impl AttnDeviceBatch {
         };
         let pages = |len| ints(self.page_indices, len, "AttnDeviceBatch.page_indices");
         let max_pages = self.pages_per_request as usize;
-        Ok(DeviceBatch {
+        Ok(DeviceLevel {
             qo_indptr: ints(self.qo_indptr, ends, "AttnDeviceBatch.qo_indptr")?,
             kv_lens: ints(self.kv_lens, requests, "AttnDeviceBatch.kv_lens")?,
-            qo_tokens: (self.qo_tokens > 0).then_some(self.qo_tokens),
-            levels: &[],
             pages: match kind {
                 AttnBatchKind::Paged => Some(DevicePages::Compressed {
                     indptr: ints(self.page_indptr, ends, "AttnDeviceBatch.page_indptr")?,

@@ -6,7 +6,7 @@ use attn::{Out, Plan, PlanOptions, RunOptions, Workspace};
 
 use crate::attention::AttnAttention;
 use crate::batch::{AttnBatch, AttnCapacity, with_batch};
-use crate::device_batch::AttnDeviceBatch;
+use crate::device_batch::{AttnDeviceBatch, with_device_batch};
 use crate::input::{Versioned, give, handle, handle_mut, member, versioned};
 use crate::memory::Memory;
 use crate::status::{AttnStatus, call, free};
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn attn_plan_update(
 /// captured together with runs; the arrays then live as long as the graph, and each replay plans what they hold. With a
 /// batch that is not sound, or past the capacity, runs write nothing, and `attn_plan_device_status` tells why; on the
 /// CPU it is the error of this call. On a CUDA device the plans of some attentions are refused, and updated by the host
-/// alone: of those whose keys come from lists or of several variants, and with `AttnCapacity.levels`.
+/// alone: of those whose keys come from lists or of several variants. Levels run as they are.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_plan_update_on_device(
     plan: *mut AttnPlan,
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn attn_plan_update_on_device(
         // SAFETY: the caller's pointers and arrays.
         unsafe {
             let (AttnPlan { plan, memory, .. }, stream) = (handle_mut(plan, "plan")?, handle(stream, "stream")?);
-            Ok(plan.update_on_device(&stream.stream, &versioned(batch)?.batch(memory)?)?)
+            with_device_batch(batch, memory, |batch| Ok(plan.update_on_device(&stream.stream, batch)?))
         }
     })
 }

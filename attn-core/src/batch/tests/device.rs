@@ -70,3 +70,37 @@ fn a_batch_in_device_memory_has_no_layout_on_the_host() {
     let elsewhere = DeviceBatch { kv_lens: unsafe { I32Slice::device(0x1000, 1) }, ..ragged(&[0, 1], &[-1]) };
     assert_eq!(elsewhere.layout(None), Ok(None));
 }
+
+fn prompt<'a>(kv_lens: &'a [i32], pages: Option<DevicePages<'a>>) -> DeviceLevel<'a> {
+    DeviceLevel { qo_indptr: I32Slice::host(&[0, 2]), kv_lens: I32Slice::host(kv_lens), pages }
+}
+
+#[test]
+fn levels_come_before_the_keys_of_requests() {
+    let levels = [prompt(&[6], Some(compressed(&[0, 3], &[3, 4, 99])))];
+    let own = paged(&[5, 0, 4], two_a_row(&[7, 8, -1, -1, 2, 99]));
+    let layout = own.with_levels(&levels).layout(Some(PAGES)).expect("sound").expect("on the host");
+    assert_eq!(layout.kv_indptr(), [0, 11, 17, 27]);
+    assert_eq!(layout.pages().map(Pages::indices), Some(&[3, 4, 7, 8, 2][..]));
+    let levels = [prompt(&[6], None)];
+    let own = ragged(&[0, 1, 1, 2], &[5, 0, 4]);
+    let layout = own.with_levels(&levels).layout(None).expect("sound").expect("on the host");
+    let memory: Vec<_> = layout.segments().iter().map(|segment| (segment.memory, segment.keys)).collect();
+    assert_eq!(memory, [(0, 6), (6, 5), (11, 4)]);
+}
+
+#[test]
+fn errors_of_levels_name_the_level() {
+    let in_level = |error| Err(BatchError::CascadeLevel { level: 0, error: Box::new(error) });
+    let own = ragged(&[0, 1, 1, 2], &[5, 0, 4]);
+    let of = |own: DeviceBatch<'_>, level: DeviceLevel<'_>| own.with_levels(&[level]).layout(None).map(drop);
+    assert_eq!(of(own, prompt(&[-1], None)), in_level(BatchError::KvLen { request: 0, kv_len: -1 }));
+    let lens = BatchError::LengthMismatch { array: "kv_lens", len: 2, other: "qo_indptr", want: 1 };
+    assert_eq!(of(own, prompt(&[1, 1], None)), in_level(lens));
+    let pages = Some(compressed(&[0, 1], &[3]));
+    assert_eq!(of(own, prompt(&[1], pages)), Err(BatchError::LevelsDiffer { level: 0 }));
+    let own = ragged(&[0, 1, 1, 3], &[5, 0, 4]);
+    assert_eq!(of(own, prompt(&[1], None)), in_level(BatchError::LevelEnd { value: 2, want: 3 }));
+    let own = ragged(&[0, 1, 1, 2], &[5, -2, 4]);
+    assert_eq!(of(own, prompt(&[1], None)), Err(BatchError::KvLen { request: 1, kv_len: -2 }));
+}

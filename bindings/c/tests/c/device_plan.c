@@ -2,7 +2,7 @@
 // decode and of prefill, made again and again, also by a captured step on a GPU. And what is refused. C11 and C++17.
 #include "side.h"
 
-enum { REQUESTS = 4, ROW_PAGES = 28, SETS = 3 };
+enum { REQUESTS = 4, ROW_PAGES = 28, SETS = 3, PROMPT = 40 };
 
 // Pages of requests are scattered, and begin here in the order of pages.
 static const int FIRST[REQUESTS] = {0, 6, 12, 20};
@@ -87,7 +87,7 @@ static AttnRun run_of(const Memory *at, int rows, int paged) {
 
 // A plan for all slots of the pool and for `rows` queries, one a request where they are as many; it is made of a batch
 // without any.
-static AttnPlan *plan_for(const AttnAttention *attention, int rows, int paged, int has_capacity) {
+static AttnPlan *plan_for(const AttnAttention *attention, int rows, int paged, int has_capacity, uint32_t levels) {
   static const int32_t zeros[2] = {0, 0};
   AttnBatch batch;
   memset(&batch, 0, sizeof batch);
@@ -102,6 +102,7 @@ static AttnPlan *plan_for(const AttnAttention *attention, int rows, int paged, i
   capacity.qo_tokens = (uint32_t)rows;
   capacity.qo_len = rows == REQUESTS;
   capacity.kv_tokens = PAGES * PAGE;
+  capacity.levels = levels;
   if (paged) batch.page_size = capacity.page_size = PAGE, batch.num_pages = capacity.num_pages = PAGES;
   AttnPlan *plan = NULL;
   OK(attn_plan_new(attention, &batch, has_capacity ? &capacity : NULL, &plan));
@@ -174,7 +175,7 @@ static void refuse(Side *side, const Memory *at, AttnAttention *attention, AttnP
     const AttnStatus elsewhere = ATTN_STATUS_INVALID_TENSOR;
     REFUSED(attn_plan_update_on_device(plan, stream, &bad), elsewhere, "AttnDeviceBatch.kv_lens is at");
   }
-  AttnPlan *of_one = plan_for(attention, REQUESTS, 1, 0);
+  AttnPlan *of_one = plan_for(attention, REQUESTS, 1, 0, 0);
   REFUSED(attn_plan_update_on_device(of_one, stream, &good), ATTN_STATUS_INVALID_BATCH, "capacity");
   REFUSED(attn_plan_prepare_device_updates(of_one), ATTN_STATUS_INVALID_BATCH, "capacity");
   REFUSED(attn_plan_device_status(of_one, stream), ATTN_STATUS_INVALID_BATCH, "capacity");
@@ -201,13 +202,48 @@ static void replay(Side *side, const Memory *at, const int32_t *ends, AttnPlan *
   OK(attn_plan_release_captured(plan));
 }
 
+// All requests share a prompt, which lies in the first pages of request 3.
+static void share(Side *side, const Memory *at, const AttnAttention *attention) {
+  static const int32_t all[2] = {0, REQUESTS}, first[2] = {0, (PROMPT + PAGE - 1) / PAGE};
+  const int *lens = LENS[1];
+  int32_t prompt = PROMPT, pages[(PROMPT + PAGE - 1) / PAGE];
+  for (int page = 0; page < first[1]; ++page) pages[page] = page_of(3, page);
+  tell(side, at, ENDS, lens);
+  AttnDeviceBatch level = at->batch, batch = padded(at);
+  level.requests = 1;
+  level.kind = ATTN_BATCH_KIND_PAGED;
+  level.qo_indptr = (const int32_t *)put(side, all, sizeof all);
+  level.kv_lens = (const int32_t *)put(side, &prompt, sizeof prompt);
+  level.page_indptr = (const int32_t *)put(side, first, sizeof first);
+  level.page_indices = (const int32_t *)put(side, pages, sizeof pages);
+  level.page_entries = (size_t)first[1];
+  batch.levels = &level;
+  batch.level_count = 1;
+  AttnPlan *plan = plan_for(attention, REQUESTS, 1, 1, 2);
+  AttnRun run = run_of(at, REQUESTS, 1);
+  OK(attn_plan_update_on_device(plan, side->stream, &batch));
+  OK(attn_plan_run(plan, side->stream, &run));
+  OK(attn_plan_device_status(plan, side->stream));
+  static uint16_t o[MOST_ROWS * ROW];
+  get(side, o, at->o, sizeof o);
+  for (int i = 0; i < REQUESTS; ++i) {
+    int slots[PAGES * PAGE];
+    for (int t = 0; t < PROMPT; ++t) slots[t] = page_of(3, t / PAGE) * PAGE + t % PAGE;
+    for (int t = 0; t < lens[i]; ++t) slots[PROMPT + t] = page_of(i, t / PAGE) * PAGE + t % PAGE;
+    REQUIRE(off(o + i * ROW, queries + i * ROW, keys, values, slots, PROMPT + lens[i]) < 0.02);
+  }
+  level.level_count = 1;
+  REFUSED(attn_plan_update_on_device(plan, side->stream, &batch), ATTN_STATUS_INVALID_ARGUMENT, "levels[0]");
+  attn_plan_free(plan);
+}
+
 static void run_side(Side *side) {
   Memory at = memory_of(side);
   AttnAttention *attention = attention_of(side, "causal");
   for (int how = 0; how < 3; ++how) {
     const int paged = how > 0, rows = how == 2 ? (int)MOST_ROWS : (int)REQUESTS;
     const int32_t *ends = how == 2 ? PROMPTS : ENDS;
-    AttnPlan *plan = plan_for(attention, rows, paged, 1);
+    AttnPlan *plan = plan_for(attention, rows, paged, 1, 0);
     AttnRun run = run_of(&at, rows, paged);
     OK(attn_plan_prepare_device_updates(plan));
     for (int i = 0; i < 2 * SETS; ++i) {
@@ -226,6 +262,7 @@ static void run_side(Side *side) {
     }
     attn_plan_free(plan);
   }
+  share(side, &at, attention);
   attn_attention_free(attention);
 }
 

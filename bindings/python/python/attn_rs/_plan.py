@@ -249,8 +249,8 @@ class Plan:
         """Gives the plan a batch (`DeviceBatch`) that a kernel reads from memory of the device and plans there, in the
         order of the stream. A CUDA graph can capture it with runs: each replay then plans from what the tensors hold
         then, so they live as long as the graph. The tensors of runs then fit the largest batch of the capacity. On the
-        CPU the tensors of the batch are in host memory, and are read at once. The levels of `DeviceBatch.cascade` run as
-        they are; `update` may run a cascade without its levels.
+        CPU the tensors of the batch are in host memory, and are read at once. The levels of `DeviceBatch.cascade` run
+        as they are; `update` may run a cascade without its levels.
 
         For a batch that is not sound, or beyond the capacity, later runs write nothing, and `device_status` raises. The
         first call compiles and loads the kernel, which cannot happen under a capture: make it before, or call
