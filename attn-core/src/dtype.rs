@@ -6,7 +6,7 @@ use crate::lang::kv_format::KvFormatId;
 
 /// An element type of queries, keys, values and outputs.
 ///
-/// Keys and values may have any of them, outputs not e5m2, and queries not those of 8 bits ([`Dtypes::check`]).
+/// Keys and values may have any of them, queries and outputs not e5m2 ([`Dtypes::check`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
@@ -40,7 +40,7 @@ impl Dtype {
         }
     }
 
-    /// Whether it is a number of 8 bits. Queries cannot have such a type.
+    /// Whether it is a number of 8 bits.
     #[must_use]
     pub fn is_fp8(self) -> bool {
         matches!(self, Dtype::E4m3 | Dtype::E5m2)
@@ -80,7 +80,7 @@ impl FromStr for Dtype {
 /// have the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dtypes {
-    /// Element type of q, and of o unless it has its own.
+    /// Element type of q, and of o unless it has its own. Where q is stored as e4m3 it is what kernels compute in.
     pub qo: Dtype,
     /// Element type of k and v; [`Dtype::U8`] if they are stored in a format.
     pub kv: Dtype,
@@ -88,6 +88,8 @@ pub struct Dtypes {
     pub format: Option<KvFormatId>,
     /// Element type of o where it is not that of q: [`Dtypes::with_output`] sets it.
     pub o: Option<Dtype>,
+    /// Element type of q in memory where it is not `qo`: [`Dtypes::with_queries`] sets it.
+    pub q: Option<Dtype>,
 }
 
 /// Element types that no attention has.
@@ -101,6 +103,9 @@ pub enum DtypesError {
     /// Outputs of a type that they cannot have.
     #[error("o is {o}; it may be f16, bf16, f32, or e4m3 with a scale (`Out::with_scale`)")]
     Output { o: Dtype },
+    /// Queries of a type that they cannot have.
+    #[error("q is stored as {q}; it may be f16, bf16 or f32, or e4m3 with a scale (`Kv::with_query_scale`)")]
+    Queries { q: Dtype },
     /// Bytes without a format.
     #[error(
         "k and v are u8, bytes whose meaning a KV format says; name one with `Dtypes::with_kv_format(\"int8\")`, or \
@@ -128,7 +133,7 @@ impl Dtypes {
     /// Types of q and o, and of k and v.
     #[must_use]
     pub const fn new(qo: Dtype, kv: Dtype) -> Self {
-        Dtypes { qo, kv, format: None, o: None }
+        Dtypes { qo, kv, format: None, o: None, q: None }
     }
     /// bf16 for all tensors.
     #[must_use]
@@ -156,6 +161,17 @@ impl Dtypes {
     pub fn with_output(self, o: Dtype) -> Self {
         Dtypes { o: (o != self.qo).then_some(o), ..self }
     }
+    /// The same types with q of e4m3 in memory: `Dtypes::bf16().with_queries(Dtype::E4m3)`. Kernels multiply elements by
+    /// their scale as they load them, and compute in `qo`, which o has as well unless it has its own.
+    #[must_use]
+    pub fn with_queries(self, q: Dtype) -> Self {
+        Dtypes { q: (q != self.qo).then_some(q), ..self }
+    }
+    /// The element type of q in memory.
+    #[must_use]
+    pub fn queries(self) -> Dtype {
+        self.q.unwrap_or(self.qo)
+    }
     /// The element type of o.
     #[must_use]
     pub fn output(self) -> Dtype {
@@ -166,9 +182,8 @@ impl Dtypes {
     pub const fn with_format(self, format: KvFormatId) -> Self {
         Dtypes { kv: Dtype::U8, format: Some(format), ..self }
     }
-    /// Checks that q does not have 8 bits, o neither unless it is e4m3, and that k and v are bytes where they have a
-    /// format, and only there.
-    /// Each backend checks which of them it has a kernel for.
+    /// Checks that q and o have types that they can have, and that k and v are bytes where they have a format, and only
+    /// there. Each backend checks which of them it has a kernel for.
     ///
     /// # Errors
     ///
@@ -181,12 +196,12 @@ impl Dtypes {
     ///
     /// # Errors
     ///
-    /// [`DtypesError::Qo`] and [`DtypesError::Output`].
+    /// [`DtypesError::Qo`], [`DtypesError::Output`] and [`DtypesError::Queries`].
     pub fn check_qo(self) -> Result<(), DtypesError> {
         match (self.qo, self.o) {
             (qo, _) if qo.size() == 1 => Err(DtypesError::Qo { qo }),
             (_, Some(o @ (Dtype::E5m2 | Dtype::U8))) => Err(DtypesError::Output { o }),
-            _ => Ok(()),
+            _ => self.q.filter(|&q| q != Dtype::E4m3).map_or(Ok(()), |q| Err(DtypesError::Queries { q })),
         }
     }
     /// Checks that k and v are bytes where they have a format, and only there.
@@ -228,6 +243,10 @@ mod tests {
             let types = Dtypes::bf16().with_output(o).with_kv(Dtype::E4m3);
             assert_eq!((types.output(), types.kv, types.check()), (o, Dtype::E4m3, Ok(())));
         }
+        let types = Dtypes::bf16().with_queries(Dtype::E4m3).with_kv(Dtype::E4m3);
+        assert_eq!((types.queries(), types.output(), types.check()), (Dtype::E4m3, Dtype::Bf16, Ok(())));
+        let text = Dtypes::bf16().with_queries(Dtype::F16).check().expect_err("q is f16").to_string();
+        assert!(text.contains("q is stored as f16") && text.contains("with_query_scale"), "{text}");
         let text = Dtypes::bf16().with_output(Dtype::E5m2).check().expect_err("o is e5m2").to_string();
         assert!(text.contains("o is e5m2") && text.contains("e4m3 with a scale"), "{text}");
         assert_eq!(Dtypes::new(Dtype::U8, Dtype::F16).check(), Err(DtypesError::Qo { qo: Dtype::U8 }));

@@ -381,11 +381,12 @@ impl KernelTraits {
             None => format!(" over {}", self.dtypes.kv),
         };
         let output = self.dtypes.o.map_or(String::new(), |o| format!(" to {o}"));
+        let queries = self.dtypes.q.map_or(String::new(), |q| format!(" from {q}"));
         let of_keys = if self.values_share_keys { " of the keys" } else { "" };
         let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };
         let invariant = if self.row_invariant { " row-invariant" } else { "" };
         format!(
-            "{kind} head_dim {head_dim}{widths} {}{kv}{output} {layout}{keys}{values}{rows}{invariant} {arch}",
+            "{kind} head_dim {head_dim}{widths} {}{queries}{kv}{output} {layout}{keys}{values}{rows}{invariant} {arch}",
             self.dtypes.qo
         )
     }

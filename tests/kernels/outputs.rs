@@ -1,11 +1,11 @@
-//! Outputs of another type than queries on the CPU: rounded once, against the f64 reference, and what is refused.
+//! Queries of e4m3, and outputs of another type, on the CPU, against the f64 reference, and what is refused.
 
 use attn::{Batch, Dtype, Dtypes, Engine, Error, Heads, Kv, Out, RunOptions, Scale, TensorRef, Variant};
 use attn_core::lang::F8E4M3;
 use attn_testing::{Case, check, grid};
 use attn_tests::synthetic::values;
 
-/// Cases with splits, sinks and output transforms that write other types in turn.
+/// Cases with splits, sinks and output transforms that write other types in turn, half of them from queries of e4m3.
 pub(crate) fn cases() -> Vec<Case> {
     let whole = grid::partial().into_iter().chain(grid::small()).filter(|case| !case.partial && !case.counting);
     let of = whole.enumerate().map(|(number, case)| {
@@ -13,7 +13,9 @@ pub(crate) fn cases() -> Vec<Case> {
         // retention is no mean of values, and e4m3 does not hold its outputs
         let quantised = (!case.variant.contains("retention")).then_some("e4m3");
         let o_dtype = others.chain(quantised).nth(number % 3).unwrap_or("f32").to_owned();
-        Case { name: Some(format!("{} to {o_dtype}", case.title())), o_dtype: Some(o_dtype), ..case }
+        let q_dtype = (number % 2 == 0).then(|| "e4m3".to_owned());
+        let name = format!("{} from {q_dtype:?} to {o_dtype}", case.title());
+        Case { name: Some(name), o_dtype: Some(o_dtype), q_dtype, ..case }
     });
     of.collect()
 }
@@ -62,6 +64,31 @@ fn a_row_is_rounded_once() {
 }
 
 #[test]
+fn a_scale_of_queries_is_for_e4m3() {
+    let (engine, stream) = (Engine::cpu(), Engine::cpu().stream().expect("a token"));
+    let run = |dtypes: Dtypes, q: &attn::DeviceBuffer, scale: Scale<'_>| -> Result<Vec<f32>, Error> {
+        let attention = engine.attention(&Variant::full(), HEADS, dtypes)?;
+        let plan = attention.plan(&Batch::ragged(&[0, 4], &[0, 9]), &mut engine.workspace())?;
+        let kv = engine.upload(&values(9 * 2 * 16, 2))?;
+        let mut o = engine.alloc(Dtype::F32, 4 * 4 * 16)?;
+        let kv = kv.tensor(&[9, 2, 16])?;
+        let kv = Kv::ragged(kv, kv).with_query_scale(scale);
+        plan.run(&stream, q.tensor(&[4, 4, 16])?, kv, Out::new(o.tensor_mut(&[4, 4, 16])?))?;
+        engine.download(&o)
+    };
+    let codes: Vec<F8E4M3> = values(4 * 4 * 16, 1).iter().map(|&x| F8E4M3::from_f32(x * 8.0)).collect();
+    let read: Vec<f32> = codes.iter().map(|x| x.to_f32() * 0.3).collect();
+    let (stored, read) = (engine.upload(&codes).expect("memory"), engine.upload(&read).expect("memory"));
+    let eight = Dtypes::f32().with_queries(Dtype::E4m3);
+    let got = run(eight, &stored, Scale::of(0.3)).expect("runs");
+    assert_eq!(got, run(Dtypes::f32(), &read, Scale::default()).expect("runs"));
+    let error = run(Dtypes::f32(), &read, Scale::of(0.3)).expect_err("no e4m3").to_string();
+    assert!(error.contains("q is f32 and has a scale") && error.contains("with_queries"), "{error}");
+    let error = run(eight, &stored, Scale::of(f32::NAN)).expect_err("no scale").to_string();
+    assert!(error.contains("q_scale"), "{error}");
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let refused = |dtypes: Dtypes, o, scale: Scale<'_>, partial, parts: &[&str]| {
         let options = RunOptions { partial, ..RunOptions::default() };
@@ -79,4 +106,6 @@ fn what_does_not_fit_is_refused() {
     let two = [1.0f32, 2.0];
     let two = Scale::per_head(TensorRef::host(&two, &[2]).expect("two"));
     refused(eight, Dtype::E4m3, two, false, &["o_scales has 2", "needs 1"]);
+    refused(f32s.with_queries(Dtype::F16), Dtype::F32, one, false, &["q is stored as f16", "e4m3"]);
+    refused(f32s.with_queries(Dtype::E4m3), Dtype::F32, one, false, &["q is f32", "e4m3"]);
 }

@@ -5,7 +5,7 @@ use super::problem::check_variant;
 use super::read::{KvRows, Stored, TensorRows};
 use super::{CpuError, Problem};
 use crate::batch::{Layout, logit_index, row_index};
-use crate::dtype::Dtypes;
+use crate::dtype::{Dtype, Dtypes};
 use crate::expr::{KvLists, Variant};
 use crate::lang::{Hook, KvFormats, KvIndex, LogitIndex, Normalizer, RowIndex};
 use crate::spec::Heads;
@@ -32,6 +32,8 @@ pub(super) struct CheckedProblem<'a> {
     pub(super) sm_scale: f32,
     pub(super) layout: &'a Layout,
     pub(super) q: TensorRows<'a>,
+    /// What elements of queries are multiplied by.
+    pub(super) q_scale: f32,
     pub(super) k: KvRows<'a>,
     pub(super) v: KvRows<'a>,
 }
@@ -39,10 +41,10 @@ pub(super) struct CheckedProblem<'a> {
 impl<'a> Problem<'a> {
     /// The element types of the inputs.
     pub(super) fn dtypes(&self) -> Dtypes {
-        Dtypes {
-            format: self.variant.kv_formats().map(KvFormats::id),
-            ..Dtypes::new(self.q.dtype(), self.kv.k.dtype())
-        }
+        // queries of e4m3 are computed in f32, as all are
+        let qo = if self.q.dtype() == Dtype::E4m3 { Dtype::F32 } else { self.q.dtype() };
+        let types = Dtypes::new(qo, self.kv.k.dtype()).with_queries(self.q.dtype());
+        Dtypes { format: self.variant.kv_formats().map(KvFormats::id), ..types }
     }
 
     /// Checks everything except the work list and the output.
@@ -65,6 +67,7 @@ impl<'a> Problem<'a> {
             sm_scale: self.sm_scale,
             layout: self.layout,
             q: TensorRows::new(&self.q).ok_or_else(|| device("q"))?,
+            q_scale: self.kv.q_scale.on_host(1).ok_or_else(|| device("q_scales"))?[0],
             k: KvRows::new(&self.stored(0), self.layout)?,
             v: KvRows::new(&self.stored(1), self.layout)?,
         })
@@ -130,6 +133,9 @@ impl CheckedProblem<'_> {
     /// A query row, after `query_transform`.
     pub(super) fn query(&self, at: RowIndex, row: &mut [f32]) {
         self.q.read(at.qo_token as usize, at.qo_head as usize, row);
+        if self.q_scale != 1.0 {
+            row.iter_mut().for_each(|x| *x *= self.q_scale);
+        }
         self.variant.query_row(row, at);
     }
 }

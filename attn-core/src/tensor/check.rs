@@ -72,6 +72,7 @@ fn check_apart(q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<(), Tens
         (sides::NAMES[1], kv.sides.v.as_ref()),
         ("k_scales", kv.scales.k.heads.as_ref()),
         ("v_scales", kv.scales.v.heads.as_ref()),
+        ("q_scales", kv.q_scale.heads.as_ref()),
         ("o_scales", out.scale.heads.as_ref()),
     ];
     let (o, lse) = (out.o.reach(), out.lse.as_ref().map(TensorMut::reach));
@@ -110,7 +111,11 @@ pub fn check_inputs(
         return Err(TensorError::TooManyRows { qo_len, group });
     }
     let of_batch = (layout.qo_tokens(), tokens);
-    rows(&Named("q", q.dtype, &q.shape), dtypes.qo, of_batch, heads.qo, elements(heads.head_dim))?;
+    rows(&Named("q", q.dtype, &q.shape), dtypes.queries(), of_batch, heads.qo, elements(heads.head_dim))?;
+    if q.dtype != Dtype::E4m3 && !kv.q_scale.is_one() {
+        return Err(TensorError::QueryScale { q: q.dtype });
+    }
+    scale(["q_scale", "q_scales"], &kv.q_scale, 1)?;
     if head_dim_vo.shares_keys() && !kv.v.is_rows_of(&kv.k) {
         return Err(TensorError::NotTheKeys);
     }
@@ -154,7 +159,7 @@ pub fn check_inputs(
 fn scale(names: [&'static str; 2], scale: &Scale<'_>, count: u32) -> Result<(), TensorError> {
     if let Some(heads) = &scale.heads {
         let named = Named(names[1], heads.dtype, &heads.shape);
-        named.rank(1, "1: (kv_heads), or one element for o")?;
+        named.rank(1, "1: (kv_heads), or one element for q and o")?;
         named.dtype(Dtype::F32)?;
         named.extent(0, "heads", count as usize, true)?;
         named.step(0)?;

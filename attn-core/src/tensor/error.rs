@@ -49,7 +49,7 @@ pub enum TensorError {
     /// A scale is not positive and finite.
     #[error("{tensor} is or holds {value}; a scale must be positive and finite")]
     Scale {
-        /// `k_scale`, `v_scale`, `o_scale`, or in an array `k_scales`, `v_scales`, `o_scales`.
+        /// `q_scale`, `k_scale`, `v_scale`, `o_scale`, or in an array `q_scales`, ..
         tensor: &'static str,
         value: f32,
     },
@@ -81,6 +81,12 @@ pub enum TensorError {
         leave the scale out"
     )]
     OutputScale { o: Dtype },
+    /// A scale of queries that are not stored as e4m3.
+    #[error(
+        "q is {q} and has a scale; scales are for queries of e4m3 (`Dtypes::with_queries(Dtype::E4m3)`): plan those, or \
+        multiply the scale of logits"
+    )]
+    QueryScale { q: Dtype },
     /// Partial states of 8 bits.
     #[error(
         "a partial o is e4m3, and states of 8 bits are not merged; plan outputs of f16, bf16 or f32, and quantise what \

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{KvScales, TensorError, TensorRef, sides};
+use super::{KvScales, Scale, TensorError, TensorRef, sides};
 
 /// Keys and values of all requests: packed tensors of (tokens, kv_heads, head_dim), or pools of (pages, slots,
 /// kv_heads, head_dim). The shape always has this logical order; a pool stored as (pages, kv_heads, slots, head_dim)
@@ -17,6 +17,8 @@ pub struct Kv<'a> {
     pub scales: KvScales<'a>,
     /// Side data of stored rows; none unless [`Kv::with_sides`] sets it.
     pub sides: KvSides<'a>,
+    /// Scale of queries of e4m3 that are multiplied with the keys; 1 unless [`Kv::with_query_scale`] sets it.
+    pub q_scale: Scale<'a>,
 }
 
 /// Side data of rows in a [`KvFormat`](crate::lang::KvFormat), such as their scales: a tensor for keys and one for
@@ -81,7 +83,7 @@ impl<'a> Kv<'a> {
     /// Packed tensors of (tokens, kv_heads, head_dim).
     #[must_use]
     pub fn ragged(k: TensorRef<'a>, v: TensorRef<'a>) -> Self {
-        Kv { k, v, scales: KvScales::default(), sides: KvSides::default() }
+        Kv { k, v, scales: KvScales::default(), sides: KvSides::default(), q_scale: Scale::default() }
     }
 
     /// Pools of (pages, slots, kv_heads, head_dim).
@@ -148,6 +150,14 @@ impl<'a> Kv<'a> {
     #[must_use]
     pub fn with_scales(self, scales: KvScales<'a>) -> Self {
         Kv { scales, ..self }
+    }
+
+    /// The same tensors, with a scale of the queries of a run, which are e4m3 then
+    /// ([`Dtypes::with_queries`](crate::dtype::Dtypes::with_queries)): an element `x` stands for `x * scale`, a number,
+    /// or f32 of one element, which a kernel reads in device memory. `query_transform` sees the product.
+    #[must_use]
+    pub fn with_query_scale(self, q_scale: Scale<'a>) -> Self {
+        Kv { q_scale, ..self }
     }
 
     /// The same rows of codes with their side data, for a [`KvFormat`](crate::lang::KvFormat) that has any. `k` and `v`

@@ -51,6 +51,8 @@ struct Conditions {
     resident: bool,
     /// `ATTN_OUTPUT`: outputs have another type than queries.
     output: bool,
+    /// `ATTN_STORED_Q`: queries have another type in memory than kernels compute in.
+    stored_queries: bool,
     /// `ATTN_ROW_INVARIANT_PREFILL`: prefill under fixed splits, where a row has its bits beside any other rows.
     row_invariant_prefill: bool,
 }
@@ -63,6 +65,7 @@ impl Conditions {
             "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_compute),
             "ATTN_RESIDENT_KEYS" => Some(self.resident),
             "ATTN_OUTPUT" => Some(self.output),
+            "ATTN_STORED_Q" => Some(self.stored_queries),
             "ATTN_ROW_INVARIANT_PREFILL" => Some(self.row_invariant_prefill),
             _ => None,
         }
@@ -162,8 +165,8 @@ impl Inliner {
         let KernelTraits { e4m3_compute, resident, .. } = *traits;
         let row_invariant_prefill = traits.row_invariant && traits.kind == KernelKind::Prefill;
         let formats = traits.packed.is_some();
-        let output = traits.dtypes.o.is_some();
-        let conditions = Conditions { formats, e4m3_compute, resident, output, row_invariant_prefill };
+        let (output, stored_queries) = (traits.dtypes.o.is_some(), traits.dtypes.q.is_some());
+        let conditions = Conditions { formats, e4m3_compute, resident, output, stored_queries, row_invariant_prefill };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }
 
@@ -283,13 +286,14 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for on in 0..6 {
+            for on in 0..7 {
                 let conditions = Conditions {
                     formats: on == 1,
                     e4m3_compute: on == 2,
                     resident: on == 3,
                     row_invariant_prefill: on == 4,
                     output: on == 5,
+                    stored_queries: on == 6,
                 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));

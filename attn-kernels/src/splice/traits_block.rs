@@ -38,11 +38,13 @@ pub(super) fn common(traits: &KernelTraits) -> String {
     });
     // in a mixed kernel with sm90 prefill each part has its own
     let sm90 = if traits.mixed.is_some() && traits.is_sm90_prefill() { String::new() } else { sm90_prefill(traits) };
-    let output = dtypes.o.map_or(String::new(), |o| format!("using OutputElem = {};\n", elem(o)));
+    let named =
+        |name: &str, of: Option<Dtype>| of.map_or(String::new(), |of| format!("using {name} = {};\n", elem(of)));
+    let (output, queries) = (named("OutputElem", dtypes.o), named("StoredQElem", dtypes.q));
     format!(
         "using QoElem = {};\n\
         using KvElem = {};\n\
-        {output}\
+        {output}{queries}\
         constexpr int HEAD_DIM_QK = {head_dim};\n\
         constexpr int HEAD_DIM_VO = {value_dim};\n\
         constexpr bool V_SHARES_K = {values_share_keys};\n\

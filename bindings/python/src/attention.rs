@@ -54,7 +54,7 @@ impl Attention {
     #[new]
     #[pyo3(signature = (variant, params, device, qo_heads, kv_heads, head_dim, value_dim, qo_dtype, kv_dtype, *,
         scale=None, kernel=None, fixed_split_size=None, stores_transformed=None, values_in_keys=None, mask=None,
-        kv_format=None, compute_type=None, o_dtype=None))]
+        kv_format=None, compute_type=None, o_dtype=None, q_dtype=None))]
     #[allow(clippy::too_many_arguments)] // Python's keywords
     fn new(
         py: Python<'_>,
@@ -76,6 +76,7 @@ impl Attention {
         kv_format: Option<Arg<&str>>,
         compute_type: Option<Arg<&str>>,
         o_dtype: Option<Arg<&str>>,
+        q_dtype: Option<Arg<&str>>,
     ) -> PyResult<Self> {
         call(py, || {
             let mut variant = parse(variant, params)?;
@@ -106,6 +107,8 @@ impl Attention {
             };
             let of_output = text(o_dtype, "o_dtype")?.map(|name| dtype(name, "o_dtype")).transpose()?;
             let dtypes = of_output.map_or(dtypes, |o| dtypes.with_output(o));
+            let of_queries = text(q_dtype, "q_dtype")?.map(|name| dtype(name, "q_dtype")).transpose()?;
+            let dtypes = of_queries.map_or(dtypes, |q| dtypes.with_queries(q));
             let kernel = match kernel {
                 None => None,
                 Some("decode") => Some(KernelKind::Decode),
@@ -238,11 +241,12 @@ impl Attention {
         (heads.qo, heads.kv, heads.head_dim, self.value_dim)
     }
 
-    /// The element type of outputs, where it is not that of queries.
+    /// The element type of outputs, where it is not that of queries in memory.
     #[getter]
     fn o_dtype(&self) -> Option<&'static str> {
         let of = |o| Element::ALL.into_iter().find(|element| element.dtype("o").ok() == Some(o));
-        self.dtypes.o.and_then(of).map(Element::name)
+        let (o, q) = (self.dtypes.output(), self.dtypes.queries());
+        Some(o).filter(|&o| o != q).and_then(of).map(Element::name)
     }
 
     /// `cpu` or `cuda:N`.

@@ -123,7 +123,7 @@ impl Plan {
     /// Runs the attention into `o` and, if it is given, `lse`, which with `lse_base_2` another launch converts.
     #[allow(clippy::too_many_arguments)] // Python's keywords
     #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=None, k_scale=None, v_scale=None, stream=None,
-        k_side=None, v_side=None, lse_base_2=None, o_scale=None))]
+        k_side=None, v_side=None, lse_base_2=None, o_scale=None, q_scale=None))]
     fn run(
         &self,
         py: Python<'_>,
@@ -141,6 +141,7 @@ impl Plan {
         v_side: Option<&Bound<'_, PyAny>>,
         lse_base_2: Option<Flag>,
         o_scale: Option<&Bound<'_, PyAny>>,
+        q_scale: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         call(py, || {
             let layer = optional(layer, py, "layer", ATTENTION)?;
@@ -148,7 +149,7 @@ impl Plan {
             let partial = partial.map_or(Ok(false), |partial| partial.get(py, "partial"))?;
             let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
             let lse_base_2 = lse_base_2.map_or(Ok(false), |base| base.get(py, "lse_base_2"))?;
-            let others = [v, lse, k_side, v_side, k_scale, v_scale, o_scale];
+            let others = [v, lse, k_side, v_side, k_scale, v_scale, o_scale, q_scale];
             self.with_tensors(py, [q, k, o], others, lse_base_2, stream, |run| {
                 py.detach(|| run(options).map_err(Failure::from))
             })
@@ -166,7 +167,7 @@ impl Plan {
         count: usize,
     ) -> PyResult<Vec<u64>> {
         call(py, || {
-            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None, None], false, None, |run| {
+            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None, None, None], false, None, |run| {
                 let timed = |_| {
                     let start = Instant::now();
                     run(RunOptions::default())?;
@@ -214,7 +215,7 @@ impl Plan {
         &self,
         py: Python<'_>,
         [q, k, o]: [&Bound<'_, PyAny>; 3],
-        [v, lse, k_side, v_side, k_scale, v_scale, o_scale]: [Option<&Bound<'_, PyAny>>; 7],
+        [v, lse, k_side, v_side, k_scale, v_scale, o_scale, q_scale]: [Option<&Bound<'_, PyAny>>; 8],
         lse_base_2: bool,
         stream: Option<Arg<usize>>,
         with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
@@ -230,6 +231,7 @@ impl Plan {
         let k_scale = GivenScale::new(k_scale, "k_scale", read)?;
         let v_scale = GivenScale::new(v_scale, "v_scale", read)?;
         let o_scale = GivenScale::new(o_scale, "o_scale", read)?;
+        let q_scale = GivenScale::new(q_scale, "q_scale", read)?;
         if self.location == Location::Cpu {
             let inputs = [
                 ("q", Some(&q)),
@@ -240,6 +242,7 @@ impl Plan {
                 ("k_scale", k_scale.heads.as_ref()),
                 ("v_scale", v_scale.heads.as_ref()),
                 ("o_scale", o_scale.heads.as_ref()),
+                ("q_scale", q_scale.heads.as_ref()),
             ];
             check_apart(&[("out", Some(&o)), ("lse", lse.as_ref())], &inputs)?;
         }
@@ -250,6 +253,7 @@ impl Plan {
             let scales = KvScales { k: k_scale.scale("k_scale")?, v: v_scale.scale("v_scale")? };
             let kv = self.layout.kv(k.read("k")?, read(&v, "v")?, scales)?;
             let kv = kv.with_sides(self.layout.sides(read(&k_side, "k_side")?, read(&v_side, "v_side")?)?);
+            let kv = kv.with_query_scale(q_scale.scale("q_scale")?);
             let lse = lse.as_ref().map(|lse: &View| lse.write("lse")).transpose()?;
             (q.read("q")?, kv, o.write("out")?, lse, o_scale.scale("o_scale")?)
         };

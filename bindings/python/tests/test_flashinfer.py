@@ -518,6 +518,12 @@ def test_types():
     o = wrapper.run(batch.q, fp8, 1.0, 1.0, 2.0)
     assert o.dtype == torch.float16
     close([o], [2 * batch.want(causal=True)[0]], 1e-2)
+    of_fp8["o_data_type"] = torch.float8_e4m3fn
+    wrapper.plan(*batch.arrays, HEADS, KV_HEADS, DIM, PAGE, causal=True, **of_fp8)
+    for out in (None, torch.empty(batch.q.shape).to(torch.float8_e4m3fn), torch.empty(batch.q.shape)):
+        o = wrapper.run(batch.q, fp8, out=out)
+        assert o.dtype == (torch.float8_e4m3fn if out is None else out.dtype)
+        close([o], [batch.want(causal=True)[0]], 0.1)
 
 
 def test_multi_item_scoring():

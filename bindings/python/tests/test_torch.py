@@ -39,6 +39,31 @@ def test_types(dtype, kv_dtype, tolerance):
         np.testing.assert_allclose(o[i].float().numpy(), want, atol=tolerance)
 
 
+def test_types_of_queries_and_outputs():
+    e4m3, how = torch.float8_e4m3fn, {"qo_heads": 4, "kv_heads": 2, "head_dim": 8, "dtype": "bfloat16", "device": "cpu"}
+    q, k, v = rows(5, 4, 8), rows(9, 2, 8, dtype=torch.bfloat16), rows(9, 2, 8, dtype=torch.bfloat16)
+    batch, stored = attn_rs.Batch.ragged([0, 5], [0, 9]), (q * 8).to(e4m3)
+    want, _ = reference.attention(*(x.float().numpy() for x in (stored.float() / 8, k, v)), reference.causal)
+    for q_scale, o_scale in ((0.125, 0.25), (torch.tensor([0.125]), torch.tensor(0.25))):
+        plan = attn_rs.Plan(batch, "causal", q_dtype=e4m3, o_dtype=e4m3, **how)
+        o = plan.run(stored, k, v, q_scale=q_scale, o_scale=o_scale)
+        assert o.dtype == e4m3
+        np.testing.assert_allclose(o.float().numpy() * 0.25, want, rtol=0.07, atol=2e-3)
+    plan = attn_rs.Plan(batch, "causal", q_dtype=e4m3, o_dtype="float32", **how)
+    o = plan.run(stored, k, v, q_scale=0.125)
+    assert o.dtype == torch.float32
+    np.testing.assert_allclose(o.numpy(), want, atol=1e-5)
+    plain = attn_rs.Plan(batch, "causal", q_dtype=e4m3, **how).run(stored, k, v, q_scale=0.125)
+    assert plain.dtype == torch.bfloat16 and torch.equal(plain, o.bfloat16())
+    with pytest.raises(attn_rs.InvalidTensor, match="o is f32 and has a scale"):
+        plan.run(stored, k, v, o_scale=0.5)
+    with pytest.raises(attn_rs.InvalidTensor, match="q is bf16"):
+        plan.run(q.bfloat16(), k, v)
+    for given, text in (({"o_dtype": "float8_e5m2"}, "o is e5m2"), ({"q_dtype": torch.float16}, "q is stored as f16")):
+        with pytest.raises(attn_rs.AttnError, match=text):
+            attn_rs.Plan(batch, "causal", **given, **how)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_same_as_sdpa(causal):
     q, k, v = rows(3, 4, 17, 16), rows(3, 4, 17, 16), rows(3, 4, 17, 16)

@@ -355,15 +355,18 @@ impl Run<'_> {
         let [_, qo_heads, value_dim] = inputs.o_shape();
         let scales = |scale: &HostScale| scale.heads.as_ref().map_or(0, |heads| heads.as_ptr() as u64);
         KernelParams {
-            // q and o have no pages, but a scale of e4m3
+            // tensors without pages have scales of e4m3 there
             q: Strided {
-                page: written.o_scale.to_bits().into(),
-                ..packed(inputs.q.bytes().as_ptr() as u64, qo_heads, case.head_dim as usize)
+                page: i64::from(inputs.q_scale.all.to_bits()) << 32 | i64::from(written.o_scale.to_bits()),
+                ..packed(inputs.stored_q().bytes().as_ptr() as u64, qo_heads, case.head_dim as usize)
             },
             k: strided(&inputs.k, &inputs.kv_strides),
             v: strided(&inputs.v, &inputs.v_strides),
             o: Strided { page: written.o_scales as i64, ..packed(written.o, qo_heads, value_dim) },
-            k_pre: packed(written.k_pre, heads.kv as usize, case.head_dim as usize),
+            k_pre: Strided {
+                page: scales(&inputs.q_scale) as i64,
+                ..packed(written.k_pre, heads.kv as usize, case.head_dim as usize)
+            },
             v_pre: {
                 let (keys, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
                 traits.preprocessed_values(written.v_pre, keys, requests, heads.kv)

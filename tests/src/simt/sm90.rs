@@ -58,8 +58,9 @@ pub(super) fn params(
     };
     let resident = resident_tile_rows(group);
     let [whole, rows] = if traits.resident { [resident; 2] } else { [WARPGROUP_ROWS, traits.tile_rows] };
-    let q = packed(params.q, traits.head_dim, whole, rows);
-    let o = packed(params.o, traits.value_dim, OUTPUT_ROWS, OUTPUT_ROWS);
+    // neither stored queries nor outputs of another type go through maps
+    let q = packed(params.q, traits.head_dim, whole, rows).filter(|_| traits.dtypes.q.is_none());
+    let o = packed(params.o, traits.value_dim, OUTPUT_ROWS, OUTPUT_ROWS).filter(|_| traits.dtypes.o.is_none());
     Sm90Params {
         k: kv(&inputs.kv_shape, params.k, traits.preprocess_keys.then_some(params.k_pre), key_dim),
         v: kv(&inputs.v_shape, params.v, traits.preprocess_values.then_some(params.v_pre), value_dim),

@@ -51,6 +51,9 @@ pub struct Case {
     /// The type of o: `f16`, `bf16`, `f32`, or `e4m3` with [`Case::o_scale`]. It defaults to `dtype`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub o_dtype: Option<String>,
+    /// The type of q in memory: `e4m3` with [`Case::q_scale`]. It defaults to `dtype`, which kernels compute in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q_dtype: Option<String>,
     /// Query heads.
     pub qo_heads: u32,
     /// Key and value heads.
@@ -164,6 +167,7 @@ impl Case {
             dtype: "bf16".to_owned(),
             kv_dtype: None,
             o_dtype: None,
+            q_dtype: None,
             qo_heads: 4,
             kv_heads: 2,
             head_dim: 64,
@@ -227,6 +231,7 @@ impl Case {
         let qo: Dtype = self.dtype.parse()?;
         let types = Dtypes::new(qo, qo);
         let types = self.o_dtype.as_ref().map_or(Ok(types), |o| o.parse().map(|o| types.with_output(o)))?;
+        let types = self.q_dtype.as_ref().map_or(Ok(types), |q| q.parse().map(|q| types.with_queries(q)))?;
         match &self.kv_dtype {
             Some(text) => match text.parse() {
                 Ok(kv) => Ok(types.with_kv(kv)),
@@ -243,6 +248,13 @@ impl Case {
     pub fn o_scale(&self) -> HostScale {
         let quantised = self.dtypes().is_ok_and(|types| types.output() == Dtype::E4m3);
         if quantised { HostScale { all: 0.25, heads: Some(vec![0.5]) } } else { HostScale { all: 1.0, heads: None } }
+    }
+
+    /// The scale of q, as [`Case::o_scale`].
+    #[must_use]
+    pub fn q_scale(&self) -> HostScale {
+        let o_dtype = self.q_dtype.clone();
+        Case { o_dtype, ..self.clone() }.o_scale()
     }
 
     /// The case over keys and values in a KV format, in pools that rows of its bytes fit; `None` if it counts keys,

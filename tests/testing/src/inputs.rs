@@ -30,6 +30,8 @@ pub struct Inputs {
     pub keys: Keys,
     /// (query tokens, query heads, head_dim).
     pub q: Host,
+    /// What `q` is rounded from, where the case stores queries as e4m3 with [`Case::q_scale`].
+    pub q_stored: Option<Host>,
     /// Keys, with [`kv_shape`](Self::kv_shape) and [`kv_strides`](Self::kv_strides).
     pub k: Host,
     /// Values with [`v_shape`](Self::v_shape) and [`v_strides`](Self::v_strides); the same as `k` if values share the
@@ -45,6 +47,8 @@ pub struct Inputs {
     pub v_strides: Vec<i64>,
     /// Side data of keys and of values in KV formats that have any; values within keys have none of their own.
     pub sides: [Option<HostTensor>; 2],
+    /// The scale of stored queries.
+    pub q_scale: HostScale,
     /// The scale of stored keys.
     pub k_scale: HostScale,
     /// The scale of stored values.
@@ -99,7 +103,16 @@ impl Inputs {
         };
         let q_len = qo_tokens * case.qo_heads as usize * dim;
         let q_std = if case.counting { 0.0 } else { case.q_std.unwrap_or(1.0) };
-        let q = random(dtypes.qo, q_len, q_std, &mut Random::new(case.seed, 1), periodic);
+        let of_q = |dtype, std| random(dtype, q_len, std, &mut Random::new(case.seed, 1), periodic);
+        let q_stored = dtypes.q.map(|dtype| of_q(dtype, q_std / case.q_scale().times(vec![1.0])[0]));
+        let q = match &q_stored {
+            None => of_q(dtypes.qo, q_std),
+            Some(stored) => {
+                let (mut host, read) = (Host::empty(dtypes.qo), case.q_scale().times(stored.to_f32()));
+                on_host!(&mut host, data => *data = read.iter().map(|&x| Element::from_f32(x)).collect(), _bytes => {});
+                host
+            }
+        };
         // values in the memory of the keys are keys too
         let (k, k_side) = kv(if case.head_dim_vo.shares_keys() { VALUES } else { 2 }, 0, dim);
         let (v, v_side) = match case.head_dim_vo {
@@ -117,6 +130,7 @@ impl Inputs {
             qo_indptr,
             keys,
             q,
+            q_stored,
             k: k.host,
             v: v.host,
             kv_shape: k.shape,
@@ -124,6 +138,7 @@ impl Inputs {
             v_shape: v.shape,
             v_strides: v.strides,
             sides: [k_side, v_side],
+            q_scale: case.q_scale(),
             k_scale,
             v_scale,
             holes: (holes, page_size),
@@ -231,6 +246,12 @@ impl Inputs {
     pub fn qo_shape(&self) -> [usize; 3] {
         let tokens = self.qo_indptr.last().copied().unwrap_or(0) as usize;
         [tokens, self.heads.qo as usize, self.heads.head_dim as usize]
+    }
+
+    /// The queries as the case stores them.
+    #[must_use]
+    pub fn stored_q(&self) -> &Host {
+        self.q_stored.as_ref().unwrap_or(&self.q)
     }
 
     /// The queries, in host memory.

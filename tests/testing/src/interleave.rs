@@ -62,12 +62,12 @@ pub(super) fn queries(inputs: &Inputs, pool: Pool) -> Interleaved {
     let [_, heads, dim] = shape;
     let contiguous = vec![(heads * dim) as i64, dim as i64, 1];
     if pool != Pool::Packed {
-        return Interleaved { memory: vec![inputs.q.clone()], begins: vec![(0, 0)], strides: contiguous };
+        return Interleaved { memory: vec![inputs.stored_q().clone()], begins: vec![(0, 0)], strides: contiguous };
     }
     let token = (heads + 2 * inputs.kv_shape[inputs.kv_shape.len() - 2]) * dim;
     let strides = vec![token as i64, dim as i64, 1];
-    let mut memory = Host::nan(inputs.q.dtype(), shape[0] * token + TAIL);
-    copy(&inputs.q, &contiguous, &mut memory, &strides, &shape, 0);
+    let mut memory = Host::nan(inputs.stored_q().dtype(), shape[0] * token + TAIL);
+    copy(inputs.stored_q(), &contiguous, &mut memory, &strides, &shape, 0);
     Interleaved { memory: vec![memory], begins: vec![(0, 0)], strides }
 }
 

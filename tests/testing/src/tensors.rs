@@ -25,6 +25,7 @@ pub(super) struct Tensors {
     v_scale: PlacedScale,
     o: PlacedTensor,
     o_scale: PlacedScale,
+    q_scale: PlacedScale,
     lse: PlacedTensor,
     qo_shape: [usize; 3],
     kv_shape: Vec<usize>,
@@ -78,6 +79,7 @@ impl Tensors {
             v_scale: PlacedScale::put(engine, &inputs.v_scale)?,
             o: put(engine, &Host::nan(case.dtypes()?.output(), rows * o_shape[2] + GUARD))?,
             o_scale: PlacedScale::put(engine, &case.o_scale())?,
+            q_scale: PlacedScale::put(engine, &case.q_scale())?,
             lse: put(engine, &Host::nan(Dtype::F32, rows + GUARD))?,
             qo_shape,
             kv_shape: inputs.kv_shape.clone(),
@@ -119,6 +121,7 @@ impl Tensors {
         let lse = self.lse.tensor_mut(&qo_shape[..2], &[qo_shape[1] as i64, 1])?;
         let [k_side, v_side] = self.sides.each_ref().map(PlacedSide::tensor);
         let kv = kv.with_scales(scales).with_sides(KvSides::new(k_side?, v_side?));
+        let kv = kv.with_query_scale(self.q_scale.scale()?);
         let options = RunOptions { partial: self.partial, ..RunOptions::default() };
         plan.run_with(stream, q, kv, Out::with_lse(o, lse).with_scale(self.o_scale.scale()?), options)
     }

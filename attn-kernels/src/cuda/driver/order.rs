@@ -41,7 +41,9 @@ pub(in crate::cuda) fn order_run(
     kv: &Kv<'_>,
     out: &Out<'_>,
 ) -> Result<(), CudaError> {
-    let scales = scales([&kv.scales.k, &kv.scales.v]);
+    let scales =
+        [("k_scales", &kv.scales.k), ("v_scales", &kv.scales.v), ("q_scales", &kv.q_scale), ("o_scales", &out.scale)]
+            .map(of_scale);
     let inputs = [("q", q.owner()), ("k", kv.k.owner()), ("v", kv.v.owner())];
     order(stream, Access::Read, inputs.into_iter().chain(sides(&kv.sides)).chain(scales))?;
     order(stream, Access::Write, outputs(out))
@@ -49,7 +51,12 @@ pub(in crate::cuda) fn order_run(
 
 /// The memory of the scales of keys and values.
 pub(in crate::cuda) fn scales<'a>([k, v]: [&Scale<'a>; 2]) -> [Used<'a>; 2] {
-    [("k_scales", k), ("v_scales", v)].map(|(name, scale)| (name, scale.heads.as_ref().and_then(TensorRef::owner)))
+    [("k_scales", k), ("v_scales", v)].map(of_scale)
+}
+
+/// The memory of a scale, if it has any.
+fn of_scale<'a>((name, scale): (&'static str, &Scale<'a>)) -> Used<'a> {
+    (name, scale.heads.as_ref().and_then(TensorRef::owner))
 }
 
 /// The memory of the side data of keys and values, if there are any.

@@ -42,17 +42,20 @@ pub(super) fn kernel_params(
         let (tokens, requests) = (launches.preprocess_tokens.into(), launches.requests.into());
         launches.kernel().traits().preprocessed_values(at(&sections.v_pre), tokens, requests, heads.kv)
     };
-    // q and o have no pages: kernels that write e4m3 find the scale of o there, as bits and as an address
-    let (o_scale, o_scales) = match o.dtype() {
-        Dtype::E4m3 => (tensors.out.scale.all.to_bits().into(), scales_of_heads("o_scales", &tensors.out.scale)?),
-        _ => (0, 0),
+    // tensors without pages: kernels find scales of e4m3 there, as bits and as an address
+    let scale = |name, dtype, scale: &Scale<'_>| match dtype {
+        Dtype::E4m3 => Ok::<_, CudaError>((scale.all.to_bits(), scales_of_heads(name, scale)?)),
+        _ => Ok((0, 0)),
     };
+    let (q_scale, q_scales) = scale("q_scales", tensors.q.dtype(), &kv.q_scale)?;
+    let (o_scale, o_scales) = scale("o_scales", o.dtype(), &tensors.out.scale)?;
+    let scales = i64::from(q_scale) << 32 | i64::from(o_scale);
     Ok(KernelParams {
-        q: Strided { page: o_scale, ..strided("q", &tensors.q)? },
+        q: Strided { page: scales, ..strided("q", &tensors.q)? },
         k: strided("k", &kv.k)?,
         v: strided("v", &kv.v)?,
         o: Strided { page: o_scales as i64, ..strided("o", &o)? },
-        k_pre,
+        k_pre: Strided { page: q_scales as i64, ..k_pre },
         v_pre,
         lse,
         lse_token,

@@ -71,8 +71,16 @@ pub(super) fn sm90_params(
         group: heads.qo / heads.kv,
         extents: Extents { dim, tokens: tokens as u64, heads: heads.qo, pages: 1 },
     };
-    let q = packed(traits.head_dim, tensors.q.shape()[0]).queries(traits, &params.q)?;
-    let o = packed(traits.value_dim, tensors.out.o.shape()[0]).outputs(&params.o)?;
+    // stored queries are converted as they are loaded
+    let q = match traits.dtypes.q {
+        None => packed(traits.head_dim, tensors.q.shape()[0]).queries(traits, &params.q)?,
+        Some(_) => None,
+    };
+    // outputs of another type are stored row by row
+    let o = match traits.dtypes.o {
+        None => packed(traits.value_dim, tensors.out.o.shape()[0]).outputs(&params.o)?,
+        Some(_) => None,
+    };
     Ok(Sm90Params {
         k: kv_map(&kv.k, params.k, traits.preprocess_keys.then_some((params.k_pre, tokens.into())), key_elements)?,
         v: kv_map(&kv.v, params.v, traits.preprocess_values.then_some((params.v_pre, value_rows)), value_elements)?,

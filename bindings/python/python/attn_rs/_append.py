@@ -110,13 +110,14 @@ def append(
 
 
 def places(
-    rotated_at: Any, batch_indices: Any, positions: Any, page_indptr: Any, page_indices: Any, page_size: int
+    rotated_at: Any, batch_indices: Any, positions: Any, page_indptr: Any, page_indices: Any, pool: Any, kv_layout: Any
 ) -> dict[str, Any]:
     """The keywords of `append` for tokens at positions of requests: by slots, which passes of torch find, where keys
-    are rotated by positions in other memory."""
+    are rotated by positions in other memory. `pool` is that of keys."""
     if rotated_at.data_ptr() == positions.data_ptr():
         given = {"batch_indices": batch_indices, "page_indptr": page_indptr, "page_indices": page_indices}
         return {"positions": positions.int(), **{name: x.int() for name, x in given.items()}}
+    page_size = pool.shape[-2 if kv_layout == "HND" else -3]
     page = page_indptr[batch_indices.clamp(min=0)] + positions // page_size
     slots = page_indices[page.clamp(0, len(page_indices) - 1)].long() * page_size + positions % page_size
     slots = slots.masked_fill((batch_indices < 0) | (positions < 0), -1)

@@ -85,6 +85,7 @@ class Attention:
         kv_format: str | None = None,
         compute_type: str = "exact",
         o_dtype: str | None = None,
+        q_dtype: str | None = None,
     ) -> None: ...
     def with_parameters(
         self, variant: str, params: dict[str, Any] | None = None, scale: float | None = None
@@ -131,6 +132,7 @@ class Plan:
         v_side: Any = None,
         lse_base_2: bool = False,
         o_scale: Any = 1.0,
+        q_scale: Any = 1.0,
     ) -> None: ...
     def time_runs(self, q: Any, k: Any, v: Any, o: Any, count: int) -> list[int]: ...
     @property

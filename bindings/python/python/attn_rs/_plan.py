@@ -12,6 +12,10 @@ from ._errors import InvalidArgument, WrongType
 _numbers = itertools.count(1)
 
 
+def _is_one(scale: Any) -> bool:
+    return isinstance(scale, (int, float)) and scale == 1
+
+
 class Plan:
     """A planned batch: in every layer, and in every step with the same lengths, `run` only launches.
 
@@ -24,7 +28,8 @@ class Plan:
         head_dim: elements of a query or key of one head; `value_dim` of a value, by default as many.
         dtype: of queries and outputs: `"float16"`, `"bfloat16"`, `"float32"`, or a dtype of torch or numpy; `kv_dtype`
             of keys and values, by default the same, also `"float8_e4m3fn"` and `"float8_e5m2"`; `o_dtype` of outputs,
-            by default that of queries, also `"float8_e4m3fn"` with an `o_scale` (`run`).
+            by default `dtype`, also `"float8_e4m3fn"` with an `o_scale` (`run`); `q_dtype` of queries in memory, by
+            default `dtype`, also `"float8_e4m3fn"` with a `q_scale`, which kernels read and compute in `dtype`.
         kv_format: the format in which keys and values are stored, such as `"int8"`, `"int4(group=32)"` or `"int8 /
             int4"` for keys and values; they are then tensors of uint8, whose last dimension is the bytes of a row.
         device: `"cpu"`, `"cuda"`, `"cuda:1"`, or a device of torch.
@@ -67,6 +72,7 @@ class Plan:
         value_dim: int | None = None,
         kv_dtype: Any = None,
         o_dtype: Any = None,
+        q_dtype: Any = None,
         scale: float | None = None,
         params: dict[str, Any] | None = None,
         kv_layout: str = "NHD",
@@ -93,6 +99,7 @@ class Plan:
             "kv_format": kv_format,
             "compute_type": compute_type,
             "o_dtype": None if o_dtype is None else named(o_dtype),
+            "q_dtype": None if q_dtype is None else named(q_dtype),
         }
         others = {"variant": variant, "params": params, "value_dim": value_dim, "kv_dtype": kv_dtype}
         if attention is None:
@@ -137,6 +144,7 @@ class Plan:
         k_scale: Any = 1.0,
         v_scale: Any = 1.0,
         o_scale: Any = 1.0,
+        q_scale: Any = 1.0,
         stream: int | None = None,
         k_side: Any = None,
         v_side: Any = None,
@@ -159,7 +167,8 @@ class Plan:
             k_scale, v_scale: what stored keys and values are multiplied by: numbers, or float32 of (KV heads) in memory
                 of the device, which a CUDA graph reads anew in each replay. An array of one element is one for all
                 heads, in one more launch.
-            o_scale: what readers multiply outputs of `"float8_e4m3fn"` by: a number, or float32 of one element, as these.
+            o_scale, q_scale: what readers multiply outputs of `"float8_e4m3fn"` by, and what queries of that type are
+                multiplied by: numbers, or float32 of one element, as these.
             k_side, v_side: side data of a `kv_format` that has any (scales), as uint8 in the order of dimensions of `k`
                 and `v`; a fused layout has one pool for both.
             stream: the address of a CUDA stream; by default the current one of torch, else the default stream. Memory
@@ -173,7 +182,7 @@ class Plan:
         """
         base_2 = is_base_2(lse_base)
         if is_compiling(q):
-            is_plain = self.attention.o_dtype is None and isinstance(o_scale, (int, float)) and o_scale == 1
+            is_plain = self.attention.o_dtype is None and all(_is_one(scale) for scale in (o_scale, q_scale))
             given = (out, lse, layer, stream, k_side, v_side, None if is_plain else o_scale)
             return self._run_compiled(q, k, v, given, partial, return_lse, k_scale, v_scale, base_2)
         if needs_grad(q, k, v):
@@ -186,8 +195,8 @@ class Plan:
             lse = empty(q, tuple(q.shape[:2]), "float32", zero=zero) if lse is None and return_lse else lse
         k_scale = per_head(k_scale, self._kv_heads, stream)
         v_scale = per_head(v_scale, self._kv_heads, stream)
-        scales, o_scale = (k_scale, v_scale), per_head(o_scale, 1, stream)
-        self.native.run(q, k, v, out, lse, layer, partial, *scales, stream, k_side, v_side, base_2, o_scale)
+        own = (per_head(scale, 1, stream) for scale in (o_scale, q_scale))
+        self.native.run(q, k, v, out, lse, layer, partial, k_scale, v_scale, stream, k_side, v_side, base_2, *own)
         return (out, lse) if return_lse else out
 
     def _leaves_rows(self, q: Any, stream: int | None = None) -> bool:
@@ -218,8 +227,8 @@ class Plan:
         arrays = any(hasattr(scale, "__dlpack__") for scale in (k_scale, v_scale))
         if partial or arrays or any(x is not None for x in given):
             raise InvalidArgument(
-                "`out`, `lse`, `layer`, `partial`, `stream`, `o_dtype`, side data and arrays of scales cannot be given "
-                "under torch.compile"
+                "`out`, `lse`, `layer`, `partial`, `stream`, `o_dtype`, `q_dtype`, side data and arrays of scales "
+                "cannot be given under torch.compile"
             )
         if self._number is None:
             raise InvalidArgument("call `plan.compilable()` before torch.compile traces a run of the plan")

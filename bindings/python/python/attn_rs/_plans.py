@@ -30,6 +30,7 @@ class AttentionKey(NamedTuple):
     stores_transformed: bool = False
     is_masked: bool = False
     o_dtype: str | None = None
+    q_dtype: str | None = None
 
     def attention(self, params: dict[str, Any] | None = None, mask: Any = None) -> _native.Attention:
         return _native.Attention(
@@ -43,6 +44,7 @@ class AttentionKey(NamedTuple):
             stores_transformed=self.stores_transformed,
             mask=mask if self.is_masked else None,
             o_dtype=self.o_dtype,
+            q_dtype=self.q_dtype,
         )
 
 

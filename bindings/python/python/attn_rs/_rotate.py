@@ -98,7 +98,9 @@ def rotate_append(
     """
     check_tensor("q", q, 3)
     check_tensor("k", k, 3)
-    dims, dtype = (k.shape[2], k.shape[2] if v is None else v.shape[2]), dtype_name(k)
+    # a table leaves values as they are, in whatever width
+    of_values = k if v is None or (kv_format is None and cos_sin is not None) else v
+    dims, dtype = (k.shape[2], of_values.shape[2]), dtype_name(k)
     part = _rotation(expression, cos_sin, interleaved)
     key = AttentionKey(part, None, device_name(q), q.shape[1], k.shape[1], *dims, dtype, dtype, kv_format)
     key = key._replace(values_in_keys=v is None, stores_transformed=True)

@@ -48,10 +48,18 @@ inline void load_q_rows(SmemQ to, const KernelParams& p, const QTile& q_tile) {
   if (!Loader::Row::holds()) return;
 #pragma unroll 4
   for (int row = Loader::row(); row < WARPGROUP_ROWS; row += Loader::ROWS_PER_PASS) {
+#ifdef ATTN_STORED_Q
+    RowIndex at = q_tile.at(p, q_tile.clamp_row(row));
+    const StoredQElem* from = static_cast<const StoredQElem*>(p.q.data) + row_offset(p.q, at) + 8 * Loader::chunk();
+#pragma unroll
+    for (int i = 0; i < Loader::CHUNKS; ++i)
+      store_shared_16(to.at(row, Loader::chunk() + i), load_eight_of_query(from + 8 * i, query_scale(p)));
+#else  // ATTN_STORED_Q
     const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, q_tile.at(p, q_tile.clamp_row(row)));
 #pragma unroll
     for (int i = 0; i < Loader::CHUNKS; ++i)
       cp_async_16(to.at(row, Loader::chunk() + i), from + 8 * (Loader::chunk() + i));
+#endif  // ATTN_STORED_Q
   }
 }
 

@@ -153,7 +153,7 @@ def product(*scales: Number | None) -> Any:
 
 
 def q_type(dtype: torch.dtype, o_dtype: torch.dtype) -> torch.dtype:
-    """The type that kernels read queries in. Those of FP8 are converted, which is a pass over them."""
+    """The type that kernels compute in. What they do not read is converted to it, which is a pass over queries."""
     return dtype if dtype not in FP8 else o_dtype if o_dtype in (torch.float16, torch.bfloat16) else torch.bfloat16
 
 

@@ -120,7 +120,7 @@ class Wrapper(Older):
         self._q_dtype = canonicalize_torch_dtype(given.get("q_data_type") or both or "float16")
         self._kv_dtype = canonicalize_torch_dtype(given.get("kv_data_type") or both or self._q_dtype)
         self._o_dtype = o = canonicalize_torch_dtype(given.get("o_data_type") or self._q_dtype)
-        self._written = q_type(self._q_dtype, o) if o == torch.float8_e5m2 else o
+        self._stored = [q_type(self._q_dtype, o) if x == torch.float8_e5m2 else x for x in (o, self._q_dtype)]
         # FlashInfer's splits count pages, those of attn_rs keys; one that no request reaches never splits
         size = (given.get("fixed_split_size") or 0) * given.get("page_size", 1)
         self._split = 1 << 29 if given.get("disable_split_kv") else size if size > 0 else None
@@ -129,8 +129,9 @@ class Wrapper(Older):
         is_masked, dtype = self._mask[0] is not None, named(q_type(self._q_dtype, self._o_dtype))
         variant = expression(self._options, "" if is_masked else self._mask[1], self._extras)
         dtypes = (dtype, dtype, "nvfp4") if kv_dtype == torch.uint8 else (dtype, named(kv_dtype), None)
-        of: Any = *self._heads, *dtypes, self._split, self._layout == "latent", False, is_masked, named(self._written)
-        return AttentionKey(variant, None if scale is None else float(scale), str(self.device), *of)
+        of: Any = *self._heads, *dtypes, self._split, self._layout == "latent", False, is_masked
+        scale = None if scale is None else float(scale)
+        return AttentionKey(variant, scale, str(self.device), *of, *map(named, self._stored))
 
     def host_batch(self, pages: int) -> _native.Batch:
         return _native.Batch.ragged(*self._ragged)
@@ -180,17 +181,17 @@ class Wrapper(Older):
         else:
             q_scale, k_scale, v_scale = map(product, (q_scale, k_scale, v_scale), (*args, *[None] * (3 - len(args))))
         self._extras = tuple(dict.fromkeys(name.partition(".")[0] for name in tensors))
-        o, key, q = out, self._key(scale, kv_dtype), q.to(dtype := q_type(self._q_dtype, self._o_dtype))
-        if o is None or o.dtype != self._written:
-            o = torch.empty((*q.shape[:2], key.value_dim), dtype=self._written, device=q.device)
+        o, key, q = out, self._key(scale, kv_dtype), q.to(self._stored[1])
+        if o is None or o.dtype != self._stored[0]:
+            o = torch.empty((*q.shape[:2], key.value_dim), dtype=self._stored[0], device=q.device)
         if return_lse and lse is None:
             lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
         numbers = {name: x.detach().to(q.device, torch.float32).contiguous() for name, x in tensors.items()}
         of: Any = {"params": self._mask[2], "tensors": numbers, "mask": self._mask[0], "lse_base_2": base_2}
         how |= {"k_scale": product(q_scale, k_scale), "v_scale": product(v_scale)}
         plan = self._plans.run(key, q, k, v, o, lse, **of, **how)
-        if is_plain and dtype == self._q_dtype == self._o_dtype:
-            self._last = LastRun(plan, dtype, kv_dtype, torch.float32, key.value_dim, base_2)
+        if is_plain and self._stored == [self._q_dtype] * 2:
+            self._last = LastRun(plan, self._q_dtype, kv_dtype, torch.float32, key.value_dim, base_2)
         o = store(o, out, self._o_dtype)
         return (o, lse) if return_lse and lse is not None else o
 

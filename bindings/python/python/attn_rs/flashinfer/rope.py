@@ -115,9 +115,8 @@ def rope_quantize_fp8_append_paged_kv_cache(q_rope: Tensor, k_rope: Tensor, q_no
         q, k, values, pools = joined(q_rope, q_rest), joined(k_rope, k_rest), v, unpack(paged_kv_cache, layout)
         to = {"q_out": torch.empty_like(q, dtype=dtype), "kv_layout": layout}
         made = list(to["q_out"].split((q_rope.shape[-1], q_rest.shape[-1]), -1))
-    slots = pools[0].shape[-3 if to.get("kv_layout") != "HND" else -2]
     to |= {name: 1 / how.get("quant_scale_kv", 1.0) for name in ("k_scale", "v_scale")}
-    to |= places(pos_ids, batch_indices, positions, kv_indptr, kv_indices, slots)
+    to |= places(pos_ids, batch_indices, positions, kv_indptr, kv_indices, pools[0], to.get("kv_layout"))
     to |= _by(cos_sin_cache, how.get("is_neox", True)) | {"q_scale": 1 / how.get("quant_scale_q", 1.0)}
     rotate_append(q, k, values, *pools, **to)
     return tuple(x if y is None or y is x else y.copy_(x) for x, y in zip(made, outs, strict=True))
