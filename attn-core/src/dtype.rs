@@ -155,14 +155,14 @@ impl Dtypes {
     pub const fn with_kv(self, kv: Dtype) -> Self {
         Dtypes { kv, format: None, ..self }
     }
-    /// The same types with another type of o: `Dtypes::bf16().with_output(Dtype::E4m3)`. A row is rounded once, from f32,
-    /// after all that finalizes it.
+    /// The same types with another type of o: `Dtypes::bf16().with_output(Dtype::E4m3)`. A row is rounded once, from
+    /// f32, after all that finalizes it.
     #[must_use]
     pub fn with_output(self, o: Dtype) -> Self {
         Dtypes { o: (o != self.qo).then_some(o), ..self }
     }
-    /// The same types with q of e4m3 in memory: `Dtypes::bf16().with_queries(Dtype::E4m3)`. Kernels multiply elements by
-    /// their scale as they load them, and compute in `qo`, which o has as well unless it has its own.
+    /// The same types with q of e4m3 in memory: `Dtypes::bf16().with_queries(Dtype::E4m3)`. Kernels multiply elements
+    /// by their scale as they load them, and compute in `qo`, which o has as well unless it has its own.
     #[must_use]
     pub fn with_queries(self, q: Dtype) -> Self {
         Dtypes { q: (q != self.qo).then_some(q), ..self }

@@ -77,14 +77,14 @@ pub enum TensorError {
     Overlap { tensor: &'static str, shape: Vec<usize>, strides: Vec<i64> },
     /// A scale of outputs that are not quantised.
     #[error(
-        "o is {o} and has a scale; scales are for outputs of e4m3 (`Dtypes::with_output(Dtype::E4m3)`): plan those, or \
-        leave the scale out"
+        "o is {o} and has a scale; scales are for outputs of e4m3 (`Dtypes::with_output(Dtype::E4m3)`): plan those, \
+        or leave the scale out"
     )]
     OutputScale { o: Dtype },
     /// A scale of queries that are not stored as e4m3.
     #[error(
-        "q is {q} and has a scale; scales are for queries of e4m3 (`Dtypes::with_queries(Dtype::E4m3)`): plan those, or \
-        multiply the scale of logits"
+        "q is {q} and has a scale; scales are for queries of e4m3 (`Dtypes::with_queries(Dtype::E4m3)`): plan those, \
+        or multiply the scale of logits"
     )]
     QueryScale { q: Dtype },
     /// Partial states of 8 bits.

@@ -1,14 +1,14 @@
-// Kernel entries attn_rotate_append_*: append rows of K and V as ops/transform.cuh does, and transform the queries of the
-// same tokens. Grid (rows / rows per CTA, keys, then values if any, then queries, then elements of queries that are only
-// converted, if any).
+// Kernel entries attn_rotate_append_*: append rows of K and V as ops/transform.cuh does, and transform the queries of
+// the same tokens. Grid (rows / rows per CTA, keys, then values if any, then queries, then elements of queries that are
+// only converted, if any).
 #pragma once
 #include "ops/transform.cuh"
 #include "abi/packed_params.cuh"
 #include "ops/packed_rows_params.cuh"
 #include "ops/rotate_append_params.cuh"
 
-// Rows of queries: through a hook, divided by their scale, rounded to QueryElem. Every token has them, also one without a
-// slot. Source and target may be the same memory: a warp has read a row before it writes it.
+// Rows of queries: through a hook, divided by their scale, rounded to QueryElem. Every token has them, also one without
+// a slot. Source and target may be the same memory: a warp has read a row before it writes it.
 template <int COUNT, class Hook>
 inline void query_rows(const RotateAppendParams& p, const RowsPart& part, Hook hook) {
   extern __shared__ __align__(16) float transform_memory[];

@@ -1,5 +1,5 @@
-//! Kernels whose outputs have another type than queries, or whose queries are stored as e4m3, compile, hardly spill, and
-//! are other kernels; elsewhere the text says nothing of these types.
+//! Kernels whose outputs have another type than queries, or whose queries are stored as e4m3, compile, hardly spill,
+//! and are other kernels. Elsewhere the text says nothing of these types.
 
 use attn_core::dtype::{Dtype, Dtypes};
 use attn_core::lang::Dims;

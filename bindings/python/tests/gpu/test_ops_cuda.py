@@ -206,3 +206,39 @@ def test_indexers(device):
     both(indexer.select_tokens, {"scores": scores, "counts": counts, "k": 64}, device=device, atol=0, rtol=0)
     pages = {"scores": torch.randn(9, 4, 50), "counts": counts.clamp(max=50), "k": 16, "first": 1, "last": 2}
     both(indexer.select_pages, pages, device=device, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("types", [("bfloat16", "float8_e4m3fn", "float8_e4m3fn"), ("float16", "float16", "float16")])
+@pytest.mark.parametrize("by_table", [False, True])
+def test_rotations_beside_appends(device, types, by_table):
+    of, of_pool, of_out = (getattr(torch, name) for name in types)
+    q, k, v = (torch.randn(7, heads, 64).to(of) for heads in (8, 2, 2))
+    pools = {name: torch.zeros(4, 16, 2, 64).to(of_pool) for name in ("k_pool", "v_pool")}
+    slots, positions = torch.tensor([3, -1, 40, 41, 8, 63, 0]), torch.arange(7).int() * 5
+    angle = torch.arange(40)[:, None] * 1e4 ** (-torch.arange(32) / 32)
+    part = {"cos_sin": torch.cat([angle.cos(), angle.sin()], -1)} if by_table else {"expression": "rope"}
+    given = {"q": q, "k": k, "v": v, **pools, "slots": slots, "positions": positions, "q_scale": 0.5, **part}
+    near = {"atol": 0.2, "rtol": 0.13} if of_out == torch.float8_e4m3fn else {"atol": 2e-3, "rtol": 2e-3}
+
+    def call(**given):
+        out = ops.rotate_append(**given, q_out=torch.zeros_like(given["q"]).to(of_out))
+        return out.float(), given["k_pool"].float(), given["v_pool"].float()
+
+    both(call, given, device=device, **near)
+
+
+@pytest.mark.parametrize("lens", [(1, 1), (70, 33)])
+def test_types_of_queries_and_outputs(device, lens):
+    e4m3 = torch.float8_e4m3fn
+    q, kv = (torch.randn(sum(lens), 8, 64) * 8).to(e4m3), torch.randn(2, 200, 2, 64).bfloat16()
+    batch = attn_rs.Batch.ragged([0, lens[0], sum(lens)], [0, 80, 200])
+    of = {"qo_heads": 8, "kv_heads": 2, "head_dim": 64, "dtype": "bfloat16", "q_dtype": e4m3, "o_dtype": e4m3}
+
+    def call(q, k, v, q_scale, o_scale):
+        plan = attn_rs.Plan(batch, "causal", device=str(q.device), **of)
+        return plan.run(q, k, v, q_scale=q_scale, o_scale=o_scale).float() * 0.25
+
+    near = {"atol": 4e-3, "rtol": 0.13}
+    for q_scale, o_scale in ((0.125, 0.25), (torch.tensor([0.125]), torch.tensor([0.25]))):
+        given = {"q": q, "k": kv[0], "v": kv[1], "q_scale": q_scale, "o_scale": o_scale}
+        both(call, given, device=device, **near)
