@@ -79,6 +79,9 @@ impl CpuPlan {
     /// Updates to lengths and pages that ops write.
     pub(super) fn update_on_device(&mut self, batch: &DeviceBatch<'_>) -> Result<(), Error> {
         let capacity = self.required_capacity()?;
+        if !batch.levels.is_empty() && capacity.levels <= 1 {
+            return Err(BatchError::LevelsInCapacity.into());
+        }
         let elsewhere = Error::Backend { what: "batch", got: "a CUDA device", want: "the CPU" };
         self.replace(batch.layout(capacity.pages)?.ok_or(elsewhere)?, &capacity)
     }

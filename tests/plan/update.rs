@@ -1,7 +1,7 @@
 //! Plans updated to other batches, and batch invariance, through the public interface on the CPU.
 
 use attn::Error;
-use attn::batch::{BatchError, DeviceBatch, DevicePages, I32Slice};
+use attn::batch::{BatchError, DeviceBatch, DeviceLevel, DevicePages, I32Slice};
 use attn::lang::BindError;
 use attn::prelude::*;
 use attn_core::plan::{Cost, PlanCapacity, PlanRule, Schedule, WorkList};
@@ -123,6 +123,35 @@ fn a_device_update_equals_a_host_update() {
         let alone = attention.plan(&arrays.batch(), &mut engine.workspace()).expect("sound");
         assert!(plan.layout() == alone.layout() && run(&plan, paged) == run(&alone, paged));
     }
+}
+
+#[test]
+fn a_device_update_with_levels_equals_a_host_update() {
+    let (engine, stream) = (Engine::cpu(), Engine::cpu().stream().expect("a token"));
+    let attention = attention("causal", AttentionOptions::default());
+    let (own, prompt) = (batch_of((&[9, 0, 1, 1], &[100, 0, 33, 90]), true), batch_of((&[11], &[640]), true));
+    let capacity = BatchCapacity::new(4, 20, 4000).in_pages(PAGE, PAGES);
+    let plan_in = |levels| {
+        let options = PlanOptions { capacity: Some(capacity.in_levels(levels)), ..Default::default() };
+        attention.plan_with(&batch_of((&[1], &[5]), true).batch(), &mut engine.workspace(), options).expect("within")
+    };
+    let tables = [&prompt, &own].map(|of| of.table.as_ref().expect("pages"));
+    let [of_prompt, of_own] = [(&prompt, [640].as_slice()), (&own, &[100, 0, 33, 90])].map(|(of, lens)| {
+        let table = of.table.as_ref().expect("pages");
+        let (indptr, indices) = (I32Slice::host(&table.indptr), I32Slice::host(&table.indices));
+        let pages = Some(DevicePages::Compressed { indptr, indices });
+        DeviceLevel { qo_indptr: I32Slice::host(&of.qo), kv_lens: I32Slice::host(lens), pages }
+    });
+    let DeviceLevel { qo_indptr, kv_lens, pages } = of_own;
+    let batch = DeviceBatch { qo_indptr, kv_lens, pages, levels: &[of_prompt] };
+    let levels = [(&prompt, tables[0]), (&own, tables[1])]
+        .map(|(of, table)| CascadeLevel { qo_indptr: &of.qo, kv: CascadeLevelKv::Paged(table.table()) });
+    let (mut by_device, mut by_host) = (plan_in(2), plan_in(2));
+    by_device.update_on_device(&stream, &batch).expect("within");
+    by_host.update(&stream, &Batch::cascade(&own.qo, &levels)).expect("within");
+    assert!(by_device.layout() == by_host.layout() && run(&by_device, true) == run(&by_host, true));
+    let error = plan_in(1).update_on_device(&stream, &batch).expect_err("no levels");
+    assert!(matches!(error, Error::Batch(BatchError::LevelsInCapacity)), "{error}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-// The items of a cascade: those of the decode part in the order of the stream-K line, and those of the prefill part, the
-// longest first.
+// The items of a cascade: those of the decode part in the order of the stream-K line, and those of the prefill part,
+// the longest first.
 #pragma once
 #include "planner/cascade_states.cuh"
 #include "planner/line_items.cuh"
@@ -73,7 +73,7 @@ class CascadeItems {
     const CascadeRequest& request = memory_.requests[tile.rows.request];
     KvSegment of = {};
     if (tile.segment >= 0) {
-      of = p_.segments[tile.segment];
+      of = memory_.segments[tile.segment];
     } else {
       of.memory = has_pages(p_) ? 0 : request.kv_token, of.pass = request.kv_token;
     }

@@ -1,6 +1,7 @@
 // Scratch memory of the planner kernel of cascades: in shared memory, or in the workspace if the capacity is too large
 // for that. attn-kernels/src/launch/planner_scratch.rs computes its size.
 #pragma once
+#include "planner/params.cuh"
 #include "planner/cascade_structs.cuh"
 #include "planner/sort.cuh"
 #include "planner/tile_splits.cuh"
@@ -42,13 +43,14 @@ struct CascadeScratch : LineCuts {  // of the decode part
   SplitTile* tiles_of_parts;        // [tiles] visible blocks, and the number of the tile; as `part_index`
   TileStart* starts;                // [prefill workers, no more than tiles] of the prefill part, if any is cut
   CascadeRequest* requests;         // [requests + 1]
+  KvSegment* segments;              // [segments]
   CascadeTile* tiles;               // [tiles]
   int* segment_of;                  // [levels][requests]; -1
   int* shared_part;                 // [segments] the part that runs the segment in shared tiles; -1: none does
   int* first_tiles;                 // [levels + 1][requests] tiles before; the last row is of requests without keys
   int* states_before;               // [levels][units] states of the level, then those of all levels before
   int* states;                      // [units] states, then the first entry in `merge_parts`
-  int* merged;                      // [units]
+  int* merged_rows;                 // [units] 0: they are not merged
 
   static unsigned order_words(const CascadePlanParams& p) {
     unsigned items = p.capacity_items - p.decode_items, decodes = p.decode_items;
@@ -63,7 +65,8 @@ struct CascadeScratch : LineCuts {  // of the decode part
     cuts = reinterpret_cast<Cut*>(splits + workers);
     groups = reinterpret_cast<GroupStart*>(cuts + workers);
     requests = reinterpret_cast<CascadeRequest*>(groups + p.capacity_groups);
-    tiles_of_parts = reinterpret_cast<SplitTile*>(requests + p.capacity_requests + 1);
+    segments = reinterpret_cast<KvSegment*>(requests + p.capacity_requests + 1);
+    tiles_of_parts = reinterpret_cast<SplitTile*>(segments + p.capacity_segments);
     tiles = reinterpret_cast<CascadeTile*>(tiles_of_parts + p.capacity_tiles);
     starts = reinterpret_cast<TileStart*>(tiles + p.capacity_tiles);
     first_items = reinterpret_cast<int*>(starts + starts_count);
@@ -73,7 +76,7 @@ struct CascadeScratch : LineCuts {  // of the decode part
     first_tiles = shared_part + p.capacity_groups;
     states_before = first_tiles + p.capacity_groups + p.capacity_requests;
     states = states_before + p.capacity_levels * p.capacity_units;
-    merged = states + p.capacity_units;
-    used_workers = reinterpret_cast<unsigned*>(merged + p.capacity_units);
+    merged_rows = states + p.capacity_units;
+    used_workers = reinterpret_cast<unsigned*>(merged_rows + p.capacity_units);
   }
 };

@@ -90,7 +90,7 @@ class CascadeRequests {
       int segment = group < 0 ? -1 : memory_.groups[p_.tables[level].first_group + group].segment;
       memory_.segment_of[level * p_.requests + number] = segment;
       if (segment < 0) continue;
-      KvSegment& of = p_.segments[segment];
+      KvSegment& of = memory_.segments[segment];
       if (of.request == number) of.kv_begin = static_cast<int>(min(keys, Cost(0x7fffffff)));
       keys += of.keys;
       own.last_level = level;
@@ -105,7 +105,7 @@ class CascadeRequests {
   int segments() const { return segments_; }
   const CascadeRequest& all() const { return memory_.requests[p_.requests]; }
 
-  // Scans the groups of all levels, and writes their segments without what their requests have.
+  // Scans the groups of all levels, and notes their segments without what their requests have.
   void scan_groups(LevelFault& fault) {
     single_ = single_levels(cta_, p_);
     GroupScan<Cta> scan(cta_, p_, single_);
@@ -118,8 +118,7 @@ class CascadeRequests {
       memory_.groups[own.number] = {own.segment, own.memory};
       if (own.segment < 0) continue;
       int requests = own.requests.end - own.requests.begin;
-      p_.segments[own.segment] = {own.requests.begin, requests, 0, own.keys, own.memory, own.pass, 0, 0};
-      p_.segment_ends[own.segment + 1] = own.pass + own.keys;
+      memory_.segments[own.segment] = {own.requests.begin, requests, 0, own.keys, own.memory, own.pass, 0, 0};
     }
     segments_ = min(scan.segments(), p_.capacity_segments), keys_ = scan.keys();
     int tokens = has_pages(p_) ? 0 : scan.memory();
@@ -162,8 +161,8 @@ class CascadeRequests {
 #pragma unroll 1
       for (int level = 0; level < p_.levels; ++level) {
         int segment = memory_.segment_of[level * p_.requests + number];
-        if (segment < 0 || p_.segments[segment].request != number) continue;
-        p_.segments[segment].kv_token = own.kv_token, p_.segments[segment].kv_len = own.keys;
+        if (segment < 0 || memory_.segments[segment].request != number) continue;
+        memory_.segments[segment].kv_token = own.kv_token, memory_.segments[segment].kv_len = own.keys;
       }
     }
     if (cta_.thread() == 0) {
@@ -174,7 +173,7 @@ class CascadeRequests {
     cta_.sync();
   }
 
-  // Writes the ends of the arrays, up to the capacity, and the request of each query, a warp a request.
+  // Writes segments, the ends of the arrays up to the capacity, and the request of each query, a warp a request.
   void write_ends() const {
     constexpr int WARPS = Cta::THREADS / 32;
     int tokens = all().qo_token;
@@ -182,6 +181,11 @@ class CascadeRequests {
     for (int entry = p_.requests + cta_.thread(); entry <= p_.capacity_requests; entry += Cta::THREADS)
       p_.to_qo_indptr[entry] = tokens, p_.to_kv_indptr[entry] = all().kv_token;
     if (cta_.thread() == 0) p_.segment_ends[0] = 0;
+#pragma unroll 1
+    for (int entry = cta_.thread(); entry < segments_; entry += Cta::THREADS) {
+      KvSegment segment = memory_.segments[entry];
+      p_.segments[entry] = segment, p_.segment_ends[entry + 1] = segment.pass + segment.keys;
+    }
 #pragma unroll 1
     for (int entry = segments_ + cta_.thread(); entry < p_.capacity_segments; entry += Cta::THREADS)
       p_.segments[entry] = {}, p_.segment_ends[entry + 1] = keys_;

@@ -1,7 +1,9 @@
 // The partial states of a cascade, as attn-core/src/plan/partial_rows.rs: a row has a state for each split of each
-// level. Tiles with a row of several states have rows for them, and the units of their rows are merged, in the order of keys.
+// level. Tiles with a row of several states have rows for them, and the units of their rows are merged, in the order
+// of keys.
 #pragma once
 #include "planner/cascade_tiles.cuh"
+#include "planner/line_items.cuh"
 
 template <class Cta>
 class CascadeStates {
@@ -31,7 +33,8 @@ class CascadeStates {
       if (memory_.tiles[number].part_index >= 0) then(memory_.tiles[number]);
   }
 
-  void write_merge(int unit, int merge, int part, int count) const {
+  // Writes a merge. Returns the rows of its unit.
+  int write_merge(int unit, int merge, int part, int count) const {
     auto is_before = [&](unsigned request) { return memory_.requests[request].first_unit <= unit; };
     int number = static_cast<int>(partition_point(p_.requests, is_before)) - 1;
     const CascadeRequest& request = memory_.requests[number];
@@ -41,6 +44,7 @@ class CascadeStates {
     int4* to = p_.merges + MERGE_WORDS * merge;
     to[0] = make_int4(number, first, end - first, part);
     to[1] = make_int4(count, request.qo_token, request.queries, request.keys);
+    return end - first;
   }
 
  public:
@@ -72,7 +76,7 @@ class CascadeStates {
         int own = states_before(level)[unit];
         states_before(level)[unit] = before, before += own;
       }
-      memory_.states[unit] = before, memory_.merged[unit] = 0;
+      memory_.states[unit] = before, memory_.merged_rows[unit] = 0;
     }
     cta_.sync();
     each_tile([&](CascadeTile& tile) {
@@ -82,7 +86,8 @@ class CascadeStates {
       for (const int* states = first; states < end; ++states) merges |= *states > 1;
       tile.partial = merges ? 0 : -1;
 #pragma unroll 1
-      for (int unit = 0; merges && unit < tile.rows.units; ++unit) memory_.merged[tile.rows.first_unit + unit] = 1;
+      for (int unit = 0; merges && unit < tile.rows.units; ++unit)
+        memory_.merged_rows[tile.rows.first_unit + unit] = 1;
     });
     cta_.sync();
     assign_merges();
@@ -93,17 +98,11 @@ class CascadeStates {
   // The row of the first state of a split. Writes the entries of its states in `merge_parts`.
   int assign_split(const CascadeTile& tile, int split) const {
     if (tile.partial < 0) return -1;
-    int first = tile.partial + split * tile.rows.rows, row = first, unit = tile.rows.first_unit;
-    auto is_before = [&](unsigned request) { return memory_.requests[request].first_unit <= unit; };
-    int request = static_cast<int>(partition_point(p_.requests, is_before)) - 1;
+    int first = tile.partial + split * tile.rows.rows, row = first, end = tile.rows.first_unit + tile.rows.units;
 #pragma unroll 1
-    for (int end = unit + tile.rows.units; unit < end; ++unit) {
-      while (memory_.requests[request + 1].first_unit <= unit) ++request;
-      const CascadeRequest& of = memory_.requests[request];
+    for (int unit = tile.rows.first_unit; unit < end; ++unit) {
       p_.merge_parts[memory_.states[unit] + states_before(tile.level)[unit] + split] = row;
-      unsigned tile_rows = tile_rows_of(p_, of), own = unit - of.first_unit;
-      row += min(lang::merge_units::first_row(own + 1, tile_rows), rows_of(p_, of)) -
-             lang::merge_units::first_row(own, tile_rows);
+      row += memory_.merged_rows[unit];
     }
     return first;
   }
@@ -114,14 +113,14 @@ class CascadeStates {
 #pragma unroll 1
     for (int first = 0; first < units_; first += Cta::THREADS) {
       int unit = first + cta_.thread(), states = 0;
-      if (unit < units_ && memory_.merged[unit]) states = memory_.states[unit];
+      if (unit < units_ && memory_.merged_rows[unit]) states = memory_.states[unit];
       Cost all, before = static_cast<Cost>(states > 0) << 32 | static_cast<Cost>(states);
       before = counted + cta_.exclusive_sum(before, min(units_ - first, Cta::THREADS), all);
       counted += all;
       if (states == 0) continue;
       int part = static_cast<int>(before & 0xffffffff);
       memory_.states[unit] = part;
-      write_merge(unit, static_cast<int>(before >> 32), part, states);
+      memory_.merged_rows[unit] = write_merge(unit, static_cast<int>(before >> 32), part, states);
     }
     merges_ = static_cast<int>(counted >> 32), merge_parts_ = static_cast<int>(counted & 0xffffffff);
   }

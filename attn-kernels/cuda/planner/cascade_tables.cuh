@@ -1,6 +1,7 @@
 // Reads the tables of a batch with levels: for each level its groups of requests, their keys and pages. The level of
 // the requests' own keys is the last, and a request is a group there. Groups of all levels are numbered level by level.
 #pragma once
+#include "planner/params.cuh"
 #include "planner/cascade_structs.cuh"
 #include "planner/requests.cuh"
 #include "planner/search.cuh"

@@ -1,5 +1,6 @@
 // The tiles of a cascade, as attn-core/src/plan/cascade.rs: rows against the keys of a segment, level by level. Where
-// the costs say so, tiles have rows of all requests that share the segment; otherwise each request has tiles of its own.
+// the costs say so, tiles have rows of all requests that share the segment; otherwise each request has tiles of its
+// own.
 #pragma once
 #include "planner/cascade_cost.cuh"
 #include "planner/cascade_requests.cuh"
@@ -129,7 +130,7 @@ class CascadeTiles {
     CascadeSharing sharing(p_, memory_.requests);
 #pragma unroll 1
     for (int segment = cta_.thread(); segment < segments; segment += Cta::THREADS)
-      memory_.shared_part[segment] = sharing.part_of(p_.segments[segment]);
+      memory_.shared_part[segment] = sharing.part_of(memory_.segments[segment]);
     cta_.sync();
     count_tiles();
     cta_.sync();
@@ -141,7 +142,7 @@ class CascadeTiles {
   // The keys of a tile: where they begin in the request, and their number.
   BlockRange keys_of_segment(const CascadeTile& tile) const {
     if (tile.segment < 0) return {0, 0};
-    const KvSegment& of = p_.segments[tile.segment];
+    const KvSegment& of = memory_.segments[tile.segment];
     return {of.kv_begin, of.keys};
   }
 
@@ -164,7 +165,7 @@ class CascadeTiles {
     if (!there) return 0;
     if (slot.part < 0) return static_cast<int>((rows_of(p_, request) + tile_rows_of(p_, request) - 1) /
                                                tile_rows_of(p_, request));
-    const KvSegment& segment = p_.segments[slot.segment];
+    const KvSegment& segment = memory_.segments[slot.segment];
     if (segment.request != slot.request) return 0;
     return SharedTiles(p_, memory_.requests).walk(segment, slot.part, [](int, int) {});
   }
@@ -185,7 +186,7 @@ class CascadeTiles {
       int begin = static_cast<int>(before);
       memory_.first_tiles[number] = begin;
       if (own == 0 || slot.part < 0) continue;
-      SharedTiles(p_, memory_.requests).walk(p_.segments[slot.segment], slot.part, [&](int tile, int unit) {
+      SharedTiles(p_, memory_.requests).walk(memory_.segments[slot.segment], slot.part, [&](int tile, int unit) {
         if (begin + tile < p_.capacity_tiles) memory_.tiles[begin + tile].rows.first_unit = unit;
       });
     }
@@ -209,7 +210,7 @@ class CascadeTiles {
       int units = static_cast<int>(lang::merge_units::count(rows, tile_rows));
       return {slot.request, 1, static_cast<int>(first_row), static_cast<int>(rows), unit, units};
     }
-    const KvSegment& segment = p_.segments[slot.segment];
+    const KvSegment& segment = memory_.segments[slot.segment];
     int next_slot = slot_number + 1, end_tile = next_slot < slots_ ? memory_.first_tiles[next_slot] : tiles_;
     int unit = memory_.tiles[number].rows.first_unit;
     int end = number + 1 < end_tile ? memory_.tiles[number + 1].rows.first_unit

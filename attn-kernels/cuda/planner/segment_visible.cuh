@@ -45,24 +45,26 @@ class SegmentKeys {
   // suffix that are skipped for every request.
   BlockRange visible(const CascadeRows& rows, int kv_begin, int keys, FastDiv align) const {
     int blocks = ceil_divide(keys, align), of_block = align.divisor;
-    if constexpr (!Variant::HAS_TILE_CLASS) return {0, blocks};
-    BlockRange all = {0, 0};
-    each_request(rows, [&](const QueryTile& of, int kv_token) {
-      auto over = [&](int begin, int end) {
-        return class_over(of, kv_token, kv_begin + begin * of_block, kv_begin + min(end * of_block, keys) - 1);
-      };
-      TileClass whole = over(0, blocks);
-      if (whole == TileClass::Skip) return true;
-      int begin = 0, end = blocks;
-      if (whole != TileClass::Full) {
-        begin = most_skipped(blocks - 1, [&](int n) { return over(0, n) == TileClass::Skip; });
-        end -= most_skipped(blocks - begin - 1, [&](int n) { return over(blocks - n, blocks) == TileClass::Skip; });
-      }
-      bool is_first = all.begin == all.end;
-      all = {is_first ? begin : min(all.begin, begin), is_first ? end : max(all.end, end)};
-      return all.begin > 0 || all.end < blocks;
-    });
-    return all;
+    if constexpr (Variant::HAS_TILE_CLASS) {
+      BlockRange all = {0, 0};
+      each_request(rows, [&](const QueryTile& of, int kv_token) {
+        auto over = [&](int begin, int end) {
+          return class_over(of, kv_token, kv_begin + begin * of_block, kv_begin + min(end * of_block, keys) - 1);
+        };
+        TileClass whole = over(0, blocks);
+        if (whole == TileClass::Skip) return true;
+        int begin = 0, end = blocks;
+        if (whole != TileClass::Full) {
+          begin = most_skipped(blocks - 1, [&](int n) { return over(0, n) == TileClass::Skip; });
+          end -= most_skipped(blocks - begin - 1, [&](int n) { return over(blocks - n, blocks) == TileClass::Skip; });
+        }
+        bool is_first = all.begin == all.end;
+        all = {is_first ? begin : min(all.begin, begin), is_first ? end : max(all.end, end)};
+        return all.begin > 0 || all.end < blocks;
+      });
+      return all;
+    }
+    return {0, blocks};
   }
 
   // Whether no logit of the rows and the keys first ... last is masked, for every request.

@@ -74,11 +74,12 @@ impl PlannerScratch {
         let (requests, groups) = (lists.requests + 1, lists.levels * lists.requests);
         let tiles: usize = lists.parts.iter().map(|part| part.items).sum();
         let (workers, starts) = (rule.decode.workers as usize + 1, tiles.min(rule.prefill.workers as usize));
-        // per request: its lengths, and what is before it; per level and request: a group, a segment, a part and the
-        // tiles before; per request without keys: the tiles before; per tile: itself, and its place in its part; per
-        // decode worker: a KV split, a cut, its first item and a tile's first split; where prefill tiles are cut: items
-        // and cut tiles before; per unit: states before it in each level, its first state, and whether it is merged
-        let of_lengths = requests * 32 + groups * (8 + 4 + 4 + 4) + lists.requests * 4;
+        // per request: its lengths, and what is before it; per segment: itself; per level and request: a group, a
+        // segment, a part and the tiles before; per request without keys: the tiles before; per tile: itself, and its
+        // place in its part; per decode worker: a KV split, a cut, its first item and a tile's first split; where
+        // prefill tiles are cut: items and cut tiles before; per unit: states before it in each level, its first state,
+        // and its rows that are merged
+        let of_lengths = requests * 32 + lists.segments * 32 + groups * (8 + 4 + 4 + 4) + lists.requests * 4;
         let of_tiles = tiles * (52 + 12) + workers * (16 + 8 + 4 + 4) + starts * 8 + 8;
         let rest = of_lengths + of_tiles + lists.merges * 4 * (lists.levels + 2);
         let [decodes, items] = [0, 1].map(|part| lists.parts.get(part).map_or(0, |part| part.items) * 8);

@@ -54,8 +54,8 @@ impl Cascade {
     }
 
     fn levels(&self) -> Vec<CascadeLevel<'_>> {
-        let level = |of: &BatchArrays| CascadeLevel { qo_indptr: &of.qo, kv: CascadeLevelKv::Paged(of.table.table()) };
-        self.levels.iter().map(level).collect()
+        let levels = self.levels.iter();
+        levels.map(|of| CascadeLevel { qo_indptr: &of.qo, kv: CascadeLevelKv::Paged(of.table.table()) }).collect()
     }
 }
 
@@ -120,7 +120,7 @@ fn device_and_host_write_the_same_lists_of_cascades() {
         let attention = gpu.attention(variant, mixed());
         let (mut ours, mut theirs) = (gpu.workspace(), gpu.workspace());
         let first = BatchArrays::new((&[1, 1], &[40, 3]), PAGES, 3);
-        let mut plan = |workspace| attention.plan(&first.batch(), &[], Some(&capacity()), None, workspace);
+        let plan = |workspace| attention.plan(&first.batch(), &[], Some(&capacity()), None, workspace);
         let mut by_device = plan(&mut ours).expect("within");
         let mut by_host = plan(&mut theirs).expect("within");
         let mut random = SmallRng::seed_from_u64(1);
