@@ -59,13 +59,21 @@ class CtaCollectives {
     return (warp > 0 ? before : 0) + sum - value;
   }
 
+  // Notes a value for `max_of` a number below MAXIMA.
+  void note_max(int value, int number) {
+    value = __reduce_max_sync(ALL_LANES, value);
+    if (value > 0 && thread() % 32 == 0) atomicMax(&storage_.max[number], value);
+  }
+
+  // The maximum of the values that were noted before a barrier, and 0.
+  int max_of(int number) const { return storage_.max[number]; }
+
   // Whether the flag of any thread is set, and the maximum of the values and 0. May be called once for each number
   // below MAXIMA.
   bool any_and_max(bool flag, int value, int& max_value, int number = 0) {
-    value = __reduce_max_sync(ALL_LANES, value);
-    if (value > 0 && thread() % 32 == 0) atomicMax(&storage_.max[number], value);
+    note_max(value, number);
     bool result = any(flag);
-    max_value = storage_.max[number];
+    max_value = max_of(number);
     return result;
   }
 

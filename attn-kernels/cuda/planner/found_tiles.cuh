@@ -1,8 +1,11 @@
-// More Q tiles than a CTA has threads are found by the CTAs that do not plan, each of which scans all requests. The CTA
-// that plans waits for them. It is the last of the grid, so that they have started before it.
+// Many Q tiles are found by the CTAs that do not plan, each of which scans all requests. The CTA that plans waits for
+// them. It is the last of the grid, so that they have started before it.
 #pragma once
 #include "planner/tile_splits.cuh"
 
+// More tiles are found by the other CTAs: lanes of a warp wait for each other's searches. As `TILES_OF_A_CTA` of
+// attn-kernels/src/launch/planner_scratch.rs.
+constexpr int TILES_OF_A_CTA = 64;
 // In `PlanStatus::copied`.
 constexpr int FOUND_SHIFT = 16;
 
@@ -19,7 +22,7 @@ void report_found_tiles(Cta& cta, const PlanParams& p) {
 template <class Cta, class Find>
 void find_tiles(Cta& cta, const PlanParams& p, SplitTile* tiles, int count, int part, int parts, const Find& find) {
   constexpr int WARPS = Cta::THREADS / 32;
-  bool plans = part == parts, by_others = parts > 0 && count > Cta::THREADS && p.found != nullptr;
+  bool plans = part == parts, by_others = parts > 0 && count > TILES_OF_A_CTA && p.found != nullptr;
   auto* found = static_cast<SplitTile*>(p.found);
   if (plans != by_others) {
     int step = plans ? 1 : parts;

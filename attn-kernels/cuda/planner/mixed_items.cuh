@@ -55,22 +55,32 @@ class PrefillItems {
     return {splits_.first_item(request.prefills), splits_.first_item(end)};
   }
 
-  // Sorts the requests, and adds up where the items of each begin. Returns the most items of one.
+  // Adds up where the items of each request begin, in the order of keys. Returns the most items of one.
   int place_requests() const {
     MixedRequest* requests = tiles_.memory.requests;
     const int* numbers = tiles_.memory.long_requests;
+    SortBuffers buffers = tiles_.memory.sort();
+    int count = tiles_.long_requests, own_most = 0, most, own = cta_.thread();
     auto keys = [&](unsigned number) { return requests[numbers[number]].lens.keys; };
-    int count = tiles_.long_requests, own_most = 0, most;
-    const unsigned* sorted = sort_numbers(cta_, tiles_.memory.sort(), count, tiles_.longest_request, keys);
-    Cost placed = 0;
+    auto items = [&](unsigned number) {
+      BlockRange of = items_of(requests[numbers[number]]);
+      own_most = max(own_most, of.end - of.begin);
+      return static_cast<unsigned>(of.end - of.begin);
+    };
+    if (are_few<Cta>(count, tiles_.longest_request)) {
+      const unsigned* before = sums_before(cta_, buffers, count, tiles_.longest_request, keys, items);
+      if (own < count) requests[numbers[own]].item = before[own];
+    } else {
+      const unsigned* sorted = sort_numbers(cta_, buffers, count, tiles_.longest_request, keys);
+      Cost placed = 0;
 #pragma unroll 1
-    for (int first = 0; first < count; first += Cta::THREADS) {
-      int at = first + cta_.thread(), request = at < count ? numbers[sorted[at]] : 0;
-      BlockRange items = at < count ? items_of(requests[request]) : BlockRange{0, 0};
-      Cost all, before = cta_.exclusive_sum(items.end - items.begin, min(count - first, Cta::THREADS), all);
-      if (at < count) requests[request].item = static_cast<int>(placed + before);
-      placed += all;
-      own_most = max(own_most, items.end - items.begin);
+      for (int first = 0; first < count; first += Cta::THREADS) {
+        int at = first + own;
+        unsigned of_request = at < count ? items(sorted[at]) : 0;
+        Cost all, before = cta_.exclusive_sum(of_request, min(count - first, Cta::THREADS), all);
+        if (at < count) requests[numbers[sorted[at]]].item = static_cast<int>(placed + before);
+        placed += all;
+      }
     }
     cta_.any_and_max(false, own_most, most, 3);
     return most;
@@ -92,7 +102,7 @@ class PrefillItems {
       return after << bits | length(index);
     };
     SortBuffers buffers = memory.sort();
-    if (p_.found) buffers.numbers = static_cast<unsigned*>(p_.found);
+    if (p_.found && splits_.items() > static_cast<int>(FEW_NUMBERS)) buffers.numbers = static_cast<unsigned*>(p_.found);
     return sort_numbers(cta_, buffers, splits_.items(), most, weight);
   }
 

@@ -53,10 +53,10 @@ struct MixedScratch : LineCuts {     // of the decode part
   TileStates* states;                // [decode workers + as many] of cut tiles: of the decode part, then the others
   int* long_requests;                // [requests] those of the prefill part
 
-  // Where many tiles are found by other CTAs, their memory is for the sort of items: few batches need it.
+  // Where other CTAs may find tiles, their memory is for the sort of many items: few batches need it.
   static unsigned order_words(const MixedPlanParams& p) {
     unsigned items = p.capacity_items - p.decode_items, requests = p.capacity_requests;
-    return SORT_COUNTERS / 2 + max(requests, p.found ? (items + 1) / 2 : items);
+    return SORT_COUNTERS / 2 + max(requests, p.found ? max((items + 1) / 2, min(items, FEW_NUMBERS)) : items);
   }
 
   MixedScratch(void* shared, const MixedPlanParams& p) {
@@ -173,8 +173,9 @@ class MixedTiles {
       decode_cost += all;
       if (decode) memory.ends[number] = before + cost;
     }
-    cta_.exclusive_sum(of_prefill, Cta::THREADS, prefill_cost);
-    cta_.any_and_max(false, most_decode, longest_decode, 0);
-    cta_.any_and_max(false, most_prefill, longest_prefill, 1);
+    cta_.note_max(most_decode, 0);
+    cta_.note_max(most_prefill, 1);
+    cta_.exclusive_sum(of_prefill, Cta::THREADS, prefill_cost);  // the barrier of the maxima as well
+    longest_decode = cta_.max_of(0), longest_prefill = cta_.max_of(1);
   }
 };

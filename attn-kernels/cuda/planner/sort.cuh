@@ -9,8 +9,43 @@ struct SortBuffers {
 };
 constexpr int SORT_COUNTERS = 1024;
 
-// As many are ranked by counting.
-constexpr unsigned FEW_NUMBERS = 256;
+// As many are ranked by counting, if a key of 32 bits holds the weight and the number.
+constexpr unsigned FEW_NUMBERS = 512;
+
+template <class Cta>
+bool are_few(unsigned count, unsigned long long most) {
+  return count <= min(FEW_NUMBERS, static_cast<unsigned>(Cta::THREADS)) && most < 0xffffffff / FEW_NUMBERS;
+}
+
+// Adds up, for each of few numbers, the values of those before it in the order of `sort_numbers`. The sums are in the
+// counters. All threads of the CTA call it.
+template <class Cta, class Weight, class Value>
+const unsigned* sums_before(Cta& cta, const SortBuffers& memory, unsigned count, unsigned long long most,
+                            const Weight& weight, const Value& value) {
+  struct alignas(8) Entry {
+    unsigned key, value;
+  };
+  auto* entries = reinterpret_cast<Entry*>(memory.numbers);
+  unsigned* sums = memory.counters;
+  unsigned thread = cta.thread();
+  if (thread < count) {
+    entries[thread] = {static_cast<unsigned>(most - weight(thread)) * FEW_NUMBERS + thread, value(thread)};
+    sums[thread] = 0;
+  }
+  cta.sync();
+  // several threads a number, each with a share of the others; a warp has one share
+  unsigned bits = 32 - __clz(max(count, 32u) - 1), own = thread & ((1u << bits) - 1);
+  unsigned share = ((count << bits) + Cta::THREADS - 1) / Cta::THREADS, first = (thread >> bits) * share;
+  if (own < count) {
+    unsigned key = entries[own].key, end = min(first + share, count), sum = 0;
+#pragma unroll 4
+    for (unsigned other = first; other < end; ++other)
+      sum += entries[other].key < key ? entries[other].value : 0;
+    atomicAdd(&sums[own], sum);
+  }
+  cta.sync();
+  return sums;
+}
 
 // Digits of five bits, so that a CTA has one counter a thread: of a digit in a warp's share of the numbers.
 template <class Cta>
@@ -83,20 +118,11 @@ class DigitSort {
 template <class Cta, class Weight>
 const unsigned* sort_numbers(Cta& cta, const SortBuffers& memory, unsigned count, unsigned long long most,
                              const Weight& weight) {
-  using Key = unsigned long long;
   unsigned *numbers = memory.numbers, *others = numbers + count;
-  if (count <= min(FEW_NUMBERS, static_cast<unsigned>(Cta::THREADS))) {
-    Key* keys = reinterpret_cast<Key*>(numbers);
-    unsigned own = cta.thread(), at = 0;
-    Key key = own < count ? (most - weight(own)) * FEW_NUMBERS + own : 0;
-    if (own < count) keys[own] = key;
-    cta.sync();
-    if (own < count) {
-#pragma unroll 4
-      for (unsigned other = 0; other < count; ++other) at += keys[other] < key;
-    }
-    cta.sync();
-    if (own < count) numbers[at] = own;
+  if (are_few<Cta>(count, most)) {
+    unsigned own = cta.thread();
+    const unsigned* places = sums_before(cta, memory, count, most, weight, [](unsigned) { return 1u; });
+    if (own < count) numbers[places[own]] = own;
     cta.sync();
     return numbers;
   }

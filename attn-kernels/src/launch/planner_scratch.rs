@@ -20,8 +20,10 @@ pub struct PlannerScratch {
 
 /// Bytes of the counters of a sort, `SORT_COUNTERS` of cuda/planner/sort.cuh.
 const SORT_BYTES: usize = 1024 * 4;
-/// More tiles than one CTA has threads are found by several.
-const TILES_OF_A_CTA: usize = 512;
+/// More tiles are found by several CTAs, as of cuda/planner/found_tiles.cuh.
+const TILES_OF_A_CTA: usize = 64;
+/// As many items are sorted in shared memory, `FEW_NUMBERS` of cuda/planner/sort.cuh.
+const FEW_ITEMS: usize = 512;
 /// Bytes of a `SplitTile` of cuda/planner/tile_splits.cuh.
 const TILE_BYTES: usize = 12;
 
@@ -65,7 +67,7 @@ impl PlannerScratch {
         let rest =
             requests * 36 + (workers + 1) * (16 + 8 + 4 + 4) + workers * 12 + tiles * TILE_BYTES + starts * 20 + 4;
         let found = found(tiles);
-        let order = requests.max(if found > 0 { items.div_ceil(2) } else { items });
+        let order = requests.max(if found > 0 { items.div_ceil(2).max(items.min(FEW_ITEMS)) } else { items });
         PlannerScratch { order: order * 8 + SORT_BYTES, rest: rest.next_multiple_of(8), found }
     }
 
@@ -124,8 +126,8 @@ impl PlannerScratch {
 
     /// The CTAs that may find tiles for the one that plans, where there are enough.
     pub fn tile_ctas(self) -> usize {
-        /// So few that each is in a warp of its own, or almost.
-        const TILES: usize = 32;
+        /// One in each warp.
+        const TILES: usize = 16;
         (self.found / TILE_BYTES).div_ceil(TILES)
     }
 }
