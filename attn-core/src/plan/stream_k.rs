@@ -146,8 +146,9 @@ mod device {
         n * shares.each + divide(n * shares.rest, shares.of)
     }
 
+    /// Most often there are no more tiles than workers.
     fn ceil_divide(a: u64, b: u64) -> u64 {
-        divide(a + b - 1, b)
+        if a <= b { a.min(1) } else { divide(a + b - 1, b) }
     }
 
     /// The share of a worker that makes the longest tile end soonest. With s splits it ends after `tile / s` and a
@@ -164,8 +165,7 @@ mod device {
         let shared = total.saturating_sub(costs.item);
         let min_share = costs.min_blocks * costs.block;
         let merge_share = share_to_merge(longest * costs.block, costs.merge);
-        let most = if merge_share == 0 { u64::MAX } else { divide(shared, merge_share) };
-        let useful = divide(shared, min_share).min(most).max(tiles);
+        let useful = divide(shared, min_share.max(merge_share)).max(tiles);
         let workers = useful.max(1).min(costs.max_workers);
         let of_line = equal_shares(shared, workers);
         let step = if of_line.each >= min_share { 1 } else { costs.min_blocks };

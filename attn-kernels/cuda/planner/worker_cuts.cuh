@@ -12,6 +12,10 @@ struct SplitCounts {
 template <class Cta>
 SplitCounts cut_into_workers(Cta& cta, const lang::stream_k::Costs& costs, const LineCuts& memory, int tiles,
                              int longest) {
+  if (tiles == 0) {
+    if (cta.thread() == 0) *memory.used_workers = 0, *memory.splits = {~0u, 0, 0, 0}, *memory.first_splits = 0;
+    return {};
+  }
   if (static_cast<unsigned>(cta.thread()) <= costs.max_workers) {
     StreamK line(costs, memory.ends, tiles, longest);
 #pragma unroll 1
