@@ -149,17 +149,28 @@ def growth(samples):
     return {key: round(most(late, key) - most(early, key), 1) for key in SLACK}
 
 
+def of_process():
+    """Bytes of device memory that this process holds; where NVML does not say, those that all hold."""
+    import torch
+    from vllm.third_party import pynvml
+
+    pynvml.nvmlInit()
+    devices = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
+    running = [process for device in devices for process in pynvml.nvmlDeviceGetComputeRunningProcesses(device)]
+    free, total = torch.cuda.mem_get_info()
+    return sum(process.usedGpuMemory or 0 for process in running if process.pid == os.getpid()) or total - free
+
+
 def memory(since):
     import torch
 
-    free, total = torch.cuda.mem_get_info()
     with open("/proc/self/statm") as file:
         host = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     mib = lambda n: round(n / 2**20, 1)  # noqa: E731
     return {
         "s": round(time.monotonic() - since),
         "allocated": mib(torch.cuda.memory_allocated()),
-        "device": mib(total - free),
+        "device": mib(of_process()),
         "host": mib(host),
     }
 
