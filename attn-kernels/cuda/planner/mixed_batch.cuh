@@ -15,6 +15,15 @@ inline lang::stream_k::Costs decode_costs(const MixedPlanParams& p, int items, C
   return {p.decode_item_cost, p.decode_block_cost, p.decode_merge_cost, p.decode_min_split_blocks, workers};
 }
 
+// Clears the items, merges and `merge_parts`: at once, since the CTA that plans may wait for the others later.
+template <class Cta>
+void clear_lists(const Cta& cta, const MixedPlanParams& p) {
+  clear_items(cta, p, 0, p.capacity_items);
+  clear_merges(cta, p, 0);
+#pragma unroll 1
+  for (int part = cta.thread(); part < p.capacity_merge_parts; part += Cta::THREADS) p.merge_parts[part] = 0;
+}
+
 // Also the segments of a batch that has a fault are empty: keys of all segments may be preprocessed.
 template <class Cta>
 void clear_mixed_batch(const Cta& cta, const MixedPlanParams& p) {
@@ -49,6 +58,7 @@ void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant
   using Tiles = MixedTiles<Cta, Variant>;
   using Splits = TileSplits<Cta>;
   using States = MixedStates<Tiles, Splits>;
+  if (part == parts) clear_lists(cta, p);
   BatchFault fault;
   Tiles tiles(cta, p, variant, shared);
   bool wrong = tiles.find(fault, part, parts);
@@ -69,7 +79,7 @@ void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant
     return clear_mixed_batch(cta, p);
   }
 
-  States states(p, tiles, prefill, decode);
+  const States states(p, tiles, prefill, decode);
   states.assign(cta);
   DecodeTiles<Tiles, States> of_decode = {p, tiles, states};
   LineItems<DecodeTiles<Tiles, States>> line(p, memory, of_decode, decode.in_tiles);
@@ -81,12 +91,6 @@ void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant
        worker += Cta::THREADS)
     line.write_worker(worker);
   PrefillItems<Cta, Tiles, Splits, States>(cta, p, tiles, prefill, states).write();
-  clear_items(cta, p, tiles.decodes + decode.in_tiles, p.decode_items);
-  clear_items(cta, p, p.decode_items + prefill.items(), p.capacity_items);
-  clear_merges(cta, p, states.merges());
-#pragma unroll 1
-  for (int part = states.merge_parts() + cta.thread(); part < p.capacity_merge_parts; part += Cta::THREADS)
-    p.merge_parts[part] = 0;
   if (p.capacity_queries > 0) write_for_levels(cta, p, memory.requests);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
 }

@@ -16,7 +16,6 @@ class MixedStates {
   const Tiles& tiles_;
   const Splits& prefill_;
   SplitCounts decode_;
-  Cost counted_ = 0;
 
   static TileStates unpack(Cost counted) {
     int row = static_cast<int>(counted & ((1u << ROW_BITS) - 1));
@@ -52,8 +51,6 @@ class MixedStates {
   MixedStates(const MixedPlanParams& p, const Tiles& tiles, const Splits& prefill, SplitCounts decode)
       : p_(p), tiles_(tiles), prefill_(prefill), decode_(decode) {}
 
-  int merges() const { return unpack(counted_).merge; }
-  int merge_parts() const { return unpack(counted_).part; }
   // The number of a tile of the prefill part among the tiles that are cut.
   int of_prefill(int tile) const { return decode_.cut_tiles + prefill_.cut_tiles_before(tile); }
   int splits_of_decode(int cut_tile) const {
@@ -63,9 +60,10 @@ class MixedStates {
 
   // Assigns rows and merges by a prefix sum over all tiles.
   template <class Cta>
-  void assign(Cta& cta) {
+  void assign(Cta& cta) const {
     int tiles = tiles_.decodes + tiles_.prefills;
     if (decode_.cut_tiles + prefill_.cut_tiles() == 0) return;
+    Cost counted = 0;
 #pragma unroll 1
     for (int first = 0; first < tiles; first += Cta::THREADS) {
       CutTile own = {0, 0, 1};
@@ -75,8 +73,8 @@ class MixedStates {
         Cost units = units_of(own.rows), splits = own.splits;
         before = (units << PART_BITS | units * splits) << ROW_BITS | splits * own.rows;
       }
-      before = counted_ + cta.exclusive_sum(before, min(tiles - first, Cta::THREADS), all);
-      counted_ += all;
+      before = counted + cta.exclusive_sum(before, min(tiles - first, Cta::THREADS), all);
+      counted += all;
       if (own.splits > 1) tiles_.memory.states[own.number] = unpack(before);
     }
     cta.sync();

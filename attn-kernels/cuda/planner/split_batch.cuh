@@ -60,6 +60,8 @@ void write_in_order(Cta& cta, const PlanParams& p, const Splitter& splitter) {
 
 template <class Cta, class Variant>
 void plan_split_batch(Cta& cta, const PlanParams& p, const Variant& variant, int part, int parts, void* shared) {
+  // at once, since the CTA that plans may wait for the others later
+  if (part == parts) clear_items(cta, p, 0, p.capacity_items), clear_merges(cta, p, 0);
   BatchFault fault;
   TileSplitter<Cta, Variant> splitter(cta, p, variant, shared);
   splitter.split(fault, part, parts);
@@ -72,7 +74,5 @@ void plan_split_batch(Cta& cta, const PlanParams& p, const Variant& variant, int
   } else {
     write_longest_first(cta, p, splitter);
   }
-  clear_merges(cta, p, splitter.merges());
-  clear_items(cta, p, splitter.items(), p.capacity_items);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
 }

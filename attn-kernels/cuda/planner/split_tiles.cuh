@@ -43,7 +43,6 @@ class TileSplitter {
       : cta_(cta), p_(p), variant_(variant), memory_(shared, p), splits_(cta, p, memory_.tiles, memory_.starts) {}
 
   int items() const { return splits_.items(); }
-  int merges() const { return splits_.cut_tiles(); }
   // At least the keys of each item.
   Cost longest_keys() const { return static_cast<Cost>(longest_) * p_.kv_align.divisor; }
   const SplitScratch& memory() const { return memory_; }
