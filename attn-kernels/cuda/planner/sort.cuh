@@ -121,8 +121,8 @@ const unsigned* sort_numbers(Cta& cta, const SortBuffers& memory, unsigned count
   unsigned *numbers = memory.numbers, *others = numbers + count;
   if (are_few<Cta>(count, most)) {
     unsigned own = cta.thread();
-    const unsigned* places = sums_before(cta, memory, count, most, weight, [](unsigned) { return 1u; });
-    if (own < count) numbers[places[own]] = own;
+    const unsigned* before = sums_before(cta, memory, count, most, weight, [](unsigned) { return 1u; });
+    if (own < count) numbers[before[own]] = own;
     cta.sync();
     return numbers;
   }
