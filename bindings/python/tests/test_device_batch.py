@@ -22,9 +22,9 @@ def ints(*numbers):
 
 
 def a_plan(**how):
-    capacity = attn_rs.Capacity(3, 40, page_size=PAGE, num_pages=PAGES)
+    how = {"capacity": attn_rs.Capacity(3, 40, page_size=PAGE, num_pages=PAGES), **HOW, **how}
     first = Batch.block_table([0, 1], [[0]], [1], page_size=PAGE, num_pages=PAGES)
-    return attn_rs.Plan(first, "causal", **{**HOW, "capacity": capacity, **how})
+    return attn_rs.Plan(first, "causal", **how)
 
 
 def check(plan, lens, tables):
