@@ -143,7 +143,7 @@ fn a_device_update_with_levels_equals_a_host_update() {
         DeviceLevel { qo_indptr: I32Slice::host(&of.qo), kv_lens: I32Slice::host(lens), pages }
     });
     let DeviceLevel { qo_indptr, kv_lens, pages } = of_own;
-    let batch = DeviceBatch { qo_indptr, kv_lens, pages, levels: &[of_prompt] };
+    let batch = DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels: &[of_prompt] };
     let levels = [(&prompt, tables[0]), (&own, tables[1])]
         .map(|(of, table)| CascadeLevel { qo_indptr: &of.qo, kv: CascadeLevelKv::Paged(table.table()) });
     let (mut by_device, mut by_host) = (plan_in(2), plan_in(2));
