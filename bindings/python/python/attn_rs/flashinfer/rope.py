@@ -110,13 +110,13 @@ def rope_quantize_fp8_append_paged_kv_cache(q_rope: Tensor, k_rope: Tensor, q_no
     if v is None:
         q, k, values, pools = q_rope, k_rope[:, None], k_rest[:, None], [x[:, :, None] for x in paged_kv_cache[::-1]]
         made = [torch.empty_like(x, dtype=dtype) if y is None else y for x, y in zip((q, q_rest), outs, strict=True)]
-        to = {"q_out": made[0], "q_rest": q_rest, "q_rest_out": made[1]}
+        to: dict[str, Any] = {"q_out": made[0], "q_rest": q_rest, "q_rest_out": made[1]}
     else:
-        q, k, values, pools = joined(q_rope, q_rest), joined(k_rope, k_rest), v, unpack(paged_kv_cache, layout)
+        q, k, values, pools = joined(q_rope, q_rest), joined(k_rope, k_rest), v, [*unpack(paged_kv_cache, layout)]
         to = {"q_out": torch.empty_like(q, dtype=dtype), "kv_layout": layout}
         made = list(to["q_out"].split((q_rope.shape[-1], q_rest.shape[-1]), -1))
     to |= {name: 1 / how.get("quant_scale_kv", 1.0) for name in ("k_scale", "v_scale")}
     to |= places(pos_ids, batch_indices, positions, kv_indptr, kv_indices, pools[0], to.get("kv_layout"))
     to |= _by(cos_sin_cache, how.get("is_neox", True)) | {"q_scale": 1 / how.get("quant_scale_q", 1.0)}
-    rotate_append(q, k, values, *pools, **to)
+    rotate_append(q, k, values, pools[0], pools[1], **to)
     return tuple(x if y is None or y is x else y.copy_(x) for x, y in zip(made, outs, strict=True))
