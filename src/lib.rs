@@ -153,8 +153,7 @@ pub mod lang {
 /// Layouts of batches, and page tables in memory of their own.
 pub mod batch {
     pub use attn_core::batch::{
-        BatchError, DeviceBatch, DeviceLevel, DevicePages, I32Slice, KvLayout, Layout, PageTableBuf, Pages, indptr,
-        words,
+        BatchError, DeviceBatch, DevicePages, I32Slice, KvLayout, Layout, PageTableBuf, Pages, indptr, words,
     };
 }
 

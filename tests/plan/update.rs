@@ -1,7 +1,7 @@
 //! Plans updated to other batches, and batch invariance, through the public interface on the CPU.
 
 use attn::Error;
-use attn::batch::{BatchError, DeviceBatch, DeviceLevel, DevicePages, I32Slice};
+use attn::batch::{BatchError, DeviceBatch, DevicePages, I32Slice};
 use attn::lang::BindError;
 use attn::prelude::*;
 use attn_core::plan::{Cost, PlanCapacity, PlanRule, Schedule, WorkList};
@@ -139,11 +139,11 @@ fn a_device_update_with_levels_equals_a_host_update() {
     let [of_prompt, of_own] = [(&prompt, [640].as_slice()), (&own, &[100, 0, 33, 90])].map(|(of, lens)| {
         let table = of.table.as_ref().expect("pages");
         let (indptr, indices) = (I32Slice::host(&table.indptr), I32Slice::host(&table.indices));
-        let pages = Some(DevicePages::Compressed { indptr, indices });
-        DeviceLevel { qo_indptr: I32Slice::host(&of.qo), kv_lens: I32Slice::host(lens), pages }
+        let pages = DevicePages::Compressed { indptr, indices };
+        DeviceBatch::paged(I32Slice::host(&of.qo), I32Slice::host(lens), pages)
     });
-    let DeviceLevel { qo_indptr, kv_lens, pages } = of_own;
-    let batch = DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels: &[of_prompt] };
+    let levels = [of_prompt];
+    let batch = of_own.with_levels(&levels);
     let levels = [(&prompt, tables[0]), (&own, tables[1])]
         .map(|(of, table)| CascadeLevel { qo_indptr: &of.qo, kv: CascadeLevelKv::Paged(table.table()) });
     let (mut by_device, mut by_host) = (plan_in(2), plan_in(2));

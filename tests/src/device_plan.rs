@@ -3,7 +3,7 @@
 use std::{ffi::c_void, path::Path};
 
 use attn_core::Variant;
-use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DeviceLevel, DevicePages, I32Slice, Layout};
+use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, Layout};
 use attn_core::plan::{ListRule, PlanCapacity, PlanError, PlanOffsets};
 use attn_core::spec::Heads;
 use attn_kernels::launch::{CascadePlanParams, MixedPlanParams, PlanParams, PlanStatus, PlannerScratch};
@@ -64,25 +64,24 @@ impl Arrays {
     }
 
     /// The arrays as a level.
-    pub fn level<'a>(&'a self, slice: Slice<'a>) -> DeviceLevel<'a> {
+    pub fn level<'a>(&'a self, slice: Slice<'a>) -> DeviceBatch<'a> {
         let indices = slice(&self.page_indices);
         let pages = match (self.page_stride, &self.page_indptr) {
             (Some(max_pages), _) => Some(DevicePages::Padded { indices, max_pages }),
             (None, Some(indptr)) => Some(DevicePages::Compressed { indptr: slice(indptr), indices }),
             (None, None) => None,
         };
-        DeviceLevel { qo_indptr: slice(&self.qo_indptr), kv_lens: slice(&self.kv_lens), pages }
+        DeviceBatch { pages, ..DeviceBatch::ragged(slice(&self.qo_indptr), slice(&self.kv_lens)) }
     }
 
     /// The levels before the requests' own keys.
-    pub fn levels<'a>(&'a self, slice: Slice<'a>) -> Vec<DeviceLevel<'a>> {
+    pub fn levels<'a>(&'a self, slice: Slice<'a>) -> Vec<DeviceBatch<'a>> {
         self.levels.iter().map(|level| level.level(slice)).collect()
     }
 
     /// The batch behind these levels.
-    pub fn batch<'a>(&'a self, slice: Slice<'a>, levels: &'a [DeviceLevel<'a>]) -> DeviceBatch<'a> {
-        let DeviceLevel { qo_indptr, kv_lens, pages } = self.level(slice);
-        DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels }
+    pub fn batch<'a>(&'a self, slice: Slice<'a>, levels: &'a [DeviceBatch<'a>]) -> DeviceBatch<'a> {
+        self.level(slice).with_levels(levels)
     }
 
     /// The same batch with a padded page table. Its rows have `spare` entries more than the longest request needs, and

@@ -3,7 +3,7 @@
 use super::block_table::BlockTable;
 use super::capacity::PagePool;
 use super::description::Batch;
-use super::device_level::{self, DeviceLevel};
+use super::device_levels;
 use super::device_pages::{DevicePages, lens, other_keys, page_table, rows};
 use super::error::BatchError;
 use super::i32_slice::I32Slice;
@@ -25,7 +25,13 @@ pub struct DeviceBatch<'a> {
     /// `None` for the capacity of the plan.
     pub qo_tokens: Option<u32>,
     /// The keys that requests share, from the outermost level, which most requests share. Empty without levels.
-    pub levels: &'a [DeviceLevel<'a>],
+    ///
+    /// A level is a batch without levels, whose requests are groups of neighbours: `qo_indptr` has a bound of each,
+    /// which must occur in that of this batch, and `kv_lens` and `pages` the keys that the group shares, as in a
+    /// [`CascadeLevel`](super::CascadeLevel). Ragged keys are packed level by level, before those of the requests.
+    /// Groups without queries have no requests, so that tables may be padded with them at the end. Requests without
+    /// queries at the end of the batch belong to the last group.
+    pub levels: &'a [DeviceBatch<'a>],
 }
 
 impl<'a> DeviceBatch<'a> {
@@ -52,26 +58,31 @@ impl<'a> DeviceBatch<'a> {
     /// such a batch flattened. Its plan has a capacity with one level more than these
     /// ([`BatchCapacity::in_levels`](super::BatchCapacity::in_levels)).
     #[must_use]
-    pub fn with_levels(self, levels: &'a [DeviceLevel<'a>]) -> Self {
+    pub fn with_levels(self, levels: &'a [DeviceBatch<'a>]) -> Self {
         DeviceBatch { levels, ..self }
     }
 
     /// The arrays and their names.
     pub fn arrays(&self) -> impl Iterator<Item = (&'static str, I32Slice<'a>)> + use<'a> {
+        let levels = self.levels.iter().flat_map(|of| of.named(["qo_indptr of a level", "kv_lens of a level"]));
+        self.named(["qo_indptr", "kv_lens"]).chain(levels)
+    }
+
+    fn named(&self, [qo, kv]: [&'static str; 2]) -> impl Iterator<Item = (&'static str, I32Slice<'a>)> + use<'a> {
         let pages = self.pages.into_iter().flat_map(DevicePages::arrays);
-        let levels = self.levels.iter().flat_map(DeviceLevel::arrays);
-        [("qo_indptr", self.qo_indptr), ("kv_lens", self.kv_lens)].into_iter().chain(pages).chain(levels)
+        [(qo, self.qo_indptr), (kv, self.kv_lens)].into_iter().chain(pages)
     }
 
     /// The number of requests, by the lengths of the arrays.
     ///
     /// # Errors
     ///
-    /// The lengths of the arrays do not fit each other.
+    /// The lengths of the arrays do not fit each other; a level that has levels, or other keys.
     pub fn requests(&self) -> Result<usize, BatchError> {
         let requests = rows(&self.qo_indptr, &self.kv_lens, self.pages.as_ref())?;
         for (level, of) in self.levels.iter().enumerate() {
-            of.groups().map_err(|error| BatchError::CascadeLevel { level, error: Box::new(error) })?;
+            let groups = if of.levels.is_empty() { of.requests() } else { Err(BatchError::NestedLevels) };
+            groups.map_err(|error| BatchError::CascadeLevel { level, error: Box::new(error) })?;
             if of.pages.is_some() != self.pages.is_some() {
                 return Err(BatchError::LevelsDiffer { level });
             }
@@ -97,8 +108,7 @@ impl<'a> DeviceBatch<'a> {
     fn layout_of_arrays(&self, pool: Option<PagePool>) -> Result<Option<Layout>, BatchError> {
         self.requests()?;
         if !self.levels.is_empty() {
-            let &DeviceBatch { qo_indptr, kv_lens, pages, levels, .. } = self;
-            return device_level::layout(levels, &DeviceLevel { qo_indptr, kv_lens, pages }, pool);
+            return device_levels::layout(self, pool);
         }
         let (Some(qo_indptr), Some(kv_lens)) = (self.qo_indptr.as_host(), self.kv_lens.as_host()) else {
             return Ok(None);

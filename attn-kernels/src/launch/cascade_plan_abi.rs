@@ -2,7 +2,7 @@
 //! structs from here.
 #![allow(missing_docs)] // of fields whose names say all
 
-use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DeviceLevel, DevicePages, I32Slice};
+use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice};
 use attn_core::plan::{CascadePolicy, MixedRule, PlanCapacity, PlanError};
 use attn_core::spec::Heads;
 use attn_macros::CudaStruct;
@@ -133,11 +133,11 @@ impl CascadePlanParams {
             let what = if most < capacity.levels { "levels (on the device)" } else { "levels" };
             return Err(BatchError::Capacity { what, count: levels, capacity: most });
         }
-        let own = DeviceLevel { qo_indptr: batch.qo_indptr, kv_lens: batch.kv_lens, pages: batch.pages };
+        let own = batch.with_levels(&[]);
         let mut of_batch = CascadePlanParams { base, ..self };
         let mut first = 0;
         for ((level, of), tables) in batch.levels.iter().chain([&own]).enumerate().zip(&mut of_batch.tables) {
-            let groups = of.groups()?;
+            let groups = of.requests()?;
             if groups > capacity.requests as usize {
                 let error = BatchError::Capacity { what: "groups", count: groups, capacity: capacity.requests };
                 return Err(BatchError::CascadeLevel { level, error: Box::new(error) });
@@ -151,7 +151,7 @@ impl CascadePlanParams {
 }
 
 impl LevelTables {
-    fn of(level: &DeviceLevel<'_>, groups: i32, first_group: i32) -> Self {
+    fn of(level: &DeviceBatch<'_>, groups: i32, first_group: i32) -> Self {
         let at = |array: &I32Slice<'_>| array.device_ptr().unwrap_or(0);
         let tables = LevelTables {
             qo_indptr: at(&level.qo_indptr),

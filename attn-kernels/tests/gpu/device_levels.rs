@@ -5,7 +5,7 @@
 
 use crate::gpu::{BatchArrays, Gpu, PAGE};
 use attn_core::batch::{
-    Batch, BatchCapacity, BatchError, CascadeLevel, CascadeLevelKv, DeviceBatch, DeviceLevel, DevicePages, I32Slice,
+    Batch, BatchCapacity, BatchError, CascadeLevel, CascadeLevelKv, DeviceBatch, DevicePages, I32Slice,
 };
 use attn_core::spec::{AttentionOptions, Heads, KernelKind};
 use attn_kernels::cuda::{CudaBuffer, CudaError, CudaPlan, Event};
@@ -75,20 +75,20 @@ impl DeviceTables {
     }
 
     /// The levels, the requests' own keys among them.
-    fn levels(&self) -> Vec<DeviceLevel<'_>> {
+    fn levels(&self) -> Vec<DeviceBatch<'_>> {
         // SAFETY: a buffer has one more number, and lives until the device was waited for.
         let ints = |buffer: &CudaBuffer| unsafe { I32Slice::device(buffer.ptr(), buffer.len() / 4 - 1) };
         let level = |of: &[CudaBuffer; 4]| {
             let [qo_indptr, kv_lens, indptr, indices] = of.each_ref().map(ints);
-            DeviceLevel { qo_indptr, kv_lens, pages: Some(DevicePages::Compressed { indptr, indices }) }
+            DeviceBatch::paged(qo_indptr, kv_lens, DevicePages::Compressed { indptr, indices })
         };
         self.levels.iter().map(level).collect()
     }
 }
 
-fn batch<'a>(levels: &'a [DeviceLevel<'a>]) -> DeviceBatch<'a> {
-    let (&DeviceLevel { qo_indptr, kv_lens, pages }, levels) = levels.split_last().expect("the requests");
-    DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels }
+fn batch<'a>(levels: &'a [DeviceBatch<'a>]) -> DeviceBatch<'a> {
+    let (own, levels) = levels.split_last().expect("the requests");
+    own.with_levels(levels)
 }
 
 /// Mixed kernels run cascades with their levels.

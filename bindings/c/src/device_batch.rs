@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use attn::batch::{DeviceBatch, DeviceLevel, DevicePages, I32Slice};
+use attn::batch::{DeviceBatch, DevicePages, I32Slice};
 
 use crate::batch::{AttnBatchKind, ends_of};
 use crate::input::{Versioned, check_array, member, versioned};
@@ -65,15 +65,13 @@ pub(crate) unsafe fn with_device_batch<T>(
     unsafe {
         let batch = versioned(from)?;
         let levels = batch.levels(memory)?;
-        let DeviceLevel { qo_indptr, kv_lens, pages } = batch.level(memory)?;
-        let qo_tokens = (batch.qo_tokens > 0).then_some(batch.qo_tokens);
-        with(&DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens, levels: &levels })
+        with(&batch.level(memory)?.with_levels(&levels))
     }
 }
 
 impl AttnDeviceBatch {
     /// The levels before the requests' own keys.
-    unsafe fn levels<'a>(&self, memory: &Memory) -> Result<Vec<DeviceLevel<'a>>, Failure> {
+    unsafe fn levels<'a>(&self, memory: &Memory) -> Result<Vec<DeviceBatch<'a>>, Failure> {
         let mut levels = Vec::new();
         if self.level_count == 0 {
             return Ok(levels);
@@ -96,7 +94,7 @@ impl AttnDeviceBatch {
     }
 
     /// The caller's arrays.
-    unsafe fn level<'a>(&self, memory: &Memory) -> Result<DeviceLevel<'a>, Failure> {
+    unsafe fn level<'a>(&self, memory: &Memory) -> Result<DeviceBatch<'a>, Failure> {
         let (requests, ends) = (self.requests, ends_of(self.requests, "AttnDeviceBatch.requests")?);
         let kinds = [AttnBatchKind::Ragged, AttnBatchKind::Paged, AttnBatchKind::BlockTable];
         let kind = member(self.kind, &kinds, "AttnDeviceBatch.kind")?;
@@ -111,19 +109,19 @@ impl AttnDeviceBatch {
         };
         let pages = |len| ints(self.page_indices, len, "AttnDeviceBatch.page_indices");
         let max_pages = self.pages_per_request as usize;
-        Ok(DeviceLevel {
-            qo_indptr: ints(self.qo_indptr, ends, "AttnDeviceBatch.qo_indptr")?,
-            kv_lens: ints(self.kv_lens, requests, "AttnDeviceBatch.kv_lens")?,
-            pages: match kind {
-                AttnBatchKind::Paged => Some(DevicePages::Compressed {
-                    indptr: ints(self.page_indptr, ends, "AttnDeviceBatch.page_indptr")?,
-                    indices: pages(self.page_entries)?,
-                }),
-                AttnBatchKind::BlockTable => {
-                    Some(DevicePages::Padded { indices: pages(requests.saturating_mul(max_pages))?, max_pages })
-                }
-                _ => None,
-            },
-        })
+        let qo_indptr = ints(self.qo_indptr, ends, "AttnDeviceBatch.qo_indptr")?;
+        let kv_lens = ints(self.kv_lens, requests, "AttnDeviceBatch.kv_lens")?;
+        let pages = match kind {
+            AttnBatchKind::Paged => Some(DevicePages::Compressed {
+                indptr: ints(self.page_indptr, ends, "AttnDeviceBatch.page_indptr")?,
+                indices: pages(self.page_entries)?,
+            }),
+            AttnBatchKind::BlockTable => {
+                Some(DevicePages::Padded { indices: pages(requests.saturating_mul(max_pages))?, max_pages })
+            }
+            _ => None,
+        };
+        let qo_tokens = (self.qo_tokens > 0).then_some(self.qo_tokens);
+        Ok(DeviceBatch { pages, qo_tokens, ..DeviceBatch::ragged(qo_indptr, kv_lens) })
     }
 }

@@ -1,6 +1,6 @@
 //! Batches whose lengths and pages the device reads when it plans.
 
-use attn::batch::{DeviceLevel, DevicePages};
+use attn::batch::{self, DevicePages};
 use pyo3::prelude::*;
 
 use crate::argument::{Arg, COUNT, DEVICE_BATCH, optional};
@@ -137,14 +137,13 @@ impl DeviceBatch {
         py: Python<'_>,
         location: Location,
         reader: Option<usize>,
-        with: impl FnOnce(&attn::batch::DeviceBatch<'_>) -> Result<T, Failure>,
+        with: impl FnOnce(&batch::DeviceBatch<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let views = |of: &DeviceBatch| of.views(py, location, reader);
         let of_levels = self.levels.iter().map(|level| views(level.get())).collect::<Result<Vec<_>, _>>()?;
         let levels = of_levels.iter().map(Views::level).collect::<Result<Vec<_>, _>>()?;
         let own = views(self)?;
-        let DeviceLevel { qo_indptr, kv_lens, pages } = own.level()?;
-        with(&attn::batch::DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: self.qo_tokens, levels: &levels })
+        with(&batch::DeviceBatch { qo_tokens: self.qo_tokens, levels: &levels, ..own.level()? })
     }
 
     fn views(&self, py: Python<'_>, location: Location, reader: Option<usize>) -> Result<Views, Failure> {
@@ -163,7 +162,7 @@ impl DeviceBatch {
 
 impl Views {
     /// The arrays. The batch that they are of keeps the caller's tensors.
-    fn level(&self) -> Result<DeviceLevel<'_>, Failure> {
+    fn level(&self) -> Result<batch::DeviceBatch<'_>, Failure> {
         // SAFETY: the batch keeps the caller's tensors; on a device the stream orders their use
         let ints = |view: &View, rank, name| unsafe { ints(view, rank, name) };
         let pages = match &self.pages {
@@ -178,7 +177,7 @@ impl Views {
             }
         };
         let (qo_indptr, kv_lens) = (ints(&self.qo_indptr, 1, "qo_indptr")?, ints(&self.kv_lens, 1, "kv_lens")?);
-        Ok(DeviceLevel { qo_indptr, kv_lens, pages })
+        Ok(batch::DeviceBatch { pages, ..batch::DeviceBatch::ragged(qo_indptr, kv_lens) })
     }
 }
 

@@ -1,9 +1,7 @@
 //! The lengths and pages of a batch in memory of an engine, for plans that are made on its device.
 
 use attn::{DeviceBuffer, Engine};
-use attn_core::batch::{
-    CascadeLevel, CascadeLevelKv, DeviceBatch, DeviceLevel, DevicePages, I32Slice, Layout, PageTable, words,
-};
+use attn_core::batch::{CascadeLevel, CascadeLevelKv, DeviceBatch, DevicePages, I32Slice, Layout, PageTable, words};
 
 use super::{Keys, TestError};
 
@@ -86,14 +84,13 @@ impl DeviceArrays {
     }
 
     /// The levels before the requests' own keys.
-    pub(super) fn levels(&self) -> Vec<DeviceLevel<'_>> {
+    pub(super) fn levels(&self) -> Vec<DeviceBatch<'_>> {
         self.levels.iter().map(LevelArrays::level).collect()
     }
 
     /// The batch behind these levels.
-    pub(super) fn batch<'a>(&'a self, levels: &'a [DeviceLevel<'a>]) -> DeviceBatch<'a> {
-        let DeviceLevel { qo_indptr, kv_lens, pages } = self.own.level();
-        DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels }
+    pub(super) fn batch<'a>(&'a self, levels: &'a [DeviceBatch<'a>]) -> DeviceBatch<'a> {
+        self.own.level().with_levels(levels)
     }
 }
 
@@ -109,7 +106,7 @@ impl LevelArrays {
         Ok(LevelArrays { qo_indptr: put(qo_indptr)?, kv_lens: put(&kv_lens)?, pages: Some(pages) })
     }
 
-    fn level(&self) -> DeviceLevel<'_> {
+    fn level(&self) -> DeviceBatch<'_> {
         let pages = self.pages.as_ref().map(|pages| match pages {
             Pages::Compressed { indptr, indices } => {
                 DevicePages::Compressed { indptr: indptr.slice(), indices: indices.slice() }
@@ -118,6 +115,6 @@ impl LevelArrays {
                 DevicePages::Padded { indices: indices.slice(), max_pages: *max_pages }
             }
         });
-        DeviceLevel { qo_indptr: self.qo_indptr.slice(), kv_lens: self.kv_lens.slice(), pages }
+        DeviceBatch { pages, ..DeviceBatch::ragged(self.qo_indptr.slice(), self.kv_lens.slice()) }
     }
 }

@@ -71,8 +71,8 @@ fn a_batch_in_device_memory_has_no_layout_on_the_host() {
     assert_eq!(elsewhere.layout(None), Ok(None));
 }
 
-fn prompt<'a>(kv_lens: &'a [i32], pages: Option<DevicePages<'a>>) -> DeviceLevel<'a> {
-    DeviceLevel { qo_indptr: I32Slice::host(&[0, 2]), kv_lens: I32Slice::host(kv_lens), pages }
+fn prompt<'a>(kv_lens: &'a [i32], pages: Option<DevicePages<'a>>) -> DeviceBatch<'a> {
+    DeviceBatch { pages, ..DeviceBatch::ragged(I32Slice::host(&[0, 2]), I32Slice::host(kv_lens)) }
 }
 
 #[test]
@@ -93,10 +93,11 @@ fn levels_come_before_the_keys_of_requests() {
 fn errors_of_levels_name_the_level() {
     let in_level = |error| Err(BatchError::CascadeLevel { level: 0, error: Box::new(error) });
     let own = ragged(&[0, 1, 1, 2], &[5, 0, 4]);
-    let of = |own: DeviceBatch<'_>, level: DeviceLevel<'_>| own.with_levels(&[level]).layout(None).map(drop);
+    let of = |own: DeviceBatch<'_>, level: DeviceBatch<'_>| own.with_levels(&[level]).layout(None).map(drop);
     assert_eq!(of(own, prompt(&[-1], None)), in_level(BatchError::KvLen { request: 0, kv_len: -1 }));
     let lens = BatchError::LengthMismatch { array: "kv_lens", len: 2, other: "qo_indptr", want: 1 };
     assert_eq!(of(own, prompt(&[1, 1], None)), in_level(lens));
+    assert_eq!(of(own, prompt(&[1], None).with_levels(&[prompt(&[1], None)])), in_level(BatchError::NestedLevels));
     let pages = Some(compressed(&[0, 1], &[3]));
     assert_eq!(of(own, prompt(&[1], pages)), Err(BatchError::LevelsDiffer { level: 0 }));
     let own = ragged(&[0, 1, 1, 3], &[5, 0, 4]);
