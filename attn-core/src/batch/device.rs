@@ -108,7 +108,9 @@ impl<'a> DeviceBatch<'a> {
     fn layout_of_arrays(&self, pool: Option<PagePool>) -> Result<Option<Layout>, BatchError> {
         self.requests()?;
         if !self.levels.is_empty() {
-            return device_levels::layout(self, pool);
+            let arrays = |of: &DeviceBatch<'a>| (of.qo_indptr, of.kv_lens, of.pages);
+            let levels: Vec<_> = self.levels.iter().chain([self]).map(arrays).collect();
+            return device_levels::layout(&levels, pool);
         }
         let (Some(qo_indptr), Some(kv_lens)) = (self.qo_indptr.as_host(), self.kv_lens.as_host()) else {
             return Ok(None);

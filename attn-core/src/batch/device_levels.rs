@@ -3,9 +3,9 @@
 use super::capacity::PagePool;
 use super::cascade::{CascadeLevel, CascadeLevelKv};
 use super::description::Batch;
-use super::device::DeviceBatch;
-use super::device_pages::{lens, other_keys, page_table};
+use super::device_pages::{DevicePages, lens, other_keys, page_table};
 use super::error::BatchError;
+use super::i32_slice::I32Slice;
 use super::indptr::indptr;
 use super::layout::Layout;
 use super::page_table::PageTableBuf;
@@ -16,18 +16,21 @@ enum Keys {
     Ragged(Vec<i32>),
 }
 
-/// The layout of a batch with levels, if its arrays are in host memory, else `None`. The keys that are the requests'
-/// own are the last level, whose errors are those of a batch without levels.
-pub(super) fn layout(own: &DeviceBatch<'_>, pool: Option<PagePool>) -> Result<Option<Layout>, BatchError> {
-    let levels = own.levels;
-    let in_level = |level: usize, error: BatchError| match level < levels.len() {
+/// `qo_indptr`, `kv_lens` and pages of a level.
+type Arrays<'a> = (I32Slice<'a>, I32Slice<'a>, Option<DevicePages<'a>>);
+
+/// The layout of a batch in levels, if its arrays are in host memory, else `None`. The last level has the keys that are
+/// the requests' own; its errors are those of a batch without levels.
+pub(super) fn layout(levels: &[Arrays<'_>], pool: Option<PagePool>) -> Result<Option<Layout>, BatchError> {
+    let last = levels.len().saturating_sub(1);
+    let in_level = |level: usize, error: BatchError| match level < last {
         true => BatchError::CascadeLevel { level, error: Box::new(error) },
         false => error,
     };
     let (mut tables, mut token) = (Vec::new(), 0i32);
-    for (number, level) in levels.iter().chain([own]).enumerate() {
-        let (Some(ends), Some(kv_lens)) = (level.qo_indptr.as_host(), level.kv_lens.as_host()) else { return Ok(None) };
-        let keys = match (&level.pages, pool) {
+    for (number, (qo_indptr, kv_lens, pages)) in levels.iter().enumerate() {
+        let (Some(ends), Some(kv_lens)) = (qo_indptr.as_host(), kv_lens.as_host()) else { return Ok(None) };
+        let keys = match (pages, pool) {
             (Some(pages), Some(pool)) => {
                 let table = page_table(kv_lens, pages, pool).map_err(|error| in_level(number, error))?;
                 let Some(table) = table else { return Ok(None) };
@@ -55,7 +58,7 @@ pub(super) fn layout(own: &DeviceBatch<'_>, pool: Option<PagePool>) -> Result<Op
         .collect();
     let qo_indptr = tables.last().map_or(&[0][..], |(ends, _)| ends);
     Batch::cascade(qo_indptr, &cascade).validate().map(Some).map_err(|error| match error {
-        BatchError::CascadeLevel { level, error } if level == levels.len() => *error,
+        BatchError::CascadeLevel { level, error } if level == last => *error,
         error => error,
     })
 }
