@@ -9,9 +9,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benches"))
 
-import models  # noqa: E402
 import smollm2  # noqa: E402
 import soak  # noqa: E402
+import tiny_models  # noqa: E402
 import traces  # noqa: E402
 
 
@@ -96,9 +96,9 @@ def test_a_text_may_turn_where_the_margin_is_small():
     assert not smollm2.compared([1, 2, 4], greedy, 0.1)["allowed"]
 
 
-@pytest.mark.parametrize("name", models.MODELS)
+@pytest.mark.parametrize("name", tiny_models.MODELS)
 def test_models_are_folders(tmp_path, name):
-    folder = Path(models.write(tmp_path, name))
+    folder = Path(tiny_models.write(tmp_path, name))
     config = json.loads((folder / "config.json").read_text())
     assert config["num_attention_heads"] % config["num_key_value_heads"] == 0
     assert folder.name == name and config["vocab_size"] > 100000

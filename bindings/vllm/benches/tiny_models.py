@@ -1,7 +1,7 @@
 """Greedy tokens in vLLM of tiny models with random weights, whose attention is that of known ones, on attn-rs beside
 FLASH_ATTN: a line of JSON for each model and backend, as `traces.py --smoke` prints it.
 
-    models.py --dir DIR [--models llama-64,qwen3] [--backends FLASH_ATTN,CUSTOM]
+    tiny_models.py --dir DIR [--models llama-64,qwen3] [--backends FLASH_ATTN,CUSTOM]
 
 Configurations are written to DIR. Weights depend on their names alone, so that both backends have the same. The experts
 of gpt-oss are a dense layer here, which needs no kernels for experts.
