@@ -26,7 +26,7 @@ pub struct DeviceBatch<'a> {
     pub qo_tokens: Option<u32>,
     /// The keys that requests share, from the outermost level, which most requests share. Empty without levels.
     ///
-    /// A level is a batch without levels, whose requests are groups of neighbours: `qo_indptr` has a bound of each,
+    /// A level is a batch without levels and bound, whose requests are groups of neighbours: `qo_indptr` has a bound of each,
     /// which must occur in that of this batch, and `kv_lens` and `pages` the keys that the group shares, as in a
     /// [`CascadeLevel`](super::CascadeLevel). Ragged keys are packed level by level, before those of the requests.
     /// Groups without queries have no requests, so that tables may be padded with them at the end. Requests without
@@ -77,11 +77,12 @@ impl<'a> DeviceBatch<'a> {
     ///
     /// # Errors
     ///
-    /// The lengths of the arrays do not fit each other; a level that has levels, or other keys.
+    /// The lengths of the arrays do not fit each other; a level that has levels, a bound or other keys.
     pub fn requests(&self) -> Result<usize, BatchError> {
         let requests = rows(&self.qo_indptr, &self.kv_lens, self.pages.as_ref())?;
         for (level, of) in self.levels.iter().enumerate() {
-            let groups = if of.levels.is_empty() { of.requests() } else { Err(BatchError::NestedLevels) };
+            let is_level = of.levels.is_empty() && of.qo_tokens.is_none();
+            let groups = if is_level { of.requests() } else { Err(BatchError::NotOfLevel) };
             groups.map_err(|error| BatchError::CascadeLevel { level, error: Box::new(error) })?;
             if of.pages.is_some() != self.pages.is_some() {
                 return Err(BatchError::LevelsDiffer { level });

@@ -72,9 +72,9 @@ pub enum BatchError {
     /// A cascade has both ragged and paged levels.
     #[error("level {level} is not as level 0: the levels of a cascade are all ragged, or all paged")]
     LevelsDiffer { level: usize },
-    /// A level of a cascade that is itself one.
-    #[error("it has levels; list all levels of a cascade in the batch, from the outermost")]
-    NestedLevels,
+    /// A level of a batch that has what only the batch has.
+    #[error("it has levels or a bound of queries; give both to the batch, with all levels from the outermost")]
+    NotOfLevel,
     /// An error in one level of a cascade.
     #[error("level {level}: {error}")]
     CascadeLevel {

@@ -86,7 +86,7 @@ impl DeviceBatch {
     /// Keys that neighbouring requests share, level by level, from the outermost. A level is a batch whose requests are
     /// groups: its `qo_indptr` says where groups end among the queries of the batch, its `kv_lens` and pages are the
     /// keys that each group shares. The last level has the requests, with the keys of their own. Ragged keys lie level
-    /// by level. The plan's capacity has as many levels. A bound of queries is that of the last level.
+    /// by level. The plan's capacity has as many levels. The last level may have a bound of queries, no other.
     #[staticmethod]
     fn cascade(py: Python<'_>, levels: Arg<Vec<Arg<Py<DeviceBatch>>>>) -> PyResult<Self> {
         call(py, || {
@@ -141,7 +141,9 @@ impl DeviceBatch {
     ) -> Result<T, Failure> {
         let views = |of: &DeviceBatch| of.views(py, location, reader);
         let of_levels = self.levels.iter().map(|level| views(level.get())).collect::<Result<Vec<_>, _>>()?;
-        let levels = of_levels.iter().map(Views::level).collect::<Result<Vec<_>, _>>()?;
+        let mut levels = of_levels.iter().map(Views::level).collect::<Result<Vec<_>, _>>()?;
+        // a bound of a level is refused by the library
+        levels.iter_mut().zip(&self.levels).for_each(|(level, of)| level.qo_tokens = of.get().qo_tokens);
         let own = views(self)?;
         with(&batch::DeviceBatch { qo_tokens: self.qo_tokens, levels: &levels, ..own.level()? })
     }

@@ -94,6 +94,15 @@ def test_levels():
         (attn_rs.InvalidArgument, r"levels\[1\] is of the type `int`", lambda: DeviceBatch.cascade([level, 3])),
         (
             attn_rs.InvalidBatch,
+            "level 0: it has levels or a bound",
+            lambda: plan.update_on_device(
+                DeviceBatch.cascade(
+                    [DeviceBatch.paged(ints(0, 2), prompt, ints(0, 2), shared, qo_tokens=2), batch_of(table, own)]
+                )
+            ),
+        ),
+        (
+            attn_rs.InvalidBatch,
             "level 0: kv_lens",
             lambda: plan.update_on_device(
                 DeviceBatch.cascade([DeviceBatch.paged(ints(0, 2), ints(-1), ints(0, 2), shared), batch_of(table, own)])

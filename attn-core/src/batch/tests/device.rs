@@ -97,7 +97,9 @@ fn errors_of_levels_name_the_level() {
     assert_eq!(of(own, prompt(&[-1], None)), in_level(BatchError::KvLen { request: 0, kv_len: -1 }));
     let lens = BatchError::LengthMismatch { array: "kv_lens", len: 2, other: "qo_indptr", want: 1 };
     assert_eq!(of(own, prompt(&[1, 1], None)), in_level(lens));
-    assert_eq!(of(own, prompt(&[1], None).with_levels(&[prompt(&[1], None)])), in_level(BatchError::NestedLevels));
+    for level in [prompt(&[1], None).with_levels(&[prompt(&[1], None)]), prompt(&[1], None).with_qo_tokens(2)] {
+        assert_eq!(of(own, level), in_level(BatchError::NotOfLevel));
+    }
     let pages = Some(compressed(&[0, 1], &[3]));
     assert_eq!(of(own, prompt(&[1], pages)), Err(BatchError::LevelsDiffer { level: 0 }));
     let own = ragged(&[0, 1, 1, 3], &[5, 0, 4]);
