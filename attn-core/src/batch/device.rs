@@ -26,8 +26,8 @@ pub struct DeviceBatch<'a> {
     pub qo_tokens: Option<u32>,
     /// The keys that requests share, from the outermost level, which most requests share. Empty without levels.
     ///
-    /// A level is a batch without levels and bound, whose requests are groups of neighbours: `qo_indptr` has a bound of each,
-    /// which must occur in that of this batch, and `kv_lens` and `pages` the keys that the group shares, as in a
+    /// A level is a batch without levels and bound, whose requests are groups of neighbours: `qo_indptr` has an end of
+    /// each, which must occur in that of this batch, and `kv_lens` and `pages` the keys that the group shares, as in a
     /// [`CascadeLevel`](super::CascadeLevel). Ragged keys are packed level by level, before those of the requests.
     /// Groups without queries have no requests, so that tables may be padded with them at the end. Requests without
     /// queries at the end of the batch belong to the last group.
