@@ -16,7 +16,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 13] = [
     ("attn-kernels", "attn-kernels", "gpu", ""),
     ("attn-tests", "tests", "formats", "gpu::"),
     ("attn-tests", "tests", "indexer", "gpu::"),
-    ("attn-tests", "tests", "kernels", "case_kernels_gpu::"),
+    ("attn-tests", "tests", "kernels", "case_kernels_gpu:: outputs_gpu::"),
     ("attn-tests", "tests", "language", "kernels::"),
     ("attn-tests", "tests", "models", "outputs::"),
     ("attn-tests", "tests", "ops", "gpu::"),
