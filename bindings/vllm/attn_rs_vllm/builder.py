@@ -26,13 +26,14 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         self._init_reorder_batch_threshold(1, supports_spec_as_decode=not self.invariant)
         self.decode_len = self.reorder_batch_threshold or 1
         self.narrow = engine.is_narrow(kv_cache_spec)
+        self.alike = _runs_alike(self.options, kv_cache_spec)
         self.apart = _runs_apart(self.options, kv_cache_spec)
-        self._group = None
+        self._group, self._has_cascades = None, None
 
     @classmethod
     def get_cudagraph_support(cls, vllm_config, kv_cache_spec):
         options = of_config(vllm_config)
-        if engine.is_batch_invariant():
+        if engine.is_batch_invariant() and not _runs_alike(options, kv_cache_spec):
             # drafts run in prefill, as alone
             return AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
         if _runs_apart(options, kv_cache_spec):
@@ -60,7 +61,7 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
 
     def _parts(self, m, for_capture=False, role=None):
         n, lens, table_of = m.num_reqs, m.seq_lens, attn_rs.DeviceBatch.block_table
-        role = role or role_of(m.max_query_len, self.decode_len)
+        role = role or (PREFILL if self.alike else role_of(m.max_query_len, self.decode_len))
         if for_capture or role == DECODE or not self.apart:
             # replays of a graph have any rows that its tensors have
             most = None if for_capture else m.num_actual_tokens
@@ -100,7 +101,13 @@ class AttnRsBuilder(AttentionMetadataBuilder[Metadata]):
         """Whether keys that decoding requests share are looked for."""
         # over narrow caches keys of all requests would be widened, and pages before a window are freed
         has_window = getattr(self.kv_cache_spec, "sliding_window", None) is not None
-        return self.options.cascade != "off" and not (self.invariant or self.narrow or has_window)
+        if self.options.cascade == "off" or self.invariant or self.narrow or has_window:
+            return False
+        if self._has_cascades is None:
+            # `always` demands the kernel, and says why there is none
+            can = all(self.group.can_share(layer) for layer in engine.layers(self))
+            self._has_cascades = can or self.options.cascade == "always"
+        return self._has_cascades
 
     def build_for_cudagraph_capture(self, common_attn_metadata):
         # one graph for all is replayed with prompts too, whatever is captured
@@ -126,7 +133,15 @@ def _up(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
+def _runs_alike(options, spec):
+    """Whether all requests run in the prefill kernel, unsplit: in batch-invariant mode a token then has the same bits
+    whether it is decoded or computed anew as part of a prompt."""
+    return engine.is_batch_invariant() and not (options.split_size or engine.is_narrow(spec))
+
+
 def _runs_apart(options, spec):
     """Whether requests that decode have a launch of their own beside prompts: so that they have the same kernel as
     without, and that prefill widens the keys of prompts alone."""
+    if _runs_alike(options, spec):
+        return False
     return options.mixed == "apart" or engine.is_batch_invariant() or engine.is_narrow(spec)

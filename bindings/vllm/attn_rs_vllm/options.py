@@ -26,10 +26,11 @@ class Options:
     #: KV format of keys and values, such as `int8 / int4(group=32)`
     kv_format: str = ""
     #: whether pages that neighbouring requests share are looked for, and read once: where it saves time, or always
-    cascade: str = "off"
+    cascade: str = "on"
     #: whether decoding requests beside prompts run in the launch of the prompts, or in one of their own
     mixed: str = "together"
-    #: in batch-invariant mode, keys of a part of a decoding request; 0 for a choice by the longest text
+    #: in batch-invariant mode, keys of a part of a decoding request, which then has a kernel of its own; 0: all requests
+    #: run in one kernel, unsplit
     split_size: int = 0
 
     def expression(self, of_model: str, has_window: bool) -> str:

@@ -1,5 +1,6 @@
 """Plans of a group of layers, kept by the size of the tensors that they run on."""
 
+import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ import attn_rs
 
 from .cascade import LEVELS
 
+logger = logging.getLogger(__name__)
 #: plans that no CUDA graph captured, of one kind of layers; in batch-invariant mode each has room for many parts
 MOST_PLANS, MOST_INVARIANT_PLANS = 12, 3
 DECODE, PREFILL, CASCADE = "decode", "prefill", "mixed"
@@ -129,3 +131,13 @@ class Group:
         if plans is None:
             plans = self._plans[key] = Plans(layer.kind(causal), layer.params(), self.limits)
         return plans
+
+    def can_share(self, layer) -> bool:
+        """Whether a layer's variant runs in the kernel of cascades. A plan of two rows is made, of which graphs have
+        need too."""
+        try:
+            self.plans(layer, True).of(CASCADE, 2)
+        except attn_rs.AttnError as refused:
+            logger.info("attn_rs looks for no shared pages: %s", refused)
+            return False
+        return True

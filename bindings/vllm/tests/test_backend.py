@@ -55,7 +55,7 @@ def test_parts_apart_have_the_same_rows(engine, name):
     module = engine.layer()
     filled(engine, module)
     q, out, metadata = step(engine, module, engine.builder(), RECORDED[name])
-    assert [part.role for part in metadata.parts] == (["decode"] if name == "decoding" else ["decode", "prefill"])
+    assert [part.role for part in metadata.parts] == (["mixed"] if name == "decoding" else ["decode", "prefill"])
     check(engine, module, RECORDED[name], q, out)
 
 
@@ -146,14 +146,36 @@ def test_a_cascade_of_what_requests_share(engine):
         q, out, metadata = step(engine, module, builder, RECORDED[name])
         assert metadata.parts[0].role == "mixed"
         check(engine, module, RECORDED[name], q, out)
-    engine.config.additional_config = {"attn_rs": {"cascade": "on"}}
+    engine.config.additional_config = {}
     for of in (engine.builder(), builder):
         assert of.build(0, engine.common(**RECORDED["decoding beside prompts"])).parts[0].role == "prefill"
     assert engine.builder().build(0, engine.common(**RECORDED["decoding"])).parts[0].role == "mixed"
     one = engine.common(queries=[1], keys=[40], tables=[[1, 2, 3]])
     assert engine.builder().build(0, one).parts[0].role == "decode"
-    engine.config.additional_config = {}
+    engine.config.additional_config = {"attn_rs": {"cascade": "off"}}
     assert engine.builder().build(0, engine.common(**RECORDED["decoding"])).parts[0].role == "decode"
+
+
+def test_a_variant_that_cascades_do_not_run_has_none(engine, monkeypatch):
+    from attn_rs_vllm import kinds
+
+    attention = kinds.Kind.attention
+
+    def refusing(self, params, device, dtype, role, fixed_split_size=None):
+        if role == "mixed":
+            raise attn_rs.AttnError("this kernel does not run the variant")
+        return attention(self, params, device, dtype, role, fixed_split_size)
+
+    monkeypatch.setattr(kinds.Kind, "attention", refusing)
+    module = engine.layer()
+    filled(engine, module)
+    batch = RECORDED["a prefix of two pages that all share"]
+    q, out, metadata = step(engine, module, engine.builder(), batch)
+    assert metadata.parts[0].role == "decode"
+    check(engine, module, batch, q, out)
+    engine.config.additional_config = {"attn_rs": {"cascade": "always"}}
+    with pytest.raises(attn_rs.AttnError, match="does not run"):
+        step(engine, module, engine.builder(), batch)
 
 
 def test_a_variant_by_configuration(engine):
@@ -169,6 +191,7 @@ def test_a_variant_by_configuration(engine):
 
 
 def test_graphs_are_captured_with_plans_that_are_there(engine):
+    engine.config.additional_config = {"attn_rs": {"cascade": "off"}}
     module = engine.layer()
     builder = engine.builder()
     common = engine.common(queries=[1, 1], keys=[200, 200], tables=[[0] * 13] * 2, padded_requests=2, padded_tokens=2)
@@ -214,13 +237,15 @@ def test_a_graph_plans_what_is_there(engine, shares):
         check(engine, module, dict(batch, keys=keys, tables=tables), q, out, sink=sink)
 
 
-def test_bits_do_not_depend_on_neighbours(engine, monkeypatch):
+@pytest.mark.parametrize("split_size", [0, 512])
+def test_bits_do_not_depend_on_neighbours(engine, monkeypatch, split_size):
     monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    engine.config.additional_config = {"attn_rs": {"split_size": split_size}}
     module = engine.layer()
     filled(engine, module)
     builder, batch = engine.builder(), RECORDED["decoding beside prompts"]
     q, out, metadata = step(engine, module, builder, batch)
-    assert [part.role for part in metadata.parts] == ["decode", "prefill"]
+    assert [part.role for part in metadata.parts] == (["decode", "prefill"] if split_size else ["prefill"])
     first = 0
     for queries, keys, pages in zip(batch["queries"], batch["keys"], batch["tables"], strict=True):
         metadata = builder.build(0, engine.common([queries], [keys], [pages]))
@@ -229,6 +254,22 @@ def test_bits_do_not_depend_on_neighbours(engine, monkeypatch):
         module.impl.forward(module, q[rows].contiguous(), None, None, module.kv_cache, metadata, alone)
         assert torch.equal(alone, out[rows])
         first += queries
+
+
+@pytest.mark.parametrize("sliding_window", [None, 30])
+def test_bits_do_not_depend_on_whether_a_token_is_decoded(engine, monkeypatch, sliding_window):
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    module = engine.layer(sliding_window=sliding_window)
+    filled(engine, module)
+    builder, tables = engine.builder(), [[11, 12, 13], [14, 2, 3]]
+    q, out, _ = step(engine, module, builder, dict(queries=[40, 33], keys=[40, 48], tables=tables))
+    for end in range(1, 41):
+        # tokens of the prompts, decoded side by side
+        rows = [end - 1, 40 + min(end, 33) - 1]
+        common = engine.common([1, 1], [end, 15 + min(end, 33)], tables)
+        decoded = torch.empty_like(q[rows])
+        module.impl.forward(module, q[rows], None, None, module.kv_cache, builder.build(0, common), decoded)
+        assert torch.equal(decoded, out[rows])
 
 
 def test_a_table_is_replaced(engine):

@@ -36,9 +36,11 @@ def test_batch_invariance(monkeypatch):
     with stub.installed("0.26.0"):
         engine = stub.Engine()
         engine.layer()
-        builder = engine.builder()
-        assert builder.group.limits.split_sizes == (("decode", 1024), ("prefill", 2**29))
-        assert builder.get_cudagraph_support(engine.config, builder.kv_cache_spec).name == "UNIFORM_SINGLE_TOKEN_DECODE"
+        for split_size, support in [(0, "ALWAYS"), (512, "UNIFORM_SINGLE_TOKEN_DECODE")]:
+            engine.config.additional_config = {"attn_rs": {"split_size": split_size}}
+            builder = engine.builder()
+            assert builder.group.limits.split_sizes == (("decode", split_size or 1024), ("prefill", 2**29))
+            assert builder.get_cudagraph_support(engine.config, builder.kv_cache_spec).name == support
 
 
 def test_which_steps_are_one_graph():
