@@ -15,7 +15,7 @@ pub(super) mod op_module;
 pub(super) mod order;
 pub(super) mod release;
 pub(super) mod stream;
-mod stream_state;
+pub(super) mod stream_state;
 pub(super) mod use_tracker;
 pub(super) mod uses;
 

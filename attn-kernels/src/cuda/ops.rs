@@ -9,6 +9,7 @@ mod copy;
 pub(super) mod custom;
 mod indexer;
 mod kv_transform;
+mod launch;
 mod merge;
 mod module;
 mod query_parts;
@@ -19,12 +20,10 @@ mod tensor_rows;
 mod verify;
 mod x_packed;
 
-use attn_core::ops::{Array, ArrayMut, Number, OpError};
 use attn_core::plan::PlanError;
-use attn_core::tensor::{TensorError, TensorMut, TensorRef};
 
 use super::{CudaError, Device};
-use crate::launch::{OP_THREADS, Strided};
+use crate::launch::OP_THREADS;
 
 pub use crate::splice::Op;
 pub use bits::{packbits, segment_packbits};
@@ -47,44 +46,9 @@ pub fn prepare(device: &Device, ops: &[Op]) -> Result<(), CudaError> {
     ops.iter().try_for_each(|&op| module::prepare(device, op))
 }
 
-/// The address of a tensor, aligned to its elements unless it is empty.
-fn address(name: &'static str, tensor: &TensorRef<'_>) -> Result<u64, CudaError> {
-    let host = TensorError::Memory { tensor: name, got: "host", want: "device" };
-    let (ptr, size) = (tensor.device_ptr().ok_or(host)?, tensor.dtype().size());
-    let natural = tensor.shape().contains(&0) || ptr.is_multiple_of(size as u64);
-    if natural { Ok(ptr) } else { Err(CudaError::Misaligned { array: name, ptr, size }) }
-}
-
-fn address_mut(name: &'static str, tensor: &TensorMut<'_>) -> Result<u64, CudaError> {
-    address(name, &tensor.as_ref())
-}
-
-/// The address of an array, aligned to its elements.
-fn numbers<T: Number>(array: &'static str, of: &Array<'_, T>) -> Result<u64, CudaError> {
-    aligned(array, of.device_ptr(), size_of::<T>())
-}
-
-fn numbers_mut<T: Number>(array: &'static str, of: &ArrayMut<'_, T>) -> Result<u64, CudaError> {
-    aligned(array, of.device_ptr(), size_of::<T>())
-}
-
-fn aligned(array: &'static str, ptr: Option<u64>, size: usize) -> Result<u64, CudaError> {
-    let ptr = ptr.ok_or(OpError::Memory { array, got: "host", want: "device" })?;
-    let natural = ptr.is_multiple_of(size as u64);
-    if natural { Ok(ptr) } else { Err(CudaError::Misaligned { array, ptr, size }) }
-}
-
 /// The stride of a dimension; 0 for an extent of 1, whose stride is not used.
 fn stride(shape: &[usize], strides: &[i64], dim: usize) -> i64 {
     if shape[dim] > 1 { strides[dim] } else { 0 }
-}
-
-/// A tensor of (tokens, heads, dim) or (pages, slots, heads, dim).
-fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
-    let rank = tensor.shape().len();
-    let at = |dim| stride(tensor.shape(), tensor.strides(), dim);
-    let page = if rank == 4 { at(0) } else { 0 };
-    Ok(Strided { data: address(name, tensor)?, token: at(rank - 3), head: at(rank - 2), page })
 }
 
 /// CTAs for `count` units of work.
@@ -102,35 +66,3 @@ fn in_sixteens(ptr: u64, size: usize, strides: &[i64]) -> bool {
 /// Rows that a warp transforms one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of
 /// a CTA.
 const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);
-
-/// Stands for the second parameter, which kernels of ops do not have.
-const NOTHING: [u8; 16] = [0; 16];
-
-#[cfg(test)]
-mod tests {
-    use attn_core::dtype::Dtype;
-
-    use super::*;
-
-    #[test]
-    fn misaligned_elements_are_refused() {
-        let at = |ptr, dtype, shape: &[usize]| {
-            // SAFETY: it is never read.
-            let tensor = unsafe { TensorRef::device(ptr, dtype, shape, &[1]) }.expect("a shape");
-            address("lse", &tensor)
-        };
-        for (dtype, size) in [(Dtype::F32, 4), (Dtype::F16, 2), (Dtype::Bf16, 2), (Dtype::E4m3, 1)] {
-            assert!(matches!(at(0x1000 + size as u64, dtype, &[3]), Ok(ptr) if ptr == 0x1000 + size as u64));
-            for ptr in 0x1001..0x1000 + size as u64 {
-                let error = at(ptr, dtype, &[3]).expect_err("between elements");
-                let text = error.to_string();
-                assert!(matches!(error, CudaError::Misaligned { array: "lse", .. }), "{text}");
-                assert!(text.contains(&format!("{ptr:#x}")) && text.contains(&format!("multiple of {size}")), "{text}");
-            }
-        }
-        assert!(at(0x1001, Dtype::F32, &[0]).is_ok(), "there is nothing there");
-        let host = [0f32];
-        let error = address("lse", &TensorRef::host(&host, &[1]).expect("fits")).expect_err("on the host");
-        assert!(matches!(error, CudaError::Tensor(TensorError::Memory { tensor: "lse", .. })));
-    }
-}

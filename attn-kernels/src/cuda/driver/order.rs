@@ -2,7 +2,6 @@
 
 use std::any::Any;
 
-use attn_core::ops::KvRef;
 use attn_core::tensor::{DeviceMemory, Kv, KvSides, Out, Scale, TensorMut, TensorRef};
 
 use super::{use_tracker::BufferUses, uses::Access};
@@ -49,27 +48,14 @@ pub(in crate::cuda) fn order_run(
     order(stream, Access::Write, outputs(out))
 }
 
-/// The memory of the scales of keys and values.
-pub(in crate::cuda) fn scales<'a>([k, v]: [&Scale<'a>; 2]) -> [Used<'a>; 2] {
-    [("k_scales", k), ("v_scales", v)].map(of_scale)
-}
-
 /// The memory of a scale, if it has any.
 fn of_scale<'a>((name, scale): (&'static str, &Scale<'a>)) -> Used<'a> {
     (name, scale.heads.as_ref().and_then(TensorRef::owner))
 }
 
 /// The memory of the side data of keys and values, if there are any.
-fn sides<'a>(of: &KvSides<'a>) -> [Used<'a>; 2] {
+pub(in crate::cuda) fn sides<'a>(of: &KvSides<'a>) -> [Used<'a>; 2] {
     [("k side", of.k), ("v side", of.v)].map(|(name, side)| (name, side.and_then(|side| side.owner())))
-}
-
-/// The memory of keys and of values, if there are any, with their side data.
-pub(in crate::cuda) fn keys_and_values<'a>(
-    names: [&'static str; 2],
-    of: &KvRef<'a>,
-) -> impl Iterator<Item = Used<'a>> + use<'a> {
-    names.into_iter().zip(of.parts().map(|part| part.owner())).chain(sides(&of.sides()))
 }
 
 /// The memory of O and LSE.

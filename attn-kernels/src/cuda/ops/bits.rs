@@ -3,10 +3,8 @@
 use attn_core::ops::{Array, ArrayMut, BitOrder, bits};
 use attn_core::plan::PlanError;
 
-use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::order as order_uses;
-use crate::cuda::driver::uses::Access::{Read, Write};
+use super::launch::OpLaunch;
+use super::{Op, ctas};
 use crate::cuda::{CudaError, CudaStream};
 use crate::launch::{BitsParams, OP_THREADS};
 
@@ -25,15 +23,12 @@ pub fn packbits(
     out: &ArrayMut<'_, u8>,
 ) -> Result<(), CudaError> {
     bits::check(bools, out)?;
-    let params = params(bools, order, out)?;
-    let _current = stream.device().make_current()?;
-    let function = module::kernel(stream, Op::Bits, 0)?;
-    let _submission = stream.submission();
-    order_uses(stream, Read, [("bools", bools.owner())])?;
-    order_uses(stream, Write, [("out", out.owner())])?;
+    let mut launch = OpLaunch::default();
+    let params = params(&mut launch, bools, order, out)?;
+    let kernel = launch.ordered(stream, Op::Bits, 0)?;
     let grid = ctas("bools", bools.len() as u64, 16 * u64::from(OP_THREADS))?;
     // SAFETY: the caller promised the memory of the arrays when it made them, and their lengths are checked.
-    unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+    unsafe { kernel.launch((grid, 1), OP_THREADS, 0, &params) }
 }
 
 /// Launches the kernel of [`attn_core::ops::bits::segments`], which defines the result. With prefix sums that are not
@@ -55,28 +50,30 @@ pub fn segment_packbits(
     if segments > 65535 {
         return Err(PlanError::TooMany { what: "segments", value: segments as u64 }.into());
     }
+    let mut launch = OpLaunch::default();
     let params = BitsParams {
-        indptr: numbers("indptr", indptr)?,
-        out_indptr: numbers_mut("out_indptr", out_indptr)?,
+        indptr: launch.read("indptr", indptr)?,
+        out_indptr: launch.write("out_indptr", out_indptr)?,
         segments: segments as i32,
-        ..params(bools, order, out)?
+        ..params(&mut launch, bools, order, out)?
     };
-    let _current = stream.device().make_current()?;
-    let function = module::kernel(stream, Op::Bits, 1)?;
-    let _submission = stream.submission();
-    order_uses(stream, Read, [("bools", bools.owner()), ("indptr", indptr.owner())])?;
-    order_uses(stream, Write, [("out", out.owner()), ("out_indptr", out_indptr.owner())])?;
+    let kernel = launch.ordered(stream, Op::Bits, 1)?;
     // bools of a segment on average
     let each = (bools.len() / segments.max(1)) as u64;
     let grid = each.div_ceil(32 * u64::from(OP_THREADS)).clamp(1, SEGMENT_CTAS);
     // SAFETY: the caller promised the memory of the arrays when it made them; the kernel checks what they say.
-    unsafe { launch_kernel(function, (grid as u32, segments.max(1) as u32), OP_THREADS, 0, stream, &params, &NOTHING) }
+    unsafe { kernel.launch((grid as u32, segments.max(1) as u32), OP_THREADS, 0, &params) }
 }
 
-fn params(bools: &Array<'_, u8>, order: BitOrder, out: &ArrayMut<'_, u8>) -> Result<BitsParams, CudaError> {
+fn params<'a>(
+    launch: &mut OpLaunch<'a>,
+    bools: &Array<'a, u8>,
+    order: BitOrder,
+    out: &ArrayMut<'a, u8>,
+) -> Result<BitsParams, CudaError> {
     Ok(BitsParams {
-        bools: numbers("bools", bools)?,
-        out: numbers_mut("out", out)?,
+        bools: launch.read("bools", bools)?,
+        out: launch.write("out", out)?,
         count: bools.len() as i64,
         capacity: out.len() as i64,
         big_endian: i32::from(order == BitOrder::Big),

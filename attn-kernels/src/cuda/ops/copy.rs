@@ -3,9 +3,9 @@
 use attn_core::ops::{Array, ArrayMut, KvMut, KvRef, copy};
 use attn_core::tensor::TensorRef;
 
-use super::{Op, address, module, numbers, numbers_mut, stride};
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::{keys_and_values, order};
+use super::launch::OpLaunch;
+use super::{Op, stride};
+use crate::cuda::driver::order::sides;
 use crate::cuda::driver::uses::Access::{Read, Write};
 use crate::cuda::{CudaError, CudaStream};
 use crate::launch::{COPY_INLINE, CopyParams, CopyPart, FastDiv, OP_THREADS};
@@ -86,12 +86,18 @@ fn run(
     speed: Speed,
 ) -> Result<(), CudaError> {
     copy::check_status(status)?;
-    let mut params =
-        CopyParams { status: status.map_or(Ok(0), |status| numbers_mut("status", status))?, ..CopyParams::default() };
+    let mut launch = OpLaunch::default();
+    let mut params = CopyParams { status: launch.write_if("status", status)?, ..CopyParams::default() };
+    if pairs.as_host().is_none() {
+        params.pairs = launch.read("pairs", pairs)?;
+    }
+    launch.uses(Read, sides(&from.sides()));
+    launch.uses(Write, sides(&to.sides()));
     let mut runs = Vec::new();
     for (names, (from, to)) in [["from.k", "to.k"], ["from.v", "to.v"]].into_iter().zip(from.parts().zip(to.parts())) {
         (params.from_pages, params.to_pages) = (from.shape()[0] as i64, to.shape()[0] as i64);
-        runs.push(PageRuns::of(names, &from, &to)?);
+        let ptrs = [launch.tensor(Read, names[0], &from)?, launch.tensor(Write, names[1], &to)?];
+        runs.push(PageRuns::of(ptrs, &from, &to));
     }
     // one word width for keys and values, which usually have the same layout
     let number = runs.iter().filter(|runs| runs.bytes > 0).map(PageRuns::width).max().unwrap_or(0);
@@ -100,29 +106,24 @@ fn run(
         *part = runs.part(WIDTHS[number]);
         most = most.max(part.tiles.divisor);
     }
-    let _current = stream.device().make_current()?;
-    let function = module::kernel(stream, Op::Copy, number)?;
-    let _submission = stream.submission();
-    order(stream, Read, keys_and_values(["from.k", "from.v"], from).chain([("pairs", pairs.owner())]))?;
-    let status = [("status", status.and_then(ArrayMut::owner))];
-    order(stream, Write, keys_and_values(["to.k", "to.v"], to).chain(status))?;
+    let kernel = launch.ordered(stream, Op::Copy, number)?;
     // with a status the kernel checks the pairs even if pages are empty
     let idle = params.status == 0 && runs.iter().all(|runs| runs.bytes == 0);
-    let start = |count: usize, pairs: u64, list: &[u8]| {
-        let params = CopyParams { pairs, count: count as i64, ..params };
+    let start = |count: usize, list: &[u8]| {
+        let params = CopyParams { count: count as i64, ..params };
         let tiles = count as u64 * u64::from(most);
         let ctas = tiles.min(if speed == Speed::Host { HOST_CTAS } else { 1 << 20 });
         let grid = (if idle { 0 } else { ctas as u32 }, runs.len() as u32);
         // SAFETY: the caller promised the memory of the tensors and arrays when it made them; the kernel checks the
         // pages.
-        unsafe { launch_kernel(function, grid, OP_THREADS, 0, stream, &params, list) }
+        unsafe { kernel.launch_with(grid, OP_THREADS, 0, &params, list) }
     };
     let mut list = vec![[0i32; 2]; COPY_INLINE];
     match pairs.as_host() {
-        None => start(pairs.len(), numbers("pairs", pairs)?, bytemuck::cast_slice(&list)),
+        None => start(pairs.len(), bytemuck::cast_slice(&list)),
         Some(pairs) => pairs.chunks(COPY_INLINE).try_for_each(|some| {
             list[..some.len()].copy_from_slice(some);
-            start(some.len(), 0, bytemuck::cast_slice(&list))
+            start(some.len(), bytemuck::cast_slice(&list))
         }),
     }
 }
@@ -147,7 +148,8 @@ struct RunDim {
 }
 
 impl PageRuns {
-    fn of(names: [&'static str; 2], from: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<Self, CudaError> {
+    /// `ptrs`: of both tensors.
+    fn of(ptrs: [u64; 2], from: &TensorRef<'_>, to: &TensorRef<'_>) -> Self {
         let size = from.dtype().size() as i64;
         let dim = |dim: usize| RunDim {
             count: from.shape()[dim] as u64,
@@ -168,7 +170,7 @@ impl PageRuns {
             }
         }
         let pages = [from, to].map(|pool| stride(pool.shape(), pool.strides(), 0) * size);
-        Ok(PageRuns { from: address(names[0], from)?, to: address(names[1], to)?, pages, outer, inner, bytes })
+        PageRuns { from: ptrs[0], to: ptrs[1], pages, outer, inner, bytes }
     }
 
     /// The index of the widest word that divides all addresses, strides and sizes.
@@ -214,7 +216,7 @@ mod tests {
     fn adjacent_runs_are_joined() {
         let (shape, nhd, hnd) = ([9, 4, 3, 8], [96, 24, 8, 1], [96, 8, 32, 1]);
         let runs = |from: &[i64], to: &[i64]| {
-            let runs = PageRuns::of(["", ""], &tensor(&shape, from), &tensor(&shape, to)).expect("on the device");
+            let runs = PageRuns::of([0x1000; 2], &tensor(&shape, from), &tensor(&shape, to));
             (runs.outer.count, runs.inner.count, runs.bytes, WIDTHS[runs.width()])
         };
         assert_eq!(runs(&nhd, &nhd), (1, 1, 192, 16));
@@ -229,7 +231,7 @@ mod tests {
     fn dimensions_of_extent_one_are_dropped() {
         let runs = |shape: &[usize], strides: &[i64]| {
             let tensor = tensor(shape, strides);
-            let runs = PageRuns::of(["", ""], &tensor, &tensor).expect("on the device");
+            let runs = PageRuns::of([0x1000; 2], &tensor, &tensor);
             (runs.outer.count, runs.inner.count, runs.bytes)
         };
         assert_eq!(runs(&[5, 1, 3, 8], &[48, 7, 16, 1]), (1, 3, 16));

@@ -5,15 +5,13 @@ use attn_core::indexer::{
     IndexKeys, IndexQueries, ScoreSizes, ScoresMut, TopKLists, Visible, check_block_scores, check_index_scores,
     check_select, check_shape,
 };
-use attn_core::ops::{Array, ArrayMut};
+use attn_core::ops::Array;
 use attn_core::tensor::TensorRef;
 
-use super::rows::{page_rows, page_uses};
+use super::launch::OpLaunch;
+use super::rows::page_rows;
 use super::sampled_rows::{CTA_VOCAB, has_clusters};
-use super::{NOTHING, Op, address, address_mut, ctas, in_sixteens, module, numbers, numbers_mut, stride};
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::order;
-use crate::cuda::driver::uses::Access::{Read, Write};
+use super::{Op, ctas, in_sixteens, module, stride};
 use crate::cuda::{CudaError, CudaStream, Device};
 use crate::launch::{
     FastDiv, IndexScoresParams, OP_THREADS, RowsParams, RowsPart, SAMPLE_CLUSTER, SCORE_UNIT, SELECT_THREADS,
@@ -33,7 +31,7 @@ pub fn index_scores(
     out: &ScoresMut<'_>,
 ) -> Result<(), CudaError> {
     let sizes = check_index_scores(queries, weights, keys, out)?;
-    launch(stream, queries, Some(weights), keys, None, sizes, out)
+    scores(stream, queries, Some(weights), keys, None, sizes, out)
 }
 
 /// Launches the kernel of [`attn_core::indexer::block_scores`], which defines the result.
@@ -49,10 +47,10 @@ pub fn block_scores(
     out: &ScoresMut<'_>,
 ) -> Result<(), CudaError> {
     let sizes = check_block_scores(queries, keys, block_size, out)?;
-    launch(stream, queries, None, keys, Some(block_size), sizes, out)
+    scores(stream, queries, None, keys, Some(block_size), sizes, out)
 }
 
-fn launch(
+fn scores(
     stream: &CudaStream,
     queries: &IndexQueries<'_>,
     weights: Option<&TensorRef<'_>>,
@@ -67,86 +65,63 @@ fn launch(
     let unit = block_size.unwrap_or(SCORE_UNIT as usize);
     let units = if block_size.is_some() { sizes.columns } else { sizes.columns.div_ceil(unit) };
     let tiles = units.div_ceil(OP_THREADS as usize / 32).max(1);
-    let table = key_table(keys, sizes, out)?;
-    let pool = table.part[0].pool;
+    let mut launch = OpLaunch::default();
+    let table = key_table(&mut launch, keys, sizes, out)?;
+    let (pool, q_data) = (table.part[0].pool, launch.read_tensor("q", q)?);
     let params = IndexScoresParams {
-        q: address("q", q)?,
+        q: q_data,
         q_token: at(q, 0),
         q_head: at(q, 1),
-        weights: weights.map_or(Ok(0), |weights| address("weights", weights))?,
+        weights: weights.map_or(Ok(0), |weights| launch.read_tensor("weights", weights))?,
         weights_token: weights.map_or(0, |weights| at(weights, 0)),
-        qo_indptr: numbers("qo_indptr", &queries.qo_indptr)?,
+        qo_indptr: launch.read("qo_indptr", &queries.qo_indptr)?,
         visible: match &queries.visible {
-            Visible::Counts(counts) => numbers("visible", counts)?,
+            Visible::Counts(counts) => launch.read("visible", counts)?,
             _ => 0,
         },
-        scores: address_mut("scores", &out.scores)?,
+        scores: launch.write_tensor("scores", &out.scores)?,
         scores_token: at(&scores, 0),
         scores_head: if block_size.is_some() { at(&scores, 1) } else { 0 },
-        counts: numbers_mut("counts", &out.counts)?,
+        counts: launch.write("counts", &out.counts)?,
         causal: i32::from(matches!(queries.visible, Visible::Causal)),
         columns: sizes.columns as i32,
         unit: unit as i32,
         tiles: tiles as i32,
-        q_wide: i32::from(in_sixteens(address("q", q)?, 2, &[at(q, 0), at(q, 1)])),
+        q_wide: i32::from(in_sixteens(q_data, 2, &[at(q, 0), at(q, 1)])),
         keys_wide: i32::from(in_sixteens(pool.data, 2, &[pool.token, pool.page])),
         keys: table,
     };
     let grid = ctas("tiles of index queries", sizes.tokens as u64 * tiles as u64, 1)?;
-    let _current = stream.device().make_current()?;
-    let op = of_shape(q.dtype(), sizes.heads, sizes.dim, block_size.is_some());
-    let function = module::kernel(stream, op, 0)?;
-    let _submission = stream.submission();
-    let lens = match keys {
-        IndexKeys::Ragged { kv_indptr, .. } => ("kv_indptr", kv_indptr.owner()),
-        IndexKeys::Paged { rows, kv_lens, .. } => {
-            order(stream, Read, page_uses(rows))?;
-            ("kv_lens", kv_lens.owner())
-        }
-    };
-    let visible = match &queries.visible {
-        Visible::Counts(counts) => counts.owner(),
-        _ => None,
-    };
-    let reads = [
-        ("q", q.owner()),
-        ("weights", weights.and_then(TensorRef::owner)),
-        ("index keys", keys.keys().owner()),
-        lens,
-        ("qo_indptr", queries.qo_indptr.owner()),
-        ("visible", visible),
-    ];
-    order(stream, Read, reads)?;
-    let writes = [
-        ("scores", out.scores.owner()),
-        ("counts", out.counts.owner()),
-        ("status", out.status.as_ref().and_then(ArrayMut::owner)),
-    ];
-    order(stream, Write, writes)?;
+    let kernel = launch.ordered(stream, of_shape(q.dtype(), sizes.heads, sizes.dim, block_size.is_some()), 0)?;
     // SAFETY: the caller promised the memory of tensors and arrays when it made them, and their extents are checked;
     // the kernel checks what arrays say.
-    unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+    unsafe { kernel.launch((grid, 1), OP_THREADS, 0, &params) }
 }
 
 /// The keys and their page table.
-fn key_table(keys: &IndexKeys<'_>, sizes: ScoreSizes, out: &ScoresMut<'_>) -> Result<RowsParams, CudaError> {
+fn key_table<'a>(
+    launch: &mut OpLaunch<'a>,
+    keys: &IndexKeys<'a>,
+    sizes: ScoreSizes,
+    out: &ScoresMut<'a>,
+) -> Result<RowsParams, CudaError> {
     let of = keys.keys();
     let at = |dim| stride(of.shape(), of.strides(), dim);
     let mut params = RowsParams {
-        status: out.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?,
+        status: launch.write_if("status", out.status.as_ref())?,
         page_size: FastDiv::new(1),
         ..RowsParams::default()
     };
-    let data = address("index keys", of)?;
+    let data = launch.read_tensor("index keys", of)?;
     let pool = match keys {
         IndexKeys::Ragged { kv_indptr, .. } => {
-            params.indptr = numbers("kv_indptr", kv_indptr)?;
+            params.indptr = launch.read("kv_indptr", kv_indptr)?;
             params.tokens = of.shape()[0] as i64;
             Strided { data, token: at(0), ..Strided::default() }
         }
         IndexKeys::Paged { rows, kv_lens, .. } => {
-            page_rows(&mut params, rows)?;
-            params.positions = numbers("kv_lens", kv_lens)?;
+            page_rows(launch, &mut params, rows)?;
+            params.positions = launch.read("kv_lens", kv_lens)?;
             params.page_size = FastDiv::new(of.shape()[1] as u32);
             // pages without slots are no pages
             params.num_pages = if of.shape()[1] == 0 { 0 } else { of.shape()[0] as i64 };
@@ -201,14 +176,15 @@ fn select(
     let sizes = check_select(scores, rank, counts, [first, last], out)?;
     let at = |dim| stride(scores.shape(), scores.strides(), dim);
     let (token, head) = (at(0), if rank == 3 { at(1) } else { 0 });
-    let data = address("scores", scores)?;
+    let mut launch = OpLaunch::default();
+    let data = launch.read_tensor("scores", scores)?;
     let params = SelectParams {
         scores: data,
         scores_token: token,
         scores_head: head,
-        counts: numbers("counts", counts)?,
-        lists: numbers_mut("lists", &out.lists)?,
-        lens: numbers_mut("the lists' counts", &out.counts)?,
+        counts: launch.read("counts", counts)?,
+        lists: launch.write("lists", &out.lists)?,
+        lens: launch.write("the lists' counts", &out.counts)?,
         heads: sizes.heads as i32,
         columns: sizes.columns as i32,
         // positions are below 2^30: no list is longer
@@ -220,13 +196,9 @@ fn select(
     let device = stream.device();
     let cluster = has_clusters(device) && shares_rows(sizes.columns, sizes.rows, device.multiprocessors());
     let grid = ctas("lists", sizes.rows as u64 * if cluster { u64::from(SAMPLE_CLUSTER) } else { 1 }, 1)?;
-    let _current = device.make_current()?;
-    let function = module::kernel(stream, Op::Select { cluster }, 0)?;
-    let _submission = stream.submission();
-    order(stream, Read, [("scores", scores.owner()), ("counts", counts.owner())])?;
-    order(stream, Write, [("lists", out.lists.owner()), ("the lists' counts", out.counts.owner())])?;
+    let kernel = launch.ordered(stream, Op::Select { cluster }, 0)?;
     // SAFETY: the caller promised the memory of tensors and arrays when it made them, and their extents are checked.
-    unsafe { launch_kernel(function, (grid, 1), SELECT_THREADS, 0, stream, &params, &NOTHING) }
+    unsafe { kernel.launch((grid, 1), SELECT_THREADS, 0, &params) }
 }
 
 /// Whether the CTAs of a cluster share a row: long rows, of which there are few.

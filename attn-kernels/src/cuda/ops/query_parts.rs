@@ -5,9 +5,11 @@ use attn_core::ops::append::QUERIES;
 use attn_core::ops::{KvRef, OpError};
 use attn_core::tensor::Scale;
 
+use super::launch::OpLaunch;
 use super::merge::share;
-use super::{TRANSFORM_ROWS, address, ctas, in_sixteens, strided};
+use super::{TRANSFORM_ROWS, ctas, in_sixteens};
 use crate::cuda::CudaError;
+use crate::cuda::driver::uses::Access::{Read, Write};
 use crate::launch::{OP_THREADS, RowsPart};
 
 /// The rows of queries, and how they are moved.
@@ -23,7 +25,12 @@ pub(super) struct QueryParts {
 
 impl QueryParts {
     /// The tensors have been checked. `from` and `out` may be the same memory.
-    pub(super) fn new(from: &KvRef<'_>, out: &KvRef<'_>, scale: &Scale<'_>) -> Result<Self, CudaError> {
+    pub(super) fn new<'a>(
+        launch: &mut OpLaunch<'a>,
+        from: &KvRef<'a>,
+        out: &KvRef<'a>,
+        scale: &Scale<'a>,
+    ) -> Result<Self, CudaError> {
         let missing = OpError::Values { there: "the output", missing: "the queries" };
         let (first, to) = from.parts().zip(out.parts()).next().ok_or(missing)?;
         let (heads, to) = (first.shape()[1], to.dtype());
@@ -31,12 +38,12 @@ impl QueryParts {
         let (mut parts, mut wide) = (Vec::new(), true);
         for (name, (rows, out)) in QUERIES.into_iter().zip(from.parts().zip(out.parts())) {
             let dim = if heads == 0 { 0 } else { rows.shape()[2] };
-            let (packed, pool) = (strided("q", &rows)?, strided(name, &out)?);
+            let (packed, pool) = (launch.strided(Read, "q", &rows)?, launch.strided(Write, name, &out)?);
             for (strided, dtype) in [(&packed, rows.dtype()), (&pool, to)] {
                 let aligned = in_sixteens(strided.data, dtype.size(), &[strided.token, strided.head]);
                 wide &= dim == 0 || (aligned && dim.is_multiple_of(chunk));
             }
-            let scales = scale.heads.as_ref().map_or(Ok(0), |heads| address("q_scales", heads))?;
+            let scales = launch.read_scales("q_scales", scale)?;
             parts.push(RowsPart { packed, pool, scales, dim: dim as i32, scale: scale.all, ..RowsPart::default() });
         }
         Ok(QueryParts { parts, heads, chunk, to, wide })

@@ -3,18 +3,15 @@
 use std::sync::Arc;
 
 use attn_core::dtype::Dtype;
-use attn_core::ops::append::{QUERIES, check, check_queries};
-use attn_core::ops::{Append, Array, ArrayMut, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, gather};
+use attn_core::ops::append::{check, check_queries};
+use attn_core::ops::{Append, ArrayMut, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, gather};
 use attn_core::tensor::{Scale, TensorRef};
-use cudarc::driver::sys::CUfunction;
 
+use super::launch::{NOTHING, OpLaunch, Ordered};
 use super::merge::share;
 use super::query_parts::QueryParts;
-use super::{
-    CudaKvTransform, NOTHING, Op, TRANSFORM_ROWS, address, ctas, in_sixteens, module, numbers, numbers_mut, strided,
-};
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::{Used, keys_and_values, order, scales};
+use super::{CudaKvTransform, Op, TRANSFORM_ROWS, ctas, in_sixteens, module};
+use crate::cuda::driver::order::sides;
 use crate::cuda::driver::uses::Access::{Read, Write};
 use crate::cuda::memory::strided::strided as stored_rows;
 use crate::cuda::{CudaError, CudaStream};
@@ -83,22 +80,24 @@ fn append_rows(
     let scales = [&append.scales.k, &append.scales.v];
     let encodes = transform.is_some_and(|transform| transform.has_formats());
     let moves = |part| encodes || transform.is_some_and(|transform| transform.transform().applies_to(part));
-    let beside = queries.map(|queries| QueryParts::new(&queries.from, &queries.out, &append.q_scale)).transpose()?;
+    let mut launch = OpLaunch::default();
+    let beside = queries.map(|queries| QueryParts::new(&mut launch, &queries.from, &queries.out, &append.q_scale));
+    let beside = beside.transpose()?;
     let narrow = beside.as_ref().is_some_and(|beside| !beside.wide);
-    let (mut rows, sides) = RowMove::new(kv, pools, scales, (true, encodes), narrow, moves)?;
+    let (mut rows, sides) = RowMove::new(&mut launch, kv, pools, scales, (true, encodes), narrow, moves)?;
     let params = &mut rows.params;
     match &append.slot_mapping {
         SlotMapping::Slots { slots, positions } => {
-            params.slots = numbers("slots", slots)?;
-            params.positions = positions.as_ref().map_or(Ok(0), |positions| numbers("positions", positions))?;
+            params.slots = launch.read("slots", slots)?;
+            params.positions = launch.read_if("positions", positions.as_ref())?;
         }
         SlotMapping::Positions { requests, positions, rows } => {
-            params.requests = numbers("requests", requests)?;
-            params.positions = numbers("positions", positions)?;
-            page_rows(params, rows)?;
+            params.requests = launch.read("requests", requests)?;
+            params.positions = launch.read("positions", positions)?;
+            page_rows(&mut launch, params, rows)?;
         }
     }
-    params.status = status.map_or(Ok(0), |status| numbers_mut("status", status))?;
+    params.status = launch.write_if("status", status)?;
     let Sides { from, to, parts } = sides;
     let transform = transform.filter(|_| moves(0) || moves(1) || beside.is_some());
     let number = usize::from(!rows.wide);
@@ -106,29 +105,13 @@ fn append_rows(
         Some(transform) => transform.kernel(stream, (from, to, beside.as_ref().map(|beside| beside.to)), number)?,
         None => module::kernel(stream, Op::Append { from: as_number(from), to: as_number(to) }, number)?,
     };
-    let _submission = stream.submission();
-    let arrays = match &append.slot_mapping {
-        SlotMapping::Slots { slots, positions } => {
-            [("slots", slots.owner()), ("positions", positions.as_ref().and_then(Array::owner))]
-        }
-        SlotMapping::Positions { requests, positions, rows } => {
-            order(stream, Read, page_uses(rows))?;
-            [("requests", requests.owner()), ("positions", positions.owner())]
-        }
-    };
-    order(stream, Read, arrays)?;
-    order_rows(stream, [kv, pools], scales, status)?;
-    if let Some(queries) = queries {
-        let scale = append.q_scale.heads.as_ref().and_then(TensorRef::owner);
-        order(stream, Read, keys_and_values(["q", "q rest"], &queries.from).chain([("q_scales", scale)]))?;
-        order(stream, Write, keys_and_values(QUERIES, &queries.out))?;
-    }
+    let kernel = launch.ordered_of(stream, function)?;
     let _content = transform.map(|transform| transform.args().keep_content());
     transform.map_or(Ok(()), |transform| transform.args().order(stream))?;
     // the kernel takes a parameter even if the variant has none
     let args = transform.map_or(&[][..], |transform| transform.args().bytes());
     let args = if args.is_empty() { &NOTHING } else { args };
-    rows.launch(stream, function, [from, to], parts, beside.as_ref(), (transform.is_some(), args))
+    rows.launch(&kernel, [from, to], parts, beside.as_ref(), (transform.is_some(), args))
 }
 
 /// Launches the kernel of [`attn_core::ops::gather::gather_with`], which defines the result.
@@ -158,23 +141,22 @@ fn gather_rows(
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), CudaError> {
     let scales = [&gather.scales.k, &gather.scales.v];
+    let mut launch = OpLaunch::default();
     let (mut rows, Sides { from, to, parts }) =
-        RowMove::new(kv, pools, scales, (false, transform.is_some()), false, |_| false)?;
-    rows.params.indptr = numbers("kv_indptr", &gather.kv_indptr)?;
-    page_rows(&mut rows.params, &gather.rows)?;
-    rows.params.status = status.map_or(Ok(0), |status| numbers_mut("status", status))?;
+        RowMove::new(&mut launch, kv, pools, scales, (false, transform.is_some()), false, |_| false)?;
+    rows.params.indptr = launch.read("kv_indptr", &gather.kv_indptr)?;
+    page_rows(&mut launch, &mut rows.params, &gather.rows)?;
+    rows.params.status = launch.write_if("status", status)?;
     let number = usize::from(!rows.wide);
     let function = match transform {
         Some(transform) => transform.kernel(stream, (from, to, None), number)?,
         None => module::kernel(stream, Op::Gather { from: as_number(from), to: as_number(to) }, number)?,
     };
-    let _submission = stream.submission();
-    order(stream, Read, page_uses(&gather.rows).into_iter().chain([("kv_indptr", gather.kv_indptr.owner())]))?;
-    order_rows(stream, [pools, kv], scales, status)?;
+    let kernel = launch.ordered_of(stream, function)?;
     let _content = transform.map(|transform| transform.args().keep_content());
     transform.map_or(Ok(()), |transform| transform.args().order(stream))?;
     let args = transform.map_or(&NOTHING[..], |transform| transform.args().bytes());
-    rows.launch(stream, function, [from, to], parts, None, (false, args))
+    rows.launch(&kernel, [from, to], parts, None, (false, args))
 }
 
 /// Rows of a KV format that are copied as they are, are bytes of any type.
@@ -182,36 +164,21 @@ fn as_number(dtype: Dtype) -> Dtype {
     if dtype == Dtype::U8 { Dtype::E4m3 } else { dtype }
 }
 
-/// Orders the launch with other work on the tensors that it reads and those that it writes.
-fn order_rows(
-    stream: &CudaStream,
-    [from, to]: [&KvRef<'_>; 2],
-    of_heads: [&Scale<'_>; 2],
-    status: Option<&ArrayMut<'_, u32>>,
+/// Binds a page table.
+pub(super) fn page_rows<'a>(
+    launch: &mut OpLaunch<'a>,
+    params: &mut RowsParams,
+    rows: &PageTableRows<'a>,
 ) -> Result<(), CudaError> {
-    order(stream, Read, keys_and_values(["source k", "source v"], from).chain(scales(of_heads)))?;
-    let status = [("status", status.and_then(ArrayMut::owner))];
-    order(stream, Write, keys_and_values(["target k", "target v"], to).chain(status))
-}
-
-/// The memory of a page table.
-pub(super) fn page_uses<'a>(rows: &PageTableRows<'a>) -> [Used<'a>; 2] {
-    match rows {
-        PageTableRows::Csr { indptr, pages } => [("page_indptr", indptr.owner()), ("pages", pages.owner())],
-        PageTableRows::Padded { pages, .. } => [("pages", pages.owner()), ("pages", None)],
-    }
-}
-
-pub(super) fn page_rows(params: &mut RowsParams, rows: &PageTableRows<'_>) -> Result<(), CudaError> {
     params.num_requests = i32::try_from(rows.requests()?).unwrap_or(i32::MAX);
     match rows {
         PageTableRows::Csr { indptr, pages } => {
-            params.page_indptr = numbers("page_indptr", indptr)?;
-            params.pages = numbers("pages", pages)?;
+            params.page_indptr = launch.read("page_indptr", indptr)?;
+            params.pages = launch.read("pages", pages)?;
             params.entries = pages.len() as i64;
         }
         PageTableRows::Padded { pages, max_pages } => {
-            params.pages = numbers("pages", pages)?;
+            params.pages = launch.read("pages", pages)?;
             params.max_pages = i32::try_from(*max_pages).unwrap_or(i32::MAX);
             params.entries = pages.len() as i64;
         }
@@ -261,10 +228,11 @@ fn check_stored(
 impl RowMove {
     /// The parameters without the addresses of row indices. The tensors have been checked. `formats`: whether rows of
     /// the pool are encoded or decoded. `narrow`: whether rows beside them are not moved in 16 bytes.
-    fn new(
-        packed: &KvRef<'_>,
-        pools: &KvRef<'_>,
-        scales: [&Scale<'_>; 2],
+    fn new<'a>(
+        launch: &mut OpLaunch<'a>,
+        packed: &KvRef<'a>,
+        pools: &KvRef<'a>,
+        scales: [&Scale<'a>; 2],
         (to_pool, formats): (bool, bool),
         narrow: bool,
         moves: impl Fn(usize) -> bool,
@@ -288,12 +256,17 @@ impl RowMove {
             params.num_pages = 0; // pages without slots are no pages
         }
         let names = [["k", "k pool", "k_scales"], ["v", "v pool", "v_scales"]];
+        let (of_packed, of_pool) = if to_pool { (Read, Write) } else { (Write, Read) };
+        if formats {
+            launch.uses(of_pool, sides(&pools.sides()));
+        }
         let heads = first.shape()[1];
         let mut wide = !narrow;
         for (part, (packed, pool)) in both.iter().enumerate() {
             let names = names[part];
-            let rows = strided(names[0], packed)?;
-            let paged = if formats { stored_rows(names[1], pool)? } else { strided(names[1], pool)? };
+            let rows = launch.strided(of_packed, names[0], packed)?;
+            let paged = launch.strided(of_pool, names[1], pool)?;
+            let paged = if formats { stored_rows(names[1], pool)? } else { paged };
             let dim = if heads == 0 { 0 } else { packed.shape()[2] };
             if formats {
                 check_stored(part, if to_pool { dim } else { 0 }, pool, pools.sides().part(part).as_ref())?;
@@ -306,7 +279,7 @@ impl RowMove {
             params.part[part] = RowsPart {
                 packed: rows,
                 pool: paged,
-                scales: scales[part].heads.as_ref().map_or(Ok(0), |heads| address(names[2], heads))?,
+                scales: launch.read_scales(names[2], scales[part])?,
                 dim: dim as i32,
                 scale: scales[part].all,
                 raw: i32::from(from == to && scales[part].is_one() && !moves(part)),
@@ -331,8 +304,7 @@ impl RowMove {
 
     fn launch(
         &self,
-        stream: &CudaStream,
-        function: CUfunction,
+        kernel: &Ordered<'_>,
         [from, to]: [Dtype; 2],
         parts: u32,
         beside: Option<&QueryParts>,
@@ -344,10 +316,9 @@ impl RowMove {
             (grid, smem) = (grid.max(of_queries), smem.max(bytes));
         }
         if smem > 48 * 1024 {
-            let kernel = if self.formats { "an append to a KV format" } else { "an append through hooks" }.to_owned();
-            return Err(CudaError::SharedMemory { kernel, need: smem, have: 48 * 1024 });
+            let what = if self.formats { "an append to a KV format" } else { "an append through hooks" };
+            return Err(CudaError::SharedMemory { kernel: what.to_owned(), need: smem, have: 48 * 1024 });
         }
-        let _current = stream.device().make_current()?;
         // kernels without queries, and those over numbers, take the first part of it
         let params = PackedRowsParams { base: self.params, sides: self.sides };
         let (params, parts) = match beside {
@@ -359,7 +330,7 @@ impl RowMove {
         };
         // SAFETY: the caller promised the memory of the tensors and arrays when it made them, and their extents are
         // checked; the kernel checks what arrays say.
-        unsafe { launch_kernel(function, (grid, parts), OP_THREADS, smem, stream, &params, args) }
+        unsafe { kernel.launch_with((grid, parts), OP_THREADS, smem, &params, args) }
     }
 
     /// CTAs per tensor, and bytes of shared memory.
@@ -409,7 +380,8 @@ mod tests {
             KvRef::new(k, v)
         });
         let (mut rows, sides) =
-            RowMove::new(&packed, &pools, [&one, &one], (true, false), false, |_| false).expect("on the device");
+            RowMove::new(&mut OpLaunch::default(), &packed, &pools, [&one, &one], (true, false), false, |_| false)
+                .expect("on the device");
         rows.params.status = status;
         let (grid, _) = rows.size(sides.from, sides.to, sides.parts, false).expect("few");
         (rows.wide, sides.parts, grid)

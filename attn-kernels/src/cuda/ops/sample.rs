@@ -1,15 +1,12 @@
 //! Sampling: one launch, a cluster of CTAs a row.
 
 use attn_core::dtype::Dtype;
-use attn_core::ops::{Array, ArrayMut};
 use attn_core::sampling::{BLOCK_TOKENS, FilterOrder, FilterOut, LogProbs, SampleOut, SamplingParams, Source, check};
 use attn_core::tensor::{TensorMut, TensorRef};
 
-use super::sampled_rows::{CTA_VOCAB, has_clusters, owner, per_row};
-use super::{NOTHING, Op, address, address_mut, ctas, module, numbers, numbers_mut, stride};
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::{Used, order};
-use crate::cuda::driver::uses::Access::{Read, Write};
+use super::launch::OpLaunch;
+use super::sampled_rows::{CTA_VOCAB, has_clusters};
+use super::{Op, ctas, module, stride};
 use crate::cuda::{CudaError, CudaStream, Device};
 use crate::launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_smem};
 
@@ -30,37 +27,25 @@ pub fn sample(
     out: &SampleOut<'_>,
 ) -> Result<(), CudaError> {
     let sizes = check::check(source, tensor, params, out)?;
+    let mut launch = OpLaunch::default();
     let mut kernel = SampleParams {
-        positions: numbers_mut("positions", &out.positions)?,
-        ids: numbers_mut("ids", &out.ids)?,
-        ..inputs(source, tensor, params, sizes)?
+        positions: launch.write("positions", &out.positions)?,
+        ids: launch.write("ids", &out.ids)?,
+        counts: launch.write_if("counts", out.counts.as_ref())?,
+        log_probs: launch.write_if("log_probs", out.log_probs.as_ref())?,
+        ..inputs(&mut launch, source, tensor, params, sizes)?
     };
-    if let Some(counts) = &out.counts {
-        kernel.counts = numbers_mut("counts", counts)?;
-        kernel.counts_wide = i32::from(kernel.counts.is_multiple_of(16) && sizes.vocab.is_multiple_of(4));
-    }
-    if let Some(log_probs) = &out.log_probs {
-        kernel.log_probs = numbers_mut("log_probs", log_probs)?;
-    }
+    kernel.counts_wide =
+        i32::from(kernel.counts != 0 && kernel.counts.is_multiple_of(16) && sizes.vocab.is_multiple_of(4));
     if let Some(probs) = &out.probs {
-        keep(&mut kernel, "probs", probs)?;
+        keep(&mut launch, &mut kernel, "probs", probs)?;
     }
     if let Some(top) = &out.top {
-        kernel.top_ids = numbers_mut("top.ids", &top.ids)?;
-        kernel.top_log_probs = numbers_mut("top.log_probs", &top.log_probs)?;
+        kernel.top_ids = launch.write("top.ids", &top.ids)?;
+        kernel.top_log_probs = launch.write("top.log_probs", &top.log_probs)?;
         kernel.top_count = top.count as i32;
     }
-    let top = out.top.as_ref();
-    let writes = [
-        ("ids", out.ids.owner()),
-        ("positions", out.positions.owner()),
-        ("counts", out.counts.as_ref().and_then(ArrayMut::owner)),
-        ("log_probs", out.log_probs.as_ref().and_then(ArrayMut::owner)),
-        ("probs", out.probs.as_ref().and_then(TensorMut::owner)),
-        ("top.ids", top.and_then(|top| top.ids.owner())),
-        ("top.log_probs", top.and_then(|top| top.log_probs.owner())),
-    ];
-    launch(stream, source, tensor, params, sizes, &writes, kernel)
+    run(stream, launch, source, tensor.dtype(), sizes, kernel)
 }
 
 /// Launches the kernel of [`attn_core::sampling::keep()`], which defines the result. A row of `indices` out of range is
@@ -78,10 +63,11 @@ pub fn keep_filtered(
     out: &TensorMut<'_>,
 ) -> Result<(), CudaError> {
     let sizes = check::check_keep(source, tensor, params, out)?;
-    let mut kernel = inputs(source, tensor, params, sizes)?;
-    keep(&mut kernel, "out", out)?;
+    let mut launch = OpLaunch::default();
+    let mut kernel = inputs(&mut launch, source, tensor, params, sizes)?;
+    keep(&mut launch, &mut kernel, "out", out)?;
     kernel.keeps_logits = i32::from(what == FilterOut::Logits);
-    launch(stream, source, tensor, params, sizes, &[("out", out.owner())], kernel)
+    run(stream, launch, source, tensor.dtype(), sizes, kernel)
 }
 
 /// Compiles and loads the kernels for rows of a type, so that the first call can be captured.
@@ -95,14 +81,15 @@ pub fn prepare_sampling(device: &Device, source: Source, from: Dtype) -> Result<
 }
 
 /// The parameters of what is read.
-fn inputs(
+fn inputs<'a>(
+    launch: &mut OpLaunch<'a>,
     source: Source,
-    tensor: &TensorRef<'_>,
-    params: &SamplingParams<'_>,
+    tensor: &TensorRef<'a>,
+    params: &SamplingParams<'a>,
     sizes: check::Sizes,
 ) -> Result<SampleParams, CudaError> {
     let mut kernel = SampleParams {
-        source: address(source.name(), tensor)?,
+        source: launch.read_tensor(source.name(), tensor)?,
         source_row: stride(tensor.shape(), tensor.strides(), 0),
         sources: sizes.sources as i32,
         vocab: sizes.vocab as i32,
@@ -112,69 +99,49 @@ fn inputs(
     };
     let size = tensor.dtype().size() as u64;
     kernel.wide = i32::from(kernel.source.is_multiple_of(4 * size) && kernel.source_row % 4 == 0);
-    (kernel.temperature, kernel.all_temperature) = per_row("temperature", &params.temperature)?;
-    (kernel.top_k, kernel.all_top_k) = per_row("top_k", &params.top_k)?;
-    (kernel.top_p, kernel.all_top_p) = per_row("top_p", &params.top_p)?;
-    (kernel.min_p, kernel.all_min_p) = per_row("min_p", &params.min_p)?;
-    (kernel.seeds, kernel.all_seeds) = per_row("seeds", &params.seeds)?;
+    (kernel.temperature, kernel.all_temperature) = launch.per_row("temperature", &params.temperature)?;
+    (kernel.top_k, kernel.all_top_k) = launch.per_row("top_k", &params.top_k)?;
+    (kernel.top_p, kernel.all_top_p) = launch.per_row("top_p", &params.top_p)?;
+    (kernel.min_p, kernel.all_min_p) = launch.per_row("min_p", &params.min_p)?;
+    (kernel.seeds, kernel.all_seeds) = launch.per_row("seeds", &params.seeds)?;
     if let Some(penalties) = &params.penalties {
         kernel.penalties = 1;
-        (kernel.repetition, kernel.all_repetition) = per_row("repetition", &penalties.repetition)?;
-        (kernel.presence, kernel.all_presence) = per_row("presence", &penalties.presence)?;
-        (kernel.frequency, kernel.all_frequency) = per_row("frequency", &penalties.frequency)?;
+        (kernel.repetition, kernel.all_repetition) = launch.per_row("repetition", &penalties.repetition)?;
+        (kernel.presence, kernel.all_presence) = launch.per_row("presence", &penalties.presence)?;
+        (kernel.frequency, kernel.all_frequency) = launch.per_row("frequency", &penalties.frequency)?;
     }
-    if let Some(mask) = &params.token_mask {
-        kernel.token_mask = numbers("token_mask", mask)?;
-    }
-    if let Some(indices) = &params.indices {
-        kernel.indices = numbers("indices", indices)?;
-    }
+    kernel.token_mask = launch.read_if("token_mask", params.token_mask.as_ref())?;
+    kernel.indices = launch.read_if("indices", params.indices.as_ref())?;
     Ok(kernel)
 }
 
 /// Rows of what the filters keep.
-fn keep(kernel: &mut SampleParams, name: &'static str, kept: &TensorMut<'_>) -> Result<(), CudaError> {
-    kernel.kept = address_mut(name, kept)?;
+fn keep<'a>(
+    launch: &mut OpLaunch<'a>,
+    kernel: &mut SampleParams,
+    name: &'static str,
+    kept: &TensorMut<'a>,
+) -> Result<(), CudaError> {
+    kernel.kept = launch.write_tensor(name, kept)?;
     kernel.kept_row = stride(kept.shape(), kept.strides(), 0);
     kernel.kept_wide = i32::from(kernel.kept.is_multiple_of(16) && kernel.kept_row % 4 == 0);
     Ok(())
 }
 
-fn launch(
+fn run(
     stream: &CudaStream,
+    launch: OpLaunch<'_>,
     source: Source,
-    tensor: &TensorRef<'_>,
-    params: &SamplingParams<'_>,
+    from: Dtype,
     sizes: check::Sizes,
-    writes: &[Used<'_>],
-    mut kernel: SampleParams,
+    mut params: SampleParams,
 ) -> Result<(), CudaError> {
-    let device = stream.device();
-    let shape = Shape::of(device, sizes);
-    kernel.slice = shape.slice as i32;
-    let _current = device.make_current()?;
-    let op = Op::Sample { from: tensor.dtype(), source, cluster: shape.ctas > 1 };
-    let function = module::kernel(stream, op, shape.kernel)?;
-    let _submission = stream.submission();
-    let penalties = params.penalties.as_ref();
-    let reads = [
-        (source.name(), tensor.owner()),
-        ("temperature", owner(&params.temperature)),
-        ("top_k", owner(&params.top_k)),
-        ("top_p", owner(&params.top_p)),
-        ("min_p", owner(&params.min_p)),
-        ("seeds", owner(&params.seeds)),
-        ("repetition", penalties.and_then(|of| owner(&of.repetition))),
-        ("presence", penalties.and_then(|of| owner(&of.presence))),
-        ("frequency", penalties.and_then(|of| owner(&of.frequency))),
-        ("token_mask", params.token_mask.as_ref().and_then(Array::owner)),
-        ("indices", params.indices.as_ref().and_then(Array::owner)),
-    ];
-    order(stream, Read, reads)?;
-    order(stream, Write, writes.iter().copied())?;
+    let shape = Shape::of(stream.device(), sizes);
+    params.slice = shape.slice as i32;
+    let kernel = launch.ordered(stream, Op::Sample { from, source, cluster: shape.ctas > 1 }, shape.kernel)?;
     let grid = ctas("rows", sizes.rows as u64 * u64::from(shape.ctas), 1)?;
     // SAFETY: the caller promised the memory of tensors and arrays when it made them, and their extents are checked.
-    unsafe { launch_kernel(function, (grid, 1), SAMPLE_THREADS[shape.kernel], shape.smem, stream, &kernel, &NOTHING) }
+    unsafe { kernel.launch((grid, 1), SAMPLE_THREADS[shape.kernel], shape.smem, &params) }
 }
 
 /// How rows are distributed.

@@ -2,12 +2,11 @@
 
 use attn_core::expr::TensorSlot;
 use attn_core::ops::tensor_rows::check;
-use attn_core::ops::{Array, ArrayMut, OpError, TensorRows};
+use attn_core::ops::{OpError, TensorRows};
 
-use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::order;
-use crate::cuda::driver::uses::Access::{Read, Write};
+use super::launch::OpLaunch;
+use super::{Op, ctas};
+use crate::cuda::driver::uses::Access::Write;
 use crate::cuda::{CudaBuffer, CudaError, CudaStream};
 use crate::launch::{FastDiv, OP_THREADS, TensorRowsParams};
 
@@ -34,24 +33,21 @@ pub(in crate::cuda) fn write_rows(
     let fits = |word: &usize| of.bytes.is_multiple_of(*word) && from.is_multiple_of(*word as u64);
     let number = WORDS.iter().position(fits).unwrap_or(WORDS.len() - 1);
     let words = u32::try_from(of.bytes / WORDS[number]).unwrap_or(u32::MAX);
+    let mut launch = OpLaunch::default();
     let params = TensorRowsParams {
         from,
         to: buffer.ptr(),
-        indices: numbers("indices", &rows.indices)?,
-        status: rows.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?,
+        indices: launch.read("indices", &rows.indices)?,
+        status: launch.write_if("status", rows.status.as_ref())?,
         rows: count as i64,
         extent: of.rows as i64,
         words: FastDiv::new(words),
         pad: 0,
     };
     let grid = ctas("rows", (count as u64 * u64::from(words)).min(CTAS * u64::from(OP_THREADS)), OP_THREADS.into())?;
-    let _current = stream.device().make_current()?;
-    let function = module::kernel(stream, Op::TensorRows, number)?;
-    let _submission = stream.submission();
-    order(stream, Read, [("indices", Array::owner(&rows.indices))])?;
-    order(stream, Write, [("status", rows.status.as_ref().and_then(ArrayMut::owner))])?;
+    let kernel = launch.ordered(stream, Op::TensorRows, number)?;
     buffer.uses().order(stream.state(), Write)?;
     // SAFETY: the caller promised the memory of rows, indices and status when it made them, and their lengths are
     // checked; the kernel writes within the tensor, whose bytes the buffer has.
-    unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+    unsafe { kernel.launch((grid, 1), OP_THREADS, 0, &params) }
 }

@@ -3,11 +3,9 @@
 use attn_core::sampling::{ChainDrafts, ChainOut, DraftSizes, TreeDrafts, TreeOut, check_chain, check_tree};
 use attn_core::tensor::TensorRef;
 
-use super::sampled_rows::{CTA_VOCAB, has_clusters, owner, per_row};
-use super::{NOTHING, Op, address, ctas, in_sixteens, module, numbers, numbers_mut, stride};
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::{Used, order};
-use crate::cuda::driver::uses::Access::{Read, Write};
+use super::launch::OpLaunch;
+use super::sampled_rows::{CTA_VOCAB, has_clusters};
+use super::{Op, ctas, in_sixteens, module, stride};
 use crate::cuda::{CudaError, CudaStream, Device};
 use crate::launch::{
     CHAIN_SHARED_BYTES, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams, tree_shared_bytes,
@@ -22,10 +20,10 @@ use crate::launch::{
 pub fn verify_chain(stream: &CudaStream, drafts: &ChainDrafts<'_>, out: &ChainOut<'_>) -> Result<(), CudaError> {
     let sizes = check_chain(drafts, out)?;
     let shape = Shape::of(stream.device(), sizes);
-    let [draft, target] = [("draft_probs", &drafts.draft_probs), ("target_probs", &drafts.target_probs)]
-        .map(|(name, probs)| Rows::of(name, probs));
-    let (draft, target) = (draft?, target?);
-    let (seeds, all_seeds) = per_row("seeds", &drafts.seeds)?;
+    let mut launch = OpLaunch::default();
+    let draft = Rows::of(&mut launch, "draft_probs", &drafts.draft_probs)?;
+    let target = Rows::of(&mut launch, "target_probs", &drafts.target_probs)?;
+    let (seeds, all_seeds) = launch.per_row("seeds", &drafts.seeds)?;
     let params = VerifyChainParams {
         draft_probs: draft.at,
         draft_request: draft.strides[0],
@@ -33,32 +31,20 @@ pub fn verify_chain(stream: &CudaStream, drafts: &ChainDrafts<'_>, out: &ChainOu
         target_probs: target.at,
         target_request: target.strides[0],
         target_row: target.strides[1],
-        draft_ids: numbers("draft_ids", &drafts.draft_ids)?,
+        draft_ids: launch.read("draft_ids", &drafts.draft_ids)?,
         seeds,
         all_seeds,
-        ids: numbers_mut("ids", &out.ids)?,
-        accepted: numbers_mut("accepted", &out.accepted)?,
-        emitted: numbers_mut("emitted", &out.emitted)?,
-        positions: numbers_mut("positions", &out.positions)?,
+        ids: launch.write("ids", &out.ids)?,
+        accepted: launch.write("accepted", &out.accepted)?,
+        emitted: launch.write("emitted", &out.emitted)?,
+        positions: launch.write("positions", &out.positions)?,
         drafts: extent("drafts", sizes.drafts)?,
         vocab: sizes.vocab as i32,
         slice: shape.slice as i32,
         wide: i32::from(target.wide && draft.wide),
     };
-    let reads = [
-        ("draft_probs", drafts.draft_probs.owner()),
-        ("target_probs", drafts.target_probs.owner()),
-        ("draft_ids", drafts.draft_ids.owner()),
-        ("seeds", owner(&drafts.seeds)),
-    ];
-    let writes = [
-        ("ids", out.ids.owner()),
-        ("accepted", out.accepted.owner()),
-        ("emitted", out.emitted.owner()),
-        ("positions", out.positions.owner()),
-    ];
     let op = Op::VerifyChain { cluster: shape.ctas > 1 };
-    launch(stream, op, sizes, shape, CHAIN_SHARED_BYTES, &reads, &writes, &params)
+    run(stream, launch, op, sizes, shape, CHAIN_SHARED_BYTES, &params)
 }
 
 /// Launches the kernel of [`attn_core::sampling::verify_tree`], which defines the result. A draft outside of the
@@ -71,22 +57,23 @@ pub fn verify_chain(stream: &CudaStream, drafts: &ChainDrafts<'_>, out: &ChainOu
 pub fn verify_tree(stream: &CudaStream, drafts: &TreeDrafts<'_>, out: &TreeOut<'_>) -> Result<(), CudaError> {
     let sizes = check_tree(drafts, out)?;
     let shape = Shape::of(stream.device(), sizes);
-    let target = Rows::of("target_probs", &drafts.target_probs)?;
-    let (seeds, all_seeds) = per_row("seeds", &drafts.seeds)?;
+    let mut launch = OpLaunch::default();
+    let target = Rows::of(&mut launch, "target_probs", &drafts.target_probs)?;
+    let (seeds, all_seeds) = launch.per_row("seeds", &drafts.seeds)?;
     let params = VerifyTreeParams {
         target_probs: target.at,
         target_request: target.strides[0],
         target_row: target.strides[1],
-        draft_ids: numbers("draft_ids", &drafts.draft_ids)?,
-        retrieve_index: numbers("retrieve_index", &drafts.retrieve_index)?,
-        retrieve_next_token: numbers("retrieve_next_token", &drafts.retrieve_next_token)?,
-        retrieve_next_sibling: numbers("retrieve_next_sibling", &drafts.retrieve_next_sibling)?,
+        draft_ids: launch.read("draft_ids", &drafts.draft_ids)?,
+        retrieve_index: launch.read("retrieve_index", &drafts.retrieve_index)?,
+        retrieve_next_token: launch.read("retrieve_next_token", &drafts.retrieve_next_token)?,
+        retrieve_next_sibling: launch.read("retrieve_next_sibling", &drafts.retrieve_next_sibling)?,
         seeds,
         all_seeds,
-        ids: numbers_mut("ids", &out.ids)?,
-        accept_index: numbers_mut("accept_index", &out.accept_index)?,
-        accepted: numbers_mut("accepted", &out.accepted)?,
-        positions: numbers_mut("positions", &out.positions)?,
+        ids: launch.write("ids", &out.ids)?,
+        accept_index: launch.write("accept_index", &out.accept_index)?,
+        accepted: launch.write("accepted", &out.accepted)?,
+        positions: launch.write("positions", &out.positions)?,
         threshold_single: drafts.threshold_single,
         threshold_acc: drafts.threshold_acc,
         requests: extent("requests", sizes.requests)?,
@@ -96,22 +83,8 @@ pub fn verify_tree(stream: &CudaStream, drafts: &TreeDrafts<'_>, out: &TreeOut<'
         wide: i32::from(target.wide),
         pad: 0,
     };
-    let reads = [
-        ("target_probs", drafts.target_probs.owner()),
-        ("draft_ids", drafts.draft_ids.owner()),
-        ("retrieve_index", drafts.retrieve_index.owner()),
-        ("retrieve_next_token", drafts.retrieve_next_token.owner()),
-        ("retrieve_next_sibling", drafts.retrieve_next_sibling.owner()),
-        ("seeds", owner(&drafts.seeds)),
-    ];
-    let writes = [
-        ("ids", out.ids.owner()),
-        ("accept_index", out.accept_index.owner()),
-        ("accepted", out.accepted.owner()),
-        ("positions", out.positions.owner()),
-    ];
     let op = Op::VerifyTree { cluster: shape.ctas > 1 };
-    launch(stream, op, sizes, shape, tree_shared_bytes(sizes.drafts as u32), &reads, &writes, &params)
+    run(stream, launch, op, sizes, shape, tree_shared_bytes(sizes.drafts as u32), &params)
 }
 
 /// Compiles and loads the kernels of verification, so that the first call can be captured.
@@ -135,8 +108,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(name: &'static str, probs: &TensorRef<'_>) -> Result<Self, CudaError> {
-        let at = address(name, probs)?;
+    fn of<'a>(launch: &mut OpLaunch<'a>, name: &'static str, probs: &TensorRef<'a>) -> Result<Self, CudaError> {
+        let at = launch.read_tensor(name, probs)?;
         let strides = [0, 1].map(|dim| stride(probs.shape(), probs.strides(), dim));
         let wide = probs.shape().contains(&0) || in_sixteens(at, probs.dtype().size(), &strides);
         Ok(Rows { at, strides, wide })
@@ -149,24 +122,19 @@ fn extent(what: &'static str, value: usize) -> Result<i32, CudaError> {
 }
 
 #[allow(clippy::too_many_arguments)] // what two kernels differ in
-fn launch<P>(
+fn run<P>(
     stream: &CudaStream,
+    launch: OpLaunch<'_>,
     op: Op,
     sizes: DraftSizes,
     shape: Shape,
     smem: u32,
-    reads: &[Used<'_>],
-    writes: &[Used<'_>],
     params: &P,
 ) -> Result<(), CudaError> {
-    let _current = stream.device().make_current()?;
-    let function = module::kernel(stream, op, 0)?;
-    let _submission = stream.submission();
-    order(stream, Read, reads.iter().copied())?;
-    order(stream, Write, writes.iter().copied())?;
+    let kernel = launch.ordered(stream, op, 0)?;
     let grid = ctas("requests", sizes.requests as u64 * u64::from(shape.ctas), 1)?;
     // SAFETY: the caller promised the memory of tensors and arrays when it made them, and their extents are checked.
-    unsafe { launch_kernel(function, (grid, 1), VERIFY_THREADS, smem, stream, params, &NOTHING) }
+    unsafe { kernel.launch((grid, 1), VERIFY_THREADS, smem, params) }
 }
 
 /// How rows are distributed.

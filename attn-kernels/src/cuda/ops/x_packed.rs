@@ -4,9 +4,9 @@ use attn_core::ops::x_packed::{self, Sizes};
 use attn_core::ops::{KvMut, KvRef, OpError};
 use attn_core::tensor::{TensorError, TensorMut, TensorRef};
 
-use super::{NOTHING, Op, address, ctas, in_sixteens, module, stride};
-use crate::cuda::driver::launch_kernel::launch_kernel;
-use crate::cuda::driver::order::{keys_and_values, order};
+use super::launch::OpLaunch;
+use super::{Op, ctas, in_sixteens, stride};
+use crate::cuda::driver::order::sides;
 use crate::cuda::driver::uses::Access::{Read, Write};
 use crate::cuda::{CudaError, CudaStream};
 use crate::launch::{FastDiv, OP_THREADS, XPackedParams, XPackedPart};
@@ -73,7 +73,10 @@ fn run(
         to_pages: i32::from(to_pages),
         ..XPackedParams::default()
     };
-    let mut smem = 0;
+    let (mut launch, mut smem) = (OpLaunch::default(), 0);
+    let of_pool = if to_pages { Write } else { Read };
+    let of_packed = if to_pages { Read } else { Write };
+    launch.uses(of_pool, sides(&pools.sides()));
     let names = [["packed k", "k pool"], ["packed v", "v pool"]];
     for (part, (packed, pool)) in [k, v].into_iter().zip(pools.parts()).enumerate() {
         let (dim, x) = if part == 0 { (dim_k, x) } else { (dim_v, 1) };
@@ -84,8 +87,8 @@ fn run(
         // (blocks, heads, chunks, slots, x), and (blocks, heads, dim, slots)
         let strides = [0, 1, 2, 3].map(|dim| bytes(packed, dim));
         let [pool_page, pool_slot, pool_head] = [0, 1, 2].map(|dim| bytes(&pool, dim));
-        let packed_ptr = address(names[part][0], packed)?;
-        let pool_ptr = address(names[part][1], &pool)?;
+        let packed_ptr = launch.tensor(of_packed, names[part][0], packed)?;
+        let pool_ptr = launch.tensor(of_pool, names[part][1], &pool)?;
         params.part[part] = XPackedPart {
             packed: packed_ptr,
             pool: pool_ptr,
@@ -112,14 +115,9 @@ fn run(
         let kernel = "the conversion of an x-packed cache".to_owned();
         return Err(CudaError::SharedMemory { kernel, need: smem as u32, have: 48 * 1024 });
     }
-    let _current = stream.device().make_current()?;
-    let function = module::kernel(stream, Op::XPacked, number)?;
-    let _submission = stream.submission();
-    let packed_uses = [("packed k", k.owner()), ("packed v", v.owner())];
-    order(stream, if to_pages { Read } else { Write }, packed_uses)?;
-    order(stream, if to_pages { Write } else { Read }, keys_and_values(["k pool", "v pool"], pools))?;
+    let kernel = launch.ordered(stream, Op::XPacked, number)?;
     let empty = slots == 0 || (dim_k == 0 && dim_v == 0);
     let grid = if empty { 0 } else { ctas("heads of pages", (pages * heads) as u64, 1)? };
     // SAFETY: the caller promised the memory of the tensors when it made them, and their extents are checked.
-    unsafe { launch_kernel(function, (grid, 2), OP_THREADS, smem as u32, stream, &params, &NOTHING) }
+    unsafe { kernel.launch((grid, 2), OP_THREADS, smem as u32, &params) }
 }
