@@ -4,8 +4,8 @@
 //! [`CostTable`] has those of other files before them. The planner splits a batch by [`Costs::rule`],
 //! and [`KernelSelector`](crate::select::KernelSelector) compares kernels by all costs.
 
+mod cost_key;
 mod cost_table;
-mod decode_backend;
 mod error;
 mod hook_class;
 mod json_lines;
@@ -14,8 +14,7 @@ mod measured;
 use attn_core::plan::{Cost, merge_steps};
 use attn_core::spec::KernelKind;
 
-use crate::kernel_traits::KernelTraits;
-
+pub use cost_key::{CostKernel, CostKey};
 pub use cost_table::CostTable;
 pub use error::{CostsError, CostsLineError};
 pub use hook_class::HookClass;
@@ -28,10 +27,10 @@ pub fn steps_of_merge(kind: KernelKind, count: u64) -> (u64, u64) {
 }
 
 impl Costs {
-    /// The costs that the planner uses, for blocks of `kv_align` keys. A decode tile is the only reader of its keys, so
-    /// it bears the cost of their first read.
-    pub fn rule(&self, traits: &KernelTraits, kv_align: u32) -> Cost {
-        let first = if traits.has_workers() { self.first } else { 0 };
+    /// The costs that the planner uses, for blocks of `kv_align` keys. A tile of a kernel whose `tiles_read_alone` is
+    /// the only reader of its keys, so it bears the cost of their first read.
+    pub fn rule(&self, kv_align: u32, tiles_read_alone: bool) -> Cost {
+        let first = if tiles_read_alone { self.first } else { 0 };
         let keys = u64::from(self.block) + u64::from(first);
         let block = (keys * u64::from(kv_align)).div_ceil(COST_KEYS.into());
         Cost { item: self.item, block: u32::try_from(block).unwrap_or(u32::MAX).max(1), merge: self.merge }

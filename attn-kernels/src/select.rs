@@ -1,6 +1,7 @@
 //! Kernel selection: which kernel runs a batch. Unless options or the variant decide, it is the one that is predicted
 //! to finish first.
 
+mod decode_backend;
 mod predict;
 mod resident;
 mod selected;
@@ -11,12 +12,10 @@ use attn_core::{
 };
 
 use crate::cost::{CostTable, HookClass};
-use crate::kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest};
-use crate::plan_rules::OWN_SM_TIME;
+use crate::kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest, OWN_SM_TIME};
 use predict::{BatchSize, Candidate};
 use resident::Resident;
 
-pub(crate) use resident::is_faster_resident;
 pub use selected::SelectedKernel;
 
 /// The kernels of an attention, and their measured costs on a device.
@@ -114,11 +113,11 @@ impl KernelSelector {
             let compute_type = if backend == prefill { request.compute_type } else { ComputeType::Exact };
             let of = KernelTraitsRequest { kind, group, prefill: backend, compute_type, ..*request };
             let traits = KernelTraits::choose(&of)?;
-            let costs = costs.of(&traits, hooks);
+            let costs = costs.of(&traits.cost_key(), hooks);
             let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
             Ok(Candidate {
                 kernel: SelectedKernel::of(&traits),
-                tile_rows: traits.tile_rows.into(),
+                tile_rows: traits.tile_rows().into(),
                 workers: u64::from(ctas / kv_heads).max(1),
                 waves: kv_heads.div_ceil(ctas.max(1)).into(),
                 costs,
@@ -136,7 +135,7 @@ impl KernelSelector {
         };
         let own_sm = |traits: KernelTraits| traits.is_sm90_prefill();
         // with one CTA per SM and a role for each CTA the parts do not overlap, and two launches are as good
-        let overlaps = |rows: &u32| mixed(*rows).is_some_and(|traits| traits.ctas_per_sm > 1 || own_sm(traits));
+        let overlaps = |rows: &u32| mixed(*rows).is_some_and(|traits| traits.ctas_per_sm() > 1 || own_sm(traits));
         let preprocesses = mixed(least).is_some_and(|traits| traits.has_kv_preprocess());
         let own_sms = OwnSms { multiprocessors: multiprocessors.into(), kv_heads: heads.kv.into(), preprocesses };
         Ok(KernelSelector {

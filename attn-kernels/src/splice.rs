@@ -73,7 +73,7 @@ impl KernelSource {
     pub fn build(variant: &Variant, traits: &KernelTraits) -> Result<Self, SpliceError> {
         refusals::refuse_unsupported(variant, traits)?;
         let name = format!("{}: {}", variant::outline(variant), traits.describe());
-        if traits.mixed.is_some() {
+        if traits.kind() == KernelKind::Mixed {
             return Ok(KernelSource { text: mixed::text(&name, variant, traits)?, name, traits: *traits });
         }
         let mut unit = Inliner::of_kernel(&name, traits)?;
@@ -82,22 +82,13 @@ impl KernelSource {
         if traits.is_sm90_prefill() {
             unit.push(&wgmma::text(traits));
         }
-        if traits.has_workers() {
-            unit.include(templates::worker_mainloop(traits))?;
-        }
         if !traits.has_workers() && variant::has_long_hooks(variant) {
             unit.include(templates::ROLLED_SCORES)?;
         }
-        unit.include(match traits.kind {
-            KernelKind::Prefill if traits.cuda_cores => "cuda_cores/prefill_kernel.cuh",
-            KernelKind::Prefill if traits.e4m3_compute => "prefill/sm90/e4m3/kernel.cuh",
-            KernelKind::Prefill if traits.resident => "prefill/sm90/resident/kernel.cuh",
-            KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",
-            KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
-            KernelKind::Decode => "decode/kernel.cuh",
-        })?;
+        let facts = traits.facts();
+        facts.headers.iter().try_for_each(|header| unit.include(header))?;
         if traits.has_kv_preprocess() {
-            let transposes = traits.e4m3_compute;
+            let transposes = facts.transposed_keys.is_some();
             unit.include(if transposes { "preprocess/transpose_values.cuh" } else { "preprocess/kv_transform.cuh" })?;
         }
         if !traits.merges_in_kernel() {
@@ -121,6 +112,6 @@ impl Unit for KernelSource {
         &self.name
     }
     fn arch(&self) -> Arch {
-        self.traits.arch
+        self.traits.common.arch
     }
 }

@@ -52,7 +52,7 @@ fn kernels_with_i64_compile() {
         let variant = case_variant(&case).expect("registered").bind(&case.dims()).expect("it fits");
         for (branch, traits) in kernel_traits(&case, &variant) {
             let source = KernelSource::build(&branch, &traits).expect("supported");
-            compiler.compile(&source.name, &source.text, traits.arch).unwrap_or_else(|error| panic!("{error}"));
+            compiler.compile(&source.name, &source.text, traits.common.arch).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 }

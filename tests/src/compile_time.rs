@@ -43,7 +43,7 @@ impl CompileTime {
         let source = KernelSource::build(variant, traits).expect("supported");
         let before = cpu_seconds();
         self.compiler
-            .compile(&source.name, &source.text, traits.arch)
+            .compile(&source.name, &source.text, traits.common.arch)
             .unwrap_or_else(|error| panic!("{error}\n{}", source.text));
         cpu_seconds().zip(before).map_or(0.0, |(now, before)| now - before)
     }

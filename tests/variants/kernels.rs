@@ -46,7 +46,7 @@ fn compile(wanted: impl Fn(&Variant) -> bool) -> usize {
             }
             let source =
                 KernelSource::build(&branch, &traits).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
-            if let Err(error) = compiler.compile(&source.name, &source.text, traits.arch) {
+            if let Err(error) = compiler.compile(&source.name, &source.text, traits.common.arch) {
                 panic!("{}: {error}", case.title());
             }
         }

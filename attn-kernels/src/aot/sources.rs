@@ -10,7 +10,6 @@ use super::{AotError, AotOptions, environment::list_from_env};
 use crate::compile::Arch;
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use crate::select::is_faster_resident;
 use crate::splice::{KernelSource, OpSource, PlannerKind, PlannerSource, Unit};
 
 /// A source of any kind.
@@ -139,7 +138,7 @@ impl AotOptions<'_> {
                 if kind == KernelKind::Prefill && !row_invariant && branches.len() == 1 {
                     let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
                     let traits = KernelTraits::choose(&request.for_branch(&branches[0]))?;
-                    if is_faster_resident(&traits) {
+                    if traits.facts().special.is_some() && traits.kernel().is_faster(&traits.common) {
                         add(&branches[0], traits);
                     }
                 }

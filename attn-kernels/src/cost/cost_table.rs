@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::{env, fs};
 
-use super::{Costs, CostsError, HookClass, json_lines, measured::Measured};
-use crate::kernel_traits::KernelTraits;
+use super::{CostKey, Costs, CostsError, HookClass, json_lines, measured::Measured};
 
 /// The environment variable that names a file of costs.
 const ENVIRONMENT: &str = "ATTN_COSTS";
@@ -103,19 +102,15 @@ impl CostTable {
         self.rows.as_deref().unwrap_or(&BUILT_IN)
     }
 
-    /// The costs of a kernel: those of the nearest row, scaled to the traits if they are not the measured ones. Of
-    /// rows that are equally near it is the first.
+    /// The costs of a kernel: those of the nearest row, scaled to it if it is not the measured one. Of rows that are
+    /// equally near it is the first.
     #[must_use]
-    pub fn of(&self, traits: &KernelTraits, hooks: HookClass) -> Costs {
+    pub fn of(&self, key: &CostKey, hooks: HookClass) -> Costs {
         let rows = self.rows();
-        let first = &rows[0];
-        let nearest = rows[1..].iter().fold((first.distance(traits, hooks), first), |best, row| {
-            let distance = row.distance(traits, hooks);
-            if distance < best.0 { (distance, row) } else { best }
-        });
-        match nearest {
+        let nearest = rows.iter().map(|row| (row.distance(key, hooks), row)).min_by_key(|(distance, _)| *distance);
+        match nearest.unwrap_or((0, &rows[0])) {
             (0, row) => row.costs,
-            (_, row) => row.scaled_to(traits),
+            (_, row) => row.scaled_to(key),
         }
     }
 }

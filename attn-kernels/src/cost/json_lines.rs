@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use attn_core::{nearest::nearest, spec::KernelKind};
+use attn_core::nearest::nearest;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::{Costs, CostsLineError, HookClass, measured::Measured};
+use super::{CostKernel, Costs, CostsLineError, HookClass, measured::Measured};
 use crate::compile::{Arch, UnknownArch};
 
 type Object = Map<String, Value>;
@@ -138,16 +138,11 @@ fn found(value: &Value) -> String {
 }
 
 fn measured(of: &Object, arch: Arch) -> Result<Measured, CostsLineError> {
-    let kind = match word(of, "kernel", &["decode", "prefill"])? {
-        0 => KernelKind::Decode,
-        _ => KernelKind::Prefill,
+    let (alone, backends, names): (_, &[_], &[_]) = match word(of, "kernel", &["decode", "prefill"])? {
+        0 => (CostKernel::Decode, &[CostKernel::DecodeCudaCores], &["cuda-cores"]),
+        _ => (CostKernel::Prefill, &[CostKernel::PrefillCudaCores, CostKernel::PrefillSm90], &["cuda-cores", "sm90"]),
     };
-    let backend = match (of.contains_key("backend"), kind) {
-        (false, _) => None,
-        (true, KernelKind::Prefill) => Some(word(of, "backend", &["cuda-cores", "sm90"])?),
-        (true, _) => Some(word(of, "backend", &["cuda-cores"])?),
-    };
-    let (cuda_cores, sm90) = (backend == Some(0), backend == Some(1));
+    let kernel = if of.contains_key("backend") { backends[word(of, "backend", names)?] } else { alone };
     let kv_bits = [8, 16, 32][word(of, "kv", &["8-bit", "16-bit", "32-bit"])?];
     let hooks = HOOKS[word(of, "hooks", HOOK_NAMES)?];
     let cost = |field| number(of, field, 0, MAX_NS);
@@ -162,7 +157,7 @@ fn measured(of: &Object, arch: Arch) -> Result<Measured, CostsLineError> {
     };
     let (rows, head_dim) = (number(of, "rows", 1, 1024)?, number(of, "head_dim", 1, 1024)?);
     let (major, minor) = (arch.major(), arch.minor());
-    Ok(Measured { major, minor, kind, sm90, cuda_cores, rows, kv_bits, head_dim, hooks, costs })
+    Ok(Measured { major, minor, kernel, rows, kv_bits, head_dim, hooks, costs })
 }
 
 /// The number of a field's word among those that it may be.

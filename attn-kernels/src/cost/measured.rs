@@ -1,9 +1,7 @@
 //! Measured costs of kernels, and their scaling to kernels that were not measured.
 
-use attn_core::spec::KernelKind;
-
+use super::cost_key::{CostKernel, CostKey};
 use super::hook_class::HookClass;
-use crate::kernel_traits::KernelTraits;
 
 /// Costs of keys are per this number of keys.
 pub const COST_KEYS: u32 = 64;
@@ -35,12 +33,8 @@ pub(super) struct Measured {
     pub(super) major: u32,
     /// Its minor number: 0 for sm_90.
     pub(super) minor: u32,
-    /// Decode or prefill.
-    pub(super) kind: KernelKind,
-    /// Whether it is the sm90 prefill kernel.
-    pub(super) sm90: bool,
-    /// Whether it runs on CUDA cores.
-    pub(super) cuda_cores: bool,
+    /// The kernel.
+    pub(super) kernel: CostKernel,
     /// PackGQA rows of a Q tile.
     pub(super) rows: u32,
     /// Bits of an element of K and V.
@@ -59,44 +53,37 @@ impl Measured {
         *self == Measured { costs: self.costs, ..*other }
     }
 
-    /// How much the traits differ from those of the row: in the kernel and its backend first, then in architecture,
-    /// hooks, element types, rows and head_dim. 0 for the row of the traits themselves.
-    pub(super) fn distance(&self, traits: &KernelTraits, hooks: HookClass) -> u64 {
+    /// How much a kernel differs from that of the row: in the kernel first, then in architecture, hooks, element types,
+    /// rows and head_dim. 0 for the kernel of the row.
+    pub(super) fn distance(&self, key: &CostKey, hooks: HookClass) -> u64 {
         let steps = |a: u32, b: u32| u64::from(a.max(1).ilog2().abs_diff(b.max(1).ilog2()));
         let differences = [
-            u64::from(self.kind != traits.kind) * 4
-                + u64::from(self.cuda_cores != traits.cuda_cores) * 2
-                + u64::from(self.sm90 != traits.is_sm90_prefill()),
-            self.major.abs_diff(traits.arch.major()).into(),
-            self.minor.abs_diff(traits.arch.minor()).into(),
+            self.kernel.distance(key.kernel),
+            self.major.abs_diff(key.arch.major()).into(),
+            self.minor.abs_diff(key.arch.minor()).into(),
             (self.hooks as u64).abs_diff(hooks as u64),
-            steps(self.kv_bits, (8 * traits.key_bytes()).div_ceil(traits.head_dim)),
-            steps(self.rows, traits.tile_rows),
-            steps(self.head_dim, (traits.head_dim + traits.value_dim) / 2),
+            steps(self.kv_bits, key.kv_bits),
+            steps(self.rows, key.rows),
+            steps(self.head_dim, key.head_dim),
         ];
         differences.into_iter().fold(0, |distance, step| distance << 8 | step)
     }
 
-    /// The costs, scaled to other traits. The cost of keys is proportional to the bytes of K and V (decode) or to the
+    /// The costs, scaled to another kernel. The cost of keys is proportional to the bytes of K and V (decode) or to the
     /// MMA operations (prefill), and to the CTAs per SM.
-    pub(super) fn scaled_to(&self, traits: &KernelTraits) -> Costs {
-        let share = (u64::from(traits.ctas_per_sm), u64::from(self.costs.ctas_per_sm));
-        let of_row = 2 * u64::from(self.head_dim) * u64::from(self.kv_bits / 8);
-        let read = (u64::from(traits.key_bytes() + traits.value_bytes()), of_row);
-        let mma_ops = |rows: u32, elements: u32| u64::from(rows) * u64::from(elements);
-        let amounts = match traits.kind {
-            KernelKind::Decode => read,
-            KernelKind::Prefill | KernelKind::Mixed => {
-                // each of the warps that share rows multiplies Q with all keys
-                let elements = traits.head_dim * traits.column_warps + traits.value_dim;
-                (mma_ops(traits.tile_rows, elements), mma_ops(self.rows, 2 * self.head_dim))
-            }
+    pub(super) fn scaled_to(&self, key: &CostKey) -> Costs {
+        let share = (u64::from(key.ctas_per_sm), u64::from(self.costs.ctas_per_sm));
+        let read = (u64::from(key.kv_bytes), 2 * u64::from(self.head_dim) * u64::from(self.kv_bits / 8));
+        let mma_ops = |rows: u32, products: u32| u64::from(rows) * u64::from(products);
+        let amounts = match key.kernel.is_decode() {
+            true => read,
+            false => (mma_ops(key.rows, key.row_products), mma_ops(self.rows, 2 * self.head_dim)),
         };
         let scaled = |cost: u32, of: (u64, u64)| {
             let (more, less) = (of.0 * share.0, (of.1 * share.1).max(1));
             u32::try_from((u64::from(cost) * more + less / 2) / less).unwrap_or(u32::MAX)
         };
         let (block, first) = (scaled(self.costs.block, amounts), scaled(self.costs.first, read));
-        Costs { block, first, ctas_per_sm: traits.ctas_per_sm, ..self.costs }
+        Costs { block, first, ctas_per_sm: key.ctas_per_sm, ..self.costs }
     }
 }

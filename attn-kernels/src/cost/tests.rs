@@ -6,7 +6,10 @@ use attn_core::{
 };
 
 use super::{measured::Measured, *};
-use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};
+use crate::{
+    compile::Arch,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+};
 
 fn traits(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> KernelTraits {
     let dtypes = Dtypes::bf16().with_kv(kv);
@@ -16,23 +19,21 @@ fn traits(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> KernelTrait
 
 fn measured(arch: u32, head_dim: u32, kv_bits: u32, hooks: HookClass, block: u32) -> Measured {
     let costs = Costs { launch: 8000, item: 1000, block, first: 0, merge_launch: 1500, merge: 100, ctas_per_sm: 2 };
-    let (major, minor, kind, rows) = (arch / 10, arch % 10, KernelKind::Decode, 8);
-    Measured { major, minor, kind, sm90: false, cuda_cores: false, rows, kv_bits, head_dim, hooks, costs }
+    let (major, minor, kernel, rows) = (arch / 10, arch % 10, CostKernel::Decode, 8);
+    Measured { major, minor, kernel, rows, kv_bits, head_dim, hooks, costs }
 }
 
 #[test]
-fn every_row_is_found_by_its_own_traits_alone() {
+fn every_row_is_found_by_its_own_key_alone() {
     let built_in = CostTable::default();
     for (i, row) in built_in.rows().iter().enumerate() {
-        let kv = if row.kv_bits == 8 { Dtype::E4m3 } else { Dtype::Bf16 };
-        let arch = if row.sm90 { Arch::for_device(row.major, row.minor) } else { Arch::new(row.major, row.minor) };
-        let of_tensor_cores = traits(row.kind, row.head_dim, kv, arch);
-        let dtypes = if row.kv_bits == 32 { Dtypes::f32() } else { of_tensor_cores.dtypes };
-        let (tile_rows, cuda_cores) = (row.rows, row.cuda_cores);
-        let traits = KernelTraits { tile_rows, cuda_cores, dtypes, ..of_tensor_cores };
-        assert_eq!(row.distance(&traits, row.hooks), 0, "{row:?}");
-        assert_eq!(built_in.of(&traits, row.hooks), row.costs, "{row:?}");
-        let same = built_in.rows().iter().position(|other| other.distance(&traits, row.hooks) == 0);
+        let arch = Arch::new(row.major, row.minor);
+        let (rows, kv_bits, head_dim) = (row.rows, row.kv_bits, row.head_dim);
+        let key =
+            CostKey { kernel: row.kernel, arch, rows, kv_bits, head_dim, kv_bytes: 0, row_products: 0, ctas_per_sm: 1 };
+        assert_eq!(row.distance(&key, row.hooks), 0, "{row:?}");
+        assert_eq!(built_in.of(&key, row.hooks), row.costs, "{row:?}");
+        let same = built_in.rows().iter().position(|other| other.distance(&key, row.hooks) == 0);
         assert_eq!(same, Some(i), "{row:?}");
     }
 }
@@ -41,14 +42,16 @@ fn every_row_is_found_by_its_own_traits_alone() {
 fn every_architecture_has_plausible_costs_of_each_kernel() {
     for arch in [Arch::new(8, 0), Arch::new(8, 9), Arch::new(9, 0), Arch::new(10, 0), Arch::new(12, 0)] {
         for kind in [KernelKind::Decode, KernelKind::Prefill] {
-            assert!(CostTable::default().rows().iter().any(|row| row.kind == kind));
+            assert!(
+                CostTable::default().rows().iter().any(|row| row.kernel.is_decode() == (kind == KernelKind::Decode))
+            );
             for (head_dim, kv) in [64, 128, 256].into_iter().flat_map(|dim| [(dim, Dtype::Bf16), (dim, Dtype::E5m2)]) {
                 for hooks in [HookClass::None, HookClass::Logits, HookClass::Rewrites] {
                     let traits = traits(kind, head_dim, kv, arch);
-                    let costs = CostTable::default().of(&traits, hooks);
+                    let costs = CostTable::default().of(&traits.cost_key(), hooks);
                     // between 50 ns and 50 us
                     assert!((50..50_000).contains(&(costs.block + costs.first)), "{arch} {kind} {head_dim} {costs:?}");
-                    assert!(costs.rule(&traits, 64).block >= 1);
+                    assert!(costs.rule(64, false).block >= 1);
                 }
             }
         }
@@ -65,7 +68,7 @@ fn distance_orders_by_architecture_then_hooks_then_types() {
         measured(90, 128, 8, HookClass::Logits, 1),
         measured(80, 128, 8, HookClass::None, 1),
     ];
-    let distances = by_distance.map(|row| row.distance(&traits, HookClass::None));
+    let distances = by_distance.map(|row| row.distance(&traits.cost_key(), HookClass::None));
     assert!(distances.is_sorted() && distances[0] == 0, "{distances:?}");
 }
 
@@ -73,23 +76,21 @@ fn distance_orders_by_architecture_then_hooks_then_types() {
 fn costs_of_keys_scale_with_the_bytes_to_load() {
     let of = |head_dim, kv| traits(KernelKind::Decode, head_dim, kv, Arch::for_device(9, 0));
     let row = measured(90, 128, 16, HookClass::None, 2000);
-    let block = |traits: KernelTraits| row.scaled_to(&KernelTraits { ctas_per_sm: 2, ..traits }).block;
+    let block = |traits: KernelTraits| row.scaled_to(&CostKey { ctas_per_sm: 2, ..traits.cost_key() }).block;
     assert_eq!(block(of(128, Dtype::Bf16)), 2000);
     assert_eq!(block(of(256, Dtype::Bf16)), 4000);
     assert_eq!(block(of(64, Dtype::E4m3)), 500);
-    let shared = KernelTraits { ctas_per_sm: 3, ..of(128, Dtype::Bf16) };
+    let shared = CostKey { ctas_per_sm: 3, ..of(128, Dtype::Bf16).cost_key() };
     assert_eq!(row.scaled_to(&shared).block, 3000);
 }
 
 #[test]
 fn a_rule_has_the_cost_of_a_block_of_its_alignment() {
     let costs = Costs { block: 2000, first: 100, ..Costs::default() };
-    let of = |kind| traits(kind, 128, Dtype::Bf16, Arch::for_device(9, 0));
-    let (decode, prefill) = (of(KernelKind::Decode), of(KernelKind::Prefill));
-    assert_eq!(costs.rule(&decode, 64).block, 2100);
-    assert_eq!(costs.rule(&decode, 128).block, 4200);
-    assert_eq!(costs.rule(&prefill, 96).block, 3000);
-    assert_eq!(Costs::default().rule(&decode, 64).block, 1, "at least 1");
+    assert_eq!(costs.rule(64, true).block, 2100);
+    assert_eq!(costs.rule(128, true).block, 4200);
+    assert_eq!(costs.rule(96, false).block, 3000);
+    assert_eq!(Costs::default().rule(64, true).block, 1, "at least 1");
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl CudaPlan {
     /// The kernel family.
     #[must_use]
     pub fn kind(&self) -> KernelKind {
-        self.kernel().traits().kind
+        self.kernel().traits().kind()
     }
 
     /// The kernel; for a union that of the first branch.

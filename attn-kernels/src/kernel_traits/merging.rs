@@ -2,7 +2,7 @@
 
 use attn_core::{plan::MERGE_ROWS, spec::Heads};
 
-use super::row_lanes;
+use super::common::row_lanes;
 
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
@@ -39,7 +39,7 @@ mod tests {
             ..KernelTraitsRequest::new(KernelKind::Mixed, head_dim, Dtypes::bf16(), Arch::for_device(9, 0))
         };
         let traits = KernelTraits::choose(&request).expect("supported");
-        mixed_merge_grid(traits.value_dim, merges, Heads { qo, kv, head_dim }, 132)
+        mixed_merge_grid(traits.common.value_dim, merges, Heads { qo, kv, head_dim }, 132)
     }
 
     #[test]

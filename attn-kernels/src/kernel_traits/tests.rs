@@ -1,9 +1,18 @@
 //! Tile sizes: each kernel fits the smallest GPU of its architecture, and what none supports is named.
 
-use super::{
-    smem::{PIPELINE_STATE_BYTES, STATIC_BYTES},
-    *,
-};
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
+
+use super::common::STATIC_BYTES;
+use super::kernels::PIPELINE_STATE_BYTES;
+use super::worker_tiles::WorkerTiles;
+use super::*;
+use crate::compile::Arch;
+
+/// The tiles of a kernel of workers, or of the decode part of a mixed one.
+fn worker_tiles(traits: &KernelTraits) -> WorkerTiles {
+    traits.template.worker_tiles().expect("workers")
+}
 
 fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
     let request = KernelTraitsRequest::new(kind, head_dim, Dtypes::bf16(), Arch::new(8, 0));
@@ -33,7 +42,7 @@ fn every_kernel_fits_the_smallest_gpu() {
                     KernelTraits::choose(&of).unwrap_or_else(|error| panic!("{kind} {head_dim} {values}: {error}"));
                 assert!(traits.smem_bytes() + 64 <= Arch::new(12, 0).max_smem(), "{}", traits.describe());
                 assert_eq!(traits.has_kv_preprocess(), kind == KernelKind::Prefill && (hooks || kv.is_fp8()));
-                assert_eq!(traits.values_share_keys, values.shares_keys() && !hooks);
+                assert_eq!(traits.common.values_share_keys, values.shares_keys() && !hooks);
             }
         }
     }
@@ -66,9 +75,9 @@ fn partial_states_fit_a_decode_stage_for_all_head_dims() {
                     let traits =
                         KernelTraits::choose(&KernelTraitsRequest { key_hooks: hooks, value_hooks: hooks, ..of })
                             .expect("fits");
-                    let states = traits.tile_rows * traits.value_dim.next_multiple_of(32) * 4;
-                    assert!(states <= traits.stage_bytes(), "{}", traits.describe());
-                    assert_eq!(traits.tile_rows, of.decode_tiles().rows_for(group));
+                    let states = traits.tile_rows() * traits.common.value_dim.next_multiple_of(32) * 4;
+                    assert!(states <= worker_tiles(&traits).stage_bytes(&traits.common), "{}", traits.describe());
+                    assert_eq!(traits.tile_rows(), of.decode_tiles().rows_for(group));
                 }
             }
         }
@@ -85,17 +94,17 @@ fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
     for head_dim in [64, 128] {
         let traits = on(head_dim, hopper).expect("supported");
         let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
-        assert_eq!((decode.kind, prefill.kind), (KernelKind::Decode, KernelKind::Prefill));
-        assert_eq!((decode.threads(), decode.tile_rows, decode.stages), (prefill.threads(), 8, 3));
+        assert_eq!((decode.kind(), prefill.kind()), (KernelKind::Decode, KernelKind::Prefill));
+        assert_eq!((decode.threads(), decode.tile_rows(), worker_tiles(&decode).stages), (prefill.threads(), 8, 3));
         assert_eq!(traits.smem_bytes(), decode.smem_bytes().max(prefill.smem_bytes()));
-        assert!(2 * (traits.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && traits.ctas_per_sm == 2);
-        assert!(traits.preprocess_keys && !decode.preprocess_keys, "decode transforms keys in shared memory");
+        assert!(2 * (traits.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && traits.ctas_per_sm() == 2);
+        assert!(traits.preprocessed().keys && !decode.preprocessed().keys, "decode transforms keys in shared memory");
         let shared = of(head_dim, hopper, true).expect("supported");
         assert!(shared.describe().contains("rows 8 shared"), "{}", shared.describe());
-        assert!(!shared.prefill_part().shared_rows && !shared.decode_part().shared_rows);
+        assert!(!shared.prefill_part().shared_rows() && !shared.decode_part().shared_rows());
     }
     let wide = on(256, hopper).expect("one CTA");
-    assert_eq!(wide.ctas_per_sm, 1);
+    assert_eq!(wide.ctas_per_sm(), 1);
     let error = on(256, Arch::new(8, 6)).expect_err("a ring of 128 KB");
     assert!(matches!(error, KernelTraitsError::Mixed { head_dim: 256, .. }), "{error}");
     assert!(on(128, Arch::new(8, 6)).is_ok());
@@ -120,18 +129,21 @@ fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
             }
             let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
             let alone = KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Prefill, ..of });
-            assert_eq!((Ok(prefill), traits.ctas_per_sm), (alone, 1));
-            assert_eq!((decode.threads(), decode.key_warps()), (prefill.threads(), prefill.threads() / 32));
-            assert_eq!(decode.tile_rows, of.decode_tiles().rows_for(group));
-            assert!(decode.stages >= 2 && decode.holds_partials() && !decode.is_sm90_prefill());
+            assert_eq!((Ok(prefill), traits.ctas_per_sm()), (alone, 1));
+            let tiles = worker_tiles(&decode);
+            assert_eq!((decode.threads(), tiles.key_warps()), (prefill.threads(), prefill.threads() / 32));
+            assert_eq!(decode.tile_rows(), of.decode_tiles().rows_for(group));
+            assert!(tiles.stages >= 2 && tiles.holds_partials(&traits.common) && !decode.is_sm90_prefill());
             assert!(traits.smem_bytes() + PIPELINE_STATE_BYTES <= hopper.max_smem());
             assert!(traits.describe().contains("wgmma"), "{}", traits.describe());
         }
     }
     let traits = KernelTraits::choose(&ask(128, Dtype::Bf16)).expect("supported").decode_part();
-    assert_eq!((traits.warps, traits.stages, traits.step_keys()), (12, 2, 192));
+    let tiles = worker_tiles(&traits);
+    assert_eq!((tiles.warps, tiles.stages, traits.step_keys()), (12, 2, 192));
     let traits = KernelTraits::choose(&ask(64, Dtype::Bf16)).expect("supported").decode_part();
-    assert_eq!((traits.warps, traits.stages, traits.step_keys()), (16, 3, 256));
+    let tiles = worker_tiles(&traits);
+    assert_eq!((tiles.warps, tiles.stages, traits.step_keys()), (16, 3, 256));
     // what its parts do not hold, cascades, lists, and who asks for the other backend
     let plain = ask(128, Dtype::Bf16);
     let others = [
@@ -160,7 +172,7 @@ fn errors_name_the_unsupported_problem() {
             dtypes,
             ..request(KernelKind::Decode, head_dim)
         };
-        KernelTraits::choose(&of).map(|traits| traits.cuda_cores)
+        KernelTraits::choose(&of).map(|traits| traits.on_cuda_cores())
     };
     let (tensor_cores, bf16) = (Some(DecodeBackend::TensorCores), Dtypes::bf16());
     // what tensor cores have no kernel for runs on CUDA cores, unless tensor cores are asked for
@@ -214,11 +226,12 @@ fn kernels_on_cuda_cores_fit_every_architecture() {
                 };
                 let traits =
                     KernelTraits::choose(&of).unwrap_or_else(|error| panic!("{head_dim} {head_dim_vo}: {error}"));
-                let partials = traits.tile_rows * traits.value_dim.next_multiple_of(32) * 4;
-                assert!(traits.cuda_cores && partials <= traits.stage_bytes(), "{}", traits.describe());
-                assert!(
-                    traits.tile_rows.is_multiple_of(traits.row_warps) && traits.warps.is_multiple_of(traits.row_warps)
-                );
+                let tiles = worker_tiles(&traits);
+                let partials = tiles.rows * traits.common.value_dim.next_multiple_of(32) * 4;
+                assert!(traits.on_cuda_cores(), "{}", traits.describe());
+                assert!(partials <= tiles.stage_bytes(&traits.common), "{}", traits.describe());
+                let WorkerTiles { rows, warps, row_warps, .. } = tiles;
+                assert!(rows.is_multiple_of(row_warps) && warps.is_multiple_of(row_warps));
             }
         }
     }
@@ -229,7 +242,7 @@ fn decode_tiles_hold_a_group() {
     for (group, rows) in [(1, 8), (3, 8), (8, 8), (9, 16), (16, 16), (32, 16)] {
         let traits = KernelTraits::choose(&KernelTraitsRequest { group, ..request(KernelKind::Decode, 128) })
             .expect("supported");
-        assert_eq!(traits.tile_rows, rows);
+        assert_eq!(traits.tile_rows(), rows);
     }
 }
 
@@ -246,7 +259,8 @@ fn decode_of_16_rows_has_few_workers_where_rows_are_long() {
         let tiles = [8, 16].map(|group| {
             let of = KernelTraitsRequest { group, arch, ..request(KernelKind::Decode, head_dim) };
             let traits = KernelTraits::choose(&of).expect("supported");
-            (traits.warps, traits.stages, traits.ctas_per_sm)
+            let WorkerTiles { warps, stages, ctas_per_sm, .. } = worker_tiles(&traits);
+            (warps, stages, ctas_per_sm)
         });
         assert_eq!(tiles, [of_8, of_16], "head_dim {head_dim}");
     }
@@ -264,7 +278,7 @@ fn sm90_prefill_runs_on_hopper_alone() {
         [(16, 512, 192, 128), (64, 512, 192, 128), (80, 384, 128, 128), (128, 384, 128, 128), (256, 384, 128, 80)]
     {
         let [other, traits] = ask(KernelKind::Prefill, head_dim, hopper, false);
-        let tile = (traits.threads(), traits.ctas_per_sm, traits.tile_rows, traits.tile_keys);
+        let tile = (traits.threads(), traits.ctas_per_sm(), traits.tile_rows(), traits.tile_keys());
         assert_eq!(tile, (threads, 1, tile_rows, tile_keys));
         assert!(traits.smem_bytes() + STATIC_BYTES <= hopper.max_smem() && traits.describe().contains("wgmma"));
         assert!(!other.is_sm90_prefill());
@@ -298,10 +312,10 @@ fn keys_stay_in_shared_memory_for_rows_of_128_alone() {
     };
     let [usual, resident] =
         [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(128, hopper, prefill));
-    let KernelTraits { tile_rows, warps, .. } = usual;
-    assert_eq!(KernelTraits { resident: false, tile_rows, warps, ..resident }, usual);
-    assert_eq!((resident.tile_rows, resident.warps), (192, 12), "three consumer warpgroups");
-    assert!(resident.resident && resident.describe().contains("wgmma resident"), "{}", resident.describe());
+    assert_eq!((resident.common, resident.tile_keys()), (usual.common, usual.tile_keys()));
+    assert_eq!((resident.tile_rows(), resident.threads()), (192, 512), "three consumer warpgroups");
+    assert!(matches!(resident.template, Template::PrefillSm90Resident(_)));
+    assert!(resident.describe().contains("wgmma resident"), "{}", resident.describe());
     for (head_dim, arch) in [(64, hopper), (80, hopper), (256, hopper), (128, Arch::new(8, 0)), (128, Arch::new(10, 0))]
     {
         let [usual, other] =
@@ -317,7 +331,8 @@ fn invariance_of_rows_changes_no_size_and_is_named() {
             KernelTraits::choose(&KernelTraitsRequest { row_invariant, ..request(kind, 64) }).expect("a traits")
         };
         let (plain, invariant) = (of(false), of(true));
-        assert_eq!(KernelTraits { row_invariant: false, ..invariant }, plain);
+        let common = CommonTraits { row_invariant: false, ..invariant.common };
+        assert_eq!(KernelTraits { common, ..invariant }, plain);
         assert_eq!(invariant.smem_bytes(), plain.smem_bytes());
         assert!(invariant.describe().contains("row-invariant") && !plain.describe().contains("invariant"));
     }

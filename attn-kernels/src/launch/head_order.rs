@@ -1,6 +1,7 @@
 //! How many KV heads the tile scheduler of sm90 prefill interleaves.
 
 use attn_core::plan::{WorkItem, WorkList};
+use attn_core::spec::ComputeType;
 
 use crate::kernel_traits::KernelTraits;
 
@@ -40,10 +41,9 @@ impl HeadOrder {
 
     /// KV heads that the tile scheduler interleaves. If all items have about the same length, these are as many heads
     /// as fit L2 with K and V of `tokens` tokens. Uneven items interleave more heads: the longest items of all of them
-    /// run first, and short items finish last. Resident keys are read once and need no L2: all heads are interleaved,
-    /// so that rows of Q, O and pages, which have all heads of a token, are in use at once.
+    /// run first, and short items finish last. Some kernels interleave all heads.
     pub fn interleaved_heads(self, traits: &KernelTraits, tokens: u32) -> u32 {
-        if traits.resident {
+        if traits.facts().interleaves_all_heads {
             return u32::MAX;
         }
         let each = u64::from(tokens) * key_bytes(traits);
@@ -59,8 +59,8 @@ fn is_even(items: &[WorkItem]) -> bool {
 
 /// Bytes of a key and its value.
 fn key_bytes(traits: &KernelTraits) -> u64 {
-    let bytes = if traits.e4m3_compute { 1 } else { 2 };
-    u64::from(traits.head_dim + traits.value_dim) * bytes
+    let bytes = if traits.wgmma() == Some(ComputeType::E4m3) { 1 } else { 2 };
+    u64::from(traits.common.head_dim + traits.common.value_dim) * bytes
 }
 
 /// The most heads for which the items at work share keys [`ITEMS_OF_KEYS`] times, or as often as those of one head do,

@@ -3,28 +3,15 @@
 use attn_core::batch::Layout;
 use attn_core::spec::{Heads, KernelKind, PrefillBackend};
 
-use crate::kernel_traits::{KernelTraits, KernelTraitsRequest, WARPGROUP_ROWS};
-
-/// Keys after which the swizzle of shared memory repeats: TMA loads pages of a multiple of them.
-const PATTERN_KEYS: u32 = 8;
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest, Template};
 
 /// The prefill kernel whose keys stay in shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resident {
-    /// The most keys of a request.
-    tile_keys: i32,
+    traits: KernelTraits,
+    heads: Heads,
     /// Whether options name it: it then runs every batch that it can.
     named: bool,
-    /// Whether it is faster than the usual kernel.
-    faster: bool,
-    /// Whether preprocessing writes the keys, or the values, to other memory than pages.
-    preprocessed: bool,
-}
-
-/// Whether a kernel keeps keys in shared memory, and was measured to be faster than the usual one for short requests.
-pub(crate) fn is_faster_resident(traits: &KernelTraits) -> bool {
-    let as_they_are = traits.packed.is_none() && !traits.preprocess_keys && !traits.preprocess_values;
-    traits.resident && as_they_are
 }
 
 impl Resident {
@@ -36,21 +23,17 @@ impl Resident {
         }
         let (kind, prefill) = (KernelKind::Prefill, PrefillBackend::Sm90Resident);
         let traits = KernelTraits::choose(&KernelTraitsRequest { kind, group: 1, prefill, ..*request }).ok()?;
-        traits.resident.then(|| Resident {
-            tile_keys: traits.tile_keys as i32,
-            named,
-            faster: is_faster_resident(&traits) && heads.group() <= WARPGROUP_ROWS,
-            preprocessed: traits.preprocess_keys && traits.preprocess_values,
-        })
+        matches!(traits.template, Template::PrefillSm90Resident(_)).then_some(Resident { traits, heads, named })
     }
 
     /// Whether it runs a batch for which prefill was selected.
     pub(super) fn runs(&self, layout: &Layout, forced: Option<KernelKind>) -> bool {
-        let longest = layout.kv_indptr().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
-        let by_tma = |size: u32| self.preprocessed || size.is_multiple_of(PATTERN_KEYS);
-        let loads_keys = layout.pages().is_none_or(|pages| by_tma(pages.page_size()));
-        let faster = forced.is_none() && self.faster && loads_keys;
-        longest <= self.tile_keys && (self.named || faster)
+        let faster = || {
+            forced.is_none()
+                && self.traits.kernel().is_faster(&self.traits.common)
+                && self.traits.kernel().suits(layout, self.heads)
+        };
+        self.traits.kernel().runs(layout) && (self.named || faster())
     }
 }
 

@@ -14,7 +14,7 @@ pub struct SelectedKernel {
     pub kind: KernelKind,
     /// PackGQA rows of the Q tile of decode, or of the decode part of a mixed kernel; 0 for prefill.
     pub rows: u32,
-    /// Of prefill: whether keys stay in shared memory ([`KernelTraits::resident`]).
+    /// Of prefill: whether keys stay in shared memory .
     pub resident: bool,
 }
 
@@ -49,9 +49,9 @@ impl SelectedKernel {
     /// The kernel that has these traits.
     #[must_use]
     pub fn of(traits: &KernelTraits) -> Self {
-        let prefill = traits.kind == KernelKind::Prefill;
-        let rows = if prefill { 0 } else { traits.decode_part().tile_rows };
-        SelectedKernel { kind: traits.kind, rows, resident: traits.resident }
+        let kind = traits.kind();
+        let rows = if kind == KernelKind::Prefill { 0 } else { traits.decode_part().tile_rows() };
+        SelectedKernel { kind, rows, resident: traits.facts().special.is_some() }
     }
 }
 

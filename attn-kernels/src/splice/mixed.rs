@@ -31,7 +31,7 @@ pub(super) fn text(name: &str, of: &Variant, traits: &KernelTraits) -> Result<St
     let mut unit = Inliner::of_kernel(name, traits)?;
     unit.push(&format!("\n#line 1 \"traits\"\n{}\n", traits_block::common(traits)));
     unit.push(&variant::variant_source(of)?);
-    let of_formats = if traits.packed.is_some() { &PACKED[..] } else { &[] };
+    let of_formats = if traits.common.packed.is_some() { &PACKED[..] } else { &[] };
     let sm90 = traits.is_sm90_prefill();
     let common = COMMON.iter().filter(|&&file| !sm90 || file != UNITS);
     common.chain(of_formats).try_for_each(|file| unit.include(file))?;
@@ -41,17 +41,14 @@ pub(super) fn text(name: &str, of: &Variant, traits: &KernelTraits) -> Result<St
         let wgmma = if part.is_sm90_prefill() { wgmma::text(part) } else { String::new() };
         if sm90 { traits_block::sm90_prefill(part) + &wgmma } else { wgmma }
     };
-    part(&mut unit, "decode", &decode, &own(&decode), &[templates::worker_mainloop(&decode), "decode/worker.cuh"])?;
-    let mainloop = if sm90 { "prefill/sm90/cta.cuh" } else { "prefill/sm80/mainloop.cuh" };
-    let mut files = match prefill.cuda_cores {
-        true => vec![templates::worker_mainloop(&prefill), "decode/worker.cuh"],
-        false if variant::has_long_hooks(of) => vec![templates::ROLLED_SCORES, mainloop],
-        false => vec![mainloop],
-    };
+    part(&mut unit, "decode", traits, &decode, &own(&decode), decode.facts().part_headers)?;
+    let rolled = !prefill.has_workers() && variant::has_long_hooks(of);
+    let mut files: Vec<_> = rolled.then_some(templates::ROLLED_SCORES).into_iter().collect();
+    files.extend(prefill.facts().part_headers);
     files.extend(traits.has_kv_preprocess().then_some("preprocess/kv_transform.cuh"));
     files.push("merge/mixed_kernel.cuh");
-    part(&mut unit, "prefill", &prefill, &own(&prefill), &files)?;
-    unit.include(if sm90 { "mixed/sm90_kernel.cuh" } else { "mixed/kernel.cuh" })?;
+    part(&mut unit, "prefill", traits, &prefill, &own(&prefill), &files)?;
+    traits.facts().headers.iter().try_for_each(|header| unit.include(header))?;
     unit.push(&traits_block::checks(traits));
     Ok(unit.finish())
 }
@@ -61,11 +58,15 @@ pub(super) fn text(name: &str, of: &Variant, traits: &KernelTraits) -> Result<St
 fn part(
     unit: &mut Inliner,
     namespace: &str,
+    mixed: &KernelTraits,
     traits: &KernelTraits,
     own: &str,
     files: &[&str],
 ) -> Result<(), SpliceError> {
-    unit.push(&format!("\nnamespace {namespace} {{\n\n#line 1 \"traits\"\n{}{own}", traits_block::family(traits)));
+    unit.push(&format!(
+        "\nnamespace {namespace} {{\n\n#line 1 \"traits\"\n{}{own}",
+        traits_block::family(traits, mixed.tile_keys())
+    ));
     unit.scoped(|unit| files.iter().try_for_each(|file| unit.include(file)))?;
     unit.push(&format!("\n}}  // namespace {namespace}\n"));
     Ok(())

@@ -10,7 +10,7 @@ use crate::kernel_traits::KernelTraits;
 
 /// Refuses a variant that the kernel does not support.
 pub(super) fn refuse_unsupported(variant: &Variant, traits: &KernelTraits) -> Result<(), SpliceError> {
-    if traits.kind == KernelKind::Mixed && variant.has_kv_list() {
+    if traits.kind() == KernelKind::Mixed && variant.has_kv_list() {
         return Err(SpliceError::MixedLists { variant: variant.to_string() });
     }
     if matches!(variant.normalizer(), Normalizer::Plain { .. }) && variant.has(Hook::SinkLogit) {

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use attn_core::{dtype::Dtype, headers::HEADERS, spec::KernelKind};
 
-use crate::{kernel_traits::KernelTraits, launch::HEADERS as STRUCTS};
+use crate::kernel_traits::{KernelTraits, Template};
+use crate::launch::HEADERS as STRUCTS;
 
 /// Every file below `cuda/`: path and text.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
@@ -143,11 +144,6 @@ pub(super) fn headers_of(text: &str, formats: bool) -> Result<String, NoTemplate
 /// The loop over logits of prefill for long hooks; included before the mainloop, in place of the usual one.
 pub(super) const ROLLED_SCORES: &str = "softmax/rolled_scores.cuh";
 
-/// The mainloop of the workers of a kernel.
-pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {
-    if traits.cuda_cores { "cuda_cores/mainloop.cuh" } else { "decode/swap_ab_mma.cuh" }
-}
-
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
@@ -161,11 +157,13 @@ impl Inliner {
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
-        let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let KernelTraits { e4m3_compute, resident, .. } = *traits;
-        let row_invariant_prefill = traits.row_invariant && traits.kind == KernelKind::Prefill;
-        let formats = traits.packed.is_some();
-        let (output, stored_queries) = (traits.dtypes.o.is_some(), traits.dtypes.q.is_some());
+        let (template, common) = (&traits.template, &traits.common);
+        let accurate = if common.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
+        let e4m3_compute = matches!(template, Template::PrefillSm90E4m3(_));
+        let resident = matches!(template, Template::PrefillSm90Resident(_));
+        let row_invariant_prefill = common.row_invariant && traits.kind() == KernelKind::Prefill;
+        let formats = common.packed.is_some();
+        let (output, stored_queries) = (common.dtypes.o.is_some(), common.dtypes.q.is_some());
         let conditions = Conditions { formats, e4m3_compute, resident, output, stored_queries, row_invariant_prefill };
         Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
     }

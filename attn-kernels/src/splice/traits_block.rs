@@ -2,24 +2,28 @@
 
 use attn_core::dtype::Dtype;
 use attn_core::lang::kv_format::{CodeValues, LinearCodes};
+use attn_core::spec::KernelKind;
 
-use crate::kernel_traits::{KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow};
+use crate::kernel_traits::{
+    CommonTraits, KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow, Preprocessed, Tiles,
+};
 
 /// All constants of a kernel of one family.
 pub(super) fn text(traits: &KernelTraits) -> String {
-    format!("\n#line 1 \"traits\"\n{}{}\n", common(traits), family(traits))
+    format!("\n#line 1 \"traits\"\n{}{}\n", common(traits), family(traits, traits.tile_keys()))
 }
 
 /// The constants that all kernel families have.
 pub(super) fn common(traits: &KernelTraits) -> String {
-    let &KernelTraits { head_dim, value_dim, values_share_keys, dtypes, paged, shared_rows, row_invariant, .. } =
-        traits;
-    let launch = if traits.mixed.is_some() {
+    let &CommonTraits { head_dim, value_dim, values_share_keys, dtypes, paged, row_invariant, packed, .. } =
+        &traits.common;
+    let (is_mixed, shared_rows) = (traits.kind() == KernelKind::Mixed, traits.shared_rows());
+    let launch = if is_mixed {
         format!("constexpr bool MIXED = true;\nconstexpr bool SHARED_ROWS = {shared_rows};\n")
     } else {
         FLAT.to_owned()
     };
-    let rows = traits.packed.map_or(String::new(), |[keys, values]| {
+    let rows = packed.map_or(String::new(), |[keys, values]| {
         let row = |of: char, row: PackedRow, dim: u32| {
             let PackedRow { codes, side, linear } = row;
             let LinearCodes { bits, values, group } =
@@ -37,7 +41,7 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         CODE_VALUES.to_owned() + &row('K', keys, head_dim) + &row('V', values, value_dim)
     });
     // in a mixed kernel with sm90 prefill each part has its own
-    let sm90 = if traits.mixed.is_some() && traits.is_sm90_prefill() { String::new() } else { sm90_prefill(traits) };
+    let sm90 = if is_mixed && traits.is_sm90_prefill() { String::new() } else { sm90_prefill(traits) };
     let named =
         |name: &str, of: Option<Dtype>| of.map_or(String::new(), |of| format!("using {name} = {};\n", elem(of)));
     let (output, queries) = (named("OutputElem", dtypes.o), named("StoredQElem", dtypes.q));
@@ -78,44 +82,24 @@ pub(super) fn sm90_prefill(traits: &KernelTraits) -> String {
 /// The constants of every kernel that is not mixed.
 pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHARED_ROWS = false;\n";
 
-/// The constants that depend on the kernel family.
-pub(super) fn family(traits: &KernelTraits) -> String {
-    let &KernelTraits { preprocess_keys, preprocess_values, .. } = traits;
-    let &KernelTraits {
-        tile_rows,
-        tile_keys,
-        warps,
-        producer_warps,
-        column_warps,
-        row_warps,
-        stages,
-        warp_keys,
-        ctas_per_sm,
-        ..
-    } = traits;
-    let rows = traits.packed.map_or(String::new(), |rows| {
-        let dims = [traits.head_dim, traits.value_dim];
-        let widened = [preprocess_keys || traits.widened_keys, preprocess_values || traits.widened_values];
+/// The constants that depend on the kernel family. A mixed kernel names the keys of its KV tile in both parts.
+pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
+    let (kernel, common, facts) = (traits.kernel(), &traits.common, traits.facts());
+    let Tiles { tile_rows, warps, producer_warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm, .. } =
+        facts.tiles;
+    let Preprocessed { keys, values } = facts.preprocessed;
+    let rows = common.packed.map_or(String::new(), |rows| {
+        let (dims, in_registers) = ([common.head_dim, common.value_dim], kernel.decodes_in_registers(common));
         let operands = |part: usize, of| {
-            let in_registers = !traits.cuda_cores && !traits.values_share_keys && !widened[part];
-            let linear = in_registers && rows[part].multiplies_codes(dims[part], tile_rows);
-            let fragment = in_registers && !linear;
+            let linear = in_registers[part] && rows[part].multiplies_codes(dims[part], tile_rows);
+            let fragment = in_registers[part] && !linear;
             format!("constexpr bool LINEAR_{of} = {linear};\nconstexpr bool FRAGMENT_{of} = {fragment};\n")
         };
         operands(0, "KEYS") + &operands(1, "VALUES")
     });
     let (producer_warps, first_producer_thread) =
-        if traits.is_sm90_prefill() { (producer_warps, 32 * warps) } else { (warps, 0) };
-    let outputs = if traits.is_sm90_prefill() {
-        format!(
-            "constexpr int SMEM_O_BYTES = {};\nconstexpr int Q_STAGES = {};\n",
-            traits.output_bytes(),
-            // of a warpgroup each where keys stay
-            traits.query_stages() * if traits.resident { traits.warps / 4 } else { 1 }
-        )
-    } else {
-        String::new()
-    };
+        if producer_warps > 0 { (producer_warps, 32 * warps) } else { (warps, 0) };
+    let own = kernel.own_constants(common);
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
@@ -128,9 +112,9 @@ pub(super) fn family(traits: &KernelTraits) -> String {
         constexpr int WARP_KEYS = {warp_keys};\n\
         constexpr int CTAS_PER_SM = {ctas_per_sm};\n\
         constexpr int STEP_KEYS = {};\n\
-        constexpr bool K_PREPROCESSED = {preprocess_keys};\n\
-        constexpr bool V_PREPROCESSED = {preprocess_values};\n\
-        {outputs}{rows}",
+        constexpr bool K_PREPROCESSED = {keys};\n\
+        constexpr bool V_PREPROCESSED = {values};\n\
+        {own}{rows}",
         traits.step_keys(),
     )
 }
@@ -142,7 +126,7 @@ pub(super) fn checks(traits: &KernelTraits) -> String {
         checks += &format!("static_assert({what} == {value}, \"kernel_traits.rs and the template agree\");\n");
     };
     check("SMEM_BYTES", traits.smem_bytes());
-    let part = if traits.mixed.is_some() { "prefill::" } else { "" };
+    let part = if traits.kind() == KernelKind::Mixed { "prefill::" } else { "" };
     if !traits.merges_in_kernel() {
         check(&format!("{part}MERGE_THREADS"), MERGE_THREADS);
     }

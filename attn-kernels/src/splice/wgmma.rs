@@ -1,17 +1,21 @@
 //! WGMMA instructions for `arch/wgmma.cuh`. They are generated, because the number of operands depends on the tile.
 
+use attn_core::spec::ComputeType;
+
 use crate::kernel_traits::KernelTraits;
 
 /// `wgmma_qk` (S = Q K^T) and `wgmma_pv` (O += P V) for each element type.
 pub(super) fn text(traits: &KernelTraits) -> String {
     let mut text = String::from("\n#line 1 \"wgmma\"\n");
+    let e4m3 = traits.wgmma() == Some(ComputeType::E4m3);
     // with e4m3 operands a column of ones gives the sum of the rounded probabilities
-    let value_columns = traits.value_dim + if traits.e4m3_compute { 8 } else { 0 };
+    let value_columns = traits.common.value_dim + if e4m3 { 8 } else { 0 };
     // Q of e4m3 compute is rounded in registers, and stays there
-    let queries = if traits.e4m3_compute { Operand::RegistersFromZero } else { Operand::Shared };
-    for (name, columns, a) in [("wgmma_qk", traits.tile_keys, queries), ("wgmma_pv", value_columns, Operand::Registers)]
+    let queries = if e4m3 { Operand::RegistersFromZero } else { Operand::Shared };
+    for (name, columns, a) in
+        [("wgmma_qk", traits.tile_keys(), queries), ("wgmma_pv", value_columns, Operand::Registers)]
     {
-        let (depth, by) = if traits.e4m3_compute { (32, "columns") } else { (16, "rows") };
+        let (depth, by) = if e4m3 { (32, "columns") } else { (16, "rows") };
         let what = match a {
             Operand::Shared => format!(
                 "c (64 x {columns}, f32) += a (64 x {depth}) * b ({depth} x {columns}), both in shared memory; = \
@@ -24,7 +28,7 @@ pub(super) fn text(traits: &KernelTraits) -> String {
             ),
         };
         text += &format!("// {what}\ntemplate <class E>\ninline void {name}({});\n", parameters(a, columns));
-        let elements: &[_] = if traits.e4m3_compute { &["e4m3"] } else { &["bf16", "f16"] };
+        let elements: &[_] = if e4m3 { &["e4m3"] } else { &["bf16", "f16"] };
         for element in elements {
             text += &instruction(name, element, columns, a);
         }

@@ -54,7 +54,7 @@ fn errors_name_unknown_architectures() {
         return;
     }
     let mut source = source("causal");
-    source.traits.arch = Arch::new(99, 9);
+    source.traits.common.arch = Arch::new(99, 9);
     let error = obtain_from(&CubinCache::off(), source).unwrap_err();
     let JitError::Compile(CompileError::UnknownToCompiler { known, .. }) = &error else { panic!("{error}") };
     assert!(known.iter().any(|arch| arch == "sm_80") && error.to_string().contains("sm_999"), "{error}");

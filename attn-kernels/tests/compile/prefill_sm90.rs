@@ -59,7 +59,7 @@ fn instructions(cache: &CubinCache, expr: &str, request: &KernelTraitsRequest) -
     let source = KernelSource::build(&variant, &traits).expect("supported");
     let ready = jit::obtain_from(cache, source).expect("compiles");
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
-    let section = if traits.kind == KernelKind::Mixed { ".text.attn_mixed" } else { ".text.attn_prefill" };
+    let section = if traits.kind() == KernelKind::Mixed { ".text.attn_mixed" } else { ".text.attn_prefill" };
     let code = file.section_by_name(section).expect("the kernel").data().expect("code").to_vec();
     code.chunks_exact(16).map(decode).collect()
 }

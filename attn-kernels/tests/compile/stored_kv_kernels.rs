@@ -85,8 +85,9 @@ fn every_kernel_compiles_and_is_embedded() {
     for expr in REWRITING {
         let stored = parse(expr).with_stored(KvStored::Transformed);
         for source in KINDS.into_iter().flat_map(|kind| sources(&stored, kind)) {
-            let compiled =
-                compiler.compile(&source.name, &source.text, source.traits.arch).unwrap_or_else(|e| panic!("{e}"));
+            let compiled = compiler
+                .compile(&source.name, &source.text, source.traits.common.arch)
+                .unwrap_or_else(|e| panic!("{e}"));
             let kernels: Vec<_> = compiled.resources().into_iter().map(|r| r.kernel).collect();
             assert!(!kernels.iter().any(|kernel| kernel == "attn_kv_preprocess"), "{}: {kernels:?}", source.name);
         }

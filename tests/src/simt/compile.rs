@@ -7,7 +7,7 @@ use attn_core::{
     spec::{KernelKind, PrefillBackend},
 };
 use attn_kernels::{
-    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    kernel_traits::{KernelTraits, KernelTraitsRequest, Template},
     splice::KernelSource,
 };
 use attn_testing::{Case, case_variant};
@@ -76,14 +76,14 @@ pub(super) fn libraries(texts: &[String], folder: &Path) -> Vec<Arc<Library>> {
 /// Functions that launch the kernels of a unit.
 fn launches(traits: &KernelTraits) -> String {
     // kernels over rows of KV formats have parameters of their own, apart from prefill that reads what was preprocessed
-    let params = match (traits.kind == KernelKind::Mixed, traits.packed.is_some()) {
+    let params = match (traits.kind() == KernelKind::Mixed, traits.common.packed.is_some()) {
         (false, false) => "KernelParams",
         (false, true) => "PackedParams",
         (true, false) => "MixedParams",
         (true, true) => "PackedMixedParams",
     };
-    let of_main = if traits.has_workers() || traits.kind == KernelKind::Mixed { params } else { "KernelParams" };
-    let (main, part) = match traits.kind {
+    let of_main = if traits.has_workers() || traits.kind() == KernelKind::Mixed { params } else { "KernelParams" };
+    let (main, part) = match traits.kind() {
         KernelKind::Prefill => ("attn_prefill", ""),
         KernelKind::Decode => ("attn_decode", ""),
         KernelKind::Mixed => ("attn_mixed", "prefill::"),
@@ -130,8 +130,9 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     let (key_lists, shared_rows) = (variant.has_kv_list(), case.kv_layout.levels());
     let request = KernelTraitsRequest { key_lists, shared_rows, ..request };
     let traits = KernelTraits::choose(&request).expect("supported");
-    assert_eq!(traits.resident, case.prefill == PrefillBackend::Sm90Resident, "{}", traits.describe());
+    let resident = matches!(traits.template, Template::PrefillSm90Resident(_));
+    assert_eq!(resident, case.prefill == PrefillBackend::Sm90Resident, "{}", traits.describe());
     let cores = case.prefill == PrefillBackend::CudaCores;
-    assert!(traits.cuda_cores == cores && traits.decode_part().cuda_cores == cores, "{}", traits.describe());
+    assert!(traits.on_cuda_cores() == cores && traits.decode_part().on_cuda_cores() == cores, "{}", traits.describe());
     traits
 }

@@ -19,6 +19,6 @@ pub(super) struct HostKernel {
 
 impl HostKernel {
     pub(super) fn is_mixed(&self) -> bool {
-        self.traits.kind == KernelKind::Mixed
+        self.traits.kind() == KernelKind::Mixed
     }
 }

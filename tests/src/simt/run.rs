@@ -4,7 +4,6 @@ use std::{ffi::c_void, mem::size_of, ops::Range};
 
 use attn_core::{
     batch::{KvSegment, Layout},
-    cpu::RowRounding,
     dtype::Dtype,
     expr::Variant,
     lang::F8E4M3,
@@ -15,11 +14,11 @@ use attn_core::{
 };
 use attn_kernels::{
     cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, mixed_merge_grid, resident_tile_rows},
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, Template, mixed_merge_grid, resident_tile_rows},
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
     },
-    plan_rules::{mixed_rule, plan_rule},
+    plan_rules::list_rule,
 };
 use attn_testing::{Case, Host, HostScale, HostTensor, Inputs};
 
@@ -30,12 +29,7 @@ use crate::host::{HostArgs, words};
 /// of a row.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Judged, u32) {
     let Ran { inputs, o, lse, most_partials, .. } = ran(case, variant, kernels, ctas, seed);
-    let rows = match kernels[0].traits {
-        traits if traits.e4m3_compute => RowRounding::E4m3Compute,
-        traits if traits.cuda_cores => RowRounding::KeysAndValues,
-        _ => RowRounding::Elements,
-    };
-    (Judged::of(case, variant, &inputs, rows, (&o, &lse)), most_partials)
+    (Judged::of(case, variant, &inputs, kernels[0].traits.rounding(), (&o, &lse)), most_partials)
 }
 
 /// Runs the kernels of a case's branches, and returns the bits of outputs, as f32, and of log-sum-exps.
@@ -124,14 +118,14 @@ fn with_room(layout: &Layout, work: &WorkList, packed: &PlanOffsets) -> PlanCapa
 fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> ListRule {
     let (traits, kv_heads, hooks) = (&kernels[0].traits, case.kv_heads, HookClass::of(variant));
     let costs = CostTable::default();
-    if kernels[0].is_mixed() {
-        return ListRule::Mixed(mixed_rule(traits, &costs, hooks, ctas, ctas / traits.ctas_per_sm, kv_heads));
-    }
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
-    let rule = plan_rule(traits, &costs, hooks, step_keys, ctas, kv_heads);
+    let rule = match list_rule(traits, &costs, hooks, step_keys, ctas, ctas / traits.ctas_per_sm(), kv_heads) {
+        ListRule::Flat(rule) => rule,
+        mixed @ ListRule::Mixed(_) => return mixed,
+    };
     let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
     let rule = PlanRule { schedule, ..rule };
-    if !traits.resident {
+    if !matches!(traits.template, Template::PrefillSm90Resident(_)) {
         return ListRule::Flat(rule);
     }
     // any number of Q tiles gives the same result
@@ -174,7 +168,7 @@ impl Memory {
             k_pre: preprocessed(case.head_dim as usize),
             v_pre: preprocessed(value_dim),
             // sm_90 prefill has two counters there
-            semaphores: vec![0; ((work.partial_rows / traits.tile_rows * case.kv_heads) as usize).max(2)],
+            semaphores: vec![0; ((work.partial_rows / traits.tile_rows() * case.kv_heads) as usize).max(2)],
         }
     }
 
@@ -302,7 +296,7 @@ impl Run<'_> {
         let [decode, prefill] = &offsets.parts[..] else { panic!("a mixed list has two parts") };
         let (decodes, items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
         let ctas = decodes + items * kv_heads;
-        let multiprocessors = self.ctas / kernel.traits.ctas_per_sm;
+        let multiprocessors = self.ctas / kernel.traits.ctas_per_sm();
         let waves = Waves { decodes, ctas, wave: self.ctas, multiprocessors };
         let params = MixedParams {
             base,
@@ -328,7 +322,7 @@ impl Run<'_> {
             self.launch(kernel, "launch_main", &params, [ctas, 1]);
         }
         let [merges, ctas] =
-            mixed_merge_grid(kernel.traits.value_dim, merges as u32, self.case.heads(), multiprocessors);
+            mixed_merge_grid(kernel.traits.common.value_dim, merges as u32, self.case.heads(), multiprocessors);
         // any number of CTAs gives the same result: with two each has its rows, and more of them than teams
         self.launch(kernel, "launch_merge", &params, [merges, ctas.min(2)]);
     }

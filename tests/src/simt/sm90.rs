@@ -2,7 +2,7 @@
 
 use attn_core::batch::Layout;
 use attn_kernels::{
-    kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows},
+    kernel_traits::KernelTraits,
     launch::{KernelParams, Sm90Params, Strided, TensorMap},
 };
 use attn_testing::{Case, Inputs};
@@ -23,29 +23,25 @@ pub(super) fn params(
 ) -> Sm90Params {
     let (heads, group) = (case.heads(), case.heads().group());
     let divides_both = |page: u32| {
-        let divides = |rows: &u32| page.is_multiple_of(*rows) && traits.tile_keys.is_multiple_of(*rows);
-        let common = (1..=traits.tile_keys).rev().find(divides).unwrap_or(0);
+        let divides = |rows: &u32| page.is_multiple_of(*rows) && traits.tile_keys().is_multiple_of(*rows);
+        let common = (1..=traits.tile_keys()).rev().find(divides).unwrap_or(0);
         if common.is_multiple_of(PATTERN_ROWS) { common } else { 0 }
     };
     let page_size = layout.pages().map_or(0, |pages| pages.page_size());
-    let box_rows = if traits.paged { divides_both(page_size) } else { 0 };
+    let box_rows = if traits.common.paged { divides_both(page_size) } else { 0 };
     let (tokens, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
-    // pairs of elements of 8 bits; transposed values
-    let (key_dim, value_dim, pre_rows) = match traits.e4m3_compute {
-        true => (traits.head_dim / 2, traits.tile_keys / 2, traits.transposed_rows(tokens, requests)),
-        false => (traits.head_dim, traits.value_dim, tokens),
-    };
+    let (preprocessed, (key_dim, value_dim, pre_rows)) = (traits.preprocessed(), traits.kv_extents(tokens, requests));
     let kv = |shape: &[usize], at: Strided, pre: Option<Strided>, dim: u32| {
         let (pages, tokens) = if shape.len() == 4 { (shape[0], shape[1]) } else { (1, shape[0]) };
         let kv_heads = heads.kv.into();
         match pre {
             Some(pre) => {
                 let sizes = [dim.into(), pre_rows, kv_heads, 1];
-                encode(pre.data, sizes, [pre.token, pre.head, pre.page], [traits.tile_keys, 1])
+                encode(pre.data, sizes, [pre.token, pre.head, pre.page], [traits.tile_keys(), 1])
             }
-            None if traits.paged && box_rows == 0 => TensorMap::default(),
+            None if traits.common.paged && box_rows == 0 => TensorMap::default(),
             None => {
-                let rows = if traits.paged { box_rows } else { traits.tile_keys };
+                let rows = if traits.common.paged { box_rows } else { traits.tile_keys() };
                 let sizes = [dim.into(), tokens as u64, kv_heads, pages as u64];
                 encode(at.data, sizes, [at.token, at.head, at.page], [rows, 1])
             }
@@ -56,14 +52,14 @@ pub(super) fn params(
         let map = || encode(at.data, sizes, [at.head, at.token, at.page], [group, rows / group]);
         whole.is_multiple_of(group).then(map)
     };
-    let resident = resident_tile_rows(group);
-    let [whole, rows] = if traits.resident { [resident; 2] } else { [WARPGROUP_ROWS, traits.tile_rows] };
+    let [whole, rows] = traits.query_rows(group);
     // neither stored queries nor outputs of another type go through maps
-    let q = packed(params.q, traits.head_dim, whole, rows).filter(|_| traits.dtypes.q.is_none());
-    let o = packed(params.o, traits.value_dim, OUTPUT_ROWS, OUTPUT_ROWS).filter(|_| traits.dtypes.o.is_none());
+    let q = packed(params.q, traits.common.head_dim, whole, rows).filter(|_| traits.common.dtypes.q.is_none());
+    let o = packed(params.o, traits.common.value_dim, OUTPUT_ROWS, OUTPUT_ROWS)
+        .filter(|_| traits.common.dtypes.o.is_none());
     Sm90Params {
-        k: kv(&inputs.kv_shape, params.k, traits.preprocess_keys.then_some(params.k_pre), key_dim),
-        v: kv(&inputs.v_shape, params.v, traits.preprocess_values.then_some(params.v_pre), value_dim),
+        k: kv(&inputs.kv_shape, params.k, preprocessed.keys.then_some(params.k_pre), key_dim),
+        v: kv(&inputs.v_shape, params.v, preprocessed.values.then_some(params.v_pre), value_dim),
         q: q.unwrap_or_default(),
         o: o.unwrap_or_default(),
         box_rows: box_rows as i32,

@@ -8,7 +8,6 @@ use attn::{
     Attention, AttentionOptions, Dtypes, Engine, Error, ErrorKind, Graph, Plan, PlanOptions, Stream, Variant, Workspace,
 };
 use attn_core::batch::BatchCapacity;
-use attn_core::cpu::RowRounding;
 use attn_core::spec::KernelKind;
 
 use super::device_arrays::DeviceArrays;
@@ -98,12 +97,7 @@ impl Setup {
     pub(super) fn rounding(&self) -> Rounding {
         #[cfg(feature = "cuda")]
         if let Some(kernel) = self.plan.kernel() {
-            let rows = match kernel.traits() {
-                traits if traits.e4m3_compute => RowRounding::E4m3Compute,
-                traits if traits.cuda_cores => RowRounding::KeysAndValues,
-                _ => RowRounding::Elements,
-            };
-            let kernel = Some(kernel.traits().kind);
+            let (rows, kernel) = (kernel.traits().rounding(), Some(kernel.traits().kind()));
             let approximates = self.made_with.0.qo != Dtype::F32;
             return Rounding { rows, kernel, approximates, ..Rounding::default() };
         }
@@ -114,7 +108,7 @@ impl Setup {
     pub(super) fn kernel_info(&self) -> Info {
         #[cfg(feature = "cuda")]
         if let Some(kernel) = self.plan.kernel() {
-            let (ready, kind) = (kernel.ready(), kernel.traits().kind.to_string());
+            let (ready, kind) = (kernel.ready(), kernel.traits().kind().to_string());
             let main = kernel.resources().into_iter().find(|r| r.kernel.ends_with(&kind));
             return Info {
                 key: key(&self.plan),
@@ -230,7 +224,7 @@ pub(super) fn key(plan: &Plan) -> Option<String> {
 /// The kernel of a plan on a GPU.
 fn kind(plan: &Plan) -> Option<KernelKind> {
     #[cfg(feature = "cuda")]
-    return plan.kernel().map(|kernel| kernel.traits().kind);
+    return plan.kernel().map(|kernel| kernel.traits().kind());
     #[cfg(not(feature = "cuda"))]
     {
         let _ = plan;
@@ -238,15 +232,11 @@ fn kind(plan: &Plan) -> Option<KernelKind> {
     }
 }
 
-/// Whether both use tiles of the same number of rows, in the same kernel.
+/// Whether both run the same kernel with the same tiles.
 fn same_tile(a: &Plan, b: &Plan) -> bool {
     #[cfg(feature = "cuda")]
     if let (Some(a), Some(b)) = (a.kernel(), b.kernel()) {
-        let tile = |kernel: &attn::cuda::Kernel| {
-            let traits = kernel.traits();
-            (traits.tile_rows, traits.mixed, traits.resident)
-        };
-        return tile(a) == tile(b);
+        return a.traits().template == b.traits().template;
     }
     let _ = (a, b);
     true

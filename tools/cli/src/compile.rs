@@ -140,7 +140,7 @@ fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
         let line = match done.result {
             Ok((compiled, origin)) => {
                 let record = record(expr, traits, key, compiled, origin);
-                output.record(&record, || row(&record, &traits.arch.to_string()))
+                output.record(&record, || row(&record, &traits.common.arch.to_string()))
             }
             Err(error) => {
                 failed += 1;
@@ -177,9 +177,9 @@ fn record(expr: &str, traits: &KernelTraits, key: &str, compiled: &Compiled, ori
         .collect();
     json!({
         "variant": expr,
-        "kernel": traits.kind.to_string(),
+        "kernel": traits.kind().to_string(),
         "cell": traits.describe(),
-        "arch": traits.arch.to_string(),
+        "arch": traits.common.arch.to_string(),
         "key": key,
         "bytes": compiled.cubin.len(),
         "smem": traits.smem_bytes(),
@@ -217,7 +217,7 @@ fn cold(sources: &Sources, times: usize, global: &Global) -> Result<ExitCode> {
     let mut runs = vec![(Vec::with_capacity(times), 0); sources.len()];
     for _ in 0..times {
         for ((_, source), (ms, bytes)) in sources.iter().zip(&mut runs) {
-            let compiled = compiler.compile(&source.name, &source.text, source.traits.arch)?;
+            let compiled = compiler.compile(&source.name, &source.text, source.traits.common.arch)?;
             *bytes = compiled.cubin.len();
             ms.push(compiled.ms);
             bar.inc(1);
@@ -226,9 +226,9 @@ fn cold(sources: &Sources, times: usize, global: &Global) -> Result<ExitCode> {
     for ((expr, source), (mut ms, bytes)) in sources.iter().zip(runs) {
         ms.sort_by(f64::total_cmp);
         let (median, least, most) = (ms[ms.len() / 2], ms[0], ms[ms.len() - 1]);
-        *sums.entry((expr.clone(), source.traits.arch.to_string())).or_default() += median;
+        *sums.entry((expr.clone(), source.traits.common.arch.to_string())).or_default() += median;
         let record = json!({
-            "variant": expr, "kernel": source.traits.kind.to_string(), "cell": source.traits.describe(), "runs": times,
+            "variant": expr, "kernel": source.traits.kind().to_string(), "cell": source.traits.describe(), "runs": times,
             "cold_ms": median, "cold_ms_least": least, "cold_ms_most": most, "bytes": bytes,
             "compiler": compiler.name(),
         });

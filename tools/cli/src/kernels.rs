@@ -296,7 +296,7 @@ mod tests {
         let (qo_lens, kv_lens) = (Lens::List(qo.to_vec()), Lens::List(kv.to_vec()));
         let case = Case { qo_heads: 8, kv_heads: 2, qo_lens, kv_lens, ..Case::new("union(full, full)") };
         let sources = of_case(&case, Arch::for_device(9, 0), &CostTable::default()).expect("there are kernels");
-        sources.iter().map(|source| (source.traits.kind, source.traits.tile_rows)).collect()
+        sources.iter().map(|source| (source.traits.kind(), source.traits.tile_rows())).collect()
     }
 
     #[test]
@@ -319,22 +319,23 @@ mod tests {
         let (qo_lens, kv_lens) = one();
         let list =
             Case { qo_heads: 8, kv_heads: 2, qo_lens, kv_lens, ..Case::new("page_list(page_size=16, max_pages=4)") };
-        assert_eq!(of(&list)[0].traits.kind, KernelKind::Decode);
+        assert_eq!(of(&list)[0].traits.kind(), KernelKind::Decode);
         // a group of 16 rows, in one tile of decode
         let (qo_lens, kv_lens) = one();
         let levels = vec![LevelCase { groups: vec![16], kv_lens: Lens::List(vec![64]), page_size: None }];
         let (qo_heads, kv_heads, kv_layout) = (2, 2, LayoutKind::RaggedCascade);
         let cascade = Case { qo_heads, kv_heads, qo_lens, kv_lens, kv_layout, levels, ..Case::new("full") };
-        let shared: Vec<_> = of(&cascade).into_iter().filter(|source| source.traits.shared_rows).collect();
+        let shared: Vec<_> = of(&cascade).into_iter().filter(|source| source.traits.shared_rows()).collect();
         assert_eq!(shared.len(), 1);
-        assert_eq!(shared[0].traits.decode_part().tile_rows, 16);
+        assert_eq!(shared[0].traits.decode_part().tile_rows(), 16);
     }
 
     #[test]
     fn a_case_may_name_the_prefill_backend() {
         let case = Case { kernel: "prefill".to_owned(), prefill: PrefillBackend::Sm90, ..Case::new("causal") };
         let on =
-            |arch| of_case(&case, arch, &CostTable::default()).expect("there are kernels")[0].traits.producer_warps;
-        assert_eq!((on(Arch::for_device(9, 0)), on(Arch::for_device(8, 0)), on(Arch::for_device(10, 0))), (4, 0, 0));
+            |arch| of_case(&case, arch, &CostTable::default()).expect("there are kernels")[0].traits.is_sm90_prefill();
+        let archs = [9, 8, 10].map(|major| on(Arch::for_device(major, 0)));
+        assert_eq!(archs, [true, false, false]);
     }
 }

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use attn_core::batch::{Batch, Layout, indptr};
 use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::plan::ListRule;
 use attn_core::spec::{DecodeBackend, HeadDimVo, Heads, KernelKind};
 use proptest::prelude::*;
 
 use super::*;
 use crate::compile::Arch;
 use crate::cost::CostsLineError;
-use crate::kernel_traits::KernelTraitsRequest;
-use crate::plan_rules::{mixed_rule, plan_rule};
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use crate::plan_rules::{list_rule, plan_rule};
 use crate::select::KernelSelector;
 
 const FILE: &str = include_str!("../../../costs/sm_90.jsonl");
@@ -64,7 +65,7 @@ fn the_file_of_the_built_in_costs_is_the_built_in_table() {
 #[test]
 fn a_row_replaces_the_built_in_one_of_its_kernel_and_no_other() {
     let loaded = table(&[&about("sm_90"), &row("decode of 8", 777)]);
-    let of = |costs: &CostTable, kind, hooks| costs.of(&traits(kind, "90a"), hooks);
+    let of = |costs: &CostTable, kind, hooks| costs.of(&traits(kind, "90a").cost_key(), hooks);
     let built_in = CostTable::default();
     assert_eq!(of(&loaded, KernelKind::Decode, HookClass::None).block, 777);
     assert_eq!(loaded.rows().len(), BUILT_IN.len(), "it replaces a row");
@@ -80,15 +81,15 @@ fn a_row_replaces_the_built_in_one_of_its_kernel_and_no_other() {
 #[test]
 fn loaded_rows_come_before_rows_that_are_as_near() {
     // sm_90 and sm_110 are both two steps from sm_100
-    let of = |lines: &[&str]| table(lines).of(&traits(KernelKind::Decode, "100a"), HookClass::None);
+    let of = |lines: &[&str]| table(lines).of(&traits(KernelKind::Decode, "100a").cost_key(), HookClass::None);
     let scaled = of(&[&about("sm_110"), &row("decode of 8", 777)]);
-    assert_ne!(scaled, CostTable::default().of(&traits(KernelKind::Decode, "100a"), HookClass::None));
+    assert_ne!(scaled, CostTable::default().of(&traits(KernelKind::Decode, "100a").cost_key(), HookClass::None));
     // one of the architecture is nearer, wherever it is, and is not scaled
     let own = [&about("sm_110"), &row("decode of 8", 777), &about("sm_100"), &row("decode of 8", 555)];
     assert_eq!(of(&own.map(String::as_str)).block, 555);
     // of two of one major version it is the one of the minor version
     let ada = table(&[&about("sm_80"), &row("decode of 8", 777), &about("sm_89"), &row("decode of 8", 555)]);
-    let block = |arch| ada.of(&traits(KernelKind::Decode, arch), HookClass::None).block;
+    let block = |arch| ada.of(&traits(KernelKind::Decode, arch).cost_key(), HookClass::None).block;
     assert_eq!((block("80"), block("89")), (777, 555));
 }
 
@@ -237,7 +238,8 @@ proptest! {
             }
             let mixed = KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Mixed, ..request });
             if let Ok(mixed) = mixed {
-                prop_assert!(mixed_rule(&mixed, &costs, HookClass::None, 188 * 2, 188, 8).decode.cost.block >= 1);
+                let rule = list_rule(&mixed, &costs, HookClass::None, 64, 188 * 2, 188, 8);
+                prop_assert!(matches!(rule, ListRule::Mixed(rule) if rule.decode.cost.block >= 1));
             }
         }
     }

@@ -6,7 +6,7 @@ use attn_core::plan::{CascadeCosts, ListRule, MixedRule, WorkList};
 
 use super::{bound::BoundAttention, kernels::LoadedKernels};
 use crate::cuda::{CudaError, SelectedKernel};
-use crate::plan_rules::resident_rule;
+use crate::plan_rules::rule_of_batch;
 use crate::problem::KernelKey;
 
 impl BoundAttention {
@@ -39,8 +39,8 @@ impl BoundAttention {
     fn flat_kernels(&self, layout: Layout) -> Result<(Layout, LoadedKernels), CudaError> {
         let mut loaded = self.load(self.flat_key(&layout)?)?;
         let (traits, resident_ctas) = (*loaded.traits(), loaded.kernels[0].resident_ctas());
-        if let (true, ListRule::Flat(rule)) = (traits.resident, &mut loaded.rule) {
-            *rule = resident_rule(*rule, &layout, self.heads, resident_ctas);
+        if let ListRule::Flat(rule) = &mut loaded.rule {
+            *rule = rule_of_batch(&traits, *rule, &layout, self.heads, resident_ctas);
         }
         Ok((layout, loaded))
     }

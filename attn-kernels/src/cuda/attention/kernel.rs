@@ -53,7 +53,7 @@ impl Kernel {
             ready,
             resident: 0,
         };
-        kernel.main = kernel.function(match traits.kind {
+        kernel.main = kernel.function(match traits.kind() {
             KernelKind::Prefill => "attn_prefill",
             KernelKind::Decode => "attn_decode",
             KernelKind::Mixed => "attn_mixed",
@@ -89,7 +89,7 @@ impl Kernel {
     /// The architecture that the kernel was compiled for.
     #[must_use]
     pub fn arch(&self) -> Arch {
-        self.traits().arch
+        self.traits().common.arch
     }
     /// The cubin, its source and its origin.
     #[must_use]

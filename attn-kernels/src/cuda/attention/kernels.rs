@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use attn_core::plan::{ListRule, PlanRule, Schedule};
-use attn_core::spec::KernelKind;
 
 use super::{bound::BoundAttention, kernel_cache::BranchKernels, planner::Planner};
 use crate::compile::Arch;
 use crate::cuda::{CudaError, Kernel};
 use crate::jit;
 use crate::kernel_traits::KernelTraits;
-use crate::plan_rules::{mixed_rule, plan_rule};
+use crate::plan_rules::list_rule;
 use crate::problem::KernelKey;
 use crate::splice::{PlannerKind, PlannerSource};
 
@@ -22,7 +21,7 @@ pub(in crate::cuda) struct LoadedKernels {
 }
 
 impl LoadedKernels {
-    /// The traits of the first branch's kernel. Those of the others differ in the fields that depend on hooks alone.
+    /// The traits of the first branch's kernel. Those of the others differ in what depends on hooks alone.
     pub(in crate::cuda) fn traits(&self) -> &KernelTraits {
         self.kernels[0].traits() // there is at least one branch
     }
@@ -33,15 +32,14 @@ impl BoundAttention {
     pub(super) fn load(&self, key: KernelKey) -> Result<LoadedKernels, CudaError> {
         let kernels = self.kernels(key)?;
         let (traits, resident_ctas) = (kernels[0].traits(), kernels[0].resident_ctas());
-        if key.selected.kind == KernelKind::Mixed {
-            let sms = self.device.multiprocessors();
-            let rule = mixed_rule(traits, self.device.costs()?, self.hooks, resident_ctas, sms, self.heads.kv);
-            return Ok(LoadedKernels { kernels, rule: ListRule::Mixed(rule) });
-        }
         let step_keys = kernels.iter().map(|kernel| kernel.traits().step_keys()).max().unwrap_or(1);
-        let rule = plan_rule(traits, self.device.costs()?, self.hooks, step_keys, resident_ctas, self.heads.kv);
+        let (costs, sms) = (self.device.costs()?, self.device.multiprocessors());
+        let rule = list_rule(traits, costs, self.hooks, step_keys, resident_ctas, sms, self.heads.kv);
         let fixed = self.fixed_split_size.map(|keys| Schedule::FixedSplit { keys });
-        let rule = ListRule::Flat(PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule });
+        let rule = match rule {
+            ListRule::Flat(rule) => ListRule::Flat(PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule }),
+            mixed @ ListRule::Mixed(_) => mixed,
+        };
         Ok(LoadedKernels { kernels, rule })
     }
 

@@ -52,7 +52,7 @@ pub(super) fn launch_mixed(
             unsafe { launch_with(kernel.main, grid, threads, smem, stream, &mut arguments) }?;
         }
     }
-    let [x, y] = mixed_merge_grid(traits.value_dim, launches.merges, heads, multiprocessors);
+    let [x, y] = mixed_merge_grid(traits.common.value_dim, launches.merges, heads, multiprocessors);
     kernel.merge.map_or(Ok(()), |merge| launch(merge, (x, y), MERGE_THREADS, 0))
 }
 

@@ -41,29 +41,23 @@ pub(super) fn sm90_params(
     tensors: &RunTensors<'_>,
 ) -> Result<Sm90Params, CudaError> {
     let (traits, kv, tokens) = (kernel.traits(), &tensors.kv, launches.preprocess_tokens);
-    let paged_rows = match traits.paged {
+    let preprocessed = traits.preprocessed();
+    let paged_rows = match traits.common.paged {
         true => tensor_maps::page_box_rows(traits, params.page_size.divisor, [&params.k, &params.v]),
         false => 0,
     };
-    // preprocessed rows, in elements of 16 bits: a row of e4m3 is half as many, and V is transposed
-    let (key_elements, value_rows, value_elements) = match traits.e4m3_compute {
-        true => {
-            let rows = traits.transposed_rows(tokens.into(), launches.requests.into());
-            (traits.head_dim / 2, rows, traits.tile_keys / 2)
-        }
-        false => (traits.head_dim, tokens.into(), traits.value_dim),
-    };
+    let (key_elements, value_elements, value_rows) = traits.kv_extents(tokens.into(), launches.requests.into());
     // of keys or values: the map of what the preprocessing kernel writes (and its rows), else of the tensor itself
     let kv_map =
         |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<(Strided, u64)>, dim: u32| match preprocessed {
             Some((preprocessed, rows)) => {
                 let extents = Extents { dim, tokens: rows, heads: heads.kv, pages: 1 };
-                tensor_maps::kv_map(&preprocessed, extents, traits.tile_keys)
+                tensor_maps::kv_map(&preprocessed, extents, traits.tile_keys())
             }
             // pages that no box fits are copied without tensor maps
-            None if traits.paged && paged_rows == 0 => Ok(TensorMap::default()),
+            None if traits.common.paged && paged_rows == 0 => Ok(TensorMap::default()),
             None => {
-                let rows = if traits.paged { paged_rows } else { traits.tile_keys };
+                let rows = if traits.common.paged { paged_rows } else { traits.tile_keys() };
                 tensor_maps::kv_map(&at, Extents::of(stored, dim, heads.kv), rows)
             }
         };
@@ -72,18 +66,18 @@ pub(super) fn sm90_params(
         extents: Extents { dim, tokens: tokens as u64, heads: heads.qo, pages: 1 },
     };
     // stored queries are converted as they are loaded
-    let q = match traits.dtypes.q {
-        None => packed(traits.head_dim, tensors.q.shape()[0]).queries(traits, &params.q)?,
+    let q = match traits.common.dtypes.q {
+        None => packed(traits.common.head_dim, tensors.q.shape()[0]).queries(traits, &params.q)?,
         Some(_) => None,
     };
     // outputs of another type are stored row by row
-    let o = match traits.dtypes.o {
-        None => packed(traits.value_dim, tensors.out.o.shape()[0]).outputs(&params.o)?,
+    let o = match traits.common.dtypes.o {
+        None => packed(traits.common.value_dim, tensors.out.o.shape()[0]).outputs(&params.o)?,
         Some(_) => None,
     };
     Ok(Sm90Params {
-        k: kv_map(&kv.k, params.k, traits.preprocess_keys.then_some((params.k_pre, tokens.into())), key_elements)?,
-        v: kv_map(&kv.v, params.v, traits.preprocess_values.then_some((params.v_pre, value_rows)), value_elements)?,
+        k: kv_map(&kv.k, params.k, preprocessed.keys.then_some((params.k_pre, tokens.into())), key_elements)?,
+        v: kv_map(&kv.v, params.v, preprocessed.values.then_some((params.v_pre, value_rows)), value_elements)?,
         q: q.unwrap_or_default(),
         o: o.unwrap_or_default(),
         box_rows: paged_rows as i32,

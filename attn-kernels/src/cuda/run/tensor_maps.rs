@@ -6,7 +6,7 @@ use attn_core::tensor::TensorRef;
 use cudarc::driver::sys;
 
 use crate::cuda::CudaError;
-use crate::kernel_traits::{KernelTraits, WARPGROUP_ROWS, resident_tile_rows};
+use crate::kernel_traits::KernelTraits;
 use crate::launch::{Strided, TensorMap};
 
 /// Rows after which the swizzle pattern repeats; boxes have a multiple of them.
@@ -48,12 +48,12 @@ pub(super) fn page_box_rows(traits: &KernelTraits, page_size: u32, tensors: [&St
         a
     };
     let near = |tensor: &&Strided| [tensor.token, tensor.head, tensor.page].into_iter().all(is_near);
-    let rows = common(page_size, traits.tile_keys);
+    let rows = common(page_size, traits.tile_keys());
     if rows.is_multiple_of(PATTERN_ROWS) && tensors.iter().all(near) { rows } else { 0 }
 }
 
-/// Rows of O that a warp stores. Where a group of query heads divides them, or [`WARPGROUP_ROWS`] of Q, boxes have
-/// whole tokens; [`resident_tile_rows`] always are.
+/// Rows of O that a warp stores. Where a group of query heads divides them, boxes have whole tokens; so they have of Q
+/// where it divides the first of [`KernelTraits::query_rows`].
 const OUTPUT_ROWS: u32 = 16;
 
 /// PackGQA rows as TMA boxes: the `group` query heads of a KV head by some tokens.
@@ -66,8 +66,7 @@ pub(super) struct PackedRows {
 impl PackedRows {
     /// The map for loads of Q tiles; `None` if a box cannot express a Q tile.
     pub(super) fn queries(&self, traits: &KernelTraits, q: &Strided) -> Result<Option<TensorMap>, CudaError> {
-        let resident = resident_tile_rows(self.group);
-        let [whole, rows] = if traits.resident { [resident; 2] } else { [WARPGROUP_ROWS, traits.tile_rows] };
+        let [whole, rows] = traits.query_rows(self.group);
         self.boxes(q, whole, rows)
     }
 

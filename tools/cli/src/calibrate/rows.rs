@@ -97,7 +97,7 @@ mod tests {
                 merge: 100 + ns,
                 ctas_per_sm: 2,
             };
-            assert_eq!(table.of(&traits(kernel), kernel.hooks), costs, "{kernel}");
+            assert_eq!(table.of(&traits(kernel).cost_key(), kernel.hooks), costs, "{kernel}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
 
-use super::{CostTable, HookClass};
+use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
 
 /// CUDA cores are chosen if they take less time than tensor cores by more than one part in `MARGIN`. Closer times are
@@ -30,7 +30,7 @@ impl KernelTraitsRequest {
     fn fastest_decode_backend(&self, hooks: HookClass, costs: &CostTable) -> DecodeBackend {
         let time = |backend| {
             let decode = KernelTraitsRequest { kind: KernelKind::Decode, decode: Some(backend), ..*self };
-            let costs = costs.of(&KernelTraits::choose(&decode).ok()?, hooks);
+            let costs = costs.of(&KernelTraits::choose(&decode).ok()?.cost_key(), hooks);
             // picoseconds of an SM for a block of keys
             Some(1000 * (u64::from(costs.block) + u64::from(costs.first)) / u64::from(costs.ctas_per_sm.max(1)))
         };

@@ -1,0 +1,58 @@
+//! Sm90 prefill whose GEMMs take e4m3 operands. The preprocessing kernel writes the values transposed.
+
+use attn_core::cpu::RowRounding;
+use attn_core::spec::{ComputeType, KernelKind};
+
+use super::prefill_sm90::{facts_of, output_constants, own_output_bytes};
+use crate::kernel_traits::common::{CommonTraits, panels};
+use crate::kernel_traits::kernel::{Facts, Kernel, Preprocessed};
+use crate::kernel_traits::request::KernelTraitsRequest;
+
+const TILE_ROWS: u32 = 128;
+const TILE_KEYS: u32 = 128;
+const STAGES: u32 = 3;
+/// Q tiles in shared memory: consumers keep Q in registers.
+const QUERY_STAGES: u32 = 1;
+
+/// Sm90 prefill that computes in e4m3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PrefillSm90E4m3;
+
+impl PrefillSm90E4m3 {
+    /// What it does not support, [`KernelTraitsRequest::check`] has refused.
+    pub(super) fn choose(request: &KernelTraitsRequest, _: &CommonTraits) -> Option<Self> {
+        (request.kind == KernelKind::Prefill && request.compute_type == ComputeType::E4m3).then_some(Self)
+    }
+
+    /// Bytes of all stages and of a Q tile: pairs of keys, and transposed values with eight rows of ones.
+    fn tile_bytes(common: &CommonTraits) -> u32 {
+        let stage = TILE_KEYS * panels(common.head_dim / 2) + (common.value_dim + 8) * panels(TILE_KEYS / 2);
+        1024 + 2 * (TILE_ROWS * panels(common.head_dim) + STAGES * stage)
+    }
+
+    fn output_bytes(common: &CommonTraits) -> u32 {
+        own_output_bytes(common, TILE_ROWS, Self::tile_bytes(common))
+    }
+}
+
+impl Kernel for PrefillSm90E4m3 {
+    fn facts(&self) -> Facts {
+        Facts {
+            headers: &["prefill/sm90/e4m3/kernel.cuh"],
+            rounding: RowRounding::E4m3Compute,
+            preprocessed: Preprocessed { keys: false, values: true },
+            transposed_keys: Some(TILE_KEYS),
+            wgmma: Some(ComputeType::E4m3),
+            ..facts_of(TILE_ROWS, TILE_KEYS, STAGES)
+        }
+    }
+    fn name(&self) -> String {
+        " wgmma e4m3 products".to_owned() // records of kernels have this name
+    }
+    fn own_constants(&self, common: &CommonTraits) -> String {
+        output_constants(Self::output_bytes(common), QUERY_STAGES)
+    }
+    fn smem_bytes(&self, common: &CommonTraits) -> u32 {
+        Self::tile_bytes(common) + Self::output_bytes(common)
+    }
+}

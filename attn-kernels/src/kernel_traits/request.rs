@@ -1,0 +1,267 @@
+//! The problem that a kernel is asked for, and what kernels support of it.
+
+use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::expr::Variant;
+use attn_core::lang::Hook;
+use attn_core::spec::{ComputeType, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend};
+
+use super::common::{CommonTraits, PackedRow};
+use super::decode_tiles::DecodeTiles;
+use super::error::KernelTraitsError;
+use super::kernel::Preprocessed;
+use crate::compile::Arch;
+
+/// Element types of queries and outputs that tensor cores have kernels for.
+pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
+/// Bytes of the longest rows of a KV format: offsets within a stage are computed in 32 bits.
+const MAX_ROW_BYTES: u32 = 1 << 16;
+
+/// Whether tensor cores have kernels for these head dimensions of keys and of values. Both may be multiples of 16 up
+/// to 256. Keys may also have 512 elements, or 576 (latent attention); values may have 512 where keys are at least as
+/// long.
+pub fn head_dims_are_supported(head_dim: u32, value_dim: u32) -> bool {
+    let known = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim) || dim == 512;
+    known(value_dim) && (known(head_dim) || head_dim == 576) && (value_dim <= 256 || head_dim >= value_dim)
+}
+
+/// Whether CUDA cores have kernels for a problem: head dimensions that are multiples of 8 up to 512 (of keys also 576),
+/// and q and o of 16 bits or f32, with k and v of the same type or fp8.
+pub fn cuda_cores_support(head_dim: u32, value_dim: u32, dtypes: Dtypes) -> bool {
+    let known = |dim: u32| dim.is_multiple_of(8) && (8..=512).contains(&dim);
+    known(value_dim) && (known(head_dim) || head_dim == 576) && reads_kv_of(dtypes) && !dtypes.qo.is_fp8()
+}
+
+/// Whether kernels that have the type of queries read keys and values: of the same type, fp8, or in a KV format.
+fn reads_kv_of(dtypes: Dtypes) -> bool {
+    dtypes.kv == dtypes.qo || dtypes.kv.is_fp8() || dtypes.format.is_some()
+}
+
+/// The problem that a kernel is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KernelTraitsRequest {
+    /// Kernel family.
+    pub kind: KernelKind,
+    /// Elements of a query or key of a head.
+    pub head_dim: u32,
+    /// Elements of a value, and whether values are stored in the keys.
+    pub head_dim_vo: HeadDimVo,
+    /// Element types.
+    pub dtypes: Dtypes,
+    /// Whether keys and values are in pages.
+    pub paged: bool,
+    /// Query heads per KV head, or PackGQA rows that share a KV list. A decode tile holds up to 16 of them.
+    pub group: u32,
+    /// Whether the variant has a `key_transform`.
+    pub key_hooks: bool,
+    /// Whether the variant has a `value_transform`.
+    pub value_hooks: bool,
+    /// Whether the variant reads keys through a KV list.
+    pub key_lists: bool,
+    /// Mixed: whether a work item may have rows of several requests that share a prefix, and keys are in segments.
+    pub shared_rows: bool,
+    /// The prefill backend, if it supports the problem; otherwise the next one that does: [`PrefillBackend::Sm80`], and
+    /// [`PrefillBackend::CudaCores`].
+    pub prefill: PrefillBackend,
+    /// The decode backend. By default tensor cores where they support the problem, else CUDA cores.
+    pub decode: Option<DecodeBackend>,
+    /// The element type of prefill's MMA operands. Decode and mixed kernels have [`ComputeType::Exact`] alone.
+    pub compute_type: ComputeType,
+    /// Whether the bits of a row depend on the row alone, and not on the rows of its Q tile: O is then rescaled
+    /// whenever a max grows.
+    pub row_invariant: bool,
+    /// The architecture to compile for.
+    pub arch: Arch,
+}
+
+impl KernelTraitsRequest {
+    /// Attention over pages with one query head per KV head, values as long as keys, no hook on keys or values, and the
+    /// default prefill backend.
+    #[must_use]
+    pub fn new(kind: KernelKind, head_dim: u32, dtypes: Dtypes, arch: Arch) -> Self {
+        KernelTraitsRequest {
+            kind,
+            head_dim,
+            head_dim_vo: HeadDimVo::Same,
+            dtypes,
+            paged: true,
+            group: 1,
+            key_hooks: false,
+            value_hooks: false,
+            key_lists: false,
+            shared_rows: false,
+            prefill: PrefillBackend::default(),
+            decode: None,
+            compute_type: ComputeType::Exact,
+            row_invariant: false,
+            arch,
+        }
+    }
+
+    /// Elements of a value, and of an output.
+    pub fn value_dim(&self) -> u32 {
+        self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim: self.head_dim })
+    }
+
+    /// The rows of keys and of values, if they are stored in KV formats.
+    pub fn packed(&self) -> Option<[PackedRow; 2]> {
+        let formats = self.dtypes.format?;
+        let row = |part, dim| {
+            let bytes = formats.row_bytes(part, dim);
+            let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+            PackedRow { codes, side, linear: formats.part(part).linear() }
+        };
+        let keys = row(0, self.head_dim);
+        // values that are the first elements of keys lie in the rows of keys
+        Some([keys, if self.head_dim_vo.shares_keys() { keys } else { row(1, self.value_dim()) }])
+    }
+
+    /// The Q tiles that decode has for the problem.
+    pub fn decode_tiles(&self) -> DecodeTiles {
+        DecodeTiles { backend: self.decode_backend(), head_dim: self.head_dim, value_dim: self.value_dim() }
+    }
+
+    /// The same problem, for variants whose hooks one kernel or one selection serves: those that any of them has.
+    #[must_use]
+    pub fn with_hooks<'a>(self, variants: impl IntoIterator<Item = &'a Variant, IntoIter: Clone>) -> Self {
+        let variants = variants.into_iter();
+        let any = |hook| variants.clone().any(|variant| variant.has(hook));
+        KernelTraitsRequest {
+            key_hooks: any(Hook::KeyTransform),
+            value_hooks: any(Hook::ValueTransform),
+            key_lists: any(Hook::KvListLen),
+            ..self
+        }
+    }
+
+    /// The request of one branch, from that of all branches. They share a work list, and whether it is of KV lists.
+    #[must_use]
+    pub fn for_branch(self, branch: &Variant) -> Self {
+        KernelTraitsRequest { key_lists: self.key_lists, ..self.with_hooks([branch]) }
+    }
+
+    /// Whether tensor cores have kernels for the problem.
+    pub fn tensor_cores_support(&self) -> bool {
+        let types = DTYPES.contains(&self.dtypes.qo) && reads_kv_of(self.dtypes);
+        types && self.arch.has_mma() && head_dims_are_supported(self.head_dim, self.value_dim())
+    }
+
+    /// The decode backend of the problem.
+    pub fn decode_backend(&self) -> DecodeBackend {
+        let fallback = || match self.tensor_cores_support() {
+            false if cuda_cores_support(self.head_dim, self.value_dim(), self.dtypes) => DecodeBackend::CudaCores,
+            _ => DecodeBackend::TensorCores,
+        };
+        self.decode.unwrap_or_else(fallback)
+    }
+
+    /// Whether the kernel of the problem runs on CUDA cores.
+    pub(super) fn runs_on_cuda_cores(&self) -> bool {
+        match self.kind {
+            KernelKind::Decode => self.decode_backend() == DecodeBackend::CudaCores,
+            KernelKind::Prefill | KernelKind::Mixed => {
+                let possible = cuda_cores_support(self.head_dim, self.value_dim(), self.dtypes);
+                self.prefill == PrefillBackend::CudaCores || !self.tensor_cores_support() && possible
+            }
+        }
+    }
+
+    /// Rows of the Q tile of decode.
+    pub(super) fn decode_rows(&self) -> u32 {
+        self.decode_tiles().rows_for(self.group)
+    }
+
+    /// What all kernels for the problem have in common.
+    pub(super) fn common(&self) -> CommonTraits {
+        let &KernelTraitsRequest { head_dim, dtypes, paged, row_invariant, arch, .. } = self;
+        let (value_dim, packed, values_share_keys) = (self.value_dim(), self.packed(), self.shares_rows());
+        CommonTraits { head_dim, value_dim, dtypes, packed, paged, values_share_keys, row_invariant, arch }
+    }
+
+    /// Whether values are the first elements of keys, and no hook rewrites either.
+    fn shares_rows(&self) -> bool {
+        self.head_dim_vo.shares_keys() && !self.key_hooks && !self.value_hooks
+    }
+
+    /// Whether hooks or decoding change rows between memory and MMAs.
+    pub(super) fn rewrites(&self) -> bool {
+        self.key_hooks || self.value_hooks || self.dtypes.format.is_some()
+    }
+
+    /// Whether it asks for sm90 prefill of a problem that has it on some GPU.
+    pub(super) fn wants_sm90_prefill(&self) -> bool {
+        matches!(self.prefill, PrefillBackend::Sm90 | PrefillBackend::Sm90Resident) && !self.key_lists
+    }
+
+    /// What prefill on tensor cores has preprocessed. Rows of KV formats are widened to 16 bits, as those of fp8 are.
+    pub(super) fn preprocessed(&self) -> Preprocessed {
+        let narrow = self.dtypes.kv.is_fp8() || self.dtypes.format.is_some();
+        let values = self.value_hooks || narrow && !self.shares_rows();
+        Preprocessed { keys: self.key_hooks || narrow, values }
+    }
+
+    /// Whether decode, or kernels on CUDA cores, have a second buffer for keys and for values: they transform rows of
+    /// fp8, and decode rows of KV formats. Decode on tensor cores does not decode rows that no hook changes: MMAs take
+    /// linear codes, and lanes decode other operands in registers, of whole blocks of dims.
+    pub(super) fn widened(&self, cuda_cores: bool) -> [bool; 2] {
+        let hooks = [self.key_hooks, self.value_hooks];
+        let Some(rows) = self.packed() else { return hooks.map(|hooks| hooks && self.dtypes.kv.is_fp8()) };
+        let of = |part: usize, dim: u32, block: u32| {
+            let in_registers = rows[part].multiplies_codes(dim, self.decode_rows()) || dim.is_multiple_of(block);
+            cuda_cores || hooks[part] || !in_registers
+        };
+        let shares = self.shares_rows();
+        [shares || of(0, self.head_dim, 32), !shares && of(1, self.value_dim(), 64)]
+    }
+
+    /// Refuses sizes, types and architectures that no kernel runs.
+    pub(super) fn check(&self) -> Result<(), KernelTraitsError> {
+        self.check_on(self.runs_on_cuda_cores())?;
+        if self.compute_type == ComputeType::E4m3 && self.kind != KernelKind::Decode {
+            self.check_e4m3_compute()?;
+        }
+        Ok(())
+    }
+
+    /// Refuses compute type e4m3 where no kernel has it.
+    fn check_e4m3_compute(&self) -> Result<(), KernelTraitsError> {
+        let &KernelTraitsRequest { kind, head_dim, dtypes, prefill, arch, .. } = self;
+        let hooks = self.key_hooks || self.value_hooks || self.key_lists;
+        let shapes = [head_dim, self.value_dim()] == [128; 2];
+        let types = DTYPES.contains(&dtypes.qo) && dtypes.kv == Dtype::E4m3 && dtypes.format.is_none();
+        let kernel = kind == KernelKind::Prefill && self.wants_sm90_prefill() && arch.has_wgmma();
+        if kernel && shapes && types && !hooks && !self.head_dim_vo.shares_keys() {
+            return Ok(());
+        }
+        Err(KernelTraitsError::ComputeType { kind, prefill, head_dim, dtypes, arch })
+    }
+
+    /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.
+    fn check_on(&self, cuda_cores: bool) -> Result<(), KernelTraitsError> {
+        let &KernelTraitsRequest { kind, head_dim, dtypes, arch, .. } = self;
+        let value_dim = self.value_dim();
+        let on_cuda_cores = !cuda_cores && cuda_cores_support(head_dim, value_dim, dtypes);
+        let supported = match cuda_cores {
+            true => cuda_cores_support(head_dim, value_dim, Dtypes::f32()),
+            false => head_dims_are_supported(head_dim, value_dim),
+        };
+        if !supported {
+            return Err(KernelTraitsError::HeadDim { kind, head_dim, value_dim, on_cuda_cores });
+        }
+        let supported = cuda_cores && !dtypes.qo.is_fp8() || DTYPES.contains(&dtypes.qo);
+        if !reads_kv_of(dtypes) || !supported {
+            return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
+        }
+        let rows = self.packed().into_iter().flatten().zip(["keys", "values"]);
+        for (PackedRow { codes, side, .. }, of) in rows {
+            let copied =
+                codes.is_multiple_of(8) && side.is_multiple_of(4) && codes <= MAX_ROW_BYTES && side <= MAX_ROW_BYTES;
+            if !copied {
+                return Err(KernelTraitsError::Row { of, codes, side });
+            }
+        }
+        if !cuda_cores && !arch.has_mma() {
+            return Err(KernelTraitsError::NoMma { kind, arch });
+        }
+        Ok(())
+    }
+}
