@@ -7,25 +7,37 @@ mod error;
 mod kernel;
 mod kernels;
 mod merging;
+mod mixed;
 mod preprocessing;
 mod request;
 mod worker_tiles;
 
-use attn_core::cpu::RowRounding;
-use attn_core::spec::{ComputeType, KernelKind};
+use attn_core::spec::KernelKind;
 
 use crate::cost::CostKey;
+
+use kernel::Kernel;
+use kernels::Single;
+use mixed::Mixed;
 
 pub use common::{CommonTraits, PackedRow};
 pub use decode_tiles::DecodeTiles;
 pub use error::KernelTraitsError;
-pub(crate) use kernel::{Facts, Kernel, Tiles};
-pub use kernel::{Preprocessed, WARPGROUP_ROWS};
-pub(crate) use kernels::OWN_SM_TIME;
-pub use kernels::{RESIDENT_Q_TILES, Template, resident_tile_rows};
+pub use kernel::{Facts, Preprocessed, WARPGROUP_ROWS};
+pub use kernels::{RESIDENT_Q_TILES, resident_tile_rows};
 pub use merging::{MERGE_THREADS, mixed_merge_grid};
+pub(crate) use mixed::OWN_SM_TIME;
 pub use preprocessing::KV_PREPROCESS_THREADS;
 pub use request::{DTYPES, KernelTraitsRequest, cuda_cores_support, head_dims_are_supported};
+
+/// A kernel with the tiles that were chosen for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Template {
+    /// One kernel, alone or as a part of a mixed one.
+    Single(Single),
+    /// Decode and prefill in one launch.
+    Mixed(Mixed),
+}
 
 /// The compile-time constants of a kernel. They are spliced in front of its template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,9 +59,13 @@ impl KernelTraits {
         request.check()?;
         let common = request.common();
         let CommonTraits { head_dim, value_dim, dtypes, arch, .. } = common;
+        let template = match request.kind {
+            KernelKind::Mixed => Mixed::choose(request, &common).map(Template::Mixed),
+            KernelKind::Decode | KernelKind::Prefill => Single::choose(request, &common).map(Template::Single),
+        };
         // the other families run what the check lets through
         let none = KernelTraitsError::Mixed { head_dim, kv: dtypes.kv, arch };
-        let traits = KernelTraits { common, template: Template::choose(request, &common).ok_or(none)? };
+        let traits = KernelTraits { common, template: template.ok_or(none)? };
         let (bytes, available) = (traits.smem_bytes() + common::STATIC_BYTES, arch.min_smem());
         if bytes > available {
             let kind = request.kind;
@@ -69,11 +85,14 @@ impl KernelTraits {
 
     /// What the host knows of the kernel.
     pub(crate) fn kernel(&self) -> &dyn Kernel {
-        self.template.kernel()
+        match &self.template {
+            Template::Single(single) => single.kernel(),
+            Template::Mixed(mixed) => mixed,
+        }
     }
 
-    /// What the kernel states of itself.
-    pub(crate) fn facts(&self) -> Facts {
+    /// What the kernel states of itself; a mixed one mostly of its prefill part.
+    pub fn facts(&self) -> Facts {
         self.kernel().facts()
     }
 
@@ -85,33 +104,23 @@ impl KernelTraits {
     /// The traits of the decode part of a mixed kernel, with one CTA per SM; for other kernels the traits themselves.
     #[must_use]
     pub fn decode_part(&self) -> Self {
-        KernelTraits { template: self.template.decode_part(), ..*self }
+        self.part(|mixed| mixed.decode)
     }
 
     /// The traits of the prefill part of a mixed kernel; for other kernels the traits themselves.
     #[must_use]
     pub fn prefill_part(&self) -> Self {
-        KernelTraits { template: self.template.prefill_part(), ..*self }
+        self.part(|mixed| mixed.prefill)
     }
 
-    /// Rows of a Q tile: tokens times query heads of a KV head (PackGQA); of a mixed kernel those of its prefill part.
-    pub fn tile_rows(&self) -> u32 {
-        self.facts().tiles.tile_rows
-    }
-
-    /// Prefill: keys of a KV tile.
-    pub fn tile_keys(&self) -> u32 {
-        self.facts().tiles.tile_keys
-    }
-
-    /// CTAs of an SM that registers and shared memory have to suffice for (`__launch_bounds__`).
-    pub fn ctas_per_sm(&self) -> u32 {
-        self.facts().tiles.ctas_per_sm
+    fn part(&self, of: impl Fn(&Mixed) -> Single) -> Self {
+        let Template::Mixed(mixed) = &self.template else { return *self };
+        KernelTraits { template: Template::Single(of(mixed)), ..*self }
     }
 
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
-        let Tiles { warps, producer_warps, .. } = self.facts().tiles;
+        let Facts { warps, producer_warps, .. } = self.facts();
         32 * (warps + producer_warps)
     }
 
@@ -120,48 +129,22 @@ impl KernelTraits {
         self.kernel().smem_bytes(&self.common)
     }
 
-    /// Keys of one mainloop step. KV splits are best cut at multiples of it.
+    /// Keys of one mainloop step, of decode in a mixed kernel. KV splits are best cut at multiples of it.
     pub fn step_keys(&self) -> u32 {
-        self.facts().step_keys
-    }
-
-    /// Whether the launch is of persistent workers, each of which runs its part of the work list: decode, and all
-    /// kernels on CUDA cores. Other kernels run a work item in each CTA.
-    pub fn has_workers(&self) -> bool {
-        self.facts().has_workers
-    }
-
-    /// Whether the main kernel merges partial states, as workers do. Other kernels need a launch of the merge kernel.
-    pub fn merges_in_kernel(&self) -> bool {
-        self.has_workers()
-    }
-
-    /// Whether both GEMMs run on CUDA cores, in f32; of a mixed kernel those of its prefill part.
-    pub fn on_cuda_cores(&self) -> bool {
-        self.prefill_part().facts().on_cuda_cores
-    }
-
-    /// What the kernel, or the prefill part of a mixed kernel, rounds besides f32.
-    pub fn rounding(&self) -> RowRounding {
-        self.prefill_part().facts().rounding
+        self.decode_part().facts().step_keys()
     }
 
     /// Whether this is an sm90 prefill kernel, or a mixed kernel with it: warp-specialised (a producer and consumer
     /// warpgroups) and persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic
     /// tile scheduler).
     pub fn is_sm90_prefill(&self) -> bool {
-        self.wgmma().is_some()
-    }
-
-    /// The compute type of WGMMA, if this is sm90 prefill.
-    pub(crate) fn wgmma(&self) -> Option<ComputeType> {
-        self.prefill_part().facts().wgmma
+        self.facts().wgmma.is_some()
     }
 
     /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q,
     /// for a group of query heads.
     pub fn query_rows(&self, group: u32) -> [u32; 2] {
-        self.template.prefill_part().kernel().query_rows(group)
+        self.kernel().query_rows(group)
     }
 
     /// Mixed: whether a work item may have rows of several requests that share a prefix, and keys are in segments.
@@ -171,24 +154,24 @@ impl KernelTraits {
 
     /// What its measured costs depend on.
     pub fn cost_key(&self) -> CostKey {
-        let (CommonTraits { head_dim, value_dim, arch, .. }, Facts { cost, tiles, .. }) = (self.common, self.facts());
+        let (CommonTraits { head_dim, value_dim, arch, .. }, facts) = (self.common, self.facts());
         CostKey {
-            kernel: cost,
+            kernel: facts.cost,
             arch,
-            rows: tiles.tile_rows,
+            rows: facts.tile_rows,
             kv_bits: (8 * self.common.key_bytes()).div_ceil(head_dim),
             head_dim: (head_dim + value_dim) / 2,
             kv_bytes: self.common.key_bytes() + self.common.value_bytes(),
             // each of the warps that share rows multiplies Q with all keys
-            row_products: head_dim * tiles.column_warps + value_dim,
-            ctas_per_sm: tiles.ctas_per_sm,
+            row_products: head_dim * facts.column_warps + value_dim,
+            ctas_per_sm: facts.ctas_per_sm,
         }
     }
 
     /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
     pub fn describe(&self) -> String {
         let &CommonTraits { head_dim, value_dim, dtypes, paged, arch, .. } = &self.common;
-        let (kind, name, preprocessed) = (self.kind(), self.kernel().name(), self.preprocessed());
+        let (name, Facts { kind, preprocessed, .. }) = (self.kernel().name(), self.facts());
         let layout = if paged { "paged" } else { "ragged" };
         let keys = if preprocessed.keys { " key-preprocess" } else { "" };
         let values = if preprocessed.values { " value-preprocess" } else { "" };

@@ -40,13 +40,13 @@ pub fn plan_rule(
     resident_ctas: u32,
     kv_heads: u32,
 ) -> PlanRule {
-    let (kv_align, min_span, schedule) = match traits.has_workers() {
-        false => (traits.tile_keys(), 512, Schedule::LongestFirst),
+    let (kv_align, min_span, schedule) = match traits.facts().has_workers {
+        false => (traits.facts().tile_keys, 512, Schedule::LongestFirst),
         true => (step_keys.max(64), 128, Schedule::StreamK),
     };
     let workers = (resident_ctas / kv_heads.max(1)).max(1);
-    let cost = costs.of(&traits.cost_key(), hooks).rule(kv_align, traits.has_workers());
-    PlanRule { tile_rows: traits.tile_rows(), kv_align, min_span, workers, cost, schedule }
+    let cost = costs.of(&traits.cost_key(), hooks).rule(kv_align, traits.facts().has_workers);
+    PlanRule { tile_rows: traits.facts().tile_rows, kv_align, min_span, workers, cost, schedule }
 }
 
 /// The rule of a kernel for one batch without levels, on a device that holds `resident_ctas` of its CTAs.

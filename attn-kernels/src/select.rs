@@ -117,7 +117,7 @@ impl KernelSelector {
             let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
             Ok(Candidate {
                 kernel: SelectedKernel::of(&traits),
-                tile_rows: traits.tile_rows().into(),
+                tile_rows: traits.facts().tile_rows.into(),
                 workers: u64::from(ctas / kv_heads).max(1),
                 waves: kv_heads.div_ceil(ctas.max(1)).into(),
                 costs,
@@ -135,7 +135,7 @@ impl KernelSelector {
         };
         let own_sm = |traits: KernelTraits| traits.is_sm90_prefill();
         // with one CTA per SM and a role for each CTA the parts do not overlap, and two launches are as good
-        let overlaps = |rows: &u32| mixed(*rows).is_some_and(|traits| traits.ctas_per_sm() > 1 || own_sm(traits));
+        let overlaps = |rows: &u32| mixed(*rows).is_some_and(|traits| traits.facts().ctas_per_sm > 1 || own_sm(traits));
         let preprocesses = mixed(least).is_some_and(|traits| traits.has_kv_preprocess());
         let own_sms = OwnSms { multiprocessors: multiprocessors.into(), kv_heads: heads.kv.into(), preprocesses };
         Ok(KernelSelector {

@@ -82,7 +82,7 @@ impl KernelSource {
         if traits.is_sm90_prefill() {
             unit.push(&wgmma::text(traits));
         }
-        if !traits.has_workers() && variant::has_long_hooks(variant) {
+        if !traits.facts().has_workers && variant::has_long_hooks(variant) {
             unit.include(templates::ROLLED_SCORES)?;
         }
         let facts = traits.facts();
@@ -91,7 +91,7 @@ impl KernelSource {
             let transposes = facts.transposed_keys.is_some();
             unit.include(if transposes { "preprocess/transpose_values.cuh" } else { "preprocess/kv_transform.cuh" })?;
         }
-        if !traits.merges_in_kernel() {
+        if !traits.facts().has_workers {
             unit.include("merge/kernel.cuh")?;
         }
         unit.push(&traits_block::checks(traits));

@@ -1,11 +1,12 @@
 //! Compute type e4m3: the layout of transposed values, and what an attention with them refuses.
 
 use attn_core::{
+    cpu::RowRounding,
     dtype::{Dtype, Dtypes},
     expr::Variant,
     spec::{AttentionOptions, ComputeType, ComputeTypeError, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend},
 };
-use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest, Template};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use attn_kernels::support::{Spec, Target, Unsupported, supports};
 use attn_testing::{Case, Lens, Order, case_variant};
 use attn_tests::simt;
@@ -158,7 +159,7 @@ fn only_prefill_rounds() {
     };
     let traits = |kind| KernelTraits::choose(&request(kind));
     let prefill = traits(KernelKind::Prefill).expect("a kernel");
-    assert!(matches!(prefill.template, Template::PrefillSm90E4m3(_)));
+    assert!(prefill.facts().rounding == RowRounding::E4m3Compute);
     let resident = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request(KernelKind::Prefill) };
     assert_eq!(KernelTraits::choose(&resident), Ok(prefill), "their keys do not stay in shared memory");
     let decode = traits(KernelKind::Decode).expect("a kernel");

@@ -11,37 +11,6 @@ use crate::cost::CostKernel;
 /// Rows of a warpgroup of sm90 prefill.
 pub const WARPGROUP_ROWS: u32 = 64;
 
-/// The sizes that templates know by name. A kernel states its own; the others are as here, in the text of every kernel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tiles {
-    /// Rows of a Q tile: tokens times query heads of a KV head (PackGQA).
-    pub(crate) tile_rows: u32,
-    /// Prefill: keys of a KV tile.
-    pub(crate) tile_keys: u32,
-    /// MMA warps of a CTA.
-    pub(crate) warps: u32,
-    /// Warps of a producer warpgroup; 0 if MMA warps also load.
-    pub(crate) producer_warps: u32,
-    /// Warps that share their rows, each of which computes other columns of the output.
-    pub(crate) column_warps: u32,
-    /// Warps that share their keys, each of which has rows of its own.
-    pub(crate) row_warps: u32,
-    /// Stages of the K/V pipeline.
-    pub(crate) stages: u32,
-    /// Keys of a warp in one pipeline stage.
-    pub(crate) warp_keys: u32,
-    /// CTAs of an SM that registers and shared memory have to suffice for (`__launch_bounds__`).
-    pub(crate) ctas_per_sm: u32,
-}
-
-impl Default for Tiles {
-    fn default() -> Self {
-        let (tile_rows, tile_keys, warps, stages, warp_keys, ctas_per_sm) = (128, 64, 4, 2, 16, 2);
-        let [producer_warps, column_warps, row_warps] = [0, 1, 1];
-        Tiles { tile_rows, tile_keys, warps, producer_warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm }
-    }
-}
-
 /// What the K/V preprocessing kernel writes to the workspace before the main kernel, because a hook transforms it or
 /// because it has fewer than 16 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,31 +21,46 @@ pub struct Preprocessed {
     pub values: bool,
 }
 
-/// What a kernel states of itself.
+/// What a kernel states of itself. The text of every kernel has all sizes, those that it does not use as in
+/// [`Facts::default`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// The kernel family.
-    pub(crate) kind: KernelKind,
+    pub kind: KernelKind,
     /// The CUDA headers of its unit, behind the variant; without K/V preprocessing and the merge.
     pub(crate) headers: &'static [&'static str],
     /// The headers of its namespace as a part of a mixed kernel.
     pub(crate) part_headers: &'static [&'static str],
     /// The row of costs that is measured of it, or of the kernel that is most like it.
     pub(crate) cost: CostKernel,
-    /// Its sizes.
-    pub(crate) tiles: Tiles,
-    /// Keys of one mainloop step. KV splits are best cut at multiples of it.
-    pub(crate) step_keys: u32,
+    /// Rows of a Q tile: tokens times query heads of a KV head (PackGQA).
+    pub tile_rows: u32,
+    /// Prefill: keys of a KV tile.
+    pub tile_keys: u32,
+    /// MMA warps of a CTA.
+    pub(crate) warps: u32,
+    /// Warps of a producer warpgroup; 0 if MMA warps also load.
+    pub(crate) producer_warps: u32,
+    /// Warps that share their rows, each of which computes other columns of the output.
+    pub(crate) column_warps: u32,
+    /// Warps that share their keys, each of which has rows of its own.
+    pub(crate) row_warps: u32,
+    /// Stages of the K/V pipeline.
+    pub(crate) stages: u32,
+    /// Keys of a warp in one pipeline stage, of kernels of workers.
+    pub(crate) warp_keys: u32,
+    /// CTAs of an SM that registers and shared memory have to suffice for (`__launch_bounds__`).
+    pub ctas_per_sm: u32,
     /// Whether the launch is of persistent workers, each of which runs its part of the work list, and merges partial
     /// states: the CTA that decrements the split-KV semaphore last does it. Other kernels run a work item in each CTA,
     /// and need a launch of the merge kernel.
-    pub(crate) has_workers: bool,
+    pub has_workers: bool,
     /// Whether both GEMMs run on CUDA cores, in f32. Otherwise they run on tensor cores.
-    pub(crate) on_cuda_cores: bool,
+    pub on_cuda_cores: bool,
     /// What it rounds besides f32.
-    pub(crate) rounding: RowRounding,
+    pub rounding: RowRounding,
     /// What is preprocessed.
-    pub(crate) preprocessed: Preprocessed,
+    pub preprocessed: Preprocessed,
     /// Keys of a tile of values, if the preprocessing kernel writes them transposed. The kernel then reads keys and
     /// values of 8 bits in pairs.
     pub(crate) transposed_keys: Option<u32>,
@@ -84,21 +68,28 @@ pub(crate) struct Facts {
     /// persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic tile scheduler).
     pub(crate) wgmma: Option<ComputeType>,
     /// Prefill: the backend by which it runs some batches in place of the usual kernel.
-    pub(crate) special: Option<PrefillBackend>,
+    pub special: Option<PrefillBackend>,
     /// Sm90 prefill: whether work items of all KV heads interleave, whatever L2 holds.
     pub(crate) interleaves_all_heads: bool,
 }
 
-impl Facts {
-    /// Of a prefill kernel on tensor cores of these sizes, a work item in each CTA.
-    pub(super) fn prefill(tiles: Tiles) -> Self {
+impl Default for Facts {
+    /// Those of sm80 prefill.
+    fn default() -> Self {
         Facts {
             kind: KernelKind::Prefill,
             headers: &[],
             part_headers: &[],
             cost: CostKernel::Prefill,
-            tiles,
-            step_keys: tiles.tile_keys,
+            tile_rows: 128,
+            tile_keys: 64,
+            warps: 4,
+            producer_warps: 0,
+            column_warps: 1,
+            row_warps: 1,
+            stages: 2,
+            warp_keys: 16,
+            ctas_per_sm: 2,
             has_workers: false,
             on_cuda_cores: false,
             rounding: RowRounding::Elements,
@@ -108,6 +99,13 @@ impl Facts {
             special: None,
             interleaves_all_heads: false,
         }
+    }
+}
+
+impl Facts {
+    /// Keys of one mainloop step. KV splits are best cut at multiples of it.
+    pub(crate) fn step_keys(&self) -> u32 {
+        if self.has_workers { self.warp_keys * (self.warps / self.row_warps) } else { self.tile_keys }
     }
 }
 
@@ -135,7 +133,7 @@ pub(crate) trait Kernel {
     /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q,
     /// for a group of query heads.
     fn query_rows(&self, _group: u32) -> [u32; 2] {
-        [WARPGROUP_ROWS, self.facts().tiles.tile_rows]
+        [WARPGROUP_ROWS, self.facts().tile_rows]
     }
 
     /// The rule for one batch without levels, on a device that holds `resident_ctas` CTAs.

@@ -9,14 +9,9 @@ use crate::launch::Strided;
 pub const KV_PREPROCESS_THREADS: u32 = 128;
 
 impl KernelTraits {
-    /// What is preprocessed; for a mixed kernel its prefill part alone reads it.
-    pub fn preprocessed(&self) -> Preprocessed {
-        self.prefill_part().facts().preprocessed
-    }
-
     /// Whether the K/V preprocessing kernel runs before the main kernel.
     pub fn has_kv_preprocess(&self) -> bool {
-        self.preprocessed() != Preprocessed::default()
+        self.facts().preprocessed != Preprocessed::default()
     }
 
     /// Keys of a tile of transposed values, if they are.
@@ -55,7 +50,7 @@ impl KernelTraits {
             Some(keys) => tiles(keys, tokens, requests) * u64::from(keys),
             None => 2 * tokens, // always of 16 bits
         };
-        if self.preprocessed().values { keys * u64::from(kv_heads) * u64::from(self.common.value_dim) } else { 0 }
+        if self.facts().preprocessed.values { keys * u64::from(kv_heads) * u64::from(self.common.value_dim) } else { 0 }
     }
 
     /// The tensor of preprocessed values at an address, in elements of 16 bits. Transposed ones are in pairs: a row has

@@ -4,14 +4,21 @@ use attn_core::dtype::{Dtype, Dtypes};
 use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
 
 use super::common::STATIC_BYTES;
-use super::kernels::PIPELINE_STATE_BYTES;
+use super::kernels::{DecodeCudaCores, DecodeMma, PIPELINE_STATE_BYTES, PrefillCudaCores};
 use super::worker_tiles::WorkerTiles;
 use super::*;
 use crate::compile::Arch;
 
 /// The tiles of a kernel of workers, or of the decode part of a mixed one.
 fn worker_tiles(traits: &KernelTraits) -> WorkerTiles {
-    traits.template.worker_tiles().expect("workers")
+    match traits.template {
+        Template::Single(
+            Single::DecodeMma(DecodeMma(tiles))
+            | Single::DecodeCudaCores(DecodeCudaCores(tiles))
+            | Single::PrefillCudaCores(PrefillCudaCores(tiles)),
+        ) => tiles,
+        other => panic!("{other:?} has no workers"),
+    }
 }
 
 fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
@@ -75,9 +82,9 @@ fn partial_states_fit_a_decode_stage_for_all_head_dims() {
                     let traits =
                         KernelTraits::choose(&KernelTraitsRequest { key_hooks: hooks, value_hooks: hooks, ..of })
                             .expect("fits");
-                    let states = traits.tile_rows() * traits.common.value_dim.next_multiple_of(32) * 4;
+                    let states = traits.facts().tile_rows * traits.common.value_dim.next_multiple_of(32) * 4;
                     assert!(states <= worker_tiles(&traits).stage_bytes(&traits.common), "{}", traits.describe());
-                    assert_eq!(traits.tile_rows(), of.decode_tiles().rows_for(group));
+                    assert_eq!(traits.facts().tile_rows, of.decode_tiles().rows_for(group));
                 }
             }
         }
@@ -95,16 +102,22 @@ fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
         let traits = on(head_dim, hopper).expect("supported");
         let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
         assert_eq!((decode.kind(), prefill.kind()), (KernelKind::Decode, KernelKind::Prefill));
-        assert_eq!((decode.threads(), decode.tile_rows(), worker_tiles(&decode).stages), (prefill.threads(), 8, 3));
+        assert_eq!(
+            (decode.threads(), decode.facts().tile_rows, worker_tiles(&decode).stages),
+            (prefill.threads(), 8, 3)
+        );
         assert_eq!(traits.smem_bytes(), decode.smem_bytes().max(prefill.smem_bytes()));
-        assert!(2 * (traits.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && traits.ctas_per_sm() == 2);
-        assert!(traits.preprocessed().keys && !decode.preprocessed().keys, "decode transforms keys in shared memory");
+        assert!(2 * (traits.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && traits.facts().ctas_per_sm == 2);
+        assert!(
+            traits.facts().preprocessed.keys && !decode.facts().preprocessed.keys,
+            "decode transforms keys in shared memory"
+        );
         let shared = of(head_dim, hopper, true).expect("supported");
         assert!(shared.describe().contains("rows 8 shared"), "{}", shared.describe());
         assert!(!shared.prefill_part().shared_rows() && !shared.decode_part().shared_rows());
     }
     let wide = on(256, hopper).expect("one CTA");
-    assert_eq!(wide.ctas_per_sm(), 1);
+    assert_eq!(wide.facts().ctas_per_sm, 1);
     let error = on(256, Arch::new(8, 6)).expect_err("a ring of 128 KB");
     assert!(matches!(error, KernelTraitsError::Mixed { head_dim: 256, .. }), "{error}");
     assert!(on(128, Arch::new(8, 6)).is_ok());
@@ -129,10 +142,10 @@ fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
             }
             let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
             let alone = KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Prefill, ..of });
-            assert_eq!((Ok(prefill), traits.ctas_per_sm()), (alone, 1));
+            assert_eq!((Ok(prefill), traits.facts().ctas_per_sm), (alone, 1));
             let tiles = worker_tiles(&decode);
             assert_eq!((decode.threads(), tiles.key_warps()), (prefill.threads(), prefill.threads() / 32));
-            assert_eq!(decode.tile_rows(), of.decode_tiles().rows_for(group));
+            assert_eq!(decode.facts().tile_rows, of.decode_tiles().rows_for(group));
             assert!(tiles.stages >= 2 && tiles.holds_partials(&traits.common) && !decode.is_sm90_prefill());
             assert!(traits.smem_bytes() + PIPELINE_STATE_BYTES <= hopper.max_smem());
             assert!(traits.describe().contains("wgmma"), "{}", traits.describe());
@@ -172,7 +185,7 @@ fn errors_name_the_unsupported_problem() {
             dtypes,
             ..request(KernelKind::Decode, head_dim)
         };
-        KernelTraits::choose(&of).map(|traits| traits.on_cuda_cores())
+        KernelTraits::choose(&of).map(|traits| traits.facts().on_cuda_cores)
     };
     let (tensor_cores, bf16) = (Some(DecodeBackend::TensorCores), Dtypes::bf16());
     // what tensor cores have no kernel for runs on CUDA cores, unless tensor cores are asked for
@@ -228,7 +241,7 @@ fn kernels_on_cuda_cores_fit_every_architecture() {
                     KernelTraits::choose(&of).unwrap_or_else(|error| panic!("{head_dim} {head_dim_vo}: {error}"));
                 let tiles = worker_tiles(&traits);
                 let partials = tiles.rows * traits.common.value_dim.next_multiple_of(32) * 4;
-                assert!(traits.on_cuda_cores(), "{}", traits.describe());
+                assert!(traits.facts().on_cuda_cores, "{}", traits.describe());
                 assert!(partials <= tiles.stage_bytes(&traits.common), "{}", traits.describe());
                 let WorkerTiles { rows, warps, row_warps, .. } = tiles;
                 assert!(rows.is_multiple_of(row_warps) && warps.is_multiple_of(row_warps));
@@ -242,7 +255,7 @@ fn decode_tiles_hold_a_group() {
     for (group, rows) in [(1, 8), (3, 8), (8, 8), (9, 16), (16, 16), (32, 16)] {
         let traits = KernelTraits::choose(&KernelTraitsRequest { group, ..request(KernelKind::Decode, 128) })
             .expect("supported");
-        assert_eq!(traits.tile_rows(), rows);
+        assert_eq!(traits.facts().tile_rows, rows);
     }
 }
 
@@ -278,7 +291,7 @@ fn sm90_prefill_runs_on_hopper_alone() {
         [(16, 512, 192, 128), (64, 512, 192, 128), (80, 384, 128, 128), (128, 384, 128, 128), (256, 384, 128, 80)]
     {
         let [other, traits] = ask(KernelKind::Prefill, head_dim, hopper, false);
-        let tile = (traits.threads(), traits.ctas_per_sm(), traits.tile_rows(), traits.tile_keys());
+        let tile = (traits.threads(), traits.facts().ctas_per_sm, traits.facts().tile_rows, traits.facts().tile_keys);
         assert_eq!(tile, (threads, 1, tile_rows, tile_keys));
         assert!(traits.smem_bytes() + STATIC_BYTES <= hopper.max_smem() && traits.describe().contains("wgmma"));
         assert!(!other.is_sm90_prefill());
@@ -312,9 +325,9 @@ fn keys_stay_in_shared_memory_for_rows_of_128_alone() {
     };
     let [usual, resident] =
         [PrefillBackend::Sm90, PrefillBackend::Sm90Resident].map(|prefill| ask(128, hopper, prefill));
-    assert_eq!((resident.common, resident.tile_keys()), (usual.common, usual.tile_keys()));
-    assert_eq!((resident.tile_rows(), resident.threads()), (192, 512), "three consumer warpgroups");
-    assert!(matches!(resident.template, Template::PrefillSm90Resident(_)));
+    assert_eq!((resident.common, resident.facts().tile_keys), (usual.common, usual.facts().tile_keys));
+    assert_eq!((resident.facts().tile_rows, resident.threads()), (192, 512), "three consumer warpgroups");
+    assert!(resident.facts().special == Some(PrefillBackend::Sm90Resident));
     assert!(resident.describe().contains("wgmma resident"), "{}", resident.describe());
     for (head_dim, arch) in [(64, hopper), (80, hopper), (256, hopper), (128, Arch::new(8, 0)), (128, Arch::new(10, 0))]
     {

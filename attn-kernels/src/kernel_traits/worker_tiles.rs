@@ -3,7 +3,7 @@
 use attn_core::spec::KernelKind;
 
 use super::common::{CommonTraits, PackedRow, row_lanes};
-use super::kernel::{Facts, Tiles};
+use super::kernel::Facts;
 use crate::cost::CostKernel;
 
 /// The tiles of a kernel of workers.
@@ -29,16 +29,16 @@ pub(crate) struct WorkerTiles {
 impl WorkerTiles {
     /// Tiles of this many rows, of the usual sizes.
     pub(super) fn new(rows: u32, widened: [bool; 2]) -> Self {
-        let Tiles { warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = Tiles::default();
+        let Facts { warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = Facts::default();
         WorkerTiles { rows, warps, row_warps, stages, warp_keys, widened, ctas_per_sm }
     }
 
     /// What kernels of workers state; decode on tensor cores, unless they say otherwise.
     pub(super) fn facts(&self) -> Facts {
         let &WorkerTiles { rows: tile_rows, warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = self;
-        let tiles = Tiles { tile_rows, warps, row_warps, stages, warp_keys, ctas_per_sm, ..Tiles::default() };
-        let (kind, cost, step_keys) = (KernelKind::Decode, CostKernel::Decode, self.step_keys());
-        Facts { kind, cost, step_keys, has_workers: true, ..Facts::prefill(tiles) }
+        let (kind, cost, has_workers) = (KernelKind::Decode, CostKernel::Decode, true);
+        let sizes = Facts { tile_rows, warps, row_warps, stages, warp_keys, ctas_per_sm, ..Facts::default() };
+        Facts { kind, cost, has_workers, ..sizes }
     }
 
     /// Warps, or groups of `row_warps` warps, that have keys of their own.

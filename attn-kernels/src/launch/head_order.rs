@@ -59,7 +59,7 @@ fn is_even(items: &[WorkItem]) -> bool {
 
 /// Bytes of a key and its value.
 fn key_bytes(traits: &KernelTraits) -> u64 {
-    let bytes = if traits.wgmma() == Some(ComputeType::E4m3) { 1 } else { 2 };
+    let bytes = if traits.facts().wgmma == Some(ComputeType::E4m3) { 1 } else { 2 };
     u64::from(traits.common.head_dim + traits.common.value_dim) * bytes
 }
 

@@ -3,7 +3,7 @@
 use attn_core::batch::Layout;
 use attn_core::spec::{Heads, KernelKind, PrefillBackend};
 
-use crate::kernel_traits::{KernelTraits, KernelTraitsRequest, Template};
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
 
 /// The prefill kernel whose keys stay in shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ impl Resident {
         }
         let (kind, prefill) = (KernelKind::Prefill, PrefillBackend::Sm90Resident);
         let traits = KernelTraits::choose(&KernelTraitsRequest { kind, group: 1, prefill, ..*request }).ok()?;
-        matches!(traits.template, Template::PrefillSm90Resident(_)).then_some(Resident { traits, heads, named })
+        traits.facts().special.is_some().then_some(Resident { traits, heads, named })
     }
 
     /// Whether it runs a batch for which prefill was selected.

@@ -50,7 +50,7 @@ impl SelectedKernel {
     #[must_use]
     pub fn of(traits: &KernelTraits) -> Self {
         let kind = traits.kind();
-        let rows = if kind == KernelKind::Prefill { 0 } else { traits.decode_part().tile_rows() };
+        let rows = if kind == KernelKind::Prefill { 0 } else { traits.decode_part().facts().tile_rows };
         SelectedKernel { kind, rows, resident: traits.facts().special.is_some() }
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn text(name: &str, of: &Variant, traits: &KernelTraits) -> Result<St
         if sm90 { traits_block::sm90_prefill(part) + &wgmma } else { wgmma }
     };
     part(&mut unit, "decode", traits, &decode, &own(&decode), decode.facts().part_headers)?;
-    let rolled = !prefill.has_workers() && variant::has_long_hooks(of);
+    let rolled = !prefill.facts().has_workers && variant::has_long_hooks(of);
     let mut files: Vec<_> = rolled.then_some(templates::ROLLED_SCORES).into_iter().collect();
     files.extend(prefill.facts().part_headers);
     files.extend(traits.has_kv_preprocess().then_some("preprocess/kv_transform.cuh"));
@@ -65,7 +65,7 @@ fn part(
 ) -> Result<(), SpliceError> {
     unit.push(&format!(
         "\nnamespace {namespace} {{\n\n#line 1 \"traits\"\n{}{own}",
-        traits_block::family(traits, mixed.tile_keys())
+        traits_block::family(traits, mixed.facts().tile_keys)
     ));
     unit.scoped(|unit| files.iter().try_for_each(|file| unit.include(file)))?;
     unit.push(&format!("\n}}  // namespace {namespace}\n"));

@@ -2,9 +2,13 @@
 
 use std::collections::HashSet;
 
-use attn_core::{dtype::Dtype, headers::HEADERS, spec::KernelKind};
+use attn_core::{
+    dtype::Dtype,
+    headers::HEADERS,
+    spec::{ComputeType, KernelKind, PrefillBackend},
+};
 
-use crate::kernel_traits::{KernelTraits, Template};
+use crate::kernel_traits::KernelTraits;
 use crate::launch::HEADERS as STRUCTS;
 
 /// Every file below `cuda/`: path and text.
@@ -157,11 +161,11 @@ impl Inliner {
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
-        let (template, common) = (&traits.template, &traits.common);
+        let (facts, common) = (traits.facts(), &traits.common);
         let accurate = if common.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let e4m3_compute = matches!(template, Template::PrefillSm90E4m3(_));
-        let resident = matches!(template, Template::PrefillSm90Resident(_));
-        let row_invariant_prefill = common.row_invariant && traits.kind() == KernelKind::Prefill;
+        let e4m3_compute = facts.wgmma == Some(ComputeType::E4m3);
+        let resident = facts.special == Some(PrefillBackend::Sm90Resident);
+        let row_invariant_prefill = common.row_invariant && facts.kind == KernelKind::Prefill;
         let formats = common.packed.is_some();
         let (output, stored_queries) = (common.dtypes.o.is_some(), common.dtypes.q.is_some());
         let conditions = Conditions { formats, e4m3_compute, resident, output, stored_queries, row_invariant_prefill };

@@ -5,12 +5,12 @@ use attn_core::lang::kv_format::{CodeValues, LinearCodes};
 use attn_core::spec::KernelKind;
 
 use crate::kernel_traits::{
-    CommonTraits, KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow, Preprocessed, Tiles,
+    CommonTraits, Facts, KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow, Preprocessed,
 };
 
 /// All constants of a kernel of one family.
 pub(super) fn text(traits: &KernelTraits) -> String {
-    format!("\n#line 1 \"traits\"\n{}{}\n", common(traits), family(traits, traits.tile_keys()))
+    format!("\n#line 1 \"traits\"\n{}{}\n", common(traits), family(traits, traits.facts().tile_keys))
 }
 
 /// The constants that all kernel families have.
@@ -85,8 +85,7 @@ pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHA
 /// The constants that depend on the kernel family. A mixed kernel names the keys of its KV tile in both parts.
 pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
     let (kernel, common, facts) = (traits.kernel(), &traits.common, traits.facts());
-    let Tiles { tile_rows, warps, producer_warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm, .. } =
-        facts.tiles;
+    let Facts { tile_rows, warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = facts;
     let Preprocessed { keys, values } = facts.preprocessed;
     let rows = common.packed.map_or(String::new(), |rows| {
         let (dims, in_registers) = ([common.head_dim, common.value_dim], kernel.decodes_in_registers(common));
@@ -98,7 +97,7 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
         operands(0, "KEYS") + &operands(1, "VALUES")
     });
     let (producer_warps, first_producer_thread) =
-        if producer_warps > 0 { (producer_warps, 32 * warps) } else { (warps, 0) };
+        if facts.producer_warps > 0 { (facts.producer_warps, 32 * warps) } else { (warps, 0) };
     let own = kernel.own_constants(common);
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
@@ -115,7 +114,7 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
         constexpr bool K_PREPROCESSED = {keys};\n\
         constexpr bool V_PREPROCESSED = {values};\n\
         {own}{rows}",
-        traits.step_keys(),
+        facts.step_keys(),
     )
 }
 
@@ -127,7 +126,7 @@ pub(super) fn checks(traits: &KernelTraits) -> String {
     };
     check("SMEM_BYTES", traits.smem_bytes());
     let part = if traits.kind() == KernelKind::Mixed { "prefill::" } else { "" };
-    if !traits.merges_in_kernel() {
+    if !traits.facts().has_workers {
         check(&format!("{part}MERGE_THREADS"), MERGE_THREADS);
     }
     if traits.has_kv_preprocess() {

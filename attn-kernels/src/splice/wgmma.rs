@@ -7,13 +7,13 @@ use crate::kernel_traits::KernelTraits;
 /// `wgmma_qk` (S = Q K^T) and `wgmma_pv` (O += P V) for each element type.
 pub(super) fn text(traits: &KernelTraits) -> String {
     let mut text = String::from("\n#line 1 \"wgmma\"\n");
-    let e4m3 = traits.wgmma() == Some(ComputeType::E4m3);
+    let e4m3 = traits.facts().wgmma == Some(ComputeType::E4m3);
     // with e4m3 operands a column of ones gives the sum of the rounded probabilities
     let value_columns = traits.common.value_dim + if e4m3 { 8 } else { 0 };
     // Q of e4m3 compute is rounded in registers, and stays there
     let queries = if e4m3 { Operand::RegistersFromZero } else { Operand::Shared };
     for (name, columns, a) in
-        [("wgmma_qk", traits.tile_keys(), queries), ("wgmma_pv", value_columns, Operand::Registers)]
+        [("wgmma_qk", traits.facts().tile_keys, queries), ("wgmma_pv", value_columns, Operand::Registers)]
     {
         let (depth, by) = if e4m3 { (32, "columns") } else { (16, "rows") };
         let what = match a {

@@ -120,7 +120,7 @@ fn every_backend_that_a_smaller_group_chooses_is_embedded() {
         let request = KernelTraitsRequest { paged: false, group, ..request.with_hooks([&variant("rope")]) };
         let request = request.with_decode_backend(HookClass::Rewrites, &CostTable::default());
         let traits = KernelTraits::choose(&request).unwrap();
-        assert_eq!(traits.on_cuda_cores(), group < 8);
+        assert_eq!(traits.facts().on_cuda_cores, group < 8);
         let key = KernelSource::build(&variant("rope"), &traits).unwrap().key().to_string();
         assert!(table.contains(&key), "group {group}: {names:?}");
     }

@@ -7,7 +7,7 @@ use attn_core::{
     spec::{KernelKind, PrefillBackend},
 };
 use attn_kernels::{
-    kernel_traits::{KernelTraits, KernelTraitsRequest, Template},
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
 };
 use attn_testing::{Case, case_variant};
@@ -82,7 +82,8 @@ fn launches(traits: &KernelTraits) -> String {
         (true, false) => "MixedParams",
         (true, true) => "PackedMixedParams",
     };
-    let of_main = if traits.has_workers() || traits.kind() == KernelKind::Mixed { params } else { "KernelParams" };
+    let of_main =
+        if traits.facts().has_workers || traits.kind() == KernelKind::Mixed { params } else { "KernelParams" };
     let (main, part) = match traits.kind() {
         KernelKind::Prefill => ("attn_prefill", ""),
         KernelKind::Decode => ("attn_decode", ""),
@@ -95,7 +96,7 @@ fn launches(traits: &KernelTraits) -> String {
         let threads = format!("{part}KV_PREPROCESS_THREADS");
         text += &format!("LAUNCH(launch_kv_preprocess, {part}attn_kv_preprocess, {params}, {threads}, 0)\n");
     }
-    if !traits.merges_in_kernel() {
+    if !traits.facts().has_workers {
         text += &format!("LAUNCH(launch_merge, {part}attn_merge, {params}, {part}MERGE_THREADS, 0)\n");
     }
     text
@@ -130,9 +131,13 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     let (key_lists, shared_rows) = (variant.has_kv_list(), case.kv_layout.levels());
     let request = KernelTraitsRequest { key_lists, shared_rows, ..request };
     let traits = KernelTraits::choose(&request).expect("supported");
-    let resident = matches!(traits.template, Template::PrefillSm90Resident(_));
+    let resident = traits.facts().special == Some(PrefillBackend::Sm90Resident);
     assert_eq!(resident, case.prefill == PrefillBackend::Sm90Resident, "{}", traits.describe());
     let cores = case.prefill == PrefillBackend::CudaCores;
-    assert!(traits.on_cuda_cores() == cores && traits.decode_part().on_cuda_cores() == cores, "{}", traits.describe());
+    assert!(
+        traits.facts().on_cuda_cores == cores && traits.decode_part().facts().on_cuda_cores == cores,
+        "{}",
+        traits.describe()
+    );
     traits
 }

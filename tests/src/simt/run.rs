@@ -11,10 +11,11 @@ use attn_core::{
         ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanRule, PlanScratch,
         Schedule, WorkItem, WorkList, WorkPart, WorkerStart,
     },
+    spec::PrefillBackend,
 };
 use attn_kernels::{
     cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, Template, mixed_merge_grid, resident_tile_rows},
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, mixed_merge_grid, resident_tile_rows},
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
     },
@@ -29,7 +30,7 @@ use crate::host::{HostArgs, words};
 /// of a row.
 pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> (Judged, u32) {
     let Ran { inputs, o, lse, most_partials, .. } = ran(case, variant, kernels, ctas, seed);
-    (Judged::of(case, variant, &inputs, kernels[0].traits.rounding(), (&o, &lse)), most_partials)
+    (Judged::of(case, variant, &inputs, kernels[0].traits.facts().rounding, (&o, &lse)), most_partials)
 }
 
 /// Runs the kernels of a case's branches, and returns the bits of outputs, as f32, and of log-sum-exps.
@@ -119,13 +120,13 @@ fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> Li
     let (traits, kv_heads, hooks) = (&kernels[0].traits, case.kv_heads, HookClass::of(variant));
     let costs = CostTable::default();
     let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
-    let rule = match list_rule(traits, &costs, hooks, step_keys, ctas, ctas / traits.ctas_per_sm(), kv_heads) {
+    let rule = match list_rule(traits, &costs, hooks, step_keys, ctas, ctas / traits.facts().ctas_per_sm, kv_heads) {
         ListRule::Flat(rule) => rule,
         mixed @ ListRule::Mixed(_) => return mixed,
     };
     let schedule = case.fixed_split_size.map_or(rule.schedule, |keys| Schedule::FixedSplit { keys });
     let rule = PlanRule { schedule, ..rule };
-    if !matches!(traits.template, Template::PrefillSm90Resident(_)) {
+    if traits.facts().special != Some(PrefillBackend::Sm90Resident) {
         return ListRule::Flat(rule);
     }
     // any number of Q tiles gives the same result
@@ -168,7 +169,7 @@ impl Memory {
             k_pre: preprocessed(case.head_dim as usize),
             v_pre: preprocessed(value_dim),
             // sm_90 prefill has two counters there
-            semaphores: vec![0; ((work.partial_rows / traits.tile_rows() * case.kv_heads) as usize).max(2)],
+            semaphores: vec![0; ((work.partial_rows / traits.facts().tile_rows * case.kv_heads) as usize).max(2)],
         }
     }
 
@@ -227,7 +228,7 @@ impl Run<'_> {
     fn branch(&self, kernel: &HostKernel, number: usize) {
         let (params, traits, kv_heads) = (self.params(kernel), &kernel.traits, self.case.kv_heads);
         let part = &self.offsets.parts[number];
-        let (params, grid) = if traits.has_workers() {
+        let (params, grid) = if traits.facts().has_workers {
             let workers = params.workers + (part.workers.start * size_of::<WorkerStart>()) as u64;
             (KernelParams { workers, ..params }, [part.workers.len() as u32 * kv_heads, 1])
         } else {
@@ -279,7 +280,7 @@ impl Run<'_> {
 
     /// Merges the partial states of all branches, where the main kernel does not.
     fn merge(&self, kernel: &HostKernel, merges: usize) {
-        if !kernel.traits.merges_in_kernel() {
+        if !kernel.traits.facts().has_workers {
             self.launch(
                 kernel,
                 "launch_merge",
@@ -296,7 +297,7 @@ impl Run<'_> {
         let [decode, prefill] = &offsets.parts[..] else { panic!("a mixed list has two parts") };
         let (decodes, items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
         let ctas = decodes + items * kv_heads;
-        let multiprocessors = self.ctas / kernel.traits.ctas_per_sm();
+        let multiprocessors = self.ctas / kernel.traits.facts().ctas_per_sm;
         let waves = Waves { decodes, ctas, wave: self.ctas, multiprocessors };
         let params = MixedParams {
             base,

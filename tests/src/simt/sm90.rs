@@ -23,25 +23,26 @@ pub(super) fn params(
 ) -> Sm90Params {
     let (heads, group) = (case.heads(), case.heads().group());
     let divides_both = |page: u32| {
-        let divides = |rows: &u32| page.is_multiple_of(*rows) && traits.tile_keys().is_multiple_of(*rows);
-        let common = (1..=traits.tile_keys()).rev().find(divides).unwrap_or(0);
+        let divides = |rows: &u32| page.is_multiple_of(*rows) && traits.facts().tile_keys.is_multiple_of(*rows);
+        let common = (1..=traits.facts().tile_keys).rev().find(divides).unwrap_or(0);
         if common.is_multiple_of(PATTERN_ROWS) { common } else { 0 }
     };
     let page_size = layout.pages().map_or(0, |pages| pages.page_size());
     let box_rows = if traits.common.paged { divides_both(page_size) } else { 0 };
     let (tokens, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
-    let (preprocessed, (key_dim, value_dim, pre_rows)) = (traits.preprocessed(), traits.kv_extents(tokens, requests));
+    let (preprocessed, (key_dim, value_dim, pre_rows)) =
+        (traits.facts().preprocessed, traits.kv_extents(tokens, requests));
     let kv = |shape: &[usize], at: Strided, pre: Option<Strided>, dim: u32| {
         let (pages, tokens) = if shape.len() == 4 { (shape[0], shape[1]) } else { (1, shape[0]) };
         let kv_heads = heads.kv.into();
         match pre {
             Some(pre) => {
                 let sizes = [dim.into(), pre_rows, kv_heads, 1];
-                encode(pre.data, sizes, [pre.token, pre.head, pre.page], [traits.tile_keys(), 1])
+                encode(pre.data, sizes, [pre.token, pre.head, pre.page], [traits.facts().tile_keys, 1])
             }
             None if traits.common.paged && box_rows == 0 => TensorMap::default(),
             None => {
-                let rows = if traits.common.paged { box_rows } else { traits.tile_keys() };
+                let rows = if traits.common.paged { box_rows } else { traits.facts().tile_keys };
                 let sizes = [dim.into(), tokens as u64, kv_heads, pages as u64];
                 encode(at.data, sizes, [at.token, at.head, at.page], [rows, 1])
             }

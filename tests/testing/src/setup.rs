@@ -97,7 +97,7 @@ impl Setup {
     pub(super) fn rounding(&self) -> Rounding {
         #[cfg(feature = "cuda")]
         if let Some(kernel) = self.plan.kernel() {
-            let (rows, kernel) = (kernel.traits().rounding(), Some(kernel.traits().kind()));
+            let (rows, kernel) = (kernel.traits().facts().rounding, Some(kernel.traits().kind()));
             let approximates = self.made_with.0.qo != Dtype::F32;
             return Rounding { rows, kernel, approximates, ..Rounding::default() };
         }

@@ -149,10 +149,10 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel
         let probe = tensors.prepare(&attention, &[MeasuredKernel::queries(kernel.rows)], &[SPLIT_KEYS])?;
         let built = probe.plan().kernel().context("a plan of another backend")?;
         let traits = built.traits();
-        if traits.is_sm90_prefill() != kernel.is_sm90_prefill() || traits.on_cuda_cores() != kernel.cuda_cores() {
+        if traits.is_sm90_prefill() != kernel.is_sm90_prefill() || traits.facts().on_cuda_cores != kernel.cuda_cores() {
             bail!("this GPU has no such kernel");
         }
-        (traits.tile_rows(), built.resident_ctas())
+        (traits.facts().tile_rows, built.resident_ctas())
     };
     if kernel.kind == KernelKind::Decode && rows != kernel.rows {
         bail!("a tile has {rows} rows");

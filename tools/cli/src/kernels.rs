@@ -296,7 +296,7 @@ mod tests {
         let (qo_lens, kv_lens) = (Lens::List(qo.to_vec()), Lens::List(kv.to_vec()));
         let case = Case { qo_heads: 8, kv_heads: 2, qo_lens, kv_lens, ..Case::new("union(full, full)") };
         let sources = of_case(&case, Arch::for_device(9, 0), &CostTable::default()).expect("there are kernels");
-        sources.iter().map(|source| (source.traits.kind(), source.traits.tile_rows())).collect()
+        sources.iter().map(|source| (source.traits.kind(), source.traits.facts().tile_rows)).collect()
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
         let cascade = Case { qo_heads, kv_heads, qo_lens, kv_lens, kv_layout, levels, ..Case::new("full") };
         let shared: Vec<_> = of(&cascade).into_iter().filter(|source| source.traits.shared_rows()).collect();
         assert_eq!(shared.len(), 1);
-        assert_eq!(shared[0].traits.decode_part().tile_rows(), 16);
+        assert_eq!(shared[0].traits.decode_part().facts().tile_rows, 16);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Kernel {
             KernelKind::Decode => "attn_decode",
             KernelKind::Mixed => "attn_mixed",
         })?;
-        kernel.merge = (!traits.merges_in_kernel()).then(|| kernel.function("attn_merge")).transpose()?;
+        kernel.merge = (!traits.facts().has_workers).then(|| kernel.function("attn_merge")).transpose()?;
         kernel.kv_preprocess = traits.has_kv_preprocess().then(|| kernel.function("attn_kv_preprocess")).transpose()?;
         kernel.resident = kernel.opt_in(&traits).map_err(fail)?;
         Ok(kernel)

@@ -106,14 +106,14 @@ fn branches(kernels: BranchKernels, args: Vec<Arc<Args>>) -> Vec<Branch> {
 fn read_once(attention: &BoundAttention, kernel: &Kernel, levels: bool, queries: u64, keys: u64) -> bool {
     let traits = kernel.traits();
     if traits.kind() == KernelKind::Mixed {
-        return !levels && !traits.on_cuda_cores();
+        return !levels && !traits.facts().on_cuda_cores;
     }
     let rows = queries * u64::from(attention.heads.group());
     let key_bytes = u64::from(
         traits.common.key_bytes() + if attention.head_dim_vo.shares_keys() { 0 } else { traits.common.value_bytes() },
     );
     let bytes = keys.saturating_mul(u64::from(attention.heads.kv) * key_bytes);
-    rows <= traits.tile_rows().into() && bytes <= 4 * u64::from(attention.device.l2_bytes())
+    rows <= traits.facts().tile_rows.into() && bytes <= 4 * u64::from(attention.device.l2_bytes())
 }
 
 /// Keys that work items read; in a mixed launch those of the decode part.

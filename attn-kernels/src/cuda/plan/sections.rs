@@ -92,7 +92,7 @@ impl Sections {
         };
         let (tokens, requests) = (kv_tokens as u64, requests as u64);
         let k_pre = largest(&|traits| {
-            let tokens = if traits.preprocessed().keys { tokens } else { 0 };
+            let tokens = if traits.facts().preprocessed.keys { tokens } else { 0 };
             tokens * u64::from(kv) * u64::from(head_dim) * 2 // always of 16 bits
         });
         let v_pre = largest(&|traits| traits.preprocessed_value_bytes(tokens, requests, kv));
@@ -105,7 +105,9 @@ impl Sections {
         };
         let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
         let counters = |kernel: &Arc<Kernel>| match kernel.traits() {
-            traits if traits.merges_in_kernel() => partial_rows as u64 / u64::from(traits.tile_rows()) * u64::from(kv),
+            traits if traits.facts().has_workers => {
+                partial_rows as u64 / u64::from(traits.facts().tile_rows) * u64::from(kv)
+            }
             traits if traits.is_sm90_prefill() => 2,
             _ => 0,
         };

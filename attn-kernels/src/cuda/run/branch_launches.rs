@@ -62,7 +62,7 @@ impl BranchLaunches<'_> {
                 launch_sm90(self.stream, kernel, items * kv_heads, &params, &sm90, self.arguments(number))
             };
         }
-        let grid = match traits.has_workers() {
+        let grid = match traits.facts().has_workers {
             false => (items, kv_heads),
             // the KV heads of a worker are adjacent, so that they run at the same time
             true => (part.workers.len() as u32 * kv_heads, 1),

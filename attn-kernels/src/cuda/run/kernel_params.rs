@@ -93,7 +93,7 @@ pub(super) fn branch_params(
     of_all: KernelParams,
 ) -> KernelParams {
     let part = &workspace.sections.lists.parts[number];
-    if launches.branches[number].kernel.traits().has_workers() {
+    if launches.branches[number].kernel.traits().facts().has_workers {
         let workers = of_all.workers + (part.workers.start * size_of::<WorkerStart>()) as u64;
         KernelParams { workers, ..of_all }
     } else {

@@ -41,7 +41,7 @@ pub(super) fn sm90_params(
     tensors: &RunTensors<'_>,
 ) -> Result<Sm90Params, CudaError> {
     let (traits, kv, tokens) = (kernel.traits(), &tensors.kv, launches.preprocess_tokens);
-    let preprocessed = traits.preprocessed();
+    let preprocessed = traits.facts().preprocessed;
     let paged_rows = match traits.common.paged {
         true => tensor_maps::page_box_rows(traits, params.page_size.divisor, [&params.k, &params.v]),
         false => 0,
@@ -52,12 +52,12 @@ pub(super) fn sm90_params(
         |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<(Strided, u64)>, dim: u32| match preprocessed {
             Some((preprocessed, rows)) => {
                 let extents = Extents { dim, tokens: rows, heads: heads.kv, pages: 1 };
-                tensor_maps::kv_map(&preprocessed, extents, traits.tile_keys())
+                tensor_maps::kv_map(&preprocessed, extents, traits.facts().tile_keys)
             }
             // pages that no box fits are copied without tensor maps
             None if traits.common.paged && paged_rows == 0 => Ok(TensorMap::default()),
             None => {
-                let rows = if traits.common.paged { paged_rows } else { traits.tile_keys() };
+                let rows = if traits.common.paged { paged_rows } else { traits.facts().tile_keys };
                 tensor_maps::kv_map(&at, Extents::of(stored, dim, heads.kv), rows)
             }
         };

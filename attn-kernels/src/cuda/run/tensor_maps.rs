@@ -48,7 +48,7 @@ pub(super) fn page_box_rows(traits: &KernelTraits, page_size: u32, tensors: [&St
         a
     };
     let near = |tensor: &&Strided| [tensor.token, tensor.head, tensor.page].into_iter().all(is_near);
-    let rows = common(page_size, traits.tile_keys());
+    let rows = common(page_size, traits.facts().tile_keys);
     if rows.is_multiple_of(PATTERN_ROWS) && tensors.iter().all(near) { rows } else { 0 }
 }
 

@@ -2,16 +2,11 @@
 
 use attn_core::spec::KernelKind;
 
-use crate::cost::CostKernel;
-use crate::kernel_traits::common::CommonTraits;
-use crate::kernel_traits::cuda_cores::{self, first_that_fits};
-use crate::kernel_traits::kernel::{Facts, Kernel};
-use crate::kernel_traits::request::KernelTraitsRequest;
-use crate::kernel_traits::worker_tiles::WorkerTiles;
+use super::{CommonTraits, CostKernel, Facts, Kernel, KernelTraitsRequest, WorkerTiles, cuda_cores};
 
 /// Decode on CUDA cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DecodeCudaCores(pub(super) WorkerTiles);
+pub struct DecodeCudaCores(pub(in super::super) WorkerTiles);
 
 impl DecodeCudaCores {
     pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
@@ -23,7 +18,7 @@ impl DecodeCudaCores {
         let few = tiles.rows <= if request.rewrites() { 1 } else { 4 } && common.value_dim <= 128;
         let three: &[_] = if few { &[(4, 2, 3)] } else { &[] };
         let two = [(4, 3, 2), (4, 2, 2), (4, 2, 1), (2, 2, 2), (2, 2, 1), (1, 2, 1)];
-        Some(Self(first_that_fits(common, tiles, three.iter().chain(&two).copied()).unwrap_or(tiles)))
+        Some(Self(cuda_cores::first_that_fits(common, tiles, three.iter().chain(&two).copied()).unwrap_or(tiles)))
     }
 }
 

@@ -2,14 +2,11 @@
 
 use attn_core::spec::KernelKind;
 
-use crate::kernel_traits::common::CommonTraits;
-use crate::kernel_traits::kernel::{Facts, Kernel};
-use crate::kernel_traits::request::KernelTraitsRequest;
-use crate::kernel_traits::worker_tiles::{WorkerTiles, row_pitch};
+use super::{CommonTraits, Facts, Kernel, KernelTraitsRequest, WorkerTiles, row_pitch};
 
 /// Decode on tensor cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DecodeMma(pub(super) WorkerTiles);
+pub struct DecodeMma(pub(in super::super) WorkerTiles);
 
 impl DecodeMma {
     pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
@@ -66,7 +63,7 @@ impl DecodeMma {
     }
 
     /// Keys of a warp in a stage, unless fewer or more fit better.
-    pub(super) fn wide_keys(common: &CommonTraits) -> u32 {
+    pub(in super::super) fn wide_keys(common: &CommonTraits) -> u32 {
         if common.key_bytes() < 256 { 32 } else { 16 }
     }
 }

@@ -2,16 +2,11 @@
 
 use attn_core::spec::KernelKind;
 
-use crate::cost::CostKernel;
-use crate::kernel_traits::common::CommonTraits;
-use crate::kernel_traits::cuda_cores::{self, first_that_fits};
-use crate::kernel_traits::kernel::{Facts, Kernel, Tiles};
-use crate::kernel_traits::request::KernelTraitsRequest;
-use crate::kernel_traits::worker_tiles::WorkerTiles;
+use super::{CommonTraits, CostKernel, Facts, Kernel, KernelTraitsRequest, WorkerTiles, cuda_cores};
 
 /// Prefill on CUDA cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PrefillCudaCores(pub(super) WorkerTiles);
+pub struct PrefillCudaCores(pub(in super::super) WorkerTiles);
 
 impl PrefillCudaCores {
     /// With four warps, or as many as fit.
@@ -20,16 +15,20 @@ impl PrefillCudaCores {
             return None;
         }
         let fits = [4, 2, 1].into_iter().find_map(|warps| Self::with_warps(request, common, warps));
-        Some(fits.unwrap_or(Self(WorkerTiles::new(Tiles::default().tile_rows, request.widened(true)))))
+        Some(fits.unwrap_or(Self(WorkerTiles::new(Facts::default().tile_rows, request.widened(true)))))
     }
 
     /// With this many warps of eight rows, or as many as fit, if some do.
-    pub(super) fn with_warps(request: &KernelTraitsRequest, common: &CommonTraits, warps: u32) -> Option<Self> {
+    pub(in super::super) fn with_warps(
+        request: &KernelTraitsRequest,
+        common: &CommonTraits,
+        warps: u32,
+    ) -> Option<Self> {
         let most = warps * if common.value_dim > 256 { 4 } else { 8 };
         let rows = [most, most / 2, most / 4].into_iter().filter(|&rows| rows >= warps);
         let of = |rows| WorkerTiles { row_warps: warps, ..WorkerTiles::new(rows, request.widened(true)) };
         rows.map(of)
-            .find_map(|tiles| first_that_fits(common, tiles, [(warps, 2, 2), (warps, 2, 1)].into_iter()))
+            .find_map(|tiles| cuda_cores::first_that_fits(common, tiles, [(warps, 2, 2), (warps, 2, 1)].into_iter()))
             .map(Self)
     }
 }

@@ -2,9 +2,7 @@
 
 use attn_core::spec::KernelKind;
 
-use crate::kernel_traits::common::{CommonTraits, STATIC_BYTES, panels};
-use crate::kernel_traits::kernel::{Facts, Kernel, Preprocessed, Tiles};
-use crate::kernel_traits::request::KernelTraitsRequest;
+use super::{CommonTraits, Facts, Kernel, KernelTraitsRequest, Preprocessed, STATIC_BYTES, panels};
 
 /// Stages of the K/V pipeline.
 const STAGES: u32 = 2;
@@ -28,7 +26,7 @@ impl PrefillSm80 {
 
     /// The tiles that measured best on an H200 for head dimensions 64, 128 and 256. Other head dimensions take the
     /// tiles of the next larger one, as far as they fit.
-    pub(super) fn of(request: &KernelTraitsRequest, common: &CommonTraits) -> Self {
+    fn of(request: &KernelTraitsRequest, common: &CommonTraits) -> Self {
         let (most, least) = (common.arch.max_smem(), common.arch.min_smem());
         let (large, preprocessed) = (most > 200 << 10, request.preprocessed());
         let of = |tile_rows, tile_keys, warps, ctas_per_sm| PrefillSm80 {
@@ -65,7 +63,7 @@ impl PrefillSm80 {
     }
 
     /// As a part of a mixed kernel, whose decode part has four warps; `None` if none fits these head dimensions.
-    pub(super) fn part(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
+    pub(in super::super) fn part(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
         match Self::of(request, common) {
             tiles if tiles.warps == 4 && tiles.column_warps == 1 => Some(tiles),
             tiles if common.head_dim.max(common.value_dim) <= 256 => {
@@ -77,7 +75,7 @@ impl PrefillSm80 {
     }
 
     /// With as many CTAs of an SM.
-    pub(super) fn with_ctas(self, ctas_per_sm: u32) -> Self {
+    pub(in super::super) fn with_ctas(self, ctas_per_sm: u32) -> Self {
         PrefillSm80 { ctas_per_sm, ..self }
     }
 }
@@ -85,10 +83,9 @@ impl PrefillSm80 {
 impl Kernel for PrefillSm80 {
     fn facts(&self) -> Facts {
         let &PrefillSm80 { tile_rows, tile_keys, warps, column_warps, ctas_per_sm, preprocessed } = self;
-        let tiles =
-            Tiles { tile_rows, tile_keys, warps, column_warps, ctas_per_sm, stages: STAGES, ..Tiles::default() };
         let (headers, part_headers) = (&["prefill/sm80/kernel.cuh"], &["prefill/sm80/mainloop.cuh"]);
-        Facts { headers, part_headers, preprocessed, ..Facts::prefill(tiles) }
+        let sizes = Facts { tile_rows, tile_keys, warps, column_warps, ctas_per_sm, ..Facts::default() };
+        Facts { headers, part_headers, stages: STAGES, preprocessed, ..sizes }
     }
     fn name(&self) -> String {
         String::new()

@@ -2,13 +2,10 @@
 
 use attn_core::spec::{ComputeType, KernelKind};
 
-use crate::cost::CostKernel;
-use crate::kernel_traits::common::{CommonTraits, panels};
-use crate::kernel_traits::kernel::{Facts, Kernel, Preprocessed, Tiles};
-use crate::kernel_traits::request::KernelTraitsRequest;
+use super::{CommonTraits, CostKernel, Facts, Kernel, KernelTraitsRequest, Preprocessed, panels};
 
 /// Upper bound of the shared memory that sm90 prefill takes beside its tiles, in bytes: mbarriers and work tiles.
-pub(in crate::kernel_traits) const PIPELINE_STATE_BYTES: u32 = 512;
+pub(in super::super) const PIPELINE_STATE_BYTES: u32 = 512;
 /// WGMMA operands with a 128-byte swizzle are aligned to this many bytes.
 const ALIGNMENT: u32 = 1024;
 /// Warps of the producer warpgroup.
@@ -33,7 +30,7 @@ impl PrefillSm90 {
 
     /// With as many keys as leave two pipeline stages. Head dimension 64 has three stages and three consumer
     /// warpgroups, because its softmax takes as long as its GEMMs.
-    pub(super) fn of(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
+    pub(in super::super) fn of(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
         if !common.arch.has_wgmma() || common.values_share_keys {
             return None;
         }
@@ -85,9 +82,9 @@ pub(super) fn output_constants(output_bytes: u32, query_stages: u32) -> String {
 
 /// What sm90 prefill states: one CTA an SM, with warps of 16 rows.
 pub(super) fn facts_of(tile_rows: u32, tile_keys: u32, stages: u32) -> Facts {
-    let (warps, producer_warps) = (tile_rows / 16, PRODUCER_WARPS);
-    let tiles = Tiles { tile_rows, tile_keys, stages, warps, producer_warps, ctas_per_sm: 1, ..Tiles::default() };
-    Facts { cost: CostKernel::PrefillSm90, wgmma: Some(ComputeType::Exact), ..Facts::prefill(tiles) }
+    let (warps, producer_warps, wgmma) = (tile_rows / 16, PRODUCER_WARPS, Some(ComputeType::Exact));
+    let sizes = Facts { tile_rows, tile_keys, stages, warps, producer_warps, ctas_per_sm: 1, ..Facts::default() };
+    Facts { cost: CostKernel::PrefillSm90, wgmma, ..sizes }
 }
 
 impl Kernel for PrefillSm90 {

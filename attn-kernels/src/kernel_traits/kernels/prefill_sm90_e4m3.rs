@@ -4,9 +4,7 @@ use attn_core::cpu::RowRounding;
 use attn_core::spec::{ComputeType, KernelKind};
 
 use super::prefill_sm90::{facts_of, output_constants, own_output_bytes};
-use crate::kernel_traits::common::{CommonTraits, panels};
-use crate::kernel_traits::kernel::{Facts, Kernel, Preprocessed};
-use crate::kernel_traits::request::KernelTraitsRequest;
+use super::{CommonTraits, Facts, Kernel, KernelTraitsRequest, Preprocessed, panels};
 
 const TILE_ROWS: u32 = 128;
 const TILE_KEYS: u32 = 128;

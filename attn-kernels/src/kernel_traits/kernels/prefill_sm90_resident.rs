@@ -5,9 +5,7 @@ use attn_core::plan::PlanRule;
 use attn_core::spec::{ComputeType, Heads, PrefillBackend};
 
 use super::prefill_sm90::{PrefillSm90, output_constants};
-use crate::kernel_traits::common::CommonTraits;
-use crate::kernel_traits::kernel::{Facts, Kernel, Preprocessed, WARPGROUP_ROWS};
-use crate::kernel_traits::request::KernelTraitsRequest;
+use super::{CommonTraits, Facts, Kernel, KernelTraitsRequest, Preprocessed, WARPGROUP_ROWS};
 
 /// The most Q tiles of a work item.
 pub const RESIDENT_Q_TILES: u32 = 12;

@@ -12,7 +12,7 @@ use attn_core::{
 };
 use attn_kernels::{
     compile::Arch,
-    kernel_traits::{KernelTraits, KernelTraitsRequest, Template},
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
 };
 
@@ -294,9 +294,7 @@ pub(crate) fn sm90_prefill(registry: &Registry) -> Vec<Point> {
     }
     points.retain(|point| point.source(registry).traits.is_sm90_prefill());
     let short = points.iter().map(|point| Point { prefill: PrefillBackend::Sm90Resident, ..point.clone() });
-    let short: Vec<_> = short
-        .filter(|point| matches!(point.source(registry).traits.template, Template::PrefillSm90Resident(_)))
-        .collect();
+    let short: Vec<_> = short.filter(|point| point.source(registry).traits.facts().special.is_some()).collect();
     points.extend(short);
     points.extend(SPREAD.iter().map(|expr| Point { prefill: PrefillBackend::Sm80, ..on(expr) }));
     points

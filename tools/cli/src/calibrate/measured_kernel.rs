@@ -157,10 +157,10 @@ mod tests {
                 kernels::of_case(&case, Arch::for_device(9, 0), &CostTable::default()).expect("there is a kernel");
             assert_eq!(sources.len(), 1, "{measured}");
             let traits = sources[0].traits;
-            assert_eq!((traits.kind(), traits.tile_rows()), (measured.kind, measured.rows), "{measured}");
+            assert_eq!((traits.kind(), traits.facts().tile_rows), (measured.kind, measured.rows), "{measured}");
             assert_eq!(traits.is_sm90_prefill(), measured.is_sm90_prefill(), "{measured}");
             assert_eq!(
-                (traits.on_cuda_cores(), traits.common.dtypes.kv.size() as u32 * 8),
+                (traits.facts().on_cuda_cores, traits.common.dtypes.kv.size() as u32 * 8),
                 (measured.cuda_cores(), measured.kv_bits)
             );
             let variant = attn_testing::case_variant(&case).expect("stock");

@@ -3,15 +3,13 @@
 use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule};
 use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
 
-use super::decode_cuda_cores::DecodeCudaCores;
-use super::decode_mma::DecodeMma;
-use super::prefill_cuda_cores::PrefillCudaCores;
-use super::prefill_sm80::PrefillSm80;
-use super::prefill_sm90::{PIPELINE_STATE_BYTES, PrefillSm90};
-use crate::kernel_traits::common::CommonTraits;
-use crate::kernel_traits::kernel::{Facts, Kernel, Tiles};
-use crate::kernel_traits::request::KernelTraitsRequest;
-use crate::kernel_traits::worker_tiles::WorkerTiles;
+use super::common::CommonTraits;
+use super::kernel::{Facts, Kernel};
+use super::kernels::{
+    DecodeCudaCores, DecodeMma, PIPELINE_STATE_BYTES, PrefillCudaCores, PrefillSm80, PrefillSm90, Single,
+};
+use super::request::KernelTraitsRequest;
+use super::worker_tiles::WorkerTiles;
 
 /// The least keys of a KV split of a prefill tile. A mixed launch always includes the merge kernel, and each CTA of the
 /// merge has few rows, so short splits are cheap to merge.
@@ -27,36 +25,19 @@ const DECODE_PENALTY: u32 = 128;
 /// (`book/src/performance/notes/mixed.md`).
 pub(crate) const OWN_SM_TIME: [u32; 2] = [2, 3];
 
-/// The prefill part of a mixed kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PrefillPart {
-    Sm80(PrefillSm80),
-    Sm90(PrefillSm90),
-    CudaCores(PrefillCudaCores),
-}
-
-/// The decode part of a mixed kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum DecodePart {
-    Mma(DecodeMma),
-    CudaCores(DecodeCudaCores),
-}
-
 /// Decode and prefill in one launch. With sm90 prefill the CTAs of the decode part decode with all warps, producers
 /// included, and prefill then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mixed {
-    pub(in crate::kernel_traits) prefill: PrefillPart,
-    pub(in crate::kernel_traits) decode: DecodePart,
+    pub(super) prefill: Single,
+    /// With one CTA per SM.
+    pub(super) decode: Single,
     /// Whether a work item may have rows of several requests that share a prefix, and keys are in segments.
-    pub(in crate::kernel_traits) shared_rows: bool,
+    pub(super) shared_rows: bool,
 }
 
 impl Mixed {
     pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
-        if request.kind != KernelKind::Mixed {
-            return None;
-        }
         Self::with_sm90_prefill(request, common).or_else(|| Self::with_equal_warps(request, common))
     }
 
@@ -70,26 +51,20 @@ impl Mixed {
             && common.packed.is_none()
             && !(request.key_lists || request.shared_rows)
             && common.head_dim.max(common.value_dim) <= 128;
-        let prefill = supported.then(|| PrefillSm90::of(request, common)).flatten().map(PrefillPart::Sm90)?;
+        let prefill = supported.then(|| PrefillSm90::of(request, common)).flatten().map(Single::PrefillSm90)?;
         let wide = DecodeMma::wide_keys(common);
-        let mut tries = [(wide, 3), (wide, 2), (16, 3), (16, 2)]
-            .map(|step| Self::of(request, prefill, step, [false; 2]))
-            .into_iter();
-        tries.find(|of| {
-            let bytes = of.smem_bytes(common) + PIPELINE_STATE_BYTES;
-            of.decode.tiles().holds_partials(common) && bytes <= common.arch.min_smem()
-        })
+        let tries = [(wide, 3), (wide, 2), (16, 3), (16, 2)];
+        let mut tries = tries.iter().filter_map(|&step| Self::of(request, common, prefill, step, [false; 2]));
+        tries.find(|of| of.smem_bytes(common) + PIPELINE_STATE_BYTES <= common.arch.min_smem())
     }
 
     /// Sm80 prefill with four warps, or prefill on CUDA cores, and a decode part with as many warps, whose pipeline is
     /// as deep as two CTAs per SM allow.
     fn with_equal_warps(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
+        let on_cuda_cores = |warps| PrefillCudaCores::with_warps(request, common, warps).map(Single::PrefillCudaCores);
         let parts: Vec<_> = match request.runs_on_cuda_cores() {
-            true => {
-                let of = |warps| PrefillCudaCores::with_warps(request, common, warps).map(PrefillPart::CudaCores);
-                [4, 2, 1].into_iter().filter_map(of).collect()
-            }
-            false => PrefillSm80::part(request, common).map(PrefillPart::Sm80).into_iter().collect(),
+            true => [4, 2, 1].into_iter().filter_map(on_cuda_cores).collect(),
+            false => PrefillSm80::part(request, common).map(Single::PrefillSm80).into_iter().collect(),
         };
         let wide = DecodeMma::wide_keys(common);
         let steps: &[_] = match request.decode_backend() {
@@ -97,48 +72,45 @@ impl Mixed {
             DecodeBackend::CudaCores => &[(wide, 3), (wide, 2), (8, 3), (8, 2), (32, 2), (4, 2)],
         };
         let tries = |decoded| {
-            let of = move |&part| steps.iter().map(move |&step| Self::of(request, part, step, decoded));
+            let of = move |&part| steps.iter().filter_map(move |&step| Self::of(request, common, part, step, decoded));
             parts.iter().flat_map(of)
         };
         // as in decode, decoded rows hold partial states that stages do not
         let decoded = common.packed.map(|_| tries([true, !common.values_share_keys]));
         let tries: Vec<_> = tries([false; 2]).chain(decoded.into_iter().flatten()).collect();
         let first_that_fits = |ctas: u32| {
-            let fits =
-                |of: &&Self| of.decode.tiles().holds_partials(common) && common.holds(ctas, of.smem_bytes(common));
-            tries.iter().find(fits).map(|of| of.with_ctas(ctas))
+            let of = tries.iter().find(|of| common.holds(ctas, of.smem_bytes(common)))?;
+            let prefill = match of.prefill {
+                Single::PrefillSm80(prefill) => Single::PrefillSm80(prefill.with_ctas(ctas)),
+                Single::PrefillCudaCores(PrefillCudaCores(tiles)) => {
+                    Single::PrefillCudaCores(PrefillCudaCores(WorkerTiles { ctas_per_sm: ctas, ..tiles }))
+                }
+                other => other,
+            };
+            Some(Mixed { prefill, ..*of })
         };
         first_that_fits(2).or_else(|| first_that_fits(1))
     }
 
-    /// With these keys of a warp and stages of the decode part, which widens `decoded` rows too.
-    fn of(request: &KernelTraitsRequest, prefill: PrefillPart, step: (u32, u32), decoded: [bool; 2]) -> Self {
+    /// With these keys of a warp and stages of the decode part, which widens `decoded` rows too; if its partial states
+    /// fit.
+    fn of(
+        request: &KernelTraitsRequest,
+        common: &CommonTraits,
+        prefill: Single,
+        (warp_keys, stages): (u32, u32),
+        decoded: [bool; 2],
+    ) -> Option<Self> {
         let on_cuda_cores = request.decode_backend() == DecodeBackend::CudaCores;
         let [keys, values] = request.widened(on_cuda_cores);
-        let Tiles { warps, producer_warps, .. } = prefill.kernel().facts().tiles;
-        let tiles = WorkerTiles {
-            warps: warps + producer_warps,
-            warp_keys: step.0,
-            stages: step.1,
-            ctas_per_sm: 1,
-            ..WorkerTiles::new(request.decode_rows(), [keys || decoded[0], values || decoded[1]])
-        };
+        let tiles = WorkerTiles::new(request.decode_rows(), [keys || decoded[0], values || decoded[1]]);
+        let Facts { warps, producer_warps, .. } = prefill.kernel().facts();
+        let tiles = WorkerTiles { warps: warps + producer_warps, warp_keys, stages, ctas_per_sm: 1, ..tiles };
         let decode = match on_cuda_cores {
-            true => DecodePart::CudaCores(DecodeCudaCores(tiles)),
-            false => DecodePart::Mma(DecodeMma(tiles)),
+            true => Single::DecodeCudaCores(DecodeCudaCores(tiles)),
+            false => Single::DecodeMma(DecodeMma(tiles)),
         };
-        Mixed { prefill, decode, shared_rows: request.shared_rows }
-    }
-
-    fn with_ctas(self, ctas_per_sm: u32) -> Self {
-        let prefill = match self.prefill {
-            PrefillPart::Sm80(of) => PrefillPart::Sm80(of.with_ctas(ctas_per_sm)),
-            PrefillPart::CudaCores(PrefillCudaCores(of)) => {
-                PrefillPart::CudaCores(PrefillCudaCores(WorkerTiles { ctas_per_sm, ..of }))
-            }
-            of @ PrefillPart::Sm90(_) => of,
-        };
-        Mixed { prefill, ..self }
+        tiles.holds_partials(common).then_some(Mixed { prefill, decode, shared_rows: request.shared_rows })
     }
 
     /// The rule of a mixed launch, of those of its parts alone. The device holds as many CTAs as the parts' rules say,
@@ -154,7 +126,7 @@ impl Mixed {
         measured_ctas: u32,
         co_run_workers: u32,
     ) -> MixedRule {
-        let (cost, ctas_per_sm) = (decode.cost, self.facts().tiles.ctas_per_sm);
+        let (cost, ctas_per_sm) = (decode.cost, self.facts().ctas_per_sm);
         let own_sms = self.has_own_sms();
         let [time, of_all] = if own_sms { OWN_SM_TIME } else { [1, 1] };
         let block = (cost.block.saturating_mul(time) / (measured_ctas * of_all)).max(1);
@@ -179,54 +151,34 @@ impl Mixed {
     }
 
     /// Whether each decode CTA has an SM for itself.
-    pub(in crate::kernel_traits) fn has_own_sms(&self) -> bool {
-        matches!(self.prefill, PrefillPart::Sm90(_))
-    }
-}
-
-impl PrefillPart {
-    fn kernel(&self) -> &dyn Kernel {
-        match self {
-            PrefillPart::Sm80(kernel) => kernel,
-            PrefillPart::Sm90(kernel) => kernel,
-            PrefillPart::CudaCores(kernel) => kernel,
-        }
-    }
-}
-
-impl DecodePart {
-    fn kernel(&self) -> &dyn Kernel {
-        match self {
-            DecodePart::Mma(kernel) => kernel,
-            DecodePart::CudaCores(kernel) => kernel,
-        }
-    }
-
-    fn tiles(&self) -> &WorkerTiles {
-        match self {
-            DecodePart::Mma(DecodeMma(tiles)) | DecodePart::CudaCores(DecodeCudaCores(tiles)) => tiles,
-        }
+    fn has_own_sms(&self) -> bool {
+        self.prefill.kernel().facts().wgmma.is_some()
     }
 }
 
 impl Kernel for Mixed {
+    /// Its sizes are those of the prefill part. Its headers come behind the namespaces of both.
     fn facts(&self) -> Facts {
         let headers = if self.has_own_sms() { &["mixed/sm90_kernel.cuh"] } else { &["mixed/kernel.cuh"] };
-        let (step_keys, prefill) = (self.decode.tiles().step_keys(), self.prefill.kernel().facts());
-        Facts { kind: KernelKind::Mixed, headers, cost: prefill.cost, step_keys, ..Facts::prefill(prefill.tiles) }
+        let (kind, prefill) = (KernelKind::Mixed, self.prefill.kernel().facts());
+        Facts { kind, headers, part_headers: &[], has_workers: false, ..prefill }
     }
     fn name(&self) -> String {
+        let [prefill, decode] = [self.prefill, self.decode].map(|part| part.kernel().facts());
         let shared = if self.shared_rows { " shared" } else { "" };
-        let cuda_cores = match (self.prefill, self.decode) {
-            (PrefillPart::CudaCores(_), DecodePart::CudaCores(_)) => " cuda-cores",
-            (PrefillPart::CudaCores(_), _) => " cuda-cores prefill",
-            (_, DecodePart::CudaCores(_)) => " cuda-cores decode",
-            _ => "",
+        let cuda_cores = match (prefill.on_cuda_cores, decode.on_cuda_cores) {
+            (false, false) => "",
+            (false, true) => " cuda-cores decode",
+            (true, false) => " cuda-cores prefill",
+            (true, true) => " cuda-cores",
         };
         let wgmma = if self.has_own_sms() { " wgmma" } else { "" };
-        format!(" rows {}{shared}{cuda_cores}{wgmma}", self.decode.tiles().rows)
+        format!(" rows {}{shared}{cuda_cores}{wgmma}", decode.tile_rows)
     }
     fn smem_bytes(&self, common: &CommonTraits) -> u32 {
         self.decode.kernel().smem_bytes(common).max(self.prefill.kernel().smem_bytes(common))
+    }
+    fn query_rows(&self, group: u32) -> [u32; 2] {
+        self.prefill.kernel().query_rows(group)
     }
 }
