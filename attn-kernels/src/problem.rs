@@ -17,7 +17,7 @@ use attn_core::{
 use crate::compile::Arch;
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use crate::select::{KernelSelector, SelectedKernel, mixed_backend};
+use crate::select::{FixedChoice, KernelSelector, SelectedKernel, mixed_backend};
 use crate::splice::KernelSource;
 
 pub(crate) use key::KernelKey;
@@ -85,10 +85,14 @@ impl Problem {
             ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
         let request = request.with_decode_backend(hooks, costs);
-        let selector = KernelSelector::new(&request, hooks, costs, heads, multiprocessors)?
-            .with_forced(options.kernel)
-            .with_fixed_split(options.fixed_split_size.is_some())
-            .with_list_queries(variant.kv_list_sizes().map(|(_, queries)| u64::try_from(queries).unwrap_or(1).max(1)));
+        let list_queries = variant.kv_list_sizes().map(|(_, queries)| u64::try_from(queries).unwrap_or(1).max(1));
+        let fixed = FixedChoice {
+            forced: options.kernel,
+            fixed_split: options.fixed_split_size.is_some(),
+            list_queries,
+            shares_partials: variant.has_union(),
+        };
+        let selector = KernelSelector::new(&request, hooks, costs, heads, multiprocessors, fixed)?;
         let sm_scale = heads.sm_scale(options.sm_scale)?;
         if options.kernel == Some(KernelKind::Mixed) && options.fixed_split_size.is_some() {
             return Err(PlanError::NotMixed { what: "a batch-invariant attention" }.into());
@@ -96,8 +100,7 @@ impl Problem {
         let problem = Problem {
             branches,
             depends_on_lengths: lengths::names_lengths(&variant),
-            // a mixed launch does not run unions, whose branches share partial states
-            selector: if variant.has_union() { selector.without_mixed().without_resident() } else { selector },
+            selector,
             hooks,
             variant,
             heads,

@@ -4,6 +4,7 @@ use attn_core::{plan::share_to_merge, spec::KernelKind};
 
 use super::selected::SelectedKernel;
 use crate::cost::{COST_KEYS, Costs, steps_of_merge};
+use crate::kernel_traits::KernelTraits;
 
 /// A kernel that a batch may run, with its costs on a device.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,18 @@ impl BatchSize {
 }
 
 impl Candidate {
+    /// A kernel with its costs, on a device with this many SMs.
+    pub(super) fn of(traits: &KernelTraits, costs: Costs, kv_heads: u32, multiprocessors: u32) -> Self {
+        let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, kv_heads.max(1));
+        Candidate {
+            kernel: SelectedKernel::of(traits),
+            tile_rows: traits.facts().tile_rows.into(),
+            workers: u64::from(ctas / kv_heads).max(1),
+            waves: kv_heads.div_ceil(ctas.max(1)).into(),
+            costs,
+        }
+    }
+
     /// Nanoseconds of CTA time for one KV head.
     fn total(&self, size: &BatchSize) -> u64 {
         let Costs { item, block, first, .. } = self.costs;

@@ -14,21 +14,19 @@ pub struct SelectedKernel {
     pub kind: KernelKind,
     /// PackGQA rows of the Q tile of decode, or of the decode part of a mixed kernel; 0 for prefill.
     pub rows: u32,
-    /// Of prefill: whether keys stay in shared memory .
-    pub resident: bool,
+    /// The backend of a prefill kernel that runs some batches in place of the usual one.
+    pub special: Option<PrefillBackend>,
 }
 
 impl SelectedKernel {
-    /// The prefill kernel.
-    pub const PREFILL: Self = SelectedKernel { kind: KernelKind::Prefill, rows: 0, resident: false };
-    /// The prefill kernel for requests whose keys fit one KV tile.
-    pub const RESIDENT_PREFILL: Self = SelectedKernel { resident: true, ..Self::PREFILL };
+    /// The usual prefill kernel.
+    pub const PREFILL: Self = SelectedKernel { kind: KernelKind::Prefill, rows: 0, special: None };
 
     /// The decode kernel whose tile suits requests of `rows` PackGQA rows.
     #[must_use]
     pub fn decode(rows: u64, tiles: DecodeTiles) -> Self {
         let rows = tiles.rows_for(u32::try_from(rows).unwrap_or(u32::MAX));
-        SelectedKernel { kind: KernelKind::Decode, rows, resident: false }
+        SelectedKernel { kind: KernelKind::Decode, rows, special: None }
     }
 
     /// The mixed kernel whose decode tile suits requests of `rows` PackGQA rows.
@@ -39,27 +37,27 @@ impl SelectedKernel {
 
     /// The prefill backend of its traits, where options name `backend`.
     pub fn prefill_backend(self, backend: PrefillBackend) -> PrefillBackend {
-        match backend {
-            _ if self.resident => PrefillBackend::Sm90Resident,
-            PrefillBackend::Sm90Resident => PrefillBackend::Sm90,
-            backend => backend,
+        match (self.special, backend) {
+            (Some(special), _) => special,
+            (None, PrefillBackend::Sm90Resident) => PrefillBackend::Sm90,
+            (None, backend) => backend,
         }
     }
 
     /// The kernel that has these traits.
     #[must_use]
     pub fn of(traits: &KernelTraits) -> Self {
-        let kind = traits.kind();
-        let rows = if kind == KernelKind::Prefill { 0 } else { traits.decode_part().facts().tile_rows };
-        SelectedKernel { kind, rows, resident: traits.facts().special.is_some() }
+        let rows = if traits.kind() == KernelKind::Prefill { 0 } else { traits.decode_part().facts().tile_rows };
+        SelectedKernel { kind: traits.kind(), rows, special: traits.facts().special }
     }
 }
 
 impl fmt::Display for SelectedKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            KernelKind::Prefill => write!(f, "{}{}", self.kind, if self.resident { " of resident keys" } else { "" }),
-            KernelKind::Decode | KernelKind::Mixed => write!(f, "{} of {} rows", self.kind, self.rows),
+        match (self.kind, self.special) {
+            (KernelKind::Prefill, Some(PrefillBackend::Sm90Resident)) => write!(f, "{} of resident keys", self.kind),
+            (KernelKind::Prefill, _) => write!(f, "{}", self.kind),
+            (KernelKind::Decode | KernelKind::Mixed, _) => write!(f, "{} of {} rows", self.kind, self.rows),
         }
     }
 }

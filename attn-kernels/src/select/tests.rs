@@ -7,6 +7,7 @@ use attn_core::{
 };
 use proptest::prelude::*;
 
+use super::mixed::OwnSms;
 use super::*;
 use crate::{compile::Arch, cost::Costs};
 
@@ -17,6 +18,12 @@ const WORKERS: u64 = 33;
 fn layout(qo: &[u32], kv: &[u32]) -> Layout {
     let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
     Batch::ragged(&qo, &kv).validate().expect("sound")
+}
+
+/// By the built-in costs, where nothing is fixed.
+fn kernels(request: &KernelTraitsRequest, hooks: HookClass, heads: Heads, multiprocessors: u32) -> KernelSelector {
+    let costs = CostTable::default();
+    KernelSelector::new(request, hooks, &costs, heads, multiprocessors, FixedChoice::default()).expect("supported")
 }
 
 /// Round costs: 64 keys of a decode tile cost 2 us, those of a prefill tile 3 us.
@@ -31,7 +38,7 @@ fn selector() -> KernelSelector {
         ctas_per_sm: 2,
     };
     let candidate = |kind, rows, tile_rows, costs| Candidate {
-        kernel: SelectedKernel { kind, rows, resident: false },
+        kernel: SelectedKernel { kind, rows, special: None },
         tile_rows,
         workers: WORKERS,
         waves: 1,
@@ -45,19 +52,27 @@ fn selector() -> KernelSelector {
     KernelSelector {
         group: 4,
         tiles: DecodeTiles { backend: DecodeBackend::TensorCores, head_dim: 128, value_dim: 128 },
-        forced: None,
-        fixed_split: false,
-        list_queries: None,
+        fixed: FixedChoice::default(),
         candidates,
-        mixed_prefill: None,
-        own_sms: None,
-        mixed_rows: Vec::new(),
-        resident: None,
+        special: Vec::new(),
+        mixed: None,
         max_mixed_rows: 16,
     }
 }
 
-const D8: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 8, resident: false };
+/// The same, where mixed launches are candidates.
+fn selector_of_mixed(own_sms: Option<OwnSms>) -> KernelSelector {
+    let selector = selector();
+    let (decode, prefill) = (selector.candidates[..2].to_vec(), selector.candidates[2]);
+    KernelSelector { mixed: Some(MixedLaunches { decode, prefill, same_prefill: true, own_sms }), ..selector }
+}
+
+/// The prediction of a mixed launch for a batch with both kinds of requests.
+fn co_run(selector: &KernelSelector, qo: &[u32], kv: &[u32]) -> CoRun {
+    selector.mixed.as_ref().expect("a candidate").predict(&layout(qo, kv), 4).expect("both kinds of requests")
+}
+
+const D8: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 8, special: None };
 const D16: SelectedKernel = SelectedKernel { rows: 16, ..D8 };
 
 /// The kernel for `common` requests of one query and `keys` keys, and one other request.
@@ -115,8 +130,7 @@ fn more_heads_than_resident_ctas_take_several_waves() {
     let request = KernelTraitsRequest::new(KernelKind::Decode, 128, Dtypes::bf16(), Arch::new(8, 0));
     let candidate = |kv| {
         let heads = Heads { qo: kv, kv, head_dim: 128 };
-        KernelSelector::new(&request, HookClass::None, &CostTable::default(), heads, 16).expect("supported").candidates
-            [0]
+        kernels(&request, HookClass::None, heads, 16).candidates[0]
     };
     let ctas = candidate(1).workers as u32;
     assert_eq!((candidate(ctas).workers, candidate(ctas).waves), (1, 1));
@@ -177,8 +191,7 @@ fn every_problem_has_candidates_and_a_single_prompt_runs_prefill() {
                     ..KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16().with_kv(kv), arch)
                 };
                 let heads = Heads { head_dim, ..GROUPED };
-                let selector = KernelSelector::new(&request, hooks, &CostTable::default(), heads, multiprocessors)
-                    .expect("supported");
+                let selector = kernels(&request, hooks, heads, multiprocessors);
                 assert_eq!(selector.candidates.len(), if head_dim == 256 { 2 } else { 3 });
                 assert_eq!(selector.fastest(&layout(&[1; 64], &[4096; 64])), D8);
                 assert_eq!(
@@ -226,13 +239,12 @@ proptest! {
 
 /// The kernel for a batch if mixed launches are candidates, under the same costs.
 fn with_mixed(qo: &[u32], kv: &[u32]) -> SelectedKernel {
-    let selector = KernelSelector { mixed_rows: vec![8, 16], ..selector() };
-    selector.fastest(&layout(qo, kv))
+    selector_of_mixed(None).fastest(&layout(qo, kv))
 }
 
 #[test]
 fn a_mixed_launch_is_selected_where_both_parts_are_long() {
-    let mixed = |rows| SelectedKernel { kind: KernelKind::Mixed, rows, resident: false };
+    let mixed = |rows| SelectedKernel { kind: KernelKind::Mixed, rows, special: None };
     let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
     assert_eq!(with_mixed(&qo, &kv), mixed(8));
     let (drafts, kv) = ([vec![512; 8], vec![4; 64]].concat(), vec![4096; 72]);
@@ -273,15 +285,12 @@ fn the_decode_tile_of_a_capacity_with_levels_holds_groups() {
 
 #[test]
 fn a_mixed_launch_takes_the_longer_part_and_a_share_of_the_shorter() {
-    let selector = KernelSelector { mixed_rows: vec![8, 16], ..selector() };
+    let selector = selector_of_mixed(None);
     let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
-    let CoRun { time, prefill: of_prefill, rows } = selector.mixed(&layout(&qo, &kv)).expect("both kinds of requests");
+    let CoRun { time, prefill: of_prefill, rows } = co_run(&selector, &qo, &kv);
     let alone = |candidate: usize, qo: &[u32], kv: &[u32]| time_of(&selector, candidate, qo, kv) - 8000;
     let (decode, prefill) = (alone(0, &[1; 64], &[4096; 64]), alone(2, &[512; 8], &[4096; 8]));
-    assert_eq!(
-        (time, rows),
-        (8000 + decode.max(prefill) + decode.min(prefill) / OVERLAP_PENALTY[1] * OVERLAP_PENALTY[0], 8)
-    );
+    assert_eq!((time, rows), (8000 + decode.max(prefill) + decode.min(prefill) / 16 * 9, 8));
     assert_eq!(of_prefill, prefill);
 }
 
@@ -291,35 +300,30 @@ fn time_of(selector: &KernelSelector, candidate: usize, qo: &[u32], kv: &[u32]) 
 
 /// The same costs, with decode CTAs on SMs of their own: those of 132 SMs and 8 KV heads.
 fn on_own_sms() -> KernelSelector {
-    let own_sms = Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: false });
-    KernelSelector { mixed_rows: vec![8, 16], own_sms, ..selector() }
+    selector_of_mixed(Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: false }))
 }
 
 #[test]
 fn a_mixed_launch_on_own_sms_takes_what_both_parts_take_on_all() {
     let selector = on_own_sms();
     let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
-    let CoRun { time, prefill, rows } = selector.mixed(&layout(&qo, &kv)).expect("both kinds of requests");
+    let CoRun { time, prefill, rows } = co_run(&selector, &qo, &kv);
     // per KV head, in CTAs of which two share an SM: 64 decode tiles (two thirds), and 128 prefill tiles, of 64 blocks
     let (decode, tile) = (64 * (1000 + 64 * 2000) / 2 / 3 * 2, 1000 + 64 * 3000);
     let both = (decode + 128 * tile / 2) * 8 / 132;
     assert_eq!((time, rows), (8000 + both + tile / 2 + 4000, 8));
     assert_eq!(prefill, time_of(&selector, 2, &[512; 8], &[4096; 8]) - 8000);
-    assert_eq!(
-        selector.fastest(&layout(&qo, &kv)),
-        SelectedKernel { kind: KernelKind::Mixed, rows: 8, resident: false }
-    );
+    assert_eq!(selector.fastest(&layout(&qo, &kv)), SelectedKernel { kind: KernelKind::Mixed, rows: 8, special: None });
     // where keys are preprocessed, those of decode are too
-    let mut preprocessing = on_own_sms();
-    preprocessing.own_sms = preprocessing.own_sms.map(|own| OwnSms { preprocesses: true, ..own });
-    preprocessing.candidates[2].costs.first = 640;
+    let mut preprocessing = selector_of_mixed(Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: true }));
+    preprocessing.mixed.as_mut().expect("a candidate").prefill.costs.first = 640;
     let first = |requests: u64| requests * 4096 / 64 * 640 / 2;
     let more = first(8) + first(64);
-    let with = preprocessing.mixed(&layout(&qo, &kv)).expect("both kinds of requests").time;
+    let with = co_run(&preprocessing, &qo, &kv).time;
     assert_eq!(with, 8000 + (decode + 128 * tile / 2 + more) * 8 / 132 + (tile + 64 * 640) / 2 + 4000);
     // where memory is the bound, decode takes as long as it does alone
     let (qo, kv) = ([vec![32], vec![1; 512]].concat(), vec![4096; 513]);
-    let time = selector.mixed(&layout(&qo, &kv)).expect("both kinds of requests").time;
+    let time = co_run(&selector, &qo, &kv).time;
     assert_eq!(time, time_of(&selector, 0, &[1; 512], &[4096; 512]) + 4000);
     // a tiny decode part does not justify a mixed launch
     assert_ne!(selector.fastest(&layout(&[2048, 1], &[2048, 8])).kind, KernelKind::Mixed);
@@ -330,8 +334,8 @@ fn decode_has_own_sms_beside_sm90_prefill_alone() {
     let selector = |arch, head_dim, kv, prefill| {
         let request = KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16(), arch);
         let (heads, request) = (Heads { qo: 4 * kv, kv, head_dim }, KernelTraitsRequest { prefill, ..request });
-        let of = KernelSelector::new(&request, HookClass::None, &CostTable::default(), heads, 132).expect("supported");
-        (of.own_sms.is_some(), of.mixed_rows.len())
+        let of = kernels(&request, HookClass::None, heads, 132);
+        of.mixed.map_or((false, 0), |mixed| (mixed.own_sms.is_some(), mixed.decode.len()))
     };
     let hopper = Arch::for_device(9, 0);
     assert_eq!(selector(hopper, 128, 8, PrefillBackend::Sm90), (true, 2));
@@ -340,4 +344,56 @@ fn decode_has_own_sms_beside_sm90_prefill_alone() {
     assert_eq!(selector(hopper, 128, 8, PrefillBackend::Sm80), (false, 2));
     assert_eq!(selector(hopper, 256, 8, PrefillBackend::Sm90), (false, 0));
     assert_eq!(selector(Arch::for_device(10, 0), 128, 8, PrefillBackend::Sm90), (false, 2));
+}
+
+const RESIDENT: SelectedKernel =
+    SelectedKernel { special: Some(PrefillBackend::Sm90Resident), ..SelectedKernel::PREFILL };
+
+#[test]
+fn prefill_of_short_requests_keeps_their_keys_in_shared_memory() {
+    let selector = |qo, head_dim, prefill, fixed| {
+        let of = KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16(), Arch::for_device(9, 0));
+        let (of, heads) = (KernelTraitsRequest { prefill, ..of }, Heads { qo, kv: 8, head_dim });
+        KernelSelector::new(&of, HookClass::None, &CostTable::default(), heads, 132, fixed).expect("supported")
+    };
+    let (short, long) = (layout(&[128; 64], &[128; 64]), layout(&[128, 129], &[128, 129]));
+    let (free, forced) = (FixedChoice::default(), Some(KernelKind::Prefill));
+    let named = FixedChoice { forced, ..free };
+    let fixed_split = FixedChoice { fixed_split: true, ..free };
+    let union = FixedChoice { shares_partials: true, ..free };
+    use PrefillBackend::{Sm80, Sm90, Sm90Resident};
+    for (qo, head_dim, prefill, fixed, selected) in [
+        (32, 128, Sm90, free, RESIDENT),
+        // 12 tokens of 5 heads are 60 rows of a warpgroup
+        (40, 128, Sm90, free, RESIDENT),
+        (32, 128, Sm90, union, SelectedKernel::PREFILL),
+        (32, 128, Sm90, named, SelectedKernel::PREFILL),
+        (32, 128, Sm90, fixed_split, SelectedKernel::PREFILL),
+        (32, 256, Sm90, free, SelectedKernel::PREFILL),
+        (32, 64, Sm90, free, SelectedKernel::PREFILL),
+        (32, 128, Sm80, free, SelectedKernel::PREFILL),
+        // options name it
+        (40, 128, Sm90Resident, named, RESIDENT),
+        (40, 128, Sm90Resident, FixedChoice { fixed_split: true, ..named }, SelectedKernel::PREFILL),
+    ] {
+        let selector = selector(qo, head_dim, prefill, fixed);
+        assert_eq!(selector.select(&short), selected, "{qo} {head_dim} {prefill} {fixed:?}");
+        assert_eq!(selector.select(&long), SelectedKernel::PREFILL);
+    }
+}
+
+#[test]
+fn e4m3_compute_runs_in_the_usual_prefill_kernel_alone() {
+    let dtypes = Dtypes::new(Dtype::Bf16, Dtype::E4m3);
+    let of = KernelTraitsRequest::new(KernelKind::Prefill, 128, dtypes, Arch::for_device(9, 0));
+    let short = layout(&[128; 64], &[128; 64]);
+    // with 8-bit keys the kernel of resident keys runs where options name it
+    for (prefill, exact) in [(PrefillBackend::Sm90, SelectedKernel::PREFILL), (PrefillBackend::Sm90Resident, RESIDENT)]
+    {
+        let selector =
+            |compute_type| kernels(&KernelTraitsRequest { compute_type, prefill, ..of }, HookClass::None, GROUPED, 132);
+        let (of_exact, of_e4m3) = (selector(ComputeType::Exact), selector(ComputeType::E4m3));
+        assert!(of_exact.select(&short) == exact && of_exact.mixed.is_some());
+        assert!(of_e4m3.select(&short) == SelectedKernel::PREFILL && of_e4m3.mixed.is_none());
+    }
 }

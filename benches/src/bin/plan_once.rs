@@ -15,7 +15,7 @@ use attn_core::spec::KernelKind;
 use attn_kernels::compile::Arch;
 use attn_kernels::cost::{CostTable, HookClass};
 use attn_kernels::kernel_traits::KernelTraitsRequest;
-use attn_kernels::select::KernelSelector;
+use attn_kernels::select::{FixedChoice, KernelSelector};
 
 /// The part of planning that a case measures.
 #[derive(Clone, Copy)]
@@ -94,7 +94,14 @@ impl Planner {
             work: WorkList::default(),
             scratch: PlanScratch::default(),
             blob: PlanBlob::default(),
-            selector: KernelSelector::new(&request, HookClass::None, &CostTable::default(), GROUPED, 132)?,
+            selector: KernelSelector::new(
+                &request,
+                HookClass::None,
+                &CostTable::default(),
+                GROUPED,
+                132,
+                FixedChoice::default(),
+            )?,
         })
     }
 

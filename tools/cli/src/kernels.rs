@@ -11,7 +11,7 @@ use attn_kernels::{
     compile::Arch,
     cost::{CostTable, HookClass},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    select::{KernelSelector, SelectedKernel},
+    select::{FixedChoice, KernelSelector, SelectedKernel},
     splice::KernelSource,
 };
 use attn_testing::{Case, LevelCase};
@@ -229,12 +229,15 @@ pub(crate) fn traits_of(
             let [qo, kv] = [case.qo_lens.to_vec(), case.all_kv_lens()].map(|lens| indptr(&lens));
             let layout = Batch::ragged(&qo?, &kv?).validate()?;
             let request = KernelTraitsRequest { kind: decode.kind, group: decode.rows, ..of_attention };
-            let forced = (case.kernel == "prefill").then_some(KernelKind::Prefill);
+            let fixed = FixedChoice {
+                forced: (case.kernel == "prefill").then_some(KernelKind::Prefill),
+                fixed_split: case.fixed_split_size.is_some(),
+                list_queries: None,
+                shares_partials: branches.len() > 1,
+            };
             let mut kernels = Vec::new();
             for multiprocessors in MULTIPROCESSORS {
-                let selector = KernelSelector::new(&request, hooks, costs, heads, multiprocessors)?.with_forced(forced);
-                let selector = selector.with_fixed_split(case.fixed_split_size.is_some());
-                let selector = if branches.len() > 1 { selector.without_mixed().without_resident() } else { selector };
+                let selector = KernelSelector::new(&request, hooks, costs, heads, multiprocessors, fixed)?;
                 let kernel = selector.select(&layout);
                 if !kernels.contains(&kernel) {
                     kernels.push(kernel);

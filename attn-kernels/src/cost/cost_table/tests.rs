@@ -13,7 +13,7 @@ use crate::compile::Arch;
 use crate::cost::CostsLineError;
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
 use crate::plan_rules::{list_rule, plan_rule};
-use crate::select::KernelSelector;
+use crate::select::{FixedChoice, KernelSelector};
 
 const FILE: &str = include_str!("../../../costs/sm_90.jsonl");
 const DIMS: [(u32, u32); 4] = [(64, 64), (128, 128), (192, 128), (256, 256)];
@@ -106,8 +106,9 @@ fn plans_follow_loaded_costs() {
     // the kernel of a batch that decode and prefill can both run
     let selected = |costs: &CostTable| {
         let request = request(KernelKind::Prefill, "120");
-        let selector = KernelSelector::new(&request, hooks, costs, HEADS, 132).expect("supported");
-        selector.without_mixed().select(&layout(&[16; 64], &[4096; 64])).kind
+        let alone = FixedChoice { shares_partials: true, ..FixedChoice::default() };
+        let selector = KernelSelector::new(&request, hooks, costs, HEADS, 132, alone).expect("supported");
+        selector.select(&layout(&[16; 64], &[4096; 64])).kind
     };
     let kernels = |decode, prefill| {
         let decodes = [row("decode of 8", decode), row("decode of 16", decode)];
@@ -227,7 +228,7 @@ proptest! {
             let request = request(KernelKind::Prefill, arch);
             let request = KernelTraitsRequest { dtypes: Dtypes::bf16().with_kv(kv), ..request };
             let request = request.with_decode_backend(hooks, &costs);
-            let selector = KernelSelector::new(&request, hooks, &costs, HEADS, 188).expect("supported");
+            let selector = KernelSelector::new(&request, hooks, &costs, HEADS, 188, FixedChoice::default()).expect("supported");
             for (qo, keys) in [(1, 1 << 20), (16, 1 << 20), (4096, 1 << 20), (1, 0)] {
                 let _ = selector.select(&layout(&[qo, 1, 300], &[keys, 7, 1 << 20]));
             }
