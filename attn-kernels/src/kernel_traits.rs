@@ -12,12 +12,12 @@ mod preprocessing;
 mod request;
 mod worker_tiles;
 
-use attn_core::spec::KernelKind;
+use attn_core::spec::{ComputeType, KernelKind};
 
 use crate::cost::CostKey;
 
 use kernel::Kernel;
-use kernels::Single;
+use kernels::{PrefillSm90E4m3, Single};
 use mixed::Mixed;
 
 pub use common::{CommonTraits, PackedRow};
@@ -57,9 +57,14 @@ impl KernelTraits {
     /// [`KernelTraitsError`] names the unsupported sizes or types, and the supported ones.
     pub fn choose(request: &KernelTraitsRequest) -> Result<Self, KernelTraitsError> {
         request.check()?;
+        let &KernelTraitsRequest { kind, prefill, compute_type, .. } = request;
         let common = request.common();
         let CommonTraits { head_dim, value_dim, dtypes, arch, .. } = common;
-        let template = match request.kind {
+        let rounds = compute_type == ComputeType::E4m3 && kind != KernelKind::Decode;
+        if rounds && !PrefillSm90E4m3::supports(request, &common) {
+            return Err(KernelTraitsError::ComputeType { kind, prefill, head_dim, dtypes, arch });
+        }
+        let template = match kind {
             KernelKind::Mixed => Mixed::choose(request, &common).map(Template::Mixed),
             KernelKind::Decode | KernelKind::Prefill => Single::choose(request, &common).map(Template::Single),
         };
@@ -68,7 +73,6 @@ impl KernelTraits {
         let traits = KernelTraits { common, template: template.ok_or(none)? };
         let (bytes, available) = (traits.smem_bytes() + common::STATIC_BYTES, arch.min_smem());
         if bytes > available {
-            let kind = request.kind;
             return Err(KernelTraitsError::SharedMemory { kind, head_dim, value_dim, arch, bytes, available });
         }
         Ok(traits)

@@ -1,8 +1,6 @@
 //! The planner's rules for a kernel: how its tile sizes and measured costs cut a batch into work.
 
-use attn_core::batch::Layout;
 use attn_core::plan::{ListRule, PlanRule, Schedule};
-use attn_core::spec::Heads;
 
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, Template};
@@ -49,22 +47,11 @@ pub fn plan_rule(
     PlanRule { tile_rows: traits.facts().tile_rows, kv_align, min_span, workers, cost, schedule }
 }
 
-/// The rule of a kernel for one batch without levels, on a device that holds `resident_ctas` of its CTAs.
-pub fn rule_of_batch(
-    traits: &KernelTraits,
-    rule: PlanRule,
-    layout: &Layout,
-    heads: Heads,
-    resident_ctas: u32,
-) -> PlanRule {
-    traits.kernel().rule_of_batch(rule, layout, heads, resident_ctas)
-}
-
 #[cfg(test)]
 mod tests {
     use attn_core::batch::{Batch, indptr};
     use attn_core::dtype::Dtypes;
-    use attn_core::spec::{KernelKind, PrefillBackend};
+    use attn_core::spec::{Heads, KernelKind, PrefillBackend};
 
     use super::*;
     use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};
@@ -80,7 +67,7 @@ mod tests {
             let lens = indptr(&vec![tokens; requests]).expect("short");
             let layout = Batch::ragged(&lens, &lens).validate().expect("sound");
             let heads = Heads { qo, kv: 8, head_dim: 128 };
-            let rule = rule_of_batch(&traits, rule, &layout, heads, 132);
+            let rule = traits.kernel().rule_of_batch(rule, &layout, heads, 132);
             assert_eq!(rule.workers, 1, "keys are not split");
             rule.tile_rows
         };

@@ -17,13 +17,8 @@ impl DecodeTiles {
     /// Rows of the Q tile for requests of `rows` PackGQA rows. A request with more rows takes several tiles.
     pub fn rows_for(self, rows: u32) -> u32 {
         match self.backend {
-            DecodeBackend::TensorCores => {
-                if rows > 8 {
-                    self.max_rows()
-                } else {
-                    8
-                }
-            }
+            DecodeBackend::TensorCores if rows <= 8 => 8,
+            DecodeBackend::TensorCores => self.max_rows(),
             DecodeBackend::CudaCores => rows.max(1).next_power_of_two().min(self.max_rows()),
         }
     }
@@ -40,19 +35,13 @@ impl DecodeTiles {
     /// Rows of the largest Q tile.
     pub fn max_rows(self) -> u32 {
         let DecodeTiles { backend, head_dim, value_dim } = self;
+        let sixteen = value_dim > 16 && value_dim <= head_dim && head_dim + 2 * value_dim <= 576;
         match backend {
             // registers hold Q and O; a K/V stage must be able to hold the partial states of all rows
-            DecodeBackend::TensorCores => {
-                if value_dim > 16 && value_dim <= head_dim && head_dim + 2 * value_dim <= 576 { 16 } else { 8 }
-            }
+            DecodeBackend::TensorCores if sixteen => 16,
             // registers hold O
-            DecodeBackend::CudaCores => {
-                if value_dim > 256 {
-                    4
-                } else {
-                    8
-                }
-            }
+            DecodeBackend::CudaCores if value_dim > 256 => 4,
+            DecodeBackend::TensorCores | DecodeBackend::CudaCores => 8,
         }
     }
 }

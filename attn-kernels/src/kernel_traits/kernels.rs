@@ -12,7 +12,7 @@ mod prefill_sm90_resident;
 use super::common::{CommonTraits, STATIC_BYTES, panels};
 use super::cuda_cores;
 use super::kernel::{Facts, Kernel, Preprocessed, WARPGROUP_ROWS};
-use super::request::KernelTraitsRequest;
+use super::request::{DTYPES, KernelTraitsRequest};
 use super::worker_tiles::{WorkerTiles, row_pitch};
 use crate::cost::CostKernel;
 

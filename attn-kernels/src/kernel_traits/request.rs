@@ -213,30 +213,9 @@ impl KernelTraitsRequest {
         [shares || of(0, self.head_dim, 32), !shares && of(1, self.value_dim(), 64)]
     }
 
-    /// Refuses sizes, types and architectures that no kernel runs.
-    pub(super) fn check(&self) -> Result<(), KernelTraitsError> {
-        self.check_on(self.runs_on_cuda_cores())?;
-        if self.compute_type == ComputeType::E4m3 && self.kind != KernelKind::Decode {
-            self.check_e4m3_compute()?;
-        }
-        Ok(())
-    }
-
-    /// Refuses compute type e4m3 where no kernel has it.
-    fn check_e4m3_compute(&self) -> Result<(), KernelTraitsError> {
-        let &KernelTraitsRequest { kind, head_dim, dtypes, prefill, arch, .. } = self;
-        let hooks = self.key_hooks || self.value_hooks || self.key_lists;
-        let shapes = [head_dim, self.value_dim()] == [128; 2];
-        let types = DTYPES.contains(&dtypes.qo) && dtypes.kv == Dtype::E4m3 && dtypes.format.is_none();
-        let kernel = kind == KernelKind::Prefill && self.wants_sm90_prefill() && arch.has_wgmma();
-        if kernel && shapes && types && !hooks && !self.head_dim_vo.shares_keys() {
-            return Ok(());
-        }
-        Err(KernelTraitsError::ComputeType { kind, prefill, head_dim, dtypes, arch })
-    }
-
     /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.
-    fn check_on(&self, cuda_cores: bool) -> Result<(), KernelTraitsError> {
+    pub(super) fn check(&self) -> Result<(), KernelTraitsError> {
+        let cuda_cores = self.runs_on_cuda_cores();
         let &KernelTraitsRequest { kind, head_dim, dtypes, arch, .. } = self;
         let value_dim = self.value_dim();
         let on_cuda_cores = !cuda_cores && cuda_cores_support(head_dim, value_dim, dtypes);

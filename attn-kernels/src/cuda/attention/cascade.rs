@@ -6,7 +6,6 @@ use attn_core::plan::{CascadeCosts, ListRule, MixedRule, WorkList};
 
 use super::{bound::BoundAttention, kernels::LoadedKernels};
 use crate::cuda::{CudaError, SelectedKernel};
-use crate::plan_rules::rule_of_batch;
 use crate::problem::KernelKey;
 
 impl BoundAttention {
@@ -40,7 +39,7 @@ impl BoundAttention {
         let mut loaded = self.load(self.flat_key(&layout)?)?;
         let (traits, resident_ctas) = (*loaded.traits(), loaded.kernels[0].resident_ctas());
         if let ListRule::Flat(rule) = &mut loaded.rule {
-            *rule = rule_of_batch(&traits, *rule, &layout, self.heads, resident_ctas);
+            *rule = traits.kernel().rule_of_batch(*rule, &layout, self.heads, resident_ctas);
         }
         Ok((layout, loaded))
     }

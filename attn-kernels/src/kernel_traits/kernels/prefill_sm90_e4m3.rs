@@ -1,10 +1,11 @@
 //! Sm90 prefill whose GEMMs take e4m3 operands. The preprocessing kernel writes the values transposed.
 
 use attn_core::cpu::RowRounding;
+use attn_core::dtype::Dtype;
 use attn_core::spec::{ComputeType, KernelKind};
 
 use super::prefill_sm90::{facts_of, output_constants, own_output_bytes};
-use super::{CommonTraits, Facts, Kernel, KernelTraitsRequest, Preprocessed, panels};
+use super::{CommonTraits, DTYPES, Facts, Kernel, KernelTraitsRequest, Preprocessed, panels};
 
 const TILE_ROWS: u32 = 128;
 const TILE_KEYS: u32 = 128;
@@ -17,9 +18,18 @@ const QUERY_STAGES: u32 = 1;
 pub struct PrefillSm90E4m3;
 
 impl PrefillSm90E4m3 {
-    /// What it does not support, [`KernelTraitsRequest::check`] has refused.
-    pub(super) fn choose(request: &KernelTraitsRequest, _: &CommonTraits) -> Option<Self> {
-        (request.kind == KernelKind::Prefill && request.compute_type == ComputeType::E4m3).then_some(Self)
+    pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
+        (request.compute_type == ComputeType::E4m3 && Self::supports(request, common)).then_some(Self)
+    }
+
+    /// Whether it runs a problem.
+    pub(in super::super) fn supports(request: &KernelTraitsRequest, common: &CommonTraits) -> bool {
+        let &CommonTraits { head_dim, value_dim, dtypes, arch, .. } = common;
+        let hooks = request.key_hooks || request.value_hooks || request.key_lists;
+        let types = DTYPES.contains(&dtypes.qo) && dtypes.kv == Dtype::E4m3 && dtypes.format.is_none();
+        let shapes = [head_dim, value_dim] == [128; 2] && !request.head_dim_vo.shares_keys();
+        let kernel = request.kind == KernelKind::Prefill && request.wants_sm90_prefill() && arch.has_wgmma();
+        kernel && shapes && types && !hooks
     }
 
     /// Bytes of all stages and of a Q tile: pairs of keys, and transposed values with eight rows of ones.
