@@ -17,14 +17,14 @@ use attn_core::spec::{ComputeType, KernelKind};
 use crate::cost::CostKey;
 
 use kernel::Kernel;
-use kernels::{PrefillSm90E4m3, Single};
+use kernels::{Single, prefill_sm90_e4m3::PrefillSm90E4m3};
 use mixed::Mixed;
 
 pub use common::{CommonTraits, PackedRow};
 pub use decode_tiles::DecodeTiles;
 pub use error::KernelTraitsError;
 pub use kernel::{Facts, Preprocessed, WARPGROUP_ROWS};
-pub use kernels::{RESIDENT_Q_TILES, resident_tile_rows};
+pub use kernels::prefill_sm90_resident::{RESIDENT_Q_TILES, resident_tile_rows};
 pub use merging::{MERGE_THREADS, mixed_merge_grid};
 pub(crate) use mixed::OWN_SM_TIME;
 pub use preprocessing::KV_PREPROCESS_THREADS;

@@ -5,9 +5,12 @@ use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
 
 use super::common::CommonTraits;
 use super::kernel::{Facts, Kernel};
-use super::kernels::{
-    DecodeCudaCores, DecodeMma, PIPELINE_STATE_BYTES, PrefillCudaCores, PrefillSm80, PrefillSm90, Single,
-};
+use super::kernels::Single;
+use super::kernels::decode_cuda_cores::DecodeCudaCores;
+use super::kernels::decode_mma::DecodeMma;
+use super::kernels::prefill_cuda_cores::PrefillCudaCores;
+use super::kernels::prefill_sm80::PrefillSm80;
+use super::kernels::prefill_sm90::{PIPELINE_STATE_BYTES, PrefillSm90};
 use super::request::KernelTraitsRequest;
 use super::worker_tiles::WorkerTiles;
 

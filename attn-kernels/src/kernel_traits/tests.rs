@@ -4,7 +4,8 @@ use attn_core::dtype::{Dtype, Dtypes};
 use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
 
 use super::common::STATIC_BYTES;
-use super::kernels::{DecodeCudaCores, DecodeMma, PIPELINE_STATE_BYTES, PrefillCudaCores};
+use super::kernels::prefill_sm90::PIPELINE_STATE_BYTES;
+use super::kernels::{decode_cuda_cores::DecodeCudaCores, decode_mma::DecodeMma, prefill_cuda_cores::PrefillCudaCores};
 use super::worker_tiles::WorkerTiles;
 use super::*;
 use crate::compile::Arch;
@@ -69,6 +70,29 @@ fn head_dims() -> Vec<(u32, HeadDimVo)> {
     let pairs = pairs.map(|(keys, values)| (keys, HeadDimVo::Dim(values)));
     let same = (16..=256).step_by(16).map(|dim| (dim, HeadDimVo::Same));
     same.chain(pairs).chain([(576, HeadDimVo::SharedWithKeys(512)), (256, HeadDimVo::SharedWithKeys(192))]).collect()
+}
+
+#[test]
+fn the_first_kernel_of_the_list_that_runs_a_problem_is_chosen() {
+    use KernelKind::{Decode, Mixed, Prefill};
+    use PrefillBackend::{CudaCores, Sm80, Sm90, Sm90Resident};
+    let (hopper, ampere) = (Arch::for_device(9, 0), Arch::new(8, 0));
+    for (kind, head_dim, arch, prefill, name) in [
+        (Decode, 128, hopper, Sm90, " rows 8"),
+        (Decode, 72, hopper, Sm90, " rows 4 cuda-cores"),
+        (Prefill, 128, hopper, Sm90, " wgmma"),
+        (Prefill, 128, hopper, Sm90Resident, " wgmma resident"),
+        (Prefill, 64, hopper, Sm90Resident, " wgmma"),
+        (Prefill, 128, hopper, Sm80, ""),
+        (Prefill, 128, ampere, Sm90, ""),
+        (Prefill, 72, ampere, Sm90, " rows 32 cuda-cores"),
+        (Mixed, 128, hopper, Sm90, " rows 8 wgmma"),
+        (Mixed, 128, ampere, Sm90, " rows 8"),
+        (Mixed, 128, ampere, CudaCores, " rows 8 cuda-cores prefill"),
+    ] {
+        let of = KernelTraitsRequest { arch, prefill, ..request(kind, head_dim) };
+        assert_eq!(KernelTraits::choose(&of).expect("supported").kernel().name(), name, "{kind} {head_dim} {arch}");
+    }
 }
 
 #[test]

@@ -43,41 +43,40 @@ impl PrefillSm90 {
         Some(PrefillSm90 { tile_rows, tile_keys, stages, preprocessed: request.preprocessed() })
     }
 
-    /// Bytes of all stages and of a Q tile.
-    fn tile_bytes(&self, common: &CommonTraits) -> u32 {
+    /// Where O and Q are.
+    pub(super) fn smem(&self, common: &CommonTraits) -> Smem {
         let (keys, values) = (panels(common.head_dim), panels(common.value_dim));
-        ALIGNMENT + 2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
-    }
-
-    fn query_bytes(&self, common: &CommonTraits) -> u32 {
-        2 * self.tile_rows * panels(common.head_dim)
-    }
-
-    /// Bytes of the O tile in shared memory, if it has its own; 0 if it reuses the memory of Q.
-    pub(super) fn output_bytes(&self, common: &CommonTraits) -> u32 {
-        own_output_bytes(common, self.tile_rows, self.tile_bytes(common))
-    }
-
-    /// Q tiles that fit shared memory. With two, the producer loads the Q of the next work tile during the mainloop.
-    pub(super) fn query_stages(&self, common: &CommonTraits) -> u32 {
-        let (outputs, queries) = (self.output_bytes(common), self.query_bytes(common));
-        if outputs > 0 && fits(common, self.tile_bytes(common) + outputs + queries) { 2 } else { 1 }
+        Smem::of(common, self.tile_rows, 2 * self.stages * self.tile_keys * (keys + values), 2)
     }
 }
 
-/// Bytes of an O tile, if it fits beside tiles of as many bytes.
-pub(super) fn own_output_bytes(common: &CommonTraits, tile_rows: u32, tile_bytes: u32) -> u32 {
-    let bytes = 2 * tile_rows * panels(common.value_dim);
-    if fits(common, tile_bytes + bytes) { bytes } else { 0 }
+/// The shared memory of sm90 prefill.
+pub(super) struct Smem {
+    /// Bytes of the tiles.
+    pub(super) bytes: u32,
+    /// Bytes of the O tile, if it has its own; 0 if it reuses the memory of Q.
+    pub(super) outputs: u32,
+    /// Q tiles. With two, the producer loads the Q of the next work tile during the mainloop.
+    pub(super) query_stages: u32,
 }
 
-fn fits(common: &CommonTraits, bytes: u32) -> bool {
-    bytes + PIPELINE_STATE_BYTES <= common.arch.max_smem()
-}
+impl Smem {
+    /// Of stages of as many bytes, with an own O tile and the most Q tiles that fit beside them.
+    pub(super) fn of(common: &CommonTraits, tile_rows: u32, stages: u32, most_queries: u32) -> Self {
+        let fits = |bytes: u32| bytes + PIPELINE_STATE_BYTES <= common.arch.max_smem();
+        let tile = |dim: u32| 2 * tile_rows * panels(dim);
+        let (queries, bytes) = (tile(common.head_dim), ALIGNMENT + stages + tile(common.head_dim));
+        let outputs = if fits(bytes + tile(common.value_dim)) { tile(common.value_dim) } else { 0 };
+        let second = most_queries > 1 && outputs > 0 && fits(bytes + outputs + queries);
+        let (second, query_stages) = if second { (queries, 2) } else { (0, 1) };
+        Smem { bytes: bytes + outputs + second, outputs, query_stages }
+    }
 
-/// The constants of the template that say where O and Q are.
-pub(super) fn output_constants(output_bytes: u32, query_stages: u32) -> String {
-    format!("constexpr int SMEM_O_BYTES = {output_bytes};\nconstexpr int Q_STAGES = {query_stages};\n")
+    /// The constants of the template that say where O and Q are.
+    pub(super) fn constants(&self, query_stages: u32) -> String {
+        let outputs = self.outputs;
+        format!("constexpr int SMEM_O_BYTES = {outputs};\nconstexpr int Q_STAGES = {query_stages};\n")
+    }
 }
 
 /// What sm90 prefill states: one CTA an SM, with warps of 16 rows.
@@ -97,10 +96,10 @@ impl Kernel for PrefillSm90 {
         " wgmma".to_owned()
     }
     fn own_constants(&self, common: &CommonTraits) -> String {
-        output_constants(self.output_bytes(common), self.query_stages(common))
+        let smem = self.smem(common);
+        smem.constants(smem.query_stages)
     }
     fn smem_bytes(&self, common: &CommonTraits) -> u32 {
-        let second_query_tile = (self.query_stages(common) - 1) * self.query_bytes(common);
-        self.tile_bytes(common) + self.output_bytes(common) + second_query_tile
+        self.smem(common).bytes
     }
 }

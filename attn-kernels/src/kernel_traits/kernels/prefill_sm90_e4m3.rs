@@ -4,7 +4,7 @@ use attn_core::cpu::RowRounding;
 use attn_core::dtype::Dtype;
 use attn_core::spec::{ComputeType, KernelKind};
 
-use super::prefill_sm90::{facts_of, output_constants, own_output_bytes};
+use super::prefill_sm90::{Smem, facts_of};
 use super::{CommonTraits, DTYPES, Facts, Kernel, KernelTraitsRequest, Preprocessed, panels};
 
 const TILE_ROWS: u32 = 128;
@@ -32,14 +32,10 @@ impl PrefillSm90E4m3 {
         kernel && shapes && types && !hooks
     }
 
-    /// Bytes of all stages and of a Q tile: pairs of keys, and transposed values with eight rows of ones.
-    fn tile_bytes(common: &CommonTraits) -> u32 {
+    /// Stages have pairs of keys, and transposed values with eight rows of ones.
+    fn smem(common: &CommonTraits) -> Smem {
         let stage = TILE_KEYS * panels(common.head_dim / 2) + (common.value_dim + 8) * panels(TILE_KEYS / 2);
-        1024 + 2 * (TILE_ROWS * panels(common.head_dim) + STAGES * stage)
-    }
-
-    fn output_bytes(common: &CommonTraits) -> u32 {
-        own_output_bytes(common, TILE_ROWS, Self::tile_bytes(common))
+        Smem::of(common, TILE_ROWS, 2 * STAGES * stage, QUERY_STAGES)
     }
 }
 
@@ -58,9 +54,9 @@ impl Kernel for PrefillSm90E4m3 {
         " wgmma e4m3 products".to_owned() // records of kernels have this name
     }
     fn own_constants(&self, common: &CommonTraits) -> String {
-        output_constants(Self::output_bytes(common), QUERY_STAGES)
+        Self::smem(common).constants(QUERY_STAGES)
     }
     fn smem_bytes(&self, common: &CommonTraits) -> u32 {
-        Self::tile_bytes(common) + Self::output_bytes(common)
+        Self::smem(common).bytes
     }
 }

@@ -4,7 +4,7 @@ use attn_core::batch::Layout;
 use attn_core::plan::PlanRule;
 use attn_core::spec::{ComputeType, Heads, PrefillBackend};
 
-use super::prefill_sm90::{PrefillSm90, output_constants};
+use super::prefill_sm90::PrefillSm90;
 use super::{CommonTraits, Facts, Kernel, KernelTraitsRequest, Preprocessed, WARPGROUP_ROWS};
 
 /// The most Q tiles of a work item.
@@ -27,7 +27,7 @@ impl PrefillSm90Resident {
         }
         let of = PrefillSm90 { tile_rows: CONSUMERS * WARPGROUP_ROWS, ..PrefillSm90::choose(request, common)? };
         // warpgroups store O while others read Q
-        (of.output_bytes(common) > 0).then_some(Self(of))
+        (of.smem(common).outputs > 0).then_some(Self(of))
     }
 }
 
@@ -53,7 +53,8 @@ impl Kernel for PrefillSm90Resident {
     }
     fn own_constants(&self, common: &CommonTraits) -> String {
         // Q stages are of a warpgroup each
-        output_constants(self.0.output_bytes(common), self.0.query_stages(common) * CONSUMERS)
+        let smem = self.0.smem(common);
+        smem.constants(smem.query_stages * CONSUMERS)
     }
     fn smem_bytes(&self, common: &CommonTraits) -> u32 {
         self.0.smem_bytes(common)
