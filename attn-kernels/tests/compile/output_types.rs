@@ -20,21 +20,32 @@ fn source(kind: KernelKind, arch: &str, dtypes: Dtypes, head_dim_vo: HeadDimVo) 
     KernelSource::build(&variant, &KernelTraits::choose(&request).expect("supported")).expect("supported")
 }
 
+/// A kernel of each family.
+const KERNELS: [(KernelKind, &str, Dtypes, HeadDimVo); 6] = [
+    (KernelKind::Prefill, "sm_90a", Dtypes::bf16(), HeadDimVo::Same),
+    (KernelKind::Prefill, "sm_80", Dtypes::bf16(), HeadDimVo::Same),
+    (KernelKind::Decode, "sm_90a", Dtypes::f16().with_kv(Dtype::E4m3), HeadDimVo::Same),
+    (KernelKind::Decode, "sm_90a", Dtypes::bf16(), HeadDimVo::SharedWithKeys(512)),
+    (KernelKind::Decode, "sm_75", Dtypes::f32(), HeadDimVo::Same),
+    (KernelKind::Mixed, "sm_90a", Dtypes::bf16(), HeadDimVo::Same),
+];
+
+/// The kernels with queries that are stored as e4m3, and with outputs of other types.
+pub(crate) fn sources() -> Vec<KernelSource> {
+    let of = |(kind, arch, dtypes, head_dim_vo): (KernelKind, &'static str, Dtypes, HeadDimVo)| {
+        let outputs = [Dtype::E4m3, Dtype::F32].into_iter().filter(move |o| *o != dtypes.qo);
+        let others = outputs.map(move |o| dtypes.with_output(o)).chain([dtypes.with_queries(Dtype::E4m3)]);
+        others.map(move |dtypes| source(kind, arch, dtypes, head_dim_vo))
+    };
+    KERNELS.into_iter().flat_map(of).collect()
+}
+
 #[test]
 fn outputs_of_another_type_compile() {
-    let latent = HeadDimVo::SharedWithKeys(512);
-    let kernels = [
-        (KernelKind::Prefill, "sm_90a", Dtypes::bf16(), HeadDimVo::Same),
-        (KernelKind::Prefill, "sm_80", Dtypes::bf16(), HeadDimVo::Same),
-        (KernelKind::Decode, "sm_90a", Dtypes::f16().with_kv(Dtype::E4m3), HeadDimVo::Same),
-        (KernelKind::Decode, "sm_90a", Dtypes::bf16(), latent),
-        (KernelKind::Decode, "sm_75", Dtypes::f32(), HeadDimVo::Same),
-        (KernelKind::Mixed, "sm_90a", Dtypes::bf16(), HeadDimVo::Same),
-    ];
     let mut sources = Vec::new();
-    for (kind, arch, dtypes, head_dim_vo) in kernels {
+    for (kind, arch, dtypes, head_dim_vo) in KERNELS {
         let own = source(kind, arch, dtypes, head_dim_vo);
-        let words = ["OutputElem", "store_output", "StoredQElem", "query_scale"];
+        let words = ["using OutputElem", "output_factor", "StoredQElem", "query_scale"];
         assert!(words.iter().all(|word| !own.text.contains(word)), "{}", own.name);
         let stored = source(kind, arch, dtypes.with_queries(Dtype::E4m3), head_dim_vo);
         assert!(stored.text.contains("query_scale(p)") && stored.name.contains(" from e4m3"), "{}", stored.name);

@@ -15,7 +15,7 @@ use crate::{nvrtc, paths::target_dir};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only the kernels whose label contains this text, for example `decode sm_90a`.
+    /// Only the kernels whose label contains this text, or one of several: `decode sm_90a` or `decode sm|mixed`.
     filter: Option<String>,
     /// Only every n-th kernel.
     #[arg(long, value_name = "N", default_value_t = 1)]

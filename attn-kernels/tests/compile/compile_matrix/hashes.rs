@@ -7,13 +7,16 @@
 use std::{collections::HashSet, env, fs};
 
 use attn_kernels::{compile::Compiled, jit, splice::Unit};
-use object::{Object as _, ObjectSection as _};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::stock::cache;
 
-use super::points::{ARCHS, FURTHER_ARCHS, further, mixed, points, sm90_prefill, widths};
-use super::{ops, planner_sources, registry};
+use super::points::{
+    ARCHS, FURTHER_ARCHS, cuda_cores, e4m3_compute, further, mixed, points, sm90_mixed, sm90_prefill, widths,
+};
+use super::{formats, ops, planner_sources, registry};
+use crate::output_types;
 
 /// One unit of the matrix: its label and its source.
 type Entry = (String, Box<dyn Unit + Send>);
@@ -26,12 +29,27 @@ fn hex(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The largest number, in bytes.
+const NUMBER_BYTES: u64 = 8;
+
 /// The hash of instructions, constants and resources: sections in the order of their bytes, since names order the file.
+///
+/// A cubin has each constant of its text as a global variable, whose address is in constant bank 4. Instructions have a
+/// number's value in them and read nothing there, so that a new constant changes no code; they read arrays.
 fn code_hash(compiled: &Compiled) -> String {
     let file = object::File::parse(&*compiled.cubin).expect("a cubin is an ELF file");
-    let executed = |name: &str| [".text.", ".nv.constant", ".nv.global"].iter().any(|start| name.starts_with(start));
+    let is_code = |name: &str| name.starts_with(".text.");
+    let is_bank = |name: &str| name.starts_with(".nv.constant") && name != ".nv.constant4";
+    let executed = |name: &str| is_code(name) || is_bank(name);
     let sections = file.sections().filter(|section| section.name().is_ok_and(executed));
     let mut parts: Vec<Vec<u8>> = sections.map(|section| section.data().expect("bytes").to_vec()).collect();
+    if let Some(values) = file.section_by_name(".nv.global.init") {
+        let here = |symbol: &object::Symbol<'_, '_>| symbol.section_index() == Some(values.index());
+        let arrays = file.symbols().filter(|symbol| here(symbol) && symbol.size() > NUMBER_BYTES);
+        let bytes =
+            |of: object::Symbol<'_, '_>| values.data_range(of.address(), of.size()).ok().flatten().map(<[_]>::to_vec);
+        parts.extend(arrays.filter_map(bytes));
+    }
     let shared = file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".nv.shared")));
     parts.extend(shared.map(|section| section.size().to_le_bytes().to_vec()));
     let resources = compiled.resources().into_iter();
@@ -45,7 +63,8 @@ fn code_hash(compiled: &Compiled) -> String {
     hex(digest)
 }
 
-/// `ATTN_CUBIN_HASHES` names the file to write, `ATTN_CUBIN_FILTER` a part of the labels, `ATTN_CUBIN_EVERY` a stride.
+/// `ATTN_CUBIN_HASHES` names the file to write, `ATTN_CUBIN_FILTER` parts of the labels with `|` between,
+/// `ATTN_CUBIN_EVERY` a stride.
 #[test]
 #[ignore = "a tool: `cargo xtask cubins`"]
 fn print_cubin_hashes() {
@@ -53,9 +72,25 @@ fn print_cubin_hashes() {
     let filter = env::var("ATTN_CUBIN_FILTER").unwrap_or_default();
     let every: usize = env::var("ATTN_CUBIN_EVERY").map_or(1, |every| every.parse().expect("ATTN_CUBIN_EVERY"));
     let registry = registry();
-    let of_points =
-        [points(&registry), further(&registry), mixed(), sm90_prefill(&registry), widths()].into_iter().flatten();
+    let chosen = |label: &str| filter.split('|').any(|part| label.contains(part));
+    let of_points = [
+        points(&registry),
+        further(&registry),
+        mixed(),
+        sm90_prefill(&registry),
+        widths(),
+        cuda_cores(&registry),
+        sm90_mixed(&registry),
+        e4m3_compute(),
+    ];
+    let of_points = of_points.into_iter().flatten().filter(|point| chosen(&point.label()));
     let mut entries: Vec<_> = of_points.map(|point| entry(point.label(), point.source(&registry))).collect();
+    let over_formats = formats::kernels(&registry).into_iter().enumerate();
+    entries.extend(over_formats.map(|(i, source)| entry(format!("formats {i} {}", source.name()), source)));
+    let ops_over_formats = formats::ops(&registry).into_iter().enumerate();
+    entries.extend(ops_over_formats.map(|(i, source)| entry(format!("formats op {i} {}", source.name()), source)));
+    let other_types = output_types::sources().into_iter();
+    entries.extend(other_types.map(|source| entry(format!("types {}", source.name()), source)));
     let archs = [&ARCHS[..], &FURTHER_ARCHS].concat();
     entries.extend(planner_sources(&registry, &archs).into_iter().map(|(label, source)| entry(label, source)));
     let ops = ops::sources(&registry).into_iter().enumerate();
@@ -63,9 +98,8 @@ fn print_cubin_hashes() {
 
     // equal texts have one cubin: the first label stands for them
     let mut seen = HashSet::new();
-    entries.retain(|(_, source)| seen.insert(format!("{} {}", source.arch(), source.text())));
-    let chosen = entries.into_iter().filter(|(label, _)| label.contains(&filter));
-    let (labels, sources): (Vec<String>, Vec<_>) = chosen.step_by(every).unzip();
+    entries.retain(|(label, source)| chosen(label) && seen.insert(format!("{} {}", source.arch(), source.text())));
+    let (labels, sources): (Vec<String>, Vec<_>) = entries.into_iter().step_by(every).unzip();
     let mut lines = Vec::new();
     let cache = cache().expect("`cargo xtask cubins` provides a compiler");
     jit::obtain_all_from(&cache, sources, None, |done| {
