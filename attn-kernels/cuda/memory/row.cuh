@@ -7,8 +7,7 @@
 #pragma once
 
 #include "arch/ptx.cuh"
-
-constexpr unsigned ALL_LANES = 0xffffffffu;
+#include "arch/reduce.cuh"
 
 // How a row of `dim` values is distributed: values per lane (16-byte accesses if elements have 16 bits), and lanes.
 constexpr int row_values(int dim) { return dim <= 256 ? 8 : dim <= 512 ? 16 : 32; }
@@ -70,30 +69,28 @@ struct LaneRow {
       for (int i = 0; i < VEC; ++i)
         if (DIM % VEC == 0 || holds(i)) total = fmaf(x[i], f(dim_of(i)), total);
     }
-    return sum_over_lanes(total);
+    return sum_of_neighbours<LANES>(total);
   }
 
   float sum() const {
     float total = 0;
 #pragma unroll
     for (int i = 0; i < VEC; ++i) total += x[i];
-    return sum_over_lanes(total);
+    return sum_of_neighbours<LANES>(total);
   }
 
   float sum_sq() const {
     float total = 0;
 #pragma unroll
     for (int i = 0; i < VEC; ++i) total = fmaf(x[i], x[i], total);
-    return sum_over_lanes(total);
+    return sum_of_neighbours<LANES>(total);
   }
 
   float max_abs() const {
     float most = 0;
 #pragma unroll
     for (int i = 0; i < VEC; ++i) most = fmaxf(most, fabsf(x[i]));
-#pragma unroll
-    for (int step = LANES / 2; step > 0; step /= 2) most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, step));
-    return most;
+    return max_of_neighbours<LANES>(most);
   }
 
   // Rotates the pairs (2 i, 2 i + 1). Both values of a pair are in one lane.
@@ -165,12 +162,6 @@ struct LaneRow {
       float high = __shfl_sync(ALL_LANES, row.x[i % (VEC / 2) + VEC / 2], from, LANES);
       x[i] = lane() % 2 ? high : low;
     }
-  }
-
-  static float sum_over_lanes(float total) {
-#pragma unroll
-    for (int step = LANES / 2; step > 0; step /= 2) total += __shfl_xor_sync(ALL_LANES, total, step);
-    return total;
   }
 
   template <class F>

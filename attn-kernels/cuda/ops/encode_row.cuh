@@ -17,9 +17,7 @@ struct EncodeRow {
     // as integers: a NaN is larger than every number
     unsigned most = 0;
     for (int i = lane(); i < len; i += 32) most = max_of(most, lang::to_bits(x[first + i]) & 0x7fffffffu);
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) most = max_of(most, __shfl_xor_sync(ALL_LANES, most, step));
-    return lang::from_bits(most);
+    return lang::from_bits(reduce_neighbours<32>(most, max_of));
   }
   float max(int first, int len) const {
     return fold(first, len, -lang::F32_INFINITY, [](float most, float y) { return y > most || y != y ? y : most; });
@@ -42,9 +40,7 @@ struct EncodeRow {
     for (int half = MOST / 2; half > 0; half /= 2)
 #pragma unroll
       for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) sums[0] += __shfl_xor_sync(ALL_LANES, sums[0], step);
-    return sums[0];
+    return sum_of_neighbours<32>(sums[0]);
   }
   float sum_sq(int first, int len) const {
     return sum(first, len, [](int, float x) { return lang::mul_rn(x, x); });
@@ -56,9 +52,7 @@ struct EncodeRow {
   float fold(int first, int len, float start, F f) const {
     float result = start;
     for (int i = lane(); i < len; i += 32) result = f(result, x[first + i]);
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) result = f(result, __shfl_xor_sync(ALL_LANES, result, step));
-    return result + 0.f;  // a negative zero becomes positive, in any order
+    return reduce_neighbours<32>(result, f) + 0.f;  // a negative zero becomes positive, in any order
   }
 };
 

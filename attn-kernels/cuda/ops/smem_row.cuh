@@ -36,9 +36,7 @@ struct SmemRow {
     __syncwarp();
     float largest = 0;
     for (int d = lane(); d < values; d += 32) largest = fmaxf(largest, fabsf(x[d]));
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, step));
-    return largest;
+    return max_of_neighbours<32>(largest);
   }
   template <class F>
   void rotate_half(int rot, F f) {
@@ -56,9 +54,7 @@ struct SmemRow {
     __syncwarp();
     float sum = 0;
     for (int d = lane(); d < values; d += 32) sum += f(d, x[d]);
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, step);
-    return sum;
+    return sum_of_neighbours<32>(sum);
   }
   template <class F, class P>
   void rotate(int pairs, F f, P pair_dims) {
