@@ -82,6 +82,7 @@ impl KernelSource {
         if traits.is_sm90_prefill() {
             unit.push(&wgmma::text(traits));
         }
+        templates::row_access(traits).iter().try_for_each(|file| unit.include(file))?;
         if !traits.facts().has_workers && variant::has_long_hooks(variant) {
             unit.include(templates::ROLLED_SCORES)?;
         }

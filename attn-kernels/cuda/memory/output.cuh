@@ -4,6 +4,8 @@
 #include "memory/row.cuh"
 #include "ops/fp8.cuh"
 
+constexpr bool OUTPUT_HAS_OWN_TYPE = true;
+
 // What rows of e4m3 are multiplied by: 1 over their scale. It is in fields of tensors that have no pages: the scale's
 // bits, and the address of another factor of it, or null.
 inline float output_factor(const KernelParams& p) {

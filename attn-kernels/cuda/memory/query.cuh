@@ -1,6 +1,6 @@
 // Loads queries that are e4m3 in memory: elements times their scale, in f32 or rounded to QoElem.
 #pragma once
-#include "abi/kernel_params.cuh"
+#include "memory/address.cuh"
 #include "arch/ptx.cuh"
 
 // The scale of queries. It is in fields of tensors that have no pages: its bits, and the address of another factor of
@@ -25,9 +25,11 @@ inline uint4 load_eight_of_query(const StoredQElem* from, float scale) {
           pack2<QoElem>(high.z, high.w)};
 }
 
-// This lane's values of a row that begins at `from`; lanes without values have zeros.
+// Loads this lane's values of a row; lanes without values have zeros.
 template <class Row>
-inline void load_query_row(Row& row, const StoredQElem* from, float scale) {
+inline void load_query_row(Row& row, const KernelParams& p, const RowIndex& at) {
+  const StoredQElem* from = static_cast<const StoredQElem*>(p.q.data) + row_offset(p.q, at);
+  float scale = query_scale(p);
 #pragma unroll
   for (int i = 0; i < Row::VALUES_OF_LANE; i += 4) {
     float4 four = {};
@@ -35,3 +37,13 @@ inline void load_query_row(Row& row, const StoredQElem* from, float scale) {
     row.x[i] = four.x, row.x[i + 1] = four.y, row.x[i + 2] = four.z, row.x[i + 3] = four.w;
   }
 }
+
+// Chunks of eight elements of a row of queries, from the chunk `first` on, which go to shared memory.
+struct QueryChunks {
+  const StoredQElem* from;
+  float scale;
+
+  QueryChunks(const KernelParams& p, const RowIndex& at, int first)
+      : from(static_cast<const StoredQElem*>(p.q.data) + row_offset(p.q, at) + 8 * first), scale(query_scale(p)) {}
+  void copy(unsigned shared, int i) const { store_shared_16(shared, load_eight_of_query(from + 8 * i, scale)); }
+};

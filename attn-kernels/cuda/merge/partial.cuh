@@ -5,9 +5,6 @@
 #include "memory/address.cuh"
 #include "softmax/finalize.cuh"
 #include "memory/row.cuh"
-#ifdef ATTN_OUTPUT
-#include "memory/output.cuh"
-#endif  // ATTN_OUTPUT
 
 using Values = RowOf<HEAD_DIM_VO>;
 constexpr int LANE_VALUES = Values::VALUES_OF_LANE;
@@ -100,10 +97,6 @@ inline void write_output(const KernelParams& p, const Variant& variant, PartialR
   if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
     if (!p.partial_output) variant.output_transform(state.o, finalized.state, at);
   if (!store || !Values::holds()) return;
-#ifdef ATTN_OUTPUT
   store_output(p, at, state.o);
-#else  // ATTN_OUTPUT
-  store_row(static_cast<QoElem*>(p.o.data) + row_offset(p.o, at), state.o);
-#endif  // ATTN_OUTPUT
   if (p.lse && Values::lane() == 0) p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finalized.state.lse;
 }

@@ -34,7 +34,7 @@ pub(super) fn text(name: &str, of: &Variant, traits: &KernelTraits) -> Result<St
     let of_formats = if traits.common.packed.is_some() { &PACKED[..] } else { &[] };
     let sm90 = traits.is_sm90_prefill();
     let common = COMMON.iter().filter(|&&file| !sm90 || file != UNITS);
-    common.chain(of_formats).try_for_each(|file| unit.include(file))?;
+    common.chain(of_formats).chain(&templates::row_access(traits)).try_for_each(|file| unit.include(file))?;
     let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
     // the constants of a part, and for sm90 prefill its instructions
     let own = |part: &KernelTraits| {

@@ -148,6 +148,12 @@ pub(super) fn headers_of(text: &str, formats: bool) -> Result<String, NoTemplate
 /// The loop over logits of prefill for long hooks; included before the mainloop, in place of the usual one.
 pub(super) const ROLLED_SCORES: &str = "softmax/rolled_scores.cuh";
 
+/// How rows of queries are loaded and rows of outputs stored, by their types.
+pub(super) fn row_access(traits: &KernelTraits) -> [&'static str; 2] {
+    let stored = if traits.common.dtypes.q.is_some() { "memory/query.cuh" } else { "memory/plain_query.cuh" };
+    [stored, if traits.common.dtypes.o.is_some() { "memory/output.cuh" } else { "memory/plain_output.cuh" }]
+}
+
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
