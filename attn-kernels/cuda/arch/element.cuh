@@ -22,15 +22,12 @@ template <>
 constexpr bool IS_FP8<e4m3> = true;
 template <>
 constexpr bool IS_FP8<e5m2> = true;
-#ifdef ATTN_KV_FORMAT
-
 // A byte of a row of a KV format. Its elements are widened to f16, as those of fp8 are.
 struct packed_byte {
   unsigned char bits;
 };
 template <>
 constexpr bool IS_FP8<packed_byte> = true;
-#endif  // ATTN_KV_FORMAT
 
 // std::conditional: A if FIRST, else B.
 template <bool FIRST, class A, class B>

@@ -112,7 +112,6 @@ inline void cp_async_8(unsigned shared, const void* global) {
   store_shared_8(shared, *static_cast<const uint2*>(global));
 #endif
 }
-#ifdef ATTN_KV_FORMAT
 // cp.async of 4 bytes, for side data of rows.
 inline void cp_async_4(unsigned shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
@@ -121,7 +120,6 @@ inline void cp_async_4(unsigned shared, const void* global) {
   store_shared_4(shared, *static_cast<const unsigned*>(global));
 #endif
 }
-#endif  // ATTN_KV_FORMAT
 // evict_first: lines read under this policy leave L2 first, so that they do not evict data that others will read or
 // have written.
 inline unsigned long long evict_first_policy() {

@@ -43,17 +43,14 @@ inline float sum_over_team(const float (&share)[TEAM_KEYS]) {
   float pair[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i)
-    pair[i] = (upper ? share[2 + i] : share[i]) +
-              __shfl_xor_sync(ALL_LANES, upper ? share[i] : share[2 + i], TEAM_LANES / 2);
-  float sum = (second ? pair[1] : pair[0]) +
-              __shfl_xor_sync(ALL_LANES, second ? pair[0] : pair[1], TEAM_LANES / 4);
-#pragma unroll
-  for (int step = TEAM_LANES / 8; step > 0; step /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, step);
-  return sum;
+    pair[i] =
+        (upper ? share[2 + i] : share[i]) + __shfl_xor_sync(ALL_LANES, upper ? share[i] : share[2 + i], TEAM_LANES / 2);
+  float sum = (second ? pair[1] : pair[0]) + __shfl_xor_sync(ALL_LANES, second ? pair[0] : pair[1], TEAM_LANES / 4);
+  return sum_of_neighbours<TEAM_LANES / 4>(sum);
 }
 
 // S = Q K^T for the key of this lane. `first_row`: the warp's first row in the Q tile.
-inline void gemm_qk(float (&s)[WARP_ROWS], CudaCoreSmemQ smem_q, int first_row, WarpSmemK<KeyElem> keys) {
+inline void multiply_q_k(float (&s)[WARP_ROWS], CudaCoreSmemQ smem_q, int first_row, WarpSmemK keys) {
   constexpr int CHUNKS = HEAD_DIM_QK / KEY_ELEMS;
   int lane = threadIdx.x % TEAM_LANES, first_key = threadIdx.x % 32 / TEAM_LANES * TEAM_KEYS;
   float shares[WARP_ROWS][TEAM_KEYS] = {};
@@ -82,7 +79,7 @@ inline void gemm_qk(float (&s)[WARP_ROWS], CudaCoreSmemQ smem_q, int first_row, 
 }
 
 // O += P V.
-inline void gemm_pv(float (&o)[WARP_ROWS][LANE_DIMS], CudaCoreSmemQ smem_q, WarpSmemV<ValueElem> values) {
+inline void multiply_p_v(float (&o)[WARP_ROWS][LANE_DIMS], CudaCoreSmemQ smem_q, WarpSmemV values) {
 #pragma unroll 2
   for (int key = 0; key < WARP_KEYS; key += 4)
 #pragma unroll

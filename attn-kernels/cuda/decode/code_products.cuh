@@ -1,62 +1,34 @@
-// The products of decode over linear codes: S^T = K Q^T and O^T = V^T P^T. Scales of groups of dims are applied to sums
-// of S, and to P; those of small groups to codes.
+// The products of decode over linear codes of KV formats.
 #pragma once
+#include "decode/swap_ab_layout.cuh"
+#include "decode/value_unit.cuh"
 
-#include "softmax/units.cuh"
-#include "decode/linear_codes.cuh"
-#include "memory/shared_bytes.cuh"
-
-// Whether P has no bound. The P of a softmax is at most 2^RESCALE_THRESHOLD.
-constexpr bool FREE_WEIGHTS = Variant::PLAIN || CUSTOM_WEIGHT;
-// Whether P is measured in a ValueUnit.
-constexpr bool HAS_VALUE_UNIT = FREE_WEIGHTS || (LINEAR_VALUES && !SCALE_VALUE_CODES);
-
-// The range of P times the scales of V, which is rounded to f16. So it is measured in a unit: a power of two that is
-// not below the largest scale that the warp has seen, or the largest product where weights are free.
-class ValueUnit {
- public:
-  static constexpr float HEADROOM = FREE_WEIGHTS ? 0x1p14f : 0x1p7f;
-
-  float inverse() const { return inverse_; }
-  float unit() const { return 1.f / inverse_; }
-  bool holds(float largest) const { return !(largest * inverse_ > HEADROOM); }
-  // Takes in the largest scale or product of all lanes. Returns the factor of all sums so far.
-  float grow(float largest) {
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, step));
-    float before = inverse_;
-    largest = fminf(fmaxf(largest, 0x1p-100f), 0x1p119f);  // so that the unit can be inverted
-    inverse_ = HEADROOM / __uint_as_float((__float_as_uint(largest) & 0x7f800000) + 0x00800000);  // a power of two
-    return inverse_ / before;
-  }
-
- private:
-  float inverse_ = 0x1p100f;  // of the unit, which leaves HEADROOM above the largest one
-};
-
-// What products over codes keep beside the fragments of Q and O. Scores and fragments are in the layout of SwapAbMma.
-class CodeProducts {
-  static constexpr int ROW_BLOCKS = TILE_ROWS / 8;
-  static constexpr int KEY_BLOCKS = WARP_KEYS / 16;
-
+// S^T = K Q^T over linear codes. Scales of groups of dims are applied to sums, those of small groups to codes.
+class KeyCodeProduct {
   // Where codes are whole numbers: sums of Q over the dims of each group of K, in the scale of S. For signed codes
   // times their offset: where sums of S begin.
   static constexpr bool SUMS_Q = LINEAR_KEYS && KeyCodes::WHOLE;
+  unsigned q_frag_[ROW_BLOCKS][HEAD_DIM_QK / 16][2];
   float q_sum_[SUMS_Q ? ROW_BLOCKS : 1][K_SCALES][2];
-  static constexpr bool HAS_OFFSET = LINEAR_VALUES && ValueCodes::WHOLE;
-  // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
-  float v_offset_[HAS_OFFSET ? ROW_BLOCKS : 1][4] = {};
-  ValueUnit v_unit_;
-  KeyCodes::Levels key_levels_;
-  ValueCodes::Levels value_levels_;
+  KeyCodes::Levels levels_;
+
+  // The operand B of the k-th 16 dims: of each code the element of Q that it meets.
+  static void load_q_fragment(unsigned (&q)[2], SwapAbSmemQ smem_q, int row, int k) {
+#pragma unroll
+    for (int high = 0; high < 2; ++high) {
+      int i = k % KeyCodes::STEPS * 2 + high, chunk = k / KeyCodes::STEPS;
+      auto element = [&](int i) {
+        return unpack2<f16>(load_shared_2(smem_q.at(row, 2 * dim_of_key_code(chunk, i)))).x / KeyCodes::factor(i);
+      };
+      q[high] = pack2<f16>(element(i), element(i + KeyCodes::REGISTERS));
+    }
+  }
 
  public:
-  explicit CodeProducts(const Variant& variant)
-      : key_levels_(variant.key_format), value_levels_(variant.format_of_values()) {}
+  static constexpr float UNIT = KeyCodes::UNIT;  // what sums are multiplied by
 
   // Loads the fragments of Q in the order of codes, and sums Q over the groups of K where sums are needed.
-  template <class QFragments, class SmemQ>
-  void load_q(QFragments& q_frag, SmemQ smem_q) {
+  KeyCodeProduct(const Variant& variant, SwapAbSmemQ smem_q) : levels_(variant.key_format) {
     constexpr int OF_GROUP = HEAD_DIM_QK / 16 / K_SCALES;
     unsigned one = pack2<f16>(1.f, 1.f), of_upper = pack2<f16>(KeyCodes::factor(1), KeyCodes::factor(1));
     unsigned ones[4] = {one, one, of_upper, of_upper};
@@ -67,8 +39,8 @@ class CodeProducts {
         float sums[4] = {};
 #pragma unroll
         for (int k = group * OF_GROUP; k < (group + 1) * OF_GROUP; ++k) {
-          load_q_fragment(q_frag[n][k], smem_q, 8 * n + threadIdx.x % 32 / 4, k);
-          if constexpr (SUMS_Q) mma<f16>(sums, ones, q_frag[n][k][0], q_frag[n][k][1]);
+          load_q_fragment(q_frag_[n][k], smem_q, query_row_of_lane(n), k);
+          if constexpr (SUMS_Q) mma<f16>(sums, ones, q_frag_[n][k][0], q_frag_[n][k][1]);
         }
         if constexpr (SUMS_Q)
 #pragma unroll
@@ -77,22 +49,22 @@ class CodeProducts {
       }
   }
 
-  // S^T += K Q^T. Each group of dims has its own sums, to which its scale and zero are applied.
-  template <class Scores, class QFragments>
-  void gemm_qk(Scores& s, const QFragments& q_frag, const Variant& variant, const KvPipeline& pipeline, int stage,
-               int kv_head) const {
+  // S^T = K Q^T. Each group of dims has its own sums, to which its scale and zero are applied. `start` writes what S
+  // begins with.
+  template <class Start>
+  void multiply(SwapAbScores& s, Start start, const Variant& variant, KvStage stage, int kv_head) const {
+    start(s);
     constexpr int CHUNKS = K_CODE_BYTES / 16, OF_GROUP = LINEAR_KEYS ? CHUNKS / K_SCALES : 1;
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       // scales of lanes that differ are read at offsets that differ, which registers cannot be
       using Side = typename Choose<SCALE_KEY_CODES, SharedSide, SideOf<K_SIDE_BYTES>>::type;
-      Side sides[2] = {Side(pipeline.key_side(stage, key_of_lane(m, 0))),
-                       Side(pipeline.key_side(stage, key_of_lane(m, 1)))};
+      Side sides[2] = {Side(stage.key_side(key_of_lane(m, 0))), Side(stage.key_side(key_of_lane(m, 1)))};
       unsigned words[4];
       float part[ROW_BLOCKS][4];
 #pragma unroll
       for (int c = 0; c < CHUNKS; ++c) {
-        if (c % 2 == 0) load_codes<false>(words, pipeline.stored_keys(stage), 16 * m, c / 2);
+        if (c % 2 == 0) load_codes<false>(words, stage.stored_keys(), 16 * m, c / 2);
         int group = c / OF_GROUP;
         if (c % OF_GROUP == 0)
 #pragma unroll
@@ -110,13 +82,13 @@ class CodeProducts {
             scales[half] = pack2<f16>(scale, scale);
           }
         // of the keys 0 to 7, and 8 to 15
-        KeyWord low(words[c % 2 * 2], key_levels_, scales[0]), high(words[c % 2 * 2 + 1], key_levels_, scales[1]);
+        KeyWord low(words[c % 2 * 2], levels_, scales[0]), high(words[c % 2 * 2 + 1], levels_, scales[1]);
 #pragma unroll
         for (int u = 0; u < KeyCodes::STEPS; ++u) {
           unsigned a[4] = {low[2 * u], high[2 * u], low[2 * u + 1], high[2 * u + 1]};
 #pragma unroll
           for (int n = 0; n < ROW_BLOCKS; ++n) {
-            const unsigned(&q)[2] = q_frag[n][c * KeyCodes::STEPS + u];
+            const unsigned(&q)[2] = q_frag_[n][c * KeyCodes::STEPS + u];
             mma<f16>(part[n], a, q[0], q[1]);
           }
         }
@@ -138,11 +110,32 @@ class CodeProducts {
       }
     }
   }
+};
+
+// O^T = V^T P^T over linear codes. Scales of groups of dims are applied to P, those of small groups to codes.
+class ValueCodeProduct {
+  static constexpr bool HAS_OFFSET = LINEAR_VALUES && ValueCodes::WHOLE;
+  SwapAbOutput o_ = {};
+  // Rows 0 to 7 are sums over groups of V: of P times the scale for signed codes, else of P times the zero.
+  float offset_[HAS_OFFSET ? ROW_BLOCKS : 1][4] = {};
+  ValueUnit unit_;
+  ValueCodes::Levels levels_;
+
+  // The scales of this lane's two keys in a half of the m-th block, of the group of its codes of the c-th chunk.
+  static unsigned scales_of_values(const Variant& variant, KvStage stage, int kv_head, int m, int half, int c) {
+    auto scale = [&](int i) {
+      SharedSide side = stage.value_side(16 * m + 8 * half + 2 * (threadIdx.x % 4) + i);
+      int dim = dim_of_value_code(c * ValueCodes::STEPS, 0);
+      return variant.format_of_values().scale(side, kv_head, dim / V_SCALE_GROUP);
+    };
+    return pack2<f16>(scale(0), scale(1));
+  }
+
+ public:
+  explicit ValueCodeProduct(const Variant& variant) : levels_(variant.format_of_values()) {}
 
   // O^T += V^T P^T. Each group of dims has its own P, to which its scales are applied.
-  template <class Output, class Scores>
-  void gemm_pv(Output& o, const Scores& s, const Variant& variant, const KvPipeline& pipeline, int stage,
-               int kv_head) {
+  void multiply(const SwapAbScores& s, const Variant& variant, KvStage stage, int kv_head) {
     constexpr int CHUNKS = V_CODE_BYTES / 16, OF_GROUP = LINEAR_VALUES ? CHUNKS / V_SCALES : 1;
     constexpr int FACTORS = ValueCodes::HAS_ZERO ? 2 : 1;  // the scale, and the zero
 #pragma unroll
@@ -150,7 +143,7 @@ class CodeProducts {
       float factors[2][V_SCALES][FACTORS], largest = 0.f;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        SideOf<V_SIDE_BYTES> side(pipeline.value_side(stage, key_of_lane(m, half)));
+        SideOf<V_SIDE_BYTES> side(stage.value_side(key_of_lane(m, half)));
 #pragma unroll
         for (int group = 0; group < V_SCALES; ++group) {
           factors[half][group][0] = 1.f;
@@ -162,11 +155,11 @@ class CodeProducts {
           for (int i = 0; i < FACTORS; ++i) largest = fmaxf(largest, fabsf(factors[half][group][i]));
         }
       }
-      float inverse = inverse_unit(o, s[m], largest);
+      float inverse = unit_.inverse_for(s[m], largest, [&](float factor) { rescale_all(factor); });
       unsigned words[4], p[ROW_BLOCKS][2];
 #pragma unroll
       for (int c = 0; c < CHUNKS; ++c) {
-        if (c % 2 == 0) load_codes<true>(words, pipeline.stored_values(stage), 16 * m, c / 2);
+        if (c % 2 == 0) load_codes<true>(words, stage.stored_values(), 16 * m, c / 2);
         if (c % OF_GROUP == 0) {
           int group = c / OF_GROUP;
           unsigned one = threadIdx.x % 32 / 4 == group ? pack2<f16>(1.f, 1.f) : 0;
@@ -183,110 +176,54 @@ class CodeProducts {
               if constexpr (ValueCodes::SIGNED) summed[half] = p[n][half];
               if constexpr (ValueCodes::HAS_ZERO) summed[half] = times(factors[half][group][FACTORS - 1] * inverse);
             }
-            if constexpr (ValueCodes::WHOLE) mma<f16>(v_offset_[n], row_of_group, summed[0], summed[1]);
+            if constexpr (ValueCodes::WHOLE) mma<f16>(offset_[n], row_of_group, summed[0], summed[1]);
           }
         }
         unsigned scales[2] = {};
         if constexpr (SCALE_VALUE_CODES)
 #pragma unroll
-          for (int half = 0; half < 2; ++half)
-            scales[half] = scales_of_values(variant, pipeline, stage, kv_head, m, half, c);
+          for (int half = 0; half < 2; ++half) scales[half] = scales_of_values(variant, stage, kv_head, m, half, c);
         // of the keys 0 to 7, and 8 to 15
-        ValueWord low(words[c % 2 * 2], value_levels_, scales[0]), high(words[c % 2 * 2 + 1], value_levels_, scales[1]);
+        ValueWord low(words[c % 2 * 2], levels_, scales[0]), high(words[c % 2 * 2 + 1], levels_, scales[1]);
 #pragma unroll
         for (int u = 0; u < ValueCodes::STEPS; ++u) {
           constexpr int STEPS = ValueCodes::STEPS;
           unsigned a[4] = {low[u], low[u + STEPS], high[u], high[u + STEPS]};
 #pragma unroll
-          for (int n = 0; n < ROW_BLOCKS; ++n) mma<f16>(o[n][c * ValueCodes::STEPS + u], a, p[n][0], p[n][1]);
+          for (int n = 0; n < ROW_BLOCKS; ++n) mma<f16>(o_[n][c * ValueCodes::STEPS + u], a, p[n][0], p[n][1]);
         }
       }
     }
   }
 
-  // What P of a block of keys is multiplied by, so that f16 holds it times the scales of V, of which `largest` is this
-  // lane's largest. A warp-wide call.
-  template <class Output, class Block>
-  float inverse_unit(Output& o, const Block& p, float largest) {
-    if constexpr (!HAS_VALUE_UNIT) return 1.f;
-    if constexpr (FREE_WEIGHTS) largest *= largest_weight(p);
-    if (__any_sync(ALL_LANES, !v_unit_.holds(largest))) change_unit(o, v_unit_.grow(largest));
-    return v_unit_.inverse();
-  }
-  // The unit of O.
-  float unit() const { return HAS_VALUE_UNIT ? v_unit_.unit() : 1.f; }
-
-  // Multiplies what is kept for this lane's r-th row, as O is when its row max grows.
+  // Multiplies this lane's r-th row, as its row max grows.
   void rescale(int r, float factor) {
-    if constexpr (ValueCodes::WHOLE) v_offset_[r / 2][r % 2] *= factor;
+    if constexpr (ValueCodes::WHOLE) offset_[r / 2][r % 2] *= factor;
+    scale_output_row(o_, r, factor);
   }
 
+  // The factor of all outputs: none, as `output` has it.
+  static float unit() { return 1.f; }
+  static int output_dim(int t, int high) { return dim_of_value_code(t, high); }
   // The element of O that a lane's accumulator of codes stands for. A warp-wide call.
-  template <class Output>
-  float output(const Output& o, int r, int t, int high) const {
-    float sum = o[r / 2][t][r % 2 + 2 * high] * (ValueCodes::UNIT / ValueCodes::factor(t % ValueCodes::STEPS));
+  float output(int r, int t, int high) const {
+    float sum = o_[r / 2][t][r % 2 + 2 * high] * (ValueCodes::UNIT / ValueCodes::factor(t % ValueCodes::STEPS));
     if constexpr (ValueCodes::WHOLE) {
       int group = ValueCodes::OF_CHUNK * (t / ValueCodes::STEPS) / V_SCALE_GROUP;
-      float offset = __shfl_sync(ALL_LANES, v_offset_[r / 2][r % 2], 4 * group + threadIdx.x % 4);
+      float offset = __shfl_sync(ALL_LANES, offset_[r / 2][r % 2], 4 * group + threadIdx.x % 4);
       sum += ValueCodes::SIGNED ? -ValueCodes::OFFSET * offset : offset;
     }
-    return sum * unit();
+    return sum * unit_.unit();
   }
 
  private:
-  // Index within the warp's step of this lane's key in the lower (`half`: upper) eight of the m-th block.
-  static int key_of_lane(int m, int half) { return 16 * m + 8 * half + threadIdx.x % 32 / 4; }
-
-  // The largest finite |P| that this lane holds of a block of keys. Others reach the sums of their own rows anyway.
-  template <class Block>
-  static float largest_weight(const Block& p) {
-    float largest = 0.f;
+  // Multiplies all sums.
+  void rescale_all(float factor) {
+    if constexpr (HAS_OFFSET)
 #pragma unroll
-    for (int n = 0; n < ROW_BLOCKS; ++n)
+      for (auto& of_rows : offset_)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float x = fabsf(p[n][i]);
-        if (x < -NEG_INF) largest = fmaxf(largest, x);
-      }
-    return largest;
-  }
-
-  // The scales of this lane's two keys in a half of the m-th block, of the group of its codes of the c-th chunk.
-  static unsigned scales_of_values(const Variant& variant, const KvPipeline& pipeline, int stage, int kv_head, int m,
-                                   int half, int c) {
-    auto scale = [&](int i) {
-      SharedSide side = pipeline.value_side(stage, 16 * m + 8 * half + 2 * (threadIdx.x % 4) + i);
-      int dim = dim_of_value_code(c * ValueCodes::STEPS, 0);
-      return variant.format_of_values().scale(side, kv_head, dim / V_SCALE_GROUP);
-    };
-    return pack2<f16>(scale(0), scale(1));
-  }
-
-  // The operand B of the k-th 16 dims: of each code the element of Q that it meets.
-  template <class SmemQ>
-  static void load_q_fragment(unsigned (&q)[2], SmemQ smem_q, int row, int k) {
-#pragma unroll
-    for (int high = 0; high < 2; ++high) {
-      int i = k % KeyCodes::STEPS * 2 + high, chunk = k / KeyCodes::STEPS;
-      auto element = [&](int i) {
-        return unpack2<f16>(load_shared_2(smem_q.at(row, 2 * dim_of_key_code(chunk, i)))).x / KeyCodes::factor(i);
-      };
-      q[high] = pack2<f16>(element(i), element(i + KeyCodes::REGISTERS));
-    }
-  }
-
-  // Multiplies all sums over values.
-  template <class Output>
-  void change_unit(Output& o, float factor) {
-#pragma unroll
-    for (int n = 0; n < ROW_BLOCKS; ++n) {
-      if constexpr (HAS_OFFSET)
-#pragma unroll
-        for (float& x : v_offset_[n]) x *= factor;
-#pragma unroll
-      for (auto& tile : o[n])
-#pragma unroll
-        for (float& x : tile) x *= factor;
-    }
+        for (float& x : of_rows) x *= factor;
+    scale_output(o_, factor);
   }
 };

@@ -1,14 +1,11 @@
 // Kernel entry of split-KV decode: persistent CTAs attend few packed query rows (PackGQA) to many keys.
 // Grid (workers * kv_heads), 32 * WARPS threads, SMEM_BYTES of dynamic shared memory.
 #pragma once
+#include "abi/launch_params.cuh"
 #include "decode/worker.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
-#ifdef ATTN_KV_FORMAT
-    attn_decode(const __grid_constant__ PackedParams p, const __grid_constant__ Variant variant) {
-#else  // ATTN_KV_FORMAT
-    attn_decode(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
-#endif  // ATTN_KV_FORMAT
+    attn_decode(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
   // KV heads vary fastest over the grid: the heads of a page are neighbours in memory and are read at the same time.
   int worker = blockIdx.x / p.kv_heads, kv_head = blockIdx.x - worker * p.kv_heads;

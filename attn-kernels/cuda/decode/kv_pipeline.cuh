@@ -8,60 +8,39 @@
 #include "memory/half_row.cuh"
 #include "schedule/kv_load_iter.cuh"
 #include "merge/partial.cuh"
-#include "memory/row_tile.cuh"
-#ifdef ATTN_KV_FORMAT
-#include "abi/launch_params.cuh"
-#include "memory/shared_bytes.cuh"
-#endif  // ATTN_KV_FORMAT
+#include "decode/async_copy.cuh"
+#include "decode/dense_rows.cuh"
 
 constexpr int THREADS = WARPS * 32;
 constexpr int KEY_WARPS = WARPS / ROW_WARPS;  // pipelines of the CTA, each with keys of its own
 static_assert(STEP_KEYS == KEY_WARPS * WARP_KEYS, "a step of the CTA is one of every pipeline");
 static_assert(ROW_WARPS == 1 || KEY_WARPS == 1, "warps that share a pipeline synchronise as a CTA");
-
-#ifdef ATTN_KV_FORMAT
-// Rows of a KV format are decoded to f16 in a separate buffer, or to f32 if Q is f32, unless each lane decodes its
-// operands of the MMAs, or the MMAs take codes. Values that share the rows of K are decoded with them.
-constexpr bool WIDEN_KEYS = !LINEAR_KEYS && !FRAGMENT_KEYS;
-constexpr bool WIDEN_VALUES = !V_SHARES_K && !LINEAR_VALUES && !FRAGMENT_VALUES;
-using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;
-using KeyElem = WideElem;
-using ValueElem = WideElem;
-#else  // ATTN_KV_FORMAT
-// A K or V transform writes FP8 rows as f16 into a separate buffer, or as f32 if Q is f32. It rewrites other rows in
-// place, those of 16 bits as f16.
-constexpr bool WIDEN_KEYS = IS_FP8<KvElem> && Variant::HAS_KEY_TRANSFORM;
-constexpr bool WIDEN_VALUES = IS_FP8<KvElem> && Variant::HAS_VALUE_TRANSFORM;
-using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;
-
-// Element types of K and V after the transforms. P has the type that V takes in an MMA.
-using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, WideElem, KvElem>::type;
-using ValueElem = Choose<WIDEN_VALUES, WideElem, KvElem>::type;
-#endif  // ATTN_KV_FORMAT
-
-// The K and V tiles of a warp's step. With V_SHARES_K the values are the first elements of the rows of K.
-template <class E>
-using WarpSmemK = RowTile<E, WARP_KEYS, HEAD_DIM_QK>;
-template <class E>
-using WarpSmemV = RowTile<E, WARP_KEYS, V_SHARES_K ? HEAD_DIM_QK : HEAD_DIM_VO>;
 static_assert(!V_SHARES_K || !(Variant::HAS_KEY_TRANSFORM || Variant::HAS_VALUE_TRANSFORM),
               "K and V cannot share rows that a hook rewrites");
 
+// The K and V tiles of a warp's step, as the products read them: after the K and V transforms, if there are any.
+using WarpSmemK = RowTile<KeyElem, WARP_KEYS, HEAD_DIM_QK>;
+using WarpSmemV = RowTile<ValueElem, WARP_KEYS, V_SHARES_K ? HEAD_DIM_QK : HEAD_DIM_VO>;
+// Rows that have a buffer of their own after the transforms, beside the stages: K, then V.
+constexpr int WIDENED_K_BYTES = WIDEN_KEYS ? WarpSmemK::BYTES : 0;
+constexpr int WIDENED_V_BYTES = WIDEN_VALUES ? WarpSmemV::BYTES : 0;
+
+// A stage of the pipeline.
+struct KvStage : StoredStage {
+  unsigned widened;  // shared address of the buffer
+
+  WarpSmemK keys() const { return {WIDEN_KEYS ? widened : stored_keys().base}; }
+  WarpSmemV values() const {
+    if constexpr (V_SHARES_K) return {keys().base};
+    return {WIDEN_VALUES ? widened + WIDENED_K_BYTES : stored_values().base};
+  }
+};
+
 class KvPipeline {
-#ifdef ATTN_KV_FORMAT
-  using StoredSmemK = RowTile<KvElem, WARP_KEYS, K_CODE_BYTES>;
-  using StoredSmemV = RowTile<KvElem, WARP_KEYS, V_CODE_BYTES>;
-  // a stage: codes of K and of V, then their side data
-  static constexpr int K_SIDE_BEGIN = StoredSmemK::BYTES + (V_SHARES_K ? 0 : StoredSmemV::BYTES);
-  static constexpr int V_SIDE_BEGIN = K_SIDE_BEGIN + WARP_KEYS * K_SIDE_BYTES;
-  static constexpr int STAGE_BYTES = (V_SIDE_BEGIN + (V_SHARES_K ? 0 : WARP_KEYS * V_SIDE_BYTES) + 127) / 128 * 128;
-#else  // ATTN_KV_FORMAT
-  using StoredSmemK = WarpSmemK<KvElem>;
-  using StoredSmemV = WarpSmemV<KvElem>;
-  static constexpr int STAGE_BYTES = StoredSmemK::BYTES + (V_SHARES_K ? 0 : StoredSmemV::BYTES);
-#endif  // ATTN_KV_FORMAT
-  static constexpr int WIDENED_BYTES =
-      WIDEN_KEYS * WarpSmemK<WideElem>::BYTES + WIDEN_VALUES * WarpSmemV<WideElem>::BYTES;
+  using StoredSmemK = StoredStage::Keys;
+  using StoredSmemV = StoredStage::Values;
+  static constexpr int STAGE_BYTES = StoredStage::BYTES;
+  static constexpr int WIDENED_BYTES = WIDENED_K_BYTES + WIDENED_V_BYTES;
   static constexpr int PIPELINE_BYTES = STAGES * STAGE_BYTES + WIDENED_BYTES;
   static_assert(WARP_KEYS <= 32 && 32 % WARP_KEYS == 0, "a lane looks up one key");
   // Keys of a run that is contiguous in memory (KvStep::contiguous).
@@ -86,95 +65,52 @@ class KvPipeline {
   };
 
   const KernelParams& p_;
+  AsyncCopy chunks_;
   const char* k_;  // this lane's first chunk of this head, at page 0, slot 0
   const char* v_;
-#ifdef ATTN_KV_FORMAT
-  const char* k_side_;  // the side data of this head, at page 0, slot 0
-  const char* v_side_;
-#endif  // ATTN_KV_FORMAT
-  unsigned stages_;            // shared address of this warp's stages
-  unsigned long long policy_;  // L2 eviction policy
+  SideData sides_;
+  unsigned stages_;  // shared address of this warp's stages
 
  public:
   static constexpr int BYTES = KEY_WARPS * PIPELINE_BYTES;
 
-  KvPipeline(const KernelParams& p, int kv_head, unsigned shared) : p_(p), policy_(evict_first_policy()) {
-    k_ = reinterpret_cast<const char*>(static_cast<const KvElem*>(p.k.data) + kv_head * p.k.head) +
-         RowCopyLayout<StoredSmemK>::chunk() * RowCopyLayout<StoredSmemK>::CHUNK_BYTES;
-    v_ = reinterpret_cast<const char*>(static_cast<const KvElem*>(p.v.data) + kv_head * p.v.head) +
-         RowCopyLayout<StoredSmemV>::chunk() * RowCopyLayout<StoredSmemV>::CHUNK_BYTES;
-#ifdef ATTN_KV_FORMAT
-    const KvSides& sides = kv_sides(p);
-    k_side_ = static_cast<const char*>(sides.k.data) + kv_head * sides.k.head;
-    v_side_ = static_cast<const char*>(sides.v.data) + kv_head * sides.v.head;
-#endif  // ATTN_KV_FORMAT
-    stages_ = shared + key_warp() * PIPELINE_BYTES;
-  }
+  KvPipeline(const KernelParams& p, int kv_head, unsigned shared)
+      : p_(p),
+        chunks_(p),
+        k_(first_chunk<StoredSmemK>(p.k, kv_head)),
+        v_(first_chunk<StoredSmemV>(p.v, kv_head)),
+        sides_(p, kv_head),
+        stages_(shared + key_warp() * PIPELINE_BYTES) {}
 
   // Index of this warp's pipeline, and of its first key within a step of the CTA.
   static int key_warp() { return threadIdx.x / (32 * ROW_WARPS); }
   static int first_key() { return key_warp() * WARP_KEYS; }
 
-  // Synchronises the warps that share the pipeline.
-  static void sync() {
-    if constexpr (ROW_WARPS == 1)
-      __syncwarp();
-    else
-      __syncthreads();
-  }
-
   // Issues the copies of a step into a stage. `location`: that of the key which this lane looked up.
-  void load_stage(int stage, KvStep step, KvLocation location) const {
-    copy_rows(stored_keys(stage), k_, p_.k, step, location);
-    if constexpr (!V_SHARES_K) copy_rows(stored_values(stage), v_, p_.v, step, location);
-#ifdef ATTN_KV_FORMAT
-    copy_sides<K_SIDE_BYTES>(stages_ + stage * STAGE_BYTES + K_SIDE_BEGIN, k_side_, kv_sides(p_).k, location);
-    if constexpr (!V_SHARES_K)
-      copy_sides<V_SIDE_BYTES>(stages_ + stage * STAGE_BYTES + V_SIDE_BEGIN, v_side_, kv_sides(p_).v, location);
-#endif  // ATTN_KV_FORMAT
+  void load_stage(int i, KvStep step, KvLocation location) const {
+    copy_rows(stage(i).stored_keys(), k_, p_.k, step, location);
+    if constexpr (!V_SHARES_K) copy_rows(stage(i).stored_values(), v_, p_.v, step, location);
+    sides_.copy_keys(stage(i), p_, location, chunks_);
+    if constexpr (!V_SHARES_K) sides_.copy_values(stage(i), p_, location, chunks_);
   }
 
-  // The tiles that the MMAs read: after the K and V transforms, if there are any.
-  WarpSmemK<KeyElem> keys(int stage) const {
-    return {WIDEN_KEYS ? stages_ + STAGES * STAGE_BYTES : stored_keys(stage).base};
-  }
-  WarpSmemV<ValueElem> values(int stage) const {
-#ifdef ATTN_KV_FORMAT
-    if constexpr (V_SHARES_K) return {keys(stage).base};
-#endif  // ATTN_KV_FORMAT
-    return {WIDEN_VALUES ? stages_ + PIPELINE_BYTES - WarpSmemV<WideElem>::BYTES : stored_values(stage).base};
-  }
-  // The tiles as they were copied, in the element type of the cache.
-  StoredSmemK stored_keys(int stage) const { return {stages_ + stage * STAGE_BYTES}; }
-  StoredSmemV stored_values(int stage) const {
-    return {stages_ + stage * STAGE_BYTES + (V_SHARES_K ? 0 : StoredSmemK::BYTES)};
-  }
+  KvStage stage(int i) const { return {{stages_ + i * STAGE_BYTES}, stages_ + STAGES * STAGE_BYTES}; }
 
-#ifdef ATTN_KV_FORMAT
-  // The stored rows of a key and of its value.
-  SharedCodes<StoredSmemK> key_codes(int stage, int key) const { return {stored_keys(stage), key}; }
-  SharedCodes<StoredSmemV> value_codes(int stage, int key) const { return {stored_values(stage), key}; }
-  SharedSide key_side(int stage, int key) const {
-    return SharedSide(stages_ + stage * STAGE_BYTES + K_SIDE_BEGIN + key * K_SIDE_BYTES);
-  }
-  SharedSide value_side(int stage, int key) const {
-    return SharedSide(stages_ + stage * STAGE_BYTES + V_SIDE_BEGIN + key * V_SIDE_BYTES);
-  }
-
-  // A stage into which no copy is in flight serves as scratch memory, or the decoded rows if they are larger.
-  static constexpr int STAGE_SCRATCH_BYTES = STAGE_BYTES > WIDENED_BYTES ? STAGE_BYTES : WIDENED_BYTES;
+  // A stage into which no copy is in flight serves as scratch memory, or the buffer of widened rows.
+  static constexpr bool SCRATCH_IS_WIDENED = STAGES_ARE_SHORT && WIDENED_BYTES >= STAGE_BYTES;
+  static constexpr int STAGE_SCRATCH_BYTES = SCRATCH_IS_WIDENED ? WIDENED_BYTES : STAGE_BYTES;
   static constexpr int stage_scratch_offset(int key_warp, int stage) {
-    return key_warp * PIPELINE_BYTES + (STAGE_BYTES > WIDENED_BYTES ? stage : STAGES) * STAGE_BYTES;
+    return key_warp * PIPELINE_BYTES + (SCRATCH_IS_WIDENED ? STAGES : stage) * STAGE_BYTES;
   }
-#else  // ATTN_KV_FORMAT
-  // A stage into which no copy is in flight serves as scratch memory.
-  static constexpr int STAGE_SCRATCH_BYTES = STAGE_BYTES;
-  static constexpr int stage_scratch_offset(int key_warp, int stage) {
-    return key_warp * PIPELINE_BYTES + stage * STAGE_BYTES;
-  }
-#endif  // ATTN_KV_FORMAT
 
  private:
+  template <class Tile>
+  static const char* first_chunk(const Strided& t, int kv_head) {
+    using C = RowCopyLayout<Tile>;
+    return reinterpret_cast<const char*>(static_cast<const KvElem*>(t.data) + kv_head * t.head) +
+           C::chunk() * C::CHUNK_BYTES;
+  }
+
   template <class Tile>
   void copy_rows(Tile to, const char* data, const Strided& t, KvStep step, KvLocation location) const {
     using C = RowCopyLayout<Tile>;
@@ -207,35 +143,6 @@ class KvPipeline {
 #pragma unroll
     for (int first = 0; first < C::CHUNKS; first += C::LANES)
       if (first + C::LANES <= C::CHUNKS || first + C::chunk() < C::CHUNKS)
-        copy<C::CHUNK_BYTES>(to.advance(chunk, rows, C::CHUNK_BYTES * first), from + C::CHUNK_BYTES * first);
-  }
-
-#ifdef ATTN_KV_FORMAT
-  // Copies the side data of rows: a lane copies that of the key which it looked up.
-  template <int BYTES>
-  void copy_sides(unsigned to, const char* data, const Strided& t, KvLocation location) const {
-    constexpr int CHUNK_BYTES = BYTES % 16 == 0 ? 16 : BYTES % 8 == 0 ? 8 : 4;
-    static_assert(BYTES % CHUNK_BYTES == 0, "side data are whole words");
-    int key = threadIdx.x % (32 * ROW_WARPS);
-    if (BYTES == 0 || key >= WARP_KEYS) return;
-    const char* from = data + key_offset<KV_PAGED>(t, location);
-#pragma unroll 4
-    for (int i = 0; i < BYTES; i += CHUNK_BYTES) copy<CHUNK_BYTES>(to + key * BYTES + i, from + i);
-  }
-
-#endif  // ATTN_KV_FORMAT
-  template <int BYTES>
-  void copy(unsigned to, const char* from) const {
-#ifdef ATTN_KV_FORMAT
-    if constexpr (BYTES == 4)
-      cp_async_4(to, from);
-    else
-#endif  // ATTN_KV_FORMAT
-    if constexpr (BYTES == 8)
-      cp_async_8(to, from);
-    else if (p_.read_once)
-      cp_async_16(to, from, policy_);
-    else
-      cp_async_16(to, from);
+        chunks_.copy<C::CHUNK_BYTES>(to.advance(chunk, rows, C::CHUNK_BYTES * first), from + C::CHUNK_BYTES * first);
   }
 };

@@ -9,112 +9,89 @@
 
 #include "decode/kv_pipeline.cuh"
 
-// The first of the two dims of Q that this lane holds in the lower (`high`: upper) half of step u of the k-th 32 dims.
+// Operands of K from a tile of rows of E.
 template <class E>
-inline int query_dim(int k, int u, int high) {
-  int lane = threadIdx.x % 4;
-#ifdef ATTN_KV_FORMAT
-  if (FRAGMENT_KEYS) return 32 * k + 8 * lane + 4 * u + 2 * high;
-#endif  // ATTN_KV_FORMAT
-  if (IS_FP8<E> && 32 * k + 16 >= HEAD_DIM_QK) return 32 * k + 4 * lane + 2 * high;
-  return IS_FP8<E> ? 32 * k + 16 * high + 4 * lane + 2 * u : 32 * k + 16 * u + 8 * high + 2 * lane;
-}
+class KeyFragments {
+  WarpSmemK tile_;
 
-// The dim of O in this lane's accumulators for the t-th 16 dims, in the lower (`high`: upper) eight rows.
-template <class E>
-inline int output_dim(int t, int high) {
-  int row = threadIdx.x % 32 / 4;
-#ifdef ATTN_KV_FORMAT
-  if (FRAGMENT_VALUES) return 64 * (t / 4) + 8 * row + 2 * (t % 4) + high;
-#endif  // ATTN_KV_FORMAT
-  return 16 * t + (IS_FP8<E> ? 2 * row + high : row + 8 * high);
-}
+ public:
+  KeyFragments(const Variant&, KvStage stage, int) : tile_(stage.keys()) {}
 
-// Loads K fragments of 16 keys from `first` on and the k-th 32 dims: two steps, or one if only 16 dims remain.
-template <class E>
-inline void load_k_fragments(unsigned (&a)[2][4], WarpSmemK<E> tile, int first, int k) {
-  bool both = 32 * k + 16 < HEAD_DIM_QK;
-  int lane = threadIdx.x % 32;
-  unsigned lane_offset = tile.offset(lane % 16, lane / 16 * 16);
-  if constexpr (IS_FP8<E>) {
-    if (!both) {
-      unsigned bytes[2];
-      ldmatrix_x2(bytes, tile.advance(lane_offset, first, 32 * k));
-#pragma unroll
-      for (int i = 0; i < 4; ++i) a[0][i] = fp8_to_f16<E>(i < 2 ? bytes[i] & 0xffff : bytes[i - 2] >> 16);
-      return;
-    }
-    unsigned bytes[4];
-    ldmatrix_x4(bytes, tile.advance(lane_offset, first, 32 * k));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      a[0][i] = fp8_to_f16<E>(bytes[i] & 0xffff);
-      a[1][i] = fp8_to_f16<E>(bytes[i] >> 16);
-    }
-  } else {
-    ldmatrix_x4(a[0], tile.advance(lane_offset, first, 64 * k));
-    if (both) ldmatrix_x4(a[1], tile.advance(lane_offset, first, 64 * k + 32));
+  // The first of the two dims of Q that this lane holds in the lower (`high`: upper) half of step u of the k-th 32
+  // dims.
+  static int query_dim(int k, int u, int high) {
+    int lane = threadIdx.x % 4;
+    if (IS_FP8<E> && 32 * k + 16 >= HEAD_DIM_QK) return 32 * k + 4 * lane + 2 * high;
+    return IS_FP8<E> ? 32 * k + 16 * high + 4 * lane + 2 * u : 32 * k + 16 * u + 8 * high + 2 * lane;
   }
-}
 
-// Loads V fragments of 16 keys from `first` on and the k-th 32 dims: two steps, or one if only 16 dims remain.
-template <class E>
-inline void load_v_fragments(unsigned (&a)[2][4], WarpSmemV<E> tile, int first, int k) {
-  bool both = 32 * k + 16 < HEAD_DIM_VO;
-  int lane = threadIdx.x % 32;
-  if constexpr (IS_FP8<E>) {
-    unsigned bytes[4], from = tile.advance(tile.offset(lane % 16, lane / 16 * 16), first, 32 * k);
-    if (both) {
-      ldmatrix_x4_trans(bytes, from);
+  // Loads fragments of 16 keys from `first` on and the k-th 32 dims: two steps, or one if only 16 dims remain.
+  void load(unsigned (&a)[2][4], int first, int k) const {
+    bool both = 32 * k + 16 < HEAD_DIM_QK;
+    int lane = threadIdx.x % 32;
+    unsigned lane_offset = tile_.offset(lane % 16, lane / 16 * 16);
+    if constexpr (IS_FP8<E>) {
+      if (!both) {
+        unsigned bytes[2];
+        ldmatrix_x2(bytes, tile_.advance(lane_offset, first, 32 * k));
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[0][i] = fp8_to_f16<E>(i < 2 ? bytes[i] & 0xffff : bytes[i - 2] >> 16);
+        return;
+      }
+      unsigned bytes[4];
+      ldmatrix_x4(bytes, tile_.advance(lane_offset, first, 32 * k));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        a[0][i] = fp8_to_f16<E>(bytes[i] & 0xffff);
+        a[1][i] = fp8_to_f16<E>(bytes[i] >> 16);
+      }
     } else {
-      unsigned of_one[2];
-      ldmatrix_x2_trans(of_one, from);
-      bytes[0] = of_one[0];
-      bytes[1] = of_one[1];
+      ldmatrix_x4(a[0], tile_.advance(lane_offset, first, 64 * k));
+      if (both) ldmatrix_x4(a[1], tile_.advance(lane_offset, first, 64 * k + 32));
     }
+  }
+};
+
+// Operands of V from a tile of rows of E.
+template <class E>
+class ValueFragments {
+  WarpSmemV tile_;
+
+ public:
+  static constexpr int TILES = 2;  // of 16 dims, that are loaded at once
+
+  ValueFragments(const Variant&, KvStage stage, int) : tile_(stage.values()) {}
+
+  // The dim of O in this lane's accumulators for the t-th 16 dims, in the lower (`high`: upper) eight rows.
+  static int output_dim(int t, int high) {
+    int row = threadIdx.x % 32 / 4;
+    return 16 * t + (IS_FP8<E> ? 2 * row + high : row + 8 * high);
+  }
+
+  // Loads fragments of 16 keys from `first` on and the k-th 32 dims: two tiles, or one if only 16 dims remain.
+  void load(unsigned (&a)[TILES][4], int first, int k) const {
+    bool both = 32 * k + 16 < HEAD_DIM_VO;
+    int lane = threadIdx.x % 32;
+    if constexpr (IS_FP8<E>) {
+      unsigned bytes[4], from = tile_.advance(tile_.offset(lane % 16, lane / 16 * 16), first, 32 * k);
+      if (both) {
+        ldmatrix_x4_trans(bytes, from);
+      } else {
+        unsigned of_one[2];
+        ldmatrix_x2_trans(of_one, from);
+        bytes[0] = of_one[0];
+        bytes[1] = of_one[1];
+      }
 #pragma unroll
-    for (int i = 0; i < (both ? 4 : 2); ++i) {
-      unsigned keys = __byte_perm(bytes[i], 0, 0x3120);  // from key-major to dim-major order
-      a[i / 2][i % 2 * 2] = fp8_to_f16<E>(keys & 0xffff);
-      a[i / 2][i % 2 * 2 + 1] = fp8_to_f16<E>(keys >> 16);
+      for (int i = 0; i < (both ? 4 : 2); ++i) {
+        unsigned keys = __byte_perm(bytes[i], 0, 0x3120);  // from key-major to dim-major order
+        a[i / 2][i % 2 * 2] = fp8_to_f16<E>(keys & 0xffff);
+        a[i / 2][i % 2 * 2 + 1] = fp8_to_f16<E>(keys >> 16);
+      }
+    } else {
+      unsigned lane_offset = tile_.offset(lane % 8 + lane / 16 * 8, lane / 8 % 2 * 16);
+      ldmatrix_x4_trans(a[0], tile_.advance(lane_offset, first, 64 * k));
+      if (both) ldmatrix_x4_trans(a[1], tile_.advance(lane_offset, first, 64 * k + 32));
     }
-  } else {
-    unsigned lane_offset = tile.offset(lane % 8 + lane / 16 * 8, lane / 8 % 2 * 16);
-    ldmatrix_x4_trans(a[0], tile.advance(lane_offset, first, 64 * k));
-    if (both) ldmatrix_x4_trans(a[1], tile.advance(lane_offset, first, 64 * k + 32));
   }
-}
-#ifdef ATTN_KV_FORMAT
-
-// Decodes K fragments of 16 keys from `first` on and the k-th 32 dims, of which a lane has eight of two keys.
-template <class Format>
-inline void decode_k_fragments(unsigned (&a)[2][4], const Format& format, const KvPipeline& pipeline, int stage,
-                               int kv_head, int first, int k) {
-  int key = first + threadIdx.x % 32 / 4, dim = 32 * k + threadIdx.x % 4 * 8;
-#pragma unroll
-  for (int high = 0; high < 2; ++high) {
-    Array<float, 8> x = format.decode(pipeline.key_codes(stage, key + 8 * high),
-                                      pipeline.key_side(stage, key + 8 * high), kv_head, dim);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) a[i / 2][high + i % 2 * 2] = pack2_f16_satfinite(x.x[2 * i], x.x[2 * i + 1]);
-  }
-}
-
-// Decodes V fragments of 16 keys from `first` on and the `block`-th 64 dims, of which a lane has eight of four keys:
-// four tiles of 16 dims.
-template <class Format>
-inline void decode_v_fragments(unsigned (&a)[4][4], const Format& format, const KvPipeline& pipeline, int stage,
-                               int kv_head, int first, int block) {
-  int dim = 64 * block + threadIdx.x % 32 / 4 * 8;
-#pragma unroll
-  for (int high = 0; high < 2; ++high) {
-    int key = first + 8 * high + threadIdx.x % 4 * 2;
-    Array<float, 8> even =
-        format.decode(pipeline.value_codes(stage, key), pipeline.value_side(stage, key), kv_head, dim);
-    Array<float, 8> odd =
-        format.decode(pipeline.value_codes(stage, key + 1), pipeline.value_side(stage, key + 1), kv_head, dim);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) a[i / 2][i % 2 + 2 * high] = pack2_f16_satfinite(even.x[i], odd.x[i]);
-  }
-}
-#endif  // ATTN_KV_FORMAT
+};

@@ -5,15 +5,17 @@
 // end of an item, where their partials merge in a fixed order.
 //
 // The kernel traits also define WARP_KEYS and STEP_KEYS: the keys of a warp and of the CTA in one pipeline step. The
-// products and the online softmax of a step are those of `DecodeMainloop`, which a kernel defines before it includes
-// this file: SwapAbMma on tensor cores, CudaCoreMainloop on CUDA cores.
+// products of a step are those of `DecodeMma`, which a kernel defines before it includes this file: SwapAbMma on tensor
+// cores, CudaCoreMma on CUDA cores.
 #pragma once
 
 #include "schedule/split_semaphore.cuh"
+#include "decode/mainloop.cuh"
 #include "decode/partials.cuh"
 #include "decode/q_rows.cuh"
 
-using SmemQ = DecodeMainloop::SmemQ;
+using Mainloop = DecodeMainloop<DecodeMma>;
+using SmemQ = Mainloop::SmemQ;
 
 using Merger = RowMerger<THREADS, 8>;
 // The merge of partials reuses the memory of Q, which is no longer needed then.
@@ -91,7 +93,7 @@ inline void run_items(const KernelParams& p, const Variant& variant, WorkerStart
     KvRange kv_range(p, variant, q_tile, work);
     load_q_tile(p, variant, q_tile, smem_q);
     __syncthreads();  // Q is in shared memory, and the partials of the previous item have been read
-    DecodeMainloop mainloop(p, variant, q_tile, kv_range, smem_q);
+    Mainloop mainloop(p, variant, q_tile, kv_range, smem_q);
 #pragma unroll 1
     while (steps[0].item == item) {
       steps[STAGES - 1] = ahead;
@@ -102,9 +104,9 @@ inline void run_items(const KernelParams& p, const Variant& variant, WorkerStart
       }
       cp_async_commit();  // an empty group at the end keeps the number of groups in flight constant
       cp_async_wait<STAGES - 1>();
-      KvPipeline::sync();  // the copies of all lanes have arrived
+      sync_row_warps();  // the copies of all lanes have arrived
       mainloop.step(pipeline, stage, steps[0]);
-      KvPipeline::sync();  // the stage has been read
+      sync_row_warps();  // the stage has been read
 #pragma unroll
       for (int i = 0; i + 1 < STAGES; ++i) steps[i] = steps[i + 1];
       stage = stage + 1 == STAGES ? 0 : stage + 1;

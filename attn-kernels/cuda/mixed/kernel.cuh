@@ -5,6 +5,7 @@
 // the tensor cores. An SM holds two CTAs, at best one of each kind. Each kernel's templates are in a namespace of their
 // own, with constants of their own.
 #pragma once
+#include "abi/launch_params.cuh"
 
 static_assert(decode::THREADS == prefill::THREADS, "prefill and decode CTAs share a launch");
 static_assert(!Variant::HAS_KV_LIST, "mixed launches have no KV lists");
@@ -27,11 +28,7 @@ inline MixedCta mixed_cta(const MixedParams& p, int cta) {
 }
 
 extern "C" __global__ void __launch_bounds__(prefill::THREADS, prefill::CTAS_PER_SM)
-#ifdef ATTN_KV_FORMAT
-    attn_mixed(const __grid_constant__ PackedMixedParams p, const __grid_constant__ Variant variant) {
-#else  // ATTN_KV_FORMAT
-    attn_mixed(const __grid_constant__ MixedParams p, const __grid_constant__ Variant variant) {
-#endif  // ATTN_KV_FORMAT
+    attn_mixed(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
   MixedCta cta = mixed_cta(p, blockIdx.x);
   if (cta.is_decode) {

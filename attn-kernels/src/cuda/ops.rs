@@ -63,6 +63,6 @@ fn in_sixteens(ptr: u64, size: usize, strides: &[i64]) -> bool {
     ptr.is_multiple_of(16) && strides.iter().all(|stride| bytes(stride).is_multiple_of(16))
 }
 
-/// Rows that a warp transforms one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of
+/// Rows that a warp transforms one after the other: `TRANSFORM_ROWS` of cuda/ops/transform_rows.cuh, times the warps of
 /// a CTA.
 const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);

@@ -11,7 +11,7 @@ const STAGE_BYTES: u32 = 8 << 10;
 
 /// What kernels on CUDA cores state.
 pub(super) fn facts(tiles: &WorkerTiles) -> Facts {
-    let (part_headers, rounding) = (&["cuda_cores/mainloop.cuh", "decode/worker.cuh"], RowRounding::KeysAndValues);
+    let (part_headers, rounding) = (&["cuda_cores/mma.cuh", "decode/worker.cuh"], RowRounding::KeysAndValues);
     Facts { part_headers, on_cuda_cores: true, rounding, ..tiles.facts() }
 }
 

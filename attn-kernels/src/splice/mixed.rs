@@ -10,7 +10,8 @@ use super::{SpliceError, traits_block, variant, wgmma};
 use crate::kernel_traits::KernelTraits;
 
 /// Templates that do not depend on the kernel family; they are included once, with everything that they include.
-const COMMON: [&str; 8] = [
+const COMMON: [&str; 9] = [
+    "abi/launch_params.cuh",
     "memory/address.cuh",
     "memory/row.cuh",
     "arch/ptx.cuh",

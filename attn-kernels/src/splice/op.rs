@@ -196,7 +196,7 @@ impl OpSource {
     /// The errors of [`OpSource::transform`].
     pub fn encode(of: &Variant, from: Dtype, arch: Arch) -> Result<Self, SpliceError> {
         let what = format!("appends {from} to rows of KV formats");
-        Self::of_rows(of, &what, &rows_block(from, Dtype::U8, true), "ops/transform.cuh", arch)
+        Self::of_rows(of, &what, &rows_block(from, Dtype::U8, true), "ops/encode.cuh", arch)
     }
 
     /// The source of a gather from a pool of the KV formats of a variant that is no union.

@@ -48,7 +48,7 @@ pub(super) struct Inliner {
 /// What lines of templates depend on, so that the text of other units, and with it their keys, does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Conditions {
-    /// `ATTN_KV_FORMAT`: keys and values are rows of a KV format.
+    /// Keys and values are rows of a KV format.
     formats: bool,
     /// `ATTN_E4M3_PRODUCTS`: sm90 prefill that computes in e4m3.
     e4m3_compute: bool,
@@ -63,10 +63,15 @@ struct Conditions {
 }
 
 impl Conditions {
+    /// The template that the unit has in place of one. Both have the same interface.
+    fn twin_of(self, name: &str) -> &str {
+        let twins = if self.formats { OF_FORMATS } else { &[] };
+        twins.iter().find(|(dense, _)| *dense == name).map_or(name, |(_, twin)| twin)
+    }
+
     /// Whether a condition holds, by its name in templates.
     fn holds(self, name: &str) -> Option<bool> {
         match name {
-            "ATTN_KV_FORMAT" => Some(self.formats),
             "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_compute),
             "ATTN_RESIDENT_KEYS" => Some(self.resident),
             "ATTN_OUTPUT" => Some(self.output),
@@ -107,6 +112,15 @@ pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "ab
 
 /// The templates that a unit over rows of KV formats has beside [`LANGUAGE`].
 const PACKED: [&str; 2] = ["lang/packed.cuh", "abi/packed_params.cuh"];
+
+/// The templates that read dense rows of keys and values, and the twin of each that reads rows of KV formats.
+const OF_FORMATS: &[(&str, &str)] = &[
+    ("abi/launch_params.cuh", "abi/packed_launch_params.cuh"),
+    ("decode/dense_rows.cuh", "decode/format_rows.cuh"),
+    ("decode/dense_products.cuh", "decode/format_products.cuh"),
+    ("preprocess/dense_rows.cuh", "preprocess/format_rows.cuh"),
+    ("ops/transform.cuh", "ops/encode.cuh"),
+];
 
 /// Headers that few variants need, and the functions of each that generated text calls.
 const ON_DEMAND: [(&str, &[&str]); 6] = [
@@ -202,6 +216,7 @@ impl Inliner {
     /// Appends a template and its includes, each unless the text already has it. `#line` directives make compilers name
     /// the template's file in messages.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
+        let name = self.conditions.twin_of(name);
         let (name, text, of_rust) = find(name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
         if !self.seen.insert(name) {
             return Ok(());
@@ -296,12 +311,12 @@ mod tests {
         for (name, text) in FILES.iter().copied() {
             for on in 0..7 {
                 let conditions = Conditions {
-                    formats: on == 1,
                     e4m3_compute: on == 2,
                     resident: on == 3,
                     row_invariant_prefill: on == 4,
                     output: on == 5,
                     stored_queries: on == 6,
+                    formats: false,
                 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
@@ -317,6 +332,21 @@ mod tests {
             }
         }
         assert!(conditional > 0);
+    }
+
+    #[test]
+    fn units_over_kv_formats_have_the_twin_of_a_template() {
+        for (dense, twin) in OF_FORMATS {
+            let text = |formats| {
+                let mut unit =
+                    Inliner { conditions: Conditions { formats, ..Conditions::default() }, ..Inliner::default() };
+                unit.include(dense).expect("a template");
+                unit.finish()
+            };
+            let of = |name: &str| format!("\"cuda/{name}\"");
+            assert!(text(false).contains(&of(dense)) && !text(false).contains(&of(twin)), "{dense}");
+            assert!(text(true).contains(&of(twin)) && !text(true).contains(&of(dense)), "{twin}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl DecodeCudaCores {
 
 impl Kernel for DecodeCudaCores {
     fn facts(&self) -> Facts {
-        let headers = &["cuda_cores/mainloop.cuh", "decode/kernel.cuh"];
+        let headers = &["cuda_cores/mma.cuh", "decode/kernel.cuh"];
         Facts { headers, cost: CostKernel::DecodeCudaCores, ..cuda_cores::facts(&self.0) }
     }
     fn name(&self) -> String {

@@ -35,7 +35,7 @@ impl PrefillCudaCores {
 
 impl Kernel for PrefillCudaCores {
     fn facts(&self) -> Facts {
-        let (kind, headers) = (KernelKind::Prefill, &["cuda_cores/mainloop.cuh", "cuda_cores/prefill_kernel.cuh"]);
+        let (kind, headers) = (KernelKind::Prefill, &["cuda_cores/mma.cuh", "cuda_cores/prefill_kernel.cuh"]);
         Facts { kind, headers, cost: CostKernel::PrefillCudaCores, ..cuda_cores::facts(&self.0) }
     }
     fn name(&self) -> String {
