@@ -139,12 +139,7 @@ inline int ragged_base(const Request& request) {
   return SHARED_ROWS ? request.memory - request.kv_first : request.kv_begin;
 }
 inline int preprocessed_base(const Request& request) {
-#ifdef ATTN_E4M3_PRODUCTS
-  // transposed values are in tiles, with which each request begins anew
-  return (request.kv_begin / TILE_KEYS + request.batch) * TILE_KEYS;
-#else  // ATTN_E4M3_PRODUCTS
   return MIXED ? request.pass - request.kv_first : request.kv_begin;
-#endif  // ATTN_E4M3_PRODUCTS
 }
 
 template <bool PREPROCESSED>

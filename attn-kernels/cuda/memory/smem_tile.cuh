@@ -32,15 +32,12 @@ struct SmemTile {
 };
 
 using SmemQ = SmemTile<TILE_ROWS, HEAD_DIM_QK>;
-#ifdef ATTN_E4M3_PRODUCTS
-// Pairs of e4m3 elements. V is transposed, and has eight rows of ones at its end.
-using SmemK = SmemTile<TILE_KEYS, HEAD_DIM_QK / 2>;
-using SmemV = SmemTile<HEAD_DIM_VO + 8, TILE_KEYS / 2>;
-#else  // ATTN_E4M3_PRODUCTS
-using SmemK = SmemTile<TILE_KEYS, HEAD_DIM_QK>;
+// E4M3_COMPUTE: pairs of e4m3 elements; V is transposed, and has eight rows of ones at its end.
+using SmemK = SmemTile<TILE_KEYS, E4M3_COMPUTE ? HEAD_DIM_QK / 2 : HEAD_DIM_QK>;
 // With V_SHARES_K the values are the first elements of the rows of K.
-using SmemV = SmemTile<TILE_KEYS, V_SHARES_K ? HEAD_DIM_QK : HEAD_DIM_VO>;
-#endif  // ATTN_E4M3_PRODUCTS
+using SmemV = SmemTile<E4M3_COMPUTE ? HEAD_DIM_VO + 8 : TILE_KEYS, E4M3_COMPUTE ? TILE_KEYS / 2
+                                                                   : V_SHARES_K ? HEAD_DIM_QK
+                                                                                : HEAD_DIM_VO>;
 
 // A thread's number among those that copy keys and values, which are all of the CTA's or its last warps.
 inline unsigned producer_thread() { return threadIdx.x - FIRST_PRODUCER_THREAD; }

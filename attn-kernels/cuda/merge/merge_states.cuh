@@ -21,13 +21,10 @@ class RowMerger {
   // Writes the output rows or, not `finalizes`, a partial in place of the first one.
   static void run(const KernelParams& p, const Variant& variant, MergedPartials partials, bool finalizes,
                   const QTile& q_tile, Shared& shared) {
-    // A Q tile of few rows leaves teams idle: then several teams share a row's partials.
-#ifdef ATTN_ROW_INVARIANT_PREFILL
-    int per_row = 1;  // not under fixed splits: the order of a row's partials does not depend on the rows beside it
-#else  // ATTN_ROW_INVARIANT_PREFILL
-    int per_row = Teams::COUNT;
+    // A Q tile of few rows leaves teams idle: then several teams share a row's partials. Not where the order of a row's
+    // partials must not depend on the rows beside it.
+    int per_row = ROW_INVARIANT_MERGE ? 1 : Teams::COUNT;
     while (per_row > 1 && per_row * q_tile.rows > Teams::COUNT) per_row /= 2;
-#endif  // ATTN_ROW_INVARIANT_PREFILL
     int team = threadIdx.x / ROW_LANES, share = team % per_row, leader = team - share;
 #pragma unroll 1
     for (int first = 0; first < q_tile.rows; first += Teams::COUNT / per_row) {

@@ -136,12 +136,8 @@ inline void store_rows(const KernelParams& p, const Variant& variant, const Outp
   unsigned staging = staging_base + threadIdx.x / (32 * COLUMN_WARPS) * STAGING_BYTES;
   if (partial >= 0)
     store_partials(p, o, softmax, unit, partial, q_tile);
-  else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
+  else if constexpr (Variant::HAS_OUTPUT_TRANSFORM || OUTPUT_HAS_OWN_TYPE)  // from f32
     store_transformed(p, variant, o, softmax, unit, q_tile, staging);
   else
-#ifdef ATTN_OUTPUT
-    store_transformed(p, variant, o, softmax, unit, q_tile, staging);  // from f32
-#else  // ATTN_OUTPUT
     write(unit, staging);
-#endif  // ATTN_OUTPUT
 }

@@ -4,9 +4,6 @@
 #include "schedule/q_tile.cuh"
 #include "memory/row.cuh"
 #include "memory/smem_tile.cuh"
-#ifdef ATTN_STORED_Q
-#include "memory/query.cuh"
-#endif  // ATTN_STORED_Q
 
 // How COUNT threads from thread FIRST on cover the Q tile: neighbouring lanes hold a row, as row hooks need it.
 template <int FIRST, int COUNT>
@@ -31,20 +28,10 @@ inline void load_q(SmemQ to, const KernelParams& p, const QTile& q_tile) {
   unsigned first = to.at(Loader::row(), Loader::chunk());
 #pragma unroll 4
   for (int row = 0; row < TILE_ROWS; row += Loader::ROWS_PER_PASS) {
-    RowIndex at = q_tile.at(p, q_tile.clamp_row(row + Loader::row()));
-#ifdef ATTN_STORED_Q
-    const StoredQElem* from = static_cast<const StoredQElem*>(p.q.data) + row_offset(p.q, at) + 8 * Loader::chunk();
-    float scale = query_scale(p);
-    store_shared_16(to.advance_rows(first, row), load_eight_of_query(from, scale));
+    QueryChunks from(p, q_tile.at(p, q_tile.clamp_row(row + Loader::row())), Loader::chunk());
+    from.copy(to.advance_rows(first, row), 0);
 #pragma unroll
-    for (int i = 1; i < Loader::CHUNKS; ++i)
-      store_shared_16(to.at(row + Loader::row(), Loader::chunk() + i), load_eight_of_query(from + 8 * i, scale));
-#else  // ATTN_STORED_Q
-    const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * Loader::chunk();
-    cp_async_16(to.advance_rows(first, row), from);
-#pragma unroll
-    for (int i = 1; i < Loader::CHUNKS; ++i) cp_async_16(to.at(row + Loader::row(), Loader::chunk() + i), from + 8 * i);
-#endif  // ATTN_STORED_Q
+    for (int i = 1; i < Loader::CHUNKS; ++i) from.copy(to.at(row + Loader::row(), Loader::chunk() + i), i);
   }
 }
 

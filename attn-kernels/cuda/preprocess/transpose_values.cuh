@@ -1,5 +1,5 @@
 // The preprocessing kernel of 8-bit products, attn_kv_preprocess: writes V of e4m3 transposed, in tiles of TILE_KEYS
-// keys: a row is a dim, and has the keys of a tile. A request begins with a tile of its own, `preprocessed_base` of its
+// keys: a row is a dim, and has the keys of a tile. A request begins with a tile of its own, `transposed_base` of its
 // first key: requests share no tile, so that no NaN of a neighbour meets a P of 0. Keys past a request's last one are
 // 0.
 //
@@ -8,7 +8,7 @@
 //
 // Grid (tiles, kv_heads), KV_PREPROCESS_THREADS threads.
 #pragma once
-#include "memory/address.cuh"
+#include "preprocess/transposed_base.cuh"
 #include "abi/launch_params.cuh"
 #include "arch/ptx.cuh"
 
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, 8)
   int tile = blockIdx.x, kv_head = blockIdx.y;
   if (p.batch == 0) return;
   Request request = load_request(p, request_of_tile(p, tile));
-  int first_key = tile * TILE_KEYS - preprocessed_base(request);
+  int first_key = tile * TILE_KEYS - transposed_base(request);
   if (first_key >= request.kv_len) return;  // between requests, or beyond them: nothing reads it
 
   constexpr int ROWS_PER_PASS = KV_PREPROCESS_THREADS / 8;

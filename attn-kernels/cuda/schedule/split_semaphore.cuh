@@ -34,11 +34,8 @@ template <class Merger>
 inline void merge_if_last(const KernelParams& p, const Variant& variant, const WorkItem& work, MergedPartials partials,
                           const QTile& q_tile, typename Merger::Shared& shared) {
   if constexpr (MIXED) return;
-#ifdef ATTN_ROW_INVARIANT_PREFILL
-  int of_group = 0;  // groups depend on the number of partials, and that on the rows of the Q tile
-#else  // ATTN_ROW_INVARIANT_PREFILL
-  int of_group = lang::merge_groups::partials_of_group(partials.count);
-#endif  // ATTN_ROW_INVARIANT_PREFILL
+  // groups depend on the number of partials, and that on the rows of the Q tile
+  int of_group = ROW_INVARIANT_MERGE ? 0 : lang::merge_groups::partials_of_group(partials.count);
   // a loop, so that the code of a merge exists once
 #pragma unroll 1
   for (bool finalizes = of_group == 0;; finalizes = true) {

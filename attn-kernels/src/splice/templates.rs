@@ -2,11 +2,7 @@
 
 use std::collections::HashSet;
 
-use attn_core::{
-    dtype::Dtype,
-    headers::HEADERS,
-    spec::{ComputeType, KernelKind, PrefillBackend},
-};
+use attn_core::{dtype::Dtype, headers::HEADERS};
 
 use crate::kernel_traits::KernelTraits;
 use crate::launch::HEADERS as STRUCTS;
@@ -50,16 +46,10 @@ pub(super) struct Inliner {
 struct Conditions {
     /// Keys and values are rows of a KV format.
     formats: bool,
-    /// `ATTN_E4M3_PRODUCTS`: sm90 prefill that computes in e4m3.
-    e4m3_compute: bool,
-    /// `ATTN_RESIDENT_KEYS`: sm90 prefill whose keys stay in shared memory.
-    resident: bool,
     /// `ATTN_OUTPUT`: outputs have another type than queries.
     output: bool,
     /// `ATTN_STORED_Q`: queries have another type in memory than kernels compute in.
     stored_queries: bool,
-    /// `ATTN_ROW_INVARIANT_PREFILL`: prefill under fixed splits, where a row has its bits beside any other rows.
-    row_invariant_prefill: bool,
 }
 
 impl Conditions {
@@ -72,11 +62,8 @@ impl Conditions {
     /// Whether a condition holds, by its name in templates.
     fn holds(self, name: &str) -> Option<bool> {
         match name {
-            "ATTN_E4M3_PRODUCTS" => Some(self.e4m3_compute),
-            "ATTN_RESIDENT_KEYS" => Some(self.resident),
             "ATTN_OUTPUT" => Some(self.output),
             "ATTN_STORED_Q" => Some(self.stored_queries),
-            "ATTN_ROW_INVARIANT_PREFILL" => Some(self.row_invariant_prefill),
             _ => None,
         }
     }
@@ -181,15 +168,11 @@ impl Inliner {
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
-        let (facts, common) = (traits.facts(), &traits.common);
+        let common = &traits.common;
         let accurate = if common.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let e4m3_compute = facts.wgmma == Some(ComputeType::E4m3);
-        let resident = facts.special == Some(PrefillBackend::Sm90Resident);
-        let row_invariant_prefill = common.row_invariant && facts.kind == KernelKind::Prefill;
         let formats = common.packed.is_some();
         let (output, stored_queries) = (common.dtypes.o.is_some(), common.dtypes.q.is_some());
-        let conditions = Conditions { formats, e4m3_compute, resident, output, stored_queries, row_invariant_prefill };
-        Self::of_unit_with(name, accurate, &LANGUAGE, conditions)
+        Self::of_unit_with(name, accurate, &LANGUAGE, Conditions { formats, output, stored_queries })
     }
 
     fn of_unit_with(
@@ -309,15 +292,8 @@ mod tests {
     fn conditional_lines_are_in_the_units_of_their_side_alone() {
         let mut conditional = 0;
         for (name, text) in FILES.iter().copied() {
-            for on in 0..7 {
-                let conditions = Conditions {
-                    e4m3_compute: on == 2,
-                    resident: on == 3,
-                    row_invariant_prefill: on == 4,
-                    output: on == 5,
-                    stored_queries: on == 6,
-                    formats: false,
-                };
+            for on in 0..3 {
+                let conditions = Conditions { formats: false, output: on == 1, stored_queries: on == 2 };
                 let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
                 let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
                 let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };

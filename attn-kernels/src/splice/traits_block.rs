@@ -2,7 +2,7 @@
 
 use attn_core::dtype::Dtype;
 use attn_core::lang::kv_format::{CodeValues, LinearCodes};
-use attn_core::spec::KernelKind;
+use attn_core::spec::{ComputeType, KernelKind};
 
 use crate::kernel_traits::{
     CommonTraits, Facts, KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow, Preprocessed,
@@ -44,6 +44,8 @@ pub(super) fn common(traits: &KernelTraits) -> String {
     let sm90 = if is_mixed && traits.is_sm90_prefill() { String::new() } else { sm90_prefill(traits) };
     let named =
         |name: &str, of: Option<Dtype>| of.map_or(String::new(), |of| format!("using {name} = {};\n", elem(of)));
+    // the number of a Q tile's partials depends on its rows, and the order of a row's partials must not
+    let row_invariant_merge = row_invariant && traits.kind() == KernelKind::Prefill;
     let (output, queries) = (named("OutputElem", dtypes.o), named("StoredQElem", dtypes.q));
     format!(
         "using QoElem = {};\n\
@@ -55,6 +57,7 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         constexpr bool KV_PAGED = {paged};\n\
         {sm90}\
         constexpr bool ROW_INVARIANT = {row_invariant};\n\
+        constexpr bool ROW_INVARIANT_MERGE = {row_invariant_merge};\n\
         {launch}{rows}",
         elem(dtypes.qo),
         elem(dtypes.kv),
@@ -98,6 +101,7 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
     });
     let (producer_warps, first_producer_thread) =
         if facts.producer_warps > 0 { (facts.producer_warps, 32 * warps) } else { (warps, 0) };
+    let e4m3_compute = facts.wgmma == Some(ComputeType::E4m3);
     let own = kernel.own_constants(common);
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
@@ -113,6 +117,7 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
         constexpr int STEP_KEYS = {};\n\
         constexpr bool K_PREPROCESSED = {keys};\n\
         constexpr bool V_PREPROCESSED = {values};\n\
+        constexpr bool E4M3_COMPUTE = {e4m3_compute};\n\
         {own}{rows}",
         facts.step_keys(),
     )

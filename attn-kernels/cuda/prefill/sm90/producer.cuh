@@ -1,9 +1,8 @@
 // Producer warpgroup of sm_90 prefill: takes work tiles from the tile scheduler, iterates over the KV tiles of each,
 // and loads Q, K and V. It waits only for free stages, never for arithmetic. K of a tile is loaded before V of the
 // previous one, because gemm_qk needs it first; separate warps issue the TMA loads of K and V. Q of the next work tile
-// is loaded while the consumers compute the last KV tiles of this one.
+// is loaded while the consumers compute the last KV tiles of this one. A kernel includes its `loaders.cuh` before.
 #pragma once
-#include "prefill/sm90/tma_load.cuh"
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
 #include "prefill/sm90/smem_tiles.cuh"
@@ -85,7 +84,7 @@ class Producer {
       load_v();
       ++tile_index_;
       if (first) {
-        v_loader_ = VLoader<USE_TMA>(w_, w_.v, p_.v, key_base<V_PREPROCESSED>(q_tile.request), kv_head);
+        v_loader_ = VLoader<USE_TMA>(w_, w_.v, p_.v, value_base(q_tile.request), kv_head);
         prev_end_ = end;
         SmemQ to = tiles_.q_stage(q_state.stage);
         bool loads_q = is_leader_of(ProducerWarp::LOAD_Q);

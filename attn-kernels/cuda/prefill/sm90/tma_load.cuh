@@ -35,13 +35,12 @@ static_assert(static_cast<int>(ProducerWarp::LOAD_K) == 0 && static_cast<int>(Pr
               "the first warp of each half commits tiles");
 inline int tma_warp() { return producer_thread() / 32 % TMA_WARPS; }
 inline bool loads_v() { return producer_thread() / 32 >= TMA_WARPS; }
-// The TMA box of a tile that this lane loads.
-#ifdef ATTN_RESIDENT_KEYS
-// One warp of a half has all of them: the other ones take work and load Q, and do not wait for stages of K and V.
-inline int lane_box() { return 32 * tma_warp() + threadIdx.x % 32; }
-#else  // ATTN_RESIDENT_KEYS
-inline int lane_box() { return tma_warp() + threadIdx.x % 32 * TMA_WARPS; }
-#endif  // ATTN_RESIDENT_KEYS
+// The TMA box of a tile that this lane loads. With RESIDENT_KEYS one warp of a half has all of them: the other ones take
+// work and load Q, and do not wait for stages of K and V.
+inline int lane_box() {
+  int lane = threadIdx.x % 32;
+  return RESIDENT_KEYS ? 32 * tma_warp() + lane : tma_warp() + lane * TMA_WARPS;
+}
 
 // Clamps keys to below `last_end`: the part of a KV range's interface that cp.async loads need.
 struct ClampedRange {
@@ -93,11 +92,7 @@ class TmaLoader {
   // boxes to load, or nothing to do. A warp that does not take part must not wait for a free stage: nothing waits for
   // that warp, so that the barrier may be a whole phase ahead.
   bool participates(bool keys) const {
-#ifdef ATTN_RESIDENT_KEYS
-    return loads_v() == VALUES && tma_warp() == 0;
-#else  // ATTN_RESIDENT_KEYS
-    return loads_v() == VALUES && (tma_warp() == 0 || (keys && tma_warp() * rows_ < TILE_KEYS));
-#endif  // ATTN_RESIDENT_KEYS
+    return loads_v() == VALUES && (tma_warp() == 0 || (!RESIDENT_KEYS && keys && tma_warp() * rows_ < TILE_KEYS));
   }
   // Called instead of load for a tile without keys.
   static void arrive_empty(unsigned) {}
@@ -128,31 +123,3 @@ class CpAsyncLoader {
 
 template <bool PAGED, bool USE_TMA, int DIM, bool VALUES>
 using TileLoader = typename Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALUES>, CpAsyncLoader<PAGED, DIM>>::type;
-#ifdef ATTN_E4M3_PRODUCTS
-// Rows of pairs of elements.
-template <bool USE_TMA>
-using KLoader = TileLoader<KV_PAGED, USE_TMA, HEAD_DIM_QK / 2, false>;
-
-// Loads transposed values, whose rows have the keys of a tile.
-struct TransposedLoader : TmaLoader<false, TILE_KEYS / 2, true> {
-  using Rows = TmaLoader<false, TILE_KEYS / 2, true>;
-  using Rows::Rows;
-  static_assert(HEAD_DIM_VO == TILE_KEYS, "as many rows as a tile of K has");
-
-  void load(SmemV to, unsigned barrier, int end, int key, KvRowLocation row) const {
-    Rows::load({to.base}, barrier, end, key, row);
-  }
-};
-template <bool USE_TMA>
-using VLoader = TransposedLoader;
-#else  // ATTN_E4M3_PRODUCTS
-static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "Q and K have one element type, unless K is preprocessed");
-static_assert(K_PREPROCESSED == (Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>),
-              "K is preprocessed where it is transformed or fp8");
-static_assert(V_PREPROCESSED == (Variant::HAS_VALUE_TRANSFORM || IS_FP8<KvElem>),
-              "V is preprocessed where it is transformed or fp8");
-template <bool USE_TMA>
-using KLoader = TileLoader<KV_PAGED && !K_PREPROCESSED, USE_TMA, HEAD_DIM_QK, false>;
-template <bool USE_TMA>
-using VLoader = TileLoader<KV_PAGED && !V_PREPROCESSED, USE_TMA, HEAD_DIM_VO, true>;
-#endif  // ATTN_E4M3_PRODUCTS

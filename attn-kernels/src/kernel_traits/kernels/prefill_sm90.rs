@@ -73,9 +73,13 @@ impl Smem {
     }
 
     /// The constants of the template that say where O and Q are.
-    pub(super) fn constants(&self, query_stages: u32) -> String {
+    pub(super) fn constants(&self, query_stages: u32, resident_keys: bool) -> String {
         let outputs = self.outputs;
-        format!("constexpr int SMEM_O_BYTES = {outputs};\nconstexpr int Q_STAGES = {query_stages};\n")
+        format!(
+            "constexpr int SMEM_O_BYTES = {outputs};\n\
+            constexpr int Q_STAGES = {query_stages};\n\
+            constexpr bool RESIDENT_KEYS = {resident_keys};\n"
+        )
     }
 }
 
@@ -97,7 +101,7 @@ impl Kernel for PrefillSm90 {
     }
     fn own_constants(&self, common: &CommonTraits) -> String {
         let smem = self.smem(common);
-        smem.constants(smem.query_stages)
+        smem.constants(smem.query_stages, false)
     }
     fn smem_bytes(&self, common: &CommonTraits) -> u32 {
         self.smem(common).bytes

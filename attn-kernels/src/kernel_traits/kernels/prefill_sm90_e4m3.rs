@@ -54,7 +54,7 @@ impl Kernel for PrefillSm90E4m3 {
         " wgmma e4m3 products".to_owned() // records of kernels have this name
     }
     fn own_constants(&self, common: &CommonTraits) -> String {
-        Self::smem(common).constants(QUERY_STAGES)
+        Self::smem(common).constants(QUERY_STAGES, false)
     }
     fn smem_bytes(&self, common: &CommonTraits) -> u32 {
         Self::smem(common).bytes

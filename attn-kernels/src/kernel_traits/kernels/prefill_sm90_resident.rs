@@ -54,7 +54,7 @@ impl Kernel for PrefillSm90Resident {
     fn own_constants(&self, common: &CommonTraits) -> String {
         // Q stages are of a warpgroup each
         let smem = self.0.smem(common);
-        smem.constants(smem.query_stages * CONSUMERS)
+        smem.constants(smem.query_stages * CONSUMERS, true)
     }
     fn smem_bytes(&self, common: &CommonTraits) -> u32 {
         self.0.smem_bytes(common)

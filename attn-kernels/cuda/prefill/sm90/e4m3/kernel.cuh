@@ -5,6 +5,7 @@
 // Named barriers.
 constexpr int PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3;
 
+#include "prefill/sm90/e4m3/loaders.cuh"
 #include "prefill/sm90/e4m3/mainloop.cuh"
 #include "prefill/sm90/roles.cuh"
 

@@ -1,5 +1,5 @@
-// Consumer mainloop of sm_90 prefill with 8-bit products. As that of 16 bits (`prefill/sm90/mainloop.cuh`), gemm_qk of
-// a tile runs beside gemm_pv of the tile before it, and the softmax of the tile overlaps with the latter.
+// Consumer mainloop of sm_90 prefill with 8-bit products. As in `prefill/sm90/exact/mainloop.cuh`, gemm_qk of a tile
+// runs beside gemm_pv of the tile before it, and the softmax of the tile overlaps with the latter.
 #pragma once
 #include "prefill/sm90/producer.cuh"
 #include "prefill/sm90/store.cuh"

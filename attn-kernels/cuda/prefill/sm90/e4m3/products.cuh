@@ -17,8 +17,9 @@ using QOperands = unsigned[HEAD_DIM_QK / 32][4];
 constexpr int SUM_BLOCK = COLUMNS / 8;
 using SummedOutputs = float[SUM_BLOCK + 1][4];
 
-// A chunk of P is 32 keys: one A operand of gemm_pv.
+// A chunk of P is 32 keys: one A operand of gemm_pv. P of a whole tile is in registers.
 constexpr int PROB_CHUNKS = TILE_KEYS / 32;
+using ProbTile = unsigned[PROB_CHUNKS][4];
 
 // Four numbers rounded to e4m3, the first in the lowest byte; beyond 448 they saturate, and NaN stays NaN.
 inline unsigned pack4_e4m3(float first, float second, float third, float fourth) {

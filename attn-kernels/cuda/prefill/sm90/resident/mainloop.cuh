@@ -4,9 +4,9 @@
 #pragma once
 #include "prefill/sm90/resident/producer.cuh"
 #include "prefill/sm90/store.cuh"
-#include "arch/wgmma.cuh"
-#include "prefill/sm90/softmax_step.cuh"
-#include "prefill/sm90/zero_v_rows.cuh"
+#include "prefill/sm90/exact/products.cuh"
+#include "prefill/sm90/exact/softmax_step.cuh"
+#include "prefill/sm90/exact/zero_v_rows.cuh"
 
 // The planner never splits these items along their keys, so that there are no partials.
 constexpr int NOT_SPLIT = -1;

@@ -3,7 +3,7 @@
 // one warp loads K, one V and one Q, so that Q does not wait for the stages of K and V.
 #pragma once
 #include "arch/mbarrier_test.cuh"
-#include "prefill/sm90/tma_load.cuh"
+#include "prefill/sm90/exact/loaders.cuh"
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
 #include "prefill/sm90/resident/q_stage.cuh"
@@ -15,7 +15,7 @@ inline void load_kv_tile(const KernelParams& p, const Sm90Params& w, const SmemT
   PipelineState state(n);
   Request request = request_of(work.item);
   KLoader<USE_TMA> k_loader(w, w.k, p.k, key_base<K_PREPROCESSED>(request), work.kv_head);
-  VLoader<USE_TMA> v_loader(w, w.v, p.v, key_base<V_PREPROCESSED>(request), work.kv_head);
+  VLoader<USE_TMA> v_loader(w, w.v, p.v, value_base(request), work.kv_head);
   int end = work.item.kv_end, key = work.item.kv_begin < end ? work.item.kv_begin : -1;
   bool has_keys = key >= 0;
   KvRowLocation location = {};
@@ -48,18 +48,9 @@ inline void load_q_rows(SmemQ to, const KernelParams& p, const QTile& q_tile) {
   if (!Loader::Row::holds()) return;
 #pragma unroll 4
   for (int row = Loader::row(); row < WARPGROUP_ROWS; row += Loader::ROWS_PER_PASS) {
-#ifdef ATTN_STORED_Q
-    RowIndex at = q_tile.at(p, q_tile.clamp_row(row));
-    const StoredQElem* from = static_cast<const StoredQElem*>(p.q.data) + row_offset(p.q, at) + 8 * Loader::chunk();
+    QueryChunks from(p, q_tile.at(p, q_tile.clamp_row(row)), 0);
 #pragma unroll
-    for (int i = 0; i < Loader::CHUNKS; ++i)
-      store_shared_16(to.at(row, Loader::chunk() + i), load_eight_of_query(from + 8 * i, query_scale(p)));
-#else  // ATTN_STORED_Q
-    const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, q_tile.at(p, q_tile.clamp_row(row)));
-#pragma unroll
-    for (int i = 0; i < Loader::CHUNKS; ++i)
-      cp_async_16(to.at(row, Loader::chunk() + i), from + 8 * (Loader::chunk() + i));
-#endif  // ATTN_STORED_Q
+    for (int i = 0; i < Loader::CHUNKS; ++i) from.copy(to.at(row, Loader::chunk() + i), Loader::chunk() + i);
   }
 }
 

@@ -5,7 +5,7 @@
 // stale max. If a partial row sum exceeds MAX_PARTIAL_SUM, the warp recomputes S from Q in shared memory and K in
 // global memory.
 #pragma once
-#include "prefill/sm90/recompute_scores.cuh"
+#include "prefill/sm90/exact/recompute_scores.cuh"
 #include "softmax/online_softmax.cuh"
 
 // Rows of up to 128 elements; with longer ones O leaves too few registers.

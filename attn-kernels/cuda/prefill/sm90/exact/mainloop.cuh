@@ -4,9 +4,9 @@
 #pragma once
 #include "prefill/sm90/producer.cuh"
 #include "prefill/sm90/store.cuh"
-#include "arch/wgmma.cuh"
-#include "prefill/sm90/softmax_step.cuh"
-#include "prefill/sm90/zero_v_rows.cuh"
+#include "prefill/sm90/exact/products.cuh"
+#include "prefill/sm90/exact/softmax_step.cuh"
+#include "prefill/sm90/exact/zero_v_rows.cuh"
 
 // Ping-pong scheduling: a warpgroup issues its GEMMs once the previous warpgroup's S has arrived, so that one computes
 // softmax while another computes GEMMs. Used where registers are few or rows are long; for two warpgroups with rows of

@@ -1,0 +1,16 @@
+// The loaders of K and V tiles of 16-bit products.
+#pragma once
+#include "prefill/sm90/tma_load.cuh"
+
+static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "Q and K have one element type, unless K is preprocessed");
+static_assert(K_PREPROCESSED == (Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>),
+              "K is preprocessed where it is transformed or fp8");
+static_assert(V_PREPROCESSED == (Variant::HAS_VALUE_TRANSFORM || IS_FP8<KvElem>),
+              "V is preprocessed where it is transformed or fp8");
+template <bool USE_TMA>
+using KLoader = TileLoader<KV_PAGED && !K_PREPROCESSED, USE_TMA, HEAD_DIM_QK, false>;
+template <bool USE_TMA>
+using VLoader = TileLoader<KV_PAGED && !V_PREPROCESSED, USE_TMA, HEAD_DIM_VO, true>;
+
+// Token of position 0 of a request's values, as VLoader takes it.
+inline int value_base(const Request& request) { return key_base<V_PREPROCESSED>(request); }
