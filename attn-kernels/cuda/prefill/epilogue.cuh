@@ -128,8 +128,7 @@ inline void store_rows(const KernelParams& p, const Variant& variant, const Outp
   float logits = score_scale(qk_scale(p, q_tile.kv_head)), unit = output_scale(p, q_tile.kv_head);
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    softmax.row_sum[r] += __shfl_xor_sync(ALL_LANES, softmax.row_sum[r], 1);
-    softmax.row_sum[r] += __shfl_xor_sync(ALL_LANES, softmax.row_sum[r], 2);
+    add_quad(softmax.row_sum[r]);
     softmax.row_max[r] = Variant::PLAIN ? 0.f : softmax.row_max[r] * logits;
     if (STATIC_MAX && softmax.row_sum[r] < MIN_ROW_SUM) softmax.row_max[r] = NEG_INF;
   }

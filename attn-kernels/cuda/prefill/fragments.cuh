@@ -23,6 +23,18 @@ inline int fragment_row(int r) {
 // First of this thread's two adjacent columns in an 8-column block.
 inline int fragment_column() { return threadIdx.x % 4 * 2; }
 
+// The maximum of a quad of lanes: a row lies in four lanes.
+inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+  return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+}
+
+// x becomes the sum of the quad.
+inline void add_quad(float& x) {
+  x += __shfl_xor_sync(ALL_LANES, x, 1);
+  x += __shfl_xor_sync(ALL_LANES, x, 2);
+}
+
 // First column of O of this warp.
 inline int first_column() { return COLUMN_WARPS == 1 ? 0 : threadIdx.x / 32 % COLUMN_WARPS * COLUMNS; }
 

@@ -84,9 +84,7 @@ inline bool row_max_grows(float (&tile_max)[ROWS_PER_THREAD], const ScoreFragmen
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 8; ++n) x = fmaxf(x, fmaxf(s[r / 2][n][r % 2 * 2], s[r / 2][n][r % 2 * 2 + 1]));
     if constexpr (B::HAS_ROW_TERM) x = fmaxf(x + bias->row_term(r), softmax.row_max[r]);
-    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
-    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
-    tile_max[r] = x;
+    tile_max[r] = x = quad_max(x);
     grown |= (x - softmax.row_max[r]) * scale > RESCALE_THRESHOLD;  // false (NaN) while a row has seen no key
   }
   return __any_sync(ALL_LANES, grown);

@@ -4,7 +4,8 @@
 constexpr int CONSUMER_BARRIER = 1, PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3, WARPGROUP_BARRIER = 6;
 
 #include "prefill/sm90/exact/loaders.cuh"
-#include "prefill/sm90/exact/mainloop.cuh"
+#include "prefill/sm90/exact/warpgroup_tile.cuh"
+#include "prefill/sm90/mainloop.cuh"
 #include "prefill/sm90/roles.cuh"
 
 // The producer needs few registers, and more where it reads the page table. The consumers need many, and all there are

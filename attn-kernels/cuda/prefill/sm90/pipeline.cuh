@@ -72,6 +72,10 @@ struct QPipelineState {
   explicit QPipelineState(int work_index) : stage(work_index % Q_STAGES), phase(work_index / Q_STAGES & 1) {}
 };
 
+// When a consumer warpgroup releases the Q tile: once it has Q in registers, with the last tile of K, after S of the
+// last tile, or after O has been stored over it.
+enum class QRelease { ONCE_READ, WITH_LAST_K, AFTER_SCORES, AFTER_STORE };
+
 class Pipeline {
   PipelineStorage* storage_;
   unsigned base_;

@@ -35,7 +35,7 @@ static_assert(static_cast<int>(ProducerWarp::LOAD_K) == 0 && static_cast<int>(Pr
               "the first warp of each half commits tiles");
 inline int tma_warp() { return producer_thread() / 32 % TMA_WARPS; }
 inline bool loads_v() { return producer_thread() / 32 >= TMA_WARPS; }
-// The TMA box of a tile that this lane loads. With RESIDENT_KEYS one warp of a half has all of them: the other ones take
+// The TMA box of a tile that this lane loads. Where keys stay, one warp of a half has all of them: the other ones take
 // work and load Q, and do not wait for stages of K and V.
 inline int lane_box() {
   int lane = threadIdx.x % 32;

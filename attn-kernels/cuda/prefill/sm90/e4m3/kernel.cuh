@@ -3,10 +3,11 @@
 // threads, SMEM_BYTES of dynamic shared memory.
 #pragma once
 // Named barriers.
-constexpr int PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3;
+constexpr int CONSUMER_BARRIER = 1, PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3;
 
 #include "prefill/sm90/e4m3/loaders.cuh"
-#include "prefill/sm90/e4m3/mainloop.cuh"
+#include "prefill/sm90/e4m3/warpgroup_tile.cuh"
+#include "prefill/sm90/mainloop.cuh"
 #include "prefill/sm90/roles.cuh"
 
 static_assert(CONSUMER_WARPGROUPS == 2, "two consumer warpgroups");

@@ -86,9 +86,7 @@ inline void round_q(QOperands& q, SmemQ smem_q, const KernelParams& p, const Var
 #pragma unroll
         for (int e = 0; e < 4; ++e) most = fmaxf(most, fabsf(x[i][e]));
       }
-      most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 1));
-      most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 2));
-      int exponent = row_exponent(most);
+      int exponent = row_exponent(quad_max(most));
       float scale = power_of_two(exponent);
       inverse[r] = power_of_two(-exponent);
 #pragma unroll
@@ -97,3 +95,18 @@ inline void round_q(QOperands& q, SmemQ smem_q, const KernelParams& p, const Var
     }
   }
 }
+
+// The warpgroup's rows of Q in registers, rounded.
+struct WarpgroupQ {
+  SmemQ smem;
+  int warp;
+  QOperands operands;
+  float inverse[ROWS_PER_THREAD];  // what this thread's rows of S are multiplied by in turn
+
+  WarpgroupQ(SmemQ smem, int warp, float) : smem(smem), warp(warp) {}
+
+  // Called once Q has arrived.
+  void transform(const KernelParams& p, const Variant& variant, const QTile& q_tile) {
+    round_q(operands, smem, p, variant, q_tile, warp, inverse);
+  }
+};

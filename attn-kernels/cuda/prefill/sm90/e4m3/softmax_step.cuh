@@ -6,7 +6,7 @@
 // key, m is stale: a logit may exceed it by 2^4.8. A partial row sum of at most 448 proves that no P was saturated. If
 // it is larger, the warp repeats the tile from S, which is still there, with the tile's row max.
 #pragma once
-#include "prefill/sm90/e4m3/products.cuh"
+#include "prefill/sm90/e4m3/q_rows.cuh"
 #include "softmax/online_softmax.cuh"
 
 constexpr int PROB_EXPONENT = 4;
@@ -18,20 +18,21 @@ constexpr bool UNSCALE_ROWS = SCALE_LOGITS || BIAS_IN_ACCUMULATOR || BIAS_AFFINE
 constexpr bool SEARCH_EVERY_TILE = RESCALE_THRESHOLD == 0.f;
 static_assert(!Variant::HAS_WEIGHT && !STATIC_MAX && ROW_BLOCKS == 1, "a softmax with a running max");
 
-// What a tile's logits need to become probabilities.
-struct SoftmaxTileE4m3 {
+// A warpgroup's tile, and what its logits need to become probabilities.
+struct SoftmaxTile {
   const ScoreTile& tile;
   const ScoreMask& mask;
   bool masked;
   const Bias& bias;
+  const WarpgroupQ& q;
 
-  // S in the units of row_max; `inverse` as round_q gives it.
-  void finish_scores(ScoreFragment& s, const float (&inverse)[ROWS_PER_THREAD]) const {
+  // S in the units of row_max.
+  void finish_scores(ScoreFragment& s) const {
     if constexpr (UNSCALE_ROWS)
 #pragma unroll
       for (int n = 0; n < TILE_KEYS / 8; ++n)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) s[0][n][e] *= inverse[e / 2];
+        for (int e = 0; e < 4; ++e) s[0][n][e] *= q.inverse[e / 2];
     transform_scores(s, tile, 0, TILE_KEYS / 16);
     if constexpr (BIAS_IN_ACCUMULATOR) {
       float unit = 1.f / tile.unit;
@@ -45,8 +46,39 @@ struct SoftmaxTileE4m3 {
   }
 };
 
-// Softmax state of this thread's rows.
-class SoftmaxE4m3 {
+// O of the warpgroup's rows, and the sums of P as it was rounded.
+struct Outputs {
+  float rounded_sum[ROWS_PER_THREAD] = {};
+  SummedOutputs o;
+
+  Outputs() {
+#pragma unroll
+    for (int d = 0; d <= SUM_BLOCK; ++d)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) o[d][e] = 0.f;
+  }
+  // Called after the wait for gemm_pv: takes the sums of a tile out of O. WGMMA keeps about 14 bits of a sum of 8-bit
+  // products, too few for all keys.
+  void arrived() {
+    warpgroup_fence_operand(o);
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) rounded_sum[r] += o[SUM_BLOCK][2 * r];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) clear_in_place(o[SUM_BLOCK][e]);
+  }
+  void rescale(const float (&factor)[ROWS_PER_THREAD]) {
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) rounded_sum[r] *= factor[r];
+#pragma unroll
+    for (int d = 0; d < SUM_BLOCK; ++d)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) o[d][e] *= factor[e / 2];
+  }
+  const OutputFragment& fragment() const { return reinterpret_cast<const OutputFragment&>(o); }
+};
+
+// The softmax of the warpgroup's rows, with the interface of that of 16-bit products.
+class WarpgroupSoftmax {
   // m - 4, of the row max in powers of two, rounded up; stale. UNSEEN while a row has seen no key: then P of masked
   // logits is 0, and that of others is infinite, so that the tile is repeated.
   float subtrahend_[ROWS_PER_THREAD];
@@ -66,9 +98,7 @@ class SoftmaxE4m3 {
       float x = NEG_INF;
 #pragma unroll
       for (int n = 0; n < TILE_KEYS / 8; ++n) x = fmaxf(x, fmaxf(s[0][n][2 * r], s[0][n][2 * r + 1]));
-      x += bias.row_term(r);
-      x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
-      x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+      x = quad_max(x + bias.row_term(r));
       if constexpr (KEEPS_MAX) row_max_[r] = fmaxf(row_max_[r], x);
       float subtrahend = fmaxf(subtrahend_[r], ceilf(x * scale_[r]) - PROB_EXPONENT);
       factor[r] = exp2_approx(subtrahend_[r] - subtrahend);  // 0 for a row's first keys: O and row_sum are 0
@@ -99,24 +129,12 @@ class SoftmaxE4m3 {
       }
   }
 
- public:
-  // `scale`: from units of Q K^T, or of logits, to powers of two.
-  SoftmaxE4m3(float scale, const float (&inverse)[ROWS_PER_THREAD]) {
-    for (float& x : row_max_) x = NEG_INF;
-#pragma unroll
-    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      subtrahend_[r] = UNSEEN;
-      row_sum_[r] = 0.f;
-      scale_[r] = UNSCALE_ROWS ? scale : scale * inverse[r];
-    }
-  }
-
-  // S, which has arrived and is finished, becomes P. Before it replaces that of the previous tile in `probs`, this
-  // calls `wait(sum)`, which waits for gemm_pv of the previous tile, and depends on the sum. Returns whether O must
-  // be rescaled by `factor` before P V is added. A single warp can repeat the tile, so that no warpgroup-wide
-  // instruction is in that part.
+  // Finished S becomes P. Before it replaces that of the previous tile in `probs`, this calls `wait(sum)`, which waits
+  // for gemm_pv of the previous tile, and depends on the sum. Returns whether O must be rescaled by `factor` before P V
+  // is added. A single warp can repeat the tile, so that no warpgroup-wide instruction is in that part.
   template <bool FIRST, class Wait>
-  bool step(const ScoreFragment& s, const Bias& bias, ProbTile& probs, float (&factor)[ROWS_PER_THREAD], Wait wait) {
+  bool exponentiate_tile(const ScoreFragment& s, const Bias& bias, ProbTile& probs, float (&factor)[ROWS_PER_THREAD],
+                         Wait wait) {
     bool grown = false;
     if constexpr (FIRST || SEARCH_EVERY_TILE) grown = grow(s, bias, factor);
     float sums[ROWS_PER_THREAD] = {};
@@ -143,25 +161,54 @@ class SoftmaxE4m3 {
     return grown;
   }
 
-  // The state as the epilogue takes it: relative to row_max, in units of Q K^T or of logits, of which `scale` leads to
-  // powers of two. `sums`: of rounded P, by which O is divided. Log-sum-exps are of unrounded P, and so are the weights
-  // of partial states: `factor`, by which O must be rescaled, has the ratio of both.
-  SoftmaxState finish(float scale, const float (&sums)[ROWS_PER_THREAD], float (&factor)[ROWS_PER_THREAD]) const {
-    SoftmaxState softmax;
+ public:
+  SoftmaxState state;  // as the epilogue takes it
+
+  WarpgroupSoftmax(const Variant&, const QTile&, const WarpgroupQ& q, float unit) {
+    float scale = score_scale_log2(unit);
+    for (float& x : row_max_) x = NEG_INF;
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+      subtrahend_[r] = UNSEEN;
+      row_sum_[r] = 0.f;
+      scale_[r] = UNSCALE_ROWS ? scale : scale * q.inverse[r];
+    }
+  }
+
+  // S of the first tile becomes P; O is still 0.
+  void first_step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, const SoftmaxTile& tile) {
+    tile.finish_scores(s);
+    exponentiate_tile<true>(s, tile.bias, probs, factor, [](float) {});
+  }
+  // S of a later tile becomes P, and O is rescaled where it must be.
+  template <class Wait>
+  void step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, const SoftmaxTile& tile,
+            Wait wait_gemm_pv) {
+    tile.finish_scores(s);
+    if (exponentiate_tile<false>(s, tile.bias, probs, factor, wait_gemm_pv)) o.rescale(factor);
+  }
+  // Called after the last gemm_pv. `state` is relative to row_max, in units of Q K^T or of logits. O is divided by the
+  // sums of rounded P. Log-sum-exps are of unrounded P, and so are the weights of partial states: O is rescaled by the
+  // ratio of both, too.
+  void finish(Outputs& o, const KernelParams& p, int kv_head) {
+    // to powers of two; read again instead of kept in registers
+    float scale = score_scale_log2(qk_scale(p, kv_head)), factor[ROWS_PER_THREAD];
+    SoftmaxState finished;
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
       factor[r] = 1.f / (1 << PROB_EXPONENT);
       bool seen = subtrahend_[r] > UNSEEN;
-      softmax.row_max[r] = seen ? (subtrahend_[r] + PROB_EXPONENT) / scale : NEG_INF;
+      finished.row_max[r] = seen ? (subtrahend_[r] + PROB_EXPONENT) / scale : NEG_INF;
       if constexpr (KEEPS_MAX) {
         if (seen) factor[r] = exp2_approx(subtrahend_[r] - row_max_[r] * scale_[r]);
-        softmax.row_max[r] = row_max_[r] * (scale_[r] / scale);
+        finished.row_max[r] = row_max_[r] * (scale_[r] / scale);
       }
-      softmax.row_sum[r] = row_sum_[r] * factor[r];
-      float total = row_sum_[r] + __shfl_xor_sync(ALL_LANES, row_sum_[r], 1);
-      total += __shfl_xor_sync(ALL_LANES, total, 2);
-      if (sums[r] != 0.f) factor[r] *= total / sums[r];
+      finished.row_sum[r] = row_sum_[r] * factor[r];
+      float total = row_sum_[r];
+      add_quad(total);
+      if (o.rounded_sum[r] != 0.f) factor[r] *= total / o.rounded_sum[r];
     }
-    return softmax;
+    state = finished;
+    o.rescale(factor);
   }
 };

@@ -1,6 +1,7 @@
 // 16-bit products of sm_90 prefill: gemm_qk and gemm_pv of a warpgroup.
 #pragma once
 #include "arch/wgmma.cuh"
+#include "softmax/units.cuh"
 
 // S += Q K^T for the warpgroup's 64 rows, asynchronous. S starts from 0 unless the accumulator holds a bias already
 // (BIAS_IN_ACCUMULATOR).

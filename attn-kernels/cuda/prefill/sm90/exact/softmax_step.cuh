@@ -5,6 +5,7 @@
 // stale max. If a partial row sum exceeds MAX_PARTIAL_SUM, the warp recomputes S from Q in shared memory and K in
 // global memory.
 #pragma once
+#include "prefill/sm90/exact/q_rows.cuh"
 #include "prefill/sm90/exact/recompute_scores.cuh"
 #include "softmax/online_softmax.cuh"
 
@@ -47,8 +48,7 @@ struct SoftmaxTile {
   const ScoreMask& mask;
   bool masked;
   const Bias& bias;
-  float scale;  // from units of row_max to the exponent of exp2
-  SmemQ smem_q;
+  const WarpgroupQ& q;
 
   void finish_scores(ScoreFragment& s) const {
     transform_scores(s, tile, 0, TILE_CHUNKS);
@@ -59,19 +59,19 @@ struct SoftmaxTile {
   // chunk.
   template <class Each>
   void exponentiate(ScoreFragment& s, SoftmaxState& softmax, bool grown, Each each) const {
-    BiasedScaledRowMax scaled_max(softmax, scale, bias, grown);
+    BiasedScaledRowMax scaled_max(softmax, q.scale, bias, grown);
 #pragma unroll
     for (int n = 0; n < TILE_CHUNKS; ++n) {
-      scores_to_probs(s, softmax, tile, scaled_max, scale, n);
+      scores_to_probs(s, softmax, tile, scaled_max, q.scale, n);
       each(n);
     }
   }
   // The same for recomputed S, by a single warp in a rolled loop.
   void exponentiate_recomputed(ScoreFragment& s, SoftmaxState& softmax) const {
-    BiasedScaledRowMax scaled_max(softmax, scale, bias, true);
+    BiasedScaledRowMax scaled_max(softmax, q.scale, bias, true);
 #pragma unroll 1
     for (int n = 0; n < TILE_CHUNKS; ++n) {
-      scores_to_probs(s, softmax, tile, scaled_max, scale, 0);
+      scores_to_probs(s, softmax, tile, scaled_max, q.scale, 0);
       rotate_columns<2>(s);
     }
   }
@@ -96,7 +96,7 @@ inline bool softmax_step(ScoreFragment& s, SoftmaxState& softmax, float (&factor
   if (search || !SLOPE_IN_EXPONENT) t.bias.add_slopes(s);
   if constexpr (!Variant::PLAIN)
     if (search) {
-      grown = update_row_max(softmax, s, t.scale, &t.bias, set_factor);
+      grown = update_row_max(softmax, s, t.q.scale, &t.bias, set_factor);
       if constexpr (LAZY_MAX)
         max_state.unseen = __any_sync(ALL_LANES, softmax.row_max[0] == NEG_INF || softmax.row_max[1] == NEG_INF);
     }
@@ -108,10 +108,10 @@ inline bool softmax_step(ScoreFragment& s, SoftmaxState& softmax, float (&factor
                                             of_tile.row_sum[1] <= MAX_PARTIAL_SUM);  // also true for NaN
     if (recomputed) {
       factor[0] = factor[1] = 1.f;
-      recompute_scores(s, t.smem_q, t.tile);
+      recompute_scores(s, t.q.smem, t.tile);
       t.finish_scores(s);
       t.bias.add_slopes(s);
-      update_row_max(softmax, s, t.scale, &t.bias, set_factor);
+      update_row_max(softmax, s, t.q.scale, &t.bias, set_factor);
       of_tile = softmax.with_zero_sums();
       t.exponentiate_recomputed(s, of_tile);
     }

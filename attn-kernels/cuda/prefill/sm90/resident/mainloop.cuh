@@ -4,8 +4,7 @@
 #pragma once
 #include "prefill/sm90/resident/producer.cuh"
 #include "prefill/sm90/store.cuh"
-#include "prefill/sm90/exact/products.cuh"
-#include "prefill/sm90/exact/softmax_step.cuh"
+#include "prefill/sm90/exact/warpgroup_tile.cuh"
 #include "prefill/sm90/exact/zero_v_rows.cuh"
 
 // The planner never splits these items along their keys, so that there are no partials.
@@ -50,25 +49,19 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       KvRange kv_range(p, variant, q_tile, item);
       QPipelineState q_state(q_index);
       SmemQ smem_q = rows_of_stage(tiles, q_state.stage);
-      SmemDescriptor desc_q = make_smem_descriptor(smem_q.base + warpgroup * WARPGROUP_ROWS * 128, 16);
+      WarpgroupQ q(smem_q, warp, scale);
       mbarrier_wait(pipeline.q_full(q_state.stage), q_state.phase);
-      if constexpr (TRANSFORM_Q) {
-        transform_q<64, 128, HookRow<HEAD_DIM_QK>>(smem_q, p, variant, q_tile, 64 * warpgroup, threadIdx.x % 128);
-        fence_view_async_shared();
-        named_barrier_sync(WARPGROUP_BARRIER + warpgroup, 128);
-      }
+      q.transform(p, variant, q_tile);
 
       Accumulators accumulators;
       ScoreFragment& s = *reinterpret_cast<ScoreFragment*>(&accumulators);
       OutputFragment& o = *reinterpret_cast<OutputFragment*>(&accumulators);
-      RowMaxState max_state = {use_static_max(variant, q_tile.request.kv_len)};
-      SoftmaxState softmax(max_state.is_static);
+      WarpgroupSoftmax softmax(variant, q_tile, q, unit);
       if (next.has_keys()) {
         ProbTile probs;
         ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
         if (!tma) fence_view_async_shared();
-        if constexpr (BIAS_IN_ACCUMULATOR) init_scores(s, tile);
-        gemm_qk(s, desc_q, tiles.k_stage(state.stage).base);
+        start_gemm_qk(s, q, tile, tiles.k_stage(state.stage).base);
         ScoreMask mask;
         mask.evaluate(tile);
         Bias bias(tile);
@@ -76,11 +69,9 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         warpgroup_fence_operand(s[0]);
         release_q(pipeline.q_empty(q_state.stage));
         if (last) release(pipeline.k_empty(state.stage));
-        float factor[ROWS_PER_THREAD];  // O is still 0
-        SoftmaxTile softmax_tile = {tile, mask, true, bias, scale, smem_q};
-        softmax_step<true>(s, softmax, factor, max_state, softmax_tile, [&](int chunk, bool, auto&) {
-          pack_probs(*reinterpret_cast<ProbFragment*>(&probs[chunk]), s, chunk);
-        });
+        float factor[ROWS_PER_THREAD];
+        SoftmaxTile softmax_tile = {tile, mask, true, bias, q};
+        softmax.first_step(s, factor, probs, softmax_tile);
         if (!v_arrived) {
           mbarrier_wait(pipeline.v_full(state.stage), state.phase);
           // TMA can load rows past the last key; cp.async loads are clamped to keys that exist. Each warpgroup writes
@@ -102,9 +93,9 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       }
       tma_store_wait();
       auto write = [&](float unit, unsigned staging) {
-        store_o(p, w, variant, o, softmax, unit, q_tile, warp, staging);
+        store_o(p, w, variant, o, softmax.state, unit, q_tile, warp, staging);
       };
-      store_rows(p, variant, o, softmax, q_tile, NOT_SPLIT, tiles.o, write);
+      store_rows(p, variant, o, softmax.state, q_tile, NOT_SPLIT, tiles.o, write);
     }
     if (!released) {  // the warpgroup has no Q tile of the item, or the item has no keys
       release(pipeline.k_empty(state.stage));
