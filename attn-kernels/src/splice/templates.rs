@@ -37,53 +37,8 @@ pub fn inlined(names: &[&str]) -> Result<String, NoTemplate> {
 pub(super) struct Inliner {
     seen: HashSet<&'static str>,
     text: String,
-    /// Which lines of a [`Conditional`] the text has.
-    conditions: Conditions,
-}
-
-/// What lines of templates depend on, so that the text of other units, and with it their keys, does not change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Conditions {
-    /// Keys and values are rows of a KV format.
+    /// Whether keys and values are rows of a KV format.
     formats: bool,
-    /// `ATTN_OUTPUT`: outputs have another type than queries.
-    output: bool,
-    /// `ATTN_STORED_Q`: queries have another type in memory than kernels compute in.
-    stored_queries: bool,
-}
-
-impl Conditions {
-    /// The template that the unit has in place of one. Both have the same interface.
-    fn twin_of(self, name: &str) -> &str {
-        let twins = if self.formats { OF_FORMATS } else { &[] };
-        twins.iter().find(|(dense, _)| *dense == name).map_or(name, |(_, twin)| twin)
-    }
-
-    /// Whether a condition holds, by its name in templates.
-    fn holds(self, name: &str) -> Option<bool> {
-        match name {
-            "ATTN_OUTPUT" => Some(self.output),
-            "ATTN_STORED_Q" => Some(self.stored_queries),
-            _ => None,
-        }
-    }
-}
-
-/// A line of templates that the text does not have. `Begin` has whether the condition holds.
-enum Conditional {
-    Begin(bool),
-    Else,
-    End,
-}
-
-impl Conditional {
-    fn of(line: &str, conditions: Conditions) -> Option<Self> {
-        let named = |prefix| line.strip_prefix(prefix).and_then(|name| conditions.holds(name));
-        if let Some(holds) = named("#ifdef ") {
-            return Some(Conditional::Begin(holds));
-        }
-        named("#else  // ").map(|_| Conditional::Else).or_else(|| named("#endif  // ").map(|_| Conditional::End))
-    }
 }
 
 /// A template includes a file that does not exist: a mistake in the templates.
@@ -158,32 +113,25 @@ pub(super) fn row_access(traits: &KernelTraits) -> [&'static str; 2] {
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", templates, Conditions::default())
+        Self::of_unit_with(name, "", templates, false)
     }
 
     /// The text of an op's unit over rows of KV formats.
     pub(super) fn of_packed_unit(name: &str) -> Result<Self, NoTemplate> {
-        Self::of_unit_with(name, "", &LANGUAGE, Conditions { formats: true, ..Conditions::default() })
+        Self::of_unit_with(name, "", &LANGUAGE, true)
     }
 
     /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
     pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
         let common = &traits.common;
         let accurate = if common.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
-        let formats = common.packed.is_some();
-        let (output, stored_queries) = (common.dtypes.o.is_some(), common.dtypes.q.is_some());
-        Self::of_unit_with(name, accurate, &LANGUAGE, Conditions { formats, output, stored_queries })
+        Self::of_unit_with(name, accurate, &LANGUAGE, common.packed.is_some())
     }
 
-    fn of_unit_with(
-        name: &str,
-        definitions: &str,
-        templates: &[&str],
-        conditions: Conditions,
-    ) -> Result<Self, NoTemplate> {
+    fn of_unit_with(name: &str, definitions: &str, templates: &[&str], formats: bool) -> Result<Self, NoTemplate> {
         let text = format!("// attn-rs, {name}\n{definitions}");
-        let mut unit = Inliner { text, conditions, ..Inliner::default() };
-        let of_formats = if conditions.formats { &PACKED[..] } else { &[] };
+        let mut unit = Inliner { text, formats, ..Inliner::default() };
+        let of_formats = if formats { &PACKED[..] } else { &[] };
         templates.iter().chain(of_formats).try_for_each(|template| unit.include(template))?;
         Ok(unit)
     }
@@ -199,28 +147,15 @@ impl Inliner {
     /// Appends a template and its includes, each unless the text already has it. `#line` directives make compilers name
     /// the template's file in messages.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
-        let name = self.conditions.twin_of(name);
+        let twins = if self.formats { OF_FORMATS } else { &[] };
+        let name = twins.iter().find(|(dense, _)| *dense == name).map_or(name, |(_, twin)| twin);
         let (name, text, of_rust) = find(name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
         if !self.seen.insert(name) {
             return Ok(());
         }
         // whether the next line needs a `#line`; a header made of Rust has its own
         let mut directive = !of_rust;
-        // whether the text has the next line, and whether lines before it are missing
-        let (mut kept, mut cut) = (true, false);
         for (number, line) in (1..).zip(text.lines()) {
-            if let Some(conditional) = Conditional::of(line, self.conditions) {
-                kept = match conditional {
-                    Conditional::Begin(holds) => holds,
-                    Conditional::Else => !kept,
-                    Conditional::End => true,
-                };
-                cut = true;
-                continue;
-            }
-            if !kept {
-                continue;
-            }
             if let Some(included) = included_file(line) {
                 self.include(included)?;
                 directive = !of_rust;
@@ -230,11 +165,7 @@ impl Inliner {
                 if directive {
                     self.text.push_str(&format!("\n#line {number} \"cuda/{name}\"\n"));
                     directive = false;
-                } else if cut {
-                    // without an empty line, which would change the keys of kernels
-                    self.text.push_str(&format!("#line {number} \"cuda/{name}\"\n"));
                 }
-                cut = false;
                 self.text.push_str(line);
                 self.text.push('\n');
             }
@@ -265,57 +196,11 @@ fn included_file(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// The lines of a template that belong to units under some conditions.
-    fn lines_for(text: &str, conditions: Conditions) -> Vec<&str> {
-        // whether the condition of a block holds, and whether its lines so far are those of `#else`
-        let (mut block, mut lines) = (None, Vec::new());
-        for line in text.lines() {
-            match Conditional::of(line, conditions) {
-                Some(Conditional::Begin(holds)) => {
-                    assert_eq!(block.replace((holds, false)), None, "blocks are not nested");
-                }
-                Some(Conditional::Else) => {
-                    let (holds, is_else) = block.expect("a block has begun");
-                    assert!(!is_else, "one `#else` a block");
-                    block = Some((holds, true));
-                }
-                Some(Conditional::End) => assert!(block.take().is_some(), "a block has begun"),
-                None if block.is_none_or(|(holds, is_else)| holds != is_else) => lines.push(line),
-                None => {}
-            }
-        }
-        assert_eq!(block, None, "each block ends");
-        lines
-    }
-
-    #[test]
-    fn conditional_lines_are_in_the_units_of_their_side_alone() {
-        let mut conditional = 0;
-        for (name, text) in FILES.iter().copied() {
-            for on in 0..3 {
-                let conditions = Conditions { formats: false, output: on == 1, stored_queries: on == 2 };
-                let seen = FILES.iter().map(|file| file.0).filter(|other| *other != name);
-                let of_rust = HEADERS.iter().map(|h| h.name).chain(structs().map(|(name, _)| name));
-                let mut alone = Inliner { seen: seen.chain(of_rust).collect(), conditions, ..Inliner::default() };
-                alone.include(name).expect("a template");
-                let has = alone.finish();
-                let has = has.lines().filter(|line| !line.is_empty() && !line.starts_with("#line"));
-                let lines = lines_for(text, conditions);
-                conditional += text.lines().count() - lines.len();
-                let directive = |line: &str| line.starts_with("#include") || line == "#pragma once";
-                let want = lines.into_iter().filter(|line| !line.trim().is_empty() && !directive(line));
-                assert!(has.eq(want), "{name}");
-            }
-        }
-        assert!(conditional > 0);
-    }
-
     #[test]
     fn units_over_kv_formats_have_the_twin_of_a_template() {
         for (dense, twin) in OF_FORMATS {
             let text = |formats| {
-                let mut unit =
-                    Inliner { conditions: Conditions { formats, ..Conditions::default() }, ..Inliner::default() };
+                let mut unit = Inliner { formats, ..Inliner::default() };
                 unit.include(dense).expect("a template");
                 unit.finish()
             };
