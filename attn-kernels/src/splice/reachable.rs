@@ -1,0 +1,196 @@
+//! Leaves out of a translation unit what its kernels do not use, as a linker leaves out sections. So a reader sees one
+//! kernel, and a compiler parses no more.
+//!
+//! Names decide: an item stays if an item that stays has its name, whatever it means there. Text of templates is
+//! formatted, so that each line at column 0 outside of an item begins one.
+
+mod item;
+
+use std::collections::HashMap;
+
+use item::{Item, Kind, identifiers};
+
+/// The text without items that nothing uses; as it is if it has no kernel.
+pub(super) fn reachable(text: &str) -> String {
+    let pieces = pieces(text);
+    if !pieces.iter().any(|piece| matches!(&piece.what, What::Item(item) if item.is_kernel())) {
+        return text.to_owned();
+    }
+    let mut stays = used(&pieces);
+    drop_empty_scopes(&pieces, &mut stays);
+    printed(&pieces, &stays)
+}
+
+/// A part of the text: lines of a file that stay or go together.
+struct Piece<'a> {
+    file: &'a str,
+    /// The number of its first line.
+    line: usize,
+    lines: Vec<&'a str>,
+    /// The file and line that a compiler takes the line behind it for.
+    end: (&'a str, usize),
+    what: What<'a>,
+}
+
+enum What<'a> {
+    Item(Item<'a>),
+    /// Begins a namespace or a condition.
+    Begin,
+    /// The other side of a condition.
+    Else,
+    End,
+    /// A comment that belongs to no item.
+    Comment,
+    /// Definitions of macros, and what else is no item.
+    Other,
+}
+
+/// Cuts a text.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let (mut pieces, mut file, mut number) = (Vec::<Piece<'_>>::new(), "", 1);
+    // lines of a comment that may belong to the item behind it
+    let mut comment: Vec<&str> = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("//") {
+            comment.push(line);
+            number += 1;
+            continue;
+        }
+        let (of_file, begins) = (file, number - comment.len());
+        let mut of_piece = std::mem::take(&mut comment);
+        if line.trim().is_empty() || line.starts_with("#line ") {
+            if !of_piece.is_empty() {
+                let (lines, end) = (of_piece, (file, number));
+                pieces.push(Piece { file, line: begins, lines, end, what: What::Comment });
+            }
+            (file, number) = next_line(line, file, number);
+            continue;
+        }
+        of_piece.push(line);
+        number += 1;
+        let what = match line {
+            _ if line.starts_with("#if") => What::Begin,
+            _ if line.starts_with("#el") => What::Else,
+            _ if line.starts_with("#endif") || line.starts_with('}') => What::End,
+            _ if line.starts_with("namespace ") && line.ends_with('{') || line == "extern \"C\" {" => What::Begin,
+            _ if line.starts_with('#') || line.starts_with(' ') => What::Other,
+            _ => {
+                let first = of_piece.len() - 1;
+                while !item::ends(of_piece[of_piece.len() - 1]) {
+                    let Some(line) = lines.next() else { break };
+                    (file, number) = next_line(line, file, number);
+                    of_piece.push(line);
+                }
+                What::Item(Item::of(&of_piece[first..]))
+            }
+        };
+        pieces.push(Piece { file: of_file, line: begins, lines: of_piece, end: (file, number), what });
+    }
+    pieces
+}
+
+/// The file and the number of the line behind a line.
+fn next_line<'a>(line: &'a str, file: &'a str, number: usize) -> (&'a str, usize) {
+    let directive = line.strip_prefix("#line ").and_then(|directive| directive.split_once(" \""));
+    match directive.map(|(number, path)| (number.parse(), path.trim_end_matches('"'))) {
+        Some((Ok(number), path)) => (path, number),
+        _ => (file, number + 1),
+    }
+}
+
+/// Which pieces stay: kernels, what is no item, and what these use.
+fn used(pieces: &[Piece<'_>]) -> Vec<bool> {
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut beside = Vec::new();
+    let (mut stays, mut open) = (vec![false; pieces.len()], Vec::new());
+    for (number, piece) in pieces.iter().enumerate() {
+        match &piece.what {
+            What::Item(item) if item.kind == Kind::Beside => beside.push((number, item)),
+            What::Item(item) if item.kind == Kind::Named && piece.file != "traits" => {
+                item.names.iter().for_each(|name| by_name.entry(name).or_default().push(number));
+            }
+            What::Comment => {}
+            _ => open.push(number),
+        }
+    }
+    loop {
+        while let Some(number) = open.pop() {
+            if std::mem::replace(&mut stays[number], true) {
+                continue;
+            }
+            for line in &pieces[number].lines {
+                open.extend(identifiers(line).filter_map(|name| by_name.get(name)).flatten());
+            }
+        }
+        let here = |name: &&str| by_name.get(name).is_none_or(|of| of.iter().any(|&number| stays[number]));
+        let named = beside.iter().filter(|(number, item)| !stays[*number] && item.names.iter().all(|name| here(&name)));
+        open.extend(named.map(|(number, _)| *number));
+        if open.is_empty() {
+            break;
+        }
+    }
+    // a comment stays beside items of its file
+    for (number, piece) in pieces.iter().enumerate() {
+        if matches!(piece.what, What::Comment) {
+            stays[number] = pieces
+                .iter()
+                .zip(&stays)
+                .any(|(other, stays)| *stays && other.file == piece.file && matches!(other.what, What::Item(_)));
+        }
+    }
+    stays
+}
+
+/// Drops namespaces and conditions that have nothing left.
+fn drop_empty_scopes(pieces: &[Piece<'_>], stays: &mut [bool]) {
+    // pieces that begin, continue and end each open scope, and whether it has anything
+    let mut scopes: Vec<(Vec<usize>, bool)> = Vec::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        match piece.what {
+            What::Begin => scopes.push((vec![number], false)),
+            What::Else => {
+                if let Some((bounds, _)) = scopes.last_mut() {
+                    bounds.push(number);
+                }
+            }
+            What::End => {
+                let Some((bounds, filled)) = scopes.pop() else { continue };
+                if !filled {
+                    bounds.into_iter().chain([number]).for_each(|bound| stays[bound] = false);
+                } else if let Some((_, outer)) = scopes.last_mut() {
+                    *outer = true;
+                }
+            }
+            _ if stays[number] => {
+                if let Some((_, filled)) = scopes.last_mut() {
+                    *filled = true;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The pieces that stay. `#line` directives say where they are from.
+fn printed(pieces: &[Piece<'_>], stays: &[bool]) -> String {
+    let mut text = String::new();
+    // the file and line that a compiler takes the next line for
+    let mut at = ("", 1);
+    for (piece, _) in pieces.iter().zip(stays).filter(|(_, stays)| **stays) {
+        if at == (piece.file, piece.line.wrapping_sub(1)) {
+            text.push('\n');
+        } else if at != (piece.file, piece.line) {
+            text.push_str(&format!("\n#line {} \"{}\"\n", piece.line, piece.file));
+        }
+        piece.lines.iter().for_each(|line| {
+            text.push_str(line);
+            text.push('\n');
+        });
+        at = piece.end;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
