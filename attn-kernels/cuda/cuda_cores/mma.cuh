@@ -1,5 +1,4 @@
-// The products of attention on CUDA cores, as DecodeMainloop takes them. They are computed in f32 and take every element
-// type, f32 too.
+// The products of attention on CUDA cores, as DecodeMainloop takes them: in f32, of every element type.
 //
 // After Q K^T a lane holds the scores of one key for every row of the warp.
 #pragma once

@@ -10,14 +10,15 @@ template <int COUNT, class Hook, class Format>
 inline void encode_rows(const PackedRowsParams& p, const RowsPart& part, bool counts_skipped, Hook hook,
                         const Format& format) {
   const Strided& side = blockIdx.y == 0 ? p.sides.k : p.sides.v;
-  transform_rows<COUNT>(p, part, counts_skipped, hook, [&](const SmemRow& row, PoolSlot slot, int head) {
+  auto store = [&](const SmemRow& row, PoolSlot slot, int head, int lane, int) {
     float factor = row_factor(part, head);
-    for (int d = threadIdx.x % 32; d < part.dim; d += 32) row.x[d] *= factor;
+    for (int d = lane; d < part.dim; d += 32) row.x[d] *= factor;
     __syncwarp();
     PackedOut codes = {static_cast<unsigned char*>(part.pool.data) + pool_offset(part.pool, slot, head)};
     PackedOut of_side = {static_cast<unsigned char*>(side.data) + pool_offset(side, slot, head)};
     format.encode(EncodeRow{row.x, part.dim}, codes, of_side, head);
-  });
+  };
+  transform_rows<COUNT>(p, part, counts_skipped, hook, store);
 }
 
 template <int COUNT>

@@ -7,8 +7,7 @@
 // Rounds rows to ToElem as they are written.
 template <int COUNT, class Hook>
 inline void transform_rows(const RowsParams& p, const RowsPart& part, bool counts_skipped, Hook hook) {
-  int lane = threadIdx.x % 32, chunks = part.share.chunks.divisor;
-  transform_rows<COUNT>(p, part, counts_skipped, hook, [&](const SmemRow& row, PoolSlot slot, int head) {
+  auto store = [&](const SmemRow& row, PoolSlot slot, int head, int lane, int chunks) {
     float factor = row_factor(part, head);
     ToElem* to = static_cast<ToElem*>(part.pool.data) + pool_offset(part.pool, slot, head);
     for (int chunk = lane; chunk < chunks; chunk += 32) {
@@ -19,7 +18,8 @@ inline void transform_rows(const RowsParams& p, const RowsPart& part, bool count
       result.encode(x);
       result.store(to + chunk * COUNT);
     }
-  });
+  };
+  transform_rows<COUNT>(p, part, counts_skipped, hook, store);
 }
 
 template <int COUNT>

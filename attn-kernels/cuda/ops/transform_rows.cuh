@@ -6,7 +6,7 @@
 constexpr int TRANSFORM_WARPS = OP_THREADS / 32;
 constexpr int TRANSFORM_ROWS = 4;  // rows per warp, one after the other
 
-// Passes rows through a hook. `store(row, slot, head)`: writes a row to the pool.
+// Passes rows through a hook. `store(row, slot, head, lane, chunks)`: writes a row of so many chunks to the pool.
 template <int COUNT, class Hook, class Store>
 inline void transform_rows(const RowsParams& p, const RowsPart& part, bool counts_skipped, Hook hook, Store store) {
   extern __shared__ __align__(16) float transform_memory[];
@@ -38,7 +38,7 @@ inline void transform_rows(const RowsParams& p, const RowsPart& part, bool count
     KvIndex at = {request, position, static_cast<int>(token), head, 0};
     hook(row, at);
     __syncwarp();
-    store(row, slot, head);
+    store(row, slot, head, lane, chunks);
     __syncwarp();
   }
 }
