@@ -228,8 +228,8 @@ fn cold(sources: &Sources, times: usize, global: &Global) -> Result<ExitCode> {
         let (median, least, most) = (ms[ms.len() / 2], ms[0], ms[ms.len() - 1]);
         *sums.entry((expr.clone(), source.traits.common.arch.to_string())).or_default() += median;
         let record = json!({
-            "variant": expr, "kernel": source.traits.kind().to_string(), "cell": source.traits.describe(), "runs": times,
-            "cold_ms": median, "cold_ms_least": least, "cold_ms_most": most, "bytes": bytes,
+            "variant": expr, "kernel": source.traits.kind().to_string(), "cell": source.traits.describe(),
+            "runs": times, "cold_ms": median, "cold_ms_least": least, "cold_ms_most": most, "bytes": bytes,
             "compiler": compiler.name(),
         });
         output.record(&record, || {

@@ -228,7 +228,8 @@ proptest! {
             let request = request(KernelKind::Prefill, arch);
             let request = KernelTraitsRequest { dtypes: Dtypes::bf16().with_kv(kv), ..request };
             let request = request.with_decode_backend(hooks, &costs);
-            let selector = KernelSelector::new(&request, hooks, &costs, HEADS, 188, FixedChoice::default()).expect("supported");
+            let selector = KernelSelector::new(&request, hooks, &costs, HEADS, 188, FixedChoice::default());
+            let selector = selector.expect("supported");
             for (qo, keys) in [(1, 1 << 20), (16, 1 << 20), (4096, 1 << 20), (1, 0)] {
                 let _ = selector.select(&layout(&[qo, 1, 300], &[keys, 7, 1 << 20]));
             }

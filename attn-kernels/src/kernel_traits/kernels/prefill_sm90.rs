@@ -62,12 +62,12 @@ pub(super) struct Smem {
 
 impl Smem {
     /// Of stages of as many bytes, with an own O tile and the most Q tiles that fit beside them.
-    pub(super) fn of(common: &CommonTraits, tile_rows: u32, stages: u32, most_queries: u32) -> Self {
+    pub(super) fn of(common: &CommonTraits, tile_rows: u32, stages: u32, most_q_tiles: u32) -> Self {
         let fits = |bytes: u32| bytes + PIPELINE_STATE_BYTES <= common.arch.max_smem();
         let tile = |dim: u32| 2 * tile_rows * panels(dim);
         let (queries, bytes) = (tile(common.head_dim), ALIGNMENT + stages + tile(common.head_dim));
         let outputs = if fits(bytes + tile(common.value_dim)) { tile(common.value_dim) } else { 0 };
-        let second = most_queries > 1 && outputs > 0 && fits(bytes + outputs + queries);
+        let second = most_q_tiles > 1 && outputs > 0 && fits(bytes + outputs + queries);
         let (second, query_stages) = if second { (queries, 2) } else { (0, 1) };
         Smem { bytes: bytes + outputs + second, outputs, query_stages }
     }

@@ -11,7 +11,7 @@ const TILE_ROWS: u32 = 128;
 const TILE_KEYS: u32 = 128;
 const STAGES: u32 = 3;
 /// Q tiles in shared memory: consumers keep Q in registers.
-const QUERY_STAGES: u32 = 1;
+const Q_STAGES: u32 = 1;
 
 /// Sm90 prefill that computes in e4m3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl PrefillSm90E4m3 {
     /// Stages have pairs of keys, and transposed values with eight rows of ones.
     fn smem(common: &CommonTraits) -> Smem {
         let stage = TILE_KEYS * panels(common.head_dim / 2) + (common.value_dim + 8) * panels(TILE_KEYS / 2);
-        Smem::of(common, TILE_ROWS, 2 * STAGES * stage, QUERY_STAGES)
+        Smem::of(common, TILE_ROWS, 2 * STAGES * stage, Q_STAGES)
     }
 }
 
@@ -54,7 +54,7 @@ impl Kernel for PrefillSm90E4m3 {
         " wgmma e4m3 products".to_owned() // records of kernels have this name
     }
     fn own_constants(&self, common: &CommonTraits) -> String {
-        Self::smem(common).constants(QUERY_STAGES, false)
+        Self::smem(common).constants(Q_STAGES, false)
     }
     fn smem_bytes(&self, common: &CommonTraits) -> u32 {
         Self::smem(common).bytes
