@@ -56,7 +56,8 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       zero_v_rows<THREADS>(CONSUMER_BARRIER, threadIdx.x, tiles.v_stage(state.stage), kv_range.end() - next.key);
     }
     Outputs o;
-    WarpgroupSoftmax softmax(variant, q_tile, q, unit);
+    RowMaxState max_state(variant, q_tile);
+    WarpgroupSoftmax softmax(max_state, q, unit);
     ProbTile probs;
 
     auto issue_gemm_qk = [&](ScoreFragment& s, const ScoreTile& tile, PipelineState state) {
@@ -74,11 +75,6 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       mbarrier_arrive(pipeline.k_empty(state.stage));
       if (Q_RELEASE == QRelease::WITH_LAST_K && next.last()) mbarrier_arrive(pipeline.q_empty(q_state.stage));
     };
-    // S of a tile has arrived.
-    auto scores_arrived = [&](PipelineState state) {
-      pass_turn();
-      consumer_release_k(state);
-    };
     auto consumer_release_v = [&](PipelineState state) {
       __syncwarp();
       if (lane_0) mbarrier_arrive(pipeline.v_empty(state.stage));
@@ -94,9 +90,10 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       Bias bias(tile);
       warpgroup_wait<0>();
       warpgroup_fence_operand(s[0]);
-      scores_arrived(state);
+      pass_turn();
+      consumer_release_k(state);
       SoftmaxTile softmax_tile = {tile, mask, masked, bias, q};
-      softmax.first_step(s, factor, probs, softmax_tile);
+      softmax.first_step(s, factor, probs, max_state, softmax_tile);
     };
     auto tile_after_first = [&](ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], int n) {
       PipelineState state(n), prev_state(n - 1);
@@ -115,9 +112,10 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       Bias bias(tile);
       warpgroup_wait<1>();
       warpgroup_fence_operand(s[0]);
-      scores_arrived(state);
+      pass_turn();
+      consumer_release_k(state);
       SoftmaxTile softmax_tile = {tile, mask, masked, bias, q};
-      softmax.step(s, factor, probs, o, softmax_tile, [&](float x) {
+      softmax.step(s, factor, probs, o, max_state, softmax_tile, [&](float x) {
         // ptxas would hoist the wait for gemm_pv, and then nothing would overlap with it
         scheduling_fence(x, tiles.q.base);
         warpgroup_wait<0>();
@@ -146,7 +144,8 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       if (active || last) break;
       PipelineState state(n);
       await_turn();
-      scores_arrived(state);
+      pass_turn();
+      consumer_release_k(state);
       mbarrier_wait(pipeline.v_full(state.stage), state.phase);
       consumer_release_v(state);
       next = pipeline.consumer_wait_tile(++n);
@@ -157,7 +156,8 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       float factor[ROWS_PER_THREAD];
       first_tile(s, factor, n);
     } else {
-      scores_arrived(PipelineState(n));
+      pass_turn();
+      consumer_release_k(PipelineState(n));
     }
     ++n;
     if (!last) pipeline.consumer_wait(n);

@@ -1,7 +1,7 @@
 // What CTAs of all sm_90 prefill kernels have in common: they are persistent and warp-specialised. One producer
 // warpgroup loads with TMA, two or three consumer warpgroups compute with WGMMA; CTA_THREADS threads, one CTA per SM.
-// Each takes work tiles from the tile scheduler until there are none. A kernel has its `producer_loop` and
-// `consumer_mainloop` before it includes this file.
+// Each takes work tiles from the tile scheduler until there are none. A kernel has its `prepare_v_tiles`,
+// `producer_loop` and `consumer_mainloop` before it includes this file.
 #pragma once
 #include "prefill/sm90/smem_tiles.cuh"
 #include "prefill/sm90/store.cuh"
@@ -35,11 +35,9 @@ class PrefillCta {
       TILES_ALIGNMENT + Q_TILES * SmemQ::BYTES + STAGES * (SmemK::BYTES + SmemV::BYTES) + SMEM_O_BYTES;
   static_assert(SMEM_BYTES + sizeof(PipelineStorage) <= 227 * 1024, "shared memory of an SM: at most 227 KiB per CTA");
 
-  // Runs the CTA. `shared_memory`: the dynamic shared memory. `prepare(tiles)` writes to it what no load does, before
-  // the first work tile.
-  template <class Prepare>
+  // Runs the CTA. `shared_memory`: the dynamic shared memory.
   static void run(const KernelParams& p, const Variant& variant, const Sm90Params& w,
-                  const unsigned char* shared_memory, Prepare prepare) {
+                  const unsigned char* shared_memory) {
     SmemTiles tiles;
     tiles.q.base = (shared_address(shared_memory) + TILES_ALIGNMENT - 1) / TILES_ALIGNMENT * TILES_ALIGNMENT;
     tiles.k.base = tiles.q.base + Q_TILES * SmemQ::BYTES;
@@ -54,7 +52,7 @@ class PrefillCta {
       else
         pipeline.init(KLoader<false>::ARRIVALS, VLoader<false>::ARRIVALS, q_arrivals);
     }
-    prepare(tiles);
+    prepare_v_tiles(tiles);
     __syncthreads();
     // shfl makes the value warp-uniform for ptxas
     if (__shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / THREADS, 0)) {
@@ -67,9 +65,5 @@ class PrefillCta {
       warpgroup_reg_alloc<CONSUMER_REGISTERS>();
       consumer_mainloop(p, variant, w, tiles, pipeline);
     }
-  }
-  static void run(const KernelParams& p, const Variant& variant, const Sm90Params& w,
-                  const unsigned char* shared_memory) {
-    run(p, variant, w, shared_memory, [](const SmemTiles&) {});
   }
 };

@@ -92,7 +92,7 @@ pub(super) fn facts_of(tile_rows: u32, tile_keys: u32, stages: u32) -> Facts {
 
 impl Kernel for PrefillSm90 {
     fn facts(&self) -> Facts {
-        let (headers, part_headers) = (&["prefill/sm90/kernel.cuh"], &["prefill/sm90/cta.cuh"]);
+        let (headers, part_headers) = (&["prefill/sm90/cta.cuh", "prefill/sm90/kernel.cuh"], &["prefill/sm90/cta.cuh"]);
         let facts = facts_of(self.tile_rows, self.tile_keys, self.stages);
         Facts { headers, part_headers, preprocessed: self.preprocessed, ..facts }
     }

@@ -42,7 +42,7 @@ impl PrefillSm90E4m3 {
 impl Kernel for PrefillSm90E4m3 {
     fn facts(&self) -> Facts {
         Facts {
-            headers: &["prefill/sm90/e4m3/kernel.cuh"],
+            headers: &["prefill/sm90/e4m3/cta.cuh", "prefill/sm90/kernel.cuh"],
             rounding: RowRounding::E4m3Compute,
             preprocessed: Preprocessed { keys: false, values: true },
             transposed_keys: Some(TILE_KEYS),

@@ -42,7 +42,7 @@ pub fn resident_tile_rows(group: u32) -> u32 {
 
 impl Kernel for PrefillSm90Resident {
     fn facts(&self) -> Facts {
-        let headers = &["prefill/sm90/resident/kernel.cuh"];
+        let headers = &["prefill/sm90/resident/cta.cuh", "prefill/sm90/kernel.cuh"];
         // Resident keys are read once and need no L2. So rows of Q, O and pages, which have all heads of a token, are
         // in use at once.
         let special = Some(PrefillBackend::Sm90Resident);

@@ -8,6 +8,7 @@
 // row with one key is its value.
 #pragma once
 #include "arch/wgmma.cuh"
+#include "prefill/sm90/smem_tiles.cuh"
 
 // Q of this thread as A operands of gemm_qk, each of 32 dims. They stay in registers, so that the Q tile is released
 // before the first GEMM, and GEMMs read shared memory for K alone.
@@ -74,4 +75,10 @@ inline void write_ones(SmemV smem_v) {
   constexpr unsigned ONES = 0x38383838;  // 1 is 0x38
   for (int i = threadIdx.x % 32; i < 8 * 8; i += 32)
     store_shared_16(smem_v.at(HEAD_DIM_VO + i / 8, i % 8), make_uint4(ONES, ONES, ONES, ONES));
+}
+// Before the first work tile, writes what no load writes.
+inline void prepare_v_tiles(const SmemTiles& tiles) {
+  if (threadIdx.x >= 32) return;
+  for (int stage = 0; stage < STAGES; ++stage) write_ones(tiles.v_stage(stage));
+  fence_view_async_shared();
 }

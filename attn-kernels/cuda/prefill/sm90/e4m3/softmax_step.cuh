@@ -77,6 +77,11 @@ struct Outputs {
   const OutputFragment& fragment() const { return reinterpret_cast<const OutputFragment&>(o); }
 };
 
+// What is known about row_max of a warp's rows: no more than its class below has.
+struct RowMaxState {
+  RowMaxState(const Variant&, const QTile&) {}
+};
+
 // The softmax of the warpgroup's rows, with the interface of that of 16-bit products.
 class WarpgroupSoftmax {
   // m - 4, of the row max in powers of two, rounded up; stale. UNSEEN while a row has seen no key: then P of masked
@@ -164,7 +169,7 @@ class WarpgroupSoftmax {
  public:
   SoftmaxState state;  // as the epilogue takes it
 
-  WarpgroupSoftmax(const Variant&, const QTile&, const WarpgroupQ& q, float unit) {
+  WarpgroupSoftmax(const RowMaxState&, const WarpgroupQ& q, float unit) {
     float scale = score_scale_log2(unit);
     for (float& x : row_max_) x = NEG_INF;
 #pragma unroll
@@ -176,14 +181,15 @@ class WarpgroupSoftmax {
   }
 
   // S of the first tile becomes P; O is still 0.
-  void first_step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, const SoftmaxTile& tile) {
+  void first_step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, RowMaxState&,
+                  const SoftmaxTile& tile) {
     tile.finish_scores(s);
     exponentiate_tile<true>(s, tile.bias, probs, factor, [](float) {});
   }
   // S of a later tile becomes P, and O is rescaled where it must be.
   template <class Wait>
-  void step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, const SoftmaxTile& tile,
-            Wait wait_gemm_pv) {
+  void step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, RowMaxState&,
+            const SoftmaxTile& tile, Wait wait_gemm_pv) {
     tile.finish_scores(s);
     if (exponentiate_tile<false>(s, tile.bias, probs, factor, wait_gemm_pv)) o.rescale(factor);
   }

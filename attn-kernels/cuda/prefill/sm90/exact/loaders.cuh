@@ -1,5 +1,6 @@
 // The loaders of K and V tiles of 16-bit products.
 #pragma once
+#include "prefill/sm90/smem_tiles.cuh"
 #include "prefill/sm90/tma_load.cuh"
 
 static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "Q and K have one element type, unless K is preprocessed");
@@ -14,3 +15,6 @@ using VLoader = TileLoader<KV_PAGED && !V_PREPROCESSED, USE_TMA, HEAD_DIM_VO, tr
 
 // Token of position 0 of a request's values, as VLoader takes it.
 inline int value_base(const Request& request) { return key_base<V_PREPROCESSED>(request); }
+
+// Before the first work tile, writes what no load writes.
+inline void prepare_v_tiles(const SmemTiles&) {}

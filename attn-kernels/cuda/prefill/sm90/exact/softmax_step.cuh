@@ -81,6 +81,9 @@ struct SoftmaxTile {
 struct RowMaxState {
   bool is_static;      // static max: 0 for all rows, as logits are bounded
   bool unseen = true;  // some row has seen no key yet, so that the next tile must search for the max
+
+  RowMaxState(const Variant& variant, const QTile& q_tile)
+      : is_static(use_static_max(variant, q_tile.request.kv_len)) {}
 };
 
 // Softmax step: S, which has arrived, becomes P in place. Calls `each(chunk, grown, sums)` after each chunk; if

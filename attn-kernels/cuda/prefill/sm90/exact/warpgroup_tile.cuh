@@ -49,21 +49,20 @@ inline void pack_chunk(ProbTile& probs, const ScoreFragment& s, int chunk) {
 // The softmax of the warpgroup's rows. `factor` is what O is rescaled by; it and S belong to the mainloop, where the
 // compiler keeps one set of registers for all tiles.
 struct WarpgroupSoftmax {
-  RowMaxState max_state;
   SoftmaxState state;
 
-  WarpgroupSoftmax(const Variant& variant, const QTile& q_tile, const WarpgroupQ&, float)
-      : max_state{use_static_max(variant, q_tile.request.kv_len)}, state(max_state.is_static) {}
+  WarpgroupSoftmax(const RowMaxState& max_state, const WarpgroupQ&, float) : state(max_state.is_static) {}
 
   // S of the first tile becomes P; O is still 0.
-  void first_step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, const SoftmaxTile& tile) {
+  void first_step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, RowMaxState& max_state,
+                  const SoftmaxTile& tile) {
     softmax_step<true>(s, state, factor, max_state, tile, [&](int chunk, bool, auto&) { pack_chunk(probs, s, chunk); });
   }
   // S of a later tile becomes P, and O is rescaled where it must be. `wait_gemm_pv(x)` waits for gemm_pv of the
   // previous tile, once x is computed.
   template <class Wait>
-  void step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, const SoftmaxTile& tile,
-            Wait wait_gemm_pv) {
+  void step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, RowMaxState& max_state,
+            const SoftmaxTile& tile, Wait wait_gemm_pv) {
     bool recomputed = softmax_step<false>(
         s, state, factor, max_state, tile, [&](int chunk, bool grown, const float(&sums)[ROWS_PER_THREAD]) {
           if (chunk == PV_WAIT_CHUNK) {

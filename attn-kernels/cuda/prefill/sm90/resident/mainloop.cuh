@@ -56,7 +56,8 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       Accumulators accumulators;
       ScoreFragment& s = *reinterpret_cast<ScoreFragment*>(&accumulators);
       OutputFragment& o = *reinterpret_cast<OutputFragment*>(&accumulators);
-      WarpgroupSoftmax softmax(variant, q_tile, q, unit);
+      RowMaxState max_state(variant, q_tile);
+      WarpgroupSoftmax softmax(max_state, q, unit);
       if (next.has_keys()) {
         ProbTile probs;
         ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
@@ -71,7 +72,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         if (last) release(pipeline.k_empty(state.stage));
         float factor[ROWS_PER_THREAD];
         SoftmaxTile softmax_tile = {tile, mask, true, bias, q};
-        softmax.first_step(s, factor, probs, softmax_tile);
+        softmax.first_step(s, factor, probs, max_state, softmax_tile);
         if (!v_arrived) {
           mbarrier_wait(pipeline.v_full(state.stage), state.phase);
           // TMA can load rows past the last key; cp.async loads are clamped to keys that exist. Each warpgroup writes

@@ -1,6 +1,4 @@
-// attn_prefill for sm_90 with 8-bit products: the persistent, warp-specialised kernel of `prefill/sm90/kernel.cuh` with
-// another consumer. K is read as it is stored, V as the preprocessing kernel transposed it. Grid (CTAs, 1); CTA_THREADS
-// threads, SMEM_BYTES of dynamic shared memory.
+// A CTA of sm_90 prefill with 8-bit products. K is read as it is stored, V as the preprocessing kernel transposed it.
 #pragma once
 // Named barriers.
 constexpr int CONSUMER_BARRIER = 1, PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER = 3;
@@ -22,14 +20,3 @@ static_assert(SMEM_O_BYTES == TILE_ROWS * STAGED_ROW_BYTES, "the O tile has its 
 constexpr int PRODUCER_REGISTERS = KEYS_PAGED ? 72 : 56, CONSUMER_REGISTERS = KEYS_PAGED ? 216 : 224;
 using Cta = PrefillCta<Q_STAGES, PRODUCER_REGISTERS, CONSUMER_REGISTERS>;
 constexpr int SMEM_BYTES = Cta::SMEM_BYTES;
-
-extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1)
-    attn_prefill(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant,
-                 const __grid_constant__ Sm90Params w) {
-  extern __shared__ unsigned char shared_memory[];
-  Cta::run(p, variant, w, shared_memory, [](const SmemTiles& tiles) {
-    if (threadIdx.x >= 32) return;
-    for (int stage = 0; stage < STAGES; ++stage) write_ones(tiles.v_stage(stage));
-    fence_view_async_shared();
-  });
-}
