@@ -77,7 +77,7 @@ struct Outputs {
   const OutputFragment& fragment() const { return reinterpret_cast<const OutputFragment&>(o); }
 };
 
-// What is known about row_max of a warp's rows: no more than its class below has.
+// The interface of 16-bit products has it apart; here it is in the class below.
 struct RowMaxState {
   RowMaxState(const Variant&, const QTile&) {}
 };
