@@ -29,8 +29,8 @@ class Options:
     cascade: str = "on"
     #: whether decoding requests beside prompts run in the launch of the prompts, or in one of their own
     mixed: str = "together"
-    #: in batch-invariant mode, keys of a part of a decoding request, which then has a kernel of its own; 0: all requests
-    #: run in one kernel, unsplit
+    #: in batch-invariant mode, keys of a part of a decoding request, which then has a kernel of its own; by default all
+    #: requests run in one kernel, unsplit
     split_size: int = 0
 
     def expression(self, of_model: str, has_window: bool) -> str:
