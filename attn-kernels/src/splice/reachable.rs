@@ -6,7 +6,7 @@
 
 mod item;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use item::{Item, Kind, identifiers};
 
@@ -41,7 +41,6 @@ enum What<'a> {
     End,
     /// A comment that belongs to no item.
     Comment,
-    /// Definitions of macros, and what else is no item.
     Other,
 }
 
@@ -74,15 +73,18 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
             _ if line.starts_with("#el") => What::Else,
             _ if line.starts_with("#endif") || line.starts_with('}') => What::End,
             _ if line.starts_with("namespace ") && line.ends_with('{') || line == "extern \"C\" {" => What::Begin,
-            _ if line.starts_with('#') || line.starts_with(' ') => What::Other,
+            _ if line.starts_with("#undef ") => What::Item(Item::undefines(line)),
+            _ if item::is_call_of_macro(line) => What::Item(Item::call_of_macro(line)),
+            _ if line.starts_with('#') && !line.starts_with("#define ") || line.starts_with(' ') => What::Other,
             _ => {
-                let first = of_piece.len() - 1;
-                while !item::ends(of_piece[of_piece.len() - 1]) {
+                let (first, is_macro) = (of_piece.len() - 1, line.starts_with('#'));
+                let ends = |line: &str| if is_macro { !line.ends_with('\\') } else { item::ends(line) };
+                while !ends(of_piece[of_piece.len() - 1]) {
                     let Some(line) = lines.next() else { break };
                     (file, number) = next_line(line, file, number);
                     of_piece.push(line);
                 }
-                What::Item(Item::of(&of_piece[first..]))
+                What::Item(if is_macro { Item::defines(line) } else { Item::of(&of_piece[first..]) })
             }
         };
         pieces.push(Piece { file: of_file, line: begins, lines: of_piece, end: (file, number), what });
@@ -104,7 +106,12 @@ fn used(pieces: &[Piece<'_>]) -> Vec<bool> {
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut beside = Vec::new();
     let (mut stays, mut open) = (vec![false; pieces.len()], Vec::new());
+    // what macros put behind names
+    let mut pasted = HashSet::new();
     for (number, piece) in pieces.iter().enumerate() {
+        pasted.extend(
+            piece.lines.iter().flat_map(|line| line.split("##").skip(1)).filter_map(|of| identifiers(of).next()),
+        );
         match &piece.what {
             What::Item(item) if item.kind == Kind::Beside => beside.push((number, item)),
             What::Item(item) if item.kind == Kind::Named && piece.file != "traits" => {
@@ -121,6 +128,10 @@ fn used(pieces: &[Piece<'_>]) -> Vec<bool> {
             }
             for line in &pieces[number].lines {
                 open.extend(identifiers(line).filter_map(|name| by_name.get(name)).flatten());
+                if item::is_call_of_macro(line) {
+                    let names = identifiers(line).flat_map(|name| pasted.iter().map(move |of| format!("{name}{of}")));
+                    open.extend(names.filter_map(|name| by_name.get(name.as_str())).flatten());
+                }
             }
         }
         let here = |name: &&str| by_name.get(name).is_none_or(|of| of.iter().any(|&number| stays[number]));

@@ -25,6 +25,15 @@ pub(super) fn ends(line: &str) -> bool {
     line.starts_with('}') || !line.starts_with([' ', '#']) && (code.ends_with(';') || code.ends_with('}'))
 }
 
+/// Whether a line calls a macro that defines something.
+pub(super) fn is_call_of_macro(line: &str) -> bool {
+    let is_macro = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_uppercase())
+            && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    };
+    line.ends_with(')') && line.split_once('(').is_some_and(|(name, _)| is_macro(name))
+}
+
 impl<'a> Item<'a> {
     pub(super) fn of(lines: &[&'a str]) -> Self {
         let mut tokens = Vec::new();
@@ -39,6 +48,22 @@ impl<'a> Item<'a> {
             of => of,
         };
         Item { kind, names, is_kernel }
+    }
+
+    /// Of the first line of a macro.
+    pub(super) fn defines(line: &'a str) -> Self {
+        Item { kind: Kind::Named, names: identifiers(line).skip(1).take(1).collect(), is_kernel: false }
+    }
+
+    pub(super) fn undefines(line: &'a str) -> Self {
+        Item { kind: Kind::Beside, ..Self::defines(line) }
+    }
+
+    /// A macro may define what its arguments name.
+    pub(super) fn call_of_macro(line: &'a str) -> Self {
+        let names: Vec<_> = identifiers(line).skip(1).collect();
+        let kind = if names.is_empty() { Kind::Root } else { Kind::Named };
+        Item { kind, names, is_kernel: false }
     }
 
     pub(super) fn is_kernel(&self) -> bool {

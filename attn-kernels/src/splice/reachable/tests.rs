@@ -28,6 +28,17 @@ inline Pair from_float<Pair, false>(float x) {
 }
 template <class T>
 void Unused<T>::f() {}
+#define NUMBER_FN(NAME) \
+  inline int NAME(int x) { return NAME##_of(x, Pasted()); }
+struct Pasted {};
+inline int negated_of(int x, Pasted) { return -x; }
+inline int doubled_of(int x, Pasted) { return 2 * x; }
+NUMBER_FN(negated)
+NUMBER_FN(doubled)
+#undef NUMBER_FN
+#define NOBODY_FN(NAME) inline int NAME(int x) { return x; }
+NOBODY_FN(unwanted)
+#undef NOBODY_FN
 namespace bits {
 inline int nobody(int x) { return x; }
 }  // namespace bits
@@ -48,6 +59,7 @@ static_assert(HEAD_DIM == 128, "Other");
 extern "C" __global__ void __launch_bounds__(32, 1)
     attn(const Number* x) {
   Pair pair = from_float<Pair>(fast(*x));
+  negated(pair.first);
 }
 "#;
 
@@ -61,10 +73,22 @@ fn what_a_kernel_uses_stays_and_nothing_else() {
     for line in ["struct Pair", "operator+", "ONE = 1, TWO = 2", "from_float<Pair, false>", "from_float(float x);"] {
         assert!(has(&text, line), "{line} is used:\n{text}");
     }
-    for line in ["HEAD_DIM = 128", "using Number", "static_assert", "__global__", "// A pair", "return -x", "#endif"] {
+    for line in [
+        "HEAD_DIM = 128",
+        "using Number",
+        "static_assert",
+        "negated_of",
+        "(negated)",
+        "Pasted {",
+        "#undef NUMBER",
+        "__global__",
+        "// A pair",
+        "return -x",
+        "#endif",
+    ] {
         assert!(has(&text, line), "{line} stays:\n{text}");
     }
-    for line in ["Unused", "operator-", "THREE = 3", "bits", "using Other"] {
+    for line in ["Unused", "operator-", "doubled", "NOBODY", "THREE = 3", "bits", "using Other"] {
         assert!(!has(&text, line), "{line} is not used:\n{text}");
     }
     assert!(reachable(&text) == text, "nothing is left to leave out");
