@@ -77,9 +77,10 @@ fn named<'a>(head: &[&'a str]) -> (Kind, Vec<&'a str>) {
     match head.first() {
         None | Some(&("extern" | "typedef" | "namespace" | "asm")) => return root,
         Some(&"static_assert") => return (Kind::Beside, head.iter().copied().filter(|t| is_identifier(t)).collect()),
-        Some(&("struct" | "class" | "union" | "enum")) => {
-            let words = head[1..].iter().filter(|word| !["class", "struct"].contains(word));
-            let mut words = skipping_attributes(words.copied());
+        // its values may be named without it
+        Some(&"enum") => return (Kind::Named, head[1..].iter().copied().filter(|t| is_identifier(t)).collect()),
+        Some(&("struct" | "class" | "union")) => {
+            let mut words = skipping_attributes(head[1..].iter().copied());
             return (Kind::Named, words.find(|word| is_identifier(word)).into_iter().collect());
         }
         Some(&"using") => {
