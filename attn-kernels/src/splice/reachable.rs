@@ -135,7 +135,7 @@ fn used(pieces: &[Piece<'_>]) -> Vec<bool> {
             }
         }
         let here = |name: &&str| by_name.get(name).is_none_or(|of| of.iter().any(|&number| stays[number]));
-        let named = beside.iter().filter(|(number, item)| !stays[*number] && item.names.iter().all(|name| here(&name)));
+        let named = beside.iter().filter(|(number, item)| !stays[*number] && item.names.iter().all(here));
         open.extend(named.map(|(number, _)| *number));
         if open.is_empty() {
             break;

@@ -91,8 +91,7 @@ fn named<'a>(head: &[&'a str]) -> (Kind, Vec<&'a str>) {
     }
     // the name of a function stands before its first parenthesis, that of a constant before `=`
     let (mut names, mut depth, mut previous) = (Vec::new(), 0u32, Vec::<&str>::new());
-    let mut tokens = skipping_attributes(head.iter().copied());
-    while let Some(token) = tokens.next() {
+    for token in skipping_attributes(head.iter().copied()) {
         match token {
             "operator" => {
                 let signature = head.iter().take_while(|token| **token != "{");

@@ -39,6 +39,8 @@ NUMBER_FN(doubled)
 #define NOBODY_FN(NAME) inline int NAME(int x) { return x; }
 NOBODY_FN(unwanted)
 #undef NOBODY_FN
+enum Filter { TOP_K, TOP_P };
+enum Nobody { NEITHER };
 namespace bits {
 inline int nobody(int x) { return x; }
 }  // namespace bits
@@ -59,7 +61,7 @@ static_assert(HEAD_DIM == 128, "Other");
 extern "C" __global__ void __launch_bounds__(32, 1)
     attn(const Number* x) {
   Pair pair = from_float<Pair>(fast(*x));
-  negated(pair.first);
+  negated(pair.first + TOP_K);
 }
 "#;
 
@@ -80,6 +82,7 @@ fn what_a_kernel_uses_stays_and_nothing_else() {
         "negated_of",
         "(negated)",
         "Pasted {",
+        "TOP_P",
         "#undef NUMBER",
         "__global__",
         "// A pair",
@@ -88,7 +91,7 @@ fn what_a_kernel_uses_stays_and_nothing_else() {
     ] {
         assert!(has(&text, line), "{line} stays:\n{text}");
     }
-    for line in ["Unused", "operator-", "doubled", "NOBODY", "THREE = 3", "bits", "using Other"] {
+    for line in ["Unused", "operator-", "doubled", "NEITHER", "NOBODY", "THREE = 3", "bits", "using Other"] {
         assert!(!has(&text, line), "{line} is not used:\n{text}");
     }
     assert!(reachable(&text) == text, "nothing is left to leave out");
