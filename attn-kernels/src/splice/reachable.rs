@@ -12,17 +12,17 @@ use item::{Item, Kind, identifiers};
 
 /// The text without items that nothing uses; as it is if it has no kernel.
 pub(super) fn reachable(text: &str) -> String {
-    let pieces = pieces(text);
-    if !pieces.iter().any(|piece| matches!(&piece.what, What::Item(item) if item.is_kernel())) {
+    let sections = sections(text);
+    if !sections.iter().any(|section| matches!(&section.what, What::Item(item) if item.is_kernel())) {
         return text.to_owned();
     }
-    let mut stays = used(&pieces);
-    drop_empty_scopes(&pieces, &mut stays);
-    printed(&pieces, &stays)
+    let mut stays = used(&sections);
+    drop_empty_scopes(&sections, &mut stays);
+    printed(&sections, &stays)
 }
 
 /// A part of the text: lines of a file that stay or go together.
-struct Piece<'a> {
+struct Section<'a> {
     file: &'a str,
     /// The number of its first line.
     line: usize,
@@ -45,8 +45,8 @@ enum What<'a> {
 }
 
 /// Cuts a text.
-fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let (mut pieces, mut file, mut number) = (Vec::<Piece<'_>>::new(), "", 1);
+fn sections(text: &str) -> Vec<Section<'_>> {
+    let (mut sections, mut file, mut number) = (Vec::<Section<'_>>::new(), "", 1);
     // lines of a comment that may belong to the item behind it
     let mut comment: Vec<&str> = Vec::new();
     let mut lines = text.lines();
@@ -57,16 +57,16 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
             continue;
         }
         let (of_file, begins) = (file, number - comment.len());
-        let mut of_piece = std::mem::take(&mut comment);
+        let mut of_section = std::mem::take(&mut comment);
         if line.trim().is_empty() || line.starts_with("#line ") {
-            if !of_piece.is_empty() {
-                let (lines, end) = (of_piece, (file, number));
-                pieces.push(Piece { file, line: begins, lines, end, what: What::Comment });
+            if !of_section.is_empty() {
+                let (lines, end) = (of_section, (file, number));
+                sections.push(Section { file, line: begins, lines, end, what: What::Comment });
             }
             (file, number) = next_line(line, file, number);
             continue;
         }
-        of_piece.push(line);
+        of_section.push(line);
         number += 1;
         let what = match line {
             _ if line.starts_with("#if") => What::Begin,
@@ -77,19 +77,19 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
             _ if item::is_call_of_macro(line) => What::Item(Item::call_of_macro(line)),
             _ if line.starts_with('#') && !line.starts_with("#define ") || line.starts_with(' ') => What::Other,
             _ => {
-                let (first, is_macro) = (of_piece.len() - 1, line.starts_with('#'));
+                let (first, is_macro) = (of_section.len() - 1, line.starts_with('#'));
                 let ends = |line: &str| if is_macro { !line.ends_with('\\') } else { item::ends(line) };
-                while !ends(of_piece[of_piece.len() - 1]) {
+                while !ends(of_section[of_section.len() - 1]) {
                     let Some(line) = lines.next() else { break };
                     (file, number) = next_line(line, file, number);
-                    of_piece.push(line);
+                    of_section.push(line);
                 }
-                What::Item(if is_macro { Item::defines(line) } else { Item::of(&of_piece[first..]) })
+                What::Item(if is_macro { Item::defines(line) } else { Item::of(&of_section[first..]) })
             }
         };
-        pieces.push(Piece { file: of_file, line: begins, lines: of_piece, end: (file, number), what });
+        sections.push(Section { file: of_file, line: begins, lines: of_section, end: (file, number), what });
     }
-    pieces
+    sections
 }
 
 /// The file and the number of the line behind a line.
@@ -101,20 +101,20 @@ fn next_line<'a>(line: &'a str, file: &'a str, number: usize) -> (&'a str, usize
     }
 }
 
-/// Which pieces stay: kernels, what is no item, and what these use.
-fn used(pieces: &[Piece<'_>]) -> Vec<bool> {
+/// Which sections stay: kernels, what is no item, and what these use.
+fn used(sections: &[Section<'_>]) -> Vec<bool> {
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut beside = Vec::new();
-    let (mut stays, mut open) = (vec![false; pieces.len()], Vec::new());
+    let (mut stays, mut open) = (vec![false; sections.len()], Vec::new());
     // what macros put behind names
     let mut pasted = HashSet::new();
-    for (number, piece) in pieces.iter().enumerate() {
+    for (number, section) in sections.iter().enumerate() {
         pasted.extend(
-            piece.lines.iter().flat_map(|line| line.split("##").skip(1)).filter_map(|of| identifiers(of).next()),
+            section.lines.iter().flat_map(|line| line.split("##").skip(1)).filter_map(|of| identifiers(of).next()),
         );
-        match &piece.what {
-            What::Item(item) if item.kind == Kind::Beside => beside.push((number, item)),
-            What::Item(item) if item.kind == Kind::Named && piece.file != "traits" => {
+        match &section.what {
+            What::Item(item) if item.kind == Kind::WithNamed => beside.push((number, item)),
+            What::Item(item) if item.kind == Kind::Named && section.file != "traits" => {
                 item.names.iter().for_each(|name| by_name.entry(name).or_default().push(number));
             }
             What::Comment => {}
@@ -126,7 +126,7 @@ fn used(pieces: &[Piece<'_>]) -> Vec<bool> {
             if std::mem::replace(&mut stays[number], true) {
                 continue;
             }
-            for line in &pieces[number].lines {
+            for line in &sections[number].lines {
                 open.extend(identifiers(line).filter_map(|name| by_name.get(name)).flatten());
                 if item::is_call_of_macro(line) {
                     let names = identifiers(line).flat_map(|name| pasted.iter().map(move |of| format!("{name}{of}")));
@@ -142,23 +142,23 @@ fn used(pieces: &[Piece<'_>]) -> Vec<bool> {
         }
     }
     // a comment stays beside items of its file
-    for (number, piece) in pieces.iter().enumerate() {
-        if matches!(piece.what, What::Comment) {
-            stays[number] = pieces
+    for (number, section) in sections.iter().enumerate() {
+        if matches!(section.what, What::Comment) {
+            stays[number] = sections
                 .iter()
                 .zip(&stays)
-                .any(|(other, stays)| *stays && other.file == piece.file && matches!(other.what, What::Item(_)));
+                .any(|(other, stays)| *stays && other.file == section.file && matches!(other.what, What::Item(_)));
         }
     }
     stays
 }
 
 /// Drops namespaces and conditions that have nothing left.
-fn drop_empty_scopes(pieces: &[Piece<'_>], stays: &mut [bool]) {
-    // pieces that begin, continue and end each open scope, and whether it has anything
+fn drop_empty_scopes(sections: &[Section<'_>], stays: &mut [bool]) {
+    // sections that begin, continue and end each open scope, and whether it has anything
     let mut scopes: Vec<(Vec<usize>, bool)> = Vec::new();
-    for (number, piece) in pieces.iter().enumerate() {
-        match piece.what {
+    for (number, section) in sections.iter().enumerate() {
+        match section.what {
             What::Begin => scopes.push((vec![number], false)),
             What::Else => {
                 if let Some((bounds, _)) = scopes.last_mut() {
@@ -183,22 +183,22 @@ fn drop_empty_scopes(pieces: &[Piece<'_>], stays: &mut [bool]) {
     }
 }
 
-/// The pieces that stay. `#line` directives say where they are from.
-fn printed(pieces: &[Piece<'_>], stays: &[bool]) -> String {
+/// The sections that stay. `#line` directives say where they are from.
+fn printed(sections: &[Section<'_>], stays: &[bool]) -> String {
     let mut text = String::new();
     // the file and line that a compiler takes the next line for
     let mut at = ("", 1);
-    for (piece, _) in pieces.iter().zip(stays).filter(|(_, stays)| **stays) {
-        if at == (piece.file, piece.line.wrapping_sub(1)) {
+    for (section, _) in sections.iter().zip(stays).filter(|(_, stays)| **stays) {
+        if at == (section.file, section.line.wrapping_sub(1)) {
             text.push('\n');
-        } else if at != (piece.file, piece.line) {
-            text.push_str(&format!("\n#line {} \"{}\"\n", piece.line, piece.file));
+        } else if at != (section.file, section.line) {
+            text.push_str(&format!("\n#line {} \"{}\"\n", section.line, section.file));
         }
-        piece.lines.iter().for_each(|line| {
+        section.lines.iter().for_each(|line| {
             text.push_str(line);
             text.push('\n');
         });
-        at = piece.end;
+        at = section.end;
     }
     text
 }

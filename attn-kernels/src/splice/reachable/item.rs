@@ -8,7 +8,7 @@ pub(super) enum Kind {
     /// It stays if one of its names is used.
     Named,
     /// An overloaded operator or an assertion: it stays beside the items that it names.
-    Beside,
+    WithNamed,
 }
 
 /// An item.
@@ -56,7 +56,7 @@ impl<'a> Item<'a> {
     }
 
     pub(super) fn undefines(line: &'a str) -> Self {
-        Item { kind: Kind::Beside, ..Self::defines(line) }
+        Item { kind: Kind::WithNamed, ..Self::defines(line) }
     }
 
     /// A macro may define what its arguments name.
@@ -76,7 +76,9 @@ fn named<'a>(head: &[&'a str]) -> (Kind, Vec<&'a str>) {
     let root = (Kind::Root, Vec::new());
     match head.first() {
         None | Some(&("extern" | "typedef" | "namespace" | "asm")) => return root,
-        Some(&"static_assert") => return (Kind::Beside, head.iter().copied().filter(|t| is_identifier(t)).collect()),
+        Some(&"static_assert") => {
+            return (Kind::WithNamed, head.iter().copied().filter(|t| is_identifier(t)).collect());
+        }
         // its values may be named without it
         Some(&"enum") => return (Kind::Named, head[1..].iter().copied().filter(|t| is_identifier(t)).collect()),
         Some(&("struct" | "class" | "union")) => {
@@ -95,7 +97,7 @@ fn named<'a>(head: &[&'a str]) -> (Kind, Vec<&'a str>) {
         match token {
             "operator" => {
                 let signature = head.iter().take_while(|token| **token != "{");
-                return (Kind::Beside, signature.filter(|token| is_identifier(token)).copied().collect());
+                return (Kind::WithNamed, signature.filter(|token| is_identifier(token)).copied().collect());
             }
             "(" if depth == 0 && names.is_empty() => return (Kind::Named, last_name(&previous).into_iter().collect()),
             "=" | "[" | "{" | ";" if depth == 0 => {
