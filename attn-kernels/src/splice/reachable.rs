@@ -113,8 +113,10 @@ fn used(sections: &[Section<'_>]) -> Vec<bool> {
             section.lines.iter().flat_map(|line| line.split("##").skip(1)).filter_map(|of| identifiers(of).next()),
         );
         match &section.what {
+            // constants of the host, and assertions of them
+            _ if ["traits", "checks"].contains(&section.file) => open.push(number),
             What::Item(item) if item.kind == Kind::WithNamed => beside.push((number, item)),
-            What::Item(item) if item.kind == Kind::Named && section.file != "traits" => {
+            What::Item(item) if item.kind == Kind::Named => {
                 item.names.iter().for_each(|name| by_name.entry(name).or_default().push(number));
             }
             What::Comment => {}
