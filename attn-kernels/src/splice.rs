@@ -8,7 +8,6 @@ mod error;
 mod mixed;
 mod op;
 mod planner;
-mod reachable;
 mod refusals;
 mod templates;
 mod traits_block;
