@@ -7,44 +7,20 @@ use attn_core::Variant;
 use attn_core::batch::{
     Batch, BatchCapacity, BatchError, CascadeLevel, CascadeLevelKv, I32Slice, Layout, PagePool, PageTableBuf, indptr,
 };
-use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanBlob, PlanRule, Schedule, WorkList};
+use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, ListRule, PlanBlob, PlanRule, WorkList};
 use attn_core::spec::Heads;
 use attn_tests::device_plan::{Arrays, HostPlan, HostPlanner};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
+use crate::rules::{self, DECODE, mixed};
+
 /// Pages of the pool.
 const PAGES: u32 = 1000;
 
-const DECODE: PlanRule = PlanRule {
-    tile_rows: 8,
-    kv_align: 64,
-    min_span: 128,
-    workers: 33,
-    cost: Cost { item: 1000, block: 2000, merge: 100 },
-    schedule: Schedule::StreamK,
-};
-
-const PREFILL: PlanRule = PlanRule {
-    tile_rows: 64,
-    kv_align: 128,
-    min_span: 256,
-    cost: Cost { item: 2400, block: 1550, merge: 100 },
-    schedule: Schedule::LongestFirst,
-    ..DECODE
-};
+const PREFILL: PlanRule = PlanRule { tile_rows: 64, ..rules::PREFILL };
 
 const CASCADE: CascadeCosts =
     CascadeCosts { policy: CascadePolicy::Auto, state: 200, cached_block: 900, merge_launch: 0, decode_penalty: 0 };
-
-fn mixed(decode: PlanRule, prefill: PlanRule, own_sms: bool, cascade: CascadeCosts) -> ListRule {
-    ListRule::Mixed(MixedRule {
-        decode: PlanRule { schedule: Schedule::StreamK, ..decode },
-        prefill: PlanRule { schedule: Schedule::LongestFirst, ..prefill },
-        co_run_workers: decode.workers.div_ceil(2),
-        own_sms,
-        cascade,
-    })
-}
 
 fn random_rule(rng: &mut SmallRng, of: PlanRule) -> PlanRule {
     if rng.random() {

@@ -5,32 +5,14 @@
 use attn_core::Variant;
 use attn_core::batch::{Batch, BatchCapacity, BatchError, Layout, PageTableBuf, indptr};
 use attn_core::lang::{Hook, QueryTile, Tile, TileClass};
-use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanBlob, PlanRule, Schedule, WorkList};
+use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, ListRule, PlanBlob, PlanRule, Schedule, WorkList};
 use attn_core::spec::Heads;
 use attn_tests::catalogue::{self, mask_file};
 use attn_tests::device_plan::{Arrays, HostPlan, HostPlanner};
 use attn_variants::{CustomMask, RequestMask};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-/// The plan rule of decode on an H200 with 8 KV heads.
-const DECODE: PlanRule = PlanRule {
-    tile_rows: 8,
-    kv_align: 64,
-    min_span: 128,
-    workers: 33,
-    cost: Cost { item: 1000, block: 2000, merge: 100 },
-    schedule: Schedule::StreamK,
-};
-
-/// The rule of prefill beside it, with shorter tiles.
-const PREFILL: PlanRule = PlanRule {
-    tile_rows: 40,
-    kv_align: 128,
-    min_span: 256,
-    cost: Cost { item: 2400, block: 1550, merge: 100 },
-    schedule: Schedule::LongestFirst,
-    ..DECODE
-};
+use crate::rules::{self, DECODE, PREFILL};
 
 fn random_rule(rng: &mut SmallRng) -> PlanRule {
     if rng.random() {
@@ -53,16 +35,11 @@ fn random_rule(rng: &mut SmallRng) -> PlanRule {
     }
 }
 
-/// A mixed rule. Devices have as many workers for both parts; here they may differ.
+/// A mixed rule of batches without levels.
 fn mixed(decode: PlanRule, prefill: PlanRule, own_sms: bool) -> ListRule {
-    let never = CascadePolicy::Never;
-    ListRule::Mixed(MixedRule {
-        decode: PlanRule { schedule: Schedule::StreamK, ..decode },
-        prefill: PlanRule { schedule: Schedule::LongestFirst, ..prefill },
-        co_run_workers: decode.workers.div_ceil(2),
-        own_sms,
-        cascade: CascadeCosts { policy: never, state: 0, cached_block: 1, merge_launch: 0, decode_penalty: 0 },
-    })
+    let policy = CascadePolicy::Never;
+    let cascade = CascadeCosts { policy, state: 0, cached_block: 1, merge_launch: 0, decode_penalty: 0 };
+    rules::mixed(decode, prefill, own_sms, cascade)
 }
 
 /// A rule of each schedule, and of mixed lists.

@@ -11,6 +11,7 @@ mod prepare;
 mod prepare_gpu;
 mod row_invariance;
 mod row_invariance_gpu;
+mod rules;
 mod several_runs;
 mod shared;
 mod supports;

@@ -10,9 +10,9 @@ template <int COUNT, class Hook, class Format>
 inline void encode_rows(const PackedRowsParams& p, const RowsPart& part, bool counts_skipped, Hook hook,
                         const Format& format) {
   const Strided& side = blockIdx.y == 0 ? p.sides.k : p.sides.v;
-  auto store = [&](const SmemRow& row, PoolSlot slot, int head, int lane, int) {
+  auto store = [&](const SmemRow& row, PoolSlot slot, int head) {
     float factor = row_factor(part, head);
-    for (int d = lane; d < part.dim; d += 32) row.x[d] *= factor;
+    for (int d = threadIdx.x % 32; d < part.dim; d += 32) row.x[d] *= factor;
     __syncwarp();
     PackedOut codes = {static_cast<unsigned char*>(part.pool.data) + pool_offset(part.pool, slot, head)};
     PackedOut of_side = {static_cast<unsigned char*>(side.data) + pool_offset(side, slot, head)};

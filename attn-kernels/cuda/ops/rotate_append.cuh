@@ -12,7 +12,7 @@
 template <int COUNT, class Hook>
 inline void query_rows(const RotateAppendParams& p, const RowsPart& part, Hook hook) {
   extern __shared__ __align__(16) float transform_memory[];
-  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, chunks = part.share.chunks.divisor;
+  int warp = threadIdx.x / 32;
   SmemRow row{transform_memory + warp * part.dim, part.dim};
   int heads = part.share.heads.divisor, group = heads / static_cast<int>(p.part[0].share.heads.divisor);
   u64 rows = static_cast<u64>(p.tokens) * heads;
@@ -24,29 +24,12 @@ inline void query_rows(const RotateAppendParams& p, const RowsPart& part, Hook h
     DivMod token_head = divmod(row_number, part.share.heads);
     long long token = token_head.quotient;
     int head = token_head.remainder;
-    const FromElem* from = static_cast<const FromElem*>(part.packed.data) + packed_offset(part.packed, token, head);
-    for (int chunk = lane; chunk < chunks; chunk += 32) {
-      ElementVector<FromElem, COUNT> loaded;
-      loaded.load(from + chunk * COUNT);
-      float x[COUNT];
-      loaded.decode_to(x);
-#pragma unroll
-      for (int i = 0; i < COUNT; ++i) row.x[chunk * COUNT + i] = x[i];
-    }
-    __syncwarp();
+    load_smem_row<COUNT>(row, part, token, head);
     int position = p.positions ? p.positions[token] : 0;
     hook(row, RowIndex{0, 0, position, static_cast<int>(token), head, head / group, 0, 0});
     __syncwarp();
-    float factor = row_factor(part, head);
     QueryElem* to = static_cast<QueryElem*>(part.pool.data) + packed_offset(part.pool, token, head);
-    for (int chunk = lane; chunk < chunks; chunk += 32) {
-      float x[COUNT];
-#pragma unroll
-      for (int i = 0; i < COUNT; ++i) x[i] = row.x[chunk * COUNT + i] * factor;
-      ElementVector<QueryElem, COUNT> result;
-      result.encode(x);
-      result.store(to + chunk * COUNT);
-    }
+    store_smem_row<COUNT>(row, part, head, to);
     __syncwarp();
   }
 }

@@ -7,17 +7,8 @@
 // Rounds rows to ToElem as they are written.
 template <int COUNT, class Hook>
 inline void transform_rows(const RowsParams& p, const RowsPart& part, bool counts_skipped, Hook hook) {
-  auto store = [&](const SmemRow& row, PoolSlot slot, int head, int lane, int chunks) {
-    float factor = row_factor(part, head);
-    ToElem* to = static_cast<ToElem*>(part.pool.data) + pool_offset(part.pool, slot, head);
-    for (int chunk = lane; chunk < chunks; chunk += 32) {
-      float x[COUNT];
-#pragma unroll
-      for (int i = 0; i < COUNT; ++i) x[i] = row.x[chunk * COUNT + i] * factor;
-      ElementVector<ToElem, COUNT> result;
-      result.encode(x);
-      result.store(to + chunk * COUNT);
-    }
+  auto store = [&](const SmemRow& row, PoolSlot slot, int head) {
+    store_smem_row<COUNT>(row, part, head, static_cast<ToElem*>(part.pool.data) + pool_offset(part.pool, slot, head));
   };
   transform_rows<COUNT>(p, part, counts_skipped, hook, store);
 }

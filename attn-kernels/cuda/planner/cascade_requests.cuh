@@ -4,6 +4,7 @@
 #include "planner/cascade_memory.cuh"
 #include "planner/cascade_tables.cuh"
 #include "planner/merge_units.cuh"
+#include "planner/request_of_query.cuh"
 
 inline unsigned rows_of(const CascadePlanParams& p, const CascadeRequest& request) {
   return static_cast<unsigned>(request.queries) * p.group.divisor;
@@ -173,9 +174,8 @@ class CascadeRequests {
     cta_.sync();
   }
 
-  // Writes segments, the ends of the arrays up to the capacity, and the request of each query, a warp a request.
+  // Writes segments, the ends of the arrays up to the capacity, and the request of each query.
   void write_ends() const {
-    constexpr int WARPS = Cta::THREADS / 32;
     int tokens = all().qo_token;
 #pragma unroll 1
     for (int entry = p_.requests + cta_.thread(); entry <= p_.capacity_requests; entry += Cta::THREADS)
@@ -189,15 +189,6 @@ class CascadeRequests {
 #pragma unroll 1
     for (int entry = segments_ + cta_.thread(); entry < p_.capacity_segments; entry += Cta::THREADS)
       p_.segments[entry] = {}, p_.segment_ends[entry + 1] = keys_;
-#pragma unroll 1
-    for (int number = cta_.thread() / 32; number < p_.requests; number += WARPS) {
-      const CascadeRequest& request = memory_.requests[number];
-#pragma unroll 1
-      for (int query = cta_.thread() % 32; query < request.queries; query += 32)
-        p_.request_of_query[request.qo_token + query] = number;
-    }
-#pragma unroll 1
-    for (int query = tokens + cta_.thread(); query < p_.capacity_queries; query += Cta::THREADS)
-      p_.request_of_query[query] = 0;
+    write_request_of_query(cta_, p_, tokens, [&](int request) { return memory_.requests[request]; });
   }
 };

@@ -5,6 +5,7 @@
 #include "planner/page_table.cuh"
 #include "planner/status.cuh"
 #include "planner/worker_share.cuh"
+#include "planner/request_of_query.cuh"
 
 // The rule that cuts the decode part, beside `items` items of the prefill part.
 inline lang::stream_k::Costs decode_costs(const MixedPlanParams& p, int items, Cost decode, Cost prefill) {
@@ -33,24 +34,14 @@ void clear_mixed_batch(const Cta& cta, const MixedPlanParams& p) {
 }
 
 // What a capacity with levels has beside the lists of one without: more segments than requests, which stay empty, and
-// the request of each query, a warp a request.
+// the request of each query.
 template <class Cta>
 void write_for_levels(const Cta& cta, const MixedPlanParams& p, const MixedRequest* requests) {
-  constexpr int WARPS = Cta::THREADS / 32;
   int tokens = p.qo_indptr[p.requests], keys = p.segment_ends[p.capacity_requests];
 #pragma unroll 1
   for (int entry = p.capacity_requests + cta.thread(); entry < p.capacity_segments; entry += Cta::THREADS)
     p.segments[entry] = {}, p.segment_ends[entry + 1] = keys;
-#pragma unroll 1
-  for (int request = cta.thread() / 32; request < p.requests; request += WARPS) {
-    RequestLengths lens = requests[request].lens;
-#pragma unroll 1
-    for (int query = cta.thread() % 32; query < lens.queries; query += 32)
-      p.request_of_query[lens.qo_token + query] = request;
-  }
-#pragma unroll 1
-  for (int query = tokens + cta.thread(); query < p.capacity_queries; query += Cta::THREADS)
-    p.request_of_query[query] = 0;
+  write_request_of_query(cta, p, tokens, [&](int request) { return requests[request].lens; });
 }
 
 template <class Cta, class Variant>

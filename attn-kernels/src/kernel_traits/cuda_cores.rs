@@ -17,7 +17,7 @@ pub(super) fn facts(tiles: &WorkerTiles) -> Facts {
 
 /// Dynamic shared memory: beside the pipelines Q in f32, and the probabilities of every warp.
 pub(super) fn smem_bytes(tiles: &WorkerTiles, common: &CommonTraits) -> u32 {
-    tiles.smem_bytes(common, (common.head_dim + tiles.step_keys()) * tiles.rows * 4)
+    tiles.smem_bytes(common, (common.head_dim + tiles.facts().step_keys()) * tiles.rows * 4)
 }
 
 /// The first of these numbers of warps, stages and CTAs per SM whose tiles fit shared memory.

@@ -46,11 +46,6 @@ impl WorkerTiles {
         self.warps / self.row_warps
     }
 
-    /// Keys of one mainloop step.
-    pub(super) fn step_keys(&self) -> u32 {
-        self.warp_keys * self.key_warps()
-    }
-
     /// Bytes of the keys and values of a warp in one pipeline stage.
     pub(super) fn stage_bytes(&self, common: &CommonTraits) -> u32 {
         let size = common.dtypes.kv.size() as u32;
