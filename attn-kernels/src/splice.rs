@@ -8,6 +8,7 @@ mod error;
 mod mixed;
 mod op;
 mod planner;
+mod reachable;
 mod refusals;
 mod templates;
 mod traits_block;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use attn_core::{dtype::Dtype, headers::HEADERS};
 
+use super::reachable::reachable;
 use crate::kernel_traits::KernelTraits;
 use crate::launch::HEADERS as STRUCTS;
 
@@ -182,8 +183,9 @@ impl Inliner {
         done
     }
 
+    /// The text, of which a unit has what its kernels use.
     pub(super) fn finish(self) -> String {
-        self.text
+        reachable(&self.text)
     }
 }
 
