@@ -104,7 +104,7 @@ fn next_line<'a>(line: &'a str, file: &'a str, number: usize) -> (&'a str, usize
 /// Which sections stay: kernels, what is no item, and what these use.
 fn used(sections: &[Section<'_>]) -> Vec<bool> {
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
-    let mut beside = Vec::new();
+    let mut with_named = Vec::new();
     let (mut stays, mut open) = (vec![false; sections.len()], Vec::new());
     // what macros put behind names
     let mut pasted = HashSet::new();
@@ -115,7 +115,7 @@ fn used(sections: &[Section<'_>]) -> Vec<bool> {
         match &section.what {
             // constants of the host, and assertions of them
             _ if ["traits", "checks"].contains(&section.file) => open.push(number),
-            What::Item(item) if item.kind == Kind::WithNamed => beside.push((number, item)),
+            What::Item(item) if item.kind == Kind::WithNamed => with_named.push((number, item)),
             What::Item(item) if item.kind == Kind::Named => {
                 item.names.iter().for_each(|name| by_name.entry(name).or_default().push(number));
             }
@@ -137,7 +137,7 @@ fn used(sections: &[Section<'_>]) -> Vec<bool> {
             }
         }
         let here = |name: &&str| by_name.get(name).is_none_or(|of| of.iter().any(|&number| stays[number]));
-        let named = beside.iter().filter(|(number, item)| !stays[*number] && item.names.iter().all(here));
+        let named = with_named.iter().filter(|(number, item)| !stays[*number] && item.names.iter().all(here));
         open.extend(named.map(|(number, _)| *number));
         if open.is_empty() {
             break;
