@@ -16,7 +16,7 @@ use attn_core::spec::KernelKind;
 
 pub use cost_key::{CostKernel, CostKey};
 pub use cost_table::CostTable;
-pub use error::{CostsError, CostsLineError};
+pub use error::CostsError;
 pub use hook_class::HookClass;
 pub use measured::{COST_KEYS, Costs};
 

@@ -77,11 +77,8 @@ impl CostTable {
     }
 
     fn of_text(text: &str, file: &str) -> Result<Self, CostsError> {
-        let mut rows = json_lines::rows(text).map_err(|(line, why)| CostsError::Line {
-            file: file.to_owned(),
-            line,
-            why: Box::new(why),
-        })?;
+        let of_file = |(line, why)| CostsError::Line { file: file.to_owned(), line, why };
+        let mut rows = json_lines::rows(text).map_err(of_file)?;
         let loaded = rows.len();
         if loaded == 0 {
             return Err(CostsError::NoRows { file: file.to_owned() });

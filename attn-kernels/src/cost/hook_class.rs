@@ -3,7 +3,8 @@
 use attn_core::{expr::Variant, lang::Hook};
 
 /// The hooks of a variant that run for every key or logit. Other hooks cost next to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum HookClass {
     /// None, apart from masks and hooks that run once per row.
     None,

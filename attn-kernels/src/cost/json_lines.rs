@@ -1,158 +1,152 @@
 //! Rows of costs, as `attn calibrate` writes them.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use attn_core::nearest::nearest;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
+use attn_core::spec::KernelKind;
+use serde::{Deserialize, Deserializer, de::Error as _, de::IgnoredAny};
 
-use super::{CostKernel, Costs, CostsLineError, HookClass, measured::Measured};
-use crate::compile::{Arch, UnknownArch};
-
-type Object = Map<String, Value>;
-
-/// The fields of a row: what costs need, what `attn calibrate` notes beside them, and notes of the user.
-const FIELDS: &str = "kernel backend rows kv head_dim hooks ctas_per_sm launch item block first merge_launch merge off \
-                      us merge_us meta";
+use super::{CostKernel, Costs, HookClass, measured::Measured};
+use crate::compile::Arch;
 
 /// A cost is at most a tenth of a second, so that sums of a few do not overflow. Of whole batches selection saturates,
 /// and plans refuse.
-const MAX_NS: u32 = 100_000_000;
+type Nanoseconds<const LEAST: u32> = Within<LEAST, 100_000_000>;
 
-const HOOKS: [HookClass; 3] = [HookClass::None, HookClass::Logits, HookClass::Rewrites];
-const HOOK_NAMES: &[&str] = &[HOOKS[0].name(), HOOKS[1].name(), HOOKS[2].name()];
+/// The line before the rows of a GPU; of other lines `about` is missing.
+#[derive(Deserialize)]
+#[serde(expecting = "a JSON object")]
+struct Header {
+    about: Option<About>,
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct About {
+    #[serde(deserialize_with = "parsed")]
+    arch: Arch,
+}
+
+/// The line of a kernel: what costs need, what `attn calibrate` notes beside them, and notes of the user.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)] // notes
+struct Row {
+    #[serde(deserialize_with = "parsed")]
+    kernel: KernelKind,
+    backend: Option<String>,
+    rows: Within<1, 1024>,
+    kv: KvBits,
+    head_dim: Within<1, 1024>,
+    hooks: HookClass,
+    ctas_per_sm: Within<1, 32>,
+    launch: Nanoseconds<0>,
+    item: Nanoseconds<0>,
+    block: Nanoseconds<1>,
+    first: Nanoseconds<0>,
+    merge_launch: Nanoseconds<0>,
+    merge: Nanoseconds<0>,
+    off: Option<IgnoredAny>,
+    us: Option<IgnoredAny>,
+    merge_us: Option<IgnoredAny>,
+    meta: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+enum KvBits {
+    #[serde(rename = "8-bit")]
+    Bits8 = 8,
+    #[serde(rename = "16-bit")]
+    Bits16 = 16,
+    #[serde(rename = "32-bit")]
+    Bits32 = 32,
+}
+
+/// A number from `LEAST` to `MOST`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "u32")]
+struct Within<const LEAST: u32, const MOST: u32>(u32);
+
+impl<const LEAST: u32, const MOST: u32> TryFrom<u32> for Within<LEAST, MOST> {
+    type Error = String;
+
+    fn try_from(number: u32) -> Result<Self, String> {
+        let ok = (LEAST..=MOST).contains(&number).then_some(Within(number));
+        ok.ok_or_else(|| format!("{number} is not a whole number from {LEAST} to {MOST}"))
+    }
+}
+
+fn parsed<'de, D: Deserializer<'de>, T: std::str::FromStr<Err: std::fmt::Display>>(from: D) -> Result<T, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
+}
 
 /// The rows of a text; for a line that is none, its number and what is wrong.
-pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, CostsLineError)> {
-    let (mut rows, mut lines) = (Vec::<Measured>::new(), Vec::new());
-    let mut arch = None;
-    for (line, text) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let of_line = |why| (line + 1, why);
-        let object = object(text).map_err(of_line)?;
-        if let Some(about) = object.get("about") {
-            arch = Some(arch_of(about).map_err(of_line)?);
+pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, String)> {
+    let (mut rows, mut lines, mut arch) = (Vec::<Measured>::new(), Vec::new(), None);
+    for (line, text) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let not_json = |error: serde_json::Error| {
+            // serde_json counts lines too, and there is one
+            let why = error.to_string().replacen(" at line 1 column ", " at column ", 1);
+            (line, format!("{why}; `attn calibrate --out FILE` writes such lines"))
+        };
+        let Header { about, others } = serde_json::from_str(text).map_err(not_json)?;
+        if let Some(About { arch: of_rows }) = about {
+            if !others.is_empty() {
+                return Err((line, "`about` is a line of its own, before the rows of the GPU".to_owned()));
+            }
+            arch = Some(of_rows);
             continue;
         }
-        let row = measured(&object, arch.ok_or_else(|| of_line(CostsLineError::NoArch))?).map_err(of_line)?;
-        known(&object).map_err(of_line)?;
+        let row = serde_json::from_str::<Row>(text).map_err(not_json)?;
+        let row = row.measured(arch).map_err(|why| (line, why))?;
         if let Some(same) = rows.iter().position(|known| known.is_of_kernel_of(&row)) {
-            return Err(of_line(CostsLineError::Again { first: lines[same] }));
+            let first: usize = lines[same];
+            return Err((line, format!("line {first} has costs of the same kernel; remove one of them")));
         }
         rows.push(row);
-        lines.push(line + 1);
+        lines.push(line);
     }
     Ok(rows)
 }
 
-fn object(line: &str) -> Result<Object, CostsLineError> {
-    match serde_json::from_str(line) {
-        Ok(Fields(fields)) => unique(fields),
-        Err(_) if serde_json::from_str::<IgnoredAny>(line).is_ok() => Err(CostsLineError::NoObject(String::new())),
-        // serde_json counts lines too, and there is one
-        Err(error) => Err(CostsLineError::NoObject(format!(" (column {}: {})", error.column(), category(&error)))),
-    }
-}
-
-/// The fields of an object, each as often as it is there.
-struct Fields(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
+impl Row {
+    fn measured(self, arch: Option<Arch>) -> Result<Measured, String> {
+        let arch = arch.ok_or(
+            "`arch` is missing: a line {\"about\": {\"arch\": \"sm_90\"}} says what GPU the rows after it are of; keep \
+             the first line that `attn calibrate` writes",
+        )?;
+        let kernel = match (self.kernel, self.backend.as_deref()) {
+            (KernelKind::Decode, None) => CostKernel::Decode,
+            (KernelKind::Decode, Some("cuda-cores")) => CostKernel::DecodeCudaCores,
+            (KernelKind::Prefill, None) => CostKernel::Prefill,
+            (KernelKind::Prefill, Some("sm90")) => CostKernel::PrefillSm90,
+            (KernelKind::Prefill, Some("cuda-cores")) => CostKernel::PrefillCudaCores,
+            (kernel, backend) => {
+                let backend = backend.map_or(String::new(), |backend| format!(" by `{backend}`"));
+                return Err(format!(
+                    "there are no costs of {kernel}{backend}; possible is decode, without `backend` or by \
+                     `cuda-cores`, and prefill, without or by `cuda-cores` or `sm90`"
+                ));
             }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-        from.deserialize_map(Entries)
+        };
+        let costs = Costs {
+            launch: self.launch.0,
+            item: self.item.0,
+            block: self.block.0,
+            first: self.first.0,
+            merge_launch: self.merge_launch.0,
+            merge: self.merge.0,
+            ctas_per_sm: self.ctas_per_sm.0,
+        };
+        let (rows, kv_bits, head_dim) = (self.rows.0, self.kv as u32, self.head_dim.0);
+        Ok(Measured {
+            arch: Arch::new(arch.major(), arch.minor()),
+            kernel,
+            rows,
+            kv_bits,
+            head_dim,
+            hooks: self.hooks,
+            costs,
+        })
     }
-}
-
-/// A line with one field of a name.
-fn unique(fields: Vec<(String, Value)>) -> Result<Object, CostsLineError> {
-    let mut object = Object::new();
-    for (field, value) in fields {
-        if object.contains_key(&field) {
-            return Err(CostsLineError::Twice { field });
-        }
-        object.insert(field, value);
-    }
-    if object.len() > 1 && object.contains_key("about") {
-        return Err(CostsLineError::AboutBeside);
-    }
-    Ok(object)
-}
-
-/// Checks that a row has no fields but those of rows.
-fn known(row: &Object) -> Result<(), CostsLineError> {
-    let Some(field) = row.keys().find(|field| !FIELDS.split(' ').any(|known| known == *field)) else { return Ok(()) };
-    let near = nearest(field, FIELDS.split(' ')).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-    Err(CostsLineError::Unknown { field: field.clone(), near })
-}
-
-fn category(error: &serde_json::Error) -> &'static str {
-    if error.is_eof() { "it ends early" } else { "not JSON" }
-}
-
-fn arch_of(about: &Value) -> Result<Arch, CostsLineError> {
-    let arch = about.get("arch").ok_or(CostsLineError::NoArch)?;
-    let name = arch.as_str().ok_or_else(|| CostsLineError::Arch(UnknownArch(found(arch))))?;
-    name.parse().map_err(CostsLineError::Arch)
-}
-
-fn found(value: &Value) -> String {
-    const MOST: usize = 40;
-    let text = value.to_string();
-    match (value, text.chars().count()) {
-        (Value::Null, _) => "missing".to_owned(),
-        (_, ..=MOST) => text,
-        _ => format!("{}..", text.chars().take(MOST).collect::<String>()),
-    }
-}
-
-fn measured(of: &Object, arch: Arch) -> Result<Measured, CostsLineError> {
-    let (alone, backends, names): (_, &[_], &[_]) = match word(of, "kernel", &["decode", "prefill"])? {
-        0 => (CostKernel::Decode, &[CostKernel::DecodeCudaCores], &["cuda-cores"]),
-        _ => (CostKernel::Prefill, &[CostKernel::PrefillCudaCores, CostKernel::PrefillSm90], &["cuda-cores", "sm90"]),
-    };
-    let kernel = if of.contains_key("backend") { backends[word(of, "backend", names)?] } else { alone };
-    let kv_bits = [8, 16, 32][word(of, "kv", &["8-bit", "16-bit", "32-bit"])?];
-    let hooks = HOOKS[word(of, "hooks", HOOK_NAMES)?];
-    let cost = |field| number(of, field, 0, MAX_NS);
-    let costs = Costs {
-        launch: cost("launch")?,
-        item: cost("item")?,
-        block: number(of, "block", 1, MAX_NS)?,
-        first: cost("first")?,
-        merge_launch: cost("merge_launch")?,
-        merge: cost("merge")?,
-        ctas_per_sm: number(of, "ctas_per_sm", 1, 32)?,
-    };
-    let (rows, head_dim) = (number(of, "rows", 1, 1024)?, number(of, "head_dim", 1, 1024)?);
-    let (major, minor) = (arch.major(), arch.minor());
-    Ok(Measured { major, minor, kernel, rows, kv_bits, head_dim, hooks, costs })
-}
-
-/// The number of a field's word among those that it may be.
-fn word(of: &Object, field: &'static str, possible: &'static [&'static str]) -> Result<usize, CostsLineError> {
-    let value = of.get(field).unwrap_or(&Value::Null);
-    let at = possible.iter().position(|word| value == word);
-    at.ok_or_else(|| CostsLineError::Word { field, found: found(value), possible })
-}
-
-fn number(of: &Object, field: &'static str, least: u32, most: u32) -> Result<u32, CostsLineError> {
-    let value = of.get(field).unwrap_or(&Value::Null);
-    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-    let number = number.filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| CostsLineError::Number { field, found: found(value), least, most })
 }

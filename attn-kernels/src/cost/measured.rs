@@ -2,6 +2,7 @@
 
 use super::cost_key::{CostKernel, CostKey};
 use super::hook_class::HookClass;
+use crate::compile::Arch;
 
 /// Costs of keys are per this number of keys.
 pub const COST_KEYS: u32 = 64;
@@ -29,10 +30,8 @@ pub struct Costs {
 /// One row of the table: the costs of a kernel that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measured {
-    /// The compute capability's major number: 9 for sm_90.
-    pub(super) major: u32,
-    /// Its minor number: 0 for sm_90.
-    pub(super) minor: u32,
+    /// The architecture, whatever devices a cubin runs on: `sm_90` for Hopper.
+    pub(super) arch: Arch,
     /// The kernel.
     pub(super) kernel: CostKernel,
     /// PackGQA rows of a Q tile.
@@ -59,8 +58,8 @@ impl Measured {
         let steps = |a: u32, b: u32| u64::from(a.max(1).ilog2().abs_diff(b.max(1).ilog2()));
         let differences = [
             self.kernel.distance(key.kernel),
-            self.major.abs_diff(key.arch.major()).into(),
-            self.minor.abs_diff(key.arch.minor()).into(),
+            self.arch.major().abs_diff(key.arch.major()).into(),
+            self.arch.minor().abs_diff(key.arch.minor()).into(),
             (self.hooks as u64).abs_diff(hooks as u64),
             steps(self.kv_bits, key.kv_bits),
             steps(self.rows, key.rows),

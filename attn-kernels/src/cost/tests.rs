@@ -19,16 +19,15 @@ fn traits(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> KernelTrait
 
 fn measured(arch: u32, head_dim: u32, kv_bits: u32, hooks: HookClass, block: u32) -> Measured {
     let costs = Costs { launch: 8000, item: 1000, block, first: 0, merge_launch: 1500, merge: 100, ctas_per_sm: 2 };
-    let (major, minor, kernel, rows) = (arch / 10, arch % 10, CostKernel::Decode, 8);
-    Measured { major, minor, kernel, rows, kv_bits, head_dim, hooks, costs }
+    let (arch, kernel, rows) = (Arch::new(arch / 10, arch % 10), CostKernel::Decode, 8);
+    Measured { arch, kernel, rows, kv_bits, head_dim, hooks, costs }
 }
 
 #[test]
 fn every_row_is_found_by_its_own_key_alone() {
     let built_in = CostTable::default();
     for (i, row) in built_in.rows().iter().enumerate() {
-        let arch = Arch::new(row.major, row.minor);
-        let (rows, kv_bits, head_dim) = (row.rows, row.kv_bits, row.head_dim);
+        let &Measured { arch, rows, kv_bits, head_dim, .. } = row;
         let key =
             CostKey { kernel: row.kernel, arch, rows, kv_bits, head_dim, kv_bytes: 0, row_products: 0, ctas_per_sm: 1 };
         assert_eq!(row.distance(&key, row.hooks), 0, "{row:?}");
