@@ -1,10 +1,9 @@
 //! Kernel traits: the compile-time constants of one kernel, tile sizes among them.
 
 mod common;
-mod cuda_cores;
 mod decode_tiles;
 mod error;
-mod kernel;
+mod facts;
 mod kernels;
 mod merging;
 mod mixed;
@@ -16,31 +15,27 @@ use attn_core::spec::{ComputeType, KernelKind};
 
 use crate::cost::CostKey;
 
-use kernel::Kernel;
-use kernels::{Single, prefill_sm90_e4m3::PrefillSm90E4m3};
-use mixed::Mixed;
-
 pub use common::{CommonTraits, PackedRow};
 pub use decode_tiles::DecodeTiles;
 pub use error::KernelTraitsError;
-pub use kernel::{Facts, Preprocessed, WARPGROUP_ROWS};
+pub use facts::{Facts, Preprocessed};
 pub use kernels::prefill_sm90_resident::{RESIDENT_Q_TILES, resident_tile_rows};
 pub use merging::{MERGE_THREADS, mixed_merge_grid};
-pub(crate) use mixed::OWN_SM_TIME;
+pub use mixed::Mixed;
 pub use preprocessing::KV_PREPROCESS_THREADS;
-pub use request::{DTYPES, KernelTraitsRequest, cuda_cores_support, head_dims_are_supported};
+pub use request::{DTYPES, KernelTraitsRequest, head_dims_are_supported};
 
 /// A kernel with the tiles that were chosen for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Template {
     /// One kernel, alone or as a part of a mixed one.
-    Single(Single),
+    Single(Facts),
     /// Decode and prefill in one launch.
     Mixed(Mixed),
 }
 
 /// The compile-time constants of a kernel. They are spliced in front of its template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelTraits {
     /// What all kernels have.
     pub common: CommonTraits,
@@ -56,18 +51,23 @@ impl KernelTraits {
     ///
     /// [`KernelTraitsError`] names the unsupported sizes or types, and the supported ones.
     pub fn choose(request: &KernelTraitsRequest) -> Result<Self, KernelTraitsError> {
-        request.check()?;
-        let &KernelTraitsRequest { kind, prefill, compute_type, .. } = request;
         let common = request.common();
-        let CommonTraits { head_dim, value_dim, dtypes, arch, .. } = common;
-        let rounds = compute_type == ComputeType::E4m3 && kind != KernelKind::Decode;
-        if rounds && !PrefillSm90E4m3::supports(request, &common) {
-            return Err(KernelTraitsError::ComputeType { kind, prefill, head_dim, dtypes, arch });
-        }
+        request.check(&common)?;
+        let (
+            &KernelTraitsRequest { kind, prefill, compute_type, .. },
+            &CommonTraits { head_dim, value_dim, dtypes, arch, .. },
+        ) = (request, &common);
         let template = match kind {
             KernelKind::Mixed => Mixed::choose(request, &common).map(Template::Mixed),
-            KernelKind::Decode | KernelKind::Prefill => Single::choose(request, &common).map(Template::Single),
+            KernelKind::Decode | KernelKind::Prefill => {
+                kernels::KERNELS.iter().find_map(|choose| choose(request, &common)).map(Template::Single)
+            }
         };
+        let computes =
+            template.and_then(|template| KernelTraits { common, template }.facts().wgmma).unwrap_or_default();
+        if kind != KernelKind::Decode && compute_type == ComputeType::E4m3 && computes != compute_type {
+            return Err(KernelTraitsError::ComputeType { kind, prefill, head_dim, dtypes, arch });
+        }
         // the other families run what the check lets through
         let none = KernelTraitsError::Mixed { head_dim, kv: dtypes.kv, arch };
         let traits = KernelTraits { common, template: template.ok_or(none)? };
@@ -87,17 +87,12 @@ impl KernelTraits {
         if max > 8 && !exists(max) && exists(8) { 8 } else { max }
     }
 
-    /// What the host knows of the kernel.
-    pub(crate) fn kernel(&self) -> &dyn Kernel {
-        match &self.template {
-            Template::Single(single) => single.kernel(),
-            Template::Mixed(mixed) => mixed,
-        }
-    }
-
     /// What the kernel states of itself; a mixed one mostly of its prefill part.
     pub fn facts(&self) -> Facts {
-        self.kernel().facts()
+        match self.template {
+            Template::Single(facts) => facts,
+            Template::Mixed(mixed) => mixed.facts(),
+        }
     }
 
     /// The kernel family.
@@ -117,7 +112,7 @@ impl KernelTraits {
         self.part(|mixed| mixed.prefill)
     }
 
-    fn part(&self, of: impl Fn(&Mixed) -> Single) -> Self {
+    fn part(&self, of: impl Fn(&Mixed) -> Facts) -> Self {
         let Template::Mixed(mixed) = &self.template else { return *self };
         KernelTraits { template: Template::Single(of(mixed)), ..*self }
     }
@@ -130,7 +125,7 @@ impl KernelTraits {
 
     /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
     pub fn smem_bytes(&self) -> u32 {
-        self.kernel().smem_bytes(&self.common)
+        self.facts().smem_bytes
     }
 
     /// Keys of one mainloop step, of decode in a mixed kernel. KV splits are best cut at multiples of it.
@@ -148,7 +143,7 @@ impl KernelTraits {
     /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q,
     /// for a group of query heads.
     pub fn query_rows(&self, group: u32) -> [u32; 2] {
-        self.kernel().query_rows(group)
+        self.facts().query_rows(group)
     }
 
     /// Mixed: whether a work item may have rows of several requests that share a prefix, and keys are in segments.
@@ -172,10 +167,19 @@ impl KernelTraits {
         }
     }
 
+    /// What tells the kernel from the others of its family, each word after a space.
+    fn name(&self) -> String {
+        match self.template {
+            Template::Single(Facts { has_workers: true, tile_rows, name, .. }) => format!(" rows {tile_rows}{name}"),
+            Template::Single(facts) => facts.name.to_owned(),
+            Template::Mixed(mixed) => mixed.name(),
+        }
+    }
+
     /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
     pub fn describe(&self) -> String {
         let &CommonTraits { head_dim, value_dim, dtypes, paged, arch, .. } = &self.common;
-        let (name, Facts { kind, preprocessed, .. }) = (self.kernel().name(), self.facts());
+        let (name, Facts { kind, preprocessed, .. }) = (self.name(), self.facts());
         let layout = if paged { "paged" } else { "ragged" };
         let keys = if preprocessed.keys { " key-preprocess" } else { "" };
         let values = if preprocessed.values { " value-preprocess" } else { "" };

@@ -93,8 +93,8 @@ impl Special {
 
     /// Whether it runs a batch for which its family was selected, or was `forced`.
     fn runs(&self, layout: &Layout, forced: bool) -> bool {
-        let kernel = self.traits.kernel();
-        let faster = || !forced && kernel.is_faster(&self.traits.common) && kernel.suits(layout, self.heads);
+        let kernel = self.traits.facts();
+        let faster = || !forced && kernel.is_faster && kernel.suits(layout, self.heads);
         kernel.runs(layout) && (self.named || faster())
     }
 }

@@ -46,12 +46,7 @@ pub enum KernelTraitsError {
     },
     /// A kernel on tensor cores for an architecture without their MMA shapes.
     #[error("no {kind} kernel on tensor cores for {arch}, which is older than sm_80. Take the backend `cuda-cores`")]
-    NoMma {
-        /// Kernel family.
-        kind: KernelKind,
-        /// The architecture.
-        arch: Arch,
-    },
+    NoMma { kind: KernelKind, arch: Arch },
     /// A compute type that no kernel has.
     #[error(
         "no {kind} kernel of {prefill} for {arch} has compute type e4m3 for head_dim = {head_dim} with q and o of {} \
@@ -59,18 +54,7 @@ pub enum KernelTraitsError {
          over k and v of e4m3, without hooks of keys and values. Take `compute_type: exact`",
         .dtypes.qo, .dtypes.kv
     )]
-    ComputeType {
-        /// Kernel family.
-        kind: KernelKind,
-        /// The prefill backend.
-        prefill: PrefillBackend,
-        /// Elements of a query and a key.
-        head_dim: u32,
-        /// The element types asked for.
-        dtypes: Dtypes,
-        /// The architecture.
-        arch: Arch,
-    },
+    ComputeType { kind: KernelKind, prefill: PrefillBackend, head_dim: u32, dtypes: Dtypes, arch: Arch },
     /// A mixed kernel that does not fit shared memory.
     #[error(
         "no mixed kernel for head_dim = {head_dim} with k and v of {kv} on {arch}: its shared memory is too small. Run \

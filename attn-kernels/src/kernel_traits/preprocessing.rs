@@ -2,7 +2,7 @@
 
 use super::KernelTraits;
 use super::common::{CommonTraits, row_lanes};
-use super::kernel::Preprocessed;
+use super::facts::Preprocessed;
 use crate::launch::Strided;
 
 /// Threads of a CTA of the K/V preprocessing kernel.

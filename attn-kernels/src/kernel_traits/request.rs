@@ -8,7 +8,7 @@ use attn_core::spec::{ComputeType, DecodeBackend, HeadDimVo, Heads, KernelKind, 
 use super::common::{CommonTraits, PackedRow};
 use super::decode_tiles::DecodeTiles;
 use super::error::KernelTraitsError;
-use super::kernel::Preprocessed;
+use super::facts::Preprocessed;
 use crate::compile::Arch;
 
 /// Element types of queries and outputs that tensor cores have kernels for.
@@ -26,7 +26,7 @@ pub fn head_dims_are_supported(head_dim: u32, value_dim: u32) -> bool {
 
 /// Whether CUDA cores have kernels for a problem: head dimensions that are multiples of 8 up to 512 (of keys also 576),
 /// and q and o of 16 bits or f32, with k and v of the same type or fp8.
-pub fn cuda_cores_support(head_dim: u32, value_dim: u32, dtypes: Dtypes) -> bool {
+fn cuda_cores_support(head_dim: u32, value_dim: u32, dtypes: Dtypes) -> bool {
     let known = |dim: u32| dim.is_multiple_of(8) && (8..=512).contains(&dim);
     known(value_dim) && (known(head_dim) || head_dim == 576) && reads_kv_of(dtypes) && !dtypes.qo.is_fp8()
 }
@@ -102,19 +102,6 @@ impl KernelTraitsRequest {
         self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim: self.head_dim })
     }
 
-    /// The rows of keys and of values, if they are stored in KV formats.
-    pub fn packed(&self) -> Option<[PackedRow; 2]> {
-        let formats = self.dtypes.format?;
-        let row = |part, dim| {
-            let bytes = formats.row_bytes(part, dim);
-            let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-            PackedRow { codes, side, linear: formats.part(part).linear() }
-        };
-        let keys = row(0, self.head_dim);
-        // values that are the first elements of keys lie in the rows of keys
-        Some([keys, if self.head_dim_vo.shares_keys() { keys } else { row(1, self.value_dim()) }])
-    }
-
     /// The Q tiles that decode has for the problem.
     pub fn decode_tiles(&self) -> DecodeTiles {
         DecodeTiles { backend: self.decode_backend(), head_dim: self.head_dim, value_dim: self.value_dim() }
@@ -140,7 +127,7 @@ impl KernelTraitsRequest {
     }
 
     /// Whether tensor cores have kernels for the problem.
-    pub fn tensor_cores_support(&self) -> bool {
+    fn tensor_cores_support(&self) -> bool {
         let types = DTYPES.contains(&self.dtypes.qo) && reads_kv_of(self.dtypes);
         types && self.arch.has_mma() && head_dims_are_supported(self.head_dim, self.value_dim())
     }
@@ -173,13 +160,19 @@ impl KernelTraitsRequest {
     /// What all kernels for the problem have in common.
     pub(super) fn common(&self) -> CommonTraits {
         let &KernelTraitsRequest { head_dim, dtypes, paged, row_invariant, arch, .. } = self;
-        let (value_dim, packed, values_share_keys) = (self.value_dim(), self.packed(), self.shares_rows());
+        let (value_dim, shares_keys) = (self.value_dim(), self.head_dim_vo.shares_keys());
+        let packed = dtypes.format.map(|formats| {
+            let row = |part, dim| {
+                let bytes = formats.row_bytes(part, dim);
+                let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+                PackedRow { codes, side, linear: formats.part(part).linear() }
+            };
+            let keys = row(0, head_dim);
+            // values that are the first elements of keys lie in the rows of keys
+            [keys, if shares_keys { keys } else { row(1, value_dim) }]
+        });
+        let values_share_keys = shares_keys && !self.key_hooks && !self.value_hooks;
         CommonTraits { head_dim, value_dim, dtypes, packed, paged, values_share_keys, row_invariant, arch }
-    }
-
-    /// Whether values are the first elements of keys, and no hook rewrites either.
-    fn shares_rows(&self) -> bool {
-        self.head_dim_vo.shares_keys() && !self.key_hooks && !self.value_hooks
     }
 
     /// Whether hooks or decoding change rows between memory and MMAs.
@@ -193,31 +186,30 @@ impl KernelTraitsRequest {
     }
 
     /// What prefill on tensor cores has preprocessed. Rows of KV formats are widened to 16 bits, as those of fp8 are.
-    pub(super) fn preprocessed(&self) -> Preprocessed {
+    pub(super) fn preprocessed(&self, common: &CommonTraits) -> Preprocessed {
         let narrow = self.dtypes.kv.is_fp8() || self.dtypes.format.is_some();
-        let values = self.value_hooks || narrow && !self.shares_rows();
+        let values = self.value_hooks || narrow && !common.values_share_keys;
         Preprocessed { keys: self.key_hooks || narrow, values }
     }
 
     /// Whether decode, or kernels on CUDA cores, have a second buffer for keys and for values: they transform rows of
     /// fp8, and decode rows of KV formats. Decode on tensor cores does not decode rows that no hook changes: MMAs take
     /// linear codes, and lanes decode other operands in registers, of whole blocks of dims.
-    pub(super) fn widened(&self, cuda_cores: bool) -> [bool; 2] {
+    pub(super) fn widened(&self, common: &CommonTraits, cuda_cores: bool) -> [bool; 2] {
         let hooks = [self.key_hooks, self.value_hooks];
-        let Some(rows) = self.packed() else { return hooks.map(|hooks| hooks && self.dtypes.kv.is_fp8()) };
+        let Some(rows) = common.packed else { return hooks.map(|hooks| hooks && self.dtypes.kv.is_fp8()) };
         let of = |part: usize, dim: u32, block: u32| {
             let in_registers = rows[part].multiplies_codes(dim, self.decode_rows()) || dim.is_multiple_of(block);
             cuda_cores || hooks[part] || !in_registers
         };
-        let shares = self.shares_rows();
-        [shares || of(0, self.head_dim, 32), !shares && of(1, self.value_dim(), 64)]
+        let shares = common.values_share_keys;
+        [shares || of(0, common.head_dim, 32), !shares && of(1, common.value_dim, 64)]
     }
 
     /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.
-    pub(super) fn check(&self) -> Result<(), KernelTraitsError> {
-        let cuda_cores = self.runs_on_cuda_cores();
-        let &KernelTraitsRequest { kind, head_dim, dtypes, arch, .. } = self;
-        let value_dim = self.value_dim();
+    pub(super) fn check(&self, common: &CommonTraits) -> Result<(), KernelTraitsError> {
+        let (kind, cuda_cores) = (self.kind, self.runs_on_cuda_cores());
+        let &CommonTraits { head_dim, value_dim, dtypes, arch, .. } = common;
         let on_cuda_cores = !cuda_cores && cuda_cores_support(head_dim, value_dim, dtypes);
         let supported = match cuda_cores {
             true => cuda_cores_support(head_dim, value_dim, Dtypes::f32()),
@@ -230,7 +222,7 @@ impl KernelTraitsRequest {
         if !reads_kv_of(dtypes) || !supported {
             return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
         }
-        let rows = self.packed().into_iter().flatten().zip(["keys", "values"]);
+        let rows = common.packed.into_iter().flatten().zip(["keys", "values"]);
         for (PackedRow { codes, side, .. }, of) in rows {
             let copied =
                 codes.is_multiple_of(8) && side.is_multiple_of(4) && codes <= MAX_ROW_BYTES && side <= MAX_ROW_BYTES;

@@ -5,22 +5,8 @@ use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
 
 use super::common::STATIC_BYTES;
 use super::kernels::prefill_sm90::PIPELINE_STATE_BYTES;
-use super::kernels::{decode_cuda_cores::DecodeCudaCores, decode_mma::DecodeMma, prefill_cuda_cores::PrefillCudaCores};
-use super::worker_tiles::WorkerTiles;
 use super::*;
 use crate::compile::Arch;
-
-/// The tiles of a kernel of workers, or of the decode part of a mixed one.
-fn worker_tiles(traits: &KernelTraits) -> WorkerTiles {
-    match traits.template {
-        Template::Single(
-            Single::DecodeMma(DecodeMma(tiles))
-            | Single::DecodeCudaCores(DecodeCudaCores(tiles))
-            | Single::PrefillCudaCores(PrefillCudaCores(tiles)),
-        ) => tiles,
-        other => panic!("{other:?} has no workers"),
-    }
-}
 
 fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
     let request = KernelTraitsRequest::new(kind, head_dim, Dtypes::bf16(), Arch::new(8, 0));
@@ -54,7 +40,7 @@ fn every_kernel_fits_the_smallest_gpu_and_partial_states_fit_a_decode_stage() {
                 assert_eq!(traits.common.values_share_keys, values.shares_keys() && !hooks);
                 if kind == KernelKind::Decode {
                     let states = traits.facts().tile_rows * traits.common.value_dim.next_multiple_of(32) * 4;
-                    assert!(states <= worker_tiles(&traits).stage_bytes(&traits.common), "{}", traits.describe());
+                    assert!(states <= traits.facts().stage_bytes(&traits.common), "{}", traits.describe());
                     assert_eq!(traits.facts().tile_rows, of.decode_tiles().rows_for(group));
                 }
             }
@@ -91,7 +77,7 @@ fn the_first_kernel_of_the_list_that_runs_a_problem_is_chosen() {
         (Mixed, 128, ampere, CudaCores, " rows 8 cuda-cores prefill"),
     ] {
         let of = KernelTraitsRequest { arch, prefill, ..request(kind, head_dim) };
-        assert_eq!(KernelTraits::choose(&of).expect("supported").kernel().name(), name, "{kind} {head_dim} {arch}");
+        assert_eq!(KernelTraits::choose(&of).expect("supported").name(), name, "{kind} {head_dim} {arch}");
     }
 }
 
@@ -106,10 +92,7 @@ fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
         let traits = on(head_dim, hopper).expect("supported");
         let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
         assert_eq!((decode.kind(), prefill.kind()), (KernelKind::Decode, KernelKind::Prefill));
-        assert_eq!(
-            (decode.threads(), decode.facts().tile_rows, worker_tiles(&decode).stages),
-            (prefill.threads(), 8, 3)
-        );
+        assert_eq!((decode.threads(), decode.facts().tile_rows, decode.facts().stages), (prefill.threads(), 8, 3));
         assert_eq!(traits.smem_bytes(), decode.smem_bytes().max(prefill.smem_bytes()));
         assert!(2 * (traits.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && traits.facts().ctas_per_sm == 2);
         assert!(
@@ -147,7 +130,7 @@ fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
             let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
             let alone = KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Prefill, ..of });
             assert_eq!((Ok(prefill), traits.facts().ctas_per_sm), (alone, 1));
-            let tiles = worker_tiles(&decode);
+            let tiles = decode.facts();
             assert_eq!((decode.threads(), tiles.key_warps()), (prefill.threads(), prefill.threads() / 32));
             assert_eq!(decode.facts().tile_rows, of.decode_tiles().rows_for(group));
             assert!(tiles.stages >= 2 && tiles.holds_partials(&traits.common) && !decode.is_sm90_prefill());
@@ -156,10 +139,10 @@ fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
         }
     }
     let traits = KernelTraits::choose(&ask(128, Dtype::Bf16)).expect("supported").decode_part();
-    let tiles = worker_tiles(&traits);
+    let tiles = traits.facts();
     assert_eq!((tiles.warps, tiles.stages, traits.step_keys()), (12, 2, 192));
     let traits = KernelTraits::choose(&ask(64, Dtype::Bf16)).expect("supported").decode_part();
-    let tiles = worker_tiles(&traits);
+    let tiles = traits.facts();
     assert_eq!((tiles.warps, tiles.stages, traits.step_keys()), (16, 3, 256));
     // what its parts do not hold, cascades, lists, and who asks for the other backend
     let plain = ask(128, Dtype::Bf16);
@@ -243,11 +226,11 @@ fn kernels_on_cuda_cores_fit_every_architecture() {
                 };
                 let traits =
                     KernelTraits::choose(&of).unwrap_or_else(|error| panic!("{head_dim} {head_dim_vo}: {error}"));
-                let tiles = worker_tiles(&traits);
-                let partials = tiles.rows * traits.common.value_dim.next_multiple_of(32) * 4;
+                let tiles = traits.facts();
+                let partials = tiles.tile_rows * traits.common.value_dim.next_multiple_of(32) * 4;
                 assert!(traits.facts().on_cuda_cores, "{}", traits.describe());
                 assert!(partials <= tiles.stage_bytes(&traits.common), "{}", traits.describe());
-                let WorkerTiles { rows, warps, row_warps, .. } = tiles;
+                let Facts { tile_rows: rows, warps, row_warps, .. } = tiles;
                 assert!(rows.is_multiple_of(row_warps) && warps.is_multiple_of(row_warps));
             }
         }
@@ -276,7 +259,7 @@ fn decode_of_16_rows_has_few_workers_where_rows_are_long() {
         let tiles = [8, 16].map(|group| {
             let of = KernelTraitsRequest { group, arch, ..request(KernelKind::Decode, head_dim) };
             let traits = KernelTraits::choose(&of).expect("supported");
-            let WorkerTiles { warps, stages, ctas_per_sm, .. } = worker_tiles(&traits);
+            let Facts { warps, stages, ctas_per_sm, .. } = traits.facts();
             (warps, stages, ctas_per_sm)
         });
         assert_eq!(tiles, [of_8, of_16], "head_dim {head_dim}");

@@ -1,46 +1,27 @@
 //! The tiles of persistent workers, whose warps have K/V pipelines of their own: decode, and kernels on CUDA cores.
 
+use attn_core::cpu::RowRounding;
 use attn_core::spec::KernelKind;
 
 use super::common::{CommonTraits, PackedRow, row_lanes};
-use super::kernel::Facts;
+use super::facts::Facts;
 use crate::cost::CostKernel;
 
-/// The tiles of a kernel of workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct WorkerTiles {
-    /// Rows of a Q tile.
-    pub(super) rows: u32,
-    /// Warps of a CTA.
-    pub(super) warps: u32,
-    /// Warps that share their keys, each of which has rows of its own.
-    pub(super) row_warps: u32,
-    /// Stages of the K/V pipeline of a warp.
-    pub(super) stages: u32,
-    /// Keys of a warp in one pipeline stage.
-    pub(super) warp_keys: u32,
-    /// Whether keys, and values, have a second buffer, of elements as wide as those of queries: where hooks transform
-    /// rows of fp8, and for rows of KV formats.
-    pub(super) widened: [bool; 2],
-    /// CTAs of an SM.
-    pub(super) ctas_per_sm: u32,
-}
+/// What kernels of workers state.
+pub(super) const WORKERS: Facts =
+    Facts { kind: KernelKind::Decode, cost: CostKernel::Decode, has_workers: true, ..Facts::USUAL };
+/// What kernels on CUDA cores state, which share a mainloop in f32.
+pub(super) const CUDA_CORES: Facts = Facts {
+    name: " cuda-cores",
+    part_headers: &["cuda_cores/mma.cuh", "decode/worker.cuh"],
+    on_cuda_cores: true,
+    rounding: RowRounding::KeysAndValues,
+    ..WORKERS
+};
+/// Bytes of a warp's stage that keep enough loads in flight with eight to twelve warps an SM, on CUDA cores.
+const STAGE_BYTES: u32 = 8 << 10;
 
-impl WorkerTiles {
-    /// Tiles of this many rows, of the usual sizes.
-    pub(super) fn new(rows: u32, widened: [bool; 2]) -> Self {
-        let Facts { warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = Facts::default();
-        WorkerTiles { rows, warps, row_warps, stages, warp_keys, widened, ctas_per_sm }
-    }
-
-    /// What kernels of workers state; decode on tensor cores, unless they say otherwise.
-    pub(super) fn facts(&self) -> Facts {
-        let &WorkerTiles { rows: tile_rows, warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = self;
-        let (kind, cost, has_workers) = (KernelKind::Decode, CostKernel::Decode, true);
-        let sizes = Facts { tile_rows, warps, row_warps, stages, warp_keys, ctas_per_sm, ..Facts::default() };
-        Facts { kind, cost, has_workers, ..sizes }
-    }
-
+impl Facts {
     /// Warps, or groups of `row_warps` warps, that have keys of their own.
     pub(super) fn key_warps(&self) -> u32 {
         self.warps / self.row_warps
@@ -66,18 +47,46 @@ impl WorkerTiles {
     /// format.
     pub(super) fn holds_partials(&self, common: &CommonTraits) -> bool {
         let decoded = if common.packed.is_some() { self.widened_bytes(common) } else { 0 };
-        self.rows * common.value_dim.next_multiple_of(32) * 4 <= self.stage_bytes(common).max(decoded)
+        self.tile_rows * common.value_dim.next_multiple_of(32) * 4 <= self.stage_bytes(common).max(decoded)
     }
 
-    /// Dynamic shared memory of a CTA beside whose pipelines Q takes this many bytes. The merge reuses those.
-    pub(super) fn smem_bytes(&self, common: &CommonTraits, queries: u32) -> u32 {
+    /// With its shared memory: the pipelines, and beside them Q, in f32 and with the probabilities of every warp on
+    /// CUDA cores. The merge reuses the memory of Q.
+    pub(super) fn with_worker_smem(self, common: &CommonTraits) -> Self {
+        let queries = match self.on_cuda_cores {
+            true => (common.head_dim + self.step_keys()) * self.tile_rows * 4,
+            false => self.tile_rows * row_pitch(common.head_dim * 2),
+        };
         let merge = 32 * self.warps / row_lanes(common.value_dim) * (common.value_dim * 4 + 8);
         let pipelines = self.key_warps() * (self.stages * self.stage_bytes(common) + self.widened_bytes(common));
-        pipelines + queries.max(merge) + self.key_warps() * self.rows * 8
+        Facts { smem_bytes: pipelines + queries.max(merge) + self.key_warps() * self.tile_rows * 8, ..self }
+    }
+
+    /// The first of some tiles that fits.
+    pub(super) fn first_that_fits(common: &CommonTraits, tries: impl Iterator<Item = Facts>) -> Option<Facts> {
+        let fits = |of: &Facts| of.holds_partials(common) && common.holds(of.ctas_per_sm, of.smem_bytes);
+        tries.map(|of| of.with_worker_smem(common)).find(fits)
+    }
+
+    /// On CUDA cores with the first of these numbers of warps, stages and CTAs per SM whose tiles fit.
+    pub(super) fn with_first_that_fits<'a>(
+        self,
+        common: &CommonTraits,
+        configurations: impl IntoIterator<Item = &'a (u32, u32, u32)>,
+    ) -> Option<Facts> {
+        // the keys of a stage: a power of two, so that lanes can share the dims of a key
+        let key_bytes = Facts { warp_keys: 1, ..self }.stage_bytes(common);
+        let wanted = 1 << (STAGE_BYTES * self.row_warps / key_bytes).clamp(4, 32).ilog2();
+        let tries = configurations.into_iter().flat_map(|&(warps, stages, ctas_per_sm)| {
+            let keys = [wanted, 2 * wanted, wanted / 2, 4 * wanted, wanted / 4].into_iter();
+            let keys = keys.filter(|keys| (4..=32).contains(keys));
+            keys.map(move |warp_keys| Facts { warps, stages, ctas_per_sm, warp_keys, ..self })
+        });
+        Facts::first_that_fits(common, tries)
     }
 }
 
 /// Bytes from row to row of tiles; the same as in `memory/row_tile.cuh`.
-pub(super) fn row_pitch(bytes: u32) -> u32 {
+fn row_pitch(bytes: u32) -> u32 {
     if bytes > 128 { bytes.next_multiple_of(128) } else { bytes.next_power_of_two().max(16) }
 }

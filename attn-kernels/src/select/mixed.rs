@@ -3,7 +3,8 @@
 use attn_core::batch::Layout;
 
 use super::predict::{BatchSize, Candidate};
-use crate::kernel_traits::{KernelTraits, OWN_SM_TIME};
+use crate::kernel_traits::KernelTraits;
+use crate::plan_rules::OWN_SM_TIME;
 
 /// The share of the shorter part of a mixed launch that does not overlap with the longer part: SMs issue for both, and
 /// the parts do not end together. Measured on an H200: 0.50 to 0.62 (`book/src/performance/notes/mixed.md`).

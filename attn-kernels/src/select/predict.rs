@@ -5,6 +5,7 @@ use attn_core::{plan::share_to_merge, spec::KernelKind};
 use super::selected::SelectedKernel;
 use crate::cost::{COST_KEYS, Costs, steps_of_merge};
 use crate::kernel_traits::KernelTraits;
+use crate::plan_rules::min_span;
 
 /// A kernel that a batch may run, with its costs on a device.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +31,6 @@ pub(super) struct BatchSize {
     /// Keys of the longest request.
     pub(super) longest: u64,
 }
-
-/// The least keys of a KV split of prefill and of decode: the planner's `min_span`.
-const MIN_SPAN: [u64; 2] = [512, 128];
 
 impl BatchSize {
     /// Adds a request.
@@ -98,17 +96,17 @@ impl Candidate {
             return launch;
         }
         let (total, longest) = (self.total(size), self.tile(size.longest));
-        // the time of a worker if tiles are split, down to `min_span` keys
-        let split = |min_keys: u64| (total / self.workers).max(longest.min(self.tile(min_keys)));
-        let [min_prefill, min_decode] = MIN_SPAN;
+        // the time of a worker if tiles are split
+        let min_keys = min_span(self.kernel.kind == KernelKind::Decode).into();
+        let split = || (total / self.workers).max(longest.min(self.tile(min_keys)));
         let share = match self.kernel.kind {
-            KernelKind::Decode => split(min_decode).max(share_to_merge(longest, merge).min(longest)),
+            KernelKind::Decode => split().max(share_to_merge(longest, merge).min(longest)),
             // tiles are not split; a worker runs `each` whole tiles
             KernelKind::Prefill if size.tiles >= self.workers => {
                 let each = size.tiles.div_ceil(self.workers);
                 longest.max((u128::from(total) * u128::from(each) / u128::from(size.tiles)) as u64)
             }
-            KernelKind::Prefill | KernelKind::Mixed => split(min_prefill),
+            KernelKind::Prefill | KernelKind::Mixed => split(),
         };
         let time = launch.saturating_add(share.saturating_mul(self.waves));
         if share >= longest {

@@ -87,11 +87,11 @@ pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHA
 
 /// The constants that depend on the kernel family. A mixed kernel names the keys of its KV tile in both parts.
 pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
-    let (kernel, common, facts) = (traits.kernel(), &traits.common, traits.facts());
+    let (common, facts) = (&traits.common, traits.facts());
     let Facts { tile_rows, warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = facts;
     let Preprocessed { keys, values } = facts.preprocessed;
     let rows = common.packed.map_or(String::new(), |rows| {
-        let (dims, in_registers) = ([common.head_dim, common.value_dim], kernel.decodes_in_registers(common));
+        let (dims, in_registers) = ([common.head_dim, common.value_dim], facts.decodes_in_registers(common));
         let operands = |part: usize, of| {
             let linear = in_registers[part] && rows[part].multiplies_codes(dims[part], tile_rows);
             let fragment = in_registers[part] && !linear;
@@ -102,7 +102,7 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
     let (producer_warps, first_producer_thread) =
         if facts.producer_warps > 0 { (facts.producer_warps, 32 * warps) } else { (warps, 0) };
     let e4m3_compute = facts.wgmma == Some(ComputeType::E4m3);
-    let own = kernel.own_constants(common);
+    let own = facts.own_constants();
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\

@@ -39,7 +39,7 @@ impl BoundAttention {
         let mut loaded = self.load(self.flat_key(&layout)?)?;
         let (traits, resident_ctas) = (*loaded.traits(), loaded.kernels[0].resident_ctas());
         if let ListRule::Flat(rule) = &mut loaded.rule {
-            *rule = traits.kernel().rule_of_batch(*rule, &layout, self.heads, resident_ctas);
+            *rule = traits.facts().rule_of_batch(*rule, &layout, self.heads, resident_ctas);
         }
         Ok((layout, loaded))
     }

@@ -1,15 +1,10 @@
-//! What the host asks a kernel: each of `kernels` answers in its file.
+//! What the host knows of a kernel: each of `kernels` states it in its file.
 
-use attn_core::batch::Layout;
 use attn_core::cpu::RowRounding;
-use attn_core::plan::PlanRule;
-use attn_core::spec::{ComputeType, Heads, KernelKind, PrefillBackend};
+use attn_core::spec::{ComputeType, KernelKind, PrefillBackend};
 
 use super::common::CommonTraits;
 use crate::cost::CostKernel;
-
-/// Rows of a warpgroup of sm90 prefill.
-pub const WARPGROUP_ROWS: u32 = 64;
 
 /// What the K/V preprocessing kernel writes to the workspace before the main kernel, because a hook transforms it or
 /// because it has fewer than 16 bits.
@@ -22,11 +17,13 @@ pub struct Preprocessed {
 }
 
 /// What a kernel states of itself. The text of every kernel has all sizes, those that it does not use as in
-/// [`Facts::default`].
-#[derive(Clone, Copy, Debug)]
+/// `Facts::USUAL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The kernel family.
     pub kind: KernelKind,
+    /// What tells it from the other kernels of its family in names, each word after a space.
+    pub(crate) name: &'static str,
     /// The CUDA headers of its unit, behind the variant; without K/V preprocessing and the merge.
     pub(crate) headers: &'static [&'static str],
     /// The headers of its namespace as a part of a mixed kernel.
@@ -45,12 +42,17 @@ pub struct Facts {
     pub(crate) column_warps: u32,
     /// Warps that share their keys, each of which has rows of its own.
     pub(crate) row_warps: u32,
-    /// Stages of the K/V pipeline.
+    /// Stages of the K/V pipeline; of a warp, in kernels of workers.
     pub(crate) stages: u32,
     /// Keys of a warp in one pipeline stage, of kernels of workers.
     pub(crate) warp_keys: u32,
+    /// Kernels of workers: whether keys, and values, have a second buffer, of elements as wide as those of queries:
+    /// where hooks transform rows of fp8, and for rows of KV formats.
+    pub(super) widened: [bool; 2],
     /// CTAs of an SM that registers and shared memory have to suffice for (`__launch_bounds__`).
     pub ctas_per_sm: u32,
+    /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
+    pub(super) smem_bytes: u32,
     /// Whether the launch is of persistent workers, each of which runs its part of the work list, and merges partial
     /// states: the CTA that decrements the split-KV semaphore last does it. Other kernels run a work item in each CTA,
     /// and need a launch of the merge kernel.
@@ -67,93 +69,72 @@ pub struct Facts {
     /// The compute type of WGMMA, for sm90 prefill: warp-specialised (a producer and consumer warpgroups) and
     /// persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic tile scheduler).
     pub(crate) wgmma: Option<ComputeType>,
+    /// Sm90 prefill: bytes of the O tile, if it has its own; 0 if it reuses the memory of Q.
+    pub(super) smem_o_bytes: u32,
+    /// Sm90 prefill: Q tiles. With two, the producer loads the Q of the next work tile during the mainloop.
+    pub(super) q_stages: u32,
     /// Prefill: the backend by which it runs some batches in place of the usual kernel.
     pub special: Option<PrefillBackend>,
+    /// A special kernel: whether it was measured to be faster than the usual one, for batches that it suits.
+    pub(crate) is_faster: bool,
     /// Sm90 prefill: whether work items of all KV heads interleave, whatever L2 holds.
     pub(crate) interleaves_all_heads: bool,
 }
 
-impl Default for Facts {
-    /// Those of sm80 prefill.
-    fn default() -> Self {
-        Facts {
-            kind: KernelKind::Prefill,
-            headers: &[],
-            part_headers: &[],
-            cost: CostKernel::Prefill,
-            tile_rows: 128,
-            tile_keys: 64,
-            warps: 4,
-            producer_warps: 0,
-            column_warps: 1,
-            row_warps: 1,
-            stages: 2,
-            warp_keys: 16,
-            ctas_per_sm: 2,
-            has_workers: false,
-            on_cuda_cores: false,
-            rounding: RowRounding::Elements,
-            preprocessed: Preprocessed::default(),
-            transposed_keys: None,
-            wgmma: None,
-            special: None,
-            interleaves_all_heads: false,
-        }
-    }
-}
-
 impl Facts {
+    /// What kernels state unless they say otherwise: sm80 prefill.
+    pub(super) const USUAL: Facts = Facts {
+        kind: KernelKind::Prefill,
+        name: "",
+        headers: &[],
+        part_headers: &[],
+        cost: CostKernel::Prefill,
+        tile_rows: 128,
+        tile_keys: 64,
+        warps: 4,
+        producer_warps: 0,
+        column_warps: 1,
+        row_warps: 1,
+        stages: 2,
+        warp_keys: 16,
+        widened: [false; 2],
+        ctas_per_sm: 2,
+        smem_bytes: 0,
+        has_workers: false,
+        on_cuda_cores: false,
+        rounding: RowRounding::Elements,
+        preprocessed: Preprocessed { keys: false, values: false },
+        transposed_keys: None,
+        wgmma: None,
+        smem_o_bytes: 0,
+        q_stages: 0,
+        special: None,
+        is_faster: true,
+        interleaves_all_heads: false,
+    };
+
     /// Keys of one mainloop step. KV splits are best cut at multiples of it.
     pub(crate) fn step_keys(&self) -> u32 {
-        if self.has_workers { self.warp_keys * (self.warps / self.row_warps) } else { self.tile_keys }
+        if self.has_workers { self.warp_keys * self.key_warps() } else { self.tile_keys }
     }
-}
 
-/// A kernel. The methods with a body are of some kernels alone.
-pub(crate) trait Kernel {
-    /// What it states of itself.
-    fn facts(&self) -> Facts;
-
-    /// What tells it from the other kernels of its family in names, each word after a space.
-    fn name(&self) -> String;
-
-    /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
-    fn smem_bytes(&self, common: &CommonTraits) -> u32;
-
-    /// Constants that its template alone has.
-    fn own_constants(&self, _: &CommonTraits) -> String {
-        String::new()
+    /// Constants that its template alone has: where O and Q of sm90 prefill are.
+    pub(crate) fn own_constants(&self) -> String {
+        let &Facts { smem_o_bytes, q_stages, special, .. } = self;
+        let of_sm90 = || {
+            format!(
+                "constexpr int SMEM_O_BYTES = {smem_o_bytes};\n\
+                constexpr int Q_STAGES = {q_stages};\n\
+                constexpr bool RESIDENT_KEYS = {};\n",
+                special.is_some()
+            )
+        };
+        self.wgmma.map_or(String::new(), |_| of_sm90())
     }
 
     /// Whether rows of keys and of values of KV formats become MMA operands in registers, and not in shared memory.
-    fn decodes_in_registers(&self, _: &CommonTraits) -> [bool; 2] {
-        [false; 2]
-    }
-
-    /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q,
-    /// for a group of query heads.
-    fn query_rows(&self, _group: u32) -> [u32; 2] {
-        [WARPGROUP_ROWS, self.facts().tile_rows]
-    }
-
-    /// The rule for one batch without levels, on a device that holds `resident_ctas` CTAs.
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // plans of the CUDA layer ask
-    fn rule_of_batch(&self, rule: PlanRule, _: &Layout, _: Heads, _resident_ctas: u32) -> PlanRule {
-        rule
-    }
-
-    /// Whether it runs a batch without levels for which its family was selected.
-    fn runs(&self, _: &Layout) -> bool {
-        true
-    }
-
-    /// Whether it was measured to be faster than the kernels behind it in the list, for batches that it `suits`.
-    fn is_faster(&self, _: &CommonTraits) -> bool {
-        true
-    }
-
-    /// Whether a batch that it runs is of those that were measured.
-    fn suits(&self, _: &Layout, _: Heads) -> bool {
-        true
+    pub(crate) fn decodes_in_registers(&self, common: &CommonTraits) -> [bool; 2] {
+        let decodes = self.has_workers && !self.on_cuda_cores && !common.values_share_keys;
+        self.widened.map(|widened| decodes && !widened)
     }
 }
