@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use attn_core::spec::KernelKind;
-use serde::{Deserialize, Deserializer, de::Error as _, de::IgnoredAny};
+use attn_core::nearest::nearest;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _, de::IgnoredAny};
 
-use super::{CostKernel, Costs, HookClass, measured::Measured};
+use super::{CostKernel, CostKey, Costs, HookClass, measured::Measured};
 use crate::compile::Arch;
+
+/// The fields of a row: what costs need, what `attn calibrate` notes beside them, and notes of the user.
+const FIELDS: &str = "kernel backend rows kv head_dim hooks ctas_per_sm launch item block first merge_launch merge off \
+                      us merge_us meta";
 
 /// A cost is at most a tenth of a second, so that sums of a few do not overflow. Of whole batches selection saturates,
 /// and plans refuse.
-type Nanoseconds<const LEAST: u32> = Within<LEAST, 100_000_000>;
+const MAX_NS: u32 = 100_000_000;
 
-/// The line before the rows of a GPU; of other lines `about` is missing.
+/// The line before the rows of a GPU; of other lines `about` is missing, and the others are the fields of a row.
 #[derive(Deserialize)]
 #[serde(expecting = "a JSON object")]
 struct Header {
@@ -23,85 +27,41 @@ struct Header {
 
 #[derive(Deserialize)]
 struct About {
-    #[serde(deserialize_with = "parsed")]
+    #[serde(deserialize_with = "arch")]
     arch: Arch,
 }
 
-/// The line of a kernel: what costs need, what `attn calibrate` notes beside them, and notes of the user.
+/// The line of a kernel, apart from its [`Costs`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code)] // notes
 struct Row {
-    #[serde(deserialize_with = "parsed")]
-    kernel: KernelKind,
+    kernel: String,
     backend: Option<String>,
-    rows: Within<1, 1024>,
-    kv: KvBits,
-    head_dim: Within<1, 1024>,
+    rows: u32,
+    kv: String,
+    head_dim: u32,
     hooks: HookClass,
-    ctas_per_sm: Within<1, 32>,
-    launch: Nanoseconds<0>,
-    item: Nanoseconds<0>,
-    block: Nanoseconds<1>,
-    first: Nanoseconds<0>,
-    merge_launch: Nanoseconds<0>,
-    merge: Nanoseconds<0>,
-    off: Option<IgnoredAny>,
-    us: Option<IgnoredAny>,
-    merge_us: Option<IgnoredAny>,
-    meta: Option<IgnoredAny>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
-enum KvBits {
-    #[serde(rename = "8-bit")]
-    Bits8 = 8,
-    #[serde(rename = "16-bit")]
-    Bits16 = 16,
-    #[serde(rename = "32-bit")]
-    Bits32 = 32,
-}
-
-/// A number from `LEAST` to `MOST`.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "u32")]
-struct Within<const LEAST: u32, const MOST: u32>(u32);
-
-impl<const LEAST: u32, const MOST: u32> TryFrom<u32> for Within<LEAST, MOST> {
-    type Error = String;
-
-    fn try_from(number: u32) -> Result<Self, String> {
-        let ok = (LEAST..=MOST).contains(&number).then_some(Within(number));
-        ok.ok_or_else(|| format!("{number} is not a whole number from {LEAST} to {MOST}"))
-    }
-}
-
-fn parsed<'de, D: Deserializer<'de>, T: std::str::FromStr<Err: std::fmt::Display>>(from: D) -> Result<T, D::Error> {
+fn arch<'de, D: Deserializer<'de>>(from: D) -> Result<Arch, D::Error> {
     String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
 /// The rows of a text; for a line that is none, its number and what is wrong.
 pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, String)> {
-    let (mut rows, mut lines, mut arch) = (Vec::<Measured>::new(), Vec::new(), None);
+    let (mut rows, mut lines, mut arch) = (Vec::<Measured>::new(), Vec::<usize>::new(), None);
     for (line, text) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let not_json = |error: serde_json::Error| {
-            // serde_json counts lines too, and there is one
-            let why = error.to_string().replacen(" at line 1 column ", " at column ", 1);
-            (line, format!("{why}; `attn calibrate --out FILE` writes such lines"))
-        };
-        let Header { about, others } = serde_json::from_str(text).map_err(not_json)?;
-        if let Some(About { arch: of_rows }) = about {
+        let of_line = |why| (line, why);
+        let Header { about, others } = parsed(text).map_err(of_line)?;
+        if let Some(about) = about {
             if !others.is_empty() {
-                return Err((line, "`about` is a line of its own, before the rows of the GPU".to_owned()));
+                return Err(of_line("`about` is a line of its own, before the rows of the GPU".to_owned()));
             }
-            arch = Some(of_rows);
+            arch = Some(about.arch);
             continue;
         }
-        let row = serde_json::from_str::<Row>(text).map_err(not_json)?;
-        let row = row.measured(arch).map_err(|why| (line, why))?;
+        let row = known(others).and_then(|()| measured(text, arch)).map_err(of_line)?;
         if let Some(same) = rows.iter().position(|known| known.is_of_kernel_of(&row)) {
-            let first: usize = lines[same];
-            return Err((line, format!("line {first} has costs of the same kernel; remove one of them")));
+            return Err(of_line(format!("line {} has costs of the same kernel; remove one of them", lines[same])));
         }
         rows.push(row);
         lines.push(line);
@@ -109,44 +69,63 @@ pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, String)> {
     Ok(rows)
 }
 
-impl Row {
-    fn measured(self, arch: Option<Arch>) -> Result<Measured, String> {
-        let arch = arch.ok_or(
-            "`arch` is missing: a line {\"about\": {\"arch\": \"sm_90\"}} says what GPU the rows after it are of; keep \
-             the first line that `attn calibrate` writes",
-        )?;
-        let kernel = match (self.kernel, self.backend.as_deref()) {
-            (KernelKind::Decode, None) => CostKernel::Decode,
-            (KernelKind::Decode, Some("cuda-cores")) => CostKernel::DecodeCudaCores,
-            (KernelKind::Prefill, None) => CostKernel::Prefill,
-            (KernelKind::Prefill, Some("sm90")) => CostKernel::PrefillSm90,
-            (KernelKind::Prefill, Some("cuda-cores")) => CostKernel::PrefillCudaCores,
-            (kernel, backend) => {
-                let backend = backend.map_or(String::new(), |backend| format!(" by `{backend}`"));
-                return Err(format!(
-                    "there are no costs of {kernel}{backend}; possible is decode, without `backend` or by \
-                     `cuda-cores`, and prefill, without or by `cuda-cores` or `sm90`"
-                ));
-            }
-        };
-        let costs = Costs {
-            launch: self.launch.0,
-            item: self.item.0,
-            block: self.block.0,
-            first: self.first.0,
-            merge_launch: self.merge_launch.0,
-            merge: self.merge.0,
-            ctas_per_sm: self.ctas_per_sm.0,
-        };
-        let (rows, kv_bits, head_dim) = (self.rows.0, self.kv as u32, self.head_dim.0);
-        Ok(Measured {
-            arch: Arch::new(arch.major(), arch.minor()),
-            kernel,
-            rows,
-            kv_bits,
-            head_dim,
-            hooks: self.hooks,
-            costs,
-        })
+/// Checks that a row has no fields but those of rows.
+fn known(fields: BTreeMap<String, IgnoredAny>) -> Result<(), String> {
+    let unknown = |field: &&String| !FIELDS.split(' ').any(|known| known == *field);
+    let Some(field) = fields.keys().find(unknown) else { return Ok(()) };
+    let near = nearest(field, FIELDS.split(' ')).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    Err(format!("`{field}` is no field of a row of costs{near}; notes are in `meta`"))
+}
+
+fn measured(line: &str, arch: Option<Arch>) -> Result<Measured, String> {
+    let arch = arch.ok_or(
+        "`arch` is missing: a line {\"about\": {\"arch\": \"sm_90\"}} says what GPU the rows after it are of; keep the \
+         first line that `attn calibrate` writes",
+    )?;
+    let (Row { kernel, backend, rows, kv, head_dim, hooks }, costs): (_, Costs) = (parsed(line)?, parsed(line)?);
+    let Costs { launch, item, block, first, merge_launch, merge, ctas_per_sm } = costs;
+    for (field, number, least, most) in [
+        ("rows", rows, 1, 1024),
+        ("head_dim", head_dim, 1, 1024),
+        ("ctas_per_sm", ctas_per_sm, 1, 32),
+        ("launch", launch, 0, MAX_NS),
+        ("item", item, 0, MAX_NS),
+        ("block", block, 1, MAX_NS),
+        ("first", first, 0, MAX_NS),
+        ("merge_launch", merge_launch, 0, MAX_NS),
+        ("merge", merge, 0, MAX_NS),
+    ] {
+        if !(least..=most).contains(&number) {
+            return Err(format!("`{field}` is {number}; possible is a whole number from {least} to {most}"));
+        }
     }
+    let kernel = match (&*kernel, backend.as_deref()) {
+        ("decode", None) => CostKernel::Decode,
+        ("decode", Some("cuda-cores")) => CostKernel::DecodeCudaCores,
+        ("prefill", None) => CostKernel::Prefill,
+        ("prefill", Some("sm90")) => CostKernel::PrefillSm90,
+        ("prefill", Some("cuda-cores")) => CostKernel::PrefillCudaCores,
+        ("decode" | "prefill", Some(backend)) => {
+            return Err(format!("`backend` is {backend}; possible is cuda-cores, and for prefill sm90"));
+        }
+        _ => return Err(format!("`kernel` is {kernel}; possible is decode, prefill")),
+    };
+    let kv_bits = match &*kv {
+        "8-bit" => 8,
+        "16-bit" => 16,
+        "32-bit" => 32,
+        _ => return Err(format!("`kv` is {kv}; possible is 8-bit, 16-bit, 32-bit")),
+    };
+    let arch = Arch::new(arch.major(), arch.minor());
+    let (kv_bytes, row_products) = (2 * head_dim * kv_bits / 8, 2 * head_dim);
+    let key = CostKey { kernel, arch, rows, kv_bits, head_dim, kv_bytes, row_products, ctas_per_sm };
+    Ok(Measured { key, hooks, costs })
+}
+
+fn parsed<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    serde_json::from_str(line).map_err(|error| {
+        // serde_json counts lines too, and there is one
+        let why = error.to_string().replacen(" at line 1 column ", " at column ", 1);
+        format!("{why}; `attn calibrate --out FILE` writes such lines")
+    })
 }

@@ -1,14 +1,13 @@
 //! Measured costs of kernels, and their scaling to kernels that were not measured.
 
-use super::cost_key::{CostKernel, CostKey};
+use super::cost_key::CostKey;
 use super::hook_class::HookClass;
-use crate::compile::Arch;
 
 /// Costs of keys are per this number of keys.
 pub const COST_KEYS: u32 = 64;
 
 /// Costs of a kernel in nanoseconds of a CTA while all SMs are busy, unless stated otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 pub struct Costs {
     /// A run with next to no work, from its first launch to its end.
     pub launch: u32,
@@ -30,16 +29,8 @@ pub struct Costs {
 /// One row of the table: the costs of a kernel that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measured {
-    /// The architecture, whatever devices a cubin runs on: `sm_90` for Hopper.
-    pub(super) arch: Arch,
-    /// The kernel.
-    pub(super) kernel: CostKernel,
-    /// PackGQA rows of a Q tile.
-    pub(super) rows: u32,
-    /// Bits of an element of K and V.
-    pub(super) kv_bits: u32,
-    /// Elements of a key, and of a value.
-    pub(super) head_dim: u32,
+    /// The kernel. Its architecture is that of the GPU, whatever devices a cubin runs on: `sm_90` for Hopper.
+    pub(super) key: CostKey,
     /// The class of its hooks.
     pub(super) hooks: HookClass,
     /// What was measured.
@@ -49,21 +40,23 @@ pub(super) struct Measured {
 impl Measured {
     /// Whether both rows are of the same kernel on the same architecture.
     pub(super) fn is_of_kernel_of(&self, other: &Measured) -> bool {
-        *self == Measured { costs: self.costs, ..*other }
+        let key = CostKey { ctas_per_sm: self.key.ctas_per_sm, ..other.key };
+        (self.key, self.hooks) == (key, other.hooks)
     }
 
     /// How much a kernel differs from that of the row: in the kernel first, then in architecture, hooks, element types,
     /// rows and head_dim. 0 for the kernel of the row.
     pub(super) fn distance(&self, key: &CostKey, hooks: HookClass) -> u64 {
         let steps = |a: u32, b: u32| u64::from(a.max(1).ilog2().abs_diff(b.max(1).ilog2()));
+        let own = &self.key;
         let differences = [
-            self.kernel.distance(key.kernel),
-            self.arch.major().abs_diff(key.arch.major()).into(),
-            self.arch.minor().abs_diff(key.arch.minor()).into(),
+            own.kernel.distance(key.kernel),
+            own.arch.major().abs_diff(key.arch.major()).into(),
+            own.arch.minor().abs_diff(key.arch.minor()).into(),
             (self.hooks as u64).abs_diff(hooks as u64),
-            steps(self.kv_bits, key.kv_bits),
-            steps(self.rows, key.rows),
-            steps(self.head_dim, key.head_dim),
+            steps(own.kv_bits, key.kv_bits),
+            steps(own.rows, key.rows),
+            steps(own.head_dim, key.head_dim),
         ];
         differences.into_iter().fold(0, |distance, step| distance << 8 | step)
     }
@@ -71,18 +64,16 @@ impl Measured {
     /// The costs, scaled to another kernel. The cost of keys is proportional to the bytes of K and V (decode) or to the
     /// MMA operations (prefill), and to the CTAs per SM.
     pub(super) fn scaled_to(&self, key: &CostKey) -> Costs {
-        let share = (u64::from(key.ctas_per_sm), u64::from(self.costs.ctas_per_sm));
-        let read = (u64::from(key.kv_bytes), 2 * u64::from(self.head_dim) * u64::from(self.kv_bits / 8));
-        let mma_ops = |rows: u32, products: u32| u64::from(rows) * u64::from(products);
-        let amounts = match key.kernel.is_decode() {
-            true => read,
-            false => (mma_ops(key.rows, key.row_products), mma_ops(self.rows, 2 * self.head_dim)),
-        };
-        let scaled = |cost: u32, of: (u64, u64)| {
-            let (more, less) = (of.0 * share.0, (of.1 * share.1).max(1));
+        let read = |of: &CostKey| u64::from(of.kv_bytes);
+        let mma_ops = |of: &CostKey| u64::from(of.rows) * u64::from(of.row_products);
+        let scaled = |cost: u32, amount: &dyn Fn(&CostKey) -> u64| {
+            let [more, less] = [key, &self.key].map(|of| amount(of) * u64::from(of.ctas_per_sm));
+            let less = less.max(1);
             u32::try_from((u64::from(cost) * more + less / 2) / less).unwrap_or(u32::MAX)
         };
-        let (block, first) = (scaled(self.costs.block, amounts), scaled(self.costs.first, read));
+        let block =
+            if key.kernel.is_decode() { scaled(self.costs.block, &read) } else { scaled(self.costs.block, &mma_ops) };
+        let first = scaled(self.costs.first, &read);
         Costs { block, first, ctas_per_sm: key.ctas_per_sm, ..self.costs }
     }
 }

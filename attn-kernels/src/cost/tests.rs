@@ -20,16 +20,16 @@ fn traits(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> KernelTrait
 fn measured(arch: u32, head_dim: u32, kv_bits: u32, hooks: HookClass, block: u32) -> Measured {
     let costs = Costs { launch: 8000, item: 1000, block, first: 0, merge_launch: 1500, merge: 100, ctas_per_sm: 2 };
     let (arch, kernel, rows) = (Arch::new(arch / 10, arch % 10), CostKernel::Decode, 8);
-    Measured { arch, kernel, rows, kv_bits, head_dim, hooks, costs }
+    let (kv_bytes, row_products) = (2 * head_dim * kv_bits / 8, 2 * head_dim);
+    let key = CostKey { arch, kernel, rows, kv_bits, head_dim, kv_bytes, row_products, ctas_per_sm: 2 };
+    Measured { key, hooks, costs }
 }
 
 #[test]
 fn every_row_is_found_by_its_own_key_alone() {
     let built_in = CostTable::default();
     for (i, row) in built_in.rows().iter().enumerate() {
-        let &Measured { arch, rows, kv_bits, head_dim, .. } = row;
-        let key =
-            CostKey { kernel: row.kernel, arch, rows, kv_bits, head_dim, kv_bytes: 0, row_products: 0, ctas_per_sm: 1 };
+        let key = row.key;
         assert_eq!(row.distance(&key, row.hooks), 0, "{row:?}");
         assert_eq!(built_in.of(&key, row.hooks), row.costs, "{row:?}");
         let same = built_in.rows().iter().position(|other| other.distance(&key, row.hooks) == 0);
@@ -42,7 +42,10 @@ fn every_architecture_has_plausible_costs_of_each_kernel() {
     for arch in [Arch::new(8, 0), Arch::new(8, 9), Arch::new(9, 0), Arch::new(10, 0), Arch::new(12, 0)] {
         for kind in [KernelKind::Decode, KernelKind::Prefill] {
             assert!(
-                CostTable::default().rows().iter().any(|row| row.kernel.is_decode() == (kind == KernelKind::Decode))
+                CostTable::default()
+                    .rows()
+                    .iter()
+                    .any(|row| row.key.kernel.is_decode() == (kind == KernelKind::Decode))
             );
             for (head_dim, kv) in [64, 128, 256].into_iter().flat_map(|dim| [(dim, Dtype::Bf16), (dim, Dtype::E5m2)]) {
                 for hooks in [HookClass::None, HookClass::Logits, HookClass::Rewrites] {

@@ -35,7 +35,7 @@ def test_costs_are_loaded_and_attention_goes_on(load):
         ("", "there are no costs"),
         (ROW, "line 1: `arch` is missing"),
         (f"{ABOUT}\n{ROW}\n{ROW}", "line 3: line 2 has costs of the same kernel"),
-        (f"{ABOUT}\n{ROW.replace('decode', 'mixed')}", "there are no costs of mixed; possible is decode"),
+        (f"{ABOUT}\n{ROW.replace('decode', 'mixed')}", "`kernel` is mixed; possible is decode, prefill"),
         (f"{ABOUT}\n{ROW.replace('900', '-1')}", "line 2: invalid value: integer `-1`"),
         ("garbage", "line 1: expected value at column 1"),
     ],

@@ -137,21 +137,21 @@ fn lines_that_are_no_rows_are_refused_with_what_is_possible() {
         }
     };
     for (from, to, why) in [
-        ("\"decode\"", "\"attend\"", "unknown kernel `attend`; there are: prefill, decode, mixed"),
-        ("\"decode\"", "\"mixed\"", "there are no costs of mixed; possible is decode, "),
-        ("16-bit", "4-bit", "unknown variant `4-bit`, expected one of `8-bit`, `16-bit`, `32-bit` at column "),
+        ("\"decode\"", "\"attend\"", "`kernel` is attend; possible is decode, prefill"),
+        ("\"decode\"", "\"mixed\"", "`kernel` is mixed; possible is decode, prefill"),
+        ("16-bit", "4-bit", "`kv` is 4-bit; possible is 8-bit, 16-bit, 32-bit"),
         ("\"hooks\"", "\"meta\"", "missing field `hooks`"),
         ("\"none\"", "\"all\"", "unknown variant `all`, expected one of `none`, `logits`, `rewrites`"),
-        ("\"rows\"", "\"backend\": \"sm90\", \"rows\"", "there are no costs of decode by `sm90`; possible is decode, "),
-        ("\"block\": 777", "\"block\": 0", "0 is not a whole number from 1 to 100000000 at column "),
-        ("\"ctas_per_sm\": 2", "\"ctas_per_sm\": 33", "33 is not a whole number from 1 to 32"),
+        ("\"rows\"", "\"backend\": \"sm90\", \"rows\"", "`backend` is sm90; possible is cuda-cores"),
+        ("\"block\": 777", "\"block\": 0", "`block` is 0; possible is a whole number from 1 to 100000000"),
+        ("\"ctas_per_sm\": 2", "\"ctas_per_sm\": 33", "`ctas_per_sm` is 33; possible is a whole number from 1 to 32"),
         ("900,", "-1,", "invalid value: integer `-1`, expected u32"),
         ("900,", "1.5,", "invalid type: floating point `1.5`, expected u32"),
         ("900,", "1e400,", "number out of range"),
         ("900,", "null,", "invalid type: null, expected u32"),
         ("900,", "\"1\",", "invalid type: string \"1\", expected u32"),
         ("900,", "[1],", "invalid type: sequence, expected u32"),
-        ("900,", "100000001,", "100000001 is not a whole number from 0 to 100000000"),
+        ("900,", "100000001,", "`item` is 100000001; possible is a whole number from 0 to 100000000"),
         ("900,", "99999999999999999999,", "expected u32"),
     ] {
         let refused = of(from, to);
@@ -306,8 +306,8 @@ fn fields_that_are_not_understood_are_refused() {
         error
     };
     for (field, why) in [
-        ("\"backnd\": \"sm90\"", "unknown field `backnd`, expected one of `kernel`, `backend`, "),
-        ("\"whatever\": 1", "unknown field `whatever`, expected one of "),
+        ("\"backnd\": \"sm90\"", "`backnd` is no field of a row of costs; did you mean `backend`?"),
+        ("\"whatever\": 1", "`whatever` is no field of a row of costs; notes are in `meta`"),
         ("\"rows\": 16", "duplicate field `rows`"),
         ("\"about\": {\"arch\": \"sm_90\"}", "`about` is a line of its own"),
     ] {

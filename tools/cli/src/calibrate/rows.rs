@@ -106,6 +106,6 @@ mod tests {
         let kernel = MeasuredKernel::over(128, 16)[0];
         let row = row(&kernel, kernel.rows, 2, &Fitted::default(), &Merged::default());
         let error = check(&json!({ "about": { "arch": "sm_90" } }), &row).expect_err("it has no block");
-        assert!(format!("{error:#}").contains("0 is not a whole number from 1"), "{error:#}");
+        assert!(format!("{error:#}").contains("`block` is 0"), "{error:#}");
     }
 }
