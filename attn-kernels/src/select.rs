@@ -14,7 +14,7 @@ use attn_core::{
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use mixed::{CoRun, MixedLaunches};
-use predict::{BatchSize, Candidate};
+use predict::{BatchSize, Candidate, MARGIN};
 
 pub use selected::SelectedKernel;
 
@@ -36,8 +36,8 @@ pub struct KernelSelector {
     fixed: FixedChoice,
     /// The candidates in order of preference at equal times: decode by ascending tile rows, then prefill.
     candidates: Vec<Candidate>,
-    /// Kernels that run some batches in place of the candidate of their family.
-    special: Vec<Special>,
+    /// The kernel that runs some batches in place of the candidate of its family.
+    special: Option<Special>,
     /// Mixed launches, if they are candidates.
     mixed: Option<MixedLaunches>,
     /// PackGQA rows of the largest decode tile of mixed kernels.
@@ -73,22 +73,17 @@ pub(crate) fn mixed_backend(prefill: PrefillBackend, kv_heads: u32, multiprocess
     if prefill == PrefillBackend::Sm90 && many { PrefillBackend::Sm80 } else { prefill }
 }
 
-/// Predicted times that differ by less than one part in `MARGIN` count as equal.
-const MARGIN: u64 = 16;
 /// Two decode tiles, and prefill.
 const MAX_CANDIDATES: usize = 3;
 
 impl Special {
-    /// Those of a problem whose usual prefill backend is `prefill`.
-    fn all(request: &KernelTraitsRequest, prefill: PrefillBackend, heads: Heads) -> Vec<Self> {
-        let all = [(PrefillBackend::Sm90, PrefillBackend::Sm90Resident)].into_iter();
-        let of = all.filter(|(usual, _)| *usual == prefill).filter_map(|(_, prefill)| {
-            let of = KernelTraitsRequest { kind: KernelKind::Prefill, group: 1, prefill, ..*request };
-            let traits = KernelTraits::choose(&of).ok()?;
-            let exists = traits.facts().special == Some(prefill);
-            exists.then_some(Special { traits, heads, named: request.prefill == prefill })
-        });
-        of.collect()
+    /// That of a problem whose usual prefill backend is `prefill`.
+    fn of(request: &KernelTraitsRequest, prefill: PrefillBackend, heads: Heads) -> Option<Self> {
+        let resident = PrefillBackend::Sm90Resident;
+        let of = KernelTraitsRequest { kind: KernelKind::Prefill, group: 1, prefill: resident, ..*request };
+        let traits = KernelTraits::choose(&of).ok()?;
+        let exists = prefill == PrefillBackend::Sm90 && traits.facts().special == Some(resident);
+        exists.then_some(Special { traits, heads, named: request.prefill == resident })
     }
 
     /// Whether it runs a batch for which its family was selected, or was `forced`.
@@ -143,7 +138,7 @@ impl KernelSelector {
             tiles,
             fixed,
             candidates: decode.into_iter().chain([prefills[0]]).collect(),
-            special: if alone && !fixed.fixed_split { Special::all(request, prefill, heads) } else { Vec::new() },
+            special: Special::of(request, prefill, heads).filter(|_| alone && !fixed.fixed_split),
             mixed: mixed.filter(|_| alone),
             max_mixed_rows: KernelTraits::max_mixed_rows(request).into(),
         })
@@ -159,9 +154,8 @@ impl KernelSelector {
         }
         let by_length = forced.is_some() || fixed_split || list_queries.is_some();
         let selected = if by_length { self.select_for_length(layout.max_qo_len()) } else { self.fastest(layout) };
-        let runs =
-            |special: &&Special| special.traits.kind() == selected.kind && special.runs(layout, forced.is_some());
-        self.special.iter().find(runs).map_or(selected, |special| SelectedKernel::of(&special.traits))
+        let runs = |of: &&Special| of.traits.kind() == selected.kind && of.runs(layout, forced.is_some());
+        self.special.as_ref().filter(runs).map_or(selected, |special| SelectedKernel::of(&special.traits))
     }
 
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise

@@ -24,18 +24,6 @@ pub fn head_dims_are_supported(head_dim: u32, value_dim: u32) -> bool {
     known(value_dim) && (known(head_dim) || head_dim == 576) && (value_dim <= 256 || head_dim >= value_dim)
 }
 
-/// Whether CUDA cores have kernels for a problem: head dimensions that are multiples of 8 up to 512 (of keys also 576),
-/// and q and o of 16 bits or f32, with k and v of the same type or fp8.
-fn cuda_cores_support(head_dim: u32, value_dim: u32, dtypes: Dtypes) -> bool {
-    let known = |dim: u32| dim.is_multiple_of(8) && (8..=512).contains(&dim);
-    known(value_dim) && (known(head_dim) || head_dim == 576) && reads_kv_of(dtypes) && !dtypes.qo.is_fp8()
-}
-
-/// Whether kernels that have the type of queries read keys and values: of the same type, fp8, or in a KV format.
-fn reads_kv_of(dtypes: Dtypes) -> bool {
-    dtypes.kv == dtypes.qo || dtypes.kv.is_fp8() || dtypes.format.is_some()
-}
-
 /// The problem that a kernel is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KernelTraitsRequest {
@@ -126,19 +114,29 @@ impl KernelTraitsRequest {
         KernelTraitsRequest { key_lists: self.key_lists, ..self.with_hooks([branch]) }
     }
 
-    /// Whether tensor cores have kernels for the problem.
-    fn tensor_cores_support(&self) -> bool {
-        let types = DTYPES.contains(&self.dtypes.qo) && reads_kv_of(self.dtypes);
-        types && self.arch.has_mma() && head_dims_are_supported(self.head_dim, self.value_dim())
+    /// Whether CUDA cores, or tensor cores, have kernels for the head dimensions, and for the element types: k and v are
+    /// of the type of q and o, fp8, or in a KV format. CUDA cores have dimensions that are multiples of 8 up to 512 (of
+    /// keys also 576), and q and o of 16 bits or f32.
+    fn supported(&self, on_cuda_cores: bool) -> [bool; 2] {
+        let (head_dim, value_dim, Dtypes { qo, kv, format, .. }) = (self.head_dim, self.value_dim(), self.dtypes);
+        let known = |dim: u32| dim.is_multiple_of(8) && (8..=512).contains(&dim);
+        let (dims, types) = match on_cuda_cores {
+            true => (known(value_dim) && (known(head_dim) || head_dim == 576), !qo.is_fp8()),
+            false => (head_dims_are_supported(head_dim, value_dim), DTYPES.contains(&qo)),
+        };
+        [dims, types && (kv == qo || kv.is_fp8() || format.is_some())]
+    }
+
+    /// Whether CUDA cores have a kernel for the problem, and tensor cores have none.
+    fn needs_cuda_cores(&self) -> bool {
+        let on_tensor_cores = self.arch.has_mma() && self.supported(false) == [true; 2];
+        !on_tensor_cores && self.supported(true) == [true; 2]
     }
 
     /// The decode backend of the problem.
     pub fn decode_backend(&self) -> DecodeBackend {
-        let fallback = || match self.tensor_cores_support() {
-            false if cuda_cores_support(self.head_dim, self.value_dim(), self.dtypes) => DecodeBackend::CudaCores,
-            _ => DecodeBackend::TensorCores,
-        };
-        self.decode.unwrap_or_else(fallback)
+        let needed = || if self.needs_cuda_cores() { DecodeBackend::CudaCores } else { DecodeBackend::TensorCores };
+        self.decode.unwrap_or_else(needed)
     }
 
     /// Whether the kernel of the problem runs on CUDA cores.
@@ -146,8 +144,7 @@ impl KernelTraitsRequest {
         match self.kind {
             KernelKind::Decode => self.decode_backend() == DecodeBackend::CudaCores,
             KernelKind::Prefill | KernelKind::Mixed => {
-                let possible = cuda_cores_support(self.head_dim, self.value_dim(), self.dtypes);
-                self.prefill == PrefillBackend::CudaCores || !self.tensor_cores_support() && possible
+                self.prefill == PrefillBackend::CudaCores || self.needs_cuda_cores()
             }
         }
     }
@@ -210,16 +207,12 @@ impl KernelTraitsRequest {
     pub(super) fn check(&self, common: &CommonTraits) -> Result<(), KernelTraitsError> {
         let (kind, cuda_cores) = (self.kind, self.runs_on_cuda_cores());
         let &CommonTraits { head_dim, value_dim, dtypes, arch, .. } = common;
-        let on_cuda_cores = !cuda_cores && cuda_cores_support(head_dim, value_dim, dtypes);
-        let supported = match cuda_cores {
-            true => cuda_cores_support(head_dim, value_dim, Dtypes::f32()),
-            false => head_dims_are_supported(head_dim, value_dim),
-        };
-        if !supported {
+        let on_cuda_cores = !cuda_cores && self.supported(true) == [true; 2];
+        let [dims, types] = self.supported(cuda_cores);
+        if !dims {
             return Err(KernelTraitsError::HeadDim { kind, head_dim, value_dim, on_cuda_cores });
         }
-        let supported = cuda_cores && !dtypes.qo.is_fp8() || DTYPES.contains(&dtypes.qo);
-        if !reads_kv_of(dtypes) || !supported {
+        if !types {
             return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
         }
         let rows = common.packed.into_iter().flatten().zip(["keys", "values"]);

@@ -2,12 +2,9 @@
 
 use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
 
+use super::predict::MARGIN;
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
-
-/// CUDA cores are chosen if they take less time than tensor cores by more than one part in `MARGIN`. Closer times are
-/// within the spread of the measurement.
-const MARGIN: u64 = 16;
 
 impl KernelTraitsRequest {
     /// The request with a decode backend: the one that it names, else the one with less measured time for the keys of a
@@ -35,25 +32,21 @@ impl KernelTraitsRequest {
             Some(1000 * (u64::from(costs.block) + u64::from(costs.first)) / u64::from(costs.ctas_per_sm.max(1)))
         };
         match [DecodeBackend::TensorCores, DecodeBackend::CudaCores].map(time) {
-            [Some(tensor_cores), Some(cuda_cores)] if cuda_cores * MARGIN < tensor_cores * (MARGIN - 1) => {
-                DecodeBackend::CudaCores
-            }
+            // closer times are within the spread of the measurement
+            [Some(tensor), Some(cuda)] if cuda * MARGIN < tensor * (MARGIN - 1) => DecodeBackend::CudaCores,
             _ => self.decode_backend(),
         }
     }
 
     /// Whether some mixed kernel exists with one decode backend and not with another.
     fn has_mixed_without(&self, with: DecodeBackend, without: DecodeBackend) -> bool {
-        let exists = |backend, prefill, paged, shared_rows| {
+        let exists = |backend, (prefill, paged, shared_rows)| {
             let decode = Some(backend);
             let mixed = KernelTraitsRequest { kind: KernelKind::Mixed, decode, prefill, paged, shared_rows, ..*self };
             KernelTraits::choose(&mixed).is_ok()
         };
-        with != without
-            && [self.prefill, PrefillBackend::Sm80].into_iter().any(|prefill| {
-                [(false, false), (false, true), (true, false), (true, true)].into_iter().any(|(paged, shared_rows)| {
-                    exists(with, prefill, paged, shared_rows) && !exists(without, prefill, paged, shared_rows)
-                })
-            })
+        let of = |prefill| [(false, false), (false, true), (true, false), (true, true)].map(|(a, b)| (prefill, a, b));
+        let mut all = [self.prefill, PrefillBackend::Sm80].into_iter().flat_map(of);
+        with != without && all.any(|of| exists(with, of) && !exists(without, of))
     }
 }

@@ -100,9 +100,10 @@ impl MixedLaunches {
             // all SMs are busy until the last prefill tiles, but decode takes no less than what memory allows
             Some(OwnSms { multiprocessors, kv_heads, preprocesses }) => {
                 let [time, of_all] = OWN_SM_TIME.map(u64::from);
-                let of_decode = if preprocesses { prefill.first(few.keys) } else { 0 };
+                // keys of decode are preprocessed too
+                let read = BatchSize { keys: if preprocesses { few.keys } else { 0 }, ..BatchSize::default() };
                 let of_head = (decode.busy(&few) / of_all * time).saturating_add(prefill.busy(&many));
-                let of_head = of_head.saturating_add(of_decode);
+                let of_head = of_head.saturating_add(prefill.busy(&read));
                 let shared = (u128::from(of_head) * u128::from(kv_heads) / u128::from(multiprocessors.max(1))) as u64;
                 let last = prefill.tile(many.longest) / 2;
                 shared.saturating_add(last).max(alone[0]).saturating_add(prefill.costs.merge_launch.into())

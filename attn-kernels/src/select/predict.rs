@@ -32,6 +32,9 @@ pub(super) struct BatchSize {
     pub(super) longest: u64,
 }
 
+/// Predicted times that differ by less than one part in `MARGIN` count as equal.
+pub(super) const MARGIN: u64 = 16;
+
 impl BatchSize {
     /// Adds a request.
     pub(super) fn add(&mut self, tiles: u64, keys: u64) {
@@ -76,16 +79,9 @@ impl Candidate {
         self.total(size) / u64::from(self.costs.ctas_per_sm.max(1))
     }
 
-    /// Nanoseconds of SM time until this many keys of one KV head are read, and preprocessed if the kernel needs it.
-    pub(super) fn first(&self, keys: u64) -> u64 {
-        cost_of_keys(keys.into(), self.costs.first) / u64::from(self.costs.ctas_per_sm.max(1))
-    }
-
     /// Nanoseconds of a whole tile that sees this many keys.
     pub(super) fn tile(&self, keys: u64) -> u64 {
-        let Costs { item, block, first, .. } = self.costs;
-        let keys = |cost| cost_of_keys(keys.into(), cost);
-        u64::from(item).saturating_add(keys(block)).saturating_add(keys(first))
+        self.total(&BatchSize { tiles: 1, tile_keys: keys.into(), keys, longest: keys })
     }
 
     /// The predicted time of a run, in nanoseconds.

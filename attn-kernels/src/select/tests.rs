@@ -54,7 +54,7 @@ fn selector() -> KernelSelector {
         tiles: DecodeTiles { backend: DecodeBackend::TensorCores, head_dim: 128, value_dim: 128 },
         fixed: FixedChoice::default(),
         candidates,
-        special: Vec::new(),
+        special: None,
         mixed: None,
         max_mixed_rows: 16,
     }
