@@ -1,7 +1,6 @@
 //! Kernel traits: the compile-time constants of one kernel, tile sizes among them.
 
 mod common;
-mod decode_tiles;
 mod error;
 mod facts;
 mod kernels;
@@ -14,33 +13,24 @@ mod worker_tiles;
 use attn_core::spec::{ComputeType, KernelKind};
 
 use crate::cost::CostKey;
+use mixed::Parts;
 
 pub use common::{CommonTraits, PackedRow};
-pub use decode_tiles::DecodeTiles;
 pub use error::KernelTraitsError;
 pub use facts::{Facts, Preprocessed};
 pub use kernels::prefill_sm90_resident::{RESIDENT_Q_TILES, resident_tile_rows};
 pub use merging::{MERGE_THREADS, mixed_merge_grid};
-pub use mixed::Mixed;
 pub use preprocessing::KV_PREPROCESS_THREADS;
 pub use request::{DTYPES, KernelTraitsRequest, head_dims_are_supported};
-
-/// A kernel with the tiles that were chosen for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Template {
-    /// One kernel, alone or as a part of a mixed one.
-    Single(Facts),
-    /// Decode and prefill in one launch.
-    Mixed(Mixed),
-}
 
 /// The compile-time constants of a kernel. They are spliced in front of its template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelTraits {
     /// What all kernels have.
     pub common: CommonTraits,
-    /// The kernel, with its tiles.
-    pub template: Template,
+    facts: Facts,
+    /// Of a mixed kernel.
+    parts: Option<Parts>,
 }
 
 impl KernelTraits {
@@ -57,20 +47,19 @@ impl KernelTraits {
             &KernelTraitsRequest { kind, prefill, compute_type, .. },
             &CommonTraits { head_dim, value_dim, dtypes, arch, .. },
         ) = (request, &common);
-        let template = match kind {
-            KernelKind::Mixed => Mixed::choose(request, &common).map(Template::Mixed),
+        let chosen = match kind {
+            KernelKind::Mixed => Parts::choose(request, &common).map(|parts| (parts.facts(), Some(parts))),
             KernelKind::Decode | KernelKind::Prefill => {
-                kernels::KERNELS.iter().find_map(|choose| choose(request, &common)).map(Template::Single)
+                kernels::KERNELS.iter().find_map(|choose| choose(request, &common)).map(|facts| (facts, None))
             }
         };
-        let computes =
-            template.and_then(|template| KernelTraits { common, template }.facts().wgmma).unwrap_or_default();
+        let computes = chosen.and_then(|(facts, _)| facts.wgmma).unwrap_or_default();
         if kind != KernelKind::Decode && compute_type == ComputeType::E4m3 && computes != compute_type {
             return Err(KernelTraitsError::ComputeType { kind, prefill, head_dim, dtypes, arch });
         }
         // the other families run what the check lets through
-        let none = KernelTraitsError::Mixed { head_dim, kv: dtypes.kv, arch };
-        let traits = KernelTraits { common, template: template.ok_or(none)? };
+        let (facts, parts) = chosen.ok_or(KernelTraitsError::Mixed { head_dim, kv: dtypes.kv, arch })?;
+        let traits = KernelTraits { common, facts, parts };
         let (bytes, available) = (traits.smem_bytes() + common::STATIC_BYTES, arch.min_smem());
         if bytes > available {
             return Err(KernelTraitsError::SharedMemory { kind, head_dim, value_dim, arch, bytes, available });
@@ -81,7 +70,7 @@ impl KernelTraits {
     /// Rows of the largest decode Q tile of a mixed kernel for a problem, whatever its kind and group; those of the
     /// largest decode tile where there is no mixed kernel.
     pub fn max_mixed_rows(request: &KernelTraitsRequest) -> u32 {
-        let max = request.decode_tiles().max_rows();
+        let max = request.max_decode_rows();
         let exists =
             |group| KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Mixed, group, ..*request }).is_ok();
         if max > 8 && !exists(max) && exists(8) { 8 } else { max }
@@ -89,43 +78,39 @@ impl KernelTraits {
 
     /// What the kernel states of itself; a mixed one mostly of its prefill part.
     pub fn facts(&self) -> Facts {
-        match self.template {
-            Template::Single(facts) => facts,
-            Template::Mixed(mixed) => mixed.facts(),
-        }
+        self.facts
     }
 
     /// The kernel family.
     pub fn kind(&self) -> KernelKind {
-        self.facts().kind
+        self.facts.kind
     }
 
     /// The traits of the decode part of a mixed kernel, with one CTA per SM; for other kernels the traits themselves.
     #[must_use]
     pub fn decode_part(&self) -> Self {
-        self.part(|mixed| mixed.decode)
+        self.part(|parts| parts.decode)
     }
 
     /// The traits of the prefill part of a mixed kernel; for other kernels the traits themselves.
     #[must_use]
     pub fn prefill_part(&self) -> Self {
-        self.part(|mixed| mixed.prefill)
+        self.part(|parts| parts.prefill)
     }
 
-    fn part(&self, of: impl Fn(&Mixed) -> Facts) -> Self {
-        let Template::Mixed(mixed) = &self.template else { return *self };
-        KernelTraits { template: Template::Single(of(mixed)), ..*self }
+    fn part(&self, of: impl Fn(&Parts) -> Facts) -> Self {
+        self.parts.as_ref().map_or(*self, |parts| KernelTraits { facts: of(parts), parts: None, ..*self })
     }
 
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
-        let Facts { warps, producer_warps, .. } = self.facts();
+        let Facts { warps, producer_warps, .. } = self.facts;
         32 * (warps + producer_warps)
     }
 
     /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
     pub fn smem_bytes(&self) -> u32 {
-        self.facts().smem_bytes
+        self.facts.smem_bytes
     }
 
     /// Keys of one mainloop step, of decode in a mixed kernel. KV splits are best cut at multiples of it.
@@ -137,23 +122,23 @@ impl KernelTraits {
     /// warpgroups) and persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic
     /// tile scheduler).
     pub fn is_sm90_prefill(&self) -> bool {
-        self.facts().wgmma.is_some()
+        self.facts.wgmma.is_some()
     }
 
     /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q,
     /// for a group of query heads.
     pub fn query_rows(&self, group: u32) -> [u32; 2] {
-        self.facts().query_rows(group)
+        self.facts.query_rows(group)
     }
 
     /// Mixed: whether a work item may have rows of several requests that share a prefix, and keys are in segments.
     pub fn shared_rows(&self) -> bool {
-        matches!(self.template, Template::Mixed(mixed) if mixed.shared_rows)
+        self.parts.is_some_and(|parts| parts.shared_rows)
     }
 
     /// What its measured costs depend on.
     pub fn cost_key(&self) -> CostKey {
-        let (CommonTraits { head_dim, value_dim, arch, .. }, facts) = (self.common, self.facts());
+        let (CommonTraits { head_dim, value_dim, arch, .. }, facts) = (self.common, self.facts);
         CostKey {
             kernel: facts.cost,
             arch,
@@ -169,17 +154,17 @@ impl KernelTraits {
 
     /// What tells the kernel from the others of its family, each word after a space.
     fn name(&self) -> String {
-        match self.template {
-            Template::Single(Facts { has_workers: true, tile_rows, name, .. }) => format!(" rows {tile_rows}{name}"),
-            Template::Single(facts) => facts.name.to_owned(),
-            Template::Mixed(mixed) => mixed.name(),
+        match (self.parts, self.facts) {
+            (Some(parts), _) => parts.name(),
+            (None, Facts { has_workers: true, tile_rows, name, .. }) => format!(" rows {tile_rows}{name}"),
+            (None, Facts { name, .. }) => name.to_owned(),
         }
     }
 
     /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
     pub fn describe(&self) -> String {
         let &CommonTraits { head_dim, value_dim, dtypes, paged, arch, .. } = &self.common;
-        let (name, Facts { kind, preprocessed, .. }) = (self.name(), self.facts());
+        let (name, Facts { kind, preprocessed, .. }) = (self.name(), self.facts);
         let layout = if paged { "paged" } else { "ragged" };
         let keys = if preprocessed.keys { " key-preprocess" } else { "" };
         let values = if preprocessed.values { " value-preprocess" } else { "" };

@@ -9,15 +9,13 @@ use attn_core::{
     expr::Variant,
     lang::Hook,
     plan::{PlanError, WorkList},
-    spec::{
-        AttentionOptions, ComputeType, ComputeTypeError, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend,
-    },
+    spec::{AttentionOptions, ComputeType, ComputeTypeError, HeadDimVo, Heads, KernelKind},
 };
 
 use crate::compile::Arch;
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use crate::select::{FixedChoice, KernelSelector, SelectedKernel, mixed_backend};
+use crate::select::{FixedChoice, KernelSelector};
 use crate::splice::KernelSource;
 
 pub(crate) use key::KernelKey;
@@ -40,12 +38,7 @@ pub(crate) struct Problem {
     pub(crate) sm_scale: f32,
     /// The kernel family that options name.
     pub(crate) kernel: Option<KernelKind>,
-    prefill: PrefillBackend,
-    /// The prefill backend of mixed kernels.
-    mixed_prefill: PrefillBackend,
     compute_type: ComputeType,
-    /// The decode backend that was chosen.
-    decode: Option<DecodeBackend>,
     pub(crate) fixed_split_size: Option<u32>,
     pub(crate) selector: KernelSelector,
     pub(crate) hooks: HookClass,
@@ -108,14 +101,7 @@ impl Problem {
             dtypes,
             sm_scale,
             kernel: options.kernel,
-            prefill: options.prefill,
-            mixed_prefill: mixed_backend(
-                SelectedKernel::PREFILL.prefill_backend(options.prefill),
-                heads.kv,
-                multiprocessors,
-            ),
             compute_type: options.compute_type,
-            decode: request.decode,
             fixed_split_size: options.fixed_split_size,
             arch,
         };
@@ -126,21 +112,8 @@ impl Problem {
     /// The source of a branch's kernel for an architecture.
     pub(crate) fn source(&self, branch: &Variant, key: KernelKey, arch: Arch) -> Result<KernelSource, Unsupported> {
         let KernelKey { selected, paged, shared_rows } = key;
-        let request = KernelTraitsRequest {
-            head_dim_vo: self.head_dim_vo,
-            paged,
-            group: selected.rows,
-            prefill: match selected.kind {
-                KernelKind::Mixed => self.mixed_prefill,
-                _ => selected.prefill_backend(self.prefill),
-            },
-            decode: self.decode,
-            compute_type: self.compute_type,
-            row_invariant: self.fixed_split_size.is_some(),
-            shared_rows,
-            ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
-        };
-        let traits = KernelTraits::choose(&request.with_hooks(&self.branches).for_branch(branch))?;
+        let request = KernelTraitsRequest { paged, shared_rows, arch, ..self.selector.request_of(selected) };
+        let traits = KernelTraits::choose(&request.for_branch(branch))?;
         Ok(KernelSource::build(branch, &traits)?)
     }
 

@@ -12,7 +12,7 @@ use attn_core::{
 };
 
 use crate::cost::{CostTable, HookClass};
-use crate::kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest};
+use crate::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use mixed::{CoRun, MixedLaunches};
 use predict::{BatchSize, Candidate, MARGIN};
 
@@ -30,8 +30,10 @@ pub use selected::SelectedKernel;
 pub struct KernelSelector {
     /// Query heads per KV head.
     group: u64,
-    /// The Q tiles of decode.
-    tiles: DecodeTiles,
+    /// The problem. Its kind and group do not matter.
+    request: KernelTraitsRequest,
+    /// The prefill backend of mixed kernels.
+    mixed_prefill: PrefillBackend,
     /// What decides before predictions do.
     fixed: FixedChoice,
     /// The candidates in order of preference at equal times: decode by ascending tile rows, then prefill.
@@ -64,13 +66,6 @@ struct Special {
     heads: Heads,
     /// Whether options name it: it then runs every batch that it can, and others only where it was measured faster.
     named: bool,
-}
-
-/// The prefill backend of mixed kernels for a number of KV heads. With sm90 prefill a decode CTA has an SM of its own,
-/// and no more than two thirds of the SMs decode: heads beyond would run one after the other.
-pub(crate) fn mixed_backend(prefill: PrefillBackend, kv_heads: u32, multiprocessors: u32) -> PrefillBackend {
-    let many = u64::from(kv_heads) * 3 > u64::from(multiprocessors) * 2;
-    if prefill == PrefillBackend::Sm90 && many { PrefillBackend::Sm80 } else { prefill }
 }
 
 /// Two decode tiles, and prefill.
@@ -109,8 +104,7 @@ impl KernelSelector {
         multiprocessors: u32,
         fixed: FixedChoice,
     ) -> Result<Self, KernelTraitsError> {
-        let tiles = request.decode_tiles();
-        let (least, most) = (tiles.rows_for(1), tiles.max_rows());
+        let (least, most) = (request.decode_rows(1), request.max_decode_rows());
         let decode_rows = || [least, most].into_iter().take(if most > least { 2 } else { 1 });
         let prefill = SelectedKernel::PREFILL.prefill_backend(request.prefill);
         let candidate = |kind, group, backend| {
@@ -125,9 +119,12 @@ impl KernelSelector {
         let decode: Vec<_> = decode.collect::<Result<_, KernelTraitsError>>()?;
         let prefills =
             [candidate(KernelKind::Prefill, 1, prefill)?, candidate(KernelKind::Prefill, 1, PrefillBackend::Sm80)?];
-        let backend = mixed_backend(prefill, heads.kv, multiprocessors);
+        // With sm90 prefill a decode CTA has an SM of its own, and no more than two thirds of the SMs decode: heads beyond
+        // would run one after the other.
+        let many = u64::from(heads.kv) * 3 > u64::from(multiprocessors) * 2;
+        let mixed_prefill = if prefill == PrefillBackend::Sm90 && many { PrefillBackend::Sm80 } else { prefill };
         let mixed = decode.iter().zip(decode_rows()).map(|(&decode, group)| {
-            let of = KernelTraitsRequest { kind: KernelKind::Mixed, group, prefill: backend, ..*request };
+            let of = KernelTraitsRequest { kind: KernelKind::Mixed, group, prefill: mixed_prefill, ..*request };
             (KernelTraits::choose(&of).ok(), decode)
         });
         let mixed = MixedLaunches::of(&mixed.collect::<Vec<_>>(), prefills, multiprocessors, heads.kv);
@@ -135,7 +132,8 @@ impl KernelSelector {
         let alone = !fixed.shares_partials;
         Ok(KernelSelector {
             group: heads.group().into(),
-            tiles,
+            request: *request,
+            mixed_prefill,
             fixed,
             candidates: decode.into_iter().chain([prefills[0]]).collect(),
             special: Special::of(request, prefill, heads).filter(|_| alone && !fixed.fixed_split),
@@ -150,7 +148,7 @@ impl KernelSelector {
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         let FixedChoice { forced, fixed_split, list_queries, .. } = self.fixed;
         if layout.has_levels() || forced == Some(KernelKind::Mixed) {
-            return SelectedKernel::mixed(self.max_decode_request_rows(layout), self.tiles);
+            return SelectedKernel::mixed(self.max_decode_request_rows(layout), &self.request);
         }
         let by_length = forced.is_some() || fixed_split || list_queries.is_some();
         let selected = if by_length { self.select_for_length(layout.max_qo_len()) } else { self.fastest(layout) };
@@ -171,7 +169,7 @@ impl KernelSelector {
     /// otherwise it holds one query.
     pub fn mixed_for_length(&self, qo_len: usize) -> SelectedKernel {
         let rows = Some(self.tile_rows(qo_len)).filter(|&rows| rows <= self.max_decode_rows());
-        SelectedKernel::mixed(rows.unwrap_or_else(|| self.tile_rows(1)), self.tiles)
+        SelectedKernel::mixed(rows.unwrap_or_else(|| self.tile_rows(1)), &self.request)
     }
 
     /// The mixed kernel for cascades of any groups, of requests of up to `qo_len` queries. Its decode tile is the
@@ -179,10 +177,18 @@ impl KernelSelector {
     pub fn mixed_for_levels(&self, qo_len: usize) -> SelectedKernel {
         let most = self.max_mixed_rows;
         if self.tile_rows(qo_len) <= most {
-            SelectedKernel::mixed(most, self.tiles)
+            SelectedKernel::mixed(most, &self.request)
         } else {
             self.mixed_for_length(qo_len)
         }
+    }
+
+    /// The problem of a selected kernel.
+    pub(crate) fn request_of(&self, selected: SelectedKernel) -> KernelTraitsRequest {
+        let SelectedKernel { kind, rows: group, .. } = selected;
+        let usual = selected.prefill_backend(self.request.prefill);
+        let prefill = if kind == KernelKind::Mixed { self.mixed_prefill } else { usual };
+        KernelTraitsRequest { kind, group, prefill, ..self.request }
     }
 
     /// The kernel of a family for requests of one query.
@@ -204,9 +210,9 @@ impl KernelSelector {
     fn of_kind(&self, kind: KernelKind, rows: u64) -> SelectedKernel {
         match kind {
             KernelKind::Prefill => SelectedKernel::PREFILL,
-            KernelKind::Decode => SelectedKernel::decode(rows, self.tiles),
+            KernelKind::Decode => SelectedKernel::decode(rows, &self.request),
             // a mixed launch decodes requests of one query, whatever else is in the batch
-            KernelKind::Mixed => SelectedKernel::mixed(self.tile_rows(1), self.tiles),
+            KernelKind::Mixed => SelectedKernel::mixed(self.tile_rows(1), &self.request),
         }
     }
 
@@ -217,7 +223,7 @@ impl KernelSelector {
     }
 
     fn max_decode_rows(&self) -> u64 {
-        self.tiles.max_rows().into()
+        self.request.max_decode_rows().into()
     }
 
     /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode

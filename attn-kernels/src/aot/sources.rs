@@ -129,7 +129,7 @@ impl AotOptions<'_> {
                 let request = KernelTraitsRequest { row_invariant, decode: self.decode, ..request };
                 let request = KernelTraitsRequest { head_dim_vo, paged, group, ..request };
                 for request in backends_up_to(request, hooks) {
-                    for (branch, group) in product(branches.iter(), request.decode_tiles().up_to(group).into_iter()) {
+                    for (branch, group) in product(branches.iter(), request.all_decode_rows().into_iter()) {
                         let request = KernelTraitsRequest { group, ..request };
                         add(branch, KernelTraits::choose(&request.for_branch(branch))?);
                     }

@@ -10,10 +10,10 @@ use super::kernels::prefill_sm90::{self, PIPELINE_STATE_BYTES};
 use super::kernels::{prefill_cuda_cores, prefill_sm80};
 use super::request::KernelTraitsRequest;
 
-/// Decode and prefill in one launch. With sm90 prefill the CTAs of the decode part decode with all warps, producers
+/// The parts of a mixed kernel: decode and prefill in one launch. With sm90 prefill the CTAs of the decode part decode with all warps, producers
 /// included, and prefill then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mixed {
+pub(super) struct Parts {
     pub(super) prefill: Facts,
     /// With one CTA per SM.
     pub(super) decode: Facts,
@@ -21,7 +21,7 @@ pub struct Mixed {
     pub(super) shared_rows: bool,
 }
 
-impl Mixed {
+impl Parts {
     /// Of the first parts that fit. With sm90 prefill, if it supports the problem: one CTA an SM, and a decode part of
     /// all its warps, whose pipeline is as deep as their stages fit shared memory. Stages of rows longer than 128
     /// elements do not fit it, and prefill has no rows of several requests. Otherwise sm80 prefill with four warps, or
@@ -45,7 +45,7 @@ impl Mixed {
             let all = Self::all(request, common, &parts);
             [2, 1].into_iter().find_map(|ctas_per_sm| {
                 let of = all.iter().find(|of| common.holds(ctas_per_sm, of.smem_bytes()))?;
-                Some(Mixed { prefill: Facts { ctas_per_sm, ..of.prefill }, ..*of })
+                Some(Parts { prefill: Facts { ctas_per_sm, ..of.prefill }, ..*of })
             })
         };
         of_sm90.find(fits).or_else(equal_warps)
@@ -60,7 +60,7 @@ impl Mixed {
             true => (DECODE_CUDA_CORES, &[(wide, 3), (wide, 2), (8, 3), (8, 2), (32, 2), (4, 2)]),
             false => (DECODE_MMA, &[(wide, 3), (wide, 2), (16, 3), (16, 2)]),
         };
-        let base = Facts { tile_rows: request.decode_rows(), ctas_per_sm: 1, ..base };
+        let base = Facts { tile_rows: request.decode_rows(request.group), ctas_per_sm: 1, ..base };
         let usual = request.widened(common, on_cuda_cores);
         // as in decode, decoded rows hold partial states that stages do not
         let decoded = common.packed.map(|_| [true, usual[1] || !common.values_share_keys]);
@@ -71,7 +71,7 @@ impl Mixed {
                 let of = |&(warp_keys, stages)| Facts { warps, warp_keys, stages, widened, ..base };
                 let decode = steps.iter().map(of).filter(|of| of.holds_partials(common));
                 let decode = decode.map(|of| of.with_worker_smem(common));
-                all.extend(decode.map(|decode| Mixed { prefill, decode, shared_rows: request.shared_rows }));
+                all.extend(decode.map(|decode| Parts { prefill, decode, shared_rows: request.shared_rows }));
             }
         }
         all

@@ -6,7 +6,6 @@ use attn_core::lang::Hook;
 use attn_core::spec::{ComputeType, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend};
 
 use super::common::{CommonTraits, PackedRow};
-use super::decode_tiles::DecodeTiles;
 use super::error::KernelTraitsError;
 use super::facts::Preprocessed;
 use crate::compile::Arch;
@@ -90,9 +89,42 @@ impl KernelTraitsRequest {
         self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim: self.head_dim })
     }
 
-    /// The Q tiles that decode has for the problem.
-    pub fn decode_tiles(&self) -> DecodeTiles {
-        DecodeTiles { backend: self.decode_backend(), head_dim: self.head_dim, value_dim: self.value_dim() }
+    /// Rows of the decode Q tile for requests of `rows` PackGQA rows. A request with more rows takes several tiles.
+    pub fn decode_rows(&self, rows: u32) -> u32 {
+        let max = self.max_decode_rows();
+        match self.decode_backend() {
+            DecodeBackend::TensorCores => {
+                if rows <= 8 {
+                    8
+                } else {
+                    max
+                }
+            }
+            DecodeBackend::CudaCores => rows.max(1).next_power_of_two().min(max),
+        }
+    }
+
+    /// Rows of the decode Q tiles that batches with groups of up to `group` query heads may run: that for one query,
+    /// and on CUDA cores also all smaller ones.
+    pub fn all_decode_rows(&self) -> Vec<u32> {
+        let rows = self.decode_rows(self.group);
+        match self.decode_backend() {
+            DecodeBackend::TensorCores => vec![rows],
+            DecodeBackend::CudaCores => (0..4).map(|n| 1 << n).filter(|&fewer| fewer <= rows).collect(),
+        }
+    }
+
+    /// Rows of the largest decode Q tile.
+    pub fn max_decode_rows(&self) -> u32 {
+        let (head_dim, value_dim) = (self.head_dim, self.value_dim());
+        let sixteen = value_dim > 16 && value_dim <= head_dim && head_dim + 2 * value_dim <= 576;
+        match self.decode_backend() {
+            // registers hold Q and O; a K/V stage must be able to hold the partial states of all rows
+            DecodeBackend::TensorCores if sixteen => 16,
+            // registers hold O
+            DecodeBackend::CudaCores if value_dim > 256 => 4,
+            DecodeBackend::TensorCores | DecodeBackend::CudaCores => 8,
+        }
     }
 
     /// The same problem, for variants whose hooks one kernel or one selection serves: those that any of them has.
@@ -149,11 +181,6 @@ impl KernelTraitsRequest {
         }
     }
 
-    /// Rows of the Q tile of decode.
-    pub(super) fn decode_rows(&self) -> u32 {
-        self.decode_tiles().rows_for(self.group)
-    }
-
     /// What all kernels for the problem have in common.
     pub(super) fn common(&self) -> CommonTraits {
         let &KernelTraitsRequest { head_dim, dtypes, paged, row_invariant, arch, .. } = self;
@@ -196,7 +223,8 @@ impl KernelTraitsRequest {
         let hooks = [self.key_hooks, self.value_hooks];
         let Some(rows) = common.packed else { return hooks.map(|hooks| hooks && self.dtypes.kv.is_fp8()) };
         let of = |part: usize, dim: u32, block: u32| {
-            let in_registers = rows[part].multiplies_codes(dim, self.decode_rows()) || dim.is_multiple_of(block);
+            let in_registers =
+                rows[part].multiplies_codes(dim, self.decode_rows(self.group)) || dim.is_multiple_of(block);
             cuda_cores || hooks[part] || !in_registers
         };
         let shares = common.values_share_keys;

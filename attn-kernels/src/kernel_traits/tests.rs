@@ -41,7 +41,7 @@ fn every_kernel_fits_the_smallest_gpu_and_partial_states_fit_a_decode_stage() {
                 if kind == KernelKind::Decode {
                     let states = traits.facts().tile_rows * traits.common.value_dim.next_multiple_of(32) * 4;
                     assert!(states <= traits.facts().stage_bytes(&traits.common), "{}", traits.describe());
-                    assert_eq!(traits.facts().tile_rows, of.decode_tiles().rows_for(group));
+                    assert_eq!(traits.facts().tile_rows, of.decode_rows(group));
                 }
             }
         }
@@ -122,7 +122,7 @@ fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
         for (group, hooks) in [(4, false), (16, false), (4, true), (16, true)] {
             let of = KernelTraitsRequest { group, key_hooks: hooks, value_hooks: hooks, ..ask(head_dim, kv) };
             let traits = KernelTraits::choose(&of).expect("supported");
-            if kv.is_fp8() && hooks && of.decode_tiles().rows_for(group) > 8 {
+            if kv.is_fp8() && hooks && of.decode_rows(group) > 8 {
                 // a stage of 16 keys does not hold the partial states, and stages of 32 do not fit
                 assert!(!traits.is_sm90_prefill());
                 continue;
@@ -132,7 +132,7 @@ fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
             assert_eq!((Ok(prefill), traits.facts().ctas_per_sm), (alone, 1));
             let tiles = decode.facts();
             assert_eq!((decode.threads(), tiles.key_warps()), (prefill.threads(), prefill.threads() / 32));
-            assert_eq!(decode.facts().tile_rows, of.decode_tiles().rows_for(group));
+            assert_eq!(decode.facts().tile_rows, of.decode_rows(group));
             assert!(tiles.stages >= 2 && tiles.holds_partials(&traits.common) && !decode.is_sm90_prefill());
             assert!(traits.smem_bytes() + PIPELINE_STATE_BYTES <= hopper.max_smem());
             assert!(traits.describe().contains("wgmma"), "{}", traits.describe());

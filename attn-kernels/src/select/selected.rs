@@ -4,7 +4,7 @@ use std::fmt;
 
 use attn_core::spec::{KernelKind, PrefillBackend};
 
-use crate::kernel_traits::{DecodeTiles, KernelTraits};
+use crate::kernel_traits::{KernelTraits, KernelTraitsRequest};
 
 /// The kernel that runs a batch: its family, and the rows of its decode Q tile. A decode tile that holds all rows of a
 /// request reads the keys of the request once.
@@ -22,17 +22,17 @@ impl SelectedKernel {
     /// The usual prefill kernel.
     pub const PREFILL: Self = SelectedKernel { kind: KernelKind::Prefill, rows: 0, special: None };
 
-    /// The decode kernel whose tile suits requests of `rows` PackGQA rows.
+    /// The decode kernel of a problem whose tile suits requests of `rows` PackGQA rows.
     #[must_use]
-    pub fn decode(rows: u64, tiles: DecodeTiles) -> Self {
-        let rows = tiles.rows_for(u32::try_from(rows).unwrap_or(u32::MAX));
+    pub fn decode(rows: u64, of: &KernelTraitsRequest) -> Self {
+        let rows = of.decode_rows(u32::try_from(rows).unwrap_or(u32::MAX));
         SelectedKernel { kind: KernelKind::Decode, rows, special: None }
     }
 
-    /// The mixed kernel whose decode tile suits requests of `rows` PackGQA rows.
+    /// The mixed kernel of a problem whose decode tile suits requests of `rows` PackGQA rows.
     #[must_use]
-    pub fn mixed(rows: u64, tiles: DecodeTiles) -> Self {
-        SelectedKernel { kind: KernelKind::Mixed, ..Self::decode(rows, tiles) }
+    pub fn mixed(rows: u64, of: &KernelTraitsRequest) -> Self {
+        SelectedKernel { kind: KernelKind::Mixed, ..Self::decode(rows, of) }
     }
 
     /// The prefill backend of its traits, where options name `backend`.

@@ -3,7 +3,6 @@
 use attn_core::{
     batch::{Batch, CascadeLevel, CascadeLevelKv, indptr},
     dtype::{Dtype, Dtypes},
-    spec::DecodeBackend,
 };
 use proptest::prelude::*;
 
@@ -51,7 +50,8 @@ fn selector() -> KernelSelector {
     ];
     KernelSelector {
         group: 4,
-        tiles: DecodeTiles { backend: DecodeBackend::TensorCores, head_dim: 128, value_dim: 128 },
+        request: KernelTraitsRequest::new(KernelKind::Decode, 128, Dtypes::bf16(), Arch::new(8, 0)),
+        mixed_prefill: PrefillBackend::Sm80,
         fixed: FixedChoice::default(),
         candidates,
         special: None,

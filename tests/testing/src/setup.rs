@@ -236,7 +236,9 @@ fn kind(plan: &Plan) -> Option<KernelKind> {
 fn same_tile(a: &Plan, b: &Plan) -> bool {
     #[cfg(feature = "cuda")]
     if let (Some(a), Some(b)) = (a.kernel(), b.kernel()) {
-        return a.traits().template == b.traits().template;
+        let parts =
+            [a.traits(), b.traits()].map(|of| [of.facts(), of.decode_part().facts(), of.prefill_part().facts()]);
+        return parts[0] == parts[1];
     }
     let _ = (a, b);
     true

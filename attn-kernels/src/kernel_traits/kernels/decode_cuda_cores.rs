@@ -12,7 +12,7 @@ pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Op
     if request.kind != KernelKind::Decode || !request.runs_on_cuda_cores() {
         return None;
     }
-    let (tile_rows, widened) = (request.decode_rows(), request.widened(common, true));
+    let (tile_rows, widened) = (request.decode_rows(request.group), request.widened(common, true));
     let tiles = Facts { tile_rows, widened, ..DECODE_CUDA_CORES };
     // the registers of more rows, longer ones, or hooks leave room for two CTAs
     let few = tile_rows <= if request.rewrites() { 1 } else { 4 } && common.value_dim <= 128;

@@ -17,7 +17,7 @@ pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Op
     if request.kind != KernelKind::Decode {
         return None;
     }
-    let (tile_rows, widened) = (request.decode_rows(), request.widened(common, false));
+    let (tile_rows, widened) = (request.decode_rows(request.group), request.widened(common, false));
     let tiles = Facts { tile_rows, widened, warp_keys: wide_keys(common), ..DECODE_MMA };
     // stages of few bytes may not hold the partial states; decoded rows do
     let decoded = Facts { widened: [true, !common.values_share_keys], ..tiles };

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use attn_core::dtype::Dtypes;
 use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
-use attn_kernels::{cost::HookClass, kernel_traits::DecodeTiles};
+use attn_kernels::{compile::Arch, cost::HookClass, kernel_traits::KernelTraitsRequest};
 use attn_testing::{Case, LayoutKind, Lens};
 
 /// Query heads and KV heads of every measured batch.
@@ -93,7 +94,8 @@ impl MeasuredKernel {
     }
 
     fn max_decode_rows(head_dim: u32, backend: DecodeBackend) -> u32 {
-        DecodeTiles { backend, head_dim, value_dim: head_dim }.max_rows()
+        let of = KernelTraitsRequest::new(KernelKind::Decode, head_dim, Dtypes::bf16(), Arch::new(8, 0));
+        KernelTraitsRequest { decode: Some(backend), ..of }.max_decode_rows()
     }
 
     /// A case that runs the kernel over one request of `queries` and `keys`.
@@ -141,7 +143,7 @@ impl fmt::Display for MeasuredKernel {
 
 #[cfg(test)]
 mod tests {
-    use attn_kernels::{compile::Arch, cost::CostTable};
+    use attn_kernels::cost::CostTable;
 
     use super::*;
     use crate::kernels;
