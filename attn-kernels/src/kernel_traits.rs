@@ -4,9 +4,7 @@ mod common;
 mod error;
 mod facts;
 mod kernels;
-mod merging;
 mod mixed;
-mod preprocessing;
 mod request;
 mod worker_tiles;
 
@@ -15,12 +13,11 @@ use attn_core::spec::{ComputeType, KernelKind};
 use crate::cost::CostKey;
 use mixed::Parts;
 
+pub(crate) use common::row_lanes;
 pub use common::{CommonTraits, PackedRow};
 pub use error::KernelTraitsError;
 pub use facts::{Facts, Preprocessed};
 pub use kernels::prefill_sm90_resident::{RESIDENT_Q_TILES, resident_tile_rows};
-pub use merging::{MERGE_THREADS, mixed_merge_grid};
-pub use preprocessing::KV_PREPROCESS_THREADS;
 pub use request::{DTYPES, KernelTraitsRequest, head_dims_are_supported};
 
 /// The compile-time constants of a kernel. They are spliced in front of its template.
@@ -43,10 +40,7 @@ impl KernelTraits {
     pub fn choose(request: &KernelTraitsRequest) -> Result<Self, KernelTraitsError> {
         let common = request.common();
         request.check(&common)?;
-        let (
-            &KernelTraitsRequest { kind, prefill, compute_type, .. },
-            &CommonTraits { head_dim, value_dim, dtypes, arch, .. },
-        ) = (request, &common);
+        let &KernelTraitsRequest { kind, head_dim, dtypes, prefill, compute_type, arch, .. } = request;
         let chosen = match kind {
             KernelKind::Mixed => Parts::choose(request, &common).map(|parts| (parts.facts(), Some(parts))),
             KernelKind::Decode | KernelKind::Prefill => {
@@ -62,7 +56,14 @@ impl KernelTraits {
         let traits = KernelTraits { common, facts, parts };
         let (bytes, available) = (traits.smem_bytes() + common::STATIC_BYTES, arch.min_smem());
         if bytes > available {
-            return Err(KernelTraitsError::SharedMemory { kind, head_dim, value_dim, arch, bytes, available });
+            return Err(KernelTraitsError::SharedMemory {
+                kind,
+                head_dim,
+                value_dim: common.value_dim,
+                arch,
+                bytes,
+                available,
+            });
         }
         Ok(traits)
     }
@@ -123,12 +124,6 @@ impl KernelTraits {
     /// tile scheduler).
     pub fn is_sm90_prefill(&self) -> bool {
         self.facts.wgmma.is_some()
-    }
-
-    /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q,
-    /// for a group of query heads.
-    pub fn query_rows(&self, group: u32) -> [u32; 2] {
-        self.facts.query_rows(group)
     }
 
     /// Mixed: whether a work item may have rows of several requests that share a prefix, and keys are in segments.

@@ -1,4 +1,4 @@
-//! The ABI between host and kernels: structs that are kernel parameters.
+//! The ABI between host and kernels, structs that are kernel parameters; grids.
 
 mod abi;
 mod cascade_plan_abi;
@@ -6,10 +6,12 @@ mod fast_div;
 mod head_order;
 mod headers;
 mod indexer_abi;
+mod merging;
 mod mixed_plan_abi;
 mod op_abi;
 mod plan_abi;
 mod planner_scratch;
+mod preprocessing;
 mod sampling_abi;
 mod verify_abi;
 mod waves;
@@ -20,6 +22,7 @@ pub use fast_div::FastDiv;
 pub use head_order::HeadOrder;
 pub(crate) use headers::HEADERS;
 pub use indexer_abi::{IndexScoresParams, SCORE_UNIT, SELECT_THREADS, SelectParams};
+pub use merging::{MERGE_THREADS, mixed_merge_grid};
 pub use mixed_plan_abi::MixedPlanParams;
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams,
@@ -27,6 +30,7 @@ pub use op_abi::{
 };
 pub use plan_abi::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 pub use planner_scratch::{PLAN_SHARED_BYTES, PlannerScratch};
+pub use preprocessing::KV_PREPROCESS_THREADS;
 pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes, sample_smem};
 pub use verify_abi::{
     CHAIN_SHARED_BYTES, TREE_ARRAYS, VERIFY_CLUSTER, VERIFY_THREADS, VerifyChainParams, VerifyTreeParams,

@@ -160,27 +160,21 @@ impl KernelSelector {
     /// decode if the rows fit one decode tile, and prefill if they do not.
     pub fn select_for_length(&self, qo_len: usize) -> SelectedKernel {
         let rows = self.tile_rows(qo_len);
-        let few = qo_len <= 1 && self.fixed.list_queries.is_none() || rows <= self.max_decode_rows();
+        let few = qo_len <= 1 && self.fixed.list_queries.is_none() || rows <= self.request.max_decode_rows().into();
         let by_length = if few { KernelKind::Decode } else { KernelKind::Prefill };
         self.of_kind(self.fixed.forced.unwrap_or(by_length), rows)
     }
 
-    /// The mixed kernel for requests of up to `qo_len` queries. Its decode tile holds `qo_len` queries if one does;
-    /// otherwise it holds one query.
-    pub fn mixed_for_length(&self, qo_len: usize) -> SelectedKernel {
-        let rows = Some(self.tile_rows(qo_len)).filter(|&rows| rows <= self.max_decode_rows());
-        SelectedKernel::mixed(rows.unwrap_or_else(|| self.tile_rows(1)), &self.request)
-    }
-
     /// The mixed kernel for cascades of any groups, of requests of up to `qo_len` queries. Its decode tile is the
-    /// largest, which holds the rows of several requests: a group of up to that many rows reads its keys once.
+    /// largest, which holds the rows of several requests: a group of up to that many rows reads its keys once. Where
+    /// that does not hold a request, it is one that does, or that holds one query.
     pub fn mixed_for_levels(&self, qo_len: usize) -> SelectedKernel {
-        let most = self.max_mixed_rows;
-        if self.tile_rows(qo_len) <= most {
-            SelectedKernel::mixed(most, &self.request)
-        } else {
-            self.mixed_for_length(qo_len)
-        }
+        let rows = match self.tile_rows(qo_len) {
+            rows if rows <= self.max_mixed_rows => self.max_mixed_rows,
+            rows if rows <= self.request.max_decode_rows().into() => rows,
+            _ => self.tile_rows(1),
+        };
+        SelectedKernel::mixed(rows, &self.request)
     }
 
     /// The problem of a selected kernel.
@@ -220,10 +214,6 @@ impl KernelSelector {
     fn tile_rows(&self, qo_len: usize) -> u64 {
         let queries = qo_len.max(1) as u64;
         self.fixed.list_queries.map_or(queries, |of_list| of_list.min(queries)) * self.group
-    }
-
-    fn max_decode_rows(&self) -> u64 {
-        self.request.max_decode_rows().into()
     }
 
     /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode

@@ -88,7 +88,7 @@ pub(super) fn panels(dim: u32) -> u32 {
 }
 
 /// Lanes that hold one row when hooks transform it; the same as in `memory/row.cuh`.
-pub(super) fn row_lanes(dim: u32) -> u32 {
+pub(crate) fn row_lanes(dim: u32) -> u32 {
     let values = match dim {
         ..=256 => 8,
         257..=512 => 16,

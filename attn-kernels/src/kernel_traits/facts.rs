@@ -120,16 +120,14 @@ impl Facts {
 
     /// Constants that its template alone has: where O and Q of sm90 prefill are.
     pub(crate) fn own_constants(&self) -> String {
-        let &Facts { smem_o_bytes, q_stages, special, .. } = self;
-        let of_sm90 = || {
-            format!(
-                "constexpr int SMEM_O_BYTES = {smem_o_bytes};\n\
-                constexpr int Q_STAGES = {q_stages};\n\
-                constexpr bool RESIDENT_KEYS = {};\n",
-                special.is_some()
-            )
-        };
-        self.wgmma.map_or(String::new(), |_| of_sm90())
+        let &Facts { smem_o_bytes, q_stages, special, wgmma, .. } = self;
+        let resident = special.is_some();
+        let of_sm90 = format!(
+            "constexpr int SMEM_O_BYTES = {smem_o_bytes};\n\
+            constexpr int Q_STAGES = {q_stages};\n\
+            constexpr bool RESIDENT_KEYS = {resident};\n"
+        );
+        if wgmma.is_some() { of_sm90 } else { String::new() }
     }
 
     /// Whether rows of keys and of values of KV formats become MMA operands in registers, and not in shared memory.

@@ -91,16 +91,10 @@ impl KernelTraitsRequest {
 
     /// Rows of the decode Q tile for requests of `rows` PackGQA rows. A request with more rows takes several tiles.
     pub fn decode_rows(&self, rows: u32) -> u32 {
-        let max = self.max_decode_rows();
         match self.decode_backend() {
-            DecodeBackend::TensorCores => {
-                if rows <= 8 {
-                    8
-                } else {
-                    max
-                }
-            }
-            DecodeBackend::CudaCores => rows.max(1).next_power_of_two().min(max),
+            DecodeBackend::TensorCores if rows <= 8 => 8,
+            DecodeBackend::TensorCores => self.max_decode_rows(),
+            DecodeBackend::CudaCores => rows.max(1).next_power_of_two().min(self.max_decode_rows()),
         }
     }
 
@@ -243,13 +237,12 @@ impl KernelTraitsRequest {
         if !types {
             return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
         }
-        let rows = common.packed.into_iter().flatten().zip(["keys", "values"]);
-        for (PackedRow { codes, side, .. }, of) in rows {
-            let copied =
-                codes.is_multiple_of(8) && side.is_multiple_of(4) && codes <= MAX_ROW_BYTES && side <= MAX_ROW_BYTES;
-            if !copied {
-                return Err(KernelTraitsError::Row { of, codes, side });
-            }
+        let copied = |row: &PackedRow| {
+            row.codes.is_multiple_of(8) && row.side.is_multiple_of(4) && row.codes.max(row.side) <= MAX_ROW_BYTES
+        };
+        let mut rows = common.packed.into_iter().flatten().zip(["keys", "values"]);
+        if let Some((PackedRow { codes, side, .. }, of)) = rows.find(|(row, _)| !copied(row)) {
+            return Err(KernelTraitsError::Row { of, codes, side });
         }
         if !cuda_cores && !arch.has_mma() {
             return Err(KernelTraitsError::NoMma { kind, arch });

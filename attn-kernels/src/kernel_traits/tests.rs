@@ -1,12 +1,15 @@
 //! Tile sizes: each kernel fits the smallest GPU of its architecture, and what none supports is named.
 
+use attn_core::batch::{Batch, indptr};
 use attn_core::dtype::{Dtype, Dtypes};
-use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
+use attn_core::spec::{DecodeBackend, HeadDimVo, Heads, PrefillBackend};
 
 use super::common::STATIC_BYTES;
 use super::kernels::prefill_sm90::PIPELINE_STATE_BYTES;
 use super::*;
 use crate::compile::Arch;
+use crate::cost::{CostTable, HookClass};
+use crate::plan_rules::plan_rule;
 
 fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
     let request = KernelTraitsRequest::new(kind, head_dim, Dtypes::bf16(), Arch::new(8, 0));
@@ -336,4 +339,29 @@ fn invariance_of_rows_changes_no_size_and_is_named() {
         assert_eq!(invariant.smem_bytes(), plain.smem_bytes());
         assert!(invariant.describe().contains("row-invariant") && !plain.describe().contains("invariant"));
     }
+}
+
+#[test]
+fn items_of_resident_keys_leave_each_cta_about_four() {
+    let hopper = Arch::for_device(9, 0);
+    let request = KernelTraitsRequest::new(KernelKind::Prefill, 128, Dtypes::bf16(), hopper);
+    let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
+    let traits = KernelTraits::choose(&request).expect("supported");
+    let rule = plan_rule(&traits, &CostTable::default(), HookClass::None, traits.step_keys(), 132, 8);
+    let rows_of = |qo: u32, requests: usize, tokens: u32| {
+        let lens = indptr(&vec![tokens; requests]).expect("short");
+        let layout = Batch::ragged(&lens, &lens).validate().expect("sound");
+        let heads = Heads { qo, kv: 8, head_dim: 128 };
+        let rule = traits.facts().rule_of_batch(rule, &layout, heads, 132);
+        assert_eq!(rule.workers, 1, "keys are not split");
+        rule.tile_rows
+    };
+    let rows = |requests, tokens| rows_of(32, requests, tokens);
+    // 4096 Q tiles of a warpgroup on 132 SMs
+    assert_eq!([rows(1, 128), rows(16, 128), rows(32, 128), rows(64, 128)], [64, 128, 256, 512]);
+    assert_eq!(rows(1000, 128), 512);
+    // four and four Q tiles of a request instead of five and three
+    assert_eq!(rows(40, 128), 256);
+    // tiles of 12 tokens of 5 heads, of which a request has 6 and 11
+    assert_eq!([rows_of(40, 64, 64), rows_of(40, 64, 128)], [360, 660]);
 }

@@ -280,7 +280,7 @@ fn the_decode_tile_of_a_capacity_with_levels_holds_groups() {
     let rows = |qo_len| selector().mixed_for_levels(qo_len).rows;
     assert_eq!(rows(1), 16); // four requests that share a prompt, and not one alone
     assert_eq!(rows(4), 16);
-    assert_eq!(rows(5), selector().mixed_for_length(5).rows);
+    assert_eq!(rows(5), 8, "20 rows do not fit a tile, so it holds one query");
 }
 
 #[test]

@@ -4,9 +4,8 @@ use attn_core::dtype::Dtype;
 use attn_core::lang::kv_format::{CodeValues, LinearCodes};
 use attn_core::spec::{ComputeType, KernelKind};
 
-use crate::kernel_traits::{
-    CommonTraits, Facts, KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS, PackedRow, Preprocessed,
-};
+use crate::kernel_traits::{CommonTraits, Facts, KernelTraits, PackedRow, Preprocessed};
+use crate::launch::{KV_PREPROCESS_THREADS, MERGE_THREADS};
 
 /// All constants of a kernel of one family.
 pub(super) fn text(traits: &KernelTraits) -> String {

@@ -15,9 +15,10 @@ use attn_core::{
 };
 use attn_kernels::{
     cost::{CostTable, HookClass},
-    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, mixed_merge_grid, resident_tile_rows},
+    kernel_traits::{KernelTraits, RESIDENT_Q_TILES, resident_tile_rows},
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
+        mixed_merge_grid,
     },
     plan_rules::list_rule,
 };

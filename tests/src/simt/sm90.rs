@@ -53,7 +53,7 @@ pub(super) fn params(
         let map = || encode(at.data, sizes, [at.head, at.token, at.page], [group, rows / group]);
         whole.is_multiple_of(group).then(map)
     };
-    let [whole, rows] = traits.query_rows(group);
+    let [whole, rows] = traits.facts().query_rows(group);
     // neither stored queries nor outputs of another type go through maps
     let q = packed(params.q, traits.common.head_dim, whole, rows).filter(|_| traits.common.dtypes.q.is_none());
     let o = packed(params.o, traits.common.value_dim, OUTPUT_ROWS, OUTPUT_ROWS)

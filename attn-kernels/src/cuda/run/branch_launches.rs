@@ -15,8 +15,7 @@ use crate::{
         driver::launch_kernel::launch_kernel,
         plan::{launches::Launches, plan_workspace::PlanWorkspace},
     },
-    kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
-    launch::{KernelParams, PackedParams},
+    launch::{KV_PREPROCESS_THREADS, KernelParams, MERGE_THREADS, PackedParams},
 };
 
 /// A run whose tensors have been checked and ordered.

@@ -8,7 +8,7 @@ use crate::cuda::driver::launch_kernel::{argument, launch_kernel, launch_with};
 use crate::cuda::plan::launches::Launches;
 use crate::cuda::plan::plan_workspace::PlanWorkspace;
 use crate::cuda::{CudaError, CudaStream};
-use crate::kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS, mixed_merge_grid};
+use crate::launch::{KV_PREPROCESS_THREADS, MERGE_THREADS, mixed_merge_grid};
 use crate::launch::{KernelParams, MixedParams, PackedMixedParams, PackedParams, Waves};
 
 /// Launches the mixed kernel, after K/V preprocessing and before the merge. It does not support unions.

@@ -66,7 +66,7 @@ pub(super) struct PackedRows {
 impl PackedRows {
     /// The map for loads of Q tiles; `None` if a box cannot express a Q tile.
     pub(super) fn queries(&self, traits: &KernelTraits, q: &Strided) -> Result<Option<TensorMap>, CudaError> {
-        let [whole, rows] = traits.query_rows(self.group);
+        let [whole, rows] = traits.facts().query_rows(self.group);
         self.boxes(q, whole, rows)
     }
 

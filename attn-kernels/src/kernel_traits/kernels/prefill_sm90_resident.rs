@@ -50,9 +50,9 @@ pub fn resident_tile_rows(group: u32) -> u32 {
 }
 
 impl Facts {
-    /// PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q, for a group of
-    /// query heads.
-    pub(in super::super) fn query_rows(&self, group: u32) -> [u32; 2] {
+    /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q,
+    /// for a group of query heads.
+    pub fn query_rows(&self, group: u32) -> [u32; 2] {
         if self.special.is_some() { [resident_tile_rows(group); 2] } else { [WARPGROUP_ROWS, self.tile_rows] }
     }
 

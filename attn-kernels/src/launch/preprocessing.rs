@@ -1,9 +1,7 @@
 //! The K/V preprocessing kernel of a prefill kernel: its grid, and the memory that it writes.
 
-use super::KernelTraits;
-use super::common::{CommonTraits, row_lanes};
-use super::facts::Preprocessed;
-use crate::launch::Strided;
+use super::abi::Strided;
+use crate::kernel_traits::{CommonTraits, KernelTraits, Preprocessed, row_lanes};
 
 /// Threads of a CTA of the K/V preprocessing kernel.
 pub const KV_PREPROCESS_THREADS: u32 = 128;

@@ -2,7 +2,7 @@
 
 use attn_core::{plan::MERGE_ROWS, spec::Heads};
 
-use super::common::row_lanes;
+use crate::kernel_traits::row_lanes;
 
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
