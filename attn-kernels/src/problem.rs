@@ -79,12 +79,7 @@ impl Problem {
         };
         let request = request.with_decode_backend(hooks, costs);
         let list_queries = variant.kv_list_sizes().map(|(_, queries)| u64::try_from(queries).unwrap_or(1).max(1));
-        let fixed = FixedChoice {
-            forced: options.kernel,
-            fixed_split: options.fixed_split_size.is_some(),
-            list_queries,
-            shares_partials: variant.has_union(),
-        };
+        let fixed = FixedChoice { forced: options.kernel, list_queries, shares_partials: variant.has_union() };
         let selector = KernelSelector::new(&request, hooks, costs, heads, multiprocessors, fixed)?;
         let sm_scale = heads.sm_scale(options.sm_scale)?;
         if options.kernel == Some(KernelKind::Mixed) && options.fixed_split_size.is_some() {

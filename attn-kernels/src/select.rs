@@ -12,7 +12,7 @@ use attn_core::{
 };
 
 use crate::cost::{CostTable, HookClass};
-use crate::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
+use crate::kernel_traits::{Facts, KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use mixed::{CoRun, MixedLaunches};
 use predict::{BatchSize, Candidate, MARGIN};
 
@@ -28,9 +28,9 @@ pub use selected::SelectedKernel;
 /// time is that of the longer part plus a share of the shorter; with sm90 prefill that of both parts on all SMs.
 #[derive(Clone, Debug)]
 pub struct KernelSelector {
-    /// Query heads per KV head.
-    group: u64,
-    /// The problem. Its kind and group do not matter.
+    heads: Heads,
+    /// The problem. Its kind and group do not matter. With invariant rows each request selects its kernel by its own
+    /// lengths alone.
     request: KernelTraitsRequest,
     /// The prefill backend of mixed kernels.
     mixed_prefill: PrefillBackend,
@@ -39,7 +39,7 @@ pub struct KernelSelector {
     /// The candidates in order of preference at equal times: decode by ascending tile rows, then prefill.
     candidates: Vec<Candidate>,
     /// The kernel that runs some batches in place of the candidate of its family.
-    special: Option<Special>,
+    special: Option<KernelTraits>,
     /// Mixed launches, if they are candidates.
     mixed: Option<MixedLaunches>,
     /// PackGQA rows of the largest decode tile of mixed kernels.
@@ -51,43 +51,14 @@ pub struct KernelSelector {
 pub struct FixedChoice {
     /// The kernel family that options name.
     pub forced: Option<KernelKind>,
-    /// Batch invariance: whether each request selects its kernel by its own lengths alone.
-    pub fixed_split: bool,
     /// Queries that share a KV list, for a variant with KV lists.
     pub list_queries: Option<u64>,
     /// Whether branches share partial states, as those of a union do. Only the usual kernels support that.
     pub shares_partials: bool,
 }
 
-/// A kernel that runs some batches of its family.
-#[derive(Clone, Copy, Debug)]
-struct Special {
-    traits: KernelTraits,
-    heads: Heads,
-    /// Whether options name it: it then runs every batch that it can, and others only where it was measured faster.
-    named: bool,
-}
-
 /// Two decode tiles, and prefill.
 const MAX_CANDIDATES: usize = 3;
-
-impl Special {
-    /// That of a problem whose usual prefill backend is `prefill`.
-    fn of(request: &KernelTraitsRequest, prefill: PrefillBackend, heads: Heads) -> Option<Self> {
-        let resident = PrefillBackend::Sm90Resident;
-        let of = KernelTraitsRequest { kind: KernelKind::Prefill, group: 1, prefill: resident, ..*request };
-        let traits = KernelTraits::choose(&of).ok()?;
-        let exists = prefill == PrefillBackend::Sm90 && traits.facts().special == Some(resident);
-        exists.then_some(Special { traits, heads, named: request.prefill == resident })
-    }
-
-    /// Whether it runs a batch for which its family was selected, or was `forced`.
-    fn runs(&self, layout: &Layout, forced: bool) -> bool {
-        let kernel = self.traits.facts();
-        let faster = || !forced && kernel.is_faster && kernel.suits(layout, self.heads);
-        kernel.runs(layout) && (self.named || faster())
-    }
-}
 
 impl KernelSelector {
     /// The selector of an attention on a device with `multiprocessors` SMs, by `costs` for hooks of a class. `request`
@@ -130,13 +101,22 @@ impl KernelSelector {
         let mixed = MixedLaunches::of(&mixed.collect::<Vec<_>>(), prefills, multiprocessors, heads.kv);
         // a mixed launch does not run unions, whose branches share partial states
         let alone = !fixed.shares_partials;
+        let resident = KernelTraitsRequest {
+            kind: KernelKind::Prefill,
+            group: 1,
+            prefill: PrefillBackend::Sm90Resident,
+            ..*request
+        };
+        let usual = alone && prefill == PrefillBackend::Sm90 && !request.row_invariant;
+        let special = if usual { KernelTraits::choose(&resident).ok() } else { None };
+        let special = special.filter(|traits| traits.facts().special.is_some());
         Ok(KernelSelector {
-            group: heads.group().into(),
+            heads,
             request: *request,
             mixed_prefill,
             fixed,
             candidates: decode.into_iter().chain([prefills[0]]).collect(),
-            special: Special::of(request, prefill, heads).filter(|_| alone && !fixed.fixed_split),
+            special,
             mixed: mixed.filter(|_| alone),
             max_mixed_rows: KernelTraits::max_mixed_rows(request).into(),
         })
@@ -146,14 +126,21 @@ impl KernelSelector {
     /// under batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
     /// Some batches then run a special kernel of the family, such as prefill of short requests.
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
-        let FixedChoice { forced, fixed_split, list_queries, .. } = self.fixed;
+        let FixedChoice { forced, list_queries, .. } = self.fixed;
         if layout.has_levels() || forced == Some(KernelKind::Mixed) {
             return SelectedKernel::mixed(self.max_decode_request_rows(layout), &self.request);
         }
-        let by_length = forced.is_some() || fixed_split || list_queries.is_some();
+        let by_length = forced.is_some() || self.request.row_invariant || list_queries.is_some();
         let selected = if by_length { self.select_for_length(layout.max_qo_len()) } else { self.fastest(layout) };
-        let runs = |of: &&Special| of.traits.kind() == selected.kind && of.runs(layout, forced.is_some());
-        self.special.as_ref().filter(runs).map_or(selected, |special| SelectedKernel::of(&special.traits))
+        let runs = |traits: &&KernelTraits| traits.kind() == selected.kind && self.special_runs(traits.facts(), layout);
+        self.special.as_ref().filter(runs).map_or(selected, SelectedKernel::of)
+    }
+
+    /// Whether a special kernel runs a batch of its family: one that options name every batch that it can, others where
+    /// they were measured to be faster, unless options name the family.
+    fn special_runs(&self, kernel: Facts, layout: &Layout) -> bool {
+        let faster = || self.fixed.forced.is_none() && kernel.is_faster && kernel.suits(layout, self.heads);
+        kernel.runs(layout) && (kernel.special == Some(self.request.prefill) || faster())
     }
 
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
@@ -193,7 +180,7 @@ impl KernelSelector {
     /// Under batch invariance: the first request that would select a kernel other than `runs` if it were alone, and
     /// that other kernel.
     pub fn first_kernel_mismatch(&self, layout: &Layout, runs: SelectedKernel) -> Option<(usize, SelectedKernel)> {
-        if !self.fixed.fixed_split {
+        if !self.request.row_invariant {
             return None;
         }
         let requests = (0..layout.batch()).filter(|&request| layout.qo_len(request) > 0);
@@ -210,17 +197,22 @@ impl KernelSelector {
         }
     }
 
+    /// Query heads per KV head.
+    fn group(&self) -> u64 {
+        self.heads.group().into()
+    }
+
     /// PackGQA rows that a Q tile should hold for requests of up to `qo_len` queries.
     fn tile_rows(&self, qo_len: usize) -> u64 {
         let queries = qo_len.max(1) as u64;
-        self.fixed.list_queries.map_or(queries, |of_list| of_list.min(queries)) * self.group
+        self.fixed.list_queries.map_or(queries, |of_list| of_list.min(queries)) * self.group()
     }
 
     /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode
     /// tile of the mixed kernel.
     pub fn max_decode_request_rows(&self, layout: &Layout) -> u64 {
-        let packed =
-            |first: usize, end: usize| (layout.qo_indptr()[end] - layout.qo_indptr()[first]) as u64 * self.group;
+        let (qo, group) = (layout.qo_indptr(), self.group());
+        let packed = |first: usize, end: usize| (qo[end] - qo[first]) as u64 * group;
         let requests = (0..layout.batch()).map(|request| packed(request, request + 1));
         let groups = layout.segments().iter().map(|of| packed(of.requests().start, of.requests().end));
         requests.chain(groups).filter(|&rows| rows <= self.max_mixed_rows).max().unwrap_or(0)
@@ -231,18 +223,18 @@ impl KernelSelector {
     ///
     /// Takes O(requests) time and does not allocate. Depends on the lengths alone, not on their order.
     pub fn fastest(&self, layout: &Layout) -> SelectedKernel {
-        let first = &self.candidates[0]; // there are two at least
-        if layout.max_qo_len() as u64 * self.group <= first.tile_rows {
+        let (first, group) = (&self.candidates[0], self.group()); // there are two candidates at least
+        if layout.max_qo_len() as u64 * group <= first.tile_rows {
             return first.kernel;
         }
-        let sizes = self.sizes(layout);
+        let sizes = self.sizes(layout, group);
         let all =
             || self.candidates.iter().zip(&sizes).map(|(candidate, size)| (candidate.time(size), candidate, size));
         let (fastest, kind) = all()
             .map(|(time, candidate, _)| (time, candidate.kernel.kind))
             .min_by_key(|&(time, _)| time)
             .unwrap_or((0, first.kernel.kind));
-        let mixed = self.mixed.as_ref().and_then(|mixed| mixed.predict(layout, self.group));
+        let mixed = self.mixed.as_ref().and_then(|mixed| mixed.predict(layout, group));
         if let Some(CoRun { time, prefill, rows }) = mixed {
             // prefill tiles take the same time in both launches, so the margin applies to the rest
             let same = if kind == KernelKind::Prefill { prefill } else { 0 };
@@ -255,12 +247,12 @@ impl KernelSelector {
     }
 
     /// The size of a batch in tiles of each candidate, in one pass over its requests.
-    fn sizes(&self, layout: &Layout) -> [BatchSize; MAX_CANDIDATES] {
+    fn sizes(&self, layout: &Layout, group: u64) -> [BatchSize; MAX_CANDIDATES] {
         let mut sizes = [BatchSize::default(); MAX_CANDIDATES];
         let (mut all, mut longest) = (0, 0);
         let len = |ends: &[i32]| (ends[1] - ends[0]) as u64;
         for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
-            let (rows, keys) = (len(qo) * self.group, len(kv));
+            let (rows, keys) = (len(qo) * group, len(kv));
             if rows == 0 {
                 continue;
             }

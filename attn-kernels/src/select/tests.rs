@@ -49,7 +49,7 @@ fn selector() -> KernelSelector {
         candidate(KernelKind::Prefill, 0, 128, costs(3000, 4000)),
     ];
     KernelSelector {
-        group: 4,
+        heads: GROUPED,
         request: KernelTraitsRequest::new(KernelKind::Decode, 128, Dtypes::bf16(), Arch::new(8, 0)),
         mixed_prefill: PrefillBackend::Sm80,
         fixed: FixedChoice::default(),
@@ -86,7 +86,7 @@ fn with(common: usize, keys: u32, (qo, kv): (u32, u32)) -> SelectedKernel {
 /// The predicted time of a batch in one candidate.
 fn time(candidate: usize, qo: &[u32], kv: &[u32]) -> u64 {
     let selector = selector();
-    selector.candidates[candidate].time(&selector.sizes(&layout(qo, kv))[candidate])
+    selector.candidates[candidate].time(&selector.sizes(&layout(qo, kv), 4)[candidate])
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn the_decode_tile_of_a_cascade_holds_groups_that_share_a_prefix() {
             CascadeLevel { qo_indptr: &qo, kv: CascadeLevelKv::Ragged(&own) },
         ];
         let layout = Batch::cascade(&qo, &levels).validate().expect("sound");
-        KernelSelector { group: group.into(), ..selector() }.max_decode_request_rows(&layout)
+        KernelSelector { heads: Heads { qo: 8 * group, ..GROUPED }, ..selector() }.max_decode_request_rows(&layout)
     };
     assert_eq!((rows(1, &[0, 4]), rows(4, &[0, 4]), rows(4, &[0, 2, 4])), (4, 16, 8));
     assert_eq!(rows(8, &[0, 4]), 8, "32 rows are prefill's");
@@ -295,7 +295,7 @@ fn a_mixed_launch_takes_the_longer_part_and_a_share_of_the_shorter() {
 }
 
 fn time_of(selector: &KernelSelector, candidate: usize, qo: &[u32], kv: &[u32]) -> u64 {
-    selector.candidates[candidate].time(&selector.sizes(&layout(qo, kv))[candidate])
+    selector.candidates[candidate].time(&selector.sizes(&layout(qo, kv), 4)[candidate])
 }
 
 /// The same costs, with decode CTAs on SMs of their own: those of 132 SMs and 8 KV heads.
@@ -351,16 +351,16 @@ const RESIDENT: SelectedKernel =
 
 #[test]
 fn prefill_of_short_requests_keeps_their_keys_in_shared_memory() {
-    let selector = |qo, head_dim, prefill, fixed| {
+    let selector = |qo, head_dim, prefill, (row_invariant, fixed)| {
         let of = KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16(), Arch::for_device(9, 0));
-        let (of, heads) = (KernelTraitsRequest { prefill, ..of }, Heads { qo, kv: 8, head_dim });
+        let (of, heads) = (KernelTraitsRequest { prefill, row_invariant, ..of }, Heads { qo, kv: 8, head_dim });
         KernelSelector::new(&of, HookClass::None, &CostTable::default(), heads, 132, fixed).expect("supported")
     };
     let (short, long) = (layout(&[128; 64], &[128; 64]), layout(&[128, 129], &[128, 129]));
-    let (free, forced) = (FixedChoice::default(), Some(KernelKind::Prefill));
-    let named = FixedChoice { forced, ..free };
-    let fixed_split = FixedChoice { fixed_split: true, ..free };
-    let union = FixedChoice { shares_partials: true, ..free };
+    let choice = FixedChoice::default();
+    let forced = FixedChoice { forced: Some(KernelKind::Prefill), ..choice };
+    let (free, named, fixed_split) = ((false, choice), (false, forced), (true, choice));
+    let union = (false, FixedChoice { shares_partials: true, ..choice });
     use PrefillBackend::{Sm80, Sm90, Sm90Resident};
     for (qo, head_dim, prefill, fixed, selected) in [
         (32, 128, Sm90, free, RESIDENT),
@@ -374,7 +374,7 @@ fn prefill_of_short_requests_keeps_their_keys_in_shared_memory() {
         (32, 128, Sm80, free, SelectedKernel::PREFILL),
         // options name it
         (40, 128, Sm90Resident, named, RESIDENT),
-        (40, 128, Sm90Resident, FixedChoice { fixed_split: true, ..named }, SelectedKernel::PREFILL),
+        (40, 128, Sm90Resident, (true, forced), SelectedKernel::PREFILL),
     ] {
         let selector = selector(qo, head_dim, prefill, fixed);
         assert_eq!(selector.select(&short), selected, "{qo} {head_dim} {prefill} {fixed:?}");

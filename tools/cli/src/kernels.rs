@@ -230,7 +230,6 @@ pub(crate) fn traits_of(
             let request = KernelTraitsRequest { kind: decode.kind, group: decode.rows, ..of_attention };
             let fixed = FixedChoice {
                 forced: (case.kernel == "prefill").then_some(KernelKind::Prefill),
-                fixed_split: case.fixed_split_size.is_some(),
                 list_queries: None,
                 shares_partials: branches.len() > 1,
             };
