@@ -70,22 +70,18 @@ impl MixedLaunches {
     /// The prediction for a batch that has requests for both parts, whose requests have `group` rows a query.
     pub(super) fn predict(&self, layout: &Layout, group: u64) -> Option<CoRun> {
         let (smallest, largest, prefill) = (self.decode.first()?, self.decode.last()?, &self.prefill);
-        // requests that fit the smallest decode tile, the largest decode tile, and neither
-        let mut sizes = [BatchSize::default(); 3];
-        let [small, large, many] = &mut sizes;
+        // requests that fit a decode tile, and those that do not
+        let [mut few, mut many] = [BatchSize::default(); 2];
+        let mut decode = smallest;
         for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
             let (packed, keys) = ((qo[1] - qo[0]) as u64 * group, (kv[1] - kv[0]) as u64);
             if packed > largest.tile_rows {
                 many.add(packed.div_ceil(prefill.tile_rows), keys);
-            } else if packed > smallest.tile_rows {
-                large.add(1, keys);
             } else if packed > 0 {
-                small.add(1, keys);
+                few.add(1, keys);
+                decode = if packed > smallest.tile_rows { largest } else { decode };
             }
         }
-        let decode = if sizes[1].tiles > 0 { largest } else { smallest };
-        let [mut few, large, many] = sizes;
-        few.join(large);
         if few.tiles == 0 || many.tiles == 0 {
             return None;
         }

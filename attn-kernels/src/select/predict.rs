@@ -43,14 +43,6 @@ impl BatchSize {
         self.keys += keys;
         self.longest = self.longest.max(keys);
     }
-
-    /// Adds the requests of another batch.
-    pub(super) fn join(&mut self, other: BatchSize) {
-        self.tiles += other.tiles;
-        self.tile_keys += other.tile_keys;
-        self.keys += other.keys;
-        self.longest = self.longest.max(other.longest);
-    }
 }
 
 impl Candidate {

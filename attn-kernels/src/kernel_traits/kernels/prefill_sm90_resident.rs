@@ -78,15 +78,15 @@ impl Facts {
         PlanRule { tile_rows: q_tiles * tile_rows, workers: 1, ..rule }
     }
 
-    /// Whether it runs a batch without levels for which its family was selected.
+    /// A special kernel: whether it runs a batch without levels for which its family was selected.
     pub(crate) fn runs(&self, layout: &Layout) -> bool {
-        let longest = || layout.kv_indptr().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
-        self.special.is_none() || i64::from(longest()) <= i64::from(self.tile_keys)
+        let longest = layout.kv_indptr().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
+        i64::from(longest) <= i64::from(self.tile_keys)
     }
 
-    /// Whether a batch that it runs is of those that were measured: TMA loads resident keys and their queries.
+    /// A special kernel: whether a batch that it runs is of those that were measured: TMA loads resident keys and their queries.
     pub(crate) fn suits(&self, layout: &Layout, heads: Heads) -> bool {
         let by_tma = layout.pages().is_none_or(|pages| pages.page_size().is_multiple_of(PATTERN_KEYS));
-        self.special.is_none() || by_tma && heads.group() <= WARPGROUP_ROWS
+        by_tma && heads.group() <= WARPGROUP_ROWS
     }
 }
