@@ -59,7 +59,7 @@ pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, String)> {
             arch = Some(about.arch);
             continue;
         }
-        let row = known(others).and_then(|()| measured(text, arch)).map_err(of_line)?;
+        let row = known(&others).and_then(|()| measured(text, arch)).map_err(of_line)?;
         if let Some(same) = rows.iter().position(|known| known.is_of_kernel_of(&row)) {
             return Err(of_line(format!("line {} has costs of the same kernel; remove one of them", lines[same])));
         }
@@ -70,7 +70,7 @@ pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, String)> {
 }
 
 /// Checks that a row has no fields but those of rows.
-fn known(fields: BTreeMap<String, IgnoredAny>) -> Result<(), String> {
+fn known(fields: &BTreeMap<String, IgnoredAny>) -> Result<(), String> {
     let unknown = |field: &&String| !FIELDS.split(' ').any(|known| known == *field);
     let Some(field) = fields.keys().find(unknown) else { return Ok(()) };
     let near = nearest(field, FIELDS.split(' ')).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
