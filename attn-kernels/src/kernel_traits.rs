@@ -38,8 +38,7 @@ impl KernelTraits {
     ///
     /// [`KernelTraitsError`] names the unsupported sizes or types, and the supported ones.
     pub fn choose(request: &KernelTraitsRequest) -> Result<Self, KernelTraitsError> {
-        let common = request.common();
-        request.check(&common)?;
+        let common = request.common()?;
         let &KernelTraitsRequest { kind, head_dim, dtypes, prefill, compute_type, arch, .. } = request;
         let chosen = match kind {
             KernelKind::Mixed => Parts::choose(request, &common).map(|parts| (parts.facts(), Some(parts))),

@@ -110,12 +110,8 @@ fn measured(line: &str, arch: Option<Arch>) -> Result<Measured, String> {
         }
         _ => return Err(format!("`kernel` is {kernel}; possible is decode, prefill")),
     };
-    let kv_bits = match &*kv {
-        "8-bit" => 8,
-        "16-bit" => 16,
-        "32-bit" => 32,
-        _ => return Err(format!("`kv` is {kv}; possible is 8-bit, 16-bit, 32-bit")),
-    };
+    let bits = [8, 16, 32].into_iter().find(|bits| kv == format!("{bits}-bit"));
+    let kv_bits: u32 = bits.ok_or_else(|| format!("`kv` is {kv}; possible is 8-bit, 16-bit, 32-bit"))?;
     let arch = Arch::new(arch.major(), arch.minor());
     let (kv_bytes, row_products) = (2 * head_dim * kv_bits / 8, 2 * head_dim);
     let key = CostKey { kernel, arch, rows, kv_bits, head_dim, kv_bytes, row_products, ctas_per_sm };

@@ -175,24 +175,6 @@ impl KernelTraitsRequest {
         }
     }
 
-    /// What all kernels for the problem have in common.
-    pub(super) fn common(&self) -> CommonTraits {
-        let &KernelTraitsRequest { head_dim, dtypes, paged, row_invariant, arch, .. } = self;
-        let (value_dim, shares_keys) = (self.value_dim(), self.head_dim_vo.shares_keys());
-        let packed = dtypes.format.map(|formats| {
-            let row = |part, dim| {
-                let bytes = formats.row_bytes(part, dim);
-                let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-                PackedRow { codes, side, linear: formats.part(part).linear() }
-            };
-            let keys = row(0, head_dim);
-            // values that are the first elements of keys lie in the rows of keys
-            [keys, if shares_keys { keys } else { row(1, value_dim) }]
-        });
-        let values_share_keys = shares_keys && !self.key_hooks && !self.value_hooks;
-        CommonTraits { head_dim, value_dim, dtypes, packed, paged, values_share_keys, row_invariant, arch }
-    }
-
     /// Whether hooks or decoding change rows between memory and MMAs.
     pub(super) fn rewrites(&self) -> bool {
         self.key_hooks || self.value_hooks || self.dtypes.format.is_some()
@@ -225,10 +207,12 @@ impl KernelTraitsRequest {
         [shares || of(0, common.head_dim, 32), !shares && of(1, common.value_dim, 64)]
     }
 
-    /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.
-    pub(super) fn check(&self, common: &CommonTraits) -> Result<(), KernelTraitsError> {
-        let (kind, cuda_cores) = (self.kind, self.runs_on_cuda_cores());
-        let &CommonTraits { head_dim, value_dim, dtypes, arch, .. } = common;
+    /// What all kernels for the problem have in common. Refuses sizes, types and architectures that CUDA cores, or that
+    /// tensor cores, have no kernels for.
+    pub(super) fn common(&self) -> Result<CommonTraits, KernelTraitsError> {
+        let &KernelTraitsRequest { kind, head_dim, dtypes, paged, row_invariant, arch, .. } = self;
+        let (value_dim, shares_keys) = (self.value_dim(), self.head_dim_vo.shares_keys());
+        let cuda_cores = self.runs_on_cuda_cores();
         let on_cuda_cores = !cuda_cores && self.supported(true) == [true; 2];
         let [dims, types] = self.supported(cuda_cores);
         if !dims {
@@ -237,16 +221,27 @@ impl KernelTraitsRequest {
         if !types {
             return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
         }
+        let packed = dtypes.format.map(|formats| {
+            let row = |part, dim| {
+                let bytes = formats.row_bytes(part, dim);
+                let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+                PackedRow { codes, side, linear: formats.part(part).linear() }
+            };
+            let keys = row(0, head_dim);
+            // values that are the first elements of keys lie in the rows of keys
+            [keys, if shares_keys { keys } else { row(1, value_dim) }]
+        });
         let copied = |row: &PackedRow| {
             row.codes.is_multiple_of(8) && row.side.is_multiple_of(4) && row.codes.max(row.side) <= MAX_ROW_BYTES
         };
-        let mut rows = common.packed.into_iter().flatten().zip(["keys", "values"]);
+        let mut rows = packed.into_iter().flatten().zip(["keys", "values"]);
         if let Some((PackedRow { codes, side, .. }, of)) = rows.find(|(row, _)| !copied(row)) {
             return Err(KernelTraitsError::Row { of, codes, side });
         }
         if !cuda_cores && !arch.has_mma() {
             return Err(KernelTraitsError::NoMma { kind, arch });
         }
-        Ok(())
+        let values_share_keys = shares_keys && !self.key_hooks && !self.value_hooks;
+        Ok(CommonTraits { head_dim, value_dim, dtypes, packed, paged, values_share_keys, row_invariant, arch })
     }
 }
