@@ -77,7 +77,7 @@ impl KernelSelector {
     ) -> Result<Self, KernelTraitsError> {
         let (least, most) = (request.decode_rows(1), request.max_decode_rows());
         let decode_rows = || [least, most].into_iter().take(if most > least { 2 } else { 1 });
-        let prefill = SelectedKernel::PREFILL.prefill_backend(request.prefill);
+        let prefill = selected::usual_prefill(request.prefill);
         let candidate = |kind, group, backend| {
             let compute_type = if backend == prefill { request.compute_type } else { ComputeType::Exact };
             let of = KernelTraitsRequest { kind, group, prefill: backend, compute_type, ..*request };
@@ -166,10 +166,11 @@ impl KernelSelector {
 
     /// The problem of a selected kernel.
     pub(crate) fn request_of(&self, selected: SelectedKernel) -> KernelTraitsRequest {
-        let SelectedKernel { kind, rows: group, .. } = selected;
-        let usual = selected.prefill_backend(self.request.prefill);
-        let prefill = if kind == KernelKind::Mixed { self.mixed_prefill } else { usual };
-        KernelTraitsRequest { kind, group, prefill, ..self.request }
+        let of = selected.request(&self.request);
+        KernelTraitsRequest {
+            prefill: if of.kind == KernelKind::Mixed { self.mixed_prefill } else { of.prefill },
+            ..of
+        }
     }
 
     /// The kernel of a family for requests of one query.

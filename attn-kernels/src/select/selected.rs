@@ -35,13 +35,11 @@ impl SelectedKernel {
         SelectedKernel { kind: KernelKind::Mixed, ..Self::decode(rows, of) }
     }
 
-    /// The prefill backend of its traits, where options name `backend`.
-    pub fn prefill_backend(self, backend: PrefillBackend) -> PrefillBackend {
-        match (self.special, backend) {
-            (Some(special), _) => special,
-            (None, PrefillBackend::Sm90Resident) => PrefillBackend::Sm90,
-            (None, backend) => backend,
-        }
+    /// The problem that it is the kernel of, from that of an attention.
+    #[must_use]
+    pub fn request(self, of: &KernelTraitsRequest) -> KernelTraitsRequest {
+        let SelectedKernel { kind, rows: group, special } = self;
+        KernelTraitsRequest { kind, group, prefill: special.unwrap_or(usual_prefill(of.prefill)), ..*of }
     }
 
     /// The kernel that has these traits.
@@ -50,6 +48,11 @@ impl SelectedKernel {
         let rows = if traits.kind() == KernelKind::Prefill { 0 } else { traits.decode_part().facts().tile_rows };
         SelectedKernel { kind: traits.kind(), rows, special: traits.facts().special }
     }
+}
+
+/// The backend that prefill of most batches has, where options name `backend`.
+pub(super) fn usual_prefill(backend: PrefillBackend) -> PrefillBackend {
+    if backend == PrefillBackend::Sm90Resident { PrefillBackend::Sm90 } else { backend }
 }
 
 impl fmt::Display for SelectedKernel {

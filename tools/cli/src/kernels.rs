@@ -212,12 +212,6 @@ pub(crate) fn traits_of(
         ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
     };
     let of_attention = of_attention.with_decode_backend(hooks, costs);
-    let request = |kernel: SelectedKernel| KernelTraitsRequest {
-        kind: kernel.kind,
-        group: kernel.rows,
-        prefill: kernel.prefill_backend(case.prefill),
-        ..of_attention
-    };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
     let list_queries = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
     let rows = list_queries.map_or(queries, |list_queries| list_queries.min(queries)).saturating_mul(heads.group());
@@ -259,7 +253,7 @@ pub(crate) fn traits_of(
     let mut all = Vec::new();
     for (kernel, shared) in kernels {
         for (number, branch) in branches.iter().enumerate() {
-            let request = KernelTraitsRequest { shared_rows: shared, ..request(kernel) };
+            let request = KernelTraitsRequest { shared_rows: shared, ..kernel.request(&of_attention) };
             all.push((number, KernelTraits::choose(&request.for_branch(branch))?));
         }
     }
