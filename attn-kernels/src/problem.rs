@@ -118,7 +118,7 @@ impl Problem {
         let of_device = self.kernel == Some(KernelKind::Mixed) || self.compute_type != ComputeType::Exact;
         let arch = if of_device { self.arch } else { Arch::new(8, 0) };
         self.kinds().try_for_each(|kind| {
-            let key = KernelKey::without_levels(self.selector.kernel_of(kind), false);
+            let key = KernelKey::without_levels(self.selector.kernel_of(kind, 1), false);
             self.branches.iter().try_for_each(|branch| self.source(branch, key, arch).map(drop))
         })
     }
@@ -133,7 +133,7 @@ impl Problem {
     /// Refuses a kernel for the device itself, as loading it would, in one layout of keys.
     pub(crate) fn check_kernels(&self, paged: bool) -> Result<(), Unsupported> {
         self.kinds()
-            .try_for_each(|kind| self.check_kernel(KernelKey::without_levels(self.selector.kernel_of(kind), paged)))
+            .try_for_each(|kind| self.check_kernel(KernelKey::without_levels(self.selector.kernel_of(kind, 1), paged)))
     }
 
     /// Refuses a kernel that a branch has no source for.
@@ -152,7 +152,7 @@ impl Problem {
     /// Refuses a cascade, as loading its kernel would.
     pub(crate) fn check_cascade(&self, paged: bool) -> Result<(), Unsupported> {
         self.check_levels()?;
-        let selected = self.selector.kernel_of(KernelKind::Mixed);
+        let selected = self.selector.kernel_of(KernelKind::Mixed, 1);
         self.check_kernel(KernelKey { selected, paged, shared_rows: true })
     }
 

@@ -146,10 +146,10 @@ impl KernelSelector {
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
     /// decode if the rows fit one decode tile, and prefill if they do not.
     pub fn select_for_length(&self, qo_len: usize) -> SelectedKernel {
-        let rows = self.tile_rows(qo_len);
-        let few = qo_len <= 1 && self.fixed.list_queries.is_none() || rows <= self.request.max_decode_rows().into();
+        let fits = self.tile_rows(qo_len) <= self.request.max_decode_rows().into();
+        let few = fits || qo_len <= 1 && self.fixed.list_queries.is_none();
         let by_length = if few { KernelKind::Decode } else { KernelKind::Prefill };
-        self.of_kind(self.fixed.forced.unwrap_or(by_length), rows)
+        self.kernel_of(self.fixed.forced.unwrap_or(by_length), qo_len)
     }
 
     /// The mixed kernel for cascades of any groups, of requests of up to `qo_len` queries. Its decode tile is the
@@ -173,9 +173,14 @@ impl KernelSelector {
         }
     }
 
-    /// The kernel of a family for requests of one query.
-    pub fn kernel_of(&self, kind: KernelKind) -> SelectedKernel {
-        self.of_kind(kind, self.tile_rows(1))
+    /// The kernel of a family for requests of up to `qo_len` queries. A mixed launch decodes requests of one query,
+    /// whatever else is in the batch.
+    pub fn kernel_of(&self, kind: KernelKind, qo_len: usize) -> SelectedKernel {
+        match kind {
+            KernelKind::Prefill => SelectedKernel::PREFILL,
+            KernelKind::Decode => SelectedKernel::decode(self.tile_rows(qo_len), &self.request),
+            KernelKind::Mixed => SelectedKernel::mixed(self.tile_rows(1), &self.request),
+        }
     }
 
     /// Under batch invariance: the first request that would select a kernel other than `runs` if it were alone, and
@@ -187,15 +192,6 @@ impl KernelSelector {
         let requests = (0..layout.batch()).filter(|&request| layout.qo_len(request) > 0);
         let mut kernels = requests.map(|request| (request, self.select_for_length(layout.qo_len(request))));
         kernels.find(|&(_, alone)| alone != runs)
-    }
-
-    fn of_kind(&self, kind: KernelKind, rows: u64) -> SelectedKernel {
-        match kind {
-            KernelKind::Prefill => SelectedKernel::PREFILL,
-            KernelKind::Decode => SelectedKernel::decode(rows, &self.request),
-            // a mixed launch decodes requests of one query, whatever else is in the batch
-            KernelKind::Mixed => SelectedKernel::mixed(self.tile_rows(1), &self.request),
-        }
     }
 
     /// Query heads per KV head.
