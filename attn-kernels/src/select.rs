@@ -90,8 +90,8 @@ impl KernelSelector {
         let decode: Vec<_> = decode.collect::<Result<_, KernelTraitsError>>()?;
         let prefills =
             [candidate(KernelKind::Prefill, 1, prefill)?, candidate(KernelKind::Prefill, 1, PrefillBackend::Sm80)?];
-        // With sm90 prefill a decode CTA has an SM of its own, and no more than two thirds of the SMs decode: heads beyond
-        // would run one after the other.
+        // With sm90 prefill a decode CTA has an SM of its own, and no more than two thirds of the SMs decode: heads
+        // beyond would run one after the other.
         let many = u64::from(heads.kv) * 3 > u64::from(multiprocessors) * 2;
         let mixed_prefill = if prefill == PrefillBackend::Sm90 && many { PrefillBackend::Sm80 } else { prefill };
         let mixed = decode.iter().zip(decode_rows()).map(|(&decode, group)| {

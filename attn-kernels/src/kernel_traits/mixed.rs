@@ -10,8 +10,8 @@ use super::kernels::prefill_sm90::{self, PIPELINE_STATE_BYTES};
 use super::kernels::{prefill_cuda_cores, prefill_sm80};
 use super::request::KernelTraitsRequest;
 
-/// The parts of a mixed kernel: decode and prefill in one launch. With sm90 prefill the CTAs of the decode part decode with all warps, producers
-/// included, and prefill then.
+/// The parts of a mixed kernel: decode and prefill in one launch. With sm90 prefill the CTAs of the decode part decode
+/// with all warps, producers included, and prefill then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) prefill: Facts,

@@ -140,9 +140,9 @@ impl KernelTraitsRequest {
         KernelTraitsRequest { key_lists: self.key_lists, ..self.with_hooks([branch]) }
     }
 
-    /// Whether CUDA cores, or tensor cores, have kernels for the head dimensions, and for the element types: k and v are
-    /// of the type of q and o, fp8, or in a KV format. CUDA cores have dimensions that are multiples of 8 up to 512 (of
-    /// keys also 576), and q and o of 16 bits or f32.
+    /// Whether CUDA cores, or tensor cores, have kernels for the head dimensions, and for the element types. Those of k
+    /// and v are that of q and o, fp8, or of a KV format. CUDA cores have dimensions that are multiples of 8 up to 512
+    /// (of keys also 576), and q and o of 16 bits or f32.
     fn supported(&self, on_cuda_cores: bool) -> [bool; 2] {
         let (head_dim, value_dim, Dtypes { qo, kv, format, .. }) = (self.head_dim, self.value_dim(), self.dtypes);
         let known = |dim: u32| dim.is_multiple_of(8) && (8..=512).contains(&dim);

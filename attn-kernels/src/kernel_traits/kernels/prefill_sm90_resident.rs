@@ -84,7 +84,8 @@ impl Facts {
         i64::from(longest) <= i64::from(self.tile_keys)
     }
 
-    /// A special kernel: whether a batch that it runs is of those that were measured: TMA loads resident keys and their queries.
+    /// A special kernel: whether a batch that it runs is of those that were measured. TMA loads resident keys and their
+    /// queries.
     pub(crate) fn suits(&self, layout: &Layout, heads: Heads) -> bool {
         let by_tma = layout.pages().is_none_or(|pages| pages.page_size().is_multiple_of(PATTERN_KEYS));
         by_tma && heads.group() <= WARPGROUP_ROWS
