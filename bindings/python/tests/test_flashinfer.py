@@ -346,9 +346,16 @@ def test_prefill_beside_decode():
     wrapper.plan(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, **HOW)
     of_both = wrapper.run(q, k, v, batch.q, batch.cache, causal_p=True, sm_scale_p=0.3, causal_d=True)
     close(of_both, (reference(q, k, v, causal=True, sm_scale=0.3)[0], batch.want()[0]))
+    with pytest.raises(attn_rs.Unsupported, match="`7` of FlashInfer's private"):
+        wrapper._plan_info[7]
+    # options in FlashInfer's order, in which POD has no `logits_soft_cap`
+    wrapper.plan(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, "NONE", 2, *HOW.values())
+    close(wrapper.run(q, k, v, batch.q, batch.cache)[1:], (batch.want(window_left=2)[0],))
+    with pytest.raises(TypeError, match="logits_soft_cap"):
+        wrapper.plan(*batch.arrays[1:], HEADS, KV_HEADS, DIM, PAGE, logits_soft_cap=30.0)
     with pytest.raises(attn_rs.Unsupported, match="custom_mask_d"):
         wrapper.run(q, k, v, batch.q, batch.cache, custom_mask_d=torch.ones(1))
-    with pytest.raises(ValueError, match="window_left_d is 3 in run and -1 in plan"):
+    with pytest.raises(ValueError, match="window_left_d is 3 in run and 2 in plan"):
         wrapper.run(q, k, v, batch.q, batch.cache, window_left_d=3)
     with pytest.raises(TypeError, match="sm_scal_d"):
         wrapper.run(q, k, v, batch.q, batch.cache, sm_scal_d=0.3)
@@ -356,6 +363,14 @@ def test_prefill_beside_decode():
     batches.plan(*prefill.arrays, *batch.arrays, HEADS, KV_HEADS, DIM, PAGE, **HOW)
     of_both = batches.run(prefill.q, prefill.cache, batch.q, batch.cache, causal_p=True)
     close(of_both, (prefill.want(causal=True)[0], batch.want()[0]))
+    names = [f"{name}_{of}" for of in "pd" for name in ("qo_indptr", "kv_indptr", "kv_indices", "last_page_len")]
+    arrays = dict(zip(names, (*prefill.arrays, *batch.arrays), strict=True))
+    sizes = {"num_qo_heads": HEADS, "num_kv_heads": KV_HEADS, "head_dim": DIM, "page_size": PAGE}
+    batches.plan(**arrays, **sizes, window_left=2, data_type=prefill.q.dtype, q_data_type=None)
+    of_both = batches.run(prefill.q, prefill.cache, batch.q, batch.cache)
+    close(of_both, (prefill.want(window_left=2)[0], batch.want(window_left=2)[0]))
+    batches.plan(*arrays.values(), *sizes.values(), "NONE", 2, *HOW.values())
+    close(batches.run(prefill.q, prefill.cache, batch.q, batch.cache), of_both)
 
 
 @pytest.mark.parametrize("layout", ["NHD", "HND"])

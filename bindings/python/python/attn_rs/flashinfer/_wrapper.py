@@ -16,10 +16,12 @@ from .utils import TensorLayout, canonicalize_torch_dtype
 class Private:
     """An object of FlashInfer that engines reach for behind its API."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+    def __getattr__(self, name: Any) -> Any:
+        if str(name).startswith("__"):
             raise AttributeError(name)
         refuse(f"`{name}` of FlashInfer's private modules and plan vectors", "call `plan`, or `fast_decode_plan`")
+
+    __getitem__ = __getattr__
 
 
 class Older:
@@ -104,11 +106,8 @@ class Wrapper(Older):
         self._options, self._last = options_of({"causal": causal, **own}), LastRun()
         return self.run(**given)
 
-    def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
-        return self.run(*args, return_lse=True, **kwargs)
-
-    def forward_return_lse(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, return_lse=True, **kwargs)
+    run_return_lse: Any = lambda self, *args, **how: self.run(*args, return_lse=True, **how)
+    forward_return_lse: Any = lambda self, *args, **how: self.forward(*args, return_lse=True, **how)
 
     def _keep(self, given: Mapping[str, Any], *heads: int) -> None:
         """Options of `plan` by their names. `heads`: of queries and of keys, and their sizes."""
@@ -242,7 +241,7 @@ class PagedWrapper(Wrapper):
         qo, indptr, indices, last = rows if self._use_cuda_graph else map(host, rows)
         self._page_size, ends = given["page_size"], given.get("indptr_host")
         if not self._are_lens:
-            last = torch.add(last, indptr[1:] - indptr[:-1], alpha=self._page_size).sub_(self._page_size).clamp_(0).int()
+            last = torch.add(last, indptr[1:] - indptr[:-1] - 1, alpha=self._page_size).clamp_(0).int()
         self._rows = qo, last, indptr, indices
         self._indptr_host = None if ends is None else ends[: requests + 1]
         self._new_batch(*(mask_of(self._masks, *self._rows[:2]) if self._masks else ()))

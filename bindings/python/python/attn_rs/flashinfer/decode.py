@@ -10,11 +10,13 @@ from .mla import BatchDecodeMlaWithPagedKVCacheWrapper
 from .page import get_seq_lens as get_seq_lens
 from .prefill import BatchPrefillWithPagedKVCacheWrapper, single_prefill_with_kv_cache
 
-__all__ = ["BatchDecodeMlaWithPagedKVCacheWrapper", "BatchDecodeWithPagedKVCacheWrapper",
+__all__ = ["BatchDecodeMlaWithPagedKVCacheWrapper", "BatchDecodeWithPagedKVCacheWrapper", "fast_decode_plan",
     "BatchPODWithPagedKVCacheWrapper", "CUDAGraphBatchDecodeWithPagedKVCacheWrapper", "PODWithPagedKVCacheWrapper",
-    "fast_decode_plan", "single_decode_with_kv_cache", "trtllm_batch_decode_with_kv_cache",
-    "xqa_batch_decode_with_kv_cache"]  # fmt: skip
+    "single_decode_with_kv_cache", "trtllm_batch_decode_with_kv_cache", "xqa_batch_decode_with_kv_cache"]  # fmt: skip
 
+_POD = ("num_qo_heads num_kv_heads head_dim page_size | pos_encoding_mode window_left q_data_type kv_data_type "
+    "data_type sm_scale rope_scale rope_theta non_blocking")  # fmt: skip
+_BATCH_POD = "".join(f"qo_indptr{x} kv_indptr{x} kv_indices{x} last_page_len{x} " for x in ("_p", "_d")) + _POD
 _ONE = "q k v | kv_layout pos_encoding_mode use_tensor_cores q_scale k_scale v_scale window_left" + TAIL + " return_lse"
 
 
@@ -81,6 +83,8 @@ def fast_decode_plan(self: BatchDecodeWithPagedKVCacheWrapper, *args: Any, globa
 class PODWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWrapper):
     """Prefill of one request, and decode of a batch, which `plan` plans."""
 
+    _plan = f"indptr indices last_page_len {_POD}"
+
     def run(self, q_p: Tensor, k_p: Tensor, v_p: Tensor, q_d: Tensor, paged_kv_cache_d: Cache,  # type: ignore[override]
             *, enable_pdl: bool | None = None, **how: Any) -> tuple[Result, Result]:  # fmt: skip
         """The outputs of both. Options of prefill end in `_p`, those of decode in `_d`: they are those of `plan`, and
@@ -106,11 +110,14 @@ class BatchPODWithPagedKVCacheWrapper:
         self._prefill = BatchPrefillWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout)
         self._decode = BatchPrefillWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout)
 
-    def plan(self, *arrays_and_sizes: Any, data_type: Any = None, **options: Any) -> None:
-        """`qo_indptr`, `kv_indptr`, `kv_indices` and `last_page_len` of prefill, those of decode, and the sizes."""
-        options = {"q_data_type": data_type, "kv_data_type": data_type} | options if data_type else options
-        self._prefill.plan(*arrays_and_sizes[:4], *arrays_and_sizes[8:], **options)
-        self._decode.plan(*arrays_and_sizes[4:], **options)
+    @shown(f"self {_BATCH_POD}")
+    def plan(self, *args: Any, **options: Any) -> None:
+        """Of arrays, those that end in `_p` are of prefill, and those that end in `_d` of decode."""
+        given = bind(_BATCH_POD, args, options)
+        *needed, both = (given.pop(name, None) for name in (*_BATCH_POD.partition(" |")[0].split(), "data_type"))
+        given |= {name: given.get(name) or both for name in ("q_data_type", "kv_data_type")}
+        self._prefill.plan(*needed[:4], *needed[8:], **given)
+        self._decode.plan(*needed[4:], **given)
 
     def run(self, q_p: Tensor, paged_kv_cache_p: Cache, q_d: Tensor, paged_kv_cache_d: Cache, custom_mask_p: Any = None,
             packed_custom_mask_p: Any = None, causal_p: bool = False, use_fp16_qk_reduction: bool = False,

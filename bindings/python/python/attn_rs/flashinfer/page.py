@@ -22,9 +22,9 @@ def get_batch_indices_positions(append_indptr: Tensor, seq_lens: Tensor, nnz: in
     which = torch.searchsorted(append_indptr[1:].long().contiguous(), at, right=True)
     inside, own = which < len(seq_lens), which.clamp(max=len(seq_lens) - 1)
     at = at + seq_lens[own] - append_indptr[1:][own]
-    rows, places = torch.where(inside, which, -1).int(), torch.where(inside, at, 0).int()
-    rows = rows if batch_indices is None else batch_indices.copy_(rows)
-    return rows, places if positions is None else positions.copy_(places)
+    found = torch.where(inside, which, -1).int(), torch.where(inside, at, 0).int()
+    rows, places = (x if to is None else to.copy_(x) for x, to in zip(found, (batch_indices, positions), strict=True))
+    return rows, places
 
 
 def get_seq_lens(kv_indptr: Tensor, kv_last_page_len: Tensor, page_size: int) -> Tensor:
@@ -53,9 +53,8 @@ def nvfp4_quantize_append_paged_kv_cache(append_key: Tensor, append_value: Tenso
         positions: Tensor, paged_kv_cache: Cache, kv_cache_sf: Cache, kv_indices: Tensor, kv_indptr: Tensor,
         kv_last_page_len: Tensor, k_scale: Number, v_scale: Number, kv_layout: str = "NHD") -> None:  # fmt: skip
     """Writes new keys and values as NVFP4, with the scales of their blocks, in one launch."""
-    pages, nvfp4 = (kv_indices, kv_indptr, kv_last_page_len), _nvfp4(kv_cache_sf, k_scale, v_scale, kv_layout)
-    rows = append_key, append_value, batch_indices, positions, paged_kv_cache
-    append_paged_kv_cache(*rows, *pages, kv_layout, **nvfp4)
+    arrays = batch_indices, positions, paged_kv_cache, kv_indices, kv_indptr, kv_last_page_len, kv_layout
+    append_paged_kv_cache(append_key, append_value, *arrays, **_nvfp4(kv_cache_sf, k_scale, v_scale, kv_layout))
 
 
 def nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(append_key: Tensor, append_value: Tensor,

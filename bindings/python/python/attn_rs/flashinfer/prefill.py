@@ -14,7 +14,6 @@ __all__ = ["BatchAttention", "BatchAttentionWithAttentionSinkWrapper", "BatchPre
     "BatchPrefillWithRaggedKVCacheWrapper", "single_prefill_with_kv_cache", "single_prefill_with_kv_cache_return_lse",
     "trtllm_batch_context_with_kv_cache"]  # fmt: skip
 
-
 _MASKS_AND_BACKEND = " custom_mask_buf mask_indptr_buf backend jit_args jit_kwargs"
 _TYPES_AND_ITEMS = (
     "q_data_type kv_data_type o_data_type non_blocking prefix_len_ptr token_pos_in_items_ptr token_pos_in_items_len "
@@ -121,8 +120,7 @@ def single_prefill_with_kv_cache(*args: Any, **options: Any) -> Result:
     """Attention of one request: (queries, heads, head dim), and keys and values as `kv_layout` says. The plans of the
     last 64 shapes, options and masks are kept. With `return_lse` also the log-sum-exps, in base 2."""
     given = bind(_ONE, args, options)
-    q, k, v = given["q"], given["k"], given["v"]
-    sides = given.get("kv_cache_sf")
+    (q, k, v), sides = (given[name] for name in "qkv"), given.get("kv_cache_sf")
     if given.get("kv_layout") == "HND":
         k, v = k.transpose(0, 1), v.transpose(0, 1)
         sides = sides and (sides[0].transpose(0, 1), sides[1].transpose(0, 1))

@@ -72,9 +72,8 @@ def apply_rope_with_cos_sin_cache(positions: Tensor, query: Tensor, key: Tensor,
 
 
 def apply_rope_with_cos_sin_cache_inplace(positions: Tensor, query: Tensor, key: Tensor, *by: Any, **how: Any) -> None:
-    q, k = apply_rope_with_cos_sin_cache(positions, query, key, *by, **how)
-    query.copy_(q)
-    key.copy_(k)
+    for x, new in zip((query, key), apply_rope_with_cos_sin_cache(positions, query, key, *by, **how), strict=True):
+        x.copy_(new)
 
 
 def rope_quantize_fp8(q_rope: Tensor, k_rope: Tensor, q_nope: Maybe, k_nope: Maybe, cos_sin_cache: Tensor,

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from .. import sampling as _sampling
-from ._bindings import Maybe, Tensor, bind, shown
+from ._bindings import Maybe, Number, Tensor, bind, shown
 
 __all__ = ["chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_from_logits", "sampling_from_probs",
     "softmax", "top_k_mask_logits", "top_k_renorm_prob", "top_k_renorm_probs", "top_k_sampling_from_probs",
@@ -14,7 +14,6 @@ __all__ = ["chain_speculative_sampling", "min_p_sampling_from_probs", "sampling_
     "top_p_sampling_from_probs"]  # fmt: skip
 
 Seed = int | Tensor | None
-Threshold = float | Tensor
 # rows of one seed draw from seeds that differ in many bits
 _MIX = 0x1E3779B97F4A7C15
 
@@ -30,7 +29,7 @@ def _seeds(rows: int, device: torch.device, generator: torch.Generator | None, s
     return first.expand(rows).clone(), seeds
 
 
-def _filters(rows: int, thresholds: dict[str, Threshold]) -> dict[str, Any]:
+def _filters(rows: int, thresholds: dict[str, Number]) -> dict[str, Any]:
     """Thresholds as kernels read them: one number, or one of each row."""
     for name, value in thresholds.items():
         if isinstance(value, Tensor):

@@ -19,8 +19,7 @@ class _SparseWrapper(Wrapper):
         """Plans: arguments are FlashInfer's, by name or in its order."""
         given = bind(self._plan, args, how)
         if given.get("causal"):
-            way = "FlashInfer counts gathered keys: give blocks, and a `mask` of those on the diagonal"
-            refuse("`causal`", way)
+            refuse("`causal`", "FlashInfer counts gathered keys: give blocks, and a `mask` of those on the diagonal")
         lens, part = self._blocks(given)
         self._keep(given, given["num_qo_heads"], given["num_kv_heads"], given["head_dim"], given["head_dim"])
         self._ragged = [0, lens[0]], [0, lens[1]]
