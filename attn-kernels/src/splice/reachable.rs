@@ -77,12 +77,14 @@ fn sections(text: &str) -> Vec<Section<'_>> {
             _ if item::is_call_of_macro(line) => What::Item(Item::call_of_macro(line)),
             _ if line.starts_with('#') && !line.starts_with("#define ") || line.starts_with(' ') => What::Other,
             _ => {
-                let (first, is_macro) = (of_section.len() - 1, line.starts_with('#'));
-                let ends = |line: &str| if is_macro { !line.ends_with('\\') } else { item::ends(line) };
-                while !ends(of_section[of_section.len() - 1]) {
+                let (first, is_macro, mut is_open) = (of_section.len() - 1, line.starts_with('#'), false);
+                let mut last = line;
+                while if is_macro { last.ends_with('\\') } else { !item::ends(last, is_open) } {
+                    is_open |= item::opens(last);
                     let Some(line) = lines.next() else { break };
                     (file, number) = next_line(line, file, number);
                     of_section.push(line);
+                    last = line;
                 }
                 What::Item(if is_macro { Item::defines(line) } else { Item::of(&of_section[first..]) })
             }

@@ -19,10 +19,19 @@ pub(super) struct Item<'a> {
     is_kernel: bool,
 }
 
-/// Whether a line of an item is its last. Text is formatted: what is inside is indented.
-pub(super) fn ends(line: &str) -> bool {
-    let code = line.split("  // ").next().unwrap_or(line).trim_end();
-    line.starts_with('}') || !line.starts_with([' ', '#']) && (code.ends_with(';') || code.ends_with('}'))
+/// A line without the comment at its end.
+fn code(line: &str) -> &str {
+    line.split("  // ").next().unwrap_or(line).trim_end()
+}
+
+/// Whether a line opens the body of an item.
+pub(super) fn opens(line: &str) -> bool {
+    code(line).ends_with('{')
+}
+
+/// Whether a line of an item is its last. Text is formatted: a body is indented, and closed at column 0.
+pub(super) fn ends(line: &str, is_open: bool) -> bool {
+    line.starts_with('}') || !is_open && !line.starts_with('#') && code(line).ends_with([';', '}'])
 }
 
 /// Whether a line calls a macro that defines something.

@@ -57,11 +57,15 @@ constexpr int HEAD_DIM = 128;
 // nobody uses THREE, says a comment
 using Number = float;
 using Other = int;
+using Long =
+    Unused;
+inline Number sum_of(Number x,
+                     Number y) { return x + y; }
 static_assert(HEAD_DIM == 128, "Other");
 extern "C" __global__ void __launch_bounds__(32, 1)
     attn(const Number* x) {
   Pair pair = from_float<Pair>(fast(*x));
-  negated(pair.first + TOP_K);
+  negated(pair.first + TOP_K + int(sum_of(*x, *x)));
 }
 "#;
 
@@ -72,7 +76,14 @@ fn has(text: &str, line: &str) -> bool {
 #[test]
 fn what_a_kernel_uses_stays_and_nothing_else() {
     let text = reachable(UNIT);
-    for line in ["struct Pair", "operator+", "ONE = 1, TWO = 2", "from_float<Pair, false>", "from_float(float x);"] {
+    for line in [
+        "struct Pair",
+        "operator+",
+        "sum_of(Number",
+        "ONE = 1, TWO = 2",
+        "from_float<Pair, false>",
+        "from_float(float x);",
+    ] {
         assert!(has(&text, line), "{line} is used:\n{text}");
     }
     for line in [
@@ -91,7 +102,9 @@ fn what_a_kernel_uses_stays_and_nothing_else() {
     ] {
         assert!(has(&text, line), "{line} stays:\n{text}");
     }
-    for line in ["Unused", "operator-", "doubled", "NEITHER", "NOBODY", "THREE = 3", "bits", "using Other"] {
+    for line in
+        ["Unused", "operator-", "doubled", "NEITHER", "NOBODY", "THREE = 3", "bits", "using Other", "using Long"]
+    {
         assert!(!has(&text, line), "{line} is not used:\n{text}");
     }
     assert!(reachable(&text) == text, "nothing is left to leave out");
