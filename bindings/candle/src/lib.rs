@@ -29,7 +29,7 @@
 //!
 //! - [`Engine`]: a candle device. [`Attention`]: a variant, heads and element types on it.
 //! - [`Plan`]: a batch, planned once a step and run once a layer; updated in place ([`Plan::update`]), also from
-//!   lengths and pages in tensors on the device ([`Plan::update_on_device`]).
+//!   lengths and pages in tensors on the device ([`Plan::update_on_device`]), and in levels.
 //! - [`Kv`]: keys and values, dense, ragged or in pools of pages; [`Attention::append`] writes new ones to pages.
 //! - [`llama`]: an attention layer of Llama over a paged cache, and a model of such layers.
 //!
@@ -47,6 +47,7 @@ mod book {}
 
 mod append;
 mod attention;
+mod device_level;
 mod engine;
 mod error;
 mod in_place;
@@ -58,10 +59,11 @@ mod run;
 mod tensors;
 
 pub use attention::{Attention, IntoVariant};
+pub use device_level::{DeviceLevel, DeviceTable};
 pub use engine::Engine;
 pub use kv::Kv;
 pub use one_shot::{attend, attend_varlen};
-pub use plan::{DeviceTable, Output, Plan, PlanOptions, RunOptions};
+pub use plan::{Output, Plan, PlanOptions, RunOptions};
 
 /// The library below: variants, batches, ops and errors.
 pub use attn;

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use attn::batch::{DeviceBatch, DevicePages};
 use attn::{Batch, BatchCapacity, Workspace};
 use candle_core::{Result, Tensor};
 
-use crate::{Attention, error::IntoCandle, tensors::Ints};
+use crate::device_level::{DeviceLevel, DeviceTable, LevelInts, LevelSlices, last_level};
+use crate::{Attention, error::IntoCandle};
 
 /// Options of [`Attention::plan_with`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,20 +35,6 @@ pub struct Output {
     pub o: Tensor,
     /// (queries, query heads) f32, if asked for.
     pub lse: Option<Tensor>,
-}
-
-/// The pages of a batch whose lengths are on the device. All tensors are contiguous, of u32 or i32.
-#[derive(Clone, Copy, Debug)]
-pub enum DeviceTable<'a> {
-    /// In rows of one length: (requests, entries).
-    Padded(&'a Tensor),
-    /// In compressed rows.
-    Compressed {
-        /// (requests + 1): prefix sums of page counts.
-        indptr: &'a Tensor,
-        /// Page numbers, request by request.
-        indices: &'a Tensor,
-    },
 }
 
 /// A planned batch, with a workspace of its own. It runs any number of times, on any thread. A CUDA graph that captured
@@ -142,36 +128,25 @@ impl Plan {
         kv_lens: &Tensor,
         pages: Option<DeviceTable<'_>>,
     ) -> Result<()> {
+        self.update_levels_on_device(&[DeviceLevel { qo_indptr, kv_lens, pages }])
+    }
+
+    /// As [`Plan::update_on_device`], of a cascade: levels of keys that groups of requests share, from the outermost,
+    /// which most requests share, and last the requests with their own keys. The device runs the levels as they are.
+    /// The plan has a capacity in as many levels ([`BatchCapacity::in_levels`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::update_on_device`]; no level; another number of levels than the capacity has.
+    pub fn update_levels_on_device(&mut self, levels: &[DeviceLevel<'_>]) -> Result<()> {
         let state = &*self.state;
         let engine = &state.attention.engine;
-        let (rows, max_pages) = match pages {
-            None => (None, 0),
-            Some(DeviceTable::Padded(table)) => {
-                let (_, max_pages) = table.dims2()?;
-                (Some((None, Ints::new(table, "pages")?)), max_pages)
-            }
-            Some(DeviceTable::Compressed { indptr, indices }) => {
-                (Some((Some(Ints::new(indptr, "page_indptr")?), Ints::new(indices, "page_indices")?)), 0)
-            }
-        };
-        let (qo_indptr, kv_lens) = (Ints::new(qo_indptr, "qo_indptr")?, Ints::new(kv_lens, "kv_lens")?);
-        let of_rows = rows.iter().flat_map(|(indptr, indices)| indptr.iter().chain([indices]));
-        for of in [&qo_indptr, &kv_lens].into_iter().chain(of_rows) {
-            engine.check(&of.device(), of.name())?;
-        }
+        let ints: Vec<_> = levels.iter().map(|level| LevelInts::new(level, engine)).collect::<Result<_>>()?;
         let stream = engine.cuda_stream();
-        let (qo_slice, kv_slice) = (qo_indptr.slice(stream)?, kv_lens.slice(stream)?);
-        let rows = match &rows {
-            None => None,
-            Some((None, indices)) => Some((None, indices.slice(stream)?)),
-            Some((Some(indptr), indices)) => Some((Some(indptr.slice(stream)?), indices.slice(stream)?)),
-        };
-        let pages = rows.as_ref().map(|(indptr, indices)| match indptr {
-            None => DevicePages::Padded { indices: indices.slice, max_pages },
-            Some(indptr) => DevicePages::Compressed { indptr: indptr.slice, indices: indices.slice },
-        });
-        let (qo_indptr, kv_lens) = (qo_slice.slice, kv_slice.slice);
-        let batch = DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels: &[] };
+        let slices: Vec<_> = ints.iter().map(|level| level.slices(stream)).collect::<Result<_>>()?;
+        let batches: Vec<_> = slices.iter().map(LevelSlices::batch).collect();
+        let (own, shared) = last_level(&batches)?;
+        let batch = own.with_levels(shared);
         let mut plan = state.plan.write().unwrap_or_else(PoisonError::into_inner);
         engine.launch(|stream| plan.update_on_device(stream, &batch).candle())
     }

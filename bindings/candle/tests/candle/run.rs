@@ -3,8 +3,8 @@
 use crate::support::{assert_close, causal, devices, reference, reference_with, tolerance, values};
 use attn::{VariantParams, attention_variant, compose, lang::LogitIndex, prelude::AttentionVariant};
 use attn_candle::{
-    AttentionOptions, Batch, BatchCapacity, BlockTable, DeviceTable, Dtype, Dtypes, Engine, HeadDimVo, Heads, Kv,
-    PageOrder, PageTable, PlanOptions, RunOptions, attend, attend_varlen, attn,
+    AttentionOptions, Batch, BatchCapacity, BlockTable, DeviceLevel, DeviceTable, Dtype, Dtypes, Engine, HeadDimVo,
+    Heads, Kv, PageOrder, PageTable, PlanOptions, RunOptions, attend, attend_varlen, attn,
 };
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 
@@ -293,6 +293,46 @@ fn plans_are_updated_in_place() -> Result<()> {
         let error = plan.update(&Batch::paged(&[0, 1, 2], &csr(&indices))).expect_err("page 99 of 12").to_string();
         assert!(error.contains("99") && error.contains("12"), "{error}");
         assert_close(&run(&plan)?, &want([32, 1])?, tolerance(dtype));
+    }
+    Ok(())
+}
+
+/// Requests behind a page of keys that both see, whose lengths are on the device.
+#[test]
+fn levels_are_planned_from_tensors() -> Result<()> {
+    for device in devices() {
+        let engine = Engine::new(&device)?;
+        let (dtype, dtypes) = dtypes(&device)[0];
+        let attention = engine.attention("causal", HEADS, dtypes)?;
+        let Paged { k, v, .. } = paged(dtype, &device)?;
+        let capacity = BatchCapacity::decode(2, 64 * 2).in_pages(16, 12).in_levels(2);
+        let indices = PAGES.concat();
+        let mut plan = attention.plan_within(&Batch::paged(&[0, 1, 2], &csr(&indices)), capacity)?;
+        let q = random(&[2, 4, 64], dtype, &device);
+        let ints = |of: &[u32]| Tensor::from_slice(of, of.len(), &device);
+        let (all, page, both) = (ints(&[0, 2])?, ints(&[9])?, ints(&[16])?);
+        let (qo_indptr, lens, own) = (ints(&[0, 1, 2])?, ints(&[5, 20])?, ints(&[2, 11, 0])?);
+        let shared = DeviceTable::Compressed { indptr: &ints(&[0, 1])?, indices: &page };
+        let table = DeviceTable::Compressed { indptr: &ints(&[0, 1, 3])?, indices: &own };
+        let levels = [
+            DeviceLevel { qo_indptr: &all, kv_lens: &both, pages: Some(shared) },
+            DeviceLevel { qo_indptr: &qo_indptr, kv_lens: &lens, pages: Some(table) },
+        ];
+        plan.update_levels_on_device(&levels)?;
+        plan.device_status()?;
+        let of = |pool: &Tensor, pages: &[usize], len: usize| {
+            Tensor::cat(&pages.iter().map(|&page| pool.i(page)).collect::<Result<Vec<_>>>()?, 0)?.i(..16 + len)
+        };
+        let want = |i: usize, pages: &[usize], len: usize| {
+            reference(&q.i(i..i + 1)?, &of(&k, pages, len)?, &of(&v, pages, len)?, |_, _| true)
+        };
+        let want = Tensor::cat(&[want(0, &[9, 2], 5)?, want(1, &[9, 11, 0], 20)?], 0)?;
+        assert_close(&plan.run(&q, &Kv::paged(&k, &v))?, &want, tolerance(dtype));
+        let error = plan.update_levels_on_device(&[]).expect_err("no level").to_string();
+        assert!(error.contains("`levels` is empty"), "{error}");
+        // a level more than the capacity has
+        let error = plan.update_levels_on_device(&[levels[0], levels[0], levels[1]]).expect_err("3 levels").to_string();
+        assert!(error.contains("levels"), "{error}");
     }
     Ok(())
 }
