@@ -10,7 +10,7 @@ const INTERFACE: &str = "
 extern \"C\" {
 unsigned to_e4m3(float x) { return e4m3_of_float(x); }
 unsigned to_e5m2(float x) { return e5m2_of_float(x); }
-float from_e4m3(unsigned x) { return float_of_e4m3(x); }
+float from_e4m3(unsigned x) { return lang::float_of_e4m3(x); }
 }
 ";
 

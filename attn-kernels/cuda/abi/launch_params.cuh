@@ -3,4 +3,4 @@
 #include "abi/kernel_params.cuh"
 #include "arch/element.cuh"
 
-using LaunchParams = typename Choose<MIXED, MixedParams, KernelParams>::type;
+using LaunchParams = Choose<MIXED, MixedParams, KernelParams>;

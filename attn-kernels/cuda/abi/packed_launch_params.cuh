@@ -3,7 +3,7 @@
 #include "abi/packed_params.cuh"
 #include "arch/element.cuh"
 
-using LaunchParams = typename Choose<MIXED, PackedMixedParams, PackedParams>::type;
+using LaunchParams = Choose<MIXED, PackedMixedParams, PackedParams>;
 
 // The side data of keys and values.
 inline const KvSides& kv_sides(const KernelParams& p) { return static_cast<const LaunchParams&>(p).sides; }

@@ -1,6 +1,7 @@
 // Element types of tensors (bf16, f16, fp8) and their conversion to and from f32. Units include no CUDA header, so that
 // the types are defined here.
 #pragma once
+#include "lang/choose.cuh"
 
 struct bf16 {
   unsigned short bits;
@@ -28,16 +29,6 @@ struct packed_byte {
 };
 template <>
 constexpr bool IS_FP8<packed_byte> = true;
-
-// std::conditional: A if FIRST, else B.
-template <bool FIRST, class A, class B>
-struct Choose {
-  using type = A;
-};
-template <class A, class B>
-struct Choose<false, A, B> {
-  using type = B;
-};
 
 inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 inline float to_float(f16 x) {

@@ -58,7 +58,7 @@ class KeyCodeProduct {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       // scales of lanes that differ are read at offsets that differ, which registers cannot be
-      using Side = typename Choose<SCALE_KEY_CODES, SharedSide, SideOf<K_SIDE_BYTES>>::type;
+      using Side = Choose<SCALE_KEY_CODES, SharedSide, SideOf<K_SIDE_BYTES>>;
       Side sides[2] = {Side(stage.key_side(key_of_lane(m, 0))), Side(stage.key_side(key_of_lane(m, 1)))};
       unsigned words[4];
       float part[ROW_BLOCKS][4];

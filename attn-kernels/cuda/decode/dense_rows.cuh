@@ -12,11 +12,11 @@
 // place, those of 16 bits as f16.
 constexpr bool WIDEN_KEYS = IS_FP8<KvElem> && Variant::HAS_KEY_TRANSFORM;
 constexpr bool WIDEN_VALUES = IS_FP8<KvElem> && Variant::HAS_VALUE_TRANSFORM;
-using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;
+using WideElem = Choose<SAME<QoElem, float>, float, f16>;
 
 // Element types of K and V after the transforms. P has the type that V takes in an MMA.
-using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, WideElem, KvElem>::type;
-using ValueElem = Choose<WIDEN_VALUES, WideElem, KvElem>::type;
+using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, WideElem, KvElem>;
+using ValueElem = Choose<WIDEN_VALUES, WideElem, KvElem>;
 
 // Whether partials may need more memory than a stage has.
 constexpr bool STAGES_ARE_SHORT = false;

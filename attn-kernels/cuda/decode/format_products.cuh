@@ -5,7 +5,7 @@
 #include "decode/decoded_operands.cuh"
 #include "decode/fragment_products.cuh"
 
-using KeyOperands = Choose<FRAGMENT_KEYS, DecodedKeyFragments, KeyFragments<KeyElem>>::type;
-using ValueOperands = Choose<FRAGMENT_VALUES, DecodedValueFragments, ValueFragments<ValueElem>>::type;
-using KeyProduct = Choose<LINEAR_KEYS, KeyCodeProduct, KeyMma<KeyOperands>>::type;
-using ValueProduct = Choose<LINEAR_VALUES, ValueCodeProduct, ValueMma<ValueOperands, ValueUnit>>::type;
+using KeyOperands = Choose<FRAGMENT_KEYS, DecodedKeyFragments, KeyFragments<KeyElem>>;
+using ValueOperands = Choose<FRAGMENT_VALUES, DecodedValueFragments, ValueFragments<ValueElem>>;
+using KeyProduct = Choose<LINEAR_KEYS, KeyCodeProduct, KeyMma<KeyOperands>>;
+using ValueProduct = Choose<LINEAR_VALUES, ValueCodeProduct, ValueMma<ValueOperands, ValueUnit>>;

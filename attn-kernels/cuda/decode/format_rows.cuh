@@ -13,7 +13,7 @@
 // MMAs, or the MMAs take codes. Values that share the rows of K are decoded with them.
 constexpr bool WIDEN_KEYS = !LINEAR_KEYS && !FRAGMENT_KEYS;
 constexpr bool WIDEN_VALUES = !V_SHARES_K && !LINEAR_VALUES && !FRAGMENT_VALUES;
-using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;
+using WideElem = Choose<SAME<QoElem, float>, float, f16>;
 using KeyElem = WideElem;
 using ValueElem = WideElem;
 
@@ -75,7 +75,7 @@ class SideData {
 
 // The layout of a row: that of hooks if there is one.
 template <int DIM, bool HOOKED>
-using WidenedRow = typename Choose<HOOKED, HookRow<DIM>, RowOf<DIM>>::type;
+using WidenedRow = Choose<HOOKED, HookRow<DIM>, RowOf<DIM>>;
 
 // Decodes those keys and values of a stage that have a buffer. Rows pass through the K and V transforms after their
 // scales are applied; without a transform the scales are folded as elsewhere. `index` gives the coordinates of a key;

@@ -57,7 +57,7 @@ struct LinearCodes {
   // What sums of operands are multiplied by.
   static constexpr float UNIT = WHOLE ? 0x1p24f : VALUES == CodeValues::E2M1 ? 0x1p14f : 1.f;
 
-  using Levels = typename Choose<VALUES == CodeValues::LEVELS, CodeLevels, NoLevels>::type;
+  using Levels = Choose<VALUES == CodeValues::LEVELS, CodeLevels, NoLevels>;
 
   // The factor of the codes in register i of a word.
   static constexpr float factor(int i) { return WHOLE && BITS == 4 && i % 2 == 1 ? 16.f : 1.f; }

@@ -54,6 +54,11 @@ struct Tile : QueryTile {
   int kv_token_min, kv_token_max;
 };
 
+// The tile of these rows and the keys from `first` to `last`. `token`: the token of position 0.
+ATTN_FN Tile make_tile(const QueryTile& rows, int token, int first, int last) {
+  return {rows, first, last, token + first, token + last};
+}
+
 // A three-valued bool: what is known of a condition over a whole tile.
 enum class Tristate : int { False, Unknown, True };
 

@@ -14,21 +14,9 @@ struct FloatDivisor {
 };
 
 template <class T>
-struct DivisorOf;
-template <>
-struct DivisorOf<int> {
-  using Type = signed_divisor::Divisor;
-};
-template <>
-struct DivisorOf<u32> {
-  using Type = unsigned_divisor::Divisor;
-};
-template <>
-struct DivisorOf<float> {
-  using Type = FloatDivisor;
-};
+using IntDivisor = Choose<IS_SIGNED<T>, signed_divisor::Divisor, unsigned_divisor::Divisor>;
 template <class T>
-using Divisor = typename DivisorOf<T>::Type;
+using Divisor = Choose<IS_FLOAT<T>, FloatDivisor, IntDivisor<T>>;
 
 ATTN_FN float div_by(float a, FloatDivisor by) { return a / by.value; }
 ATTN_FN float rem_by(float a, FloatDivisor by) { return rem(a, by.value); }

@@ -40,6 +40,12 @@ ATTN_FN float from_bits(u32 bits) {
 #endif
 }
 
+ATTN_FN float float_of_e4m3(u32 code) {
+  u32 size = code & 0x7f;
+  u32 whole = size == 0x7f ? 0x7fc00000u : to_bits(from_bits(size << 20) * 0x1p120f);
+  return from_bits(whole | (code & 0x80) << 24);
+}
+
 // ---- sine and cosine: 2 units in the last place, any argument ----
 
 // x = quarter * pi / 2 + rest. Only the last two bits of `quarter` matter.

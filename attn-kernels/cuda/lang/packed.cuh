@@ -14,11 +14,7 @@ struct PackedBytes {
   ATTN_FN float f32_at(int i) const { return lang::from_bits(u32_at(i)); }
   ATTN_FN float f16_at(int i) const { return lang::half_to_float((unsigned short)u16_at(i)); }
   ATTN_FN float bf16_at(int i) const { return lang::from_bits(u16_at(i) << 16); }
-  ATTN_FN float e4m3_at(int i) const {
-    lang::u32 bits = u8_at(i), size = bits & 0x7f;
-    lang::u32 whole = size == 0x7f ? 0x7fc00000u : lang::to_bits(lang::from_bits(size << 20) * 0x1p120f);
-    return lang::from_bits(whole | (bits & 0x80) << 24);
-  }
+  ATTN_FN float e4m3_at(int i) const { return lang::float_of_e4m3(u8_at(i)); }
   // 2^(e - 127); NaN for 255
   ATTN_FN float e8m0_at(int i) const {
     lang::u32 e = u8_at(i);

@@ -51,54 +51,28 @@ ATTN_FN float half_to_float(unsigned short bits) {
 
 // Reads element `i`.
 template <class T>
-struct Element {
-  using Value = T;
-  static ATTN_FN T read(const T* p, long long i) { return load(p + i); }
-};
-template <>
-struct Element<bool> {
-  using Value = bool;
-  static ATTN_FN bool read(const bool* p, long long i) { return load((const unsigned char*)p + i) != 0; }
-};
-template <>
-struct Element<F16> {
-  using Value = float;
-  static ATTN_FN float read(const F16* p, long long i) { return half_to_float(load(&p[i].bits)); }
-};
-template <>
-struct Element<Bf16> {
-  using Value = float;
-  static ATTN_FN float read(const Bf16* p, long long i) { return from_bits(u32(load(&p[i].bits)) << 16); }
-};
-template <>
-struct Element<F8E4M3> {
-  using Value = float;
-  static ATTN_FN float read(const F8E4M3* p, long long i) {
-    u32 bits = load(&p[i].bits), size = bits & 0x7f;
-    u32 whole = size == 0x7f ? 0x7fc00000u : to_bits(from_bits(size << 20) * 0x1p120f);
-    return from_bits(whole | (bits & 0x80) << 24);
-  }
-};
-template <>
-struct Element<F8E5M2> {
-  using Value = float;
-  // the bits are the upper half of an f16
-  static ATTN_FN float read(const F8E5M2* p, long long i) {
-    return half_to_float((unsigned short)(u32(load(&p[i].bits)) << 8));
-  }
-};
-template <>
-struct Element<PackedBits> {
-  using Value = bool;
-  static ATTN_FN bool read(const PackedBits* p, long long i) { return load(&p[i >> 3].eight) >> (i & 7) & 1; }
-};
+ATTN_FN T read_element(const T* p, long long i) {
+  return load(p + i);
+}
+ATTN_FN bool read_element(const bool* p, long long i) { return load((const unsigned char*)p + i) != 0; }
+ATTN_FN float read_element(const F16* p, long long i) { return half_to_float(load(&p[i].bits)); }
+ATTN_FN float read_element(const Bf16* p, long long i) { return from_bits(u32(load(&p[i].bits)) << 16); }
+ATTN_FN float read_element(const F8E4M3* p, long long i) { return float_of_e4m3(load(&p[i].bits)); }
+// the bits are the upper half of an f16
+ATTN_FN float read_element(const F8E5M2* p, long long i) {
+  return half_to_float((unsigned short)(u32(load(&p[i].bits)) << 8));
+}
+ATTN_FN bool read_element(const PackedBits* p, long long i) { return load(&p[i >> 3].eight) >> (i & 7) & 1; }
 
 ATTN_FN int clamp_index(int i, int extent) { return i < 0 ? 0 : i < extent ? i : extent - 1; }
 
-// Appends an index to the flat index `at` of the preceding axes.
-ATTN_FN long long flat_index(long long at, int i, int extent) { return at * extent + clamp_index(i, extent); }
-
-// ---- output tensors ----
+// The flat index along the first axes of a shape, of an index for each.
+template <class... I>
+ATTN_FN long long flat_index(const int* shape, I... i) {
+  long long at = 0;
+  ((at = at * *shape + clamp_index(i, *shape), ++shape), ...);
+  return at;
+}
 
 ATTN_FN bool inside(int i, int extent) { return u32(i) < u32(extent); }
 
@@ -127,62 +101,39 @@ struct ElementRow {
 
 }  // namespace lang
 
-template <class T>
-struct Tensor0 {
-  using E = lang::Element<T>;
+// `shape` has the extents, padded to whole 8 bytes.
+template <class T, int RANK>
+struct Tensor {
   const T* data;
-  ATTN_FN typename E::Value operator()() const { return E::read(data, 0); }
-};
+  int shape[(RANK + 1) / 2 * 2];
 
-// `row_number` is the flat index of all axes but the last.
-
-template <class T>
-struct Tensor1 {
-  using E = lang::Element<T>;
-  const T* data;
-  int shape0, pad;
-  ATTN_FN long long row_number() const { return 0; }
-  ATTN_FN typename E::Value operator[](int i) const { return E::read(data, lang::flat_index(row_number(), i, shape0)); }
-  ATTN_FN lang::ElementRow<T> row() const { return {data + row_number() * shape0, shape0}; }
-};
-
-template <class T>
-struct Tensor2 {
-  using E = lang::Element<T>;
-  const T* data;
-  int shape0, shape1;
-  ATTN_FN long long row_number(int i) const { return lang::clamp_index(i, shape0); }
-  ATTN_FN typename E::Value operator()(int i, int j) const {
-    return E::read(data, lang::flat_index(row_number(i), j, shape1));
+  // An element, by an index for each axis.
+  template <class... I>
+  ATTN_FN auto operator()(I... i) const {
+    return lang::read_element(data, lang::flat_index(shape, i...));
   }
-  ATTN_FN lang::ElementRow<T> row(int i) const { return {data + row_number(i) * shape1, shape1}; }
+  ATTN_FN auto operator[](int i) const { return (*this)(i); }
+  // A row, by an index for each axis but the last.
+  template <class... I>
+  ATTN_FN lang::ElementRow<T> row(I... i) const {
+    return {data + lang::flat_index(shape, i...) * shape[RANK - 1], shape[RANK - 1]};
+  }
 };
-
 template <class T>
-struct Tensor3 {
-  using E = lang::Element<T>;
+struct Tensor<T, 0> {
   const T* data;
-  int shape0, shape1, shape2, pad;
-  ATTN_FN long long row_number(int i, int j) const { return lang::flat_index(lang::clamp_index(i, shape0), j, shape1); }
-  ATTN_FN typename E::Value operator()(int i, int j, int k) const {
-    return E::read(data, lang::flat_index(row_number(i, j), k, shape2));
-  }
-  ATTN_FN lang::ElementRow<T> row(int i, int j) const { return {data + row_number(i, j) * shape2, shape2}; }
+  ATTN_FN auto operator()() const { return lang::read_element(data, 0); }
 };
-
 template <class T>
-struct Tensor4 {
-  using E = lang::Element<T>;
-  const T* data;
-  int shape0, shape1, shape2, shape3;
-  ATTN_FN long long row_number(int i, int j, int k) const {
-    return lang::flat_index(lang::flat_index(lang::clamp_index(i, shape0), j, shape1), k, shape2);
-  }
-  ATTN_FN typename E::Value operator()(int i, int j, int k, int l) const {
-    return E::read(data, lang::flat_index(row_number(i, j, k), l, shape3));
-  }
-  ATTN_FN lang::ElementRow<T> row(int i, int j, int k) const { return {data + row_number(i, j, k) * shape3, shape3}; }
-};
+using Tensor0 = Tensor<T, 0>;
+template <class T>
+using Tensor1 = Tensor<T, 1>;
+template <class T>
+using Tensor2 = Tensor<T, 2>;
+template <class T>
+using Tensor3 = Tensor<T, 3>;
+template <class T>
+using Tensor4 = Tensor<T, 4>;
 
 // Output tensors: a store outside of the tensor is dropped.
 

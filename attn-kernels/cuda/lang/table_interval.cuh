@@ -26,11 +26,6 @@ struct TensorBounds {
 namespace interval {
 
 template <class T>
-constexpr bool IS_I32 = false;
-template <>
-constexpr bool IS_I32<int> = true;
-
-template <class T>
 struct TensorQuery {
   const T* data;
   TensorBounds known;
@@ -38,7 +33,7 @@ struct TensorQuery {
 
 template <class T>
 ATTN_FN WideMinMax widened(u32 lo, u32 hi) {
-  if constexpr (IS_I32<T>)
+  if constexpr (SAME<T, int>)
     return {int(lo), int(hi), true};
   else
     return {lo, hi, true};
@@ -53,7 +48,7 @@ ATTN_FN bool is_monotone(const TensorQuery<T>& tensor) {
 }
 template <class T>
 ATTN_FN WideMinMax element(const TensorQuery<T>& tensor, i64 at) {
-  const i64 x = Element<T>::read(tensor.data, at);
+  const i64 x = read_element(tensor.data, at);
   return {x, x, true};
 }
 template <class T>
@@ -110,35 +105,12 @@ ATTN_FN IndexBox no_box() { return {{{0, 0, 0, 0}}, {{0, 0, 0, 0}}, {{1, 1, 1, 1
 
 }  // namespace interval
 
-template <class T>
-ATTN_FN auto interval_of(const Tensor0<T>& t, const TensorBounds& known) {
-  return interval::ElementInterval<T>::template of<0>(t.data, known, interval::no_box());
-}
-template <class T, class I>
-ATTN_FN auto interval_of(const Tensor1<T>& t, const TensorBounds& known, I i) {
+template <class T, int RANK, class... I>
+ATTN_FN auto interval_of(const Tensor<T, RANK>& t, const TensorBounds& known, I... i) {
   interval::IndexBox box = interval::no_box();
-  interval::set_box_axis(box, 3, t.shape0, i);
-  return interval::ElementInterval<T>::template of<1>(t.data, known, box);
-}
-template <class T, class I, class J>
-ATTN_FN auto interval_of(const Tensor2<T>& t, const TensorBounds& known, I i, J j) {
-  interval::IndexBox box = interval::no_box();
-  interval::set_box_axis(box, 2, t.shape0, i), interval::set_box_axis(box, 3, t.shape1, j);
-  return interval::ElementInterval<T>::template of<2>(t.data, known, box);
-}
-template <class T, class I, class J, class K>
-ATTN_FN auto interval_of(const Tensor3<T>& t, const TensorBounds& known, I i, J j, K k) {
-  interval::IndexBox box = interval::no_box();
-  interval::set_box_axis(box, 1, t.shape0, i), interval::set_box_axis(box, 2, t.shape1, j);
-  interval::set_box_axis(box, 3, t.shape2, k);
-  return interval::ElementInterval<T>::template of<3>(t.data, known, box);
-}
-template <class T, class I, class J, class K, class L>
-ATTN_FN auto interval_of(const Tensor4<T>& t, const TensorBounds& known, I i, J j, K k, L l) {
-  interval::IndexBox box = interval::no_box();
-  interval::set_box_axis(box, 0, t.shape0, i), interval::set_box_axis(box, 1, t.shape1, j);
-  interval::set_box_axis(box, 2, t.shape2, k), interval::set_box_axis(box, 3, t.shape3, l);
-  return interval::ElementInterval<T>::template of<4>(t.data, known, box);
+  int axis = 0;
+  ((interval::set_box_axis(box, 4 - RANK + axis, t.shape[axis], i), ++axis), ...);
+  return interval::ElementInterval<T>::template of<RANK>(t.data, known, box);
 }
 
 }  // namespace lang

@@ -1,6 +1,7 @@
 // The language's types: tuples, arrays, number types, and the common type of two operands.
 #pragma once
 
+#include "lang/choose.cuh"
 #include "lang/math.cuh"
 
 #ifdef ATTN_HOST
@@ -63,44 +64,17 @@ constexpr i64 I64_MIN = -9223372036854775807ll - 1;
 constexpr float F32_INFINITY = __builtin_bit_cast(float, 0x7f800000);
 constexpr float F32_NAN = __builtin_bit_cast(float, 0x7fc00000);
 
-// The common type of two operands. Rust has checked that they agree, so a different type is that of an int literal.
+// The common type of two operands. Rust has checked that they agree, so a different type is that of an int literal, or of
+// one that does not fit an int beside 64 bits.
 template <class A, class B>
-struct JoinOf {};
-template <class A>
-struct JoinOf<A, A> {
-  using Type = A;
-};
-template <class A>
-struct JoinOf<A, int> {
-  using Type = A;
-};
-template <class B>
-struct JoinOf<int, B> {
-  using Type = B;
-};
-template <>
-struct JoinOf<int, int> {
-  using Type = int;
-};
-// A literal that does not fit an int.
-template <>
-struct JoinOf<u64, u32> {
-  using Type = u64;
-};
-template <>
-struct JoinOf<u32, u64> {
-  using Type = u64;
-};
-template <>
-struct JoinOf<i64, u32> {
-  using Type = i64;
-};
-template <>
-struct JoinOf<u32, i64> {
-  using Type = i64;
-};
+constexpr auto common_type() {
+  if constexpr (SAME<B, A> || SAME<B, int> || (SAME<B, u32> && sizeof(A) == 8))
+    return A();
+  else if constexpr (SAME<A, int> || (SAME<A, u32> && sizeof(B) == 8))
+    return B();
+}
 template <class A, class B>
-using Join = typename JoinOf<A, B>::Type;
+using Join = decltype(common_type<A, B>());
 
 template <class T>
 struct PlainOf {
@@ -128,33 +102,9 @@ constexpr int BITS = sizeof(T) * 8;
 
 // The unsigned type of the same width, and one at least as wide as unsigned int to compute in.
 template <class T>
-struct UnsignedOf {
-  using Type = T;
-};
-template <>
-struct UnsignedOf<int> {
-  using Type = u32;
-};
-template <>
-struct UnsignedOf<i64> {
-  using Type = u64;
-};
+using Unsigned = Choose<SAME<T, int>, u32, Choose<SAME<T, i64>, u64, T>>;
 template <class T>
-using Unsigned = typename UnsignedOf<T>::Type;
-template <class T>
-struct WideOf {
-  using Type = u32;
-};
-template <>
-struct WideOf<u64> {
-  using Type = u64;
-};
-template <>
-struct WideOf<i64> {
-  using Type = u64;
-};
-template <class T>
-using Wide = typename WideOf<T>::Type;
+using Wide = Choose<sizeof(T) == 8, u64, u32>;
 
 // The least value of a signed type.
 template <class T>

@@ -20,7 +20,7 @@ inline uint4 widened(uint2 eight) {
 // Loads row `n` of a tile.
 template <class Row, class E, int ROWS, int DIM>
 inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {
-  using Wide = typename Choose<IS_FP8<E>, f16, E>::type;
+  using Wide = Choose<IS_FP8<E>, f16, E>;
   int first_byte = Row::first() * sizeof(E);
   if constexpr (sizeof(E) == 4) {
 #pragma unroll

@@ -62,4 +62,4 @@ struct RegisterSide : PackedBytes<RegisterSide<BYTES>> {
 };
 // Longer rows stay in shared memory.
 template <int BYTES>
-using SideOf = typename Choose<(BYTES <= 32), RegisterSide<BYTES>, SharedSide>::type;
+using SideOf = Choose<(BYTES <= 32), RegisterSide<BYTES>, SharedSide>;

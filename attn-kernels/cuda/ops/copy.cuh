@@ -14,7 +14,7 @@ struct CopyList {
 
 template <int BYTES>
 inline void copy_page_tiles(const CopyParams& p, const CopyList& list) {
-  using W = typename Word<BYTES>::type;
+  using W = Word<BYTES>;
   const CopyPart& part = p.part[blockIdx.y];
   u64 tiles = static_cast<u64>(p.count) * part.tiles.divisor;
 #pragma unroll 1

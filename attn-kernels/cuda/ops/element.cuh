@@ -8,7 +8,7 @@
 inline float decode(float x) { return x; }
 inline float decode(f16 x) { return to_float(x); }
 inline float decode(bf16 x) { return to_float(x); }
-inline float decode(e4m3 x) { return float_of_e4m3(x.bits); }
+inline float decode(e4m3 x) { return lang::float_of_e4m3(x.bits); }
 inline float decode(e5m2 x) { return to_float(f16{static_cast<unsigned short>(x.bits << 8)}); }
 
 // COUNT elements in registers, packed into 32-bit words.
@@ -30,7 +30,7 @@ struct ElementVector {
       uint2 w = *static_cast<const uint2*>(from);
       words[0] = w.x, words[1] = w.y;
     } else {
-      words[0] = *static_cast<const typename Word<BYTES>::type*>(from);
+      words[0] = *static_cast<const Word<BYTES>*>(from);
     }
   }
   void store(void* to) const {
@@ -41,7 +41,7 @@ struct ElementVector {
     } else if constexpr (BYTES == 8) {
       *static_cast<uint2*>(to) = {words[0], words[1]};
     } else {
-      *static_cast<typename Word<BYTES>::type*>(to) = static_cast<typename Word<BYTES>::type>(words[0]);
+      *static_cast<Word<BYTES>*>(to) = static_cast<Word<BYTES>>(words[0]);
     }
   }
 

@@ -24,12 +24,6 @@ ATTN_FN unsigned e5m2_of_float(float x) {
   return sign | (code > 0x7b ? 0x7b : code);
 }
 
-ATTN_FN float float_of_e4m3(unsigned code) {
-  unsigned size = code & 0x7f;
-  unsigned whole = size == 0x7f ? 0x7fc00000u : lang::to_bits(lang::from_bits(size << 20) * 0x1p120f);
-  return lang::from_bits(whole | (code & 0x80) << 24);
-}
-
 #ifndef ATTN_HOST
 // Converts two elements; the first is in the low byte.
 template <class E>

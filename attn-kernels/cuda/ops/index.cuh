@@ -2,6 +2,7 @@
 // memory.
 #pragma once
 #include "abi/kernel_params.cuh"
+#include "lang/choose.cuh"
 #include "ops/row_tiling.cuh"
 
 using u64 = unsigned long long;
@@ -40,24 +41,6 @@ inline void count_skipped(unsigned* status, unsigned count = 1u) {
 
 // The unsigned type of BYTES bytes.
 template <int BYTES>
-struct Word;
-template <>
-struct Word<16> {
-  using type = uint4;
-};
-template <>
-struct Word<8> {
-  using type = uint2;
-};
-template <>
-struct Word<4> {
-  using type = unsigned;
-};
-template <>
-struct Word<2> {
-  using type = unsigned short;
-};
-template <>
-struct Word<1> {
-  using type = unsigned char;
-};
+using ShortWord = Choose<BYTES == 4, unsigned, Choose<BYTES == 2, unsigned short, unsigned char>>;
+template <int BYTES>
+using Word = Choose<BYTES == 16, uint4, Choose<BYTES == 8, uint2, ShortWord<BYTES>>>;

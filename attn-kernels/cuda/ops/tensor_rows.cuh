@@ -6,7 +6,7 @@
 
 template <int BYTES>
 inline void write_rows(const TensorRowsParams& p) {
-  using W = typename Word<BYTES>::type;
+  using W = Word<BYTES>;
   u64 words = static_cast<u64>(p.rows) * p.words.divisor;
 #pragma unroll 1
   for (u64 word = static_cast<u64>(blockIdx.x) * OP_THREADS + threadIdx.x; word < words;

@@ -35,7 +35,7 @@ class KvStepIter {
     int first = begin_ + (block + static_cast<int>(threadIdx.x % 32)) * BLOCK, last = min(first + BLOCK, end_) - 1;
     // blocks past the end are never visited, and tile_class is not defined for an empty tile
     TileClass tile_class =
-        first <= last ? variant.tile_class(make_tile(rows_, request_, first, last)) : TileClass::Partial;
+        first <= last ? variant.tile_class(make_tile(rows_, request_.kv_begin, first, last)) : TileClass::Partial;
     skip_ = __ballot_sync(ALL_LANES, tile_class == TileClass::Skip);
     full_ = __ballot_sync(ALL_LANES, tile_class == TileClass::Full);
   }
@@ -54,7 +54,7 @@ class KvStepIter {
     // affect its last query.
     if constexpr (Variant::HAS_KV_LIST && Variant::HAS_TILE_CLASS)
       request_full_ = request_.kv_len > 0 &&
-                      variant.tile_class(make_tile(rows_, request_, 0, request_.kv_len - 1)) == TileClass::Full;
+                      variant.tile_class(make_tile(rows_, request_.kv_begin, 0, request_.kv_len - 1)) == TileClass::Full;
   }
 
   KvStep next(const Variant& variant) {

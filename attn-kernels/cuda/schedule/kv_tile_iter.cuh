@@ -68,7 +68,8 @@ class KvTileIter {
         if (part * ROWS >= q_tile_.rows) return TileClass::Skip;
         rows = q_tile_.bounds(p_, part * ROWS, min(q_tile_.rows, (part + 1) * ROWS));
       }
-      return variant.tile_class(make_tile(rows, q_tile_.request, first_key, min(first_key + TILE_KEYS, kv_end_) - 1));
+      int last_key = min(first_key + TILE_KEYS, kv_end_) - 1;
+      return variant.tile_class(make_tile(rows, q_tile_.request.kv_begin, first_key, last_key));
     } else {
       return Variant::HAS_LOGITS_MASK ? TileClass::Partial : TileClass::Full;
     }

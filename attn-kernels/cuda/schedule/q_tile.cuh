@@ -55,17 +55,6 @@ struct QTile {
   }
 };
 
-// The tile of these rows and the keys from `first` to `last`, as tile_class takes it.
-inline Tile make_tile(const QueryTile& rows, const Request& request, int first, int last) {
-  Tile tile;
-  static_cast<QueryTile&>(tile) = rows;
-  tile.kv_pos_min = first;
-  tile.kv_pos_max = last;
-  tile.kv_token_min = request.kv_begin + first;
-  tile.kv_token_max = request.kv_begin + last;
-  return tile;
-}
-
 // The host orders items, longest first (a mixed launch: by request). Heads alternate within an item, so that no head's
 // longest items run last alone: as many as the launch says (`HeadOrder`), or this many.
 constexpr unsigned HEADS_PER_GROUP = 4;

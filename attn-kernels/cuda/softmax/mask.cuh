@@ -23,8 +23,8 @@ inline bool listed_tile_is_full(const ScoreTile& tile) {
   if constexpr (!Variant::HAS_TILE_CLASS) return !Variant::HAS_LOGITS_MASK;
   first = __reduce_min_sync(ALL_LANES, first);
   last = __reduce_max_sync(ALL_LANES, last);
-  return tile.variant.tile_class(make_tile(tile.q_tile.bounds(tile.p), tile.q_tile.request, first, last)) ==
-         TileClass::Full;
+  Tile listed = make_tile(tile.q_tile.bounds(tile.p), tile.q_tile.request.kv_begin, first, last);
+  return tile.variant.tile_class(listed) == TileClass::Full;
 }
 
 // Mask of one bit per element, evaluated before S is available.

@@ -8,14 +8,9 @@
 #include "arch/element.cuh"
 #include "memory/row.cuh"
 
-using QkElem = typename Choose<Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>, f16, QoElem>::type;
+using QkElem = Choose<Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>, f16, QoElem>;
 // P and V; also K as stored, where fp8 was converted to 16 bits.
-using PvElem = typename Choose<IS_FP8<KvElem>, f16, KvElem>::type;
-
-template <class A, class B>
-constexpr bool SAME = false;
-template <class A>
-constexpr bool SAME<A, A> = true;
+using PvElem = Choose<IS_FP8<KvElem>, f16, KvElem>;
 
 constexpr float F16_MAX = 65504.f;
 

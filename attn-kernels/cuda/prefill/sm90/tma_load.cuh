@@ -122,4 +122,4 @@ class CpAsyncLoader {
 };
 
 template <bool PAGED, bool USE_TMA, int DIM, bool VALUES>
-using TileLoader = typename Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALUES>, CpAsyncLoader<PAGED, DIM>>::type;
+using TileLoader = Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALUES>, CpAsyncLoader<PAGED, DIM>>;

@@ -13,8 +13,8 @@ use super::shape::Shape;
 /// A function that tells whether a head of the tile has a branch.
 pub(super) const HELPER: &str = "  ATTN_FN bool in_tile(const QueryTile& tile, int branch) const {
     if (tile.qo_head_min > tile.qo_head_max) return false;
-    const int last = clamp_index(tile.qo_head_max, heads_.shape0);
-    for (int head = clamp_index(tile.qo_head_min, heads_.shape0); head <= last; ++head)
+    const int last = clamp_index(tile.qo_head_max, heads_.shape[0]);
+    for (int head = clamp_index(tile.qo_head_min, heads_.shape[0]); head <= last; ++head)
       if (heads_[head] == branch) return true;
     return false;
   }
