@@ -2,6 +2,13 @@
 // cluster is a CTA, on every GPU.
 #pragma once
 
+// Of a kernel: the CTAs of its clusters.
+#if CLUSTER_SIZE > 1
+#define IN_CLUSTERS __cluster_dims__(CLUSTER_SIZE, 1, 1)
+#else
+#define IN_CLUSTERS
+#endif
+
 inline unsigned cluster_rank() {
   unsigned rank = 0;
   if constexpr (CLUSTER_CTAS > 1) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

@@ -1,6 +1,7 @@
 // Kernel entries attn_packbits and attn_segment_packbits: pack bools of one byte each into bits.
 // attn-core/src/ops/bits.rs is the CPU reference.
 #pragma once
+#include "arch/reduce.cuh"
 #include "ops/index.cuh"
 #include "ops/bits_params.cuh"
 
@@ -55,8 +56,7 @@ extern "C" __global__ void __launch_bounds__(OP_THREADS) attn_segment_packbits(c
   int segment = blockIdx.y, lane = threadIdx.x % 32;
   long long before = 0;
   for (int i = threadIdx.x; i < segment; i += OP_THREADS) before += (max(p.indptr[i + 1] - p.indptr[i], 0) + 7) / 8;
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) before += __shfl_xor_sync(0xffffffffu, before, step);
+  before = sum_of_neighbours<32>(before);
   if (lane == 0) sums[threadIdx.x / 32] = before;
   __syncthreads();
   before = 0;

@@ -1,6 +1,7 @@
 // Finds the pool slot of a token, by a slot mapping or by position through the page table. Every index is checked;
 // tokens with an invalid one are skipped and counted.
 #pragma once
+#include "memory/run_of_token.cuh"
 #include "ops/index.cuh"
 #include "ops/rows_params.cuh"
 
@@ -45,16 +46,9 @@ inline PoolSlot append_slot(const RowsParams& p, long long token) {
 // The slot that a gather reads: bisects `indptr` for the token's request.
 inline PoolSlot gather_slot(const RowsParams& p, long long token) {
   if (p.num_requests == 0 || token >= p.indptr[p.num_requests]) return NO_SLOT;
-  int low = 0, high = p.num_requests - 1;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    if (token < p.indptr[middle + 1])
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  long long position = token - p.indptr[low];
-  return position < 0 ? INVALID_SLOT : slot_of_position(p, low, static_cast<int>(position));
+  int request = run_of_token(p.indptr + 1, p.num_requests, token);
+  long long position = token - p.indptr[request];
+  return position < 0 ? INVALID_SLOT : slot_of_position(p, request, static_cast<int>(position));
 }
 
 // Counts the keys of a gather that exceed the capacity of the packed tensor. Called by one thread.

@@ -59,6 +59,13 @@ class CtaCollectives {
     return (warp > 0 ? before : 0) + sum - value;
   }
 
+  // Calls `f` with the numbers from `first` to before `end`, a thread each.
+  template <class T, class F>
+  static void each(T first, T end, const F& f) {
+#pragma unroll 1
+    for (T number = first + thread(); number < end; number += THREADS) f(number);
+  }
+
   // Notes a value for `max_of` a number below MAXIMA.
   void note_max(int value, int number) {
     value = __reduce_max_sync(ALL_LANES, value);

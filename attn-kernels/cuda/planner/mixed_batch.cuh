@@ -21,8 +21,7 @@ template <class Cta>
 void clear_lists(const Cta& cta, const MixedPlanParams& p) {
   clear_items(cta, p, 0, p.capacity_items);
   clear_merges(cta, p, 0);
-#pragma unroll 1
-  for (int part = cta.thread(); part < p.capacity_merge_parts; part += Cta::THREADS) p.merge_parts[part] = 0;
+  cta.each(0, p.capacity_merge_parts, [&](int part) { p.merge_parts[part] = 0; });
 }
 
 // Also the segments of a batch that has a fault are empty: keys of all segments may be preprocessed.
@@ -38,9 +37,8 @@ void clear_mixed_batch(const Cta& cta, const MixedPlanParams& p) {
 template <class Cta>
 void write_for_levels(const Cta& cta, const MixedPlanParams& p, const MixedRequest* requests) {
   int tokens = p.qo_indptr[p.requests], keys = p.segment_ends[p.capacity_requests];
-#pragma unroll 1
-  for (int entry = p.capacity_requests + cta.thread(); entry < p.capacity_segments; entry += Cta::THREADS)
-    p.segments[entry] = {}, p.segment_ends[entry + 1] = keys;
+  cta.each(p.capacity_requests, p.capacity_segments,
+           [&](int entry) { p.segments[entry] = {}, p.segment_ends[entry + 1] = keys; });
   write_request_of_query(cta, p, tokens, [&](int request) { return requests[request].lens; });
 }
 
@@ -75,8 +73,7 @@ void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant
   DecodeTiles<Tiles, States> of_decode = {p, tiles, states};
   LineItems<DecodeTiles<Tiles, States>> line(p, memory, of_decode, decode.in_tiles);
   int tile_threads = (tiles.decodes + 31) / 32 * 32 % Cta::THREADS;
-#pragma unroll 1
-  for (int tile = cta.thread(); tile < tiles.decodes; tile += Cta::THREADS) line.write_first_item(tile);
+  cta.each(0, tiles.decodes, [&](int tile) { line.write_first_item(tile); });
 #pragma unroll 1
   for (int worker = (cta.thread() + Cta::THREADS - tile_threads) % Cta::THREADS; worker < p.capacity_workers;
        worker += Cta::THREADS)

@@ -139,12 +139,10 @@ class PrefillItems {
       sorted = sort_items();
     } else {
       int* lengths = reinterpret_cast<int*>(tiles_.memory.order);
-#pragma unroll 1
-      for (int index = cta_.thread(); index < splits_.items(); index += Cta::THREADS) lengths[index] = length(index);
+      cta_.each(0, splits_.items(), [&](int index) { lengths[index] = length(index); });
       cta_.sync();
     }
-#pragma unroll 1
-    for (int at = cta_.thread(); at < splits_.items(); at += Cta::THREADS) {
+    cta_.each(0, splits_.items(), [&](int at) {
       int index = sorts ? sorted[at] : at;
       ItemSplit of = splits_.of(index);
       SplitTile tile = tile_of(of);
@@ -152,6 +150,6 @@ class PrefillItems {
       BlockRange items = items_of(request);
       int to = request.item + (sorts ? at - items.begin : count_before(items, index));
       store_item(p_.items + ITEM_WORDS * (p_.decode_items + to), item_of(tile, of));
-    }
+    });
   }
 };

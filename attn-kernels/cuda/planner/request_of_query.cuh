@@ -14,7 +14,5 @@ void write_request_of_query(const Cta& cta, const MixedPlanParams& p, int tokens
     for (int query = cta.thread() % 32; query < of.queries; query += 32)
       p.request_of_query[of.qo_token + query] = request;
   }
-#pragma unroll 1
-  for (int query = tokens + cta.thread(); query < p.capacity_queries; query += Cta::THREADS)
-    p.request_of_query[query] = 0;
+  cta.each(tokens, p.capacity_queries, [&](int query) { p.request_of_query[query] = 0; });
 }

@@ -14,9 +14,7 @@ void write_longest_first(Cta& cta, const PlanParams& p, const Splitter& splitter
   unsigned items = splitter.items();
   auto length = [&](unsigned index) { return splitter.length(index); };
   const unsigned* sorted = sort_numbers(cta, splitter.memory().sort(p), items, splitter.longest_keys(), length);
-#pragma unroll 1
-  for (unsigned at = cta.thread(); at < items; at += Cta::THREADS)
-    store_item(p.items + ITEM_WORDS * at, splitter.item(sorted[at]));
+  cta.each(0u, items, [&](unsigned at) { store_item(p.items + ITEM_WORDS * at, splitter.item(sorted[at])); });
 }
 
 // Writes the items in order, and assigns them to workers at about equal cost. An item belongs to the worker in whose

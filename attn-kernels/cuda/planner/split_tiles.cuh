@@ -112,9 +112,7 @@ class TileSplitter {
 
   void set_longest(int tiles) {
     int own = 0, longest;
-#pragma unroll 1
-    for (int number = cta_.thread(); number < tiles; number += Cta::THREADS)
-      own = max(own, blocks_of(memory_.tiles[number]));
+    cta_.each(0, tiles, [&](int number) { own = max(own, blocks_of(memory_.tiles[number])); });
     cta_.any_and_max(false, own, longest);
     longest_ = longest;
   }

@@ -2,6 +2,7 @@
 // (Schedule::LongestFirst), or at fixed multiples of the keys (Schedule::FixedSplit). The splits are those of
 // attn-core/src/plan/kv_splits.rs.
 #pragma once
+#include "arch/reduce.cuh"
 #include "planner/kv_splits.cuh"
 #include "planner/search.cuh"
 #include "planner/visible.cuh"
@@ -92,8 +93,7 @@ class TileSplits {
 #pragma unroll 1
       for (int tile = cta_.thread() % 32; tile < count_; tile += 32)
         items += lang::kv_splits::splits_of(blocks_of(tiles_[tile]), max(most, 1u));
-#pragma unroll
-      for (int lane = 16; lane > 0; lane /= 2) items += __shfl_xor_sync(0xffffffff, items, lane);
+      items = sum_of_neighbours<32>(items);
       bool fits = most > no && items <= workers && cta_.thread() % 32 == 0;
       Cost fitting;
       cta_.exclusive_sum(fits, Cta::THREADS, fitting);

@@ -47,8 +47,7 @@ class WorkListWriter {
     int workers = static_cast<int>(p_.max_workers), tile_warps = (tiles_ + 31) / 32,
         tile_and_worker_warps = tile_warps + (workers + 31) / 32;
     auto from_warp = [&](int warp) { return (cta.thread() + Cta::THREADS - warp * 32 % Cta::THREADS) % Cta::THREADS; };
-#pragma unroll 1
-    for (int tile = cta.thread(); tile < tiles_; tile += Cta::THREADS) items.write_first_item(tile);
+    cta.each(0, tiles_, [&](int tile) { items.write_first_item(tile); });
 #pragma unroll 1
     for (int worker = from_warp(tile_warps); worker < workers; worker += Cta::THREADS) items.write_worker(worker);
 #pragma unroll 1

@@ -6,20 +6,8 @@
 #include "memory/address.cuh"
 #include "abi/launch_params.cuh"
 #include "memory/kv_scales.cuh"
+#include "memory/run_of_token.cuh"
 #include "preprocess/dense_rows.cuh"
-
-// Bisects for the run of tokens that contains a token, out of `count` runs. `ends`: one past the last token of each.
-inline int run_of_token(const int* ends, int count, int token) {
-  int first = 0, last = count - 1;
-  while (first < last) {
-    int middle = (first + last) / 2;
-    if (token < ends[middle])
-      last = middle;
-    else
-      first = middle + 1;
-  }
-  return first;
-}
 
 // The number of tokens to write. In a mixed launch they belong to segments, which requests may share.
 inline int preprocessed_tokens(const KernelParams& p) {

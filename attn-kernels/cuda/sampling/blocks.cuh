@@ -126,7 +126,7 @@ struct Blocks {
         sums[j] += w[step][j];
       }
     }
-    float through = warp_through((sums[0] + sums[1]) + (sums[2] + sums[3]), team.lane);
+    float through = sum_through((sums[0] + sums[1]) + (sums[2] + sums[3]), team.lane);
     float share = static_cast<float>(static_cast<unsigned>(random) & 0xffffffu) * 5.9604645e-8f;
     float target = __shfl_sync(0xffffffffu, through, 31) * share;
     // rounding may leave no lane, or no token of it: then it is the last with a weight
@@ -173,7 +173,7 @@ struct Blocks {
     u64 mine = 0;
 #pragma unroll 1
     for (int i = 0; i < each; ++i) mine += from + i < row.blocks() ? row.masses[from + i] : 0;
-    u64 start = warp_through(mine, team.lane) - mine;
+    u64 start = sum_through(mine, team.lane) - mine;
     bool has = start <= number && number - start < mine;
     int block = from;
     if (has) {

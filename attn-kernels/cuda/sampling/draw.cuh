@@ -58,7 +58,7 @@ struct Walker {
     __syncthreads();
     if (here) {
       u64 segment = team.lane < team.WARPS ? s.segment[team.lane] : 0;
-      u64 first = before + warp_through(segment, team.lane) - segment;
+      u64 first = before + sum_through(segment, team.lane) - segment;
       first = __shfl_sync(0xffffffffu, first, team.warp), segment = __shfl_sync(0xffffffffu, segment, team.warp);
       if (first <= number && number - first < segment) walk(weights, number, first);
     }
@@ -82,7 +82,7 @@ struct Walker {
       u64 w[4], mine = 0;
 #pragma unroll
       for (int j = 0; j < 4; ++j) mine += w[j] = weights.of(row, x[j], row.first + i + j);
-      u64 through = warp_through(mine, team.lane);
+      u64 through = sum_through(mine, team.lane);
       u64 step_sum = __shfl_sync(0xffffffffu, through, 31);
       if (number - first < step_sum) {
         u64 start = first + through - mine;

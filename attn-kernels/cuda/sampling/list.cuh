@@ -82,7 +82,7 @@ struct List {
     for (int at = 0; at < count; at += 32) {
       int i = at + team.lane;
       u64 mass = i < count ? row.mass(values[i]) : 0;
-      u64 through = warp_through(mass, team.lane);
+      u64 through = sum_through(mass, team.lane);
       unsigned past = __ballot_sync(0xffffffffu, i < count && before + through - mass >= target);
       if (past) return at + __ffs(past) - 1;
       before += __shfl_sync(0xffffffffu, through, 31);

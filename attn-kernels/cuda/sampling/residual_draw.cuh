@@ -2,6 +2,7 @@
 // every layout of threads draws the same token. Each CTA has a slice of the row, and each warp a segment of the slice.
 #pragma once
 #include "arch/cluster.cuh"
+#include "arch/reduce.cuh"
 #include "ops/index.cuh"
 #include "sampling/fixed_point.cuh"
 
@@ -55,21 +56,6 @@ struct MassRow {
   }
 };
 
-inline u64 warp_sum(u64 x) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
-  return x;
-}
-// The sum over this lane and those before it.
-inline u64 warp_prefix(u64 x) {
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    u64 other = __shfl_up_sync(0xffffffffu, x, step);
-    if (static_cast<int>(threadIdx.x % 32) >= step) x += other;
-  }
-  return x;
-}
-
 // The mass of this warp's segment.
 inline u64 segment_sum(const MassRow& row, const RowSlice& at) {
   constexpr int BATCH = 4;
@@ -92,13 +78,13 @@ inline u64 segment_sum(const MassRow& row, const RowSlice& at) {
       sum += mass[0] + mass[1] + mass[2] + mass[3];
     }
   }
-  return warp_sum(sum);
+  return sum_of_neighbours<32>(sum);
 }
 
 // Finds the first token of this CTA's slice up to which masses exceed `number`; those before the slice sum to `before`.
 inline void find_token(const MassRow& row, const RowSlice& at, DrawShared& s, u64 number, u64 before, int* to) {
   u64 sum = at.lane < VERIFY_WARPS ? s.segments[at.lane] : 0;
-  u64 start = before + warp_prefix(sum) - sum;
+  u64 start = before + sum_through(sum, at.lane) - sum;
   int segment = __ffs(__ballot_sync(0xffffffffu, start <= number && number - start < sum)) - 1;
   start = __shfl_sync(0xffffffffu, start, segment);
   int end = at.segment_end(segment), round = 0;
@@ -107,11 +93,11 @@ inline void find_token(const MassRow& row, const RowSlice& at, DrawShared& s, u6
     int i = begin + 4 * static_cast<int>(threadIdx.x);
     u64 mass[4] = {};
     if (i < end) row.masses4(i, row.load4(row.target, i), row.draft ? row.load4(row.draft, i) : float4{}, mass);
-    u64 mine = mass[0] + mass[1] + mass[2] + mass[3], through = warp_prefix(mine);
+    u64 mine = mass[0] + mass[1] + mass[2] + mass[3], through = sum_through(mine, at.lane);
     if (at.lane == 31) s.tiles[round][at.warp] = through;
     __syncthreads();
     u64 of_warp = at.lane < VERIFY_WARPS ? s.tiles[round][at.lane] : 0;
-    u64 from = start + warp_sum(at.lane < at.warp ? of_warp : 0) + through - mine;
+    u64 from = start + sum_of_neighbours<32>(at.lane < at.warp ? of_warp : 0) + through - mine;
     if (from <= number && number - from < mine) {
       int j = 0;
 #pragma unroll
@@ -119,7 +105,7 @@ inline void find_token(const MassRow& row, const RowSlice& at, DrawShared& s, u6
         if (j == k && number - from >= mass[k]) from += mass[k], ++j;
       *to = i + j;
     }
-    start += warp_sum(of_warp);
+    start += sum_of_neighbours<32>(of_warp);
     if (number < start) break;
   }
 }
@@ -129,7 +115,7 @@ inline bool draw(const MassRow& row, const RowSlice& at, DrawShared& s, int atte
   u64 sum = segment_sum(row, at);
   if (at.lane == 0) s.segments[at.warp] = sum;
   __syncthreads();
-  u64 slice = warp_sum(at.lane < VERIFY_WARPS ? s.segments[at.lane] : 0);
+  u64 slice = sum_of_neighbours<32>(at.lane < VERIFY_WARPS ? s.segments[at.lane] : 0);
   if (threadIdx.x == 0) s.slices[attempt] = slice;
   cluster_sync();
   u64 before = 0, total = 0;
@@ -159,9 +145,3 @@ inline void draw_token(MassRow row, int slice, DrawShared& s, u64 random, int* t
   // a CTA that has ended has no memory that others could read
   if (CLUSTER_CTAS > 1) cluster_sync();
 }
-
-#if CLUSTER_SIZE > 1
-#define VERIFY_CLUSTER __cluster_dims__(CLUSTER_SIZE, 1, 1)
-#else
-#define VERIFY_CLUSTER
-#endif

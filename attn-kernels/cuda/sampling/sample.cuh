@@ -223,21 +223,16 @@ inline void sample_row(const SampleParams& p) {
   Sampler<THREADS, RESIDENT>(p, s, exists ? source : 0).run(exists);
 }
 
-#if CLUSTER_SIZE > 1
-#define SAMPLE_CLUSTER __cluster_dims__(CLUSTER_SIZE, 1, 1)
-#else
-#define SAMPLE_CLUSTER
-#endif
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_FEW, 1)
+extern "C" __global__ void IN_CLUSTERS __launch_bounds__(SAMPLE_FEW, 1)
     attn_sample_few(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_FEW, true>(p);
 }
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_MANY, 2)
+extern "C" __global__ void IN_CLUSTERS __launch_bounds__(SAMPLE_MANY, 2)
     attn_sample_many(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_MANY, true>(p);
 }
 // For rows that fill the device, and for slices that shared memory does not hold.
-extern "C" __global__ void SAMPLE_CLUSTER __launch_bounds__(SAMPLE_LARGE, CLUSTER_SIZE > 1 ? 1 : 2)
+extern "C" __global__ void IN_CLUSTERS __launch_bounds__(SAMPLE_LARGE, CLUSTER_SIZE > 1 ? 1 : 2)
     attn_sample_large(const __grid_constant__ SampleParams p) {
   sample_row<SAMPLE_LARGE, false>(p);
 }

@@ -78,7 +78,7 @@ struct Selector {
     u64 mine = 0;
 #pragma unroll 4
     for (int i = 0; i < OF_LANE; ++i) mine += s.merged[team.lane * OF_LANE + i];
-    u64 through = warp_through(mine, team.lane);
+    u64 through = sum_through(mine, team.lane);
     u64 share = __shfl_sync(0xffffffffu, through, 31);
     const u64* shares = team.tell(share);
     u64 here = before;

@@ -2,6 +2,7 @@
 #pragma once
 #include "arch/cluster.cuh"
 #include "arch/element.cuh"
+#include "arch/reduce.cuh"
 #include "ops/index.cuh"
 #include "sampling/params.cuh"
 #include "lang/random.cuh"
@@ -36,17 +37,6 @@ struct __align__(16) SampleShared {
 
 static_assert(sizeof(SampleShared) == SAMPLE_SHARED_BYTES, "sampling_abi.rs and the template agree");
 
-// Sums up to each lane.
-template <class T>
-inline T warp_through(T x, int lane) {
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    T other = __shfl_up_sync(0xffffffffu, x, step);
-    if (lane >= step) x += other;
-  }
-  return x;
-}
-
 // Threads of a CTA that exchange values. All of them call each function.
 template <int THREADS>
 struct Team {
@@ -59,11 +49,7 @@ struct Team {
   explicit Team(SampleShared& shared)
       : s(shared), rank(cluster_rank()), warp(threadIdx.x / 32), lane(threadIdx.x % 32) {}
 
-  static u64 warp_sum(u64 x) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
-    return x;
-  }
+  static u64 warp_sum(u64 x) { return sum_of_neighbours<32>(x); }
 
   // The sums over the CTA, in place; in every thread.
   template <int COUNT>
@@ -88,9 +74,7 @@ struct Team {
     return warp_greatest(lane < WARPS ? static_cast<unsigned>(all[lane]) : 0);
   }
   static unsigned warp_greatest(unsigned x) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) x = max(x, __shfl_xor_sync(0xffffffffu, x, step));
-    return x;
+    return reduce_neighbours<32>(x, [](unsigned a, unsigned b) { return max(a, b); });
   }
 
   // Tells all CTAs of the cluster numbers, which every thread has. Returns those of all CTAs: all first numbers, by

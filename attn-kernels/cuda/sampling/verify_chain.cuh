@@ -12,7 +12,7 @@ struct ChainShared {
 };
 static_assert(sizeof(ChainShared) == VERIFY_SHARED_BYTES, "verify_abi.rs and the template agree");
 
-extern "C" __global__ void VERIFY_CLUSTER __launch_bounds__(VERIFY_THREADS, 3)
+extern "C" __global__ void IN_CLUSTERS __launch_bounds__(VERIFY_THREADS, 3)
     attn_verify_chain(const __grid_constant__ VerifyChainParams p) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   ChainShared& s = *reinterpret_cast<ChainShared*>(shared_memory);

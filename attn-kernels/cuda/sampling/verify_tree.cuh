@@ -84,7 +84,7 @@ inline void walk(const VerifyTreeParams& p, const Tree& tree, TreeShared& s, con
   if (lane == 0) s.node = node, s.accepted = accepted, s.refused = refused;
 }
 
-extern "C" __global__ void VERIFY_CLUSTER __launch_bounds__(VERIFY_THREADS, 3)
+extern "C" __global__ void IN_CLUSTERS __launch_bounds__(VERIFY_THREADS, 3)
     attn_verify_tree(const __grid_constant__ VerifyTreeParams p) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   TreeShared& s = *reinterpret_cast<TreeShared*>(shared_memory);

@@ -2,6 +2,7 @@
 // shared memory.
 #pragma once
 #include "arch/element.cuh"
+#include "arch/reduce.cuh"
 #if INDEX_MMA
 #include "arch/ptx.cuh"
 #endif

@@ -35,8 +35,7 @@ struct UnitScores {
       float mine = sums[0];
 #pragma unroll
       for (int i = 0; i < LANE_KEYS; ++i) {
-#pragma unroll
-        for (int step = HEAD_LANES / 2; step > 0; step /= 2) sums[i] += __shfl_xor_sync(0xffffffffu, sums[i], step);
+        sums[i] = sum_of_neighbours<HEAD_LANES>(sums[i]);
         if (lane % HEAD_LANES == i) mine = sums[i];
       }
       // each lane writes one of the 32

@@ -60,7 +60,7 @@ struct TopK {
     if (team.lane == 0) s.segment[team.warp] = mine[0] << 32 | mine[1];
     __syncthreads();
     u64 of_warp = team.lane < team.WARPS ? s.segment[team.lane] : 0;
-    u64 through = warp_through(of_warp, team.lane);
+    u64 through = sum_through(of_warp, team.lane);
     u64 of_cta = __shfl_sync(0xffffffffu, through, 31);
     u64 before = __shfl_sync(0xffffffffu, through - of_warp, team.warp);
     const u64* all = team.tell(of_cta);
@@ -75,7 +75,7 @@ struct TopK {
       u64 four = 0;
 #pragma unroll
       for (int j = 0; j < 4; ++j) four += static_cast<u64>(is_above(i + j, x[j])) << 32 | static_cast<u64>(ties(x[j]));
-      u64 sum = warp_through(four, team.lane);
+      u64 sum = sum_through(four, team.lane);
       u64 here = sum - four;
       unsigned above = above_before + static_cast<unsigned>(here >> 32);
       unsigned equal = ties_before + static_cast<unsigned>(here);
@@ -95,12 +95,7 @@ struct TopK {
   }
 };
 
-#if CLUSTER_SIZE > 1
-#define SELECT_CLUSTER __cluster_dims__(CLUSTER_SIZE, 1, 1)
-#else
-#define SELECT_CLUSTER
-#endif
-extern "C" __global__ void SELECT_CLUSTER __launch_bounds__(SELECT_THREADS, 1)
+extern "C" __global__ void IN_CLUSTERS __launch_bounds__(SELECT_THREADS, 1)
     attn_select(const __grid_constant__ SelectParams p) {
   __shared__ SampleShared s;
   if constexpr (CLUSTER_CTAS > 1) cluster_sync();  // all CTAs run before one writes to the memory of another

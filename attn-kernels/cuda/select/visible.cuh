@@ -16,15 +16,8 @@ inline int request_of(const IndexScoresParams& p, int token) {
   if (requests == 0 || token >= p.qo_indptr[requests]) return -1;
   // a decoding batch has one query a request
   if (token < requests && p.qo_indptr[token] == token && p.qo_indptr[token + 1] == token + 1) return token;
-  int low = 0, high = requests - 1;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    if (token < p.qo_indptr[middle + 1])
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return token < p.qo_indptr[low] ? -1 : low;
+  int request = run_of_token(p.qo_indptr + 1, requests, token);
+  return token < p.qo_indptr[request] ? -1 : request;
 }
 
 inline IndexRow index_row(const IndexScoresParams& p, int token) {
