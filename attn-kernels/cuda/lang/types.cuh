@@ -64,8 +64,8 @@ constexpr i64 I64_MIN = -9223372036854775807ll - 1;
 constexpr float F32_INFINITY = __builtin_bit_cast(float, 0x7f800000);
 constexpr float F32_NAN = __builtin_bit_cast(float, 0x7fc00000);
 
-// The common type of two operands. Rust has checked that they agree, so a different type is that of an int literal, or of
-// one that does not fit an int beside 64 bits.
+// The common type of two operands. Rust has checked that they agree, so a different type is that of an int literal, or
+// of one that does not fit an int beside 64 bits.
 template <class A, class B>
 constexpr auto common_type() {
   if constexpr (SAME<B, A> || SAME<B, int> || (SAME<B, u32> && sizeof(A) == 8))

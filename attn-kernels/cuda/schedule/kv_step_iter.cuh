@@ -53,8 +53,9 @@ class KvStepIter {
     // The listed keys are scattered, so that only the whole request is classified: a causal mask, for example, does not
     // affect its last query.
     if constexpr (Variant::HAS_KV_LIST && Variant::HAS_TILE_CLASS)
-      request_full_ = request_.kv_len > 0 &&
-                      variant.tile_class(make_tile(rows_, request_.kv_begin, 0, request_.kv_len - 1)) == TileClass::Full;
+      request_full_ =
+          request_.kv_len > 0 &&
+          variant.tile_class(make_tile(rows_, request_.kv_begin, 0, request_.kv_len - 1)) == TileClass::Full;
   }
 
   KvStep next(const Variant& variant) {
