@@ -5,6 +5,7 @@
 //! [`cache`](crate::cache) is a module of its own.
 
 mod arch;
+mod code_key;
 mod error;
 mod log;
 pub mod nvcc;
@@ -36,6 +37,12 @@ impl Compiled {
     /// Registers, spills and shared memory of every kernel, parsed from the log.
     pub fn resources(&self) -> Vec<Resources> {
         parse_resources(&self.log)
+    }
+
+    /// A hash of what a GPU executes: instructions, constants, registers, spills and shared memory of each kernel,
+    /// without names; 64 hexadecimal digits. Texts that compile to the same code have one. `None` if this is no cubin.
+    pub fn code_key(&self) -> Option<String> {
+        code_key::of(self)
     }
 }
 

@@ -1,13 +1,11 @@
 //! Writes two hashes of every cubin of the matrix, so that two commits can be compared: `cargo xtask cubins`.
 //!
-//! The first hash is of the code that a GPU executes: instructions, constants, registers, spills and shared memory of
-//! each kernel, without names. The second is of the whole file. A constant's name stands in a cubin's symbol table, so
-//! a rename moves the second and not the first.
+//! The first hash is the code key, of what a GPU executes (`Compiled::code_key`). The second is of the whole file. A
+//! constant's name stands in a cubin's symbol table, so a rename moves the second and not the first.
 
 use std::{collections::HashSet, env, fs};
 
-use attn_kernels::{compile::Compiled, jit, splice::Unit};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use attn_kernels::{jit, splice::Unit};
 use sha2::{Digest as _, Sha256};
 
 use crate::stock::cache;
@@ -27,40 +25,6 @@ fn entry<S: Unit + Send + 'static>(label: String, source: S) -> Entry {
 
 fn hex(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The largest number, in bytes.
-const NUMBER_BYTES: u64 = 8;
-
-/// The hash of instructions, constants and resources: sections in the order of their bytes, since names order the file.
-///
-/// A cubin has each constant of its text as a global variable, whose address is in constant bank 4. Instructions have a
-/// number's value in them and read nothing there, so that a new constant changes no code; they read arrays.
-fn code_hash(compiled: &Compiled) -> String {
-    let file = object::File::parse(&*compiled.cubin).expect("a cubin is an ELF file");
-    let is_code = |name: &str| name.starts_with(".text.");
-    let is_bank = |name: &str| name.starts_with(".nv.constant") && name != ".nv.constant4";
-    let executed = |name: &str| is_code(name) || is_bank(name);
-    let sections = file.sections().filter(|section| section.name().is_ok_and(executed));
-    let mut parts: Vec<Vec<u8>> = sections.map(|section| section.data().expect("bytes").to_vec()).collect();
-    if let Some(values) = file.section_by_name(".nv.global.init") {
-        let here = |symbol: &object::Symbol<'_, '_>| symbol.section_index() == Some(values.index());
-        let arrays = file.symbols().filter(|symbol| here(symbol) && symbol.size() > NUMBER_BYTES);
-        let bytes =
-            |of: object::Symbol<'_, '_>| values.data_range(of.address(), of.size()).ok().flatten().map(<[_]>::to_vec);
-        parts.extend(arrays.filter_map(bytes));
-    }
-    let shared = file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".nv.shared")));
-    parts.extend(shared.map(|section| section.size().to_le_bytes().to_vec()));
-    let resources = compiled.resources().into_iter();
-    parts.extend(resources.map(|r| format!("{} {} {}", r.registers, r.spill_stores, r.spill_loads).into_bytes()));
-    parts.sort();
-    let mut digest = Sha256::new();
-    for part in parts {
-        digest.update((part.len() as u64).to_le_bytes());
-        digest.update(part);
-    }
-    hex(digest)
 }
 
 /// `ATTN_CUBIN_HASHES` names the file to write, `ATTN_CUBIN_FILTER` parts of the labels with `|` between,
@@ -105,7 +69,8 @@ fn print_cubin_hashes() {
     jit::obtain_all_from(&cache, sources, None, |done| {
         let (compiled, _) = done.result.expect("the source compiles");
         let file = hex(Sha256::new_with_prefix(&compiled.cubin));
-        lines.push(format!("{}\t{}\t{file}\n", labels[done.index], code_hash(compiled)));
+        let code = compiled.code_key().expect("a cubin");
+        lines.push(format!("{}\t{code}\t{file}\n", labels[done.index]));
     });
     assert_eq!(lines.len(), labels.len(), "each text once");
     lines.sort();
