@@ -107,6 +107,12 @@ impl CubinCache {
         self.disk.as_ref().map(Disk::limit)
     }
 
+    /// The entries on disk, with their keys: those of other commits too.
+    pub fn entries(&self) -> impl Iterator<Item = (Key, Compiled)> {
+        let keys = self.disk.iter().flat_map(|disk| disk.keys().map(move |key| (disk, key)));
+        keys.filter_map(|(disk, key)| Some((key, disk.read(&key, &self.stats)?)))
+    }
+
     /// The counters so far.
     pub fn stats(&self) -> Counts {
         self.stats.counts()

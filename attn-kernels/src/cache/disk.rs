@@ -106,6 +106,13 @@ impl Disk {
         Some(compiled)
     }
 
+    /// The keys of the entries.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+        let entries = evict::list(&self.dir).flat_map(|shard| evict::list(&shard));
+        let entries = entries.filter(|path| path.extension().is_some_and(|extension| extension == "cubin"));
+        entries.filter_map(|path| Key::from_hex(path.file_stem()?.to_str()?))
+    }
+
     /// Writes an entry, and evicts others where the folder exceeds its limit.
     pub(super) fn keep(&self, key: &Key, compiled: &Compiled, stats: &Stats) {
         if self.refused().is_some() {

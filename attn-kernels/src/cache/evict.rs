@@ -53,6 +53,6 @@ pub(super) fn keep_within(dir: &Path, limit: u64) -> u64 {
     removed
 }
 
-fn list(dir: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn list(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(dir).into_iter().flatten().filter_map(|e| Some(e.ok()?.path()))
 }

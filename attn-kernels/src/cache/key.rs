@@ -30,6 +30,13 @@ impl Key {
         Key(hash.finalize().into())
     }
 
+    /// The key with these 64 hexadecimal digits.
+    pub(super) fn from_hex(digits: &str) -> Option<Self> {
+        let byte = |at: usize| u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok();
+        let bytes = (0..32).map(byte).collect::<Option<Vec<u8>>>()?;
+        Some(Key(bytes.try_into().ok()?)).filter(|_| digits.len() == 64)
+    }
+
     pub(super) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -56,6 +63,8 @@ mod tests {
         let arch = Arch::new(8, 0);
         let key = Key::of("#line 3 \"/home/me/a.rs\"\nint x;\n", arch);
         assert_eq!(key, Key::of("#line 4 \"/home/you/a.rs\"\nint x;\n", arch));
+        assert_eq!(Key::from_hex(&key.to_string()), Some(key));
+        assert_eq!((Key::from_hex("ab"), Key::from_hex(&format!("{key}0"))), (None, None));
         assert_ne!(key, Key::of("int y;\n", arch));
         assert_ne!(key, Key::of("int x;\n", Arch::for_device(9, 0)));
     }
