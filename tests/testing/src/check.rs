@@ -7,7 +7,7 @@ use attn::{Engine, Variant};
 use super::inputs::Inputs;
 use super::outputs::OutputTensors;
 use super::setup::Setup;
-use super::{Case, Distance, Expected, StoredOutputs, TestError, Tolerance, case_variant};
+use super::{Case, Distance, Expected, Info, StoredOutputs, TestError, Tolerance, case_variant};
 
 /// Options of a check.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +65,9 @@ pub struct CheckResult {
     /// The key of the main kernel's source, as the cache of cubins has it; none on the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The key of what a GPU executes of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
 }
 
 impl CheckResult {
@@ -191,6 +194,7 @@ pub(super) fn check_as(
     let replay_identical = updated.as_ref().map(|(run, _)| first.same_bits(run));
     let planned_on_device = updated.as_ref().is_some_and(|(_, on_device)| *on_device);
     let wrote_outside = first.outside || second.outside || updated.is_some_and(|(run, _)| run.outside);
+    let Info { key, code, .. } = setup.kernel_info();
     Ok(CheckResult {
         distance,
         rerun_identical,
@@ -206,7 +210,8 @@ pub(super) fn check_as(
             && replay_identical != Some(false)
             && !wrote_outside,
         ran: setup.ran(),
-        key: setup.kernel_info().key,
+        key,
+        code,
     })
 }
 

@@ -14,6 +14,9 @@ pub struct Info {
     /// launched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The key of what a GPU executes of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// Compile time of the kernels when they were built, in milliseconds.
     pub compile_ms: Option<f64>,
     /// The origin of the cubin.

@@ -109,9 +109,11 @@ impl Setup {
         #[cfg(feature = "cuda")]
         if let Some(kernel) = self.plan.kernel() {
             let (ready, kind) = (kernel.ready(), kernel.traits().kind().to_string());
+            let (key, code) = keys(&self.plan);
             let main = kernel.resources().into_iter().find(|r| r.kernel.ends_with(&kind));
             return Info {
-                key: key(&self.plan),
+                key,
+                code,
                 compile_ms: Some(ready.compiled.ms),
                 cubin: Some(ready.origin.to_string()),
                 regs: main.as_ref().map(|r| r.registers),
@@ -210,15 +212,15 @@ pub(super) fn ran(plan: &Plan, engine: &Engine) -> String {
     }
 }
 
-/// The key of the main kernel's source; none on the CPU.
-pub(super) fn key(plan: &Plan) -> Option<String> {
+/// The keys of the main kernel, of its source and of its code; none on the CPU.
+pub(super) fn keys(plan: &Plan) -> (Option<String>, Option<String>) {
     #[cfg(feature = "cuda")]
-    return plan.kernel().map(|kernel| kernel.ready().source.key().to_string());
-    #[cfg(not(feature = "cuda"))]
-    {
-        let _ = plan;
-        None
+    if let Some(kernel) = plan.kernel() {
+        let ready = kernel.ready();
+        return (Some(ready.source.key().to_string()), ready.compiled.code_key());
     }
+    let _ = plan;
+    (None, None)
 }
 
 /// The kernel of a plan on a GPU.

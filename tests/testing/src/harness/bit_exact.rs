@@ -33,6 +33,9 @@ pub struct BitExactResult {
     /// The keys of the main kernels' sources; none on the CPU.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub keys: BTreeSet<String>,
+    /// The keys of what a GPU executes of them.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub codes: BTreeSet<String>,
 }
 
 /// What a run gave.
@@ -40,8 +43,8 @@ struct Run {
     written: Written,
     /// The kernel and the device.
     ran: String,
-    /// The key of the main kernel's source.
-    key: Option<String>,
+    /// The keys of the main kernel, of its source and of its code.
+    keys: (Option<String>, Option<String>),
 }
 
 /// The conditions of a run, on which its bits must not depend.
@@ -59,8 +62,13 @@ struct RunSetup {
 impl BitExactResult {
     /// Adds the comparison of a run with another.
     fn compare(&mut self, what: String, want: &Written, got: Run) {
-        self.keys.extend(got.key);
+        self.add_keys(got.keys);
         self.add(what, want.same_and_inside(&got.written));
+    }
+
+    fn add_keys(&mut self, (key, code): (Option<String>, Option<String>)) {
+        self.keys.extend(key);
+        self.codes.extend(code);
     }
 
     fn add(&mut self, what: String, same: bool) {
@@ -102,9 +110,9 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
         ..case.clone()
     };
     let inputs = Inputs::new(&ragged, false)?;
-    let Run { written: want, ran, key } = run(&ragged, &variant, &inputs, engine, RunSetup::PLAIN)?;
-    let keys = key.into_iter().collect();
-    let mut result = BitExactResult { ran, passed: true, keys, ..BitExactResult::default() };
+    let Run { written: want, ran, keys } = run(&ragged, &variant, &inputs, engine, RunSetup::PLAIN)?;
+    let mut result = BitExactResult { ran, passed: true, ..BitExactResult::default() };
+    result.add_keys(keys);
     let mut compare = |what: String, got: Run| result.compare(what, &want, got);
 
     for layout_case in layout_cases(&ragged, inputs.kv_shape == inputs.v_shape)? {
@@ -187,7 +195,7 @@ fn alone(
         Err(TestError::Attn(_)) => return Ok(()),
         Err(error) => return Err(error),
     };
-    result.keys.extend(all.key);
+    result.add_keys(all.keys);
     let all = all.written;
     let (o, row) = (all.o.to_f32(), (case.qo_heads * case.head_dim_vo.dim(case.heads())) as usize);
     for request in 0..case.qo_lens.requests() {
@@ -195,8 +203,8 @@ fn alone(
         let one = Case { qo_lens: qo, kv_lens: kv, ..case.clone() };
         let mut of_one = Inputs::new(&one, false)?;
         of_one.take(inputs, &[request])?;
-        let Run { written: got, key, .. } = run(&one, variant, &of_one, engine, how)?;
-        result.keys.extend(key);
+        let Run { written: got, keys, .. } = run(&one, variant, &of_one, engine, how)?;
+        result.add_keys(keys);
         let first = inputs.qo_indptr[request] as usize;
         let tokens = inputs.qo_indptr[request + 1] as usize - first;
         let heads = case.qo_heads as usize;
@@ -290,7 +298,7 @@ fn run(case: &Case, variant: &Variant, inputs: &Inputs, engine: &Engine, how: Ru
     launch(graph.as_mut(), &stream, || tensors.run(&plan, &stream))?;
     stream.synchronize()?;
     let written = tensors.written()?;
-    Ok(Run { written, ran: crate::setup::ran(&plan, engine), key: crate::setup::key(&plan) })
+    Ok(Run { written, ran: crate::setup::ran(&plan, engine), keys: crate::setup::keys(&plan) })
 }
 
 #[cfg(test)]

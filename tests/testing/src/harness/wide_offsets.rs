@@ -12,7 +12,7 @@ use crate::inputs::Inputs;
 use crate::interleave::{self, Interleaved};
 use crate::keys::Keys;
 use crate::setup;
-use crate::tensors::{Tensors, Written};
+use crate::tensors::Tensors;
 use crate::{Case, LayoutKind, Lens, Order, Pool, TestError};
 
 /// The elements of a KV tensor past 32 bits: 10 GB of bf16.
@@ -35,6 +35,9 @@ pub struct WideOffsetsResult {
     /// The key of the main kernel's source; none on the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The key of what a GPU executes of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
 }
 
 /// Runs every kernel over keys at the end, in the middle, and around 6/7 of one KV tensor of `elements` elements, and
@@ -99,21 +102,22 @@ fn over(case: &Case, engine: &Engine, elements: usize, results: &mut Vec<WideOff
             let options = AttentionOptions { kernel: Some(kind), ..AttentionOptions::default() };
             let attention = engine.attention_with(&variant, case.heads(), case.dtypes()?, options)?;
             let stream = engine.stream()?;
-            let run = |tensors: &mut Tensors, batch: &Batch<'_>| -> Result<(Written, Option<String>), TestError> {
+            let run = |tensors: &mut Tensors, batch: &Batch<'_>| -> Result<_, TestError> {
                 let mut workspace = engine.workspace();
                 let plan = attention.plan(batch, &mut workspace)?;
                 tensors.poison()?;
                 tensors.run(&plan, &stream)?;
                 stream.synchronize()?;
-                Ok((tensors.written()?, setup::key(&plan)))
+                Ok((tensors.written()?, setup::keys(&plan)))
             };
-            let ((near, _), (far, key)) = (run(&mut small, &near_batch)?, run(&mut large, &far_batch)?);
+            let ((near, _), (far, (key, code))) = (run(&mut small, &near_batch)?, run(&mut large, &far_batch)?);
             let passed = near.same_and_inside(&far) && near.lse.iter().any(|x| x.is_finite());
             results.push(WideOffsetsResult {
                 name: format!("{:?}, {kernel}, {expr}", case.kv_layout),
                 elements,
                 passed,
                 key,
+                code,
             });
         }
     }
