@@ -181,6 +181,7 @@ fn record(expr: &str, traits: &KernelTraits, key: &str, compiled: &Compiled, ori
         "cell": traits.describe(),
         "arch": traits.common.arch.to_string(),
         "key": key,
+        "code": compiled.code_key(),
         "bytes": compiled.cubin.len(),
         "smem": traits.smem_bytes(),
         "ms": compiled.ms,

@@ -1,21 +1,25 @@
 //! `attn keys`: the keys of the kernels that cases run, so that records of earlier runs are known to be of these
-//! kernels or of others. Nothing is compiled.
+//! kernels or of others. With `--code` also the keys of what a GPU executes of them, which needs their cubins.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use attn::{DecodeBackend, Dtype, PrefillBackend, lang::KvFormats};
-use attn_kernels::{compile::Arch, cost::CostTable, splice::KernelSource};
+use attn_kernels::cache::CubinCache;
+use attn_kernels::compile::{Arch, Compiled, Compiler};
+use attn_kernels::{cost::CostTable, jit, splice::KernelSource};
 use attn_testing::{Case, bit_exact_runs, case_variant, grid, wide_offset_cases};
 use rayon::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cases::load_files;
 use crate::global::Global;
 use crate::kernels::{parse_archs, traits_of};
-use crate::output::{Output, check_distinct};
+use crate::output::{Output, causes, check_distinct, message};
 
 #[derive(clap::Args)]
 pub(crate) struct Keys {
@@ -31,12 +35,70 @@ pub(crate) struct Keys {
     /// A KV format over which the serving grid runs too: int8, "int8 / int4(group=32)". May be given several times.
     #[arg(long, value_name = "FORMAT", conflicts_with = "no_grids")]
     kv_format: Vec<String>,
+    /// Also prints each kernel's code key, of what a GPU executes, and compiles what is not in the cache for it.
+    #[arg(long)]
+    code: bool,
+    /// Prints both keys of each entry of a cache folder instead, which `attn compile` of another commit may have filled.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "arch", "no_grids", "kv_format", "code"])]
+    cache: Option<PathBuf>,
+    /// Only keys that begin with one of a file: the fields `key` and `keys` of JSON lines, as in benches/results.
+    #[arg(long, value_name = "FILE")]
+    of: Option<PathBuf>,
 }
 
-/// Prints every key once, in order. A case that no kernel supports has none.
+/// Prints every key once, in order. A case that no kernel supports has none. The exit code is 1 if a kernel does not
+/// compile.
 pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
-    let read = args.files.iter().map(|file| ("CASES.jsonl", file));
+    let read = args.files.iter().map(|file| ("CASES.jsonl", file)).chain(args.of.iter().map(|file| ("--of", file)));
     check_distinct(read.chain(global.out.iter().map(|file| ("--out", file))))?;
+    let of = args.of.as_deref().map(begins).transpose()?;
+    let is_asked = |key: &str| of.as_ref().is_none_or(|of| of.iter().any(|begin| key.starts_with(begin)));
+    let failed = AtomicUsize::new(0);
+    let records = match &args.cache {
+        Some(dir) => {
+            let entries = CubinCache::at(dir, u64::MAX);
+            let keyed = entries.entries().map(|(key, compiled)| (key.to_string(), compiled));
+            keyed.filter(|(key, _)| is_asked(key)).map(|(key, compiled)| with_code(key, &compiled)).collect()
+        }
+        None => of_today(args, global, &is_asked, &failed)?,
+    };
+    let mut output = Output::new(global, &["key", "code"])?;
+    for record in records.values() {
+        let row = || ["key", "code"].map(|field| record[field].as_str().unwrap_or_default().to_owned()).to_vec();
+        output.record(record, row)?;
+    }
+    output.finish()?;
+    Ok(if failed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The lines to print, by their keys.
+type Records = BTreeMap<String, Value>;
+
+/// The line of a kernel with its code key. The compiler is told, because another one's code may differ.
+fn with_code(key: String, compiled: &Compiled) -> (String, Value) {
+    let line = json!({ "key": key, "code": compiled.code_key(), "compiler": compiled.compiler });
+    (key, line)
+}
+
+/// The keys in a file of JSON lines.
+fn begins(path: &Path) -> Result<BTreeSet<String>> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut keys = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let line: Value = serde_json::from_str(line).with_context(|| path.display().to_string())?;
+        let many = line["keys"].as_array().into_iter().flatten();
+        keys.extend(many.chain(line.get("key")).filter_map(Value::as_str).map(str::to_owned));
+    }
+    Ok(keys)
+}
+
+/// The kernels of the grids and cases that are asked for. Counts those that do not compile.
+fn of_today(
+    args: &Keys,
+    global: &Global,
+    is_asked: &(impl Fn(&str) -> bool + Sync),
+    failed: &AtomicUsize,
+) -> Result<Records> {
     let mut cases = load_files(&args.files)?;
     if !args.no_grids {
         let grids = [grid::check(), grid::dims(), grid::small(), grid::serving(), grid::counting(), grid::formats()];
@@ -53,17 +115,30 @@ pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
     if cases.is_empty() {
         bail!("no cases: with --no-grids name a file of cases");
     }
-    let keys: BTreeSet<String> = archs.into_iter().flat_map(|arch| of_cases(&cases, arch, &costs)).collect();
-    let mut output = Output::new(global, &["key"])?;
-    for key in keys {
-        output.record(&json!({ "key": key }), || vec![key.clone()])?;
-    }
-    output.finish()?;
-    Ok(ExitCode::SUCCESS)
+    let compiler = if args.code { Some(Compiler::find()?) } else { None };
+    let record = |source: KernelSource| {
+        let key = Some(source.key().to_string()).filter(|key| is_asked(key))?;
+        let Some(compiler) = &compiler else { return Some((key.clone(), json!({ "key": key }))) };
+        // a cache of its own: one for all kernels would keep their cubins in memory
+        match jit::obtain_from(&CubinCache::of_compiler(compiler), source) {
+            Ok(ready) => Some(with_code(key, &ready.compiled)),
+            Err(error) => {
+                message!("attn: {}", causes(&error.into()));
+                failed.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    };
+    Ok(archs.into_iter().flat_map(|arch| of_cases(&cases, arch, &costs, &record)).collect())
 }
 
-/// The keys of all cases, on every backend that records are made on.
-fn of_cases(cases: &[Case], arch: Arch, costs: &CostTable) -> BTreeSet<String> {
+/// The records of the kernels of all cases, on every backend that records are made on.
+fn of_cases<R: Send>(
+    cases: &[Case],
+    arch: Arch,
+    costs: &CostTable,
+    record: &(impl Fn(KernelSource) -> Option<R> + Sync),
+) -> Vec<R> {
     let on_cuda_cores =
         |case: Case| Case { prefill: PrefillBackend::CudaCores, decode: Some(DecodeBackend::CudaCores), ..case };
     let all = |case: &Case| {
@@ -80,7 +155,7 @@ fn of_cases(cases: &[Case], arch: Arch, costs: &CostTable) -> BTreeSet<String> {
         of_text.entry((&case.variant, format, case.head_dim_vo.shares_keys())).or_default().push(case);
     }
     let of_variant = |cases: Vec<&Case>| {
-        let Ok(variant) = case_variant(cases[0]) else { return BTreeSet::new() };
+        let Ok(variant) = case_variant(cases[0]) else { return Vec::new() };
         let branches = variant.branches();
         let mut kernels = Vec::new();
         for case in cases.into_iter().flat_map(all) {
@@ -91,22 +166,23 @@ fn of_cases(cases: &[Case], arch: Arch, costs: &CostTable) -> BTreeSet<String> {
             }
         }
         let sources =
-            kernels.iter().filter_map(|(branch, traits)| KernelSource::build(&branches[*branch], traits).ok());
-        sources.map(|source| source.key().to_string()).collect()
+            kernels.par_iter().filter_map(|(branch, traits)| KernelSource::build(&branches[*branch], traits).ok());
+        sources.filter_map(record).collect()
     };
     of_text.into_par_iter().flat_map_iter(|(_, cases)| of_variant(cases)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use attn_testing::Case;
-
-    use super::{Arch, CostTable, of_cases};
+    use super::*;
 
     #[test]
     fn a_case_has_the_keys_of_each_backend() {
         let case = |variant: &str| Case { kernel: "prefill".to_owned(), ..Case::new(variant) };
-        let on = |variant: &str| of_cases(&[case(variant)], Arch::for_device(9, 0), &CostTable::default());
+        let key = |source: KernelSource| Some(source.key().to_string());
+        let on = |variant: &str| -> BTreeSet<String> {
+            of_cases(&[case(variant)], Arch::for_device(9, 0), &CostTable::default(), &key).into_iter().collect()
+        };
         // wgmma, wgmma in e4m3, mma.sync, CUDA cores in 16 bits and in f32; its head_dim has no resident kernel
         assert_eq!((on("causal").len(), on("full").len()), (5, 5));
         assert!(on("causal").is_disjoint(&on("full")));
