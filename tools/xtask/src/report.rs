@@ -12,6 +12,7 @@
 
 mod checks;
 mod front_page;
+mod keys;
 mod model;
 mod sources;
 mod summary;
@@ -47,13 +48,18 @@ pub(crate) struct Args {
     /// Compares the tables and the chart alone. Listing stale records builds two commands, and fails nothing.
     #[arg(long, requires = "check", conflicts_with_all = ["strict", "keys"])]
     tables: bool,
-    /// Today's keys, as `attn keys --json` printed them, instead of those of this tree.
+    /// Today's keys, as `attn keys --json --code` printed them, instead of those of this tree. Finding code keys of
+    /// this tree compiles what the cache of kernels does not have.
     #[arg(long, value_name = "FILE", requires = "check")]
     keys: Option<PathBuf>,
     /// Raw results to summarise into benches/results first: what `attn check`, `attn bench` or
     /// benches/baselines/interleave.py wrote.
     #[arg(long, value_name = "RAW.jsonl", conflicts_with = "check", num_args = 1..)]
     add: Vec<PathBuf>,
+    /// Replaces the text keys of records by the code keys of the same kernels: what `attn keys --json --code` printed at
+    /// the commit of the records, or `attn keys --json --cache DIR` of what was compiled there.
+    #[arg(long, value_name = "CODES.jsonl", conflicts_with = "check")]
+    rekey: Option<PathBuf>,
 }
 
 /// Rewrites, or checks, every page and the chart.
@@ -61,6 +67,10 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let results = root.join(RESULTS);
     for raw in &args.add {
         println!("{}: summarised", summary::add(&results, raw)?.display());
+    }
+    if let Some(path) = &args.rekey {
+        let (proven, remaining) = summary::rekey(&results, &keys::read(&read(path)?)?)?;
+        println!("{proven} text keys became code keys, {remaining} remain");
     }
     let sections = summary::load_all(&results)?;
     let mut files = vec![(front_page::CHART, front_page::chart(&sections)?)];
@@ -70,8 +80,8 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     }
     if args.check && !args.tables {
         let today = match &args.keys {
-            Some(path) => sources::read_keys(&fs::read_to_string(path).with_context(|| path.display().to_string())?)?,
-            None => sources::today(sh, root, &sources::archs(&sections)?, &sources::formats(&sections))?,
+            Some(path) => sources::read_keys(&read(path)?)?,
+            None => sources::today(sh, root, &sections)?,
         };
         sources::report(&sources::sources(&sections, &today), args.strict)?;
     }
@@ -94,6 +104,11 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         (false, false) => println!("written: {}", stale.join(", ")),
     }
     Ok(())
+}
+
+/// The text of a file that the command line names.
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| path.display().to_string())
 }
 
 /// `text` with the current content of each of its tables.

@@ -1,15 +1,17 @@
-//! Which records are of today's kernels. A record names the key of its kernel's source; today's keys are those of the
-//! kernels that the grids and case files run now (`attn keys`). A record from before keys were recorded is unknown.
+//! Which records are of today's kernels. A record names the key of its kernel's code, or of its text where no code is
+//! known; today's keys are those of the kernels that the grids and case files run now (`attn keys`). A record from
+//! before keys were recorded is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use super::summary::{KEY_DIGITS, Section};
+use super::keys;
+use super::summary::Section;
 
 /// What is known of the sources of a section's records.
 #[derive(Debug, Default, PartialEq)]
@@ -20,8 +22,10 @@ pub(super) struct Sources<'a> {
     checks: bool,
     /// Kernels of today.
     current: usize,
-    /// Kernels whose source has changed since.
+    /// Kernels that have changed since.
     stale: usize,
+    /// Those of them of which the text is known, not the code.
+    by_text: usize,
     /// Records without a key.
     unknown: usize,
 }
@@ -32,11 +36,14 @@ pub(super) fn sources<'a>(sections: &'a [Section], today: &BTreeSet<String>) -> 
         let mut sources = Sources { name: section.name(), ..Sources::default() };
         for row in section.rows.iter().filter(|row| of_a_kernel(row)) {
             sources.checks |= row["passed"].is_u64();
-            let keys: Vec<&str> = keys(row).collect();
-            sources.unknown += usize::from(keys.is_empty());
-            for key in keys {
-                if today.contains(key) { sources.current += 1 } else { sources.stale += 1 }
-            }
+            let (texts, codes): (Vec<_>, Vec<_>) =
+                (keys::of_row(row, "key").collect(), keys::of_row(row, "code").collect());
+            let stale = |keys: &[&str]| keys.iter().filter(|key| !today.contains(**key)).count();
+            let (by_text, by_code) = (stale(&texts), stale(&codes));
+            sources.unknown += usize::from(texts.is_empty() && codes.is_empty());
+            sources.current += texts.len() + codes.len() - by_text - by_code;
+            sources.stale += by_text + by_code;
+            sources.by_text += by_text;
         }
         sources
     };
@@ -50,15 +57,10 @@ fn of_a_kernel(row: &Value) -> bool {
     row["passed"].is_u64() || timed && row["cannot"].is_null()
 }
 
-/// The keys of a row.
-fn keys(row: &Value) -> impl Iterator<Item = &str> {
-    let many = row["keys"].as_array().into_iter().flatten();
-    many.chain(row.get("key")).filter_map(Value::as_str)
-}
-
 /// The architectures of the records that name keys.
-pub(super) fn archs(sections: &[Section]) -> Result<BTreeSet<&'static str>> {
-    let keyed = sections.iter().filter(|section| section.rows.iter().any(|row| keys(row).next().is_some()));
+fn archs(sections: &[Section]) -> Result<BTreeSet<&'static str>> {
+    let is_keyed = |row: &Value| keys::of_row(row, "key").chain(keys::of_row(row, "code")).next().is_some();
+    let keyed = sections.iter().filter(|section| section.rows.iter().any(is_keyed));
     keyed
         .map(|section| {
             let device = section.about.get("device").and_then(Value::as_str).unwrap_or_default();
@@ -74,55 +76,62 @@ pub(super) fn archs(sections: &[Section]) -> Result<BTreeSet<&'static str>> {
         .collect()
 }
 
-/// The first digits of the keys in `text`, the JSON lines of `attn keys`.
+/// The keys in `text`, the JSON lines of `attn keys`: of text, and of code where it has them.
 pub(super) fn read_keys(text: &str) -> Result<BTreeSet<String>> {
-    let key = |line: &str| {
-        let record: Value = serde_json::from_str(line).with_context(|| format!("not a line of `attn keys`: {line}"))?;
-        let key = record["key"].as_str().and_then(|key| key.get(..KEY_DIGITS));
-        Ok(key.with_context(|| format!("a line without a key: {line}"))?.to_owned())
-    };
-    text.lines().filter(|line| !line.trim().is_empty()).map(key).collect()
+    Ok(keys::read(text)?.into_iter().flat_map(|(key, code)| [Some(key), code]).flatten().collect())
 }
 
 /// The KV formats that the commands of records name, each in single quotes.
-pub(super) fn formats(sections: &[Section]) -> BTreeSet<&str> {
+fn formats(sections: &[Section]) -> BTreeSet<&str> {
     let commands = sections.iter().filter_map(|section| section.about.get("command")?.as_str());
     let after = commands.flat_map(|command| command.split("--kv-format '").skip(1));
     after.filter_map(|text| text.split('\'').next()).collect()
 }
 
-/// Today's keys on these architectures, for the grids, that of serving over `formats` too, the files of benches/cases
-/// and the catalogue.
-pub(super) fn today(
-    sh: &Shell,
-    root: &Path,
-    archs: &BTreeSet<&'static str>,
-    formats: &BTreeSet<&str>,
-) -> Result<BTreeSet<String>> {
+/// Today's keys on the architectures of records, for the grids, that of serving over the formats of records too, the
+/// files of benches/cases and the catalogue. Code keys, which need a compiler, only where records have them: of checks,
+/// of timings or of both.
+pub(super) fn today(sh: &Shell, root: &Path, sections: &[Section]) -> Result<BTreeSet<String>> {
+    let (archs, formats) = (archs(sections)?, formats(sections));
     if archs.is_empty() {
         return Ok(BTreeSet::new());
     }
+    let target = crate::paths::target_dir(root)?;
+    let rows = || sections.iter().flat_map(|section| &section.rows).filter(|row| keys::of_row(row, "code").count() > 0);
+    let of_timings = rows().any(|row| !row["passed"].is_u64());
+    let code: &[&str] = if rows().any(|row| row["passed"].is_u64()) { &["--code"] } else { &[] };
+    let _nvrtc = if of_timings || !code.is_empty() {
+        Some(sh.push_env("ATTN_NVRTC", crate::nvrtc::ensure(sh, &target)?))
+    } else {
+        None
+    };
     let files = crate::paths::jsonl_files(&root.join("benches/cases"))?;
     let archs = archs.iter().copied().collect::<Vec<_>>().join(";");
-    let run = ["run", "--quiet", "-p"];
-    let over: Vec<_> = formats.iter().flat_map(|format| ["--kv-format", format]).collect();
-    let grids =
-        cmd!(sh, "cargo {run...} attn-cli --bin attn -- keys --json --arch {archs} {over...} {files...}").read()?;
-    let catalogue = [run.as_slice(), &["attn-tests", "--features", "cuda", "--bin", "attn-catalogue", "--"]].concat();
-    let cases = crate::paths::target_dir(root)?.join("catalogue-cases.jsonl");
-    let lines = cmd!(sh, "cargo").args(&catalogue).arg("cases").read()?;
-    fs::write(&cases, lines)?;
-    let rows = cmd!(sh, "cargo {catalogue...} keys --json --no-grids --arch {archs} {cases}").read()?;
-    Ok(read_keys(&grids)?.into_iter().chain(read_keys(&rows)?).collect())
+    let run = |words: &[&str]| cmd!(sh, "cargo run --quiet -p").args(words);
+    let attn = |command| run(&["attn-cli", "--bin", "attn", "--", command, "--json", "--arch", &archs]);
+    let catalogue = || run(&["attn-tests", "--features", "cuda", "--bin", "attn-catalogue", "--"]);
+    let over = formats.iter().flat_map(|format| ["--kv-format", format]);
+    let mut lines = attn("keys").args(code).args(over).args(&files).read()?;
+    let cases = target.join("catalogue-cases.jsonl");
+    fs::write(&cases, catalogue().arg("cases").read()?)?;
+    let rows = catalogue().args(["keys", "--json", "--no-grids", "--arch", &archs]).args(code).arg(&cases).read()?;
+    lines.extend(["\n", &rows, "\n"]);
+    if of_timings {
+        // timings are of cases as they are, on no other backend
+        let of_cases = files.iter().fold(attn("compile"), |command, file| command.arg("--cases").arg(file));
+        lines += &of_cases.read()?;
+    }
+    read_keys(&lines)
 }
 
 /// Prints what is stale and what is unknown. Under `strict`, stale records are an error, and checks of unknown sources
 /// too.
 pub(super) fn report(all: &[Sources<'_>], strict: bool) -> Result<()> {
     let mut failed = BTreeMap::new();
-    for Sources { name, checks, current, stale, unknown } in all {
+    for Sources { name, checks, current, stale, by_text, unknown } in all {
         if *stale > 0 {
-            println!("stale: {name}: {stale} of {} kernels have changed since", current + stale);
+            let text = if *by_text == 0 { String::new() } else { format!(", {by_text} of them by their text alone") };
+            println!("stale: {name}: {stale} of {} kernels have changed since{text}", current + stale);
             failed.insert(*name, "stale");
         }
         if *unknown > 0 {
@@ -210,6 +219,5 @@ mod tests {
         sections[0].about.insert("device".to_owned(), "NVIDIA B300".into());
         assert!(archs(&sections).is_err());
         assert!(archs(&sections[2..]).expect("no keys").is_empty());
-        assert!(read_keys("{\"key\":\"ab\"}").is_err() && read_keys("nothing").is_err());
     }
 }

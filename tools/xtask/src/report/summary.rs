@@ -3,7 +3,7 @@
 //! A section begins with `{"about": {"name": .., "device": .., "commit": .., "date": ..}}`; its rows follow. Raw
 //! results are artefacts of a run on a GPU and are not committed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 
+use super::keys;
 use crate::paths::jsonl_files;
 
 /// Results of one command at one commit.
@@ -65,15 +66,37 @@ pub(super) fn add(dir: &Path, raw: &Path) -> Result<PathBuf> {
     sections.retain(|other| other.name() != section.name());
     sections.push(section);
     sections.sort_by(|a, b| a.name().cmp(b.name()));
+    write(&path, &sections)?;
+    Ok(path)
+}
+
+/// Writes the summary of a device.
+fn write(path: &Path, sections: &[Section]) -> Result<()> {
     let mut out = String::new();
-    for section in &sections {
+    for section in sections {
         writeln!(out, "{}", json!({ "about": section.about }))?;
         for row in &section.rows {
             writeln!(out, "{row}")?;
         }
     }
-    fs::write(&path, out).with_context(|| path.display().to_string())?;
-    Ok(path)
+    fs::write(path, out).with_context(|| path.display().to_string())
+}
+
+/// Replaces text keys in every summary below `dir` by the code keys that `codes` proves. Returns how many were proven,
+/// and how many remain text keys.
+pub(super) fn rekey(dir: &Path, codes: &BTreeMap<String, Option<String>>) -> Result<(usize, usize)> {
+    let mut all = (0, 0);
+    for path in jsonl_files(dir)? {
+        let mut sections = load(&fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
+        let rows = sections.iter_mut().flat_map(|section| &mut section.rows);
+        let counts = rows.map(|row| keys::rekey(row, codes));
+        let (proven, remaining) = counts.fold((0, 0), |all, of| (all.0 + of.0, all.1 + of.1));
+        if proven > 0 {
+            write(&path, &sections)?;
+        }
+        all = (all.0 + proven, all.1 + remaining);
+    }
+    Ok(all)
 }
 
 /// The device of a raw file as the name of a file (`h200`, `host`), and its section.
@@ -103,24 +126,12 @@ fn checks(rows: &[Value]) -> Value {
         let parts = rows.iter().filter_map(|row| Some(row[error].as_f64()? / row["tolerance"][tolerance].as_f64()?));
         rounded(parts.fold(0.0, f64::max), 5)
     };
-    let keys = |row: &'_ Value| row["keys"].as_array().cloned().unwrap_or_else(|| vec![row["key"].clone()]);
-    let keys: BTreeSet<String> = rows.iter().flat_map(keys).filter_map(|key| short(&key)).collect();
     let worst = json!({
         "rel": worst("rel_err", "rel"), "row": worst("row_err", "row"), "lse": worst("lse_err", "lse"),
     });
     let mut kept = json!({ "cases": rows.len(), "passed": passed, "worst_of_tolerance": worst });
-    if !keys.is_empty() {
-        kept["keys"] = json!(keys);
-    }
+    keys::keep(&mut kept, rows);
     kept
-}
-
-/// The digits of a key that a summary keeps.
-pub(super) const KEY_DIGITS: usize = 12;
-
-/// The first digits of a key.
-fn short(key: &Value) -> Option<String> {
-    key.as_str().and_then(|key| key.get(..KEY_DIGITS)).map(str::to_owned)
 }
 
 /// What is kept of a raw row.
@@ -136,9 +147,7 @@ fn row(raw: &Value) -> Value {
         if let Some(plan) = raw["extra"]["ours"]["plan_us"].as_f64() {
             kept["plan_us"] = rounded(plan, 3).into();
         }
-        if let Some(key) = short(&raw["extra"]["ours"]["key"]) {
-            kept["key"] = key.into();
-        }
+        keys::keep(&mut kept, [&raw["extra"]["ours"]]);
         return kept;
     }
     if let Some(ms) = raw["ms"].as_f64() {
@@ -150,8 +159,8 @@ fn row(raw: &Value) -> Value {
             }
         }
         // the kernels of another run mode are not those of the case
-        if let Some(key) = short(&raw["key"]).filter(|_| raw["form"].is_null()) {
-            kept["key"] = key.into();
+        if raw["form"].is_null() {
+            keys::keep(&mut kept, [raw]);
         }
         return kept;
     }
@@ -181,7 +190,7 @@ mod tests {
         r#"{"about":{"device":"NVIDIA H200","commit":"abc"}}"#,
         "\n",
         r#"{"case":{"name":"decode a"},"ms":{"ours":0.1,"fa2":0.2},"ratio":{"ours":0.5},"#,
-        r#""extra":{"ours":{"plan_us":21.4,"key":"0123456789abcdef"}}}"#,
+        r#""extra":{"ours":{"plan_us":21.4,"key":"0123456789abcdef","code":"fedcba9876543210"}}}"#,
         "\n",
         r#"{"name":"b","ms":1.0,"gbps":5.0,"key":"0123456789abcdef"}"#,
     );
@@ -200,7 +209,7 @@ mod tests {
         assert_eq!(
             section.rows[0],
             json!({"case":"decode a","us":{"ours":150.0,"fa2":200.0},"ratio":{"ours":0.5},"plan_us":21.4,
-                "key":"0123456789ab"})
+                "code":"fedcba987654"})
         );
         assert_eq!(section.rows[1], json!({"case":"b","us":1000.0,"gbps":5.0,"key":"0123456789ab"}));
     }
