@@ -2,6 +2,7 @@
 
 extern crate attn_core as attn;
 
+mod code_key;
 mod compile_errors;
 mod compile_matrix;
 mod compiler_version;

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use attn::{DecodeBackend, Dtype, PrefillBackend, lang::KvFormats};
@@ -19,7 +18,7 @@ use serde_json::{Value, json};
 use crate::cases::load_files;
 use crate::global::Global;
 use crate::kernels::{parse_archs, traits_of};
-use crate::output::{Output, causes, check_distinct, message};
+use crate::output::{Output, check_distinct, message};
 
 #[derive(clap::Args)]
 pub(crate) struct Keys {
@@ -53,14 +52,16 @@ pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
     check_distinct(read.chain(global.out.iter().map(|file| ("--out", file))))?;
     let of = args.of.as_deref().map(begins).transpose()?;
     let is_asked = |key: &str| of.as_ref().is_none_or(|of| of.iter().any(|begin| key.starts_with(begin)));
-    let failed = AtomicUsize::new(0);
-    let records = match &args.cache {
+    let records: BTreeMap<String, Value> = match &args.cache {
         Some(dir) => {
-            let entries = CubinCache::at(dir, u64::MAX);
-            let keyed = entries.entries().map(|(key, compiled)| (key.to_string(), compiled));
+            let cache = CubinCache::at(dir, u64::MAX);
+            let mut keyed = cache.entries().map(|(key, compiled)| (key.to_string(), compiled)).peekable();
+            if keyed.peek().is_none() {
+                bail!("no compiled kernels in {}", dir.display());
+            }
             keyed.filter(|(key, _)| is_asked(key)).map(|(key, compiled)| with_code(key, &compiled)).collect()
         }
-        None => of_today(args, global, &is_asked, &failed)?,
+        None => of_today(args, global, &is_asked)?.into_iter().collect(),
     };
     let mut output = Output::new(global, &["key", "code"])?;
     for record in records.values() {
@@ -68,11 +69,9 @@ pub(crate) fn run(args: &Keys, global: &Global) -> Result<ExitCode> {
         output.record(record, row)?;
     }
     output.finish()?;
-    Ok(if failed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let failed = records.values().any(|record| record["error"].is_string());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
-
-/// The lines to print, by their keys.
-type Records = BTreeMap<String, Value>;
 
 /// The line of a kernel with its code key. The compiler is told, because another one's code may differ.
 fn with_code(key: String, compiled: &Compiled) -> (String, Value) {
@@ -92,13 +91,8 @@ fn begins(path: &Path) -> Result<BTreeSet<String>> {
     Ok(keys)
 }
 
-/// The kernels of the grids and cases that are asked for. Counts those that do not compile.
-fn of_today(
-    args: &Keys,
-    global: &Global,
-    is_asked: &(impl Fn(&str) -> bool + Sync),
-    failed: &AtomicUsize,
-) -> Result<Records> {
+/// The lines of the kernels of the grids and cases that are asked for, by their keys.
+fn of_today(args: &Keys, global: &Global, is_asked: &(impl Fn(&str) -> bool + Sync)) -> Result<Vec<(String, Value)>> {
     let mut cases = load_files(&args.files)?;
     if !args.no_grids {
         let grids = [grid::check(), grid::dims(), grid::small(), grid::serving(), grid::counting(), grid::formats()];
@@ -123,9 +117,8 @@ fn of_today(
         match jit::obtain_from(&CubinCache::of_compiler(compiler), source) {
             Ok(ready) => Some(with_code(key, &ready.compiled)),
             Err(error) => {
-                message!("attn: {}", causes(&error.into()));
-                failed.fetch_add(1, Ordering::Relaxed);
-                None
+                message!("attn: {error}");
+                Some((key.clone(), json!({ "key": key, "error": error.to_string() })))
             }
         }
     };

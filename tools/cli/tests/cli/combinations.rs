@@ -75,6 +75,7 @@ fn what_chooses_nothing_is_an_error() {
         (&["check", "--expr", "causal", "--match", "over-000", "--kv-format", "int9"], "int9"),
         (&["calibrate", "--cases", "--match", "nothing"], "no kernel has such a name"),
         (&["keys", "--no-grids"], "no cases"),
+        (&["keys", "--cache", "/nowhere"], "no compiled kernels in /nowhere"),
         (&["compile", "--cases", empty], "nothing to compile"),
         (&["list", "--costs", "/nowhere.jsonl"], "/nowhere.jsonl"),
     ] {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, process::Output};
 
 use attn_kernels::compile::nvrtc::Nvrtc;
 use attn_needs::{Need, has};
+use serde_json::Value;
 
 use super::{attn_json, command, lines, records, scratch, text};
 
@@ -32,6 +33,29 @@ fn compile_reports_resources_and_compiles_once() {
     // a parameter is an argument and not text: another value is the same kernel
     let other = ["compile", "causal + soft_cap(cap=50)", "--arch", "90a", "--head-dim", "64"];
     assert!(records(&attn_json(dir.path(), &other)).iter().all(|r| r["from"] == "disk"));
+    // the entries of the cache have the keys that were recorded
+    let kept = records(&attn_json(dir.path(), &["keys", "--cache", dir.path().to_str().expect("UTF-8")]));
+    let both = |records: &[Value]| records.iter().map(|r| (r["key"].to_string(), r["code"].to_string())).collect();
+    let (kept, first): (BTreeSet<_>, BTreeSet<_>) = (both(&kept), both(&first));
+    assert!(kept == first && first.iter().all(|(_, code)| code.len() > 64), "{kept:?}");
+}
+
+#[test]
+fn code_keys_are_of_the_kernels_that_are_asked_for() {
+    let dir = scratch();
+    if !has(Need::Nvrtc, Nvrtc::find()) {
+        return;
+    }
+    let [cases, of] = ["cases.jsonl", "of.jsonl"].map(|name| dir.path().join(name).to_str().expect("UTF-8").to_owned());
+    let case =
+        r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[1],"kv_lens":[9]}"#;
+    std::fs::write(&cases, case).expect("written");
+    let keys = records(&attn_json(dir.path(), &["keys", "--no-grids", &cases]));
+    let asked = keys[0]["key"].as_str().expect("a key");
+    std::fs::write(&of, format!("{{\"keys\": [\"{}\"]}}\n", &asked[..12])).expect("written");
+    let found = records(&attn_json(dir.path(), &["keys", "--no-grids", &cases, "--code", "--of", &of]));
+    assert!(keys.len() > 1 && found.len() == 1 && found[0]["key"] == asked, "{found:?}");
+    assert!(found[0]["code"].as_str().is_some_and(|code| code.len() == 64 && code != asked), "{found:?}");
 }
 
 #[test]
