@@ -42,7 +42,7 @@ impl Compiled {
     /// A hash of what a GPU executes: instructions, constants, registers, spills and shared memory of each kernel,
     /// without names; 64 hexadecimal digits. Texts that compile to the same code have one. `None` if this is no cubin.
     pub fn code_key(&self) -> Option<String> {
-        code_key::of(self)
+        code_key::of(&self.cubin, &self.resources())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
-use super::Compiled;
+use super::log::Resources;
 use crate::sha256::sha256_hex;
 
 /// The largest number, in bytes.
@@ -14,8 +14,8 @@ const NUMBER_BYTES: u64 = 8;
 ///
 /// A cubin has each constant of its text as a global variable, whose address is in constant bank 4. Instructions have a
 /// number's value in them and read nothing there, so that a new constant changes no code; they read arrays.
-pub(super) fn of(compiled: &Compiled) -> Option<String> {
-    let file = object::File::parse(&*compiled.cubin).ok()?;
+pub(super) fn of(cubin: &[u8], resources: &[Resources]) -> Option<String> {
+    let file = object::File::parse(cubin).ok()?;
     let is_code = |name: &str| name.starts_with(".text.");
     let is_bank = |name: &str| name.starts_with(".nv.constant") && name != ".nv.constant4";
     let executed = |name: &str| is_code(name) || is_bank(name);
@@ -30,8 +30,8 @@ pub(super) fn of(compiled: &Compiled) -> Option<String> {
     }
     let shared = file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".nv.shared")));
     parts.extend(shared.map(|section| section.size().to_le_bytes().to_vec()));
-    let resources = compiled.resources().into_iter();
-    parts.extend(resources.map(|r| format!("{} {} {}", r.registers, r.spill_stores, r.spill_loads).into_bytes()));
+    let of_kernel = |r: &Resources| format!("{} {} {}", r.registers, r.spill_stores, r.spill_loads).into_bytes();
+    parts.extend(resources.iter().map(of_kernel));
     parts.sort();
     let mut hashed = Vec::new();
     for part in parts {

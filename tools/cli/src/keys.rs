@@ -37,7 +37,7 @@ pub(crate) struct Keys {
     /// Also prints each kernel's code key, of what a GPU executes, and compiles what is not in the cache for it.
     #[arg(long)]
     code: bool,
-    /// Prints both keys of each entry of a cache folder instead, which `attn compile` of another commit may have filled.
+    /// Prints both keys of each entry of a cache folder instead: what `attn compile` of another commit left there.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "arch", "no_grids", "kv_format", "code"])]
     cache: Option<PathBuf>,
     /// Only keys that begin with one of a file: the fields `key` and `keys` of JSON lines, as in benches/results.

@@ -56,8 +56,8 @@ pub(crate) struct Args {
     /// benches/baselines/interleave.py wrote.
     #[arg(long, value_name = "RAW.jsonl", conflicts_with = "check", num_args = 1..)]
     add: Vec<PathBuf>,
-    /// Replaces the text keys of records by the code keys of the same kernels: what `attn keys --json --code` printed at
-    /// the commit of the records, or `attn keys --json --cache DIR` of what was compiled there.
+    /// Replaces the text keys of records by the code keys of the same kernels: what `attn keys --json --code` printed
+    /// at the commit of the records, or `attn keys --json --cache DIR` of what was compiled there.
     #[arg(long, value_name = "CODES.jsonl", conflicts_with = "check")]
     rekey: Option<PathBuf>,
 }
