@@ -48,7 +48,7 @@ fn files_without_costs_are_refused_with_their_line() {
     let path = file.to_str().expect("UTF-8");
     for args in [&["keys", "--no-grids"][..], &["check", "--device", "cpu", "--grid", "small"]] {
         let said = failure(&attn(dir.path(), &[args, &["--costs", path]].concat()));
-        let why = format!("{path}, line 2: `kernel` is \"mixed\"; possible is decode, prefill");
+        let why = format!("{path}, line 2: `kernel` is mixed; possible is decode, prefill");
         assert!(said.contains(&why), "{said}");
     }
     let of_variable =
