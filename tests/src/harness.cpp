@@ -2,7 +2,7 @@
 
 template <class T>
 int element_of(lang::ElementRow<T> row, int i, float* element) {
-  *element = lang::Element<T>::read(row.data, lang::clamp_index(i, row.extent));
+  *element = lang::read_element(row.data, lang::clamp_index(i, row.extent));
   return 1;
 }
 int element_of(float, int, float*) { return 0; }
