@@ -3,8 +3,8 @@
 use attn::batch::{DeviceBatch, DevicePages};
 use candle_core::{Result, Tensor};
 
+use crate::Engine;
 use crate::tensors::{CudaStream, IntSlice, Ints};
-use crate::{Engine, error::refuse};
 
 /// The pages of a batch whose lengths are on the device. All tensors are contiguous, of u32 or i32.
 #[derive(Clone, Copy, Debug)]
@@ -32,16 +32,16 @@ pub struct DeviceLevel<'a> {
     pub pages: Option<DeviceTable<'a>>,
 }
 
-/// The numbers of a level.
-pub(crate) struct LevelInts<'a> {
-    qo_indptr: Ints<'a>,
-    kv_lens: Ints<'a>,
-    page_indptr: Option<Ints<'a>>,
-    pages: Option<Ints<'a>>,
+/// The numbers of a level: `Ints`, or their slices in the order of a stream.
+pub(crate) struct LevelNumbers<I> {
+    qo_indptr: I,
+    kv_lens: I,
+    page_indptr: Option<I>,
+    pages: Option<I>,
     max_pages: usize,
 }
 
-impl<'a> LevelInts<'a> {
+impl<'a> LevelNumbers<Ints<'a>> {
     pub(crate) fn new(level: &DeviceLevel<'a>, engine: &Engine) -> Result<Self> {
         let ints = |tensor: &'a Tensor, name| -> Result<Ints<'a>> {
             let ints = Ints::new(tensor, name)?;
@@ -56,11 +56,11 @@ impl<'a> LevelInts<'a> {
             }
         };
         let (qo_indptr, kv_lens) = (ints(level.qo_indptr, "qo_indptr")?, ints(level.kv_lens, "kv_lens")?);
-        Ok(LevelInts { qo_indptr, kv_lens, page_indptr, pages, max_pages })
+        Ok(LevelNumbers { qo_indptr, kv_lens, page_indptr, pages, max_pages })
     }
 
-    pub(crate) fn slices<'b>(&'b self, stream: Option<&'b CudaStream>) -> Result<LevelSlices<'b>> {
-        Ok(LevelSlices {
+    pub(crate) fn slices<'b>(&'b self, stream: Option<&'b CudaStream>) -> Result<LevelNumbers<IntSlice<'b>>> {
+        Ok(LevelNumbers {
             qo_indptr: self.qo_indptr.slice(stream)?,
             kv_lens: self.kv_lens.slice(stream)?,
             page_indptr: self.page_indptr.as_ref().map(|of| of.slice(stream)).transpose()?,
@@ -70,16 +70,7 @@ impl<'a> LevelInts<'a> {
     }
 }
 
-/// The same in the order of a stream.
-pub(crate) struct LevelSlices<'a> {
-    qo_indptr: IntSlice<'a>,
-    kv_lens: IntSlice<'a>,
-    page_indptr: Option<IntSlice<'a>>,
-    pages: Option<IntSlice<'a>>,
-    max_pages: usize,
-}
-
-impl LevelSlices<'_> {
+impl LevelNumbers<IntSlice<'_>> {
     /// The level as a batch of its groups.
     pub(crate) fn batch(&self) -> DeviceBatch<'_> {
         let (qo_indptr, kv_lens) = (self.qo_indptr.slice, self.kv_lens.slice);
@@ -88,13 +79,5 @@ impl LevelSlices<'_> {
             Some(indptr) => DevicePages::Compressed { indptr: indptr.slice, indices: pages.slice },
         });
         DeviceBatch { qo_indptr, kv_lens, pages, qo_tokens: None, levels: &[] }
-    }
-}
-
-/// The last level, which has the requests, and those before it.
-pub(crate) fn last_level<T>(levels: &[T]) -> Result<(&T, &[T])> {
-    match levels.split_last() {
-        Some(levels) => Ok(levels),
-        None => refuse("`levels` is empty; the last level has the requests"),
     }
 }

@@ -5,8 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use attn::{Batch, BatchCapacity, Workspace};
 use candle_core::{Result, Tensor};
 
-use crate::device_level::{DeviceLevel, DeviceTable, LevelInts, LevelSlices, last_level};
-use crate::{Attention, error::IntoCandle};
+use crate::Attention;
+use crate::device_level::{DeviceLevel, DeviceTable, LevelNumbers};
+use crate::error::{IntoCandle, refuse};
 
 /// Options of [`Attention::plan_with`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -141,11 +142,13 @@ impl Plan {
     pub fn update_levels_on_device(&mut self, levels: &[DeviceLevel<'_>]) -> Result<()> {
         let state = &*self.state;
         let engine = &state.attention.engine;
-        let ints: Vec<_> = levels.iter().map(|level| LevelInts::new(level, engine)).collect::<Result<_>>()?;
+        let ints: Vec<_> = levels.iter().map(|level| LevelNumbers::new(level, engine)).collect::<Result<_>>()?;
         let stream = engine.cuda_stream();
         let slices: Vec<_> = ints.iter().map(|level| level.slices(stream)).collect::<Result<_>>()?;
-        let batches: Vec<_> = slices.iter().map(LevelSlices::batch).collect();
-        let (own, shared) = last_level(&batches)?;
+        let batches: Vec<_> = slices.iter().map(LevelNumbers::batch).collect();
+        let Some((own, shared)) = batches.split_last() else {
+            return refuse("`levels` is empty; the last level has the requests");
+        };
         let batch = own.with_levels(shared);
         let mut plan = state.plan.write().unwrap_or_else(PoisonError::into_inner);
         engine.launch(|stream| plan.update_on_device(stream, &batch).candle())
