@@ -246,6 +246,9 @@ impl KernelSelector {
     /// The size of a batch in tiles of each candidate, in one pass over its requests.
     fn sizes(&self, layout: &Layout, group: u64) -> [BatchSize; MAX_CANDIDATES] {
         let mut sizes = [BatchSize::default(); MAX_CANDIDATES];
+        // a fixed number, so that the inner loop is unrolled
+        let tile_rows: [_; MAX_CANDIDATES] =
+            std::array::from_fn(|at| self.candidates.get(at).map_or(u64::MAX, |candidate| candidate.tile_rows));
         let (mut all, mut longest) = (0, 0);
         let len = |ends: &[i32]| (ends[1] - ends[0]) as u64;
         for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
@@ -255,9 +258,9 @@ impl KernelSelector {
             }
             all += keys;
             longest = keys.max(longest);
-            for (size, candidate) in sizes.iter_mut().zip(&self.candidates) {
+            for (size, tile_rows) in sizes.iter_mut().zip(tile_rows) {
                 // the common case, without a division
-                let tiles = if rows <= candidate.tile_rows { 1 } else { rows.div_ceil(candidate.tile_rows) };
+                let tiles = if rows <= tile_rows { 1 } else { rows.div_ceil(tile_rows) };
                 size.tiles += tiles;
                 size.tile_keys += u128::from(tiles) * u128::from(keys);
             }

@@ -72,16 +72,17 @@ impl MixedLaunches {
         let (smallest, largest, prefill) = (self.decode.first()?, self.decode.last()?, &self.prefill);
         // requests that fit a decode tile, and those that do not
         let [mut few, mut many] = [BatchSize::default(); 2];
-        let mut decode = smallest;
+        let mut few_rows = 0;
         for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
             let (packed, keys) = ((qo[1] - qo[0]) as u64 * group, (kv[1] - kv[0]) as u64);
             if packed > largest.tile_rows {
                 many.add(packed.div_ceil(prefill.tile_rows), keys);
             } else if packed > 0 {
                 few.add(1, keys);
-                decode = if packed > smallest.tile_rows { largest } else { decode };
+                few_rows = few_rows.max(packed);
             }
         }
+        let decode = if few_rows > smallest.tile_rows { largest } else { smallest };
         if few.tiles == 0 || many.tiles == 0 {
             return None;
         }
