@@ -8,16 +8,18 @@
 #include "softmax/online_softmax.cuh"
 
 constexpr int ROWS_PER_WARP = 16 * ROW_BLOCKS;
+// Whether output rows are staged in f32, since a hook or a conversion takes them so.
+constexpr bool OUTPUT_FROM_F32 = Variant::HAS_OUTPUT_TRANSFORM || OUTPUT_HAS_OWN_TYPE;
 // A row in 16 bits: whole groups of eight 16-byte chunks, for the swizzle.
 constexpr int STAGED_ROW_BYTES = (HEAD_DIM_VO + 63) / 64 * 128;
 constexpr int STAGING_BYTES = ROWS_PER_WARP * STAGED_ROW_BYTES;
 
-// Barrier of the warps that share rows.
+// Barrier of the warps that share rows; on sm_90 after those of the pipeline.
 inline void sync_row_warps() {
   if constexpr (COLUMN_WARPS == 1)
     __syncwarp();
   else
-    named_barrier_sync(1 + threadIdx.x / (32 * COLUMN_WARPS), 32 * COLUMN_WARPS);
+    named_barrier_sync((SM90_PREFILL ? 12 : 1) + row_warp(), 32 * COLUMN_WARPS);
 }
 
 // Address of a 16-byte chunk of one of eight f32 rows in staging, swizzled by the row.
@@ -54,7 +56,7 @@ inline void store_staged(const KernelParams& p, const QTile& q_tile, unsigned st
   static_assert(WarpColumns::VALUES_OF_LANE == 8, "one 16-byte store per lane");
 #pragma unroll 2
   for (int i = lane / LANES; i < ROWS_PER_WARP; i += 32 / LANES) {
-    int row = threadIdx.x / (32 * COLUMN_WARPS) * ROWS_PER_WARP + i;
+    int row = row_warp() * ROWS_PER_WARP + i;
     if (!q_tile.has_row(row) || !WarpColumns::holds()) break;
     QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, q_tile.at(p, row)) + first_column();
     store_16(to + WarpColumns::first(), load_shared_16(staged(staging, i, first_column() / 8 + WarpColumns::lane())));
@@ -97,7 +99,7 @@ inline void store_transformed(const KernelParams& p, const Variant& variant, con
     int first_row = fragment_row(r) - lane / 4, rows_here = min(q_tile.rows - first_row, 8);
     if (rows_here <= 0) break;  // the warp has no more rows
 #pragma unroll 1
-    for (int first = threadIdx.x / 32 % COLUMN_WARPS * (32 / ROW_LANES); first < rows_here;
+    for (int first = column_warp() * (32 / ROW_LANES); first < rows_here;
          first += COLUMN_WARPS * 32 / ROW_LANES) {
       // lanes past the last row repeat it: row hooks shuffle, so that the warp must stay converged
       int i = min(first + lane / ROW_LANES, rows_here - 1);
@@ -132,10 +134,10 @@ inline void store_rows(const KernelParams& p, const Variant& variant, const Outp
     softmax.row_max[r] = Variant::PLAIN ? 0.f : softmax.row_max[r] * logits;
     if (STATIC_MAX && softmax.row_sum[r] < MIN_ROW_SUM) softmax.row_max[r] = NEG_INF;
   }
-  unsigned staging = staging_base + threadIdx.x / (32 * COLUMN_WARPS) * STAGING_BYTES;
+  unsigned staging = staging_base + row_warp() * STAGING_BYTES;
   if (partial >= 0)
     store_partials(p, o, softmax, unit, partial, q_tile);
-  else if constexpr (Variant::HAS_OUTPUT_TRANSFORM || OUTPUT_HAS_OWN_TYPE)  // from f32
+  else if constexpr (OUTPUT_FROM_F32)
     store_transformed(p, variant, o, softmax, unit, q_tile, staging);
   else
     write(unit, staging);

@@ -1,7 +1,7 @@
 // MMA fragments of prefill: the accumulators S and O, the operand P, and gemm_qk and gemm_pv on mma.sync (sm_80).
 //
 // A warp has ROW_BLOCKS blocks of 16 rows. If head_dim_vo exceeds 256, O does not fit one warp's registers:
-// COLUMN_WARPS warps then share the same rows; each computes all of S and its own columns of O. Of row block m and
+// COLUMN_WARPS warps then share the same rows; each has its own columns of O. Of row block m and
 // 8-column block n, lane l holds (row l / 4, columns 2 * (l % 4) and the next) and (row l / 4 + 8, the same columns).
 #pragma once
 #include "softmax/score_element.cuh"
@@ -16,9 +16,18 @@ static_assert(COLUMN_WARPS == 1 || HEAD_DIM_VO % (64 * COLUMN_WARPS) == 0, "a wa
 using ScoreFragment = float[ROW_BLOCKS][TILE_KEYS / 8][4];
 using OutputFragment = float[ROW_BLOCKS][COLUMNS / 8][4];
 
+// This warp's number among those of other rows, and among those that share its rows: neighbours, or on sm_90 a warp of
+// each warpgroup, since the rows of a WGMMA are those of a whole warpgroup.
+inline int row_warp() {
+  return SM90_PREFILL && COLUMN_WARPS > 1 ? threadIdx.x / 32 % (WARPS / COLUMN_WARPS) : threadIdx.x / (32 * COLUMN_WARPS);
+}
+inline int column_warp() {
+  return SM90_PREFILL ? threadIdx.x / (32 * WARPS / COLUMN_WARPS) : threadIdx.x / 32 % COLUMN_WARPS;
+}
+
 // Row within the Q tile of this thread's row `r`, 0 <= r < ROWS_PER_THREAD.
 inline int fragment_row(int r) {
-  return threadIdx.x / (32 * COLUMN_WARPS) * (16 * ROW_BLOCKS) + r / 2 * 16 + r % 2 * 8 + threadIdx.x % 32 / 4;
+  return row_warp() * (16 * ROW_BLOCKS) + r / 2 * 16 + r % 2 * 8 + threadIdx.x % 32 / 4;
 }
 // First of this thread's two adjacent columns in an 8-column block.
 inline int fragment_column() { return threadIdx.x % 4 * 2; }
@@ -36,7 +45,7 @@ inline void add_quad(float& x) {
 }
 
 // First column of O of this warp.
-inline int first_column() { return COLUMN_WARPS == 1 ? 0 : threadIdx.x / 32 % COLUMN_WARPS * COLUMNS; }
+inline int first_column() { return COLUMN_WARPS == 1 ? 0 : column_warp() * COLUMNS; }
 
 template <int COLUMN_BLOCKS>
 inline void clear(float (&x)[ROW_BLOCKS][COLUMN_BLOCKS][4]) {
@@ -54,7 +63,7 @@ struct OperandOffsets {
 
   OperandOffsets() {
     int lane = threadIdx.x % 32;
-    query = SmemQ{0}.at(threadIdx.x / (32 * COLUMN_WARPS) * (16 * ROW_BLOCKS) + lane % 16, lane / 16);
+    query = SmemQ{0}.at(row_warp() * (16 * ROW_BLOCKS) + lane % 16, lane / 16);
     key = SmemK{0}.at(lane % 8 + lane / 16 * 8, lane / 8 % 2);
     value = SmemV{0}.at(lane % 16, lane / 16) + first_column() / 64 * SmemV::PANEL_BYTES;
     keep_in_register(query);
