@@ -1,7 +1,7 @@
 //! Outputs of another type than queries, rounded once, by each kernel family on the host, against the f64 reference.
 
 use attn_core::spec::{DecodeBackend, PrefillBackend};
-use attn_testing::Case;
+use attn_testing::{Case, Lens};
 use attn_tests::simt;
 
 use crate::outputs;
@@ -18,6 +18,21 @@ fn prefill_by_mma_sync() {
 #[test]
 fn prefill_by_wgmma() {
     simt::check(cases("prefill", PrefillBackend::Sm90));
+}
+
+/// O of long rows has no shared memory of its own: rows are staged where Q was, which the next work item's Q must await.
+#[test]
+fn prefill_by_wgmma_of_long_rows() {
+    let case = |(number, o_dtype): (usize, &str)| Case {
+        kernel: "prefill".to_owned(),
+        head_dim: [256, 208][number],
+        qo_lens: Lens::List(vec![300, 17]),
+        kv_lens: Lens::List(vec![300, 70]),
+        o_dtype: Some(o_dtype.to_owned()),
+        ..Case::new(["causal", "full"][number])
+    };
+    let cases = ["f32", "e4m3"].into_iter().enumerate().map(case);
+    simt::check(simt::on_tensor_cores("prefill", PrefillBackend::Sm90, cases));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 // Whether O has its own shared memory.
 constexpr bool OUTPUTS_STAGED = SMEM_O_BYTES > 0;
 // Whether O is stored from registers: each quad of lanes has whole groups of 32 columns.
-constexpr bool STORE_FROM_REGISTERS = !OUTPUTS_STAGED && !Variant::HAS_OUTPUT_TRANSFORM && COLUMNS % 32 == 0;
+constexpr bool STORE_FROM_REGISTERS = !OUTPUTS_STAGED && !OUTPUT_FROM_F32 && COLUMNS % 32 == 0;
 
 // Stores 16 bytes of a row that exists. Predicated, as a branch hides from ptxas that the warp stays converged: each
 // shuffle would then wait for the one before it.
