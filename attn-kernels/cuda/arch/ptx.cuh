@@ -147,6 +147,10 @@ inline void cp_async_wait() {
 inline void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// Arrives there without waiting for the others.
+inline void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // One 16-byte store. The compiler often splits the store of a structure into four.
 inline void store_16(void* to, uint4 v) {

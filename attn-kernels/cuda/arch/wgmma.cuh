@@ -8,7 +8,7 @@
 #include "prefill/fragments.cuh"
 
 constexpr int CONSUMER_WARPGROUPS = WARPS / 4;
-static_assert(ROW_BLOCKS == 1 && COLUMN_WARPS == 1, "a warpgroup has 64 rows, and all columns of O");
+static_assert(ROW_BLOCKS == 1 && CONSUMER_WARPGROUPS % COLUMN_WARPS == 0, "a warpgroup has 64 rows");
 
 using SmemDescriptor = unsigned long long;
 
@@ -67,5 +67,5 @@ inline void scheduling_fence(float x, unsigned shared) {
 // that of the next warpgroup after them.
 inline void warp_scheduler_barrier_sync(int warpgroup) { named_barrier_sync(WARP_SCHEDULER_BARRIER + warpgroup, 256); }
 inline void warp_scheduler_barrier_arrive(int warpgroup) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(WARP_SCHEDULER_BARRIER + warpgroup) : "memory");
+  named_barrier_arrive(WARP_SCHEDULER_BARRIER + warpgroup, 256);
 }

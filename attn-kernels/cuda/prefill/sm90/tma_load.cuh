@@ -61,10 +61,10 @@ inline KvRowLocation locate_tile_part(const KernelParams& p, const Sm90Params& w
   return row;
 }
 
-// Loads K or V tiles of one request and KV head by TMA.
-template <bool PAGED, int DIM, bool VALUES>
+// Loads K or V tiles of one request and KV head by TMA: DIM columns from column FIRST on.
+template <bool PAGED, int DIM, bool VALUES, int FIRST = 0>
 class TmaLoader {
-  using To = SmemTile<TILE_KEYS, DIM>;
+  using Columns = SmemTile<TILE_KEYS, DIM>;
   const TensorMap* map_;
   int rows_;  // keys of a box
   int base_;  // without pages: the token of position 0
@@ -78,14 +78,15 @@ class TmaLoader {
   // Threads that arrive at the full barrier for a tile: the one that commits it.
   static constexpr int ARRIVALS = 1;
   // Bytes that the full barrier expects.
-  static constexpr unsigned BYTES = To::BYTES;
+  static constexpr unsigned BYTES = Columns::BYTES;
 
+  template <class To>
   void load(To to, unsigned barrier, int, int key, KvRowLocation row) const {
     int first = lane_box() * rows_;
     if (first >= TILE_KEYS) return;
     KvLocation location = PAGED ? row.location : KvLocation{0, base_ + key};
 #pragma unroll
-    for (int panel = 0; panel < (DIM + 63) / 64; ++panel)
+    for (int panel = FIRST / 64; panel < (FIRST + DIM + 63) / 64; ++panel)
       tma_load(to.base + panel * To::PANEL_BYTES + first * 128, *map_, barrier, 64 * panel, location, head_);
   }
   // Whether this warp takes part in loading a tile (`keys`: whether it has any). The first warp commits it; others have
@@ -98,8 +99,8 @@ class TmaLoader {
   static void arrive_empty(unsigned) {}
 };
 
-// Loads K or V tiles row by row with cp.async.
-template <bool PAGED, int DIM>
+// The same row by row with cp.async.
+template <bool PAGED, int DIM, int FIRST>
 class CpAsyncLoader {
   const Strided* tensor_;
   int base_;
@@ -112,14 +113,19 @@ class CpAsyncLoader {
   static constexpr int ARRIVALS = 1 + 32 * PRODUCER_WARPS;
   static constexpr unsigned BYTES = 0;
 
-  void load(SmemTile<TILE_KEYS, DIM> to, unsigned barrier, int end, int key, KvRowLocation row) const {
+  template <class To>
+  void load(To to, unsigned barrier, int end, int key, KvRowLocation row) const {
+    Strided from = *tensor_;
+    from.data = static_cast<char*>(from.data) + 2 * FIRST;
+    SmemTile<TILE_KEYS, DIM> columns = {to.base + FIRST / 64 * To::PANEL_BYTES};
     // Rebuilt for each tile: registers are scarcer than instructions.
-    KvTileLoader<PAGED>(*tensor_, base_, head_).copy(to, ClampedRange{end}, key, row);
+    KvTileLoader<PAGED>(from, base_, head_).copy(columns, ClampedRange{end}, key, row);
     cp_async_mbarrier_arrive(barrier);
   }
   static constexpr bool participates(bool) { return true; }
   static void arrive_empty(unsigned barrier) { mbarrier_arrive(barrier); }
 };
 
-template <bool PAGED, bool USE_TMA, int DIM, bool VALUES>
-using TileLoader = Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALUES>, CpAsyncLoader<PAGED, DIM>>;
+template <bool PAGED, bool USE_TMA, int DIM, bool VALUES, int FIRST = 0>
+using TileLoader =
+    Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALUES, FIRST>, CpAsyncLoader<PAGED, DIM, FIRST>>;

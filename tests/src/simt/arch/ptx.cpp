@@ -80,6 +80,7 @@ inline NamedBarrier& arrive_at(int id, int threads) {
 inline void arrive_once(NamedBarrier& barrier) {
   if (++barrier.arrived == barrier.threads) barrier.arrived = 0, ++barrier.phases;
 }
+inline void named_barrier_arrive(int id, int threads) { arrive_once(arrive_at(id, threads)); }
 inline void named_barrier_sync(int id, int threads) {
   NamedBarrier& barrier = arrive_at(id, threads);
   int phase = barrier.phases;

@@ -5,9 +5,6 @@ void warpgroup_fence_operand(float (&)[N][4]) {}
 template <int N>
 void warpgroup_fence_operand(unsigned (&)[N][4]) {}
 inline void scheduling_fence(float, unsigned) {}
-inline void warp_scheduler_barrier_arrive(int warpgroup) {
-  arrive_once(arrive_at(WARP_SCHEDULER_BARRIER + warpgroup, 256));
-}
 
 // The operands of a thread. `a`: in registers, or null.
 struct WgmmaThread {
@@ -136,4 +133,8 @@ constexpr int VALUE_BLOCKS = decltype(blocks(&wgmma_pv<f16>))::COUNT;
 template <class E>
 inline void wgmma_pv(float (&c)[VALUE_BLOCKS][4], const unsigned (&a)[4], unsigned long long b) {
   issue_wgmma<E, 8 * VALUE_BLOCKS, sizeof(E) == 1>(&c[0][0], a, 0, b, true, "wgmma of P V");
+}
+template <class E>
+inline void wgmma_pv(float (&c)[VALUE_BLOCKS][4], unsigned long long a, unsigned long long b, bool accumulate) {
+  issue_wgmma<E, 8 * VALUE_BLOCKS, false>(&c[0][0], nullptr, a, b, accumulate, "wgmma of P V");
 }
