@@ -140,8 +140,8 @@ impl KernelTraits {
             kv_bits: (8 * self.common.key_bytes()).div_ceil(head_dim),
             head_dim: (head_dim + value_dim) / 2,
             kv_bytes: self.common.key_bytes() + self.common.value_bytes(),
-            // each of the warps that share rows multiplies Q with all keys
-            row_products: head_dim * facts.column_warps + value_dim,
+            // on mma.sync each of the warps that share rows multiplies Q with all keys
+            row_products: head_dim * if facts.wgmma.is_some() { 1 } else { facts.column_warps } + value_dim,
             ctas_per_sm: facts.ctas_per_sm,
         }
     }

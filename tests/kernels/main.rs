@@ -13,6 +13,7 @@ mod outputs;
 mod outputs_emulated;
 mod outputs_gpu;
 mod partial_emulated;
+mod prefill_latent_emulated;
 mod prefill_resident_emulated;
 mod prefill_sm80_emulated;
 mod prefill_sm90_emulated;

@@ -7,6 +7,7 @@ pub(super) mod prefill_cuda_cores;
 pub(super) mod prefill_sm80;
 pub(super) mod prefill_sm90;
 mod prefill_sm90_e4m3;
+mod prefill_sm90_latent;
 pub(super) mod prefill_sm90_resident;
 
 use super::common::{CommonTraits, STATIC_BYTES, panels};
@@ -19,11 +20,12 @@ use crate::cost::CostKernel;
 type Choose = fn(&KernelTraitsRequest, &CommonTraits) -> Option<Facts>;
 
 /// The list of kernels. Of those that run a problem the first is chosen.
-pub(super) const KERNELS: [Choose; 7] = [
+pub(super) const KERNELS: [Choose; 8] = [
     decode_cuda_cores::choose,
     decode_mma::choose,
     prefill_cuda_cores::choose,
     prefill_sm90_e4m3::choose,
+    prefill_sm90_latent::choose,
     prefill_sm90_resident::choose,
     prefill_sm90::choose,
     prefill_sm80::choose,

@@ -85,6 +85,38 @@ fn the_first_kernel_of_the_list_that_runs_a_problem_is_chosen() {
 }
 
 #[test]
+fn latent_attention_has_a_kernel_of_two_warpgroups() {
+    let latent = |head_dim, values| KernelTraitsRequest {
+        arch: Arch::for_device(9, 0),
+        head_dim_vo: HeadDimVo::SharedWithKeys(values),
+        key_hooks: false,
+        value_hooks: false,
+        ..request(KernelKind::Prefill, head_dim)
+    };
+    for of in [latent(576, 512), latent(512, 512), KernelTraitsRequest { paged: false, ..latent(576, 512) }] {
+        let traits = KernelTraits::choose(&of).expect("supported");
+        assert_eq!((traits.name(), traits.threads()), (" wgmma latent".to_owned(), 384));
+        // row_max and row_sum that warpgroups exchange, beside the state of the pipeline
+        let beside = PIPELINE_STATE_BYTES + 4 * 320;
+        assert!(traits.smem_bytes() + beside <= traits.common.arch.max_smem(), "{}", traits.smem_bytes());
+        let Facts { tile_rows, warps, column_warps, .. } = traits.facts();
+        assert_eq!((tile_rows, warps, column_warps), (64, 8, 2));
+    }
+    // other widths, hooks that rewrite keys, key lists, and who asks for the other backend
+    let plain = latent(576, 512);
+    let others = [
+        latent(576, 256),
+        KernelTraitsRequest { key_hooks: true, ..plain },
+        KernelTraitsRequest { key_lists: true, ..plain },
+        KernelTraitsRequest { prefill: PrefillBackend::Sm80, ..plain },
+        KernelTraitsRequest { arch: Arch::new(8, 0), ..plain },
+    ];
+    for of in others {
+        assert!(!KernelTraits::choose(&of).expect("supported").is_sm90_prefill(), "{of:?}");
+    }
+}
+
+#[test]
 fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
     let of = |head_dim, arch: Arch, shared_rows| {
         KernelTraits::choose(&KernelTraitsRequest { arch, shared_rows, ..request(KernelKind::Mixed, head_dim) })

@@ -9,12 +9,17 @@ pub(super) fn text(traits: &KernelTraits) -> String {
     let mut text = String::from("\n#line 1 \"wgmma\"\n");
     let e4m3 = traits.facts().wgmma == Some(ComputeType::E4m3);
     // with e4m3 operands a column of ones gives the sum of the rounded probabilities
-    let value_columns = traits.common.value_dim + if e4m3 { 8 } else { 0 };
+    let column_warps = traits.facts().column_warps;
+    let value_columns = traits.common.value_dim / column_warps + if e4m3 { 8 } else { 0 };
     // Q of e4m3 compute is rounded in registers, and stays there
     let queries = if e4m3 { Operand::RegistersFromZero } else { Operand::Shared };
-    for (name, columns, a) in
-        [("wgmma_qk", traits.facts().tile_keys, queries), ("wgmma_pv", value_columns, Operand::Registers)]
-    {
+    let mut products =
+        vec![("wgmma_qk", traits.facts().tile_keys, queries), ("wgmma_pv", value_columns, Operand::Registers)];
+    if column_warps > 1 {
+        // warpgroups that share rows exchange P
+        products.push(("wgmma_pv", value_columns, Operand::Shared));
+    }
+    for (name, columns, a) in products {
         let (depth, by) = if e4m3 { (32, "columns") } else { (16, "rows") };
         let what = match a {
             Operand::Shared => format!(
@@ -55,14 +60,14 @@ fn parameters(a: Operand, columns: u32) -> String {
 }
 
 fn instruction(name: &str, element: &str, columns: u32, a: Operand) -> String {
-    let count = columns / 2;
+    let (count, by_rows) = (columns / 2, u32::from(name == "wgmma_pv"));
     let list = |range: std::ops::Range<u32>| range.map(|i| format!("%{i}")).collect::<Vec<_>>().join(", ");
     let outputs: Vec<_> = (0..count).map(|i| format!("\"+f\"(c[{}][{}])", i / 4, i % 4)).collect();
     // operands of 8 bits have no transposed form, and no operand that says so
     let (depth, transposes) = match (element, a) {
-        ("e4m3", _) => (32, ""),
-        (_, Operand::Shared) => (16, ", 0, 0"),
-        (_, Operand::Registers | Operand::RegistersFromZero) => (16, ", 1"),
+        ("e4m3", _) => (32, String::new()),
+        (_, Operand::Shared) => (16, format!(", 0, {by_rows}")),
+        (_, Operand::Registers | Operand::RegistersFromZero) => (16, ", 1".to_owned()),
     };
     let shape = format!("wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{element}.{element}");
     let (body, inputs) = match a {

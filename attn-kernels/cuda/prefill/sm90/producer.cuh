@@ -2,10 +2,15 @@
 // and loads Q, K and V. It waits only for free stages, never for arithmetic. K of a tile is loaded before V of the
 // previous one, because gemm_qk needs it first; separate warps issue the TMA loads of K and V. Q of the next work tile
 // is loaded while the consumers compute the last KV tiles of this one. A kernel includes its `loaders.cuh` before.
+//
+// Where values are the first columns of the keys, V loads these and K the others, one after the other, since gemm_qk
+// needs both. An item has pairs of tiles then; the last one may be without keys.
 #pragma once
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
 #include "prefill/sm90/smem_tiles.cuh"
+
+constexpr bool V_AFTER_NEXT_K = !V_SHARES_K, TILE_PAIRS = V_SHARES_K;
 
 // The producer's state. Tiles are counted over all work items; V of a tile is loaded after K of the next one, even if
 // that belongs to another item.
@@ -81,7 +86,7 @@ class Producer {
         else
           k_loader.arrive_empty(barrier);
       }
-      load_v();
+      if constexpr (V_AFTER_NEXT_K) load_v();
       ++tile_index_;
       if (first) {
         v_loader_ = VLoader<USE_TMA>(w_, w_.v, p_.v, value_base(q_tile.request), kv_head);
@@ -103,16 +108,17 @@ class Producer {
       first = false;
       prev_key_ = key;
       prev_location_ = location;
+      if constexpr (!V_AFTER_NEXT_K) load_v();
       key = next;
       classes = next_classes;
       location = locate(q_tile.request, end, next);
-    } while (!last);
+    } while (!last || (TILE_PAIRS && tile_index_ % 2 == 1));
     if (q_pending) commit_q();
   }
 
   // Called after all work tiles: loads the last V, and commits an end marker.
   void finish() {
-    load_v();
+    if constexpr (V_AFTER_NEXT_K) load_v();
     if (!KLoader<USE_TMA>(w_, w_.k, p_.k, 0, 0).participates(false)) return;
     PipelineState state(tile_index_);
     mbarrier_wait(pipeline_.k_empty(state.stage), state.phase ^ 1);

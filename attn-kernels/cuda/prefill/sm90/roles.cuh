@@ -9,7 +9,7 @@
 
 constexpr int CTA_THREADS = THREADS + 32 * PRODUCER_WARPS;
 static_assert(PRODUCER_WARPS == 4, "one producer warpgroup");
-static_assert(!Variant::HAS_KV_LIST && !V_SHARES_K, "KV lists and shared K/V have no sm_90 kernel");
+static_assert(!Variant::HAS_KV_LIST, "KV lists have no sm_90 kernel");
 
 // Shared memory of the pipeline. It is declared outside of the template below, since the emulator of the tests has
 // shared memory in a section, where compilers of the host put no variable of a template.
@@ -29,10 +29,11 @@ class PrefillCta {
   static constexpr int TILES_ALIGNMENT = 1024;
 
  public:
-  // Shared memory: the Q tiles, then STAGES K tiles, STAGES V tiles, and the O tile; aligned to 1024 bytes, wherever
-  // the dynamic shared memory begins.
+  static constexpr int V_BYTES = V_SHARES_K ? 0 : STAGES * SmemV::BYTES;
+  // Shared memory: the Q tiles, then STAGES K tiles, STAGES V tiles, and the O tile or that of P; aligned to 1024 bytes,
+  // wherever the dynamic shared memory begins.
   static constexpr int SMEM_BYTES =
-      TILES_ALIGNMENT + Q_TILES * SmemQ::BYTES + STAGES * (SmemK::BYTES + SmemV::BYTES) + SMEM_O_BYTES;
+      TILES_ALIGNMENT + Q_TILES * SmemQ::BYTES + STAGES * SmemK::BYTES + V_BYTES + SMEM_O_BYTES + SMEM_P_BYTES;
   static_assert(SMEM_BYTES + sizeof(PipelineStorage) <= 227 * 1024, "shared memory of an SM: at most 227 KiB per CTA");
 
   // Runs the CTA. `shared_memory`: the dynamic shared memory.
@@ -41,8 +42,9 @@ class PrefillCta {
     SmemTiles tiles;
     tiles.q.base = (shared_address(shared_memory) + TILES_ALIGNMENT - 1) / TILES_ALIGNMENT * TILES_ALIGNMENT;
     tiles.k.base = tiles.q.base + Q_TILES * SmemQ::BYTES;
-    tiles.v.base = tiles.k.base + STAGES * SmemK::BYTES;
-    tiles.o = OUTPUTS_STAGED ? tiles.v.base + STAGES * SmemV::BYTES : tiles.q.base;
+    tiles.v.base = V_SHARES_K ? tiles.k.base : tiles.k.base + STAGES * SmemK::BYTES;
+    tiles.p = tiles.k.base + STAGES * SmemK::BYTES + V_BYTES;
+    tiles.o = OUTPUTS_STAGED ? tiles.p : tiles.q.base;
     Pipeline pipeline(pipeline_storage());
     bool tma = use_tma(w);
     if (threadIdx.x == 0) {

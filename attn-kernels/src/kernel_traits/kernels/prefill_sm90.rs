@@ -9,7 +9,7 @@ pub(in super::super) const PIPELINE_STATE_BYTES: u32 = 512;
 /// Rows of a warpgroup.
 pub(super) const WARPGROUP_ROWS: u32 = 64;
 /// WGMMA operands with a 128-byte swizzle are aligned to this many bytes.
-const ALIGNMENT: u32 = 1024;
+pub(super) const ALIGNMENT: u32 = 1024;
 
 /// The kernel without its tiles: one CTA an SM.
 pub(super) const PREFILL_SM90: Facts = Facts {

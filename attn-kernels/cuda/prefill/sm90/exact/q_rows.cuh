@@ -14,13 +14,17 @@ struct WarpgroupQ {
       : smem(smem),
         warpgroup(warp / 4),
         scale(scale),
-        descriptor(make_smem_descriptor(smem.base + warpgroup * 64 * 128, 16)) {}
+        descriptor(make_smem_descriptor(smem.base + (COLUMN_WARPS > 1 ? 0 : warpgroup) * 64 * 128, 16)) {}
 
-  // Called once Q has arrived.
+  // Called once Q has arrived. Warpgroups that share rows transform a part of them each.
   void transform(const KernelParams& p, const Variant& variant, const QTile& q_tile) const {
     if constexpr (!TRANSFORM_Q) return;
-    transform_q<64, 128, HookRow<HEAD_DIM_QK>>(smem, p, variant, q_tile, 64 * warpgroup, threadIdx.x % 128);
+    constexpr int ROWS = 64 / COLUMN_WARPS;
+    transform_q<ROWS, 128, HookRow<HEAD_DIM_QK>>(smem, p, variant, q_tile, ROWS * warpgroup, threadIdx.x % 128);
     fence_view_async_shared();
-    named_barrier_sync(WARPGROUP_BARRIER + warpgroup, 128);
+    if constexpr (COLUMN_WARPS > 1)
+      named_barrier_sync(CONSUMER_BARRIER, THREADS);
+    else
+      named_barrier_sync(WARPGROUP_BARRIER + warpgroup, 128);
   }
 };

@@ -1,0 +1,38 @@
+//! Sm90 prefill of latent attention (MLA), whose values are the first elements of the keys. Two consumer warpgroups share
+//! a Q tile, and each has half of the elements of O.
+
+use attn_core::spec::{ComputeType, KernelKind};
+
+use super::prefill_sm90::{ALIGNMENT, PREFILL_SM90, WARPGROUP_ROWS};
+use super::{CommonTraits, Facts, KernelTraitsRequest, panels};
+
+/// The longest keys whose tiles fit shared memory, and the values that two warpgroups have registers for.
+const DIMS: [u32; 2] = [576, 512];
+const TILE_KEYS: u32 = 64;
+
+const PREFILL_SM90_LATENT: Facts = Facts {
+    name: " wgmma latent",
+    headers: &["prefill/sm90/latent/cta.cuh", "prefill/sm90/kernel.cuh"],
+    part_headers: &[],
+    tile_rows: WARPGROUP_ROWS,
+    tile_keys: TILE_KEYS,
+    warps: 8,
+    column_warps: 2,
+    stages: 2,
+    q_stages: 1,
+    ..PREFILL_SM90
+};
+
+/// Stages of keys, beside a tile of Q and one of P.
+pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
+    let &CommonTraits { head_dim, value_dim, arch, values_share_keys, .. } = common;
+    let wanted = request.kind == KernelKind::Prefill && request.wants_sm90_prefill() && arch.has_wgmma();
+    let exact = request.compute_type == ComputeType::Exact;
+    if !(wanted && exact && values_share_keys) || head_dim > DIMS[0] || value_dim != DIMS[1] {
+        return None;
+    }
+    let Facts { tile_rows, tile_keys, stages, .. } = PREFILL_SM90_LATENT;
+    let elements = (tile_rows + stages * tile_keys) * panels(head_dim) + tile_rows * tile_keys;
+    let preprocessed = request.preprocessed(common);
+    Some(Facts { smem_bytes: ALIGNMENT + 2 * elements, preprocessed, ..PREFILL_SM90_LATENT })
+}

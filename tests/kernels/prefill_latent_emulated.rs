@@ -1,0 +1,70 @@
+//! Prefill of latent attention on WGMMA and TMA runs on the host, thread by thread, and agrees with the f64 reference.
+
+use attn_core::spec::{HeadDimVo, PrefillBackend};
+use attn_testing::{Case, LayoutKind, Lens};
+use attn_tests::simt;
+
+fn check(cases: impl IntoIterator<Item = Case>) {
+    let cases: Vec<Case> = cases.into_iter().collect();
+    simt::check(simt::on_tensor_cores("prefill", PrefillBackend::Sm90, cases));
+}
+
+/// Requests of an odd and an even number of KV tiles, of one tile, and without queries or keys; with `heads` query heads,
+/// in pages of as many keys as TMA loads at once, of fewer, or without pages.
+fn case(variant: &str, number: usize) -> Case {
+    let heads = [16, 128, 5, 64][number % 4];
+    let queries = if heads < 64 { vec![17, 0, 2, 1] } else { vec![1, 0, 3, 1] };
+    Case {
+        name: Some(format!("{variant} of {heads} heads")),
+        kernel: "prefill".to_owned(),
+        dtype: ["bf16", "f16"][number / 2 % 2].to_owned(),
+        head_dim: if number % 5 == 4 { 512 } else { 576 },
+        head_dim_vo: HeadDimVo::SharedWithKeys(512),
+        qo_heads: heads,
+        kv_heads: 1,
+        kv_layout: [LayoutKind::Paged, LayoutKind::Paged, LayoutKind::Ragged][number % 3],
+        page_size: [64, 5, 16, 8][number % 4],
+        qo_lens: Lens::List(queries),
+        kv_lens: Lens::List(vec![330, 9, 128, 0]),
+        seed: number as u64,
+        ..Case::new(variant)
+    }
+}
+
+/// Hooks of every kind that leaves keys and values as they are stored: masks, biases, slopes, sinks, weights, queries.
+#[test]
+fn stock_variants() {
+    let variants = [
+        "full",
+        "causal",
+        "causal + soft_cap(cap=30)",
+        "causal + alibi",
+        "sliding_window(window=70)",
+        "causal + sink",
+        "streaming(sink=4, window=100)",
+        "sigmoid",
+        "causal + max_logit",
+    ];
+    check(variants.into_iter().enumerate().map(|(number, variant)| case(variant, number)));
+}
+
+/// Items of a part of a request's keys, whose rows are merged; rows are rescaled one by one.
+#[test]
+fn splits() {
+    let of = |(number, variant)| Case { fixed_split_size: Some([128, 64][number % 2]), ..case(variant, number) };
+    check(["causal", "full", "causal + alibi"].into_iter().enumerate().map(of));
+}
+
+/// Keys of 8 bits are converted before, and outputs have another type.
+#[test]
+fn element_types() {
+    let keys = |number, variant| Case { kv_dtype: Some("e4m3".to_owned()), ..case(variant, number) };
+    let outputs = |number, variant| Case { o_dtype: Some("e4m3".to_owned()), ..case(variant, number) };
+    check([keys(0, "causal"), keys(2, "full"), outputs(1, "causal"), outputs(4, "causal + sink")]);
+}
+
+/// Logits that exceed row_max of the tiles before.
+#[test]
+fn large_logits() {
+    check((0..3).map(|number| Case { q_std: Some(8.0), ..case("causal", number) }));
+}
