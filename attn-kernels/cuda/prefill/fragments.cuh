@@ -19,7 +19,8 @@ using OutputFragment = float[ROW_BLOCKS][COLUMNS / 8][4];
 // This warp's number among those of other rows, and among those that share its rows: neighbours, or on sm_90 a warp of
 // each warpgroup, since the rows of a WGMMA are those of a whole warpgroup.
 inline int row_warp() {
-  return SM90_PREFILL && COLUMN_WARPS > 1 ? threadIdx.x / 32 % (WARPS / COLUMN_WARPS) : threadIdx.x / (32 * COLUMN_WARPS);
+  unsigned warp = threadIdx.x / 32;
+  return SM90_PREFILL && COLUMN_WARPS > 1 ? warp % (WARPS / COLUMN_WARPS) : warp / COLUMN_WARPS;
 }
 inline int column_warp() {
   return SM90_PREFILL ? threadIdx.x / (32 * WARPS / COLUMN_WARPS) : threadIdx.x / 32 % COLUMN_WARPS;

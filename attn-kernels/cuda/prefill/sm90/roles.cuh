@@ -30,7 +30,7 @@ class PrefillCta {
 
  public:
   static constexpr int V_BYTES = V_SHARES_K ? 0 : STAGES * SmemV::BYTES;
-  // Shared memory: the Q tiles, then STAGES K tiles, STAGES V tiles, and the O tile or that of P; aligned to 1024 bytes,
+  // Shared memory: the Q tiles, then STAGES K tiles, STAGES V tiles, and the tile of O, or of P; aligned to 1024 bytes,
   // wherever the dynamic shared memory begins.
   static constexpr int SMEM_BYTES =
       TILES_ALIGNMENT + Q_TILES * SmemQ::BYTES + STAGES * SmemK::BYTES + V_BYTES + SMEM_O_BYTES + SMEM_P_BYTES;

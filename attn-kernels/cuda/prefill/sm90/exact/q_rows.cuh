@@ -22,9 +22,6 @@ struct WarpgroupQ {
     constexpr int ROWS = 64 / COLUMN_WARPS;
     transform_q<ROWS, 128, HookRow<HEAD_DIM_QK>>(smem, p, variant, q_tile, ROWS * warpgroup, threadIdx.x % 128);
     fence_view_async_shared();
-    if constexpr (COLUMN_WARPS > 1)
-      named_barrier_sync(CONSUMER_BARRIER, THREADS);
-    else
-      named_barrier_sync(WARPGROUP_BARRIER + warpgroup, 128);
+    named_barrier_sync(WARPGROUP_BARRIER + (COLUMN_WARPS > 1 ? 0 : warpgroup), 128 * COLUMN_WARPS);
   }
 };

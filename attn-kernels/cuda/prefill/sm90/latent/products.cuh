@@ -1,5 +1,5 @@
-// GEMMs of latent attention: a warpgroup computes S of its KV tile from all columns of Q and K, and its columns of O from
-// P of both tiles of a pair, in shared memory.
+// GEMMs of latent attention: a warpgroup computes S of its KV tile from all columns of Q and K, and its columns of O
+// from P of both tiles of a pair, in shared memory.
 #pragma once
 #include "prefill/sm90/exact/products.cuh"
 
