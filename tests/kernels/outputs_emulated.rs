@@ -20,7 +20,7 @@ fn prefill_by_wgmma() {
     simt::check(cases("prefill", PrefillBackend::Sm90));
 }
 
-/// O of long rows has no shared memory of its own: rows are staged where Q was, which the next work item's Q must await.
+/// O of long rows has no shared memory of its own: rows are staged where Q was, which Q of the next work item awaits.
 #[test]
 fn prefill_by_wgmma_of_long_rows() {
     let case = |(number, o_dtype): (usize, &str)| Case {

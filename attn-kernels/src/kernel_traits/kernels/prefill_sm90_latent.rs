@@ -1,5 +1,5 @@
-//! Sm90 prefill of latent attention (MLA), whose values are the first elements of the keys. Two consumer warpgroups share
-//! a Q tile, and each has half of the elements of O.
+//! Sm90 prefill of latent attention (MLA), whose values are the first elements of the keys. Two consumer warpgroups
+//! share a Q tile, and each has half of the elements of O.
 
 use attn_core::spec::{ComputeType, KernelKind};
 
