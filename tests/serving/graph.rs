@@ -5,6 +5,8 @@ use attn::prelude::*;
 use attn::{DeviceBuffer, Error, Graph, GraphBuckets, Out, Stream};
 use attn_tests::{gpu::engines, synthetic::values};
 
+use crate::captures;
+
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 const ROW: usize = 4 * 64;
 const PAGE: u32 = 16;
@@ -64,6 +66,7 @@ const STEPS: [&[u32]; 7] = [&[5], &[700, 33, 1], &[6], &[90, 1, 64, 900, 2], &[7
 
 #[test]
 fn steps_use_the_smallest_bucket_and_match_plans_of_their_own() {
+    let _beside = captures::beside();
     for engine in engines() {
         let near = attention(&engine, "causal + sliding_window(window=50)");
         let far = near

@@ -1,6 +1,7 @@
 //! What engines do: one engine of many layers, captured steps, memory and streams of the caller, parameter tensors
 //! that change.
 
+mod captures;
 mod engine;
 mod graph;
 mod growing;

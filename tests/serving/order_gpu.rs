@@ -1,11 +1,13 @@
 //! Safe calls on several streams, in several threads and under captures: results are those of one stream, and memory
 //! lives as long as the device uses it. Skipped without a GPU.
 
-use std::{thread, time::Duration};
+use std::{sync::RwLockReadGuard, thread, time::Duration};
 
 use attn::{DeviceBuffer, Error, Graph, Out, Plan, Stream, Workspace, cuda, ops, prelude::*};
 use attn_needs::{Need, needed};
 use attn_tests::synthetic::values;
+
+use crate::captures;
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };
 /// Requests; each has one query.
@@ -21,6 +23,8 @@ struct Gpu {
     attention: Attention,
     k: DeviceBuffer,
     v: DeviceBuffer,
+    /// Of the first GPU of a test; dropped after all that is on it.
+    _beside: Option<RwLockReadGuard<'static, ()>>,
 }
 
 fn bf16s(count: usize, seed: u32) -> Vec<bf16> {
@@ -38,13 +42,14 @@ impl Gpu {
 
     fn of(ordinal: u32) -> Option<Self> {
         let need = if ordinal == 0 { Need::Gpu } else { Need::Gpus };
+        let beside = (ordinal == 0).then(captures::beside);
         let engine = needed(need, Engine::cuda(ordinal))?;
         attn::registry::register(attn::stock::variants()).expect("no two share a name");
         let variant = Variant::parse("causal").expect("stock");
         let attention = engine.attention(&variant, HEADS, Dtypes::bf16()).expect("bound");
         let kv = |seed| engine.upload(&bf16s(REQUESTS * KEYS * 2 * 128, seed)).expect("memory");
         let (k, v) = (kv(2), kv(3));
-        Some(Gpu { engine, attention, k, v })
+        Some(Gpu { engine, attention, k, v, _beside: beside })
     }
 
     fn plan(&self, workspace: &mut Workspace) -> Plan {

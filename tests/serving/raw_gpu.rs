@@ -13,6 +13,8 @@ use cudarc_0_17::driver::result::mem_get_info;
 use cudarc_0_17::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc_0_17::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError};
 
+use crate::captures;
+
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
 const LAYERS: usize = 3;
 const PAGES: usize = 12;
@@ -191,6 +193,7 @@ impl Theirs {
 
 #[test]
 fn memory_and_stream_of_another_cudarc() {
+    let _alone = captures::alone();
     let Some(engine) = gpu() else { return };
     let (pool, q) = (numbers(POOL, 1), numbers(2 * 8 * 64, 2));
     let want = expected(&pool, &q).expect("the CPU");
@@ -230,10 +233,14 @@ fn memory_and_stream_of_another_cudarc() {
     let run = || (0..LAYERS).try_for_each(|layer| unsafe { at.run_raw(&plan, &stream, layer) }).expect("launched");
     run();
     stream.synchronize().expect("it runs");
-    let free = mem_get_info().expect("a context").0;
-    (0..100).for_each(|_| run());
-    stream.synchronize().expect("it runs");
-    assert_eq!(mem_get_info().expect("a context").0, free, "a run allocates");
+    // other programs on the card allocate now and then; runs that allocate would do so in each round
+    let allocates_nothing = (0..20).any(|_| {
+        let free = mem_get_info().expect("a context").0;
+        (0..100).for_each(|_| run());
+        stream.synchronize().expect("it runs");
+        mem_get_info().expect("a context").0 == free
+    });
+    assert!(allocates_nothing, "a run allocates");
     drop((step, plan, workspace, stream));
 }
 
@@ -241,6 +248,7 @@ fn memory_and_stream_of_another_cudarc() {
 /// such a stream would invalidate the capture. Afterwards the same stream is used without a capture.
 #[test]
 fn a_capture_of_another_cudarc() {
+    let _alone = captures::alone();
     let Some(engine) = gpu() else { return };
     let (pool, q) = (numbers(POOL, 1), numbers(2 * 8 * 64, 2));
     let want = expected(&pool, &q).expect("the CPU");

@@ -10,6 +10,7 @@ use attn::{
 use attn_tests::{gpu::engines, synthetic::values};
 
 use super::support::{Captured, HEADS, PROMPT, ROW, STEPS, assert_close, content, flat, halves, ints, numbers};
+use crate::captures;
 
 /// Forgetting attention (arXiv 2503.02130): the forget gates between a key and a query weaken their logit.
 #[derive(Clone, Debug, VariantParams)]
@@ -42,6 +43,7 @@ fn forgetting_attention_decodes_under_one_graph() {
         })
         .collect();
     let (all_q, all_k, all_v) = (halves(ROOM * ROW[0], 1), halves(ROOM * ROW[1], 2), halves(ROOM * ROW[1], 3));
+    let _beside = captures::beside();
     for engine in engines() {
         let stream = engine.stream().expect("a stream");
         // what is not written yet poisons what reads it
@@ -87,6 +89,7 @@ fn forgetting_attention_decodes_under_one_graph() {
 
 #[test]
 fn a_batch_that_outgrows_a_tensor_says_so() {
+    let _beside = captures::beside();
     for engine in engines() {
         let stream = engine.stream().expect("a stream");
         let variant = Forgetting { log_forget: Tensor2::from_values(vec![0.0; 400], [100, 4]).expect("room") };

@@ -11,6 +11,7 @@ use attn::{
 use attn_tests::gpu::engines;
 
 use super::support::{Captured, HEADS, PROMPT, ROW, STEPS, assert_close, content, flat, halves, ints, numbers};
+use crate::captures;
 
 /// The cosine and sine of a position.
 #[device_fn]
@@ -160,6 +161,7 @@ fn m_rope_decodes_and_appends_under_one_graph() {
     let inv_freq: Vec<f32> = (0..32).map(|i| 100f32.powf(-(i as f32) / 32.0)).collect();
     let inv_freq = Tensor1::from(inv_freq);
     let (all_q, all_k, all_v) = (halves(512 * ROW[0], 1), halves(512 * ROW[1], 2), halves(512 * ROW[1], 3));
+    let _beside = captures::beside();
     for engine in engines() {
         let stream = engine.stream().expect("a stream");
         let zeros = |n| Tensor2::from_values(vec![0; n * 3], [n, 3]).expect("zeros");

@@ -4,6 +4,7 @@ use attn::{Error, Out, Stream, batch::indptr, expr::TensorContent, lang::Bits, p
 use attn_tests::{gpu::engines, synthetic::values};
 
 use super::support::{Captured, HEADS, ROW, assert_close, flat, halves};
+use crate::captures;
 
 /// Draft trees that change from step to step.
 #[derive(Clone, Debug, VariantParams)]
@@ -39,6 +40,7 @@ fn updates_equal_flat_plans(
     exact: impl Fn(usize, &[u32]) -> Variant,
 ) {
     let (all_q, all_k, all_v) = (halves(16 * ROW[0], 1), halves(256 * ROW[1], 2), halves(256 * ROW[1], 3));
+    let _beside = captures::beside();
     for engine in engines() {
         let stream = engine.stream().expect("a stream");
         let attention = engine.attention(larger, HEADS, Dtypes::f16()).expect("bound");
