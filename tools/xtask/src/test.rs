@@ -1,5 +1,7 @@
 //! `cargo xtask test`: what it builds and runs, with which requirements, and what it lists of skips.
 
+mod programs;
+
 use std::{path::Path, time::Instant};
 
 use anyhow::{Result, bail};
@@ -11,6 +13,7 @@ use crate::{
     paths::{UNOPTIMISED, target_dir},
     plan_instructions, py, skips,
 };
+use programs::Chosen;
 
 /// The packages of a plain run: the library and its tests, without bindings, tools and examples.
 const LIBRARY: [&str; 11] = [
@@ -161,24 +164,26 @@ impl Steps {
 fn tests(sh: &Shell, packages: &[&str], args: &Args) -> Result<()> {
     let nextest = cmd!(sh, "cargo nextest --version").quiet().ignore_stdout().ignore_stderr().run().is_ok();
     // a test that is named runs
-    let long: &[&str] = if args.ci || args.all || !args.rest.is_empty() { &[] } else { &LONG };
+    let all_long = args.ci || args.all || !args.rest.is_empty();
     let rest = &args.rest;
     if nextest {
         let mut step = cmd!(sh, "cargo nextest run {packages...}");
         if args.all {
             step = step.args(["--run-ignored", "all"]);
         }
-        if !long.is_empty() {
-            let tests = format!("not test(/{}/) or test(/{}/)", long.join("|"), KEPT.join("|"));
+        if !all_long {
+            let tests = format!("not test(/{}/) or test(/{}/)", LONG.join("|"), KEPT.join("|"));
             step = step.args(["-E".to_owned(), tests]);
         }
         return Ok(step.args(rest).run()?);
     }
     eprintln!("xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`");
-    // which cannot take those of `KEPT` back
-    let skip = long.iter().flat_map(|name| ["--skip", name]);
+    if rest.is_empty() {
+        let kept = (!all_long).then_some(&KEPT[..]);
+        return programs::run(sh, packages, &Chosen { long: &LONG, kept, ignored: args.all });
+    }
     let ignored = args.all.then_some("--include-ignored");
-    Ok(cmd!(sh, "cargo test --lib --bins --tests {packages...} {rest...} --").args(skip).args(ignored).run()?)
+    Ok(cmd!(sh, "cargo test --lib --bins --tests {packages...} {rest...} --").args(ignored).run()?)
 }
 
 /// What tests may not be skipped for: what `ATTN_TEST_REQUIRE` names already, and what was ensured.
