@@ -1,13 +1,13 @@
 //! Compiles generated C++ with a host compiler and calls its hooks, for comparison with the Rust of a variant.
 
-use std::{ffi::c_void, path::Path, process::Command, sync::Arc};
+use std::{ffi::c_void, path::Path, sync::Arc};
 
 use attn_core::Variant;
 use attn_core::lang::{Dims, KvIndex, LogitIndex, RowIndex, RowState, Tile, TileClass, VariantDesc};
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
-use crate::compiler::compiler;
+use crate::compiler::shared_library;
 use crate::mutant::{mutated, progress};
 use crate::sanitizers;
 
@@ -95,27 +95,37 @@ pub fn library_of_random_text(folder: &Path, text: &str) -> Library {
 }
 
 fn library_with(folder: &Path, text: &str, options: &[&str]) -> Library {
-    let source = folder.join("text.cpp");
-    std::fs::write(&source, format!("#define ATTN_HOST\n{}", mutated(text))).expect("a folder for the test");
-    let library = folder.join("text.so");
-    let out = Command::new(compiler())
-        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-fno-strict-aliasing"])
-        .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable", "-Wno-psabi"])
-        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-Wno-unknown-pragmas"])
-        .args(["-Wno-sign-compare", "-Wno-tautological-compare", "-Wno-bool-operation", "-Wno-int-in-bool-context"])
-        .args(["-shared", "-fPIC"])
-        .args(options)
-        .args(sanitizers::options())
-        .arg("-o")
-        .arg(&library)
-        .arg(&source)
-        .output()
-        .expect("the compiler runs");
+    let options = [&OPTIONS[..], options, sanitizers::options()].concat();
+    let library = shared_library(folder, &format!("#define ATTN_HOST\n{}", mutated(text)), &options);
     progress();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    // SAFETY: the library was just built from our own text and has no constructors.
+    let library = library.unwrap_or_else(|errors| panic!("{errors}"));
+    // SAFETY: the library was built from our own text and has no constructors.
     unsafe { Library::new(&library) }.expect("a library")
 }
+
+/// The options for all texts. To optimise them further takes longer than most run.
+const OPTIONS: [&str; 20] = [
+    "-std=c++17",
+    "-Og",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-fast-math",
+    "-fno-strict-aliasing",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-unused-parameter",
+    "-Wno-unused-variable",
+    "-Wno-psabi",
+    "-Wno-unused-but-set-variable",
+    "-Wno-overflow",
+    "-Wno-type-limits",
+    "-Wno-unknown-pragmas",
+    "-Wno-sign-compare",
+    "-Wno-tautological-compare",
+    "-Wno-bool-operation",
+    "-Wno-int-in-bool-context",
+];
 
 impl HostText {
     /// Compiles the text of a variant in `folder`.
