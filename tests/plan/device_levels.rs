@@ -367,7 +367,7 @@ fn unsound() {
     attn_core::registry::register(attn_variants::variants()).expect("no two share a name");
     let (variant, heads) = (Variant::parse("causal").expect("stock"), Heads { qo: 4, kv: 1, head_dim: 64 });
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let planner = HostPlanner::compile(&variant, folder.path());
+    let planner = HostPlanner::compile_levels(&variant, folder.path());
     let mut rng = SmallRng::seed_from_u64(7);
     let rule = mixed(DECODE, PREFILL, false, CASCADE);
     let (mut refused, mut planned) = (0, 0);

@@ -146,7 +146,20 @@ impl HostPlanner {
     /// # Panics
     /// The kernel does not compile.
     pub fn compile(variant: &Variant, folder: &Path) -> HostPlanner {
+        HostPlanner::of(variant, "", folder)
+    }
+
+    /// Compiles what plans batches with levels by CTAs of 64 threads, and nothing else.
+    ///
+    /// # Panics
+    /// The kernel does not compile.
+    pub fn compile_levels(variant: &Variant, folder: &Path) -> HostPlanner {
+        HostPlanner::of(variant, "#define ONLY_LEVELS\n", folder)
+    }
+
+    fn of(variant: &Variant, options: &str, folder: &Path) -> HostPlanner {
         let text = [
+            options,
             FIBERS,
             include_str!("plan_harness.cpp"),
             &templates(&PLANNERS),

@@ -45,6 +45,7 @@ void launch(const Params* p, const Variant* variant, int parts, unsigned seed) {
   }
 }
 
+#ifndef ONLY_LEVELS
 EXPORT void plan(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
   launch<64>(p, variant, parts, seed);
 }
@@ -58,10 +59,12 @@ EXPORT void plan_mixed(const MixedPlanParams* p, const Variant* variant, int par
 EXPORT void plan_mixed_by_1024(const MixedPlanParams* p, const Variant* variant, int parts, unsigned seed) {
   launch<1024>(p, variant, parts, seed);
 }
+#endif
 
 EXPORT void plan_levels(const CascadePlanParams* p, const Variant* variant, int parts, unsigned seed) {
   launch<64>(p, variant, parts, seed);
 }
+#ifndef ONLY_LEVELS
 EXPORT void plan_levels_by_1024(const CascadePlanParams* p, const Variant* variant, int parts, unsigned seed) {
   launch<1024>(p, variant, parts, seed);
 }
@@ -82,3 +85,4 @@ void check_with(const PlanParams* p, unsigned seed) {
 
 EXPORT void check(const PlanParams* p, unsigned seed) { check_with<64>(p, seed); }
 EXPORT void check_by_1024(const PlanParams* p, unsigned seed) { check_with<1024>(p, seed); }
+#endif
