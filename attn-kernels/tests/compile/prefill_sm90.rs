@@ -64,6 +64,14 @@ fn instructions(cache: &CubinCache, expr: &str, request: &KernelTraitsRequest) -
     code.chunks_exact(16).map(decode).collect()
 }
 
+/// Each expression with one of two kernels, by turns; with both where tests run as a whole.
+fn by_turns<K: Copy>(exprs: impl IntoIterator<Item = &'static str>, of: [K; 2]) -> Vec<(&'static str, K)> {
+    let one = |turn: usize| of[(turn + attn_needs::seed()) % 2];
+    let kernels = |turn| if attn_needs::whole() { of.to_vec() } else { vec![one(turn)] };
+    let exprs = exprs.into_iter().enumerate();
+    exprs.flat_map(|(turn, expr)| kernels(turn).into_iter().map(move |kernel| (expr, kernel))).collect()
+}
+
 #[test]
 fn exponentials_overlap_with_the_pv_gemm() {
     let Some(cache) = crate::stock::cache() else { return };
@@ -76,8 +84,7 @@ fn exponentials_overlap_with_the_pv_gemm() {
         "sliding_window(window=1024)",
         "causal + sink",
     ];
-    let kinds = [KernelKind::Prefill, KernelKind::Mixed];
-    for (expr, kind) in exprs.into_iter().flat_map(|expr| kinds.map(|kind| (expr, kind))) {
+    for (expr, kind) in by_turns(exprs, [KernelKind::Prefill, KernelKind::Mixed]) {
         let code = instructions(&cache, expr, &request(kind, 128, Dtypes::bf16()));
         let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
         // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
@@ -99,23 +106,21 @@ const E4M3_EXPONENTIALS: usize = 60;
 #[test]
 fn gemms_of_e4m3_overlap_with_the_softmax() {
     let Some(cache) = crate::stock::cache() else { return };
-    for expr in ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"] {
-        for paged in [false, true] {
-            let of = request(KernelKind::Prefill, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3));
-            let code =
-                instructions(&cache, expr, &KernelTraitsRequest { compute_type: ComputeType::E4m3, paged, ..of });
-            let waits = |pending| {
-                let is = move |(_, of): &(usize, &Instruction)| **of == Instruction::WaitWgmma(pending);
-                code.iter().enumerate().filter(is).map(|(at, _)| at).collect::<Vec<_>>()
-            };
-            // ptxas waits for each WGMMA of a kernel that it serialises: C7513 if P is written too early
-            let (logits, all) = (waits(1), waits(0));
-            assert_eq!((logits.len(), all.len()), (1, 3), "{expr}: the first tile, the loop, and the last P V");
-            let beside = &code[logits[0]..all[1]];
-            let count = |what: Instruction| beside.iter().filter(|instruction| **instruction == what).count();
-            let (exponentials, spilled) = (count(Instruction::Exponential), count(Instruction::Spilled));
-            assert!(exponentials >= E4M3_EXPONENTIALS, "{expr}: {exponentials} exponentials before the second wait");
-            assert_eq!(spilled, 0, "{expr}, paged {paged}: registers of the mainloop spill");
-        }
+    let exprs = ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"];
+    for (expr, paged) in by_turns(exprs, [false, true]) {
+        let of = request(KernelKind::Prefill, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3));
+        let code = instructions(&cache, expr, &KernelTraitsRequest { compute_type: ComputeType::E4m3, paged, ..of });
+        let waits = |pending| {
+            let is = move |(_, of): &(usize, &Instruction)| **of == Instruction::WaitWgmma(pending);
+            code.iter().enumerate().filter(is).map(|(at, _)| at).collect::<Vec<_>>()
+        };
+        // ptxas waits for each WGMMA of a kernel that it serialises: C7513 if P is written too early
+        let (logits, all) = (waits(1), waits(0));
+        assert_eq!((logits.len(), all.len()), (1, 3), "{expr}: the first tile, the loop, and the last P V");
+        let beside = &code[logits[0]..all[1]];
+        let count = |what: Instruction| beside.iter().filter(|instruction| **instruction == what).count();
+        let (exponentials, spilled) = (count(Instruction::Exponential), count(Instruction::Spilled));
+        assert!(exponentials >= E4M3_EXPONENTIALS, "{expr}: {exponentials} exponentials before the second wait");
+        assert_eq!(spilled, 0, "{expr}, paged {paged}: registers of the mainloop spill");
     }
 }
