@@ -89,7 +89,7 @@ fn random_hooks_equal_the_evaluated_rust() {
     let (source_file, library) = (folder.path().join("fuzz.cpp"), folder.path().join("fuzz.so"));
     std::fs::write(&source_file, source(&hooks)).expect("a folder for the test");
     let out = Command::new(compiler::compiler())
-        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC", "-w"])
+        .args(["-std=c++17", "-Og", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC", "-w"])
         .arg("-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bool")
         .args(["-fsanitize-undefined-trap-on-error", "-o"])
         .args([&library, &source_file])

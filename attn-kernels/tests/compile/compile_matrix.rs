@@ -106,7 +106,7 @@ fn compile_planners(archs: &[&str]) {
 }
 
 /// The most kernels that a test compiles where it is a sample.
-const SAMPLED_KERNELS: usize = 10;
+const SAMPLED_KERNELS: usize = 6;
 
 /// Compiles a sample of points, or all where tests run as a whole. Returns how many points there are.
 fn compile_points(of: impl FnOnce(&Registry) -> Vec<Point>) -> usize {

@@ -34,7 +34,7 @@ pub fn on_tensor_cores(
 const SAMPLED_COST: u64 = 20_000_000;
 
 /// The most kernels of a check that is a sample: each takes seconds.
-const SAMPLED_KERNELS: usize = 3;
+const SAMPLED_KERNELS: usize = 2;
 
 /// The short cases of every n-th kernel of a family in a grid; `ATTN_TEST_SEED` (0) chooses the first.
 #[must_use]
@@ -60,23 +60,24 @@ pub fn check(cases: impl IntoIterator<Item = Case>) {
 /// # Panics
 /// A case fails, or there is none.
 pub fn check_merges(ctas: u32, partials: u32, cases: impl IntoIterator<Item = Case>) {
-    let wrong = |texts: &[String], cases: &[&HostCase]| wrong(texts, cases, ctas, partials);
+    let wrong = |cases: &[&HostCase]| wrong(&cases[0].texts(), cases, ctas, partials);
     let cases: Vec<_> = cases.into_iter().collect();
     let cases: Vec<_> = cases.into_par_iter().map(HostCase::new).collect();
     let mut groups: BTreeMap<&[String], Vec<&HostCase>> = BTreeMap::new();
     for case in &cases {
-        groups.entry(&case.texts).or_default().push(case);
+        groups.entry(&case.keys).or_default().push(case);
     }
+    let groups: Vec<_> = groups.into_values().collect();
     if let Some(mutant) = Mutant::current() {
         // others pass without it, and one failure is enough
-        groups.retain(|texts, _| texts.iter().any(|text| mutant.changes(text)));
-        let failed = groups.into_par_iter().find_map_any(|(texts, cases)| wrong(texts, &cases).pop());
+        let changed = |cases: &Vec<&HostCase>| cases[0].texts().iter().any(|text| mutant.changes(text));
+        let failed = groups.into_par_iter().filter(changed).find_map_any(|cases| wrong(&cases).pop());
         assert!(failed.is_none(), "{}", failed.unwrap_or_default());
         return;
     }
-    let groups = attn_needs::sample(groups.into_iter().collect(), SAMPLED_KERNELS);
-    let count = groups.iter().map(|(_, cases)| cases.len()).sum::<usize>();
-    let wrong: Vec<_> = groups.into_par_iter().flat_map_iter(|(texts, cases)| wrong(texts, &cases)).collect();
+    let groups = attn_needs::sample(groups, SAMPLED_KERNELS);
+    let count = groups.iter().map(Vec::len).sum::<usize>();
+    let wrong: Vec<_> = groups.into_par_iter().flat_map_iter(|cases| wrong(&cases)).collect();
     assert!(count > 0 && wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -89,12 +90,12 @@ pub fn bits(cases: impl IntoIterator<Item = Case>) -> Vec<(Vec<u32>, Vec<u32>)> 
     let cases: Vec<_> = cases.into_iter().map(HostCase::new).collect();
     let mut groups: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
     for (at, case) in cases.iter().enumerate() {
-        groups.entry(&case.texts).or_default().push(at);
+        groups.entry(&case.keys).or_default().push(at);
     }
     let mut all = vec![(Vec::new(), Vec::new()); cases.len()];
-    for (texts, of) in groups {
+    for of in groups.into_values() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let libraries = libraries(texts, folder.path());
+        let libraries = libraries(&cases[of[0]].texts(), folder.path());
         for at in of {
             let HostCase { case, variant, .. } = &cases[at];
             all[at] = run::bits(case, variant, &cases[at].kernels(&libraries), CTAS, case.seed as u32);
@@ -111,7 +112,7 @@ pub fn bits(cases: impl IntoIterator<Item = Case>) -> Vec<(Vec<u32>, Vec<u32>)> 
 pub fn preprocessed_values(case: Case) -> (Inputs, Vec<u8>) {
     let of = HostCase::new(case);
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let kernels = of.kernels(&libraries(&of.texts, folder.path()));
+    let kernels = of.kernels(&libraries(&of.texts(), folder.path()));
     let ran = run::ran(&of.case, &of.variant, &kernels, CTAS, of.case.seed as u32);
     (ran.inputs, bytemuck::cast_slice(&ran.values).to_vec())
 }

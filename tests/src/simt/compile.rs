@@ -8,7 +8,10 @@ use attn_core::{
 };
 use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
+    splice::{
+        KernelSource,
+        variant::{outline, variant_source},
+    },
 };
 use attn_testing::{Case, case_variant};
 use libloading::Library;
@@ -22,8 +25,8 @@ pub(super) struct HostCase {
     pub(super) case: Case,
     pub(super) variant: Variant,
     units: Vec<(Variant, KernelTraits)>,
-    /// The texts of the kernels.
-    pub(super) texts: Vec<String>,
+    /// What the texts of the kernels follow from: a text takes long to make.
+    pub(super) keys: Vec<String>,
 }
 
 impl HostCase {
@@ -34,12 +37,20 @@ impl HostCase {
             (branch, traits)
         };
         let units: Vec<_> = variant.branches().into_iter().map(unit).collect();
+        let key = |(branch, traits): &(Variant, KernelTraits)| {
+            format!("{traits:?}: {}\n{}", outline(branch), variant_source(branch).expect("the parts go together"))
+        };
+        let keys = units.iter().map(key).collect();
+        HostCase { case, variant, units, keys }
+    }
+
+    /// The texts of the kernels.
+    pub(super) fn texts(&self) -> Vec<String> {
         let text = |(branch, traits): &(Variant, KernelTraits)| {
             let source = KernelSource::build(branch, traits).expect("supported").text;
             HostText::of(&source).with_launches(&launches(traits))
         };
-        let texts = units.iter().map(text).collect();
-        HostCase { case, variant, units, texts }
+        self.units.iter().map(text).collect()
     }
 
     /// The kernels, from the libraries of the texts.
