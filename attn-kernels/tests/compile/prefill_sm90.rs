@@ -64,12 +64,12 @@ fn instructions(cache: &CubinCache, expr: &str, request: &KernelTraitsRequest) -
     code.chunks_exact(16).map(decode).collect()
 }
 
-/// Each expression with one of two kernels, by turns; with both where tests run as a whole.
-fn by_turns<K: Copy>(exprs: impl IntoIterator<Item = &'static str>, of: [K; 2]) -> Vec<(&'static str, K)> {
-    let one = |turn: usize| of[(turn + attn_needs::seed()) % 2];
-    let kernels = |turn| if attn_needs::whole() { of.to_vec() } else { vec![one(turn)] };
+/// Each expression with one of two kernels, one after the other; with both where tests run as a whole.
+fn alternating<K: Copy>(exprs: impl IntoIterator<Item = &'static str>, of: [K; 2]) -> Vec<(&'static str, K)> {
+    let one = |nth: usize| of[(nth + attn_needs::seed()) % 2];
+    let kernels = |nth| if attn_needs::whole() { of.to_vec() } else { vec![one(nth)] };
     let exprs = exprs.into_iter().enumerate();
-    exprs.flat_map(|(turn, expr)| kernels(turn).into_iter().map(move |kernel| (expr, kernel))).collect()
+    exprs.flat_map(|(nth, expr)| kernels(nth).into_iter().map(move |kernel| (expr, kernel))).collect()
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn exponentials_overlap_with_the_pv_gemm() {
         "sliding_window(window=1024)",
         "causal + sink",
     ];
-    for (expr, kind) in by_turns(exprs, [KernelKind::Prefill, KernelKind::Mixed]) {
+    for (expr, kind) in alternating(exprs, [KernelKind::Prefill, KernelKind::Mixed]) {
         let code = instructions(&cache, expr, &request(kind, 128, Dtypes::bf16()));
         let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
         // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
@@ -107,7 +107,7 @@ const E4M3_EXPONENTIALS: usize = 60;
 fn gemms_of_e4m3_overlap_with_the_softmax() {
     let Some(cache) = crate::stock::cache() else { return };
     let exprs = ["full", "causal", "causal + soft_cap(cap=30)", "causal + alibi", "causal + sink"];
-    for (expr, paged) in by_turns(exprs, [false, true]) {
+    for (expr, paged) in alternating(exprs, [false, true]) {
         let of = request(KernelKind::Prefill, 128, Dtypes::new(Dtype::Bf16, Dtype::E4m3));
         let code = instructions(&cache, expr, &KernelTraitsRequest { compute_type: ComputeType::E4m3, paged, ..of });
         let waits = |pending| {

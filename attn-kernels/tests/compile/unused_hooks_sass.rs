@@ -73,21 +73,21 @@ fn code(cache: &CubinCache, expr: &str, kind: KernelKind, arch: &str) -> BTreeMa
     code
 }
 
-/// Both kernels, each on one of two architectures, which is the other one at the next turn; on both where tests run as
-/// a whole.
-fn kernels(turn: usize) -> Vec<(KernelKind, &'static str)> {
+/// Both kernels, each on one of two architectures: the first for an even `nth`, else the second. On both where tests
+/// run as a whole.
+fn kernels(nth: usize) -> Vec<(KernelKind, &'static str)> {
     let on = |archs: [&'static str; 2]| [KernelKind::Prefill, KernelKind::Decode].into_iter().zip(archs);
     let [first, second] = [on(["sm_80", "sm_90a"]), on(["sm_90a", "sm_80"])];
     if attn_needs::whole() {
         return first.chain(second).collect();
     }
-    if (turn + attn_needs::seed()).is_multiple_of(2) { first.collect() } else { second.collect() }
+    if (nth + attn_needs::seed()).is_multiple_of(2) { first.collect() } else { second.collect() }
 }
 
-/// Compares the instructions of two expressions in the kernels of a turn.
-fn same(cache: &CubinCache, a: &str, b: &str, turn: usize) -> Vec<(String, bool)> {
+/// Compares the instructions of two expressions in the nth [`kernels`].
+fn same(cache: &CubinCache, a: &str, b: &str, nth: usize) -> Vec<(String, bool)> {
     let mut found = Vec::new();
-    for (kind, arch) in kernels(turn) {
+    for (kind, arch) in kernels(nth) {
         let (a, b) = (code(cache, a, kind, arch), code(cache, b, kind, arch));
         assert!(a.keys().eq(b.keys()));
         found.extend(a.iter().zip(b.values()).map(|((name, a), b)| (format!("{kind} {arch} {name}"), a == b)));
@@ -97,8 +97,8 @@ fn same(cache: &CubinCache, a: &str, b: &str, turn: usize) -> Vec<(String, bool)
 
 fn assert_same(pairs: &[(&str, &str)]) {
     if let Some(cache) = crate::stock::cache() {
-        for (turn, (a, b)) in pairs.iter().enumerate() {
-            for (section, same) in same(&cache, a, b, turn) {
+        for (nth, (a, b)) in pairs.iter().enumerate() {
+            for (section, same) in same(&cache, a, b, nth) {
                 assert!(same, "`{a}` and `{b}` differ in {section}");
             }
         }
@@ -132,10 +132,10 @@ fn another_parameter_value_is_the_same_kernel() {
 fn a_written_hook_changes_the_kernel() {
     if let Some(cache) = crate::stock::cache() {
         let hooks = [("causal", false), ("soft_cap(cap=30)", false), ("sink", true), ("head_gate", true)];
-        for (turn, (hook, after_merge)) in hooks.into_iter().enumerate() {
-            let same = same(&cache, "full", hook, turn);
+        for (nth, (hook, after_merge)) in hooks.into_iter().enumerate() {
+            let same = same(&cache, "full", hook, nth);
             let differ: Vec<_> = same.into_iter().filter(|(_, same)| !same).map(|(section, _)| section).collect();
-            for (kind, arch) in kernels(turn) {
+            for (kind, arch) in kernels(nth) {
                 let kernel = format!("{kind} {arch}");
                 // decode merges in the main kernel
                 let differs_in = if after_merge && kernel.starts_with("prefill") { "merge" } else { "" };

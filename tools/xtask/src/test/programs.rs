@@ -165,9 +165,8 @@ mod tests {
     #[test]
     fn test_programs_are_those_that_cargo_built_as_tests() {
         let message = |test: bool, name: &str, file: &str| {
-            format!(
-                r#"{{"manifest_path":"/r/tests/Cargo.toml","target":{{"name":"{name}"}},"profile":{{"test":{test}}},"executable":{file}}}"#
-            )
+            let target = format!(r#""manifest_path":"/r/tests/Cargo.toml","target":{{"name":"{name}"}}"#);
+            format!(r#"{{{target},"profile":{{"test":{test}}},"executable":{file}}}"#)
         };
         let lines = [
             message(true, "ops", r#""/t/ops-1""#),
