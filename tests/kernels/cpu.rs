@@ -94,7 +94,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(if attn_needs::whole() { 500 } else { 250 }))]
 
     #[test]
     fn run_and_oracle_agree_with_the_formula(case in cases()) {
