@@ -23,6 +23,7 @@ inline int row_warp() {
   return SM90_PREFILL && COLUMN_WARPS > 1 ? warp % (WARPS / COLUMN_WARPS) : warp / COLUMN_WARPS;
 }
 inline int column_warp() {
+  if constexpr (COLUMN_WARPS == 1) return 0;
   return SM90_PREFILL ? threadIdx.x / (32 * WARPS / COLUMN_WARPS) : threadIdx.x / 32 % COLUMN_WARPS;
 }
 
@@ -46,7 +47,7 @@ inline void add_quad(float& x) {
 }
 
 // First column of O of this warp.
-inline int first_column() { return COLUMN_WARPS == 1 ? 0 : column_warp() * COLUMNS; }
+inline int first_column() { return column_warp() * COLUMNS; }
 
 template <int COLUMN_BLOCKS>
 inline void clear(float (&x)[ROW_BLOCKS][COLUMN_BLOCKS][4]) {
