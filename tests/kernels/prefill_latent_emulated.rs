@@ -9,8 +9,8 @@ fn check(cases: impl IntoIterator<Item = Case>) {
     simt::check(simt::on_tensor_cores("prefill", PrefillBackend::Sm90, cases));
 }
 
-/// Requests of an odd and an even number of KV tiles, of one tile, and without queries or keys; of few and of many heads,
-/// in pages of as many keys as TMA loads at once, of fewer, or without pages.
+/// Requests of an odd and an even number of KV tiles, of one tile, and without queries or keys; of few and of many
+/// heads, in pages of as many keys as TMA loads at once, of fewer, or without pages.
 fn case(variant: &str, number: usize) -> Case {
     let heads = [16, 128, 5, 64][number % 4];
     let queries = if heads < 64 { vec![17, 0, 2, 1] } else { vec![1, 0, 3, 1] };

@@ -26,10 +26,9 @@ struct Program {
 }
 
 /// Some tests of a program, in one process.
-struct Job<'a> {
-    program: &'a Program,
+struct Job {
     title: String,
-    args: Vec<String>,
+    command: Command,
 }
 
 /// Which tests run, by parts of their names.
@@ -49,18 +48,18 @@ pub(super) fn run(sh: &Shell, packages: &[&str], chosen: &Chosen<'_>) -> Result<
     ensure!(!programs.is_empty(), "cargo has built no test program");
     let mut jobs = Vec::new();
     for program in &programs {
-        jobs.extend(program.jobs(chosen)?);
+        jobs.extend(program.jobs(sh, chosen)?);
     }
     jobs.sort_by_key(|(rank, _)| *rank);
     let count = jobs.len();
-    let jobs: Mutex<VecDeque<Job<'_>>> = Mutex::new(jobs.into_iter().map(|(_, job)| job).collect());
+    let jobs: Mutex<VecDeque<Job>> = Mutex::new(jobs.into_iter().map(|(_, job)| job).collect());
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
             scope.spawn(|| {
                 loop {
                     let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                    let Some(job) = next else { break };
+                    let Some(mut job) = next else { break };
                     if !job.passes() {
                         failed.lock().unwrap_or_else(PoisonError::into_inner).push(job.title);
                     }
@@ -90,18 +89,18 @@ fn programs(messages: &str) -> Vec<Program> {
 }
 
 impl Program {
-    /// A process of the program, as `cargo test` starts it.
-    fn command(&self) -> Command {
+    /// A process of the program, as `cargo test` starts it, with the variables of `sh`.
+    fn command(&self, sh: &Shell) -> Command {
         let folder = self.manifest.parent().unwrap_or(Path::new("."));
-        let mut command = Command::new(&self.file);
+        let mut command = Command::from(sh.cmd(&self.file));
         command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).env("CARGO_MANIFEST_PATH", &self.manifest);
         command
     }
 
     /// Its long tests and the other ones, each with its rank: that of the name of a long test; others come first.
-    fn jobs(&self, chosen: &Chosen<'_>) -> Result<Vec<(usize, Job<'_>)>> {
+    fn jobs(&self, sh: &Shell, chosen: &Chosen<'_>) -> Result<Vec<(usize, Job)>> {
         let args = ["--list", "--format", "terse"];
-        let listed = self.command().args(args).output().with_context(|| self.file.display().to_string())?;
+        let listed = self.command(sh).args(args).output().with_context(|| self.file.display().to_string())?;
         ensure!(listed.status.success(), "{}: {}", self.file.display(), String::from_utf8_lossy(&listed.stderr));
         let listed = String::from_utf8(listed.stdout).context("names of tests")?;
         let (mut jobs, mut others, mut skipped) = (Vec::new(), 0, Vec::new());
@@ -112,21 +111,20 @@ impl Program {
             };
             skipped.extend(["--skip".to_owned(), test.to_owned()]);
             if chosen.kept.is_none_or(|kept| kept.iter().any(|part| names(part, test))) {
-                jobs.push((rank + 1, self.job(test, vec![test.to_owned()], chosen)));
+                jobs.push((rank + 1, self.job(sh, test, vec![test.to_owned()], chosen)));
             }
         }
         if others > 0 {
-            jobs.push((0, self.job("", skipped, chosen)));
+            jobs.push((0, self.job(sh, "", skipped, chosen)));
         }
         Ok(jobs)
     }
 
-    fn job(&self, test: &str, tests: Vec<String>, chosen: &Chosen<'_>) -> Job<'_> {
+    fn job(&self, sh: &Shell, test: &str, tests: Vec<String>, chosen: &Chosen<'_>) -> Job {
+        let mut command = self.command(sh);
         // `--skip` takes whole names, too
-        let mut args = vec!["--exact".to_owned(), "--test-threads=1".to_owned()];
-        args.extend(chosen.ignored.then(|| "--include-ignored".to_owned()));
-        args.extend(tests);
-        Job { program: self, title: format!("{} {} {test}", self.package, self.name).trim_end().to_owned(), args }
+        command.args(["--exact", "--test-threads=1"]).args(chosen.ignored.then_some("--include-ignored")).args(tests);
+        Job { title: format!("{} {} {test}", self.package, self.name).trim_end().to_owned(), command }
     }
 }
 
@@ -138,11 +136,11 @@ fn names(part: &str, test: &str) -> bool {
     }
 }
 
-impl Job<'_> {
+impl Job {
     /// Runs the tests, and prints what they say if one fails.
-    fn passes(&self) -> bool {
+    fn passes(&mut self) -> bool {
         let start = Instant::now();
-        let output = self.program.command().args(&self.args).output();
+        let output = self.command.output();
         let seconds = start.elapsed().as_secs_f64();
         let (result, said) = match output {
             Ok(Output { status, .. }) if status.success() => ("ok", String::new()),
