@@ -31,7 +31,8 @@ fn case(variant: &str, number: usize) -> Case {
     }
 }
 
-/// Hooks of every kind that leaves keys and values as they are stored: masks, biases, slopes, sinks, weights, queries.
+/// Hooks of every kind that leaves keys and values as they are stored: masks, slopes, sinks, weights, and those of
+/// queries, logits and outputs.
 #[test]
 fn stock_variants() {
     let variants = [
@@ -44,6 +45,8 @@ fn stock_variants() {
         "streaming(sink=4, window=100)",
         "sigmoid",
         "causal + max_logit",
+        "causal + temperature(floor_scale=7, attn_scale=0.5)",
+        "causal + log_scale + relative_bias(max_distance=20)",
     ];
     check(variants.into_iter().enumerate().map(|(number, variant)| case(variant, number)));
 }

@@ -8,8 +8,8 @@ use crate::kernel_traits::KernelTraits;
 pub(super) fn text(traits: &KernelTraits) -> String {
     let mut text = String::from("\n#line 1 \"wgmma\"\n");
     let e4m3 = traits.facts().wgmma == Some(ComputeType::E4m3);
-    // with e4m3 operands a column of ones gives the sum of the rounded probabilities
     let column_warps = traits.facts().column_warps;
+    // with e4m3 operands a column of ones gives the sum of the rounded probabilities
     let value_columns = traits.common.value_dim / column_warps + if e4m3 { 8 } else { 0 };
     // Q of e4m3 compute is rounded in registers, and stays there
     let queries = if e4m3 { Operand::RegistersFromZero } else { Operand::Shared };

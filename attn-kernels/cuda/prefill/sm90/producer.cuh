@@ -12,8 +12,8 @@
 
 constexpr bool V_AFTER_NEXT_K = !V_SHARES_K, TILE_PAIRS = V_SHARES_K;
 
-// The producer's state. Tiles are counted over all work items; V of a tile is loaded after K of the next one, even if
-// that belongs to another item.
+// The producer's state. Tiles are counted over all work items; with V_AFTER_NEXT_K V of a tile is loaded after K of the
+// next one, even if that belongs to another item.
 template <bool USE_TMA>
 class Producer {
   const KernelParams& p_;

@@ -6,8 +6,10 @@ use attn_core::spec::{ComputeType, KernelKind};
 use super::prefill_sm90::{ALIGNMENT, PREFILL_SM90, WARPGROUP_ROWS};
 use super::{CommonTraits, Facts, KernelTraitsRequest, panels};
 
-/// The longest keys whose tiles fit shared memory, and the values that two warpgroups have registers for.
-const DIMS: [u32; 2] = [576, 512];
+/// Elements of the longest keys whose tiles fit shared memory.
+const MAX_HEAD_DIM: u32 = 576;
+/// Elements of values: two warpgroups have registers for as many of O.
+const VALUE_DIM: u32 = 512;
 const TILE_KEYS: u32 = 64;
 
 const PREFILL_SM90_LATENT: Facts = Facts {
@@ -28,7 +30,7 @@ pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Op
     let &CommonTraits { head_dim, value_dim, arch, values_share_keys, .. } = common;
     let wanted = request.kind == KernelKind::Prefill && request.wants_sm90_prefill() && arch.has_wgmma();
     let exact = request.compute_type == ComputeType::Exact;
-    if !(wanted && exact && values_share_keys) || head_dim > DIMS[0] || value_dim != DIMS[1] {
+    if !(wanted && exact && values_share_keys) || head_dim > MAX_HEAD_DIM || value_dim != VALUE_DIM {
         return None;
     }
     let Facts { tile_rows, tile_keys, stages, .. } = PREFILL_SM90_LATENT;
