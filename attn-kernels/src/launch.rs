@@ -22,7 +22,7 @@ pub use fast_div::FastDiv;
 pub use head_order::HeadOrder;
 pub(crate) use headers::HEADERS;
 pub use indexer_abi::{IndexScoresParams, SCORE_UNIT, SELECT_THREADS, SelectParams};
-pub use merging::{MERGE_THREADS, mixed_merge_grid};
+pub use merging::{MERGE_THREADS, merge_grid};
 pub use mixed_plan_abi::MixedPlanParams;
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, PackedRowsParams,

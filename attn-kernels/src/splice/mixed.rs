@@ -47,7 +47,7 @@ pub(super) fn text(name: &str, of: &Variant, traits: &KernelTraits) -> Result<St
     let mut files: Vec<_> = rolled.then_some(templates::ROLLED_SCORES).into_iter().collect();
     files.extend(prefill.facts().part_headers);
     files.extend(traits.has_kv_preprocess().then_some("preprocess/kv_transform.cuh"));
-    files.push("merge/mixed_kernel.cuh");
+    files.push("merge/kernel.cuh");
     part(&mut unit, "prefill", traits, &prefill, &own(&prefill), &files)?;
     traits.facts().headers.iter().try_for_each(|header| unit.include(header))?;
     unit.push(&traits_block::checks(traits));

@@ -18,7 +18,7 @@ use attn_kernels::{
     kernel_traits::{KernelTraits, RESIDENT_Q_TILES, resident_tile_rows},
     launch::{
         FastDiv, KernelParams, KvSides, MixedParams, PackedMixedParams, PackedParams, Sm90Params, Strided, Waves,
-        mixed_merge_grid,
+        merge_grid,
     },
     plan_rules::list_rule,
 };
@@ -86,7 +86,7 @@ pub(super) fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: 
         [kernel] if kernel.is_mixed() => run.mixed(kernel, merges),
         _ => {
             kernels.iter().enumerate().for_each(|(number, kernel)| run.branch(kernel, number));
-            run.merge(&kernels[0], merges);
+            run.merge(&kernels[0], &run.with_sides(run.params(&kernels[0])), merges);
         }
     }
     assert!(memory.semaphores.iter().all(|&count| count == 0), "{}: a counter is not reset", case.title());
@@ -280,14 +280,12 @@ impl Run<'_> {
     }
 
     /// Merges the partial states of all branches, where the main kernel does not.
-    fn merge(&self, kernel: &HostKernel, merges: usize) {
+    fn merge<P>(&self, kernel: &HostKernel, params: &P, merges: usize) {
         if !kernel.traits.facts().has_workers {
-            self.launch(
-                kernel,
-                "launch_merge",
-                &self.with_sides(self.params(kernel)),
-                [merges as u32, self.case.kv_heads],
-            );
+            let multiprocessors = self.ctas / kernel.traits.facts().ctas_per_sm;
+            let [merges, ctas] = merge_grid(&kernel.traits, merges as u32, self.case.heads(), multiprocessors);
+            // any number of CTAs gives the same result: with two each has its rows, and more of them than teams
+            self.launch(kernel, "launch_merge", params, [merges, ctas.min(2)]);
         }
     }
 
@@ -323,10 +321,7 @@ impl Run<'_> {
         } else {
             self.launch(kernel, "launch_main", &params, [ctas, 1]);
         }
-        let [merges, ctas] =
-            mixed_merge_grid(kernel.traits.common.value_dim, merges as u32, self.case.heads(), multiprocessors);
-        // any number of CTAs gives the same result: with two each has its rows, and more of them than teams
-        self.launch(kernel, "launch_merge", &params, [merges, ctas.min(2)]);
+        self.merge(kernel, &params, merges);
     }
 
     fn launch<P>(&self, kernel: &HostKernel, name: &str, params: &P, grid: [u32; 2]) {

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use attn_core::spec::KernelKind;
+use attn_core::spec::{Heads, KernelKind};
 use cudarc::driver::result::{DriverError, occupancy};
 use cudarc::driver::sys::{CUfunction, CUmodule};
 
@@ -12,6 +12,7 @@ use crate::cuda::driver::release::Released;
 use crate::cuda::{CudaError, Device};
 use crate::jit::Ready;
 use crate::kernel_traits::KernelTraits;
+use crate::launch::merge_grid;
 
 /// A loaded kernel: the main function, and those that run before and after it. `Send` and `Sync`.
 #[derive(Debug)]
@@ -100,6 +101,11 @@ impl Kernel {
     #[must_use]
     pub fn resources(&self) -> Vec<Resources> {
         self.ready.compiled.resources()
+    }
+    /// The grid of the merge function.
+    pub(in crate::cuda) fn merge_grid(&self, merges: u32, heads: Heads) -> (u32, u32) {
+        let [x, y] = merge_grid(self.traits(), merges, heads, self.device.multiprocessors());
+        (x, y)
     }
     /// Resident CTAs of the main function on the device.
     #[must_use]

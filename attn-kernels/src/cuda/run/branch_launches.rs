@@ -71,8 +71,10 @@ impl BranchLaunches<'_> {
 
     /// The merge of all branches. Finalizing after it is the same for each of them.
     fn merge(&self) -> Result<(), CudaError> {
-        let Some(function) = self.launches.kernel().merge else { return Ok(()) };
-        self.launch_function(0, function, (self.launches.merges, self.heads.kv), MERGE_THREADS, 0)
+        let kernel = self.launches.kernel();
+        let Some(function) = kernel.merge else { return Ok(()) };
+        let grid = kernel.merge_grid(self.launches.merges, self.heads);
+        self.launch_function(0, function, grid, MERGE_THREADS, 0)
     }
 
     /// The arguments of a branch's variant.

@@ -8,7 +8,7 @@ use crate::cuda::driver::launch_kernel::{argument, launch_kernel, launch_with};
 use crate::cuda::plan::launches::Launches;
 use crate::cuda::plan::plan_workspace::PlanWorkspace;
 use crate::cuda::{CudaError, CudaStream};
-use crate::launch::{KV_PREPROCESS_THREADS, MERGE_THREADS, mixed_merge_grid};
+use crate::launch::{KV_PREPROCESS_THREADS, MERGE_THREADS};
 use crate::launch::{KernelParams, MixedParams, PackedMixedParams, PackedParams, Waves};
 
 /// Launches the mixed kernel, after K/V preprocessing and before the merge. It does not support unions.
@@ -52,8 +52,8 @@ pub(super) fn launch_mixed(
             unsafe { launch_with(kernel.main, grid, threads, smem, stream, &mut arguments) }?;
         }
     }
-    let [x, y] = mixed_merge_grid(traits.common.value_dim, launches.merges, heads, multiprocessors);
-    kernel.merge.map_or(Ok(()), |merge| launch(merge, (x, y), MERGE_THREADS, 0))
+    let grid = kernel.merge_grid(launches.merges, heads);
+    kernel.merge.map_or(Ok(()), |merge| launch(merge, grid, MERGE_THREADS, 0))
 }
 
 fn mixed_params(

@@ -41,7 +41,7 @@ const OTHERS: [&str; 7] = [
 const FIRST: [(&str, &[&str], bool); 20] = [
     ("cuda_cores/", &["kernels::cuda_cores_emulated"], true),
     ("decode/", &["kernels::decode_emulated"], false),
-    ("merge/mixed_kernel", &["kernels::mixed_emulated"], false),
+    ("merge/kernel", &["kernels::mixed_emulated", "kernels::prefill_sm80_emulated"], false),
     ("merge/partial", &["kernels::decode_emulated", "kernels::partial_emulated"], false),
     ("merge/row_teams", &["kernels::mixed_emulated"], false),
     ("merge/", &["kernels::prefill_sm80_emulated", "kernels::decode_emulated"], false),
