@@ -71,3 +71,11 @@ fn element_types() {
 fn large_logits() {
     check((0..3).map(|number| Case { q_std: Some(8.0), ..case("causal", number) }));
 }
+
+/// Keys of a list, such as those that an indexer chooses (DSA), with masks over their positions.
+#[test]
+fn key_lists() {
+    let latent = |case: Case| Case { head_dim: 576, head_dim_vo: HeadDimVo::SharedWithKeys(512), ..case };
+    let lists = simt::key_lists("prefill").into_iter();
+    check(lists.map(|case| Case { qo_heads: 4 * case.qo_heads / case.kv_heads, kv_heads: 1, ..latent(case) }));
+}

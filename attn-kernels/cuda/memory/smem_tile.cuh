@@ -68,6 +68,7 @@ struct KvTiledCopy {
 struct KvRowLocation {
   int position;
   KvLocation location;  // only if KEYS_PAGED
+  int listed;           // only with a list of keys: the position, or -1 where there is no such key
 };
 
 // KEYS_PAGED: the mainloop reads keys or values from pages. KEYS_NEED_LOOKUP: locating a key reads the page table or a
@@ -75,23 +76,28 @@ struct KvRowLocation {
 constexpr bool KEYS_PAGED = KV_PAGED && !(K_PREPROCESSED && (V_PREPROCESSED || V_SHARES_K));
 constexpr bool KEYS_NEED_LOOKUP = KEYS_PAGED || Variant::HAS_KV_LIST;
 
-// Locates one of this warp's rows of the tile at `first_key`: one look-up per lane, made well before the copy needs it.
-// `positions`: with a list, receives the positions of the tile's keys, -1 for a key that does not exist.
-template <class Range>
-inline KvRowLocation locate_row(const KernelParams& p, const Request& request, const Range& kv_range, int first_key,
-                                int* positions) {
+// The row of a tile that this lane looks up for its warp; it may be past the last one.
+inline int located_row() {
   static_assert(TILE_KEYS / PRODUCER_WARPS <= 32, "a warp looks up one row per lane");
   int lane = threadIdx.x % 32;
   int pass = lane / KvTiledCopy::ROWS_PER_WARP;
-  int row = pass * KvTiledCopy::ROWS_PER_PASS + producer_thread() / 32 * KvTiledCopy::ROWS_PER_WARP +
-            lane % KvTiledCopy::ROWS_PER_WARP;
+  return pass * KvTiledCopy::ROWS_PER_PASS + producer_thread() / 32 * KvTiledCopy::ROWS_PER_WARP +
+         lane % KvTiledCopy::ROWS_PER_WARP;
+}
+
+// Locates this lane's row of the tile at `first_key`: one look-up, made well before the copy needs it.
+template <class Range>
+inline KvRowLocation locate_row(const KernelParams& p, const Request& request, const Range& kv_range, int first_key) {
   KvRowLocation found = {};
-  int position = kv_range.position(first_key + row);
-  if constexpr (Variant::HAS_KV_LIST)
-    if (row < TILE_KEYS) positions[row] = position;
-  found.position = kv_range.clamp(position);
+  found.listed = kv_range.position(first_key + located_row());
+  found.position = kv_range.clamp(found.listed);
   if constexpr (KEYS_PAGED) found.location = locate_key<true>(p, request, page_table_row(p, request), found.position);
   return found;
+}
+
+// With a list of keys: tells all warps the positions of a tile's keys.
+inline void store_position(int* positions, const KvRowLocation& row) {
+  if (Variant::HAS_KV_LIST && located_row() < TILE_KEYS) positions[located_row()] = row.listed;
 }
 
 // Copies tiles of keys (or values) of one request and KV head with cp.async. The host guarantees that the strides of a

@@ -19,11 +19,11 @@ constexpr bool LOADS_PAIRS<lang::ElementRow<lang::Bf16>> = true;
 
 // Where a term that is only added to logits enters, at the least cost. sm_90: a bias affine in the key is evaluated
 // once per row of a tile and costs one FMA per element, or goes into the exponent; elements of a parameter tensor that
-// are contiguous along the keys are loaded in pairs, overlapped with gemm_qk. Anything else initialises the accumulator
-// of gemm_qk, in units of Q K^T, so that S is not touched again.
-constexpr bool BIAS_AFFINE = SM90_PREFILL && Variant::HAS_LOGITS_SLOPE && !Variant::HAS_WEIGHT;
-constexpr bool BIAS_TENSOR_ROWS =
-    SM90_PREFILL && Variant::HAS_LOGITS_BIAS_ROW && !Variant::HAS_WEIGHT && LOADS_PAIRS<BiasRow>;
+// are contiguous along the keys are loaded in pairs, overlapped with gemm_qk; neither for keys of a list, which are
+// scattered. Anything else initialises the accumulator of gemm_qk, in units of Q K^T, so that S is not touched again.
+constexpr bool BIAS_OF_ROWS = SM90_PREFILL && !Variant::HAS_KV_LIST && !Variant::HAS_WEIGHT;
+constexpr bool BIAS_AFFINE = BIAS_OF_ROWS && Variant::HAS_LOGITS_SLOPE;
+constexpr bool BIAS_TENSOR_ROWS = BIAS_OF_ROWS && Variant::HAS_LOGITS_BIAS_ROW && LOADS_PAIRS<BiasRow>;
 constexpr bool BIAS_IN_ACCUMULATOR =
     Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT && !BIAS_AFFINE && !BIAS_TENSOR_ROWS;
 // Hooks take scaled logits; without hooks the scale is folded into the exponent.

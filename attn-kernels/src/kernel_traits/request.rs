@@ -182,7 +182,7 @@ impl KernelTraitsRequest {
 
     /// Whether it asks for sm90 prefill of a problem that has it on some GPU.
     pub(super) fn wants_sm90_prefill(&self) -> bool {
-        matches!(self.prefill, PrefillBackend::Sm90 | PrefillBackend::Sm90Resident) && !self.key_lists
+        matches!(self.prefill, PrefillBackend::Sm90 | PrefillBackend::Sm90Resident)
     }
 
     /// What prefill on tensor cores has preprocessed. Rows of KV formats are widened to 16 bits, as those of fp8 are.

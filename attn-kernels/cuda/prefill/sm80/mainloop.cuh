@@ -54,7 +54,8 @@ inline void prefill_mainloop(const KernelParams& p, const Variant& variant, cons
   cp_async_commit();
   KvTileIter<> kv_iter(p, q_tile, item.kv_begin, kv_range.end());
   auto load_first = [&](int key) {
-    if constexpr (KEYS_NEED_LOOKUP) location = locate_row(p, q_tile.request, kv_range, key, positions);
+    if constexpr (KEYS_NEED_LOOKUP) location = locate_row(p, q_tile.request, kv_range, key);
+    store_position(positions, location);
     k_loader.copy(smem_k, kv_range, key, location);
     if constexpr (!V_SHARES_K) v_loader.copy(smem_v, kv_range, key, location);
   };
@@ -95,7 +96,10 @@ inline void prefill_mainloop(const KernelParams& p, const Variant& variant, cons
     __syncthreads();
     int next_stage = (stage + 1) % STAGES;
     if constexpr (KEYS_NEED_LOOKUP)
-      if (next >= 0) location = locate_row(p, q_tile.request, kv_range, next, positions + next_stage * TILE_KEYS);
+      if (next >= 0) {
+        location = locate_row(p, q_tile.request, kv_range, next);
+        store_position(positions + next_stage * TILE_KEYS, location);
+      }
 
     ScoreFragment s;
     if (active) {

@@ -10,7 +10,7 @@ constexpr int CONSUMER_BARRIER = 1, PRODUCER_BARRIER = 2, WARP_SCHEDULER_BARRIER
 
 // The producer needs few registers, and more where it reads the page table. The consumers need many, and all there are
 // where they transform Q: with fewer, ptxas hoists the wait for gemm_pv in the mainloop.
-constexpr bool PRODUCER_FINDS_PAGES = KEYS_PAGED && !TRANSFORM_Q;
+constexpr bool PRODUCER_FINDS_PAGES = KEYS_NEED_LOOKUP && !TRANSFORM_Q;
 constexpr int PRODUCER_REGISTERS = CONSUMER_WARPGROUPS > 2 ? 32
                                    : PRODUCER_FINDS_PAGES  ? 72
                                                            : 56,

@@ -8,10 +8,7 @@
 #include "prefill/sm90/exact/zero_v_rows.cuh"
 #include "prefill/sm90/producer.cuh"
 #include "prefill/sm90/store.cuh"
-
-// Whether tiles after the first one of an item may need a mask: only the first one extends past the last key. Even
-// untaken mask instructions cost 2 to 4 %.
-constexpr bool MASK_IN_LOOP = Variant::HAS_LOGITS_MASK;
+#include "prefill/sm90/tile_mask.cuh"
 
 inline void consumer_mainloop(const KernelParams& p, const Variant& variant, const Sm90Params& w,
                               const SmemTiles& tiles, const Pipeline& pipeline) {
@@ -82,10 +79,10 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
 
     auto first_tile = [&](ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], int n) {
       PipelineState state(n);
-      ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
+      ScoreTile tile = {p, variant, q_tile, kv_range, next.key, pipeline.positions(n), unit};
       issue_gemm_qk(s, tile, state);
       ScoreMask mask;
-      bool masked = !next.full(part);
+      bool masked = needs_mask(tile, next, part);
       if (masked) mask.evaluate(tile);
       Bias bias(tile);
       warpgroup_wait<0>();
@@ -98,7 +95,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     auto tile_after_first = [&](ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], int n) {
       PipelineState state(n), prev_state(n - 1);
       if constexpr (GEMM_QK_READS_TILE) next = pipeline.read_tile(n);
-      ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
+      ScoreTile tile = {p, variant, q_tile, kv_range, next.key, pipeline.positions(n), unit};
       await_turn();
       issue_gemm_qk(s, tile, state);
       issue_gemm_pv(prev_state);
@@ -107,7 +104,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
         tile.first_key = next.key;
       }
       ScoreMask mask;
-      bool masked = MASK_IN_LOOP && !next.full(part);
+      bool masked = MASK_IN_LOOP && needs_mask(tile, next, part);
       if (masked) mask.evaluate(tile);
       Bias bias(tile);
       warpgroup_wait<1>();

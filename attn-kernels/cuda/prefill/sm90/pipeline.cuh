@@ -58,6 +58,13 @@ struct PipelineStorage {
   unsigned next_work[2];
 };
 
+// With a KV list: positions of the keys of tiles. A tile's slot is written again once all consumers have released K of
+// the next tile, and so have computed P of this one.
+inline int* listed_positions() {
+  __shared__ int positions[(STAGES + 1) * TILE_KEYS];
+  return positions;
+}
+
 // Stage and phase parity of the n-th KV tile of the CTA.
 struct PipelineState {
   int stage;
@@ -177,6 +184,12 @@ class Pipeline {
     if constexpr (MIXED) work.item.pass = __shfl_sync(ALL_LANES, item.pass, 0);
     work.kv_head = __shfl_sync(ALL_LANES, kv_head, 0);
     return work;
+  }
+
+  // With a KV list: positions of the keys of tile `n`.
+  int* positions(int n) const {
+    if constexpr (Variant::HAS_KV_LIST) return listed_positions() + n % (STAGES + 1) * TILE_KEYS;
+    return nullptr;
   }
 
   // Within the producer: the index of the next work tile, written by the scheduler thread before the producer barrier.

@@ -41,9 +41,12 @@ class Producer {
       v_loader_.arrive_empty(barrier);
   }
 
-  KvRowLocation locate(const Request& request, int end, int key) const {
-    if constexpr (KEYS_PAGED)
-      if (key >= 0) return locate_tile_part<USE_TMA>(p_, w_, request, end, key);
+  KvRowLocation locate(const Request& request, const KvRange& kv_range, int key) const {
+    if constexpr (Variant::HAS_KV_LIST) {
+      if (key >= 0) return locate_row(p_, request, kv_range, key);
+    } else if constexpr (KEYS_PAGED) {
+      if (key >= 0) return locate_tile_part<USE_TMA>(p_, w_, request, ClampedRange{kv_range.end()}, key);
+    }
     return {};
   }
 
@@ -58,11 +61,13 @@ class Producer {
     QTile q_tile(item, kv_head);
     KvRange kv_range(p_, variant_, q_tile, item);
     int end = kv_range.end();
-    KLoader<USE_TMA> k_loader(w_, w_.k, p_.k, key_base<K_PREPROCESSED>(q_tile.request), kv_head);
+    const Strided& keys = K_PREPROCESSED ? p_.k_pre : p_.k;
+    const Strided& values = V_SHARES_K ? keys : V_PREPROCESSED ? p_.v_pre : p_.v;
+    KLoader<USE_TMA> k_loader(w_, w_.k, keys, key_base<K_PREPROCESSED>(q_tile.request), kv_head);
     KvTileIter<PARTS> kv_iter(p_, q_tile, item.kv_begin, end);
     TileClasses classes;
     int key = kv_iter.next(variant_, classes);
-    KvRowLocation location = locate(q_tile.request, end, key);
+    KvRowLocation location = locate(q_tile.request, kv_range, key);
     QPipelineState q_state(work_index);
     bool first = true, last, q_pending = false;
     // cp.async writes become visible to WGMMA through a proxy fence of the writing thread.
@@ -81,15 +86,17 @@ class Producer {
         unsigned barrier = pipeline_.k_full(state.stage);
         mbarrier_wait(pipeline_.k_empty(state.stage), state.phase ^ 1);  // producer_acquire
         if (commits_) pipeline_.producer_commit(state.stage, {key, classes, last}, key >= 0 ? k_loader.BYTES : 0);
-        if (key >= 0)
+        if (key >= 0) {
+          store_position(pipeline_.positions(tile_index_), location);
           k_loader.load(tiles_.k_stage(state.stage), barrier, end, key, location);
-        else
+        } else {
           k_loader.arrive_empty(barrier);
+        }
       }
       if constexpr (V_AFTER_NEXT_K) load_v();
       ++tile_index_;
       if (first) {
-        v_loader_ = VLoader<USE_TMA>(w_, w_.v, p_.v, value_base(q_tile.request), kv_head);
+        v_loader_ = VLoader<USE_TMA>(w_, w_.v, values, value_base(q_tile.request), kv_head);
         prev_end_ = end;
         SmemQ to = tiles_.q_stage(q_state.stage);
         bool loads_q = is_leader_of(ProducerWarp::LOAD_Q);
@@ -111,7 +118,7 @@ class Producer {
       if constexpr (!V_AFTER_NEXT_K) load_v();
       key = next;
       classes = next_classes;
-      location = locate(q_tile.request, end, next);
+      location = locate(q_tile.request, kv_range, next);
     } while (!last || (TILE_PAIRS && tile_index_ % 2 == 1));
     if (q_pending) commit_q();
   }

@@ -9,7 +9,6 @@
 
 constexpr int CTA_THREADS = THREADS + 32 * PRODUCER_WARPS;
 static_assert(PRODUCER_WARPS == 4, "one producer warpgroup");
-static_assert(!Variant::HAS_KV_LIST, "KV lists have no sm_90 kernel");
 
 // Shared memory of the pipeline. It is declared outside of the template below, since the emulator of the tests has
 // shared memory in a section, where compilers of the host put no variable of a template.
@@ -61,7 +60,7 @@ class PrefillCta {
       warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
       if (tma)
         producer_loop<true>(p, variant, w, tiles, pipeline);
-      else if constexpr (KEYS_PAGED)  // without pages every load is TMA
+      else if constexpr (KEYS_NEED_LOOKUP)  // otherwise every load is TMA
         producer_loop<false>(p, variant, w, tiles, pipeline);
     } else {
       warpgroup_reg_alloc<CONSUMER_REGISTERS>();

@@ -24,8 +24,8 @@ inline void tma_load_q(SmemQ to, const TensorMap& map, unsigned barrier, const R
     tma_load(to.base + panel * to.PANEL_BYTES, map, barrier, 64 * panel, {0, first.qo_head}, first.qo_token);
 }
 
-// Whether this launch loads K and V by TMA; known only at launch for paged K and V.
-inline bool use_tma(const Sm90Params& w) { return !KEYS_PAGED || w.box_rows; }
+// Whether this launch loads K and V by TMA; known only at launch for paged K and V. Listed keys are loaded row by row.
+inline bool use_tma(const Sm90Params& w) { return !KEYS_NEED_LOOKUP || (!Variant::HAS_KV_LIST && w.box_rows); }
 
 // Half of the producer warps issue the TMA loads of K, the other half those of V, so that neither waits for a free
 // stage of the other. Preparing a lane's operands takes most of the time, so that boxes alternate between the warps of
@@ -46,17 +46,18 @@ inline int lane_box() {
 struct ClampedRange {
   int last_end;
   static int position(int key) { return key; }
+  int end() const { return last_end; }
   int clamp(int key) const { return min(key, last_end - 1); }
 };
 
 // Looks up the page of this lane's TMA box, or row, of the tile at `key`.
-template <bool USE_TMA>
-inline KvRowLocation locate_tile_part(const KernelParams& p, const Sm90Params& w, const Request& request, int end,
-                                      int key) {
-  if constexpr (!USE_TMA) return locate_row(p, request, ClampedRange{end}, key, nullptr);
+template <bool USE_TMA, class Range>
+inline KvRowLocation locate_tile_part(const KernelParams& p, const Sm90Params& w, const Request& request,
+                                      const Range& kv_range, int key) {
+  if constexpr (!USE_TMA) return locate_row(p, request, kv_range, key);
   int first = lane_box() * w.box_rows, position = key + first;
-  KvRowLocation row = {position, {-1, 0}};  // page -1 is outside of the tensor: zeros
-  if (first < TILE_KEYS && position < end)
+  KvRowLocation row = {position, {-1, 0}, 0};  // page -1 is outside of the tensor: zeros
+  if (first < TILE_KEYS && position < kv_range.end())
     row.location = locate_key<true>(p, request, page_table_row(p, request), position);
   return row;
 }
@@ -110,7 +111,8 @@ class CpAsyncLoader {
   CpAsyncLoader(const Sm90Params&, const TensorMap&, const Strided& t, int base, int kv_head)
       : tensor_(&t), base_(base), head_(kv_head) {}
   static constexpr bool USES_TMA = false;
-  static constexpr int ARRIVALS = 1 + 32 * PRODUCER_WARPS;
+  // A second arrival of each thread orders the positions of listed keys, which it has written.
+  static constexpr int ARRIVALS = 1 + (Variant::HAS_KV_LIST ? 2 : 1) * 32 * PRODUCER_WARPS;
   static constexpr unsigned BYTES = 0;
 
   template <class To>
@@ -121,11 +123,15 @@ class CpAsyncLoader {
     // Rebuilt for each tile: registers are scarcer than instructions.
     KvTileLoader<PAGED>(from, base_, head_).copy(columns, ClampedRange{end}, key, row);
     cp_async_mbarrier_arrive(barrier);
+    if constexpr (Variant::HAS_KV_LIST) mbarrier_arrive(barrier);
   }
   static constexpr bool participates(bool) { return true; }
-  static void arrive_empty(unsigned barrier) { mbarrier_arrive(barrier); }
+  static void arrive_empty(unsigned barrier) {
+    mbarrier_arrive(barrier);
+    if constexpr (Variant::HAS_KV_LIST) mbarrier_arrive(barrier);
+  }
 };
 
 template <bool PAGED, bool USE_TMA, int DIM, bool VALUES, int FIRST = 0>
-using TileLoader =
-    Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALUES, FIRST>, CpAsyncLoader<PAGED, DIM, FIRST>>;
+using TileLoader = Choose<(USE_TMA || !PAGED) && !Variant::HAS_KV_LIST, TmaLoader<PAGED, DIM, VALUES, FIRST>,
+                          CpAsyncLoader<PAGED, DIM, FIRST>>;

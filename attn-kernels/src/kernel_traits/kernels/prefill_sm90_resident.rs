@@ -18,7 +18,7 @@ const PATTERN_KEYS: u32 = 8;
 /// none for rows of other than 128 elements: for some of them ptxas lacks registers, and serialises WGMMA.
 pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
     let named = request.prefill == PrefillBackend::Sm90Resident && request.compute_type == ComputeType::Exact;
-    if !named || [common.head_dim, common.value_dim] != [128; 2] {
+    if !named || request.key_lists || [common.head_dim, common.value_dim] != [128; 2] {
         return None;
     }
     let usual = prefill_sm90::choose(request, common)?;

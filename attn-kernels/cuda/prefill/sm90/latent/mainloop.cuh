@@ -10,16 +10,17 @@
 #include "prefill/sm90/latent/products.cuh"
 #include "prefill/sm90/producer.cuh"
 #include "prefill/sm90/store.cuh"
+#include "prefill/sm90/tile_mask.cuh"
 
 static_assert(CONSUMER_WARPGROUPS == 2 && TILE_ROWS == 64 && STAGES == 2, "two warpgroups share 64 rows and two tiles");
 static_assert(!LAZY_MAX && TILE_KEYS == 64, "rows are long, and P of a tile is one panel");
 static_assert(!OUTPUTS_STAGED, "shared memory has no room for O");
 
 // What warpgroups tell each other about their rows: the running row_max, and at the end of a work tile their shares of
-// row_sum. The sums have two buffers, since a warpgroup may be one work tile ahead.
+// row_sum.
 struct RowExchange {
   float row_max[TILE_ROWS];
-  float row_sum[2][COLUMN_WARPS][TILE_ROWS];
+  float row_sum[COLUMN_WARPS][TILE_ROWS];
 };
 inline RowExchange& row_exchange() {
   __shared__ RowExchange storage;
@@ -122,10 +123,10 @@ struct LatentConsumer {
     if (of_first.has_keys()) {
       ScoreFragment s;
       float factor[ROWS_PER_THREAD] = {};
-      ScoreTile tile = {p, variant, q_tile, kv_range, of_first.key, nullptr, unit};
+      ScoreTile tile = {p, variant, q_tile, kv_range, of_first.key, pipeline.positions(n), unit};
       issue_gemm_qk(s, tile, first);
       ScoreMask mask;
-      bool masked = !of_first.full(0);
+      bool masked = needs_mask(tile, of_first, 0);
       if (masked) mask.evaluate(tile);
       Bias bias(tile);
       warpgroup_wait<0>();
@@ -185,10 +186,10 @@ struct LatentConsumer {
       return true;
     }
     ScoreFragment s;
-    ScoreTile tile = {p, variant, q_tile, kv_range, of_second.key, nullptr, unit};
+    ScoreTile tile = {p, variant, q_tile, kv_range, of_second.key, pipeline.positions(n + 1), unit};
     issue_gemm_qk(s, tile, second);
     ScoreMask mask;
-    bool masked = Variant::HAS_LOGITS_MASK && !of_second.full(0);
+    bool masked = MASK_IN_LOOP && needs_mask(tile, of_second, 0);
     if (masked) mask.evaluate(tile);
     Bias bias(tile);
     // not beside gemm_pv: ptxas serialises WGMMAs of S and O where O is rescaled between them
@@ -213,8 +214,9 @@ struct LatentConsumer {
   }
 
   // Once all tiles are done: row_sum of both warpgroups. The epilogue adds up the lanes of a quad.
-  void exchange_row_sums(int work_index) {
-    auto& sums = row_exchange().row_sum[work_index % 2];
+  void exchange_row_sums() {
+    auto& sums = row_exchange().row_sum;
+    named_barrier_sync(CONSUMER_BARRIER, THREADS);  // both have read those of the work tile before
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
       add_quad(softmax.row_sum[r]);
@@ -260,7 +262,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       if (last) break;
       next = pipeline.consumer_wait_tile(n);
     }
-    consumer.exchange_row_sums(work_index);
+    consumer.exchange_row_sums();
     auto write = [&](float unit, unsigned staging) {
       store_o(p, w, variant, consumer.o, consumer.softmax, unit, q_tile, warp, staging);
     };

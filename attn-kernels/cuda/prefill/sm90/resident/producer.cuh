@@ -20,7 +20,7 @@ inline void load_kv_tile(const KernelParams& p, const Sm90Params& w, const SmemT
   bool has_keys = key >= 0;
   KvRowLocation location = {};
   if constexpr (KEYS_PAGED)
-    if (has_keys) location = locate_tile_part<USE_TMA>(p, w, request, end, key);
+    if (has_keys) location = locate_tile_part<USE_TMA>(p, w, request, ClampedRange{end}, key);
   if (k_loader.participates(has_keys)) {
     unsigned barrier = pipeline.k_full(state.stage);
     mbarrier_wait(pipeline.k_empty(state.stage), state.phase ^ 1);
