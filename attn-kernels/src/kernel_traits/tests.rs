@@ -93,7 +93,10 @@ fn latent_attention_has_a_kernel_of_two_warpgroups() {
         value_hooks: false,
         ..request(KernelKind::Prefill, head_dim)
     };
-    for of in [latent(576, 512), latent(512, 512), KernelTraitsRequest { paged: false, ..latent(576, 512) }] {
+    let plain = latent(576, 512);
+    let (ragged, lists) =
+        (KernelTraitsRequest { paged: false, ..plain }, KernelTraitsRequest { key_lists: true, ..plain });
+    for of in [plain, latent(512, 512), ragged, lists] {
         let traits = KernelTraits::choose(&of).expect("supported");
         assert_eq!((traits.name(), traits.threads()), (" wgmma latent".to_owned(), 384));
         // row_max and row_sum that warpgroups exchange, beside the state of the pipeline
@@ -102,12 +105,10 @@ fn latent_attention_has_a_kernel_of_two_warpgroups() {
         let Facts { tile_rows, warps, column_warps, .. } = traits.facts();
         assert_eq!((tile_rows, warps, column_warps), (64, 8, 2));
     }
-    // other widths, hooks that rewrite keys, key lists, and who asks for the other backend
-    let plain = latent(576, 512);
+    // other widths, hooks that rewrite keys, and who asks for the other backend
     let others = [
         latent(576, 256),
         KernelTraitsRequest { key_hooks: true, ..plain },
-        KernelTraitsRequest { key_lists: true, ..plain },
         KernelTraitsRequest { prefill: PrefillBackend::Sm80, ..plain },
         KernelTraitsRequest { arch: Arch::new(8, 0), ..plain },
     ];
@@ -312,7 +313,7 @@ fn sm90_prefill_runs_on_hopper_alone() {
     for (head_dim, threads, tile_rows, tile_keys) in
         [(16, 512, 192, 128), (64, 512, 192, 128), (80, 384, 128, 128), (128, 384, 128, 128), (256, 384, 128, 80)]
     {
-        let [other, traits] = ask(KernelKind::Prefill, head_dim, hopper, false);
+        let [other, traits] = ask(KernelKind::Prefill, head_dim, hopper, head_dim == 128);
         let tile = (traits.threads(), traits.facts().ctas_per_sm, traits.facts().tile_rows, traits.facts().tile_keys);
         assert_eq!(tile, (threads, 1, tile_rows, tile_keys));
         assert!(traits.smem_bytes() + STATIC_BYTES <= hopper.max_smem() && traits.describe().contains("wgmma"));
@@ -322,7 +323,7 @@ fn sm90_prefill_runs_on_hopper_alone() {
         (KernelKind::Decode, 128, hopper, false),
         (KernelKind::Mixed, 256, hopper, false),
         (KernelKind::Prefill, 512, hopper, false),
-        (KernelKind::Prefill, 128, hopper, true),
+        (KernelKind::Mixed, 128, hopper, true),
         (KernelKind::Prefill, 128, Arch::new(9, 0), false),
         (KernelKind::Prefill, 128, Arch::for_device(10, 0), false),
     ];

@@ -61,7 +61,7 @@ mod tests {
     fn a_few_merges_of_prefill_tiles_fill_a_wave() {
         let prefill = |merges, heads| grid(KernelKind::Prefill, 128, merges, heads);
         assert_eq!(prefill(2, [32, 8]), [2, 264]);
-        assert_eq!(prefill(2, [4, 1]), [2, 64], "no more than a tile has rows");
+        assert_eq!(prefill(2, [4, 1]), [2, 128], "no more than a tile has rows");
         assert_eq!(prefill(1024, [32, 8]), [1024, 4], "eight rows a CTA");
     }
 }
