@@ -77,7 +77,9 @@ def kept_lens(case):
 
 
 def kind(case):
-    """plain, mixed, cascade or sparse: the kind decides which baselines run."""
+    """plain, mixed, cascade, sparse or latent: the kind decides which baselines run."""
+    if case.get("values", "").startswith("keys:"):
+        return "latent"
     if case.get("kv_layout") == "cascade":
         return "cascade"
     if "sparse" in case:
@@ -100,5 +102,7 @@ def figures(case, ms):
     """Bandwidth over K and V, and FLOP/s. Shared keys count once, pages that are not read do not count."""
     esz = kv_dtype(case).itemsize
     keys = sum(kept_lens(case)) if "sparse" in case else sum(sum(kv) for _, kv in levels(case))
-    kvb = keys * case["kv_heads"] * 2 * case["head_dim"] * esz
-    return dict(ms=ms, gbps=kvb / ms / 1e6, tflops=4 * pairs(case) * case["qo_heads"] * case["head_dim"] / ms / 1e9)
+    latent, dim = kind(case) == "latent", case["head_dim"]
+    kvb = keys * case["kv_heads"] * (1 if latent else 2) * dim * esz
+    products = 2 * (dim + int(case["values"].removeprefix("keys:")) if latent else 2 * dim)
+    return dict(ms=ms, gbps=kvb / ms / 1e6, tflops=products * pairs(case) * case["qo_heads"] / ms / 1e9)

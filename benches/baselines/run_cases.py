@@ -1,6 +1,6 @@
 """Times the baselines for a case file, the JSON lines that `attn bench` reads.
 
-Baselines: FlashInfer (fa2, fa3, CUDA-core and tensor-core decode, BatchAttention, POD, cascade, block-sparse), cuDNN
+Baselines: FlashInfer (fa2, fa3, MLA, decode on both cores, BatchAttention, POD, cascade, block-sparse), cuDNN
 and FlashAttention-2 through torch SDPA, FlexAttention, cuDNN's flex_attention (cudnn-flex), FlashAttention-4 (fa4).
 
     python3 run_cases.py CASES.jsonl [--out FILE] [--baselines flashinfer,cudnn,flash2,flex,..] [--reps 15]
@@ -30,6 +30,7 @@ import case_files
 from cases import DT, figures, kind, lens
 from cudnn_flex import cudnn_flex
 from fa4 import fa4
+from flashinfer_latent import latent
 from flashinfer_plain import plain
 from flashinfer_serving import serving
 import shared_tensors
@@ -44,7 +45,7 @@ def runners(case, baselines):
     for p in baselines:
         try:
             if p == "flashinfer":
-                yield from plain(case) if kind(case) == "plain" else serving(case)
+                yield from {"plain": plain, "latent": latent}.get(kind(case), serving)(case)
             elif p in ("cudnn-flex", "fa4"):
                 yield from (fa4 if p == "fa4" else cudnn_flex)(case)
             else:
@@ -56,7 +57,8 @@ def runners(case, baselines):
 def outputs(case, folder, baselines):
     """Writes the output of each runner over the tensors in `folder`."""
     written, cannot = {}, {}
-    shape = (sum(lens(case["qo_lens"])), case["qo_heads"], case["head_dim"])
+    dim = int(case["values"].removeprefix("keys:")) if kind(case) == "latent" else case["head_dim"]
+    shape = (sum(lens(case["qo_lens"])), case["qo_heads"], dim)
     shared_tensors.folder = folder
     try:
         for name, f, x in runners(case, baselines):

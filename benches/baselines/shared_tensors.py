@@ -34,6 +34,17 @@ def fill(pool, order, requests):
             first += n
 
 
+def fill_latent(pool, requests):
+    """Writes shared keys to a pool (pages, slots, elements). `requests` are (page table, keys) each."""
+    if folder is None:
+        return
+    shared, size, first = rows("k", (sum(n for _, n in requests), pool.shape[-1]), pool.dtype), pool.shape[1], 0
+    for table, n in requests:
+        at = torch.arange(n, device=DEV)
+        pool[table[at // size], at % size] = shared[first : first + n]
+        first += n
+
+
 def write(o, shape, dtype, path):
     """Writes an output as attn-rs compares it."""
     o = o.reshape(shape).to(dtype).contiguous()
