@@ -65,6 +65,8 @@ enum Grid {
     Counting,
     /// Sinks and output transforms, in whole runs and in partial ones.
     Partial,
+    /// Every stock variant over latent caches (MLA).
+    Latent,
 }
 
 impl Cases {
@@ -95,9 +97,10 @@ impl Cases {
             Some(Grid::Formats) => cases.extend(grid::formats()),
             Some(Grid::Counting) => cases.extend(grid::counting()),
             Some(Grid::Partial) => cases.extend(grid::partial()),
+            Some(Grid::Latent) => cases.extend(grid::latent()),
             None if !self.named() && cases.is_empty() => bail!(
                 "no cases: name a file of cases, a grid (--grid full, small, serving, dims, formats, counting, \
-                 partial), or an expression (--expr EXPR, --exprs FILE)"
+                 partial, latent), or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}
         }

@@ -29,5 +29,5 @@ pub use dims::dims;
 pub use formats::formats;
 pub use over::over;
 pub use partial::partial;
-pub use serving::serving;
+pub use serving::{latent, serving};
 pub use small::small;

@@ -8,6 +8,7 @@
 //! ([`known`]), and with masks over real tables ([`tables`]).
 
 mod known;
+mod latent;
 mod layout;
 mod lengths;
 mod lists;
@@ -18,6 +19,7 @@ use std::{cmp::Reverse, collections::HashSet};
 use super::cells::{all_pairs, named, set_lens};
 use super::tables;
 use crate::{Case, LayoutKind, Lens, LevelCase, Order, Pool, random::Random};
+pub use latent::latent;
 pub(super) use layout::layout_name;
 use lengths::{CASCADES, DECODE, Lengths, MIXED, PREFILL, SEVERAL, WHOLE};
 use variants::{Needs, ROWS, Row};
