@@ -97,7 +97,7 @@ fn of_today(args: &Keys, global: &Global, is_asked: &(impl Fn(&str) -> bool + Sy
     if !args.no_grids {
         let grids = [grid::check(), grid::dims(), grid::small(), grid::serving(), grid::counting(), grid::formats()];
         cases.extend(grids.concat());
-        cases.extend(grid::partial());
+        cases.extend(grid::partial().into_iter().chain(grid::latent()));
         cases.extend(grid::bit_exact().iter().flat_map(bit_exact_runs));
         cases.extend(wide_offset_cases());
     }
