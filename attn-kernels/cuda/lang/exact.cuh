@@ -32,29 +32,17 @@ ATTN_FN auto div_rn(A a, B b) {
 }
 
 // Kernels are compiled for the scalars of a format, so a division by one needs no prepared divisor.
-template <class A>
-ATTN_FN auto div_by(A a, int by) { return div(a, by); }
-template <class A>
-ATTN_FN auto div_by(A a, u32 by) { return div(a, by); }
-template <class A>
-ATTN_FN auto div_by(A a, float by) { return div(a, by); }
-template <class A>
-ATTN_FN auto rem_by(A a, int by) { return rem(a, by); }
-template <class A>
-ATTN_FN auto rem_by(A a, u32 by) { return rem(a, by); }
-template <class A>
-ATTN_FN auto rem_by(A a, float by) { return rem(a, by); }
-template <class A>
-ATTN_FN auto div_euclid_by(A a, int by) { return div_euclid(a, by); }
-template <class A>
-ATTN_FN auto div_euclid_by(A a, u32 by) { return div_euclid(a, by); }
-template <class A>
-ATTN_FN auto div_euclid_by(A a, float by) { return div_euclid(a, by); }
-template <class A>
-ATTN_FN auto rem_euclid_by(A a, int by) { return rem_euclid(a, by); }
-template <class A>
-ATTN_FN auto rem_euclid_by(A a, u32 by) { return rem_euclid(a, by); }
-template <class A>
-ATTN_FN auto rem_euclid_by(A a, float by) { return rem_euclid(a, by); }
+#define ATTN_BY_SCALAR(NAME, OF)                        \
+  template <class A>                                    \
+  ATTN_FN auto NAME(A a, int by) { return OF(a, by); }   \
+  template <class A>                                    \
+  ATTN_FN auto NAME(A a, u32 by) { return OF(a, by); }   \
+  template <class A>                                    \
+  ATTN_FN auto NAME(A a, float by) { return OF(a, by); }
+ATTN_BY_SCALAR(div_by, div)
+ATTN_BY_SCALAR(rem_by, rem)
+ATTN_BY_SCALAR(div_euclid_by, div_euclid)
+ATTN_BY_SCALAR(rem_euclid_by, rem_euclid)
+#undef ATTN_BY_SCALAR
 
 }  // namespace lang

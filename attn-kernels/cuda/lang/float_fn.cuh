@@ -97,9 +97,7 @@ ATTN_FN float approx_recip(float x) {
 #ifdef ATTN_ACCURATE
   return recip(x);
 #else
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  return reciprocal_estimate(x);
 #endif
 }
 

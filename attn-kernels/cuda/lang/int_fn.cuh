@@ -14,46 +14,24 @@ ATTN_FN T pow(T x, u32 n) {
   }
   return T(result);
 }
-template <class A, class B>
-ATTN_FN auto wrapping_add(A a, B b) {
-  return add(a, b);
-}
-template <class A, class B>
-ATTN_FN auto wrapping_sub(A a, B b) {
-  return sub(a, b);
-}
-template <class A, class B>
-ATTN_FN auto wrapping_mul(A a, B b) {
-  return mul(a, b);
-}
-template <class A, class B>
-ATTN_FN auto wrapping_div(A a, B b) {
-  return div(a, b);
-}
-template <class A, class B>
-ATTN_FN auto wrapping_rem(A a, B b) {
-  return rem(a, b);
-}
-template <class T>
-ATTN_FN T wrapping_pow(T x, u32 n) {
-  return pow(x, n);
-}
-template <class T>
-ATTN_FN T wrapping_abs(T a) {
-  return abs(a);
-}
-template <class T>
-ATTN_FN T wrapping_neg(T a) {
-  return neg(a);
-}
-template <class T>
-ATTN_FN T wrapping_shl(T a, u32 by) {
-  return shl(a, by);
-}
-template <class T>
-ATTN_FN T wrapping_shr(T a, u32 by) {
-  return shr(a, by);
-}
+// All integers here wrap.
+#define ATTN_WRAPPING(NAME, OF) \
+  template <class... A>         \
+  ATTN_FN auto NAME(A... a) {   \
+    return OF(a...);            \
+  }
+ATTN_WRAPPING(wrapping_add, add)
+ATTN_WRAPPING(wrapping_sub, sub)
+ATTN_WRAPPING(wrapping_mul, mul)
+ATTN_WRAPPING(wrapping_div, div)
+ATTN_WRAPPING(wrapping_rem, rem)
+ATTN_WRAPPING(wrapping_pow, pow)
+ATTN_WRAPPING(wrapping_abs, abs)
+ATTN_WRAPPING(wrapping_neg, neg)
+ATTN_WRAPPING(wrapping_shl, shl)
+ATTN_WRAPPING(wrapping_shr, shr)
+#undef ATTN_WRAPPING
+
 template <class A, class B>
 ATTN_FN auto saturating_add(A a, B b) {
   using T = Join<A, B>;

@@ -52,35 +52,27 @@ ATTN_FN TileClass tile_class(Tristate attended) { return TileClass(int(attended)
 
 // ---- functions of any operands ----
 
-// Defines NAME by NAME##_of. Integers are brought to one type; for any other operands the result is unknown.
-#define ATTN_INTERVAL_BINARY(NAME)                     \
-  template <class A, class B>                          \
-  ATTN_FN Any NAME(A, B) {                             \
-    return {};                                         \
-  }                                                    \
-  template <class A, class B>                          \
-  ATTN_FN auto NAME(Interval<A> a, Interval<B> b) {    \
-    using T = Join<A, B>;                              \
-    return NAME##_of<T>(convert<T>(a), convert<T>(b)); \
-  }
-#define ATTN_INTERVAL_COMPARE(NAME)                     \
+// Defines NAME by NAME##_of<OF>. Integers are brought to one type T; for any other operands the result is UNKNOWN.
+#define ATTN_INTERVAL_JOINED(NAME, OF, UNKNOWN)         \
   template <class A, class B>                           \
-  ATTN_FN Tristate NAME(A, B) {                         \
-    return Tristate::Unknown;                           \
+  ATTN_FN auto NAME(A, B) {                             \
+    return UNKNOWN;                                     \
   }                                                     \
   template <class A, class B>                           \
-  ATTN_FN Tristate NAME(Interval<A> a, Interval<B> b) { \
+  ATTN_FN auto NAME(Interval<A> a, Interval<B> b) {     \
     using T = Join<A, B>;                               \
-    return NAME##_of<T>(convert<T>(a), convert<T>(b));  \
+    return NAME##_of<OF>(convert<T>(a), convert<T>(b)); \
   }
-#define ATTN_INTERVAL_UNARY(NAME)      \
-  template <class A>                   \
-  ATTN_FN Any NAME(A) {                \
-    return {};                         \
-  }                                    \
-  template <class T>                   \
-  ATTN_FN auto NAME(Interval<T> a) {   \
-    return NAME##_of(a);               \
+#define ATTN_INTERVAL_BINARY(NAME) ATTN_INTERVAL_JOINED(NAME, T, Any{})
+#define ATTN_INTERVAL_COMPARE(NAME) ATTN_INTERVAL_JOINED(NAME, T, Tristate::Unknown)
+#define ATTN_INTERVAL_UNARY(NAME, OF, UNKNOWN) \
+  template <class A>                           \
+  ATTN_FN auto NAME(A) {                       \
+    return UNKNOWN;                            \
+  }                                            \
+  template <class T>                           \
+  ATTN_FN auto NAME(Interval<T> a) {           \
+    return NAME##_of<OF>(a);                   \
   }
 // Of a second operand that is no integer, only the type of the result is known.
 #define ATTN_INTERVAL_BY(NAME)                          \
@@ -121,16 +113,19 @@ ATTN_INTERVAL_BINARY(min)
 ATTN_INTERVAL_BINARY(max)
 ATTN_INTERVAL_BINARY(saturating_add)
 ATTN_INTERVAL_BINARY(saturating_sub)
+ATTN_INTERVAL_JOINED(abs_diff, Unsigned<T>, Any{})
 ATTN_INTERVAL_COMPARE(lt)
 ATTN_INTERVAL_COMPARE(le)
 ATTN_INTERVAL_COMPARE(eq)
-ATTN_INTERVAL_UNARY(neg)
-ATTN_INTERVAL_UNARY(bit_not)
-ATTN_INTERVAL_UNARY(abs)
-ATTN_INTERVAL_UNARY(signum)
-ATTN_INTERVAL_UNARY(count_ones)
-ATTN_INTERVAL_UNARY(leading_zeros)
-ATTN_INTERVAL_UNARY(trailing_zeros)
+ATTN_INTERVAL_UNARY(neg, T, Any{})
+ATTN_INTERVAL_UNARY(bit_not, T, Any{})
+ATTN_INTERVAL_UNARY(abs, T, Any{})
+ATTN_INTERVAL_UNARY(signum, T, Any{})
+ATTN_INTERVAL_UNARY(count_ones, T, Any{})
+ATTN_INTERVAL_UNARY(leading_zeros, T, Any{})
+ATTN_INTERVAL_UNARY(trailing_zeros, T, Any{})
+ATTN_INTERVAL_UNARY(unsigned_abs, Unsigned<T>, Any{})
+ATTN_INTERVAL_UNARY(is_power_of_two, T, Tristate::Unknown)
 ATTN_INTERVAL_BY(shl)
 ATTN_INTERVAL_BY(shr)
 ATTN_INTERVAL_BY(pow)
@@ -138,31 +133,6 @@ ATTN_INTERVAL_CAST(cast_i32, int)
 ATTN_INTERVAL_CAST(cast_u32, u32)
 ATTN_INTERVAL_CAST(cast_u8, u8)
 
-template <class A>
-ATTN_FN Any unsigned_abs(A) {
-  return {};
-}
-template <class T>
-ATTN_FN auto unsigned_abs(Interval<T> a) {
-  return unsigned_abs_of<Unsigned<T>>(a);
-}
-template <class A, class B>
-ATTN_FN Any abs_diff(A, B) {
-  return {};
-}
-template <class A, class B>
-ATTN_FN auto abs_diff(Interval<A> a, Interval<B> b) {
-  using T = Join<A, B>;
-  return abs_diff_of<Unsigned<T>>(convert<T>(a), convert<T>(b));
-}
-template <class A>
-ATTN_FN Tristate is_power_of_two(A) {
-  return Tristate::Unknown;
-}
-template <class T>
-ATTN_FN Tristate is_power_of_two(Interval<T> a) {
-  return is_power_of_two_of(a);
-}
 template <class A, class B, class C>
 ATTN_FN auto clamp(A x, B low, C high) {
   return min(max(x, low), high);
@@ -175,26 +145,16 @@ ATTN_FN Tristate bit_and(Tristate a, Tristate b) { return and_of(a, b); }
 ATTN_FN Tristate bit_or(Tristate a, Tristate b) { return or_of(a, b); }
 ATTN_FN Tristate bit_xor(Tristate a, Tristate b) { return xor_of(a, b); }
 ATTN_FN Tristate eq(Tristate a, Tristate b) { return not_of(xor_of(a, b)); }
-template <class A, class B>
-ATTN_FN Tristate both(A a, B b) {
-  return and_of(tristate(a), tristate(b));
-}
-template <class A, class B>
-ATTN_FN Tristate either(A a, B b) {
-  return or_of(tristate(a), tristate(b));
-}
-template <class A, class B>
-ATTN_FN Tristate gt(A a, B b) {
-  return lt(b, a);
-}
-template <class A, class B>
-ATTN_FN Tristate ge(A a, B b) {
-  return le(b, a);
-}
-template <class A, class B>
-ATTN_FN Tristate ne(A a, B b) {
-  return not_of(eq(a, b));
-}
+#define ATTN_TRISTATE_OF(NAME, RESULT) \
+  template <class A, class B>          \
+  ATTN_FN Tristate NAME(A a, B b) {    \
+    return RESULT;                     \
+  }
+ATTN_TRISTATE_OF(both, and_of(tristate(a), tristate(b)))
+ATTN_TRISTATE_OF(either, or_of(tristate(a), tristate(b)))
+ATTN_TRISTATE_OF(gt, lt(b, a))
+ATTN_TRISTATE_OF(ge, le(b, a))
+ATTN_TRISTATE_OF(ne, not_of(eq(a, b)))
 template <class C, class A, class B>
 ATTN_FN Any select(C, A, B) {
   return {};
@@ -246,11 +206,13 @@ ATTN_FN Bounds bounds(KeySpan a) {
   return {begin, end};
 }
 
+#undef ATTN_INTERVAL_JOINED
 #undef ATTN_INTERVAL_BINARY
 #undef ATTN_INTERVAL_UNARY
 #undef ATTN_INTERVAL_BY
 #undef ATTN_INTERVAL_COMPARE
 #undef ATTN_INTERVAL_CAST
+#undef ATTN_TRISTATE_OF
 
 }  // namespace interval
 }  // namespace lang

@@ -33,7 +33,7 @@ ATTN_FN Wide<T> to_wide(Interval<int> a) {
 }
 
 // Two operands of 64 bits, one of which may be an untyped literal.
-#define ATTN_WIDE_PAIR(RESULT, NAME, OF)              \
+#define ATTN_WIDE_PAIR(NAME, RESULT, OF)              \
   template <class T>                                  \
   ATTN_FN RESULT NAME(Wide<T> a, Wide<T> b) {         \
     return {OF(a.of, b.of)};                          \
@@ -46,19 +46,19 @@ ATTN_FN Wide<T> to_wide(Interval<int> a) {
   ATTN_FN RESULT NAME(Interval<int> a, Wide<T> b) {   \
     return NAME(to_wide<T>(a), b);                    \
   }
-ATTN_WIDE_PAIR(Wide<T>, add, wide_fn::wide_add)
-ATTN_WIDE_PAIR(Wide<T>, sub, wide_fn::wide_sub)
-ATTN_WIDE_PAIR(Wide<T>, mul, wide_fn::wide_mul)
-ATTN_WIDE_PAIR(Wide<T>, div, wide_fn::wide_div)
-ATTN_WIDE_PAIR(Wide<T>, rem, wide_fn::wide_rem)
-ATTN_WIDE_PAIR(Wide<T>, div_euclid, wide_fn::wide_div_euclid)
-ATTN_WIDE_PAIR(Wide<T>, rem_euclid, wide_fn::wide_rem_euclid)
-ATTN_WIDE_PAIR(Wide<T>, min, wide_fn::wide_min)
-ATTN_WIDE_PAIR(Wide<T>, max, wide_fn::wide_max)
-ATTN_WIDE_PAIR(Wide<T>, bit_and, wide_fn::wide_and)
-ATTN_WIDE_PAIR(Tristate, lt, wide_fn::wide_lt)
-ATTN_WIDE_PAIR(Tristate, le, wide_fn::wide_le)
-ATTN_WIDE_PAIR(Tristate, eq, wide_fn::wide_eq)
+ATTN_WIDE_PAIR(add, Wide<T>, wide_fn::wide_add)
+ATTN_WIDE_PAIR(sub, Wide<T>, wide_fn::wide_sub)
+ATTN_WIDE_PAIR(mul, Wide<T>, wide_fn::wide_mul)
+ATTN_WIDE_PAIR(div, Wide<T>, wide_fn::wide_div)
+ATTN_WIDE_PAIR(rem, Wide<T>, wide_fn::wide_rem)
+ATTN_WIDE_PAIR(div_euclid, Wide<T>, wide_fn::wide_div_euclid)
+ATTN_WIDE_PAIR(rem_euclid, Wide<T>, wide_fn::wide_rem_euclid)
+ATTN_WIDE_PAIR(min, Wide<T>, wide_fn::wide_min)
+ATTN_WIDE_PAIR(max, Wide<T>, wide_fn::wide_max)
+ATTN_WIDE_PAIR(bit_and, Wide<T>, wide_fn::wide_and)
+ATTN_WIDE_PAIR(lt, Tristate, wide_fn::wide_lt)
+ATTN_WIDE_PAIR(le, Tristate, wide_fn::wide_le)
+ATTN_WIDE_PAIR(eq, Tristate, wide_fn::wide_eq)
 #undef ATTN_WIDE_PAIR
 
 template <class T>
@@ -152,8 +152,7 @@ template <class M, class S>
 ATTN_FN Tristate eq_cell(Interval<int> x, M m, S size, Interval<int> y) {
   const Tristate plain = eq(div(rem_euclid(x, m), size), y);
   if (plain != Tristate::Unknown) return plain;
-  const bool differ = wide_fn::cells_differ(
-      wide_fn::wide(x.lo, x.hi, false), wide_fn::wide(y.lo, y.hi, false), number(m), number(size));
+  const bool differ = wide_fn::cells_differ(to_wide<i64>(x).of, to_wide<i64>(y).of, number(m), number(size));
   return differ ? Tristate::False : Tristate::Unknown;
 }
 template <class X, class Y, class M, class S>
@@ -164,8 +163,7 @@ template <class M, class S>
 ATTN_FN Tristate eq_cells(Interval<int> x, Interval<int> y, M m, S size) {
   const Tristate plain = eq(div(rem_euclid(x, m), size), div(rem_euclid(y, m), size));
   if (plain != Tristate::Unknown) return plain;
-  const bool differ = wide_fn::cells_are_apart(
-      wide_fn::wide(x.lo, x.hi, false), wide_fn::wide(y.lo, y.hi, false), number(m), number(size));
+  const bool differ = wide_fn::cells_are_apart(to_wide<i64>(x).of, to_wide<i64>(y).of, number(m), number(size));
   return differ ? Tristate::False : Tristate::Unknown;
 }
 

@@ -13,22 +13,19 @@ ATTN_FN T abs(T x) {
   else
     return x < 0 ? neg(x) : x;
 }
-template <class A, class B>
-ATTN_FN auto min(A a, B b) {
-  using T = Join<A, B>;
-  if constexpr (IS_FLOAT<T>)
-    return ATTN_MATH(fminf)(a, b);
-  else
-    return T(b) < T(a) ? T(b) : T(a);
-}
-template <class A, class B>
-ATTN_FN auto max(A a, B b) {
-  using T = Join<A, B>;
-  if constexpr (IS_FLOAT<T>)
-    return ATTN_MATH(fmaxf)(a, b);
-  else
-    return T(a) < T(b) ? T(b) : T(a);
-}
+#define ATTN_EXTREMUM(NAME, OF_FLOATS, OTHER_WINS)  \
+  template <class A, class B>                       \
+  ATTN_FN auto NAME(A a, B b) {                     \
+    using T = Join<A, B>;                           \
+    if constexpr (IS_FLOAT<T>)                      \
+      return ATTN_MATH(OF_FLOATS)(a, b);            \
+    else                                            \
+      return OTHER_WINS ? T(b) : T(a);              \
+  }
+ATTN_EXTREMUM(min, fminf, T(b) < T(a))
+ATTN_EXTREMUM(max, fmaxf, T(a) < T(b))
+#undef ATTN_EXTREMUM
+
 template <class A, class B, class C>
 ATTN_FN auto clamp(A x, B low, C high) {
   using T = Join<Join<A, B>, C>;

@@ -6,30 +6,20 @@
 
 namespace lang {
 
-template <class A, class B>
-ATTN_FN auto add(A a, B b) {
-  using T = Join<A, B>;
-  if constexpr (IS_FLOAT<T>)
-    return a + b;
-  else
-    return T(Wide<T>(a) + Wide<T>(b));
-}
-template <class A, class B>
-ATTN_FN auto sub(A a, B b) {
-  using T = Join<A, B>;
-  if constexpr (IS_FLOAT<T>)
-    return a - b;
-  else
-    return T(Wide<T>(a) - Wide<T>(b));
-}
-template <class A, class B>
-ATTN_FN auto mul(A a, B b) {
-  using T = Join<A, B>;
-  if constexpr (IS_FLOAT<T>)
-    return a * b;
-  else
-    return T(Wide<T>(a) * Wide<T>(b));
-}
+#define ATTN_ARITHMETIC(NAME, OP)         \
+  template <class A, class B>             \
+  ATTN_FN auto NAME(A a, B b) {           \
+    using T = Join<A, B>;                 \
+    if constexpr (IS_FLOAT<T>)            \
+      return a OP b;                      \
+    else                                  \
+      return T(Wide<T>(a) OP Wide<T>(b)); \
+  }
+ATTN_ARITHMETIC(add, +)
+ATTN_ARITHMETIC(sub, -)
+ATTN_ARITHMETIC(mul, *)
+#undef ATTN_ARITHMETIC
+
 template <class T>
 ATTN_FN T neg(T a) {
   if constexpr (IS_FLOAT<T>)
@@ -70,21 +60,17 @@ ATTN_FN T bit_not(T a) {
   else
     return T(~a);
 }
-template <class A, class B>
-ATTN_FN auto bit_and(A a, B b) {
-  using T = Join<A, B>;
-  return T(T(a) & T(b));
-}
-template <class A, class B>
-ATTN_FN auto bit_or(A a, B b) {
-  using T = Join<A, B>;
-  return T(T(a) | T(b));
-}
-template <class A, class B>
-ATTN_FN auto bit_xor(A a, B b) {
-  using T = Join<A, B>;
-  return T(T(a) ^ T(b));
-}
+#define ATTN_BITWISE(NAME, OP)    \
+  template <class A, class B>     \
+  ATTN_FN auto NAME(A a, B b) {   \
+    using T = Join<A, B>;         \
+    return T(T(a) OP T(b));       \
+  }
+ATTN_BITWISE(bit_and, &)
+ATTN_BITWISE(bit_or, |)
+ATTN_BITWISE(bit_xor, ^)
+#undef ATTN_BITWISE
+
 template <class T, class S>
 ATTN_FN T shl(T a, S by) {
   return T(Wide<T>(a) << (u32(by) & (BITS<T> - 1)));
@@ -105,25 +91,16 @@ ATTN_FN i64 cast_i64(float x) {
   return !(x == x) ? 0 : x >= 9223372036854775808.f ? ~I64_MIN : x <= -9223372036854775808.f ? I64_MIN : i64(x);
 }
 ATTN_FN u8 cast_u8(float x) { return !(x > 0.f) ? u8(0) : x >= 255.f ? u8(255) : u8(u32(x)); }
-template <class T>
-ATTN_FN int cast_i32(T x) {
-  return int(x);
-}
-template <class T>
-ATTN_FN u32 cast_u32(T x) {
-  return u32(x);
-}
-template <class T>
-ATTN_FN u64 cast_u64(T x) {
-  return u64(x);
-}
-template <class T>
-ATTN_FN i64 cast_i64(T x) {
-  return i64(x);
-}
-template <class T>
-ATTN_FN u8 cast_u8(T x) {
-  return u8(x);
-}
+#define ATTN_INT_CAST(NAME, TO) \
+  template <class T>            \
+  ATTN_FN TO NAME(T x) {        \
+    return TO(x);               \
+  }
+ATTN_INT_CAST(cast_i32, int)
+ATTN_INT_CAST(cast_u32, u32)
+ATTN_INT_CAST(cast_u64, u64)
+ATTN_INT_CAST(cast_i64, i64)
+ATTN_INT_CAST(cast_u8, u8)
+#undef ATTN_INT_CAST
 
 }  // namespace lang

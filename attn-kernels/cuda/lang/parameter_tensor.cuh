@@ -135,62 +135,31 @@ using Tensor3 = Tensor<T, 3>;
 template <class T>
 using Tensor4 = Tensor<T, 4>;
 
-// Output tensors: a store outside of the tensor is dropped.
-
-struct OutTensor1 {
+// An output tensor: a store outside of it is dropped. Its last indices are those of the element.
+template <int RANK>
+struct OutTensor {
   float* data;
-  int shape0, pad;
-  ATTN_FN float* at(int i) const { return lang::inside(i, shape0) ? data + i : nullptr; }
-  ATTN_FN void store(float x, int i) const {
-    if (float* p = at(i)) *p = x;
+  int shape[(RANK + 1) / 2 * 2];
+
+  template <class... I>
+  ATTN_FN float* at(I... i) const {
+    const int* extent = shape;
+    if (!(lang::inside(i, *extent++) && ...)) return nullptr;
+    extent = shape;
+    long long index = 0;
+    ((index = index * *extent++ + i), ...);
+    return data + index;
   }
-  ATTN_FN void atomic_max(float x, int i) const {
-    if (float* p = at(i)) lang::max_in_place(p, x);
+  template <class... I>
+  ATTN_FN void store(float x, I... i) const {
+    if (float* p = at(i...)) *p = x;
+  }
+  template <class... I>
+  ATTN_FN void atomic_max(float x, I... i) const {
+    if (float* p = at(i...)) lang::max_in_place(p, x);
   }
 };
-
-struct OutTensor2 {
-  float* data;
-  int shape0, shape1;
-  ATTN_FN float* at(int i, int j) const {
-    if (!lang::inside(i, shape0) || !lang::inside(j, shape1)) return nullptr;
-    return data + ((long long)i * shape1 + j);
-  }
-  ATTN_FN void store(float x, int i, int j) const {
-    if (float* p = at(i, j)) *p = x;
-  }
-  ATTN_FN void atomic_max(float x, int i, int j) const {
-    if (float* p = at(i, j)) lang::max_in_place(p, x);
-  }
-};
-
-struct OutTensor3 {
-  float* data;
-  int shape0, shape1, shape2, pad;
-  ATTN_FN float* at(int i, int j, int k) const {
-    if (!lang::inside(i, shape0) || !lang::inside(j, shape1) || !lang::inside(k, shape2)) return nullptr;
-    return data + (((long long)i * shape1 + j) * shape2 + k);
-  }
-  ATTN_FN void store(float x, int i, int j, int k) const {
-    if (float* p = at(i, j, k)) *p = x;
-  }
-  ATTN_FN void atomic_max(float x, int i, int j, int k) const {
-    if (float* p = at(i, j, k)) lang::max_in_place(p, x);
-  }
-};
-
-struct OutTensor4 {
-  float* data;
-  int shape0, shape1, shape2, shape3;
-  ATTN_FN float* at(int i, int j, int k, int l) const {
-    if (!lang::inside(i, shape0) || !lang::inside(j, shape1)) return nullptr;
-    if (!lang::inside(k, shape2) || !lang::inside(l, shape3)) return nullptr;
-    return data + ((((long long)i * shape1 + j) * shape2 + k) * shape3 + l);
-  }
-  ATTN_FN void store(float x, int i, int j, int k, int l) const {
-    if (float* p = at(i, j, k, l)) *p = x;
-  }
-  ATTN_FN void atomic_max(float x, int i, int j, int k, int l) const {
-    if (float* p = at(i, j, k, l)) lang::max_in_place(p, x);
-  }
-};
+using OutTensor1 = OutTensor<1>;
+using OutTensor2 = OutTensor<2>;
+using OutTensor3 = OutTensor<3>;
+using OutTensor4 = OutTensor<4>;

@@ -67,39 +67,18 @@ ATTN_FN void set_box_axis(IndexBox& box, int axis, int extent, Interval<int> i) 
 }
 
 // The abstract value of an element, by its type.
-template <class T>
-struct ElementInterval {
-  template <int RANK>
-  static ATTN_FN Any of(const T*, const TensorBounds&, const IndexBox&) {
-    return {};
-  }
-};
-template <class T>
-struct IntElementInterval {
-  template <int RANK>
-  static ATTN_FN Interval<T> of(const T* data, const TensorBounds& known, const IndexBox& box) {
+template <int RANK, class T>
+ATTN_FN auto element_interval(const T* data, const TensorBounds& known, const IndexBox& box) {
+  if constexpr (SAME<T, int> || SAME<T, u32> || SAME<T, u8>) {
     const WideMinMax found = min_max_of(TensorQuery<T>{data, known}, RANK, box);
     return between<T>(found.lo, found.hi);
-  }
-};
-template <>
-struct ElementInterval<int> : IntElementInterval<int> {};
-template <>
-struct ElementInterval<u32> : IntElementInterval<u32> {};
-template <>
-struct ElementInterval<u8> : IntElementInterval<u8> {};
-template <class T>
-struct BoolElementInterval {
-  template <int RANK>
-  static ATTN_FN Tristate of(const T* data, const TensorBounds& known, const IndexBox& box) {
+  } else if constexpr (SAME<T, bool> || SAME<T, PackedBits>) {
     const WideMinMax found = min_max_of(TensorQuery<T>{data, known}, RANK, box);
     return found.lo == 1 ? Tristate::True : found.hi == 0 ? Tristate::False : Tristate::Unknown;
+  } else {
+    return Any{};
   }
-};
-template <>
-struct ElementInterval<bool> : BoolElementInterval<bool> {};
-template <>
-struct ElementInterval<PackedBits> : BoolElementInterval<PackedBits> {};
+}
 
 ATTN_FN IndexBox no_box() { return {{{0, 0, 0, 0}}, {{0, 0, 0, 0}}, {{1, 1, 1, 1}}}; }
 
@@ -110,7 +89,7 @@ ATTN_FN auto interval_of(const Tensor<T, RANK>& t, const TensorBounds& known, I.
   interval::IndexBox box = interval::no_box();
   int axis = 0;
   ((interval::set_box_axis(box, 4 - RANK + axis, t.shape[axis], i), ++axis), ...);
-  return interval::ElementInterval<T>::template of<RANK>(t.data, known, box);
+  return interval::element_interval<RANK>(t.data, known, box);
 }
 
 }  // namespace lang

@@ -88,13 +88,9 @@ template <class T>
 using Plain = typename PlainOf<T>::Type;
 
 template <class T>
-constexpr bool IS_FLOAT = false;
-template <>
-constexpr bool IS_FLOAT<float> = true;
+constexpr bool IS_FLOAT = SAME<T, float>;
 template <class T>
-constexpr bool IS_BOOL = false;
-template <>
-constexpr bool IS_BOOL<bool> = true;
+constexpr bool IS_BOOL = SAME<T, bool>;
 template <class T>
 constexpr bool IS_SIGNED = T(-1) < T(0);
 template <class T>

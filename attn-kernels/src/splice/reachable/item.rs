@@ -68,9 +68,9 @@ impl<'a> Item<'a> {
         Item { kind: Kind::WithNamed, ..Self::defines(line) }
     }
 
-    /// A macro may define what its arguments name.
+    /// A macro may define what its first argument names.
     pub(super) fn call_of_macro(line: &'a str) -> Self {
-        let names: Vec<_> = identifiers(line).skip(1).collect();
+        let names: Vec<_> = identifiers(line).skip(1).take(1).collect();
         let kind = if names.is_empty() { Kind::Root } else { Kind::Named };
         Item { kind, names, is_kernel: false }
     }
