@@ -25,29 +25,26 @@ inline void merge_rows(const MergeParams& p) {
   };
   constexpr float NONE = -lang::F32_INFINITY;
   float max_lse = NONE, total = 0.f;
+  auto scaled = [&](float x) { return x == NONE ? 0.f : expf(x - max_lse); };
   float first = 0.f, second = 0.f;  // the weights if there are two states
   if (exists && !p.sums) {
     if (states == 2) {
       float a = lse(0), b = lse(1);
       max_lse = fmaxf(a, b);
-      first = a == NONE ? 0.f : expf(a - max_lse), second = b == NONE ? 0.f : expf(b - max_lse);
+      first = scaled(a), second = scaled(b);
       total = first + second;
     } else {
 #pragma unroll 4
       for (int state = 0; state < states; ++state) max_lse = fmaxf(max_lse, lse(state));
 #pragma unroll 4
-      for (int state = 0; state < states; ++state) {
-        float x = lse(state);
-        total += x == NONE ? 0.f : expf(x - max_lse);
-      }
+      for (int state = 0; state < states; ++state) total += scaled(lse(state));
     }
   }
   bool in_place = p.out.lse && (p.out.lse == p.many.lse || p.out.lse == p.other.lse);
   auto weight = [&](int state) {
     if (p.sums) return 1.f;
     if (states == 2) return state == 0 ? first : second;
-    float x = lse(state);
-    return x == NONE ? 0.f : expf(x - max_lse);
+    return scaled(lse(state));
   };
   if (in_place) __syncthreads();  // an in-place merge has two states; their lse has been read
   if (!exists) return;

@@ -58,8 +58,10 @@ inline void transpose_tile(const XPackedParams& p) {
   long long page = at.quotient;
   char* packed = part.packed + page * part.packed_page + at.remainder * part.packed_head;
   char* pool = part.pool + page * part.pool_page + at.remainder * part.pool_head;
-  auto paged = [&](int first, int count, bool read) {
-    if (part.wide)
+  auto copy = [&](bool is_paged, int first, int count, bool read) {
+    if (!is_paged)
+      copy_packed_side<E>(part, packed, x_packed_memory, first, count, read);
+    else if (part.wide)
       copy_paged_side<uint4>(part, part.words, pool, x_packed_memory, first, count, read);
     else
       copy_paged_side<E>(part, part.units, pool, x_packed_memory, first, count, read);
@@ -67,15 +69,9 @@ inline void transpose_tile(const XPackedParams& p) {
 #pragma unroll 1
   for (int first = 0; first < p.slots; first += part.tile) {
     int count = min(part.tile, p.slots - first);
-    if (p.to_pages)
-      copy_packed_side<E>(part, packed, x_packed_memory, first, count, true);
-    else
-      paged(first, count, true);
+    copy(!p.to_pages, first, count, true);
     __syncthreads();
-    if (p.to_pages)
-      paged(first, count, false);
-    else
-      copy_packed_side<E>(part, packed, x_packed_memory, first, count, false);
+    copy(p.to_pages, first, count, false);
     __syncthreads();
   }
 }
