@@ -27,20 +27,17 @@ inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {
     for (int i = 0; i < Row::VALUES_OF_LANE; i += 4) {
       uint4 four = {};
       if (Row::holds(i)) four = load_shared_16(tile.at(n, Row::dim_of(i) * 4));
-      row.x[i] = __uint_as_float(four.x), row.x[i + 1] = __uint_as_float(four.y);
-      row.x[i + 2] = __uint_as_float(four.z), row.x[i + 3] = __uint_as_float(four.w);
+      row.set_four(i, floats_of(four));
     }
   } else if constexpr (Row::IN_HALVES) {
     constexpr int HALF = DIM / 2 * sizeof(E);
-    uint2 low, high;
-    if constexpr (IS_FP8<E>) {
-      unsigned four = load_shared_4(tile.at(n, first_byte)), upper = load_shared_4(tile.at(n, first_byte + HALF));
-      low = widened<E>(four);
-      high = widened<E>(upper);
-    } else {
-      low = load_shared_8(tile.at(n, first_byte));
-      high = load_shared_8(tile.at(n, first_byte + HALF));
-    }
+    auto four = [&](int byte) {
+      if constexpr (IS_FP8<E>)
+        return widened<E>(load_shared_4(tile.at(n, byte)));
+      else
+        return load_shared_8(tile.at(n, byte));
+    };
+    uint2 low = four(first_byte), high = four(first_byte + HALF);
     unpack<Wide>(row, {low.x, low.y, high.x, high.y});
   } else {
 #pragma unroll

@@ -34,7 +34,7 @@ inline void load_query_row(Row& row, const KernelParams& p, const RowIndex& at) 
   for (int i = 0; i < Row::VALUES_OF_LANE; i += 4) {
     float4 four = {};
     if (Row::holds(i)) four = load_four_of_query(from + Row::dim_of(i), scale);
-    row.x[i] = four.x, row.x[i + 1] = four.y, row.x[i + 2] = four.z, row.x[i + 3] = four.w;
+    row.set_four(i, four);
   }
 }
 

@@ -17,6 +17,10 @@ constexpr int row_lanes(int dim) {
   return lanes;
 }
 
+inline float4 floats_of(uint4 x) {
+  return {__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)};
+}
+
 template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC>
 struct LaneRow {
   static_assert(LANES >= 1 && LANES <= 32 && (LANES & (LANES - 1)) == 0, "a row spans a power of two of lanes");
@@ -45,53 +49,35 @@ struct LaneRow {
 
   template <class F>
   void map(F f) {
-    if (!holds()) return;
-#pragma unroll
-    for (int i = 0; i < VEC; ++i)
-      if (DIM % VEC == 0 || holds(i)) x[i] = f(dim_of(i), x[i]);
+    each([&](int i) { x[i] = f(dim_of(i), x[i]); });
   }
 
   // x[d] = f(d, x[d], t(d)).
   template <class T, class F>
   void zip(T t, F f) {
-    if (!holds()) return;
-#pragma unroll
-    for (int i = 0; i < VEC; ++i)
-      if (DIM % VEC == 0 || holds(i)) x[i] = f(dim_of(i), x[i], t(dim_of(i)));
+    each([&](int i) { x[i] = f(dim_of(i), x[i], t(dim_of(i))); });
   }
 
   // The sum of x[d] * f(d).
   template <class F>
   float dot(F f) const {
     float total = 0;
-    if (holds()) {
-#pragma unroll
-      for (int i = 0; i < VEC; ++i)
-        if (DIM % VEC == 0 || holds(i)) total = fmaf(x[i], f(dim_of(i)), total);
-    }
+    each([&](int i) { total = fmaf(x[i], f(dim_of(i)), total); });
     return sum_of_neighbours<LANES>(total);
   }
 
   float sum() const {
-    float total = 0;
-#pragma unroll
-    for (int i = 0; i < VEC; ++i) total += x[i];
-    return sum_of_neighbours<LANES>(total);
+    return sum_of_neighbours<LANES>(fold([](float total, float y) { return total + y; }));
   }
-
   float sum_sq() const {
-    float total = 0;
-#pragma unroll
-    for (int i = 0; i < VEC; ++i) total = fmaf(x[i], x[i], total);
-    return sum_of_neighbours<LANES>(total);
+    return sum_of_neighbours<LANES>(fold([](float total, float y) { return fmaf(y, y, total); }));
+  }
+  float max_abs() const {
+    return max_of_neighbours<LANES>(fold([](float most, float y) { return fmaxf(most, fabsf(y)); }));
   }
 
-  float max_abs() const {
-    float most = 0;
-#pragma unroll
-    for (int i = 0; i < VEC; ++i) most = fmaxf(most, fabsf(x[i]));
-    return max_of_neighbours<LANES>(most);
-  }
+  // Sets x[i] .. x[i + 3].
+  void set_four(int i, float4 four) { x[i] = four.x, x[i + 1] = four.y, x[i + 2] = four.z, x[i + 3] = four.w; }
 
   // Rotates the pairs (2 i, 2 i + 1). Both values of a pair are in one lane.
   template <class F>
@@ -129,6 +115,22 @@ struct LaneRow {
   }
 
  private:
+  // Calls `f(i)` for each x[i] that is a value of the row.
+  template <class F>
+  static void each(F f) {
+    if (!holds()) return;
+#pragma unroll
+    for (int i = 0; i < VEC; ++i)
+      if (DIM % VEC == 0 || holds(i)) f(i);
+  }
+  template <class F>
+  float fold(F f) const {
+    float result = 0;
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) result = f(result, x[i]);
+    return result;
+  }
+
   // With HALVES both values of a pair are in one lane.
   template <class F>
   void rotate_in_lane(F f) {
@@ -256,7 +258,7 @@ inline void load_row(Row& row, const E* from) {
     for (int i = 0; i < Row::VALUES_OF_LANE; i += 4) {
       float4 four = {};
       if (Row::holds(i)) four = *reinterpret_cast<const float4*>(from + Row::dim_of(i) - Row::first());
-      row.x[i] = four.x, row.x[i + 1] = four.y, row.x[i + 2] = four.z, row.x[i + 3] = four.w;
+      row.set_four(i, four);
     }
   } else if constexpr (Row::IN_HALVES) {
     uint2 low = *reinterpret_cast<const uint2*>(from), high = *reinterpret_cast<const uint2*>(from + Row::DIMS / 2);

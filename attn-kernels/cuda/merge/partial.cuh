@@ -39,14 +39,9 @@ inline PartialRow load_partial(F sums, const float2* md) {
   state.row_sum = md->y;
   if (!Values::holds()) return state;
 #pragma unroll
-  for (int i = 0; i < LANE_VALUES; i += 4) {
-    if (!Values::holds(i)) continue;
-    float4 four = reinterpret_cast<const float4*>(sums(Values::first() + i / 8 * 8))[i % 8 / 4];
-    state.o.x[i] = four.x;
-    state.o.x[i + 1] = four.y;
-    state.o.x[i + 2] = four.z;
-    state.o.x[i + 3] = four.w;
-  }
+  for (int i = 0; i < LANE_VALUES; i += 4)
+    if (Values::holds(i))
+      state.o.set_four(i, reinterpret_cast<const float4*>(sums(Values::first() + i / 8 * 8))[i % 8 / 4]);
   return state;
 }
 
@@ -58,14 +53,8 @@ inline PartialRow load_partial_l2(const float* sums, const float2* md) {
   state.row_sum = both.y;
   if (!Values::holds()) return state;
 #pragma unroll
-  for (int i = 0; i < LANE_VALUES; i += 4) {
-    if (!Values::holds(i)) continue;
-    float4 four = load_l2_16(sums + Values::first() + i);
-    state.o.x[i] = four.x;
-    state.o.x[i + 1] = four.y;
-    state.o.x[i + 2] = four.z;
-    state.o.x[i + 3] = four.w;
-  }
+  for (int i = 0; i < LANE_VALUES; i += 4)
+    if (Values::holds(i)) state.o.set_four(i, load_l2_16(sums + Values::first() + i));
   return state;
 }
 

@@ -110,10 +110,7 @@ inline void store_transformed(const KernelParams& p, const Variant& variant, con
       for (int half = 0; half < LANE_VALUES / 4; ++half) {
         uint4 v = {};
         if (Values::holds()) v = load_shared_16(staged_sum(staging, i, LANE_VALUES / 4 * Values::lane() + half));
-        state.o.x[4 * half] = __uint_as_float(v.x);
-        state.o.x[4 * half + 1] = __uint_as_float(v.y);
-        state.o.x[4 * half + 2] = __uint_as_float(v.z);
-        state.o.x[4 * half + 3] = __uint_as_float(v.w);
+        state.o.set_four(4 * half, floats_of(v));
       }
       write_output(p, variant, state, q_tile.at(p, first_row + i), first + lane / ROW_LANES < rows_here);
     }
