@@ -53,13 +53,7 @@ struct AffineBias {
 };
 
 template <class T>
-struct StorageElem {
-  using Elem = bf16;
-};
-template <>
-struct StorageElem<lang::F16> {
-  using Elem = f16;
-};
+using StorageElem = Choose<SAME<T, lang::F16>, f16, bf16>;
 
 // Two neighbouring elements as stored in memory.
 template <class T>
@@ -68,7 +62,7 @@ struct ElementPair {
 
   void load(const T* p) { bits = load_nc_4(p); }
   void set(T first, T second) { bits = first.bits | static_cast<unsigned>(second.bits) << 16; }
-  float2 values() const { return unpack2<typename StorageElem<T>::Elem>(bits); }
+  float2 values() const { return unpack2<StorageElem<T>>(bits); }
 };
 template <>
 struct ElementPair<float> {

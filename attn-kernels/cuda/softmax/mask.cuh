@@ -91,12 +91,6 @@ class TileMask {
   // The column of this lane's j-th key.
   static int key_column(int j) { return min(32 * j + static_cast<int>(threadIdx.x % 32), TILE_KEYS - 1); }
 
-  static void set_key(LogitIndex& at, const ScoreTile& tile, int first_token, int column) {
-    at.kv_pos = tile.position(column);
-    at.kv_token = first_token + at.kv_pos;
-    if constexpr (Variant::HAS_KV_LIST) at.kv_slot = tile.slot(column);
-  }
-
   // Fetches the bits of this thread's elements of S from the lanes that have their keys.
   static void gather(unsigned (&bits)[WORDS], const unsigned (&rows)[LANE_KEYS]) {
 #pragma unroll

@@ -19,10 +19,7 @@ inline void for_each_score(ScoreFragment& s, const ScoreTile& tile, int first, i
       int first_token = first_key_token(tile.p, tile.q_tile.request, at);
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        int column = fragment_column() + n * 8 + e;
-        at.kv_pos = tile.position(column);
-        at.kv_token = first_token + at.kv_pos;
-        if constexpr (Variant::HAS_KV_LIST) at.kv_slot = tile.slot(column);
+        set_key(at, tile, first_token, fragment_column() + n * 8 + e);
         f(s[r / 2][first][r % 2 * 2 + e], at, real_row, r);
       }
     }

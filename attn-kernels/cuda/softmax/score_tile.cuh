@@ -19,6 +19,12 @@ struct ScoreTile {
   bool exists(int position) const { return kv_range.exists(position); }
 };
 
+inline void set_key(LogitIndex& at, const ScoreTile& tile, int first_token, int column) {
+  at.kv_pos = tile.position(column);
+  at.kv_token = first_token + at.kv_pos;
+  if constexpr (Variant::HAS_KV_LIST) at.kv_slot = tile.slot(column);
+}
+
 // Calls f(score, coordinates, whether the row exists, r) for this thread's elements of the 8-column blocks from `first`
 // to `end`; `r` numbers the thread's rows.
 template <class F>
@@ -34,9 +40,7 @@ inline void for_each_score(ScoreFragment& s, const ScoreTile& tile, int first, i
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         if constexpr (!Variant::HAS_KV_LIST) at.kv_step = n * 8 + e;
-        at.kv_pos = tile.position(fragment_column() + n * 8 + e);
-        at.kv_token = first_token + at.kv_pos;
-        if constexpr (Variant::HAS_KV_LIST) at.kv_slot = tile.slot(fragment_column() + n * 8 + e);
+        set_key(at, tile, first_token, fragment_column() + n * 8 + e);
         f(s[r / 2][n][r % 2 * 2 + e], at, real_row, r);
       }
   }

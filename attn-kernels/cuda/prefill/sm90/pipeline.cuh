@@ -65,19 +65,16 @@ inline int* listed_positions() {
   return positions;
 }
 
-// Stage and phase parity of the n-th KV tile of the CTA.
-struct PipelineState {
+// Stage and phase parity of the n-th tile of the CTA.
+template <int COUNT>
+struct StageState {
   int stage;
   unsigned phase;
-  explicit PipelineState(int n) : stage(n % STAGES), phase(n / STAGES & 1) {}
+  explicit StageState(int n) : stage(n % COUNT), phase(n / COUNT & 1) {}
 };
-
-// Stage and phase parity of the Q tile of a work tile.
-struct QPipelineState {
-  int stage;
-  unsigned phase;
-  explicit QPipelineState(int work_index) : stage(work_index % Q_STAGES), phase(work_index / Q_STAGES & 1) {}
-};
+// Of a KV tile, and of the Q tile of a work tile.
+using PipelineState = StageState<STAGES>;
+using QPipelineState = StageState<Q_STAGES>;
 
 // When a consumer warpgroup releases the Q tile: once it has Q in registers, with the last tile of K, after S of the
 // last tile, or after O has been stored over it.

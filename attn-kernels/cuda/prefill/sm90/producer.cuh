@@ -105,7 +105,7 @@ class Producer {
           load_q<QLoader<FIRST_PRODUCER_THREAD, 32 * PRODUCER_WARPS>>(to, p_, q_tile);
           cp_async_commit();
         } else if (loads_q) {
-          tma_load_q(to, w_.q, pipeline_.q_full(q_state.stage), q_tile.at(p_, 0));
+          tma_load_q(to, w_.q, pipeline_.q_full(q_state.stage), q_tile.at(p_, 0), to.BYTES);
         }
         prefetch();
       } else if (q_pending) {

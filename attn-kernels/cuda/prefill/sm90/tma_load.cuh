@@ -16,9 +16,9 @@ inline void tma_load(unsigned shared, const TensorMap& map, unsigned barrier, in
       : "memory");
 }
 
-// TMA load of a Q tile (PackGQA) whose first row is `first`, by one thread.
-inline void tma_load_q(SmemQ to, const TensorMap& map, unsigned barrier, const RowIndex& first) {
-  mbarrier_arrive_expect_tx(barrier, to.BYTES);
+// TMA load of `bytes` bytes of a Q tile (PackGQA) whose first row is `first`, by one thread.
+inline void tma_load_q(SmemQ to, const TensorMap& map, unsigned barrier, const RowIndex& first, int bytes) {
+  mbarrier_arrive_expect_tx(barrier, bytes);
 #pragma unroll
   for (int panel = 0; panel < to.BYTES / to.PANEL_BYTES; ++panel)
     tma_load(to.base + panel * to.PANEL_BYTES, map, barrier, 64 * panel, {0, first.qo_head}, first.qo_token);

@@ -65,12 +65,7 @@ inline void load_q_tile(const KernelParams& p, const Sm90Params& w, const SmemTi
   unsigned barrier = pipeline.q_full(state.stage);
   mbarrier_wait(pipeline.q_empty(state.stage), state.phase ^ 1);
   if (w.use_tma_q) {
-    constexpr int PANELS = SmemQ::BYTES / SmemQ::PANEL_BYTES;
-    mbarrier_arrive_expect_tx(barrier, PANELS * tile_rows * 128);
-    RowIndex first = q_tile.at(p, 0);
-#pragma unroll
-    for (int panel = 0; panel < PANELS; ++panel)
-      tma_load(to.base + panel * SmemQ::PANEL_BYTES, w.q, barrier, 64 * panel, {0, first.qo_head}, first.qo_token);
+    tma_load_q(to, w.q, barrier, q_tile.at(p, 0), SmemQ::BYTES / SmemQ::PANEL_BYTES * tile_rows * 128);
   } else {
     load_q_rows(to, p, q_tile);
     cp_async_commit();
