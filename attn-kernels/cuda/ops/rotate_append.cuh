@@ -11,8 +11,19 @@
 // a slot. Source and target may be the same memory: a warp has read a row before it writes it.
 template <int COUNT, class Hook>
 inline void query_rows(const RotateAppendParams& p, const RowsPart& part, Hook hook) {
-  int group = static_cast<int>(part.share.heads.divisor) / static_cast<int>(p.part[0].share.heads.divisor);
-  each_smem_row(p.tokens, part, [&](SmemRow& row, long long token, int head) {
+  extern __shared__ __align__(16) float transform_memory[];
+  int warp = threadIdx.x / 32;
+  SmemRow row{transform_memory + warp * part.dim, part.dim};
+  int heads = part.share.heads.divisor, group = heads / static_cast<int>(p.part[0].share.heads.divisor);
+  u64 rows = static_cast<u64>(p.tokens) * heads;
+  u64 first = static_cast<u64>(blockIdx.x) * (TRANSFORM_WARPS * TRANSFORM_ROWS) + warp;
+#pragma unroll 1
+  for (int round = 0; round < TRANSFORM_ROWS; ++round) {
+    u64 row_number = first + round * TRANSFORM_WARPS;
+    if (row_number >= rows) return;
+    DivMod token_head = divmod(row_number, part.share.heads);
+    long long token = token_head.quotient;
+    int head = token_head.remainder;
     load_smem_row<COUNT>(row, part, token, head);
     int position = p.positions ? p.positions[token] : 0;
     hook(row, RowIndex{0, 0, position, static_cast<int>(token), head, head / group, 0, 0});
@@ -20,7 +31,7 @@ inline void query_rows(const RotateAppendParams& p, const RowsPart& part, Hook h
     QueryElem* to = static_cast<QueryElem*>(part.pool.data) + packed_offset(part.pool, token, head);
     store_smem_row<COUNT>(row, part, head, to);
     __syncwarp();
-  });
+  }
 }
 
 // `COUNT`: elements of a chunk of keys and values; `QUERIES`: of queries.

@@ -35,35 +35,30 @@ inline void store_smem_row(const SmemRow& row, const RowsPart& part, int head, E
   }
 }
 
-// Calls `f(row, token, head)` for each row of `tokens` tokens, a warp a row.
-template <class F>
-inline void each_smem_row(int tokens, const RowsPart& part, const F& f) {
+// Passes rows through a hook. `store(row, slot, head)` writes a row to the pool.
+template <int COUNT, class Hook, class Store>
+inline void transform_rows(const RowsParams& p, const RowsPart& part, bool counts_skipped, Hook hook, Store store) {
   extern __shared__ __align__(16) float transform_memory[];
-  int warp = threadIdx.x / 32;
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   SmemRow row{transform_memory + warp * part.dim, part.dim};
-  u64 rows = static_cast<u64>(tokens) * part.share.heads.divisor;
+  u64 rows = static_cast<u64>(p.tokens) * part.share.heads.divisor;
   u64 first = static_cast<u64>(blockIdx.x) * (TRANSFORM_WARPS * TRANSFORM_ROWS) + warp;
 #pragma unroll 1
   for (int round = 0; round < TRANSFORM_ROWS; ++round) {
     u64 row_number = first + round * TRANSFORM_WARPS;
     if (row_number >= rows) return;
     DivMod token_head = divmod(row_number, part.share.heads);
-    f(row, static_cast<long long>(token_head.quotient), token_head.remainder);
-  }
-}
-
-// Passes rows through a hook. `store(row, slot, head)` writes a row to the pool.
-template <int COUNT, class Hook, class Store>
-inline void transform_rows(const RowsParams& p, const RowsPart& part, bool counts_skipped, Hook hook, Store store) {
-  each_smem_row(p.tokens, part, [&](SmemRow& row, long long token, int head) {
+    long long token = token_head.quotient;
+    int head = token_head.remainder;
     PoolSlot slot = append_slot(p, token);  // warp-uniform
-    if (slot.invalid && counts_skipped && head == 0 && threadIdx.x % 32 == 0) count_skipped(p.status);
-    if (slot.page < 0 || part.dim == 0) return;
+    if (slot.invalid && counts_skipped && head == 0 && lane == 0) count_skipped(p.status);
+    if (slot.page < 0 || part.dim == 0) continue;
     load_smem_row<COUNT>(row, part, token, head);
     int request = p.requests ? p.requests[token] : 0, position = p.positions ? p.positions[token] : 0;
-    hook(row, KvIndex{request, position, static_cast<int>(token), head, 0});
+    KvIndex at = {request, position, static_cast<int>(token), head, 0};
+    hook(row, at);
     __syncwarp();
     store(row, slot, head);
     __syncwarp();
-  });
+  }
 }
