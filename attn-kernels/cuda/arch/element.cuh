@@ -16,19 +16,12 @@ struct e4m3 {
 struct e5m2 {
   unsigned char bits;
 };
-
-template <class E>
-constexpr bool IS_FP8 = false;
-template <>
-constexpr bool IS_FP8<e4m3> = true;
-template <>
-constexpr bool IS_FP8<e5m2> = true;
 // A byte of a row of a KV format. Its elements are widened to f16, as those of fp8 are.
 struct packed_byte {
   unsigned char bits;
 };
-template <>
-constexpr bool IS_FP8<packed_byte> = true;
+template <class E>
+constexpr bool IS_FP8 = SAME<E, e4m3> || SAME<E, e5m2> || SAME<E, packed_byte>;
 
 inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 inline float to_float(f16 x) {
@@ -59,33 +52,20 @@ inline f16 from_float<f16>(float x) {
   return y;
 }
 
-// Conversions of pairs came with sm_80.
+// Two elements packed in a register, the first in the low half, each rounded to nearest even. Conversions of pairs came
+// with sm_80.
 template <class E>
-unsigned pack_one_by_one(float first, float second) {
+inline unsigned pack2(float first, float second) {
+  static_assert(SAME<E, bf16> || SAME<E, f16>, "elements of 16 bits");
+#if __CUDA_ARCH__ >= 800
+  unsigned y;
+  if constexpr (SAME<E, bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  return y;
+#else
   return from_float<E>(first).bits | static_cast<unsigned>(from_float<E>(second).bits) << 16;
-}
-
-// Two elements packed in a register, the first in the low half, each rounded to nearest even.
-template <class E>
-unsigned pack2(float first, float second);
-template <>
-inline unsigned pack2<bf16>(float first, float second) {
-#if __CUDA_ARCH__ >= 800
-  unsigned y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
-  return y;
-#else
-  return pack_one_by_one<bf16>(first, second);
-#endif
-}
-template <>
-inline unsigned pack2<f16>(float first, float second) {
-#if __CUDA_ARCH__ >= 800
-  unsigned y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
-  return y;
-#else
-  return pack_one_by_one<f16>(first, second);
 #endif
 }
 // Two f16 packed in a register, saturated: what f16 cannot represent becomes its largest finite value. NaN stays NaN.
@@ -96,7 +76,7 @@ inline unsigned pack2_f16_satfinite(float first, float second) {
   return y;
 #else
   auto clamped = [](float x) { return x > 65504.f ? 65504.f : x < -65504.f ? -65504.f : x; };
-  return pack_one_by_one<f16>(clamped(first), clamped(second));
+  return pack2<f16>(clamped(first), clamped(second));
 #endif
 }
 
@@ -134,4 +114,14 @@ inline unsigned fp8_to_f16<e4m3>(unsigned x) {
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(bits), "r"(0x5c005c00u));
 #endif
   return y;
+}
+// Four or eight fp8 elements as f16.
+template <class E>
+inline uint2 widened(unsigned four) {
+  return {fp8_to_f16<E>(four & 0xffff), fp8_to_f16<E>(four >> 16)};
+}
+template <class E>
+inline uint4 widened(uint2 eight) {
+  uint2 low = widened<E>(eight.x), high = widened<E>(eight.y);
+  return {low.x, low.y, high.x, high.y};
 }

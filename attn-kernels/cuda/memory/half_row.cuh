@@ -6,17 +6,6 @@
 #include "softmax/score_element.cuh"
 #include "memory/row_tile.cuh"
 
-// Four or eight FP8 elements as f16.
-template <class E>
-inline uint2 widened(unsigned four) {
-  return {fp8_to_f16<E>(four & 0xffff), fp8_to_f16<E>(four >> 16)};
-}
-template <class E>
-inline uint4 widened(uint2 eight) {
-  uint2 low = widened<E>(eight.x), high = widened<E>(eight.y);
-  return {low.x, low.y, high.x, high.y};
-}
-
 // Loads row `n` of a tile.
 template <class Row, class E, int ROWS, int DIM>
 inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {

@@ -27,25 +27,19 @@ ATTN_FN unsigned e5m2_of_float(float x) {
 #ifndef ATTN_HOST
 // Converts two elements; the first is in the low byte.
 template <class E>
-unsigned fp8_pair(float first, float second);
-template <>
-inline unsigned fp8_pair<e4m3>(float first, float second) {
+inline unsigned fp8_pair(float first, float second) {
+  constexpr bool IS_E4M3 = SAME<E, e4m3>;
+  static_assert(IS_E4M3 || SAME<E, e5m2>, "elements of fp8");
 #if __CUDA_ARCH__ >= 890
   unsigned short y;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(second), "f"(first));
+  if constexpr (IS_E4M3)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(second), "f"(first));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(y) : "f"(second), "f"(first));
   return y;
 #else
-  return e4m3_of_float(first) | e4m3_of_float(second) << 8;
-#endif
-}
-template <>
-inline unsigned fp8_pair<e5m2>(float first, float second) {
-#if __CUDA_ARCH__ >= 890
-  unsigned short y;
-  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(y) : "f"(second), "f"(first));
-  return y;
-#else
-  return e5m2_of_float(first) | e5m2_of_float(second) << 8;
+  auto code = [](float x) { return IS_E4M3 ? e4m3_of_float(x) : e5m2_of_float(x); };
+  return code(first) | code(second) << 8;
 #endif
 }
 #endif

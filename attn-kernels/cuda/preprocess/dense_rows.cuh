@@ -17,14 +17,10 @@ template <class Row, class E>
 inline uint4 load_eight(const E* row, int eight) {
   const E *here = row + Row::first() + 8 * eight, *other = row + Row::dim_of(4);
   if constexpr (IS_FP8<E>) {
-    auto f16s = [](unsigned four) { return uint2{fp8_to_f16<E>(four & 0xffff), fp8_to_f16<E>(four >> 16)}; };
-    uint2 words;
     if constexpr (Row::IN_HALVES)
-      words = {*reinterpret_cast<const unsigned*>(here), *reinterpret_cast<const unsigned*>(other)};
+      return widened<E>({*reinterpret_cast<const unsigned*>(here), *reinterpret_cast<const unsigned*>(other)});
     else
-      words = *reinterpret_cast<const uint2*>(here);
-    uint2 low = f16s(words.x), high = f16s(words.y);
-    return {low.x, low.y, high.x, high.y};
+      return widened<E>(*reinterpret_cast<const uint2*>(here));
   } else if constexpr (Row::IN_HALVES) {
     uint2 low = *reinterpret_cast<const uint2*>(here), high = *reinterpret_cast<const uint2*>(other);
     return {low.x, low.y, high.x, high.y};
