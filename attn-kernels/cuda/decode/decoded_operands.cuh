@@ -3,14 +3,10 @@
 #pragma once
 #include "decode/kv_pipeline.cuh"
 
-class DecodedKeyFragments {
-  const Variant& variant_;
-  KvStage stage_;
-  int kv_head_;
-
- public:
-  DecodedKeyFragments(const Variant& variant, KvStage stage, int kv_head)
-      : variant_(variant), stage_(stage), kv_head_(kv_head) {}
+struct DecodedKeyFragments {
+  const Variant& variant;
+  KvStage stage;
+  int kv_head;
 
   static int query_dim(int k, int u, int high) { return 32 * k + 8 * (threadIdx.x % 4) + 4 * u + 2 * high; }
 
@@ -20,23 +16,19 @@ class DecodedKeyFragments {
 #pragma unroll
     for (int high = 0; high < 2; ++high) {
       Array<float, 8> x =
-          variant_.key_format.decode(stage_.key_codes(key + 8 * high), stage_.key_side(key + 8 * high), kv_head_, dim);
+          variant.key_format.decode(stage.key_codes(key + 8 * high), stage.key_side(key + 8 * high), kv_head, dim);
 #pragma unroll
       for (int i = 0; i < 4; ++i) a[i / 2][high + i % 2 * 2] = pack2_f16_satfinite(x.x[2 * i], x.x[2 * i + 1]);
     }
   }
 };
 
-class DecodedValueFragments {
-  const Variant& variant_;
-  KvStage stage_;
-  int kv_head_;
+struct DecodedValueFragments {
+  const Variant& variant;
+  KvStage stage;
+  int kv_head;
 
- public:
   static constexpr int TILES = 4;
-
-  DecodedValueFragments(const Variant& variant, KvStage stage, int kv_head)
-      : variant_(variant), stage_(stage), kv_head_(kv_head) {}
 
   static int output_dim(int t, int high) { return 64 * (t / 4) + 8 * (threadIdx.x % 32 / 4) + 2 * (t % 4) + high; }
 
@@ -44,7 +36,7 @@ class DecodedValueFragments {
   void load(unsigned (&a)[TILES][4], int first, int k) const {
     int dim = 64 * k + threadIdx.x % 32 / 4 * 8;
     auto decode = [&](int key) {
-      return variant_.format_of_values().decode(stage_.value_codes(key), stage_.value_side(key), kv_head_, dim);
+      return variant.format_of_values().decode(stage.value_codes(key), stage.value_side(key), kv_head, dim);
     };
 #pragma unroll
     for (int high = 0; high < 2; ++high) {

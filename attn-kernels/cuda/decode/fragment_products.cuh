@@ -41,7 +41,7 @@ class KeyMma {
     if constexpr (SUMS == 2)
 #pragma unroll
       for (float& x : part[1][0][0]) x = 0.f;
-    Keys keys(variant, stage, kv_head);
+    Keys keys{variant, stage, kv_head};
 #pragma unroll
     for (int k = 0; k < (HEAD_DIM_QK + 16) / 32; ++k) {
       unsigned loaded[ROW_BLOCKS][2][2];
@@ -84,7 +84,7 @@ class ValueMma : Unit {
 
   void multiply(const SwapAbScores& p, const Variant& variant, KvStage stage, int kv_head) {
     constexpr int TILES = Values::TILES;
-    Values values(variant, stage, kv_head);
+    Values values{variant, stage, kv_head};
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       float inverse = Unit::inverse_for(p[m], 1.f, [&](float factor) { scale_output(o_, factor); });
