@@ -15,12 +15,6 @@ inline float log2_approx(float x) {
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// 1 / x, relative error 2^-23 unless the result is denormal.
-inline float reciprocal_approx(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // exp2 emulation on the FMA units instead of the special function unit (FlashAttention-4): 2^x = 2^whole * 2^rest with
 // 0 <= rest < 1, and a cubic polynomial for 2^rest. Relative error 1e-4; x is clamped to -126. Adding TO_INTEGER with

@@ -45,6 +45,6 @@ inline FinalizedRow finalize_row(const KernelParams& p, const Variant& variant, 
     // Relative to a running max the sum is about 1 or more, where the approximate instructions are accurate. A custom
     // weight can sum to anything.
     if constexpr (CUSTOM_WEIGHT) return {rescale / row_sum, {row_max, row_sum, row_max + logf(row_sum)}};
-    return {rescale * reciprocal_approx(row_sum), {row_max, row_sum, row_max + LN_2 * log2_approx(row_sum)}};
+    return {rescale * lang::reciprocal_estimate(row_sum), {row_max, row_sum, row_max + LN_2 * log2_approx(row_sum)}};
   }
 }

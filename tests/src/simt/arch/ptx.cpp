@@ -1,7 +1,6 @@
 // The wrappers of arch/ptx.cuh: arithmetic, shared and global memory, barriers.
 inline float exp2_approx(float x) { return std::exp2(x); }
 inline float log2_approx(float x) { return std::log2(x); }
-inline float reciprocal_approx(float x) { return 1.f / x; }
 // Below a sum of 2^23 or more, floor is what rounding towards -inf leaves.
 inline float exp2_emulated(float x) {
   x = fmaxf(x, -126.f);
