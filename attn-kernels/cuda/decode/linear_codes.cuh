@@ -100,9 +100,7 @@ inline void load_codes(unsigned (&words)[4], Tile tile, int first, int k) {
 }
 
 // The dim of Q that meets code i of this lane's word of the c-th chunk of a key.
-inline int dim_of_key_code(int c, int i) {
-  return KeyCodes::OF_CHUNK * c + KeyCodes::OF_WORD * (threadIdx.x % 4) + i;
-}
+inline int dim_of_key_code(int c, int i) { return KeyCodes::OF_CHUNK * c + KeyCodes::OF_WORD * (threadIdx.x % 4) + i; }
 // The dim of O in this lane's accumulators of tile t, in the lower (`high`: upper) eight rows. A lane's word has the
 // codes of two keys.
 inline int dim_of_value_code(int t, int high) {

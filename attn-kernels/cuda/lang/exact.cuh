@@ -32,11 +32,11 @@ ATTN_FN auto div_rn(A a, B b) {
 }
 
 // Kernels are compiled for the scalars of a format, so a division by one needs no prepared divisor.
-#define ATTN_BY_SCALAR(NAME, OF)                        \
-  template <class A>                                    \
-  ATTN_FN auto NAME(A a, int by) { return OF(a, by); }   \
-  template <class A>                                    \
-  ATTN_FN auto NAME(A a, u32 by) { return OF(a, by); }   \
+#define ATTN_BY_SCALAR(NAME, OF)                       \
+  template <class A>                                   \
+  ATTN_FN auto NAME(A a, int by) { return OF(a, by); } \
+  template <class A>                                   \
+  ATTN_FN auto NAME(A a, u32 by) { return OF(a, by); } \
   template <class A>                                    \
   ATTN_FN auto NAME(A a, float by) { return OF(a, by); }
 ATTN_BY_SCALAR(div_by, div)

@@ -75,28 +75,28 @@ ATTN_FN TileClass tile_class(Tristate attended) { return TileClass(int(attended)
     return NAME##_of<OF>(a);                   \
   }
 // Of a second operand that is no integer, only the type of the result is known.
-#define ATTN_INTERVAL_BY(NAME)                          \
-  template <class A, class B>                           \
-  ATTN_FN Any NAME(A, B) {                              \
-    return {};                                          \
-  }                                                     \
-  template <class T, class B>                           \
-  ATTN_FN Interval<T> NAME(Interval<T>, B) {            \
-    return full<T>();                                   \
-  }                                                     \
-  template <class T, class S>                           \
+#define ATTN_INTERVAL_BY(NAME)                              \
+  template <class A, class B>                               \
+  ATTN_FN Any NAME(A, B) {                                  \
+    return {};                                              \
+  }                                                         \
+  template <class T, class B>                               \
+  ATTN_FN Interval<T> NAME(Interval<T>, B) {                \
+    return full<T>();                                       \
+  }                                                         \
+  template <class T, class S>                               \
   ATTN_FN Interval<T> NAME(Interval<T> a, Interval<S> by) { \
-    return NAME##_of(a, by);                            \
+    return NAME##_of(a, by);                                \
   }
-#define ATTN_INTERVAL_CAST(NAME, T)             \
-  template <class A>                            \
-  ATTN_FN Interval<T> NAME(A) {                 \
-    return full<T>();                           \
-  }                                             \
-  template <class A>                            \
-  ATTN_FN Interval<T> NAME(Interval<A> a) {     \
-    return convert<T>(a);                       \
-  }                                             \
+#define ATTN_INTERVAL_CAST(NAME, T)         \
+  template <class A>                        \
+  ATTN_FN Interval<T> NAME(A) {             \
+    return full<T>();                       \
+  }                                         \
+  template <class A>                        \
+  ATTN_FN Interval<T> NAME(Interval<A> a) { \
+    return convert<T>(a);                   \
+  }                                         \
   ATTN_FN Interval<T> NAME(Tristate a) { return cast_of<T>(a); }
 
 ATTN_INTERVAL_BINARY(add)

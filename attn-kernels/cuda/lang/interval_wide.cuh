@@ -33,18 +33,18 @@ ATTN_FN Wide<T> to_wide(Interval<int> a) {
 }
 
 // Two operands of 64 bits, one of which may be an untyped literal.
-#define ATTN_WIDE_PAIR(NAME, RESULT, OF)              \
-  template <class T>                                  \
-  ATTN_FN RESULT NAME(Wide<T> a, Wide<T> b) {         \
-    return {OF(a.of, b.of)};                          \
-  }                                                   \
-  template <class T>                                  \
-  ATTN_FN RESULT NAME(Wide<T> a, Interval<int> b) {   \
-    return NAME(a, to_wide<T>(b));                    \
-  }                                                   \
-  template <class T>                                  \
-  ATTN_FN RESULT NAME(Interval<int> a, Wide<T> b) {   \
-    return NAME(to_wide<T>(a), b);                    \
+#define ATTN_WIDE_PAIR(NAME, RESULT, OF)            \
+  template <class T>                                \
+  ATTN_FN RESULT NAME(Wide<T> a, Wide<T> b) {       \
+    return {OF(a.of, b.of)};                        \
+  }                                                 \
+  template <class T>                                \
+  ATTN_FN RESULT NAME(Wide<T> a, Interval<int> b) { \
+    return NAME(a, to_wide<T>(b));                  \
+  }                                                 \
+  template <class T>                                \
+  ATTN_FN RESULT NAME(Interval<int> a, Wide<T> b) { \
+    return NAME(to_wide<T>(a), b);                  \
   }
 ATTN_WIDE_PAIR(add, Wide<T>, wide_fn::wide_add)
 ATTN_WIDE_PAIR(sub, Wide<T>, wide_fn::wide_sub)
@@ -91,27 +91,27 @@ ATTN_FN Wide<T> select(C which, Interval<int> a, Wide<T> b) {
   return select(which, to_wide<T>(a), b);
 }
 
-#define ATTN_WIDE_CAST(NAME, T)                                                               \
-  template <class A>                                                                          \
-  ATTN_FN Wide<T> NAME(A) {                                                                   \
-    return {wide_fn::unknown_wide(!IS_SIGNED<T>)};                                            \
-  }                                                                                           \
-  template <class A>                                                                          \
-  ATTN_FN Wide<T> NAME(Interval<A> a) {                                                       \
-    return wide_of<T>(to_i64(a.lo), to_i64(a.hi));                                            \
-  }                                                                                           \
-  template <class A>                                                                          \
-  ATTN_FN Wide<T> NAME(Wide<A> a) {                                                           \
+#define ATTN_WIDE_CAST(NAME, T)                                                                       \
+  template <class A>                                                                                  \
+  ATTN_FN Wide<T> NAME(A) {                                                                           \
+    return {wide_fn::unknown_wide(!IS_SIGNED<T>)};                                                    \
+  }                                                                                                   \
+  template <class A>                                                                                  \
+  ATTN_FN Wide<T> NAME(Interval<A> a) {                                                               \
+    return wide_of<T>(to_i64(a.lo), to_i64(a.hi));                                                    \
+  }                                                                                                   \
+  template <class A>                                                                                  \
+  ATTN_FN Wide<T> NAME(Wide<A> a) {                                                                   \
     return a.of.known ? wide_of<T>(a.of.lo, a.of.hi) : Wide<T>{wide_fn::unknown_wide(!IS_SIGNED<T>)}; \
-  }                                                                                           \
+  }                                                                                                   \
   ATTN_FN Wide<T> NAME(Tristate a) { return wide_of<T>(a == Tristate::True, a != Tristate::False); }
 ATTN_WIDE_CAST(cast_u64, u64)
 ATTN_WIDE_CAST(cast_i64, i64)
 #undef ATTN_WIDE_CAST
 
-#define ATTN_NARROW_CAST(NAME, T)                                \
-  template <class A>                                             \
-  ATTN_FN Interval<T> NAME(Wide<A> a) {                          \
+#define ATTN_NARROW_CAST(NAME, T)                                 \
+  template <class A>                                              \
+  ATTN_FN Interval<T> NAME(Wide<A> a) {                           \
     return a.of.known ? wrapped<T>(a.of.lo, a.of.hi) : full<T>(); \
   }
 ATTN_NARROW_CAST(cast_i32, int)

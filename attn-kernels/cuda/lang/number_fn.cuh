@@ -13,14 +13,14 @@ ATTN_FN T abs(T x) {
   else
     return x < 0 ? neg(x) : x;
 }
-#define ATTN_EXTREMUM(NAME, OF_FLOATS, OTHER_WINS)  \
-  template <class A, class B>                       \
-  ATTN_FN auto NAME(A a, B b) {                     \
-    using T = Join<A, B>;                           \
-    if constexpr (IS_FLOAT<T>)                      \
-      return ATTN_MATH(OF_FLOATS)(a, b);            \
-    else                                            \
-      return OTHER_WINS ? T(b) : T(a);              \
+#define ATTN_EXTREMUM(NAME, OF_FLOATS, OTHER_WINS) \
+  template <class A, class B>                      \
+  ATTN_FN auto NAME(A a, B b) {                    \
+    using T = Join<A, B>;                          \
+    if constexpr (IS_FLOAT<T>)                     \
+      return ATTN_MATH(OF_FLOATS)(a, b);           \
+    else                                           \
+      return OTHER_WINS ? T(b) : T(a);             \
   }
 ATTN_EXTREMUM(min, fminf, T(b) < T(a))
 ATTN_EXTREMUM(max, fmaxf, T(a) < T(b))

@@ -60,11 +60,11 @@ ATTN_FN T bit_not(T a) {
   else
     return T(~a);
 }
-#define ATTN_BITWISE(NAME, OP)    \
-  template <class A, class B>     \
-  ATTN_FN auto NAME(A a, B b) {   \
-    using T = Join<A, B>;         \
-    return T(T(a) OP T(b));       \
+#define ATTN_BITWISE(NAME, OP)  \
+  template <class A, class B>   \
+  ATTN_FN auto NAME(A a, B b) { \
+    using T = Join<A, B>;       \
+    return T(T(a) OP T(b));     \
   }
 ATTN_BITWISE(bit_and, &)
 ATTN_BITWISE(bit_or, |)

@@ -23,10 +23,10 @@ inline void write_rows(const TensorRowsParams& p) {
   }
 }
 
-#define ATTN_TENSOR_ROWS(bytes)                                    \
-  extern "C" __global__ void __launch_bounds__(OP_THREADS)         \
+#define ATTN_TENSOR_ROWS(bytes)                                              \
+  extern "C" __global__ void __launch_bounds__(OP_THREADS)                   \
       attn_tensor_rows_##bytes(const __grid_constant__ TensorRowsParams p) { \
-    write_rows<bytes>(p);                                          \
+    write_rows<bytes>(p);                                                    \
   }
 ATTN_TENSOR_ROWS(16)
 ATTN_TENSOR_ROWS(4)

@@ -58,8 +58,7 @@ class CascadeStates {
   template <class Splits>
   void assign(const Splits& prefill, SplitCounts decode) {
 #pragma unroll 1
-    for (int entry = cta_.thread(); entry < p_.levels * units_; entry += Cta::THREADS)
-      memory_.states_before[entry] = 0;
+    for (int entry = cta_.thread(); entry < p_.levels * units_; entry += Cta::THREADS) memory_.states_before[entry] = 0;
     cta_.sync();
     each_tile([&](CascadeTile& tile) {
       tile.splits = splits_of(tile, prefill, decode);
@@ -86,8 +85,7 @@ class CascadeStates {
       for (const int* states = first; states < end; ++states) merges |= *states > 1;
       tile.partial = merges ? 0 : -1;
 #pragma unroll 1
-      for (int unit = 0; merges && unit < tile.rows.units; ++unit)
-        memory_.merged_rows[tile.rows.first_unit + unit] = 1;
+      for (int unit = 0; merges && unit < tile.rows.units; ++unit) memory_.merged_rows[tile.rows.first_unit + unit] = 1;
     });
     cta_.sync();
     assign_merges();

@@ -163,8 +163,8 @@ class CascadeTiles {
     const CascadeRequest& request = memory_.requests[slot.request];
     bool there = slot.level < p_.levels ? slot.segment >= 0 : request.keys == 0;
     if (!there) return 0;
-    if (slot.part < 0) return static_cast<int>((rows_of(p_, request) + tile_rows_of(p_, request) - 1) /
-                                               tile_rows_of(p_, request));
+    if (slot.part < 0)
+      return static_cast<int>((rows_of(p_, request) + tile_rows_of(p_, request) - 1) / tile_rows_of(p_, request));
     const KvSegment& segment = memory_.segments[slot.segment];
     if (segment.request != slot.request) return 0;
     return SharedTiles(p_, memory_.requests).walk(segment, slot.part, [](int, int) {});

@@ -45,13 +45,13 @@ struct TileStates {
 };
 
 // Scratch memory, as SplitScratch. attn-kernels/src/launch/planner_scratch.rs computes its size.
-struct MixedScratch : LineCuts {     // of the decode part
-  Cost* order;                       // [order_words] the ends on the line; then of sorts; then lengths of items
-  MixedRequest* requests;            // [requests]
-  SplitTile* tiles;                  // [tiles] of the decode part, then of the prefill part
-  TileStart* starts;                 // [prefill workers, no more than tiles] of the prefill part, if any is cut
-  TileStates* states;                // [decode workers + as many] of cut tiles: of the decode part, then the others
-  int* long_requests;                // [requests] those of the prefill part
+struct MixedScratch : LineCuts {  // of the decode part
+  Cost* order;                    // [order_words] the ends on the line; then of sorts; then lengths of items
+  MixedRequest* requests;         // [requests]
+  SplitTile* tiles;               // [tiles] of the decode part, then of the prefill part
+  TileStart* starts;              // [prefill workers, no more than tiles] of the prefill part, if any is cut
+  TileStates* states;             // [decode workers + as many] of cut tiles: of the decode part, then the others
+  int* long_requests;             // [requests] those of the prefill part
 
   // Where other CTAs may find tiles, their memory is for the sort of many items: few batches need it.
   static unsigned order_words(const MixedPlanParams& p) {

@@ -39,8 +39,7 @@ const unsigned* sums_before(Cta& cta, const SortBuffers& memory, unsigned count,
   if (own < count) {
     unsigned key = entries[own].key, end = min(first + share, count), sum = 0;
 #pragma unroll 4
-    for (unsigned other = first; other < end; ++other)
-      sum += entries[other].key < key ? entries[other].value : 0;
+    for (unsigned other = first; other < end; ++other) sum += entries[other].key < key ? entries[other].value : 0;
     atomicAdd(&sums[own], sum);
   }
   cta.sync();

@@ -117,8 +117,8 @@ class SeenKeys {
     int after = hidden_blocks(tile_.qo_row_max, tile_.qo_pos_max, tile_.qo_token_max, blocks).end;
     int begin = count_skipped(blocks, before, [&](int n) { return over(0, n) == TileClass::Skip; });
     if (refines) begin = refine(true, blocks, blocks, begin);
-    int skipped = count_skipped(blocks - begin + 1, after,
-                                [&](int n) { return over(blocks - n, blocks) == TileClass::Skip; });
+    int skipped =
+        count_skipped(blocks - begin + 1, after, [&](int n) { return over(blocks - n, blocks) == TileClass::Skip; });
     if (refines) skipped = refine(false, blocks, blocks - begin, skipped);
     int end = blocks - skipped;
     return begin < end ? BlockRange{begin, end} : BlockRange{0, 0};

@@ -101,8 +101,8 @@ struct Row {
   float* block_most;  // their greatest values
   float* resident;
   Slice slice;
-  int first, begin, end;   // the slice's first token; the warp's segment of the slice
-  bool settled = false;    // whether +inf stands for all probability
+  int first, begin, end;  // the slice's first token; the warp's segment of the slice
+  bool settled = false;   // whether +inf stands for all probability
   float greatest = NOT_ALLOWED, to_log2 = 0.f;
 
   Row(const SampleParams& params, unsigned char* memory, int number, int source, int rank)

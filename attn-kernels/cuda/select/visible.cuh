@@ -5,8 +5,8 @@
 #include "select/scores_params.cuh"
 
 struct IndexRow {
-  int request;  // -1: padding
-  int visible;  // keys
+  int request;      // -1: padding
+  int visible;      // keys
   long long first;  // of packed keys
 };
 
