@@ -16,12 +16,19 @@ struct e4m3 {
 struct e5m2 {
   unsigned char bits;
 };
+
+template <class E>
+constexpr bool IS_FP8 = false;
+template <>
+constexpr bool IS_FP8<e4m3> = true;
+template <>
+constexpr bool IS_FP8<e5m2> = true;
 // A byte of a row of a KV format. Its elements are widened to f16, as those of fp8 are.
 struct packed_byte {
   unsigned char bits;
 };
-template <class E>
-constexpr bool IS_FP8 = SAME<E, e4m3> || SAME<E, e5m2> || SAME<E, packed_byte>;
+template <>
+constexpr bool IS_FP8<packed_byte> = true;
 
 inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 inline float to_float(f16 x) {
