@@ -68,9 +68,10 @@ impl<'a> Item<'a> {
         Item { kind: Kind::WithNamed, ..Self::defines(line) }
     }
 
-    /// A macro may define what its first argument names.
+    /// A macro may define what its arguments name; one of the language's, what the first one names.
     pub(super) fn call_of_macro(line: &'a str) -> Self {
-        let names: Vec<_> = identifiers(line).skip(1).take(1).collect();
+        let most = if line.starts_with("ATTN_") { 1 } else { usize::MAX };
+        let names: Vec<_> = identifiers(line).skip(1).take(most).collect();
         let kind = if names.is_empty() { Kind::Root } else { Kind::Named };
         Item { kind, names, is_kernel: false }
     }
