@@ -1,7 +1,7 @@
 //! Prefill of latent attention on WGMMA and TMA runs on the host, thread by thread, and agrees with the f64 reference.
 
 use attn_core::spec::{HeadDimVo, PrefillBackend};
-use attn_testing::{Case, LayoutKind, Lens};
+use attn_testing::{Case, LayoutKind, Lens, grid};
 use attn_tests::simt;
 
 fn check(cases: impl IntoIterator<Item = Case>) {
@@ -49,6 +49,11 @@ fn stock_variants() {
         "causal + log_scale + relative_bias(max_distance=20)",
     ];
     check(variants.into_iter().enumerate().map(|(number, variant)| case(variant, number)));
+}
+
+#[test]
+fn the_latent_grid() {
+    check(simt::sample(&grid::latent(), "prefill", 24));
 }
 
 /// Items of a part of a request's keys, whose rows are merged; rows are rescaled one by one.

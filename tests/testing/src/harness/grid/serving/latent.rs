@@ -28,7 +28,9 @@ const LENS: [Lengths; 8] = [
 /// The grid. Lists of values have lengths without a common factor, so that their values meet.
 #[must_use]
 pub fn latent() -> Vec<Case> {
-    let rows = ROWS.iter().flat_map(|row| ["prefill", "auto"].map(|kernel| (row, kernel)));
+    // values of 512 elements are no whole tiles of a Hadamard transform of 576
+    let rows = ROWS.iter().filter(|row| !row.expr.contains("hadamard"));
+    let rows = rows.flat_map(|row| ["prefill", "auto"].map(|kernel| (row, kernel)));
     let case = |(number, (row, kernel)): (usize, (&super::Row, &str))| {
         let mut case = Case::new(row.expr);
         kernel.clone_into(&mut case.kernel);
