@@ -11,8 +11,8 @@ VALUES, ROPE = 512, 64  # elements of a key: those that are values, and the rota
 
 
 def latent(case):
-    variant, causal = parse(case["variant"]), "causal" in case["variant"]
-    unknown = set(variant) - {"causal"}
+    variant = parse(case["variant"])
+    causal, unknown = "causal" in variant, set(variant) - {"causal"}
     Q, K, heads, page = lens(case["qo_lens"]), lens(case["kv_lens"]), case["qo_heads"], case.get("page_size", 16)
     if unknown or case["head_dim"] != VALUES + ROPE or case.get("kv_layout") != "paged" or "sparse" in case:
         why = f"no built-in for {sorted(unknown)}" if unknown else "dense pages of 512 + 64 elements alone"

@@ -25,10 +25,10 @@ const LENS: [Lengths; 8] = [
     (&[1], &[9000]),
 ];
 
-/// The grid. Lists of values have lengths without a common factor, so that their values meet.
+/// The grid. The indices shift from round to round, so that values of different lists meet.
 #[must_use]
 pub fn latent() -> Vec<Case> {
-    // values of 512 elements are no whole tiles of a Hadamard transform of 576
+    // `hadamard` is refused for rows of 576
     let rows = ROWS.iter().filter(|row| !row.expr.contains("hadamard"));
     let rows = rows.flat_map(|row| ["prefill", "auto"].map(|kernel| (row, kernel)));
     let case = |(number, (row, kernel)): (usize, (&super::Row, &str))| {
