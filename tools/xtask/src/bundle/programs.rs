@@ -56,16 +56,19 @@ fi
 failed=()
 for name in "${programs[@]}"; do
   gzip -dc "$here/programs/$name.gz" > "$work/$name" && chmod +x "$work/$name" || { failed+=("$name"); continue; }
-  start=$SECONDS
-  # without arguments: the tests that need a GPU
-  if [[ $# == 0 ]]; then read -ra filters < "$here/programs/$name.modules" || true; else filters=("$@"); fi
-  result=ok
-  timeout "${ATTN_TEST_TIMEOUT:-300}" "$work/$name" "${filters[@]}" > "$work/log" 2>&1 || result=FAILED
-  echo "$name: $result, $((SECONDS - start)) s; $(grep '^test result' "$work/log" | tail -n 1)"
-  if [[ $result != ok ]]; then
-    failed+=("$name")
-    grep -E '^test .*FAILED|panicked at' -A 4 "$work/log" | head -n "${ATTN_TEST_LINES:-60}"
-  fi
+  # without arguments: the tests that need a GPU; each module has a process, since some count what a process compiles
+  if [[ $# == 0 ]]; then read -ra modules < "$here/programs/$name.modules" || true; else modules=("$*"); fi
+  for module in "${modules[@]:-}"; do
+    start=$SECONDS
+    result=ok
+    read -ra filters <<< "$module"
+    timeout "${ATTN_TEST_TIMEOUT:-300}" "$work/$name" "${filters[@]}" > "$work/log" 2>&1 || result=FAILED
+    echo "$name $module: $result, $((SECONDS - start)) s; $(grep '^test result' "$work/log" | tail -n 1)"
+    if [[ $result != ok ]]; then
+      failed+=("$name $module")
+      grep -E '^test .*FAILED|panicked at' -A 4 "$work/log" | head -n "${ATTN_TEST_LINES:-60}"
+    fi
+  done
   rm -f "$work/$name"
 done
 for file in "$work"/skips/*; do
