@@ -42,9 +42,7 @@ impl KernelTraits {
         let &KernelTraitsRequest { kind, head_dim, dtypes, prefill, compute_type, arch, .. } = request;
         let chosen = match kind {
             KernelKind::Mixed => Parts::choose(request, &common).map(|parts| (parts.facts(), Some(parts))),
-            KernelKind::Decode | KernelKind::Prefill => {
-                kernels::KERNELS.iter().find_map(|choose| choose(request, &common)).map(|facts| (facts, None))
-            }
+            KernelKind::Decode | KernelKind::Prefill => kernels::choose(request, &common).map(|facts| (facts, None)),
         };
         let computes = chosen.and_then(|(facts, _)| facts.wgmma).unwrap_or_default();
         if kind != KernelKind::Decode && compute_type == ComputeType::E4m3 && computes != compute_type {

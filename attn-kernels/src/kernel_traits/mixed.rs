@@ -31,10 +31,11 @@ impl Parts {
         let has_sm90 = request.prefill == PrefillBackend::Sm90
             && !on_cuda_cores
             && request.decode_backend() == DecodeBackend::TensorCores
+            && common.arch.has_wgmma()
             && common.packed.is_none()
             && !(request.key_lists || request.shared_rows)
             && common.head_dim.max(common.value_dim) <= 128;
-        let sm90 = if has_sm90 { prefill_sm90::of(request, common) } else { None };
+        let sm90 = if has_sm90 { prefill_sm90::tiles(request, common) } else { None };
         let mut of_sm90 = Self::all(request, common, sm90.as_slice()).into_iter();
         let fits = |of: &Self| of.smem_bytes() + PIPELINE_STATE_BYTES <= common.arch.min_smem();
         let equal_warps = || {

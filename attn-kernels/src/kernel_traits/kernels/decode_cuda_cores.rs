@@ -1,17 +1,12 @@
 //! Decode on CUDA cores: every warp has keys of its own.
 
-use attn_core::spec::KernelKind;
-
 use super::{CUDA_CORES, CommonTraits, CostKernel, Facts, KernelTraitsRequest};
 
 /// The kernel without its tiles.
 pub(in super::super) const DECODE_CUDA_CORES: Facts =
     Facts { headers: &["cuda_cores/mma.cuh", "decode/kernel.cuh"], cost: CostKernel::DecodeCudaCores, ..CUDA_CORES };
 
-pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    if request.kind != KernelKind::Decode || !request.runs_on_cuda_cores() {
-        return None;
-    }
+pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
     let (tile_rows, widened) = (request.decode_rows(request.group), request.widened(common, true));
     let tiles = Facts { tile_rows, widened, ..DECODE_CUDA_CORES };
     // the registers of more rows, longer ones, or hooks leave room for two CTAs

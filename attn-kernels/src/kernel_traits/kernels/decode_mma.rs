@@ -1,7 +1,5 @@
 //! Decode on tensor cores: every warp has keys of its own, which are the rows of its MMAs.
 
-use attn_core::spec::KernelKind;
-
 use super::{CommonTraits, Facts, KernelTraitsRequest, WORKERS};
 
 /// The kernel without its tiles.
@@ -13,10 +11,7 @@ pub(in super::super) const DECODE_MMA: Facts = Facts {
 
 /// The first of the tiles below that fits, with as many CTAs per SM as it names. A cubin also runs on GPUs of the
 /// architecture with less shared memory, which must hold one CTA.
-pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    if request.kind != KernelKind::Decode {
-        return None;
-    }
+pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
     let (tile_rows, widened) = (request.decode_rows(request.group), request.widened(common, false));
     let tiles = Facts { tile_rows, widened, warp_keys: wide_keys(common), ..DECODE_MMA };
     // stages of few bytes may not hold the partial states; decoded rows do
@@ -37,12 +32,7 @@ fn first_that_fits(common: &CommonTraits, tiles: Facts, rewrites: bool) -> Optio
     let three = tiles.tile_rows == 8 && (!common.dtypes.kv.is_fp8() || rewrites) && !padded;
     // One CTA of eight warps has half the workers of two CTAs of four, and so half the partial states.
     let one = tiles.tile_rows == 16 && row_bytes >= 256 && common.packed.is_none();
-    let first = match (three, one) {
-        (true, _) => (4, 2, 3),
-        (false, true) => (8, 2, 1),
-        (false, false) => (4, 3, 2),
-    };
-    let two = [first, (4, 2, 2)];
+    let two = [if three { (4, 2, 3) } else { [(4, 3, 2), (8, 2, 1)][usize::from(one)] }, (4, 2, 2)];
     // for long rows: fewer warps with as many stages as fit, or more keys per stage so that it holds the partial
     // states
     let long = [(2, 4, 1), (2, 3, 1), (2, 2, 1), (1, 3, 1), (1, 2, 1)];

@@ -5,7 +5,7 @@ use attn_core::spec::KernelKind;
 use super::{CUDA_CORES, CommonTraits, CostKernel, Facts, KernelTraitsRequest};
 
 /// The kernel without its tiles.
-const PREFILL_CUDA_CORES: Facts = Facts {
+pub(super) const PREFILL_CUDA_CORES: Facts = Facts {
     kind: KernelKind::Prefill,
     headers: &["cuda_cores/mma.cuh", "cuda_cores/prefill_kernel.cuh"],
     cost: CostKernel::PrefillCudaCores,
@@ -13,10 +13,7 @@ const PREFILL_CUDA_CORES: Facts = Facts {
 };
 
 /// With four warps, or as many as fit.
-pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    if request.kind != KernelKind::Prefill || !request.runs_on_cuda_cores() {
-        return None;
-    }
+pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
     let fits = [4, 2, 1].into_iter().find_map(|warps| with_warps(request, common, warps));
     let none = || Facts { widened: request.widened(common, true), ..PREFILL_CUDA_CORES }.with_worker_smem(common);
     Some(fits.unwrap_or_else(none))

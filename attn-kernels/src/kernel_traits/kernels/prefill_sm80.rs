@@ -1,19 +1,17 @@
 //! Sm80 prefill: `cp.async` and `mma.sync`.
 
-use attn_core::spec::KernelKind;
-
 use super::{CommonTraits, Facts, KernelTraitsRequest, STATIC_BYTES, panels};
 
 /// The kernel without its tiles.
-const PREFILL_SM80: Facts = Facts {
+pub(super) const PREFILL_SM80: Facts = Facts {
     headers: &["prefill/sm80/kernel.cuh"],
     part_headers: &["prefill/sm80/mainloop.cuh"],
     stages: 2,
     ..Facts::USUAL
 };
 
-pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    (request.kind == KernelKind::Prefill).then(|| of(request, common))
+pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
+    Some(of(request, common))
 }
 
 /// The tiles that measured best on an H200 for head dimensions 64, 128 and 256. Other head dimensions take the tiles of

@@ -1,6 +1,6 @@
 //! Sm90 prefill: TMA and WGMMA, with a producer warpgroup and two or three consumer warpgroups.
 
-use attn_core::spec::{ComputeType, KernelKind};
+use attn_core::spec::ComputeType;
 
 use super::{CommonTraits, CostKernel, Facts, KernelTraitsRequest, panels};
 
@@ -23,20 +23,11 @@ pub(super) const PREFILL_SM90: Facts = Facts {
     ..Facts::USUAL
 };
 
-pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    if request.kind != KernelKind::Prefill || !request.wants_sm90_prefill() {
-        return None;
-    }
-    of(request, common)
-}
-
 /// With as many keys as leave two pipeline stages. Head dimension 64 has three stages and three consumer warpgroups,
 /// because its softmax takes as long as its GEMMs.
-pub(in super::super) fn of(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    if !common.arch.has_wgmma() || common.values_share_keys {
-        return None;
-    }
+pub(in super::super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
     let (tile_rows, tile_keys, stages) = match (panels(common.head_dim), panels(common.value_dim)) {
+        _ if common.values_share_keys => return None,
         (..=64, ..=64) => (192, 128, 3),
         (..=192, ..=128) => (128, 128, 2),
         (..=256, ..=256) => (128, 80, 2),

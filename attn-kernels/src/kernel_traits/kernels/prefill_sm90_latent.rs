@@ -1,8 +1,6 @@
 //! Sm90 prefill of latent attention (MLA), whose values are the first elements of the keys. Two consumer warpgroups
 //! share a Q tile, and each has half of the elements of O.
 
-use attn_core::spec::{ComputeType, KernelKind};
-
 use super::prefill_sm90::{ALIGNMENT, PREFILL_SM90, WARPGROUP_ROWS};
 use super::{CommonTraits, Facts, KernelTraitsRequest, panels};
 
@@ -12,7 +10,8 @@ const MAX_HEAD_DIM: u32 = 576;
 const VALUE_DIM: u32 = 512;
 const TILE_KEYS: u32 = 64;
 
-const PREFILL_SM90_LATENT: Facts = Facts {
+/// The kernel without its shared memory.
+pub(super) const PREFILL_SM90_LATENT: Facts = Facts {
     name: " wgmma latent",
     headers: &["prefill/sm90/latent/cta.cuh", "prefill/sm90/kernel.cuh"],
     part_headers: &[],
@@ -26,11 +25,9 @@ const PREFILL_SM90_LATENT: Facts = Facts {
 };
 
 /// Stages of keys, beside a tile of Q and one of P.
-pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    let &CommonTraits { head_dim, value_dim, arch, values_share_keys, .. } = common;
-    let wanted = request.kind == KernelKind::Prefill && request.wants_sm90_prefill() && arch.has_wgmma();
-    let exact = request.compute_type == ComputeType::Exact;
-    if !(wanted && exact && values_share_keys) || head_dim > MAX_HEAD_DIM || value_dim != VALUE_DIM {
+pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
+    let &CommonTraits { head_dim, value_dim, values_share_keys, .. } = common;
+    if !values_share_keys || head_dim > MAX_HEAD_DIM || value_dim != VALUE_DIM {
         return None;
     }
     let Facts { tile_rows, tile_keys, stages, .. } = PREFILL_SM90_LATENT;

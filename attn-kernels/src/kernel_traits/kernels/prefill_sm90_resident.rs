@@ -2,9 +2,9 @@
 
 use attn_core::batch::Layout;
 use attn_core::plan::PlanRule;
-use attn_core::spec::{ComputeType, Heads, PrefillBackend};
+use attn_core::spec::{Heads, PrefillBackend};
 
-use super::prefill_sm90::{self, WARPGROUP_ROWS};
+use super::prefill_sm90::{self, PREFILL_SM90, WARPGROUP_ROWS};
 use super::{CommonTraits, Facts, KernelTraitsRequest, Preprocessed};
 
 /// The most Q tiles of a work item.
@@ -14,30 +14,31 @@ const CONSUMERS: u32 = 3;
 /// Keys after which the swizzle of shared memory repeats: TMA loads pages of a multiple of them.
 const PATTERN_KEYS: u32 = 8;
 
+/// The kernel without its tiles.
+pub(super) const PREFILL_SM90_RESIDENT: Facts = Facts {
+    name: " wgmma resident",
+    headers: &["prefill/sm90/resident/cta.cuh", "prefill/sm90/kernel.cuh"],
+    part_headers: &[],
+    special: Some(PrefillBackend::Sm90Resident),
+    // Resident keys are read once and need no L2. So rows of Q, O and pages, which have all heads of a token, are in
+    // use at once.
+    interleaves_all_heads: true,
+    ..PREFILL_SM90
+};
+
 /// Sm90 prefill whose work items are up to [`RESIDENT_Q_TILES`] Q tiles of a request, each of a warpgroup. There is
 /// none for rows of other than 128 elements: for some of them ptxas lacks registers, and serialises WGMMA.
-pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    let named = request.prefill == PrefillBackend::Sm90Resident && request.compute_type == ComputeType::Exact;
-    if !named || request.key_lists || [common.head_dim, common.value_dim] != [128; 2] {
+pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
+    if request.key_lists || [common.head_dim, common.value_dim] != [128; 2] {
         return None;
     }
-    let usual = prefill_sm90::choose(request, common)?;
-    let of = prefill_sm90::with_rows(common, usual, CONSUMERS * WARPGROUP_ROWS);
-    // warpgroups store O while others read Q
-    (of.smem_o_bytes > 0).then_some(Facts {
-        name: " wgmma resident",
-        headers: &["prefill/sm90/resident/cta.cuh", "prefill/sm90/kernel.cuh"],
-        part_headers: &[],
-        // Q stages are of a warpgroup each
-        q_stages: of.q_stages * CONSUMERS,
-        special: Some(PrefillBackend::Sm90Resident),
-        // with keys and values as they are stored
-        is_faster: common.packed.is_none() && of.preprocessed == Preprocessed { keys: false, values: false },
-        // Resident keys are read once and need no L2. So rows of Q, O and pages, which have all heads of a token, are
-        // in use at once.
-        interleaves_all_heads: true,
-        ..of
-    })
+    let Facts { tile_keys, stages, preprocessed, .. } = prefill_sm90::tiles(request, common)?;
+    // with keys and values as they are stored
+    let is_faster = common.packed.is_none() && preprocessed == Preprocessed::default();
+    let of = Facts { tile_keys, stages, preprocessed, is_faster, ..PREFILL_SM90_RESIDENT };
+    let of = prefill_sm90::with_rows(common, of, CONSUMERS * WARPGROUP_ROWS);
+    // Warpgroups store O while others read Q. Q stages are of a warpgroup each.
+    (of.smem_o_bytes > 0).then_some(Facts { q_stages: of.q_stages * CONSUMERS, ..of })
 }
 
 /// Rows of a Q tile for a group of query heads: the whole tokens that fit a warpgroup, since TMA loads these. Larger
