@@ -183,17 +183,6 @@ impl KernelSelector {
         }
     }
 
-    /// Under batch invariance: the first request that would select a kernel other than `runs` if it were alone, and
-    /// that other kernel.
-    pub fn first_kernel_mismatch(&self, layout: &Layout, runs: SelectedKernel) -> Option<(usize, SelectedKernel)> {
-        if !self.request.row_invariant {
-            return None;
-        }
-        let requests = (0..layout.batch()).filter(|&request| layout.qo_len(request) > 0);
-        let mut kernels = requests.map(|request| (request, self.select_for_length(layout.qo_len(request))));
-        kernels.find(|&(_, alone)| alone != runs)
-    }
-
     /// Query heads per KV head.
     fn group(&self) -> u64 {
         self.heads.group().into()

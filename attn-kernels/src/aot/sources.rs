@@ -129,7 +129,7 @@ impl AotOptions<'_> {
                 let request = KernelTraitsRequest { row_invariant, decode: self.decode, ..request };
                 let request = KernelTraitsRequest { head_dim_vo, paged, group, ..request };
                 for request in backends_up_to(request, hooks) {
-                    for (branch, group) in product(branches.iter(), request.all_decode_rows().into_iter()) {
+                    for (branch, group) in product(branches.iter(), decode_rows_up_to(&request).into_iter()) {
                         let request = KernelTraitsRequest { group, ..request };
                         add(branch, KernelTraits::choose(&request.for_branch(branch))?);
                     }
@@ -157,6 +157,16 @@ fn backends_up_to(request: KernelTraitsRequest, hooks: HookClass) -> Vec<KernelT
     backends.sort_unstable_by_key(|backend| *backend == Some(DecodeBackend::CudaCores));
     backends.dedup();
     backends.into_iter().map(|decode| KernelTraitsRequest { decode, ..request }).collect()
+}
+
+/// Rows of the decode Q tiles that attentions of the request's group size or of a smaller one may run: that for one
+/// query, and on CUDA cores also all smaller ones.
+fn decode_rows_up_to(request: &KernelTraitsRequest) -> Vec<u32> {
+    let rows = request.decode_rows(request.group);
+    match request.decode_backend() {
+        DecodeBackend::TensorCores => vec![rows],
+        DecodeBackend::CudaCores => (0..4).map(|n| 1 << n).filter(|&fewer| fewer <= rows).collect(),
+    }
 }
 
 fn product<A: Copy, B: Clone>(

@@ -3,7 +3,6 @@
 use attn_core::cpu::RowRounding;
 use attn_core::spec::{ComputeType, KernelKind, PrefillBackend};
 
-use super::common::CommonTraits;
 use crate::cost::CostKernel;
 
 /// What the K/V preprocessing kernel writes to the workspace before the main kernel, because a hook transforms it or
@@ -48,7 +47,7 @@ pub struct Facts {
     pub(crate) warp_keys: u32,
     /// Kernels of workers: whether keys, and values, have a second buffer, of elements as wide as those of queries:
     /// where hooks transform rows of fp8, and for rows of KV formats.
-    pub(super) widened: [bool; 2],
+    pub(crate) widened: [bool; 2],
     /// CTAs of an SM that registers and shared memory have to suffice for (`__launch_bounds__`).
     pub ctas_per_sm: u32,
     /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
@@ -70,9 +69,9 @@ pub struct Facts {
     /// persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic tile scheduler).
     pub(crate) wgmma: Option<ComputeType>,
     /// Sm90 prefill: bytes of the O tile, if it has its own; 0 if it reuses the memory of Q.
-    pub(super) smem_o_bytes: u32,
+    pub(crate) smem_o_bytes: u32,
     /// Sm90 prefill: Q tiles. With two, the producer loads the Q of the next work tile during the mainloop.
-    pub(super) q_stages: u32,
+    pub(crate) q_stages: u32,
     /// Prefill: the backend by which it runs some batches in place of the usual kernel.
     pub special: Option<PrefillBackend>,
     /// A special kernel: whether it was measured to be faster than the usual one, for batches that it suits.
@@ -116,23 +115,5 @@ impl Facts {
     /// Keys of one mainloop step. KV splits are best cut at multiples of it.
     pub(crate) fn step_keys(&self) -> u32 {
         if self.has_workers { self.warp_keys * self.key_warps() } else { self.tile_keys }
-    }
-
-    /// Constants that its template alone has: where O and Q of sm90 prefill are.
-    pub(crate) fn own_constants(&self) -> String {
-        let &Facts { smem_o_bytes, q_stages, special, wgmma, .. } = self;
-        let resident = special.is_some();
-        let of_sm90 = format!(
-            "constexpr int SMEM_O_BYTES = {smem_o_bytes};\n\
-            constexpr int Q_STAGES = {q_stages};\n\
-            constexpr bool RESIDENT_KEYS = {resident};\n"
-        );
-        if wgmma.is_some() { of_sm90 } else { String::new() }
-    }
-
-    /// Whether rows of keys and of values of KV formats become MMA operands in registers, and not in shared memory.
-    pub(crate) fn decodes_in_registers(&self, common: &CommonTraits) -> [bool; 2] {
-        let decodes = self.has_workers && !self.on_cuda_cores && !common.values_share_keys;
-        self.widened.map(|widened| decodes && !widened)
     }
 }

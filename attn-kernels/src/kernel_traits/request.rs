@@ -98,16 +98,6 @@ impl KernelTraitsRequest {
         }
     }
 
-    /// Rows of the decode Q tiles that batches with groups of up to `group` query heads may run: that for one query,
-    /// and on CUDA cores also all smaller ones.
-    pub fn all_decode_rows(&self) -> Vec<u32> {
-        let rows = self.decode_rows(self.group);
-        match self.decode_backend() {
-            DecodeBackend::TensorCores => vec![rows],
-            DecodeBackend::CudaCores => (0..4).map(|n| 1 << n).filter(|&fewer| fewer <= rows).collect(),
-        }
-    }
-
     /// Rows of the largest decode Q tile.
     pub fn max_decode_rows(&self) -> u32 {
         let (head_dim, value_dim) = (self.head_dim, self.value_dim());

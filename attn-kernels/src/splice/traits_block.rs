@@ -90,10 +90,13 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
     let Facts { tile_rows, warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = facts;
     let Preprocessed { keys, values } = facts.preprocessed;
     let rows = common.packed.map_or(String::new(), |rows| {
-        let (dims, in_registers) = ([common.head_dim, common.value_dim], facts.decodes_in_registers(common));
+        let dims = [common.head_dim, common.value_dim];
+        let decodes = facts.has_workers && !facts.on_cuda_cores && !common.values_share_keys;
         let operands = |part: usize, of| {
-            let linear = in_registers[part] && rows[part].multiplies_codes(dims[part], tile_rows);
-            let fragment = in_registers[part] && !linear;
+            // whether rows become MMA operands in registers, and not in shared memory
+            let in_registers = decodes && !facts.widened[part];
+            let linear = in_registers && rows[part].multiplies_codes(dims[part], tile_rows);
+            let fragment = in_registers && !linear;
             format!("constexpr bool LINEAR_{of} = {linear};\nconstexpr bool FRAGMENT_{of} = {fragment};\n")
         };
         operands(0, "KEYS") + &operands(1, "VALUES")
@@ -101,7 +104,7 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
     let (producer_warps, first_producer_thread) =
         if facts.producer_warps > 0 { (facts.producer_warps, 32 * warps) } else { (warps, 0) };
     let e4m3_compute = facts.wgmma == Some(ComputeType::E4m3);
-    let own = facts.own_constants();
+    let own = if facts.wgmma.is_some() { of_sm90(&facts) } else { String::new() };
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
@@ -119,6 +122,17 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
         constexpr bool E4M3_COMPUTE = {e4m3_compute};\n\
         {own}{rows}",
         facts.step_keys(),
+    )
+}
+
+/// Where O and Q of sm90 prefill are.
+fn of_sm90(facts: &Facts) -> String {
+    let &Facts { smem_o_bytes, q_stages, special, .. } = facts;
+    format!(
+        "constexpr int SMEM_O_BYTES = {smem_o_bytes};\n\
+        constexpr int Q_STAGES = {q_stages};\n\
+        constexpr bool RESIDENT_KEYS = {};\n",
+        special.is_some()
     )
 }
 

@@ -76,7 +76,12 @@ impl BoundAttention {
         layout: &Layout,
         runs: SelectedKernel,
     ) -> Result<(), CudaError> {
-        match self.selector.first_kernel_mismatch(layout, runs) {
+        if self.fixed_split_size.is_none() {
+            return Ok(());
+        }
+        let requests = (0..layout.batch()).filter(|&request| layout.qo_len(request) > 0);
+        let mut alone = requests.map(|request| (request, self.selector.select_for_length(layout.qo_len(request))));
+        match alone.find(|&(_, alone)| alone != runs) {
             Some((request, alone)) => Err(CudaError::OtherKernel { request, alone, runs }),
             None => Ok(()),
         }
