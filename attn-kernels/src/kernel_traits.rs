@@ -53,14 +53,8 @@ impl KernelTraits {
         let traits = KernelTraits { common, facts, parts };
         let (bytes, available) = (traits.smem_bytes() + common::STATIC_BYTES, arch.min_smem());
         if bytes > available {
-            return Err(KernelTraitsError::SharedMemory {
-                kind,
-                head_dim,
-                value_dim: common.value_dim,
-                arch,
-                bytes,
-                available,
-            });
+            let value_dim = common.value_dim;
+            return Err(KernelTraitsError::SharedMemory { kind, head_dim, value_dim, arch, bytes, available });
         }
         Ok(traits)
     }
@@ -116,9 +110,7 @@ impl KernelTraits {
         self.decode_part().facts().step_keys()
     }
 
-    /// Whether this is an sm90 prefill kernel, or a mixed kernel with it: warp-specialised (a producer and consumer
-    /// warpgroups) and persistent (no more CTAs than the device holds, each of which takes work tiles from a dynamic
-    /// tile scheduler).
+    /// Whether this is an sm90 prefill kernel, or a mixed kernel with it.
     pub fn is_sm90_prefill(&self) -> bool {
         self.facts.wgmma.is_some()
     }
@@ -155,11 +147,12 @@ impl KernelTraits {
 
     /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
     pub fn describe(&self) -> String {
-        let &CommonTraits { head_dim, value_dim, dtypes, paged, arch, .. } = &self.common;
+        let CommonTraits { head_dim, value_dim, dtypes, paged, arch, .. } = self.common;
         let (name, Facts { kind, preprocessed, .. }) = (self.name(), self.facts);
         let layout = if paged { "paged" } else { "ragged" };
-        let keys = if preprocessed.keys { " key-preprocess" } else { "" };
-        let values = if preprocessed.values { " value-preprocess" } else { "" };
+        let named = |has: bool, word: &'static str| if has { word } else { "" };
+        let keys = named(preprocessed.keys, " key-preprocess");
+        let values = named(preprocessed.values, " value-preprocess");
         let kv = match self.common.packed {
             Some([keys, values]) => {
                 let row = |row: PackedRow| format!("{}+{}", row.codes, row.side);
@@ -170,9 +163,9 @@ impl KernelTraits {
         };
         let output = dtypes.o.map_or(String::new(), |o| format!(" to {o}"));
         let queries = dtypes.q.map_or(String::new(), |q| format!(" from {q}"));
-        let of_keys = if self.common.values_share_keys { " of the keys" } else { "" };
+        let of_keys = named(self.common.values_share_keys, " of the keys");
         let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };
-        let invariant = if self.common.row_invariant { " row-invariant" } else { "" };
+        let invariant = named(self.common.row_invariant, " row-invariant");
         format!(
             "{kind} head_dim {head_dim}{widths} {}{queries}{kv}{output} {layout}{keys}{values}{name}{invariant} {arch}",
             dtypes.qo

@@ -12,9 +12,10 @@ use attn_core::{
 };
 
 use crate::cost::{CostTable, HookClass};
-use crate::kernel_traits::{Facts, KernelTraits, KernelTraitsError, KernelTraitsRequest};
+use crate::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use mixed::{CoRun, MixedLaunches};
 use predict::{BatchSize, Candidate, MARGIN};
+use selected::usual_prefill;
 
 pub use selected::SelectedKernel;
 
@@ -75,51 +76,45 @@ impl KernelSelector {
         multiprocessors: u32,
         fixed: FixedChoice,
     ) -> Result<Self, KernelTraitsError> {
-        let (least, most) = (request.decode_rows(1), request.max_decode_rows());
-        let decode_rows = || [least, most].into_iter().take(if most > least { 2 } else { 1 });
-        let prefill = selected::usual_prefill(request.prefill);
-        let candidate = |kind, group, backend| {
-            let compute_type = if backend == prefill { request.compute_type } else { ComputeType::Exact };
-            let of = KernelTraitsRequest { kind, group, prefill: backend, compute_type, ..*request };
-            let traits = KernelTraits::choose(&of)?;
-            Ok(Candidate::of(&traits, costs.of(&traits.cost_key(), hooks), heads.kv, multiprocessors))
-        };
         // so that an error names the kind asked for
         KernelTraits::choose(request)?;
-        let decode = decode_rows().map(|rows| candidate(KernelKind::Decode, rows, prefill));
-        let decode: Vec<_> = decode.collect::<Result<_, KernelTraitsError>>()?;
-        let prefills =
-            [candidate(KernelKind::Prefill, 1, prefill)?, candidate(KernelKind::Prefill, 1, PrefillBackend::Sm80)?];
+        let prefill = usual_prefill(request.prefill);
         // With sm90 prefill a decode CTA has an SM of its own, and no more than two thirds of the SMs decode: heads
         // beyond would run one after the other.
         let many = u64::from(heads.kv) * 3 > u64::from(multiprocessors) * 2;
-        let mixed_prefill = if prefill == PrefillBackend::Sm90 && many { PrefillBackend::Sm80 } else { prefill };
-        let mixed = decode.iter().zip(decode_rows()).map(|(&decode, group)| {
-            let of = KernelTraitsRequest { kind: KernelKind::Mixed, group, prefill: mixed_prefill, ..*request };
-            (KernelTraits::choose(&of).ok(), decode)
-        });
-        let mixed = MixedLaunches::of(&mixed.collect::<Vec<_>>(), prefills, multiprocessors, heads.kv);
-        // a mixed launch does not run unions, whose branches share partial states
-        let alone = !fixed.shares_partials;
-        let resident = KernelTraitsRequest {
-            kind: KernelKind::Prefill,
-            group: 1,
-            prefill: PrefillBackend::Sm90Resident,
-            ..*request
-        };
-        let usual = alone && prefill == PrefillBackend::Sm90 && !request.row_invariant;
-        let special = if usual { KernelTraits::choose(&resident).ok() } else { None };
-        let special = special.filter(|traits| traits.facts().special.is_some());
-        Ok(KernelSelector {
+        let selector = KernelSelector {
             heads,
             request: *request,
-            mixed_prefill,
+            mixed_prefill: if prefill == PrefillBackend::Sm90 && many { PrefillBackend::Sm80 } else { prefill },
             fixed,
-            candidates: decode.into_iter().chain([prefills[0]]).collect(),
-            special,
-            mixed: mixed.filter(|_| alone),
+            candidates: Vec::new(),
+            special: None,
+            mixed: None,
             max_mixed_rows: KernelTraits::max_mixed_rows(request).into(),
-        })
+        };
+        let kernel = |selected| KernelTraits::choose(&selector.request_of(selected));
+        let candidate = |traits: KernelTraits| {
+            Candidate::of(&traits, costs.of(&traits.cost_key(), hooks), heads.kv, multiprocessors)
+        };
+        let mut rows = vec![request.decode_rows(1), request.max_decode_rows()];
+        rows.dedup();
+        let decode = rows.iter().map(|&rows| kernel(SelectedKernel::decode(rows.into(), request)).map(candidate));
+        let mut candidates = decode.collect::<Result<Vec<_>, _>>()?;
+        let usual = candidate(kernel(SelectedKernel::PREFILL)?);
+        let of = SelectedKernel::PREFILL.request(request);
+        let sm80 = KernelTraitsRequest { prefill: PrefillBackend::Sm80, compute_type: ComputeType::Exact, ..of };
+        let prefills = [usual, candidate(KernelTraits::choose(&sm80)?)];
+        let mixed = rows.iter().map(|&rows| kernel(SelectedKernel::mixed(rows.into(), request)).ok());
+        let mixed: Vec<_> = mixed.zip(candidates.iter().copied()).collect();
+        let mixed = MixedLaunches::of(&mixed, prefills, multiprocessors, heads.kv);
+        let special = kernel(SelectedKernel { special: Some(PrefillBackend::Sm90Resident), ..SelectedKernel::PREFILL });
+        let special = special.ok().filter(|traits| traits.facts().special.is_some());
+        let has_special = prefill == PrefillBackend::Sm90 && !request.row_invariant;
+        candidates.push(usual);
+        // unions, whose branches share partial states, run in the usual kernels
+        let alone = !fixed.shares_partials;
+        let (special, mixed) = (special.filter(|_| alone && has_special), mixed.filter(|_| alone));
+        Ok(KernelSelector { candidates, special, mixed, ..selector })
     }
 
     /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or
@@ -132,15 +127,11 @@ impl KernelSelector {
         }
         let by_length = forced.is_some() || self.request.row_invariant || list_queries.is_some();
         let selected = if by_length { self.select_for_length(layout.max_qo_len()) } else { self.fastest(layout) };
-        let runs = |traits: &&KernelTraits| traits.kind() == selected.kind && self.special_runs(traits.facts(), layout);
-        self.special.as_ref().filter(runs).map_or(selected, SelectedKernel::of)
-    }
-
-    /// Whether a special kernel runs a batch of its family: one that options name every batch that it can, others where
-    /// they were measured to be faster, unless options name the family.
-    fn special_runs(&self, kernel: Facts, layout: &Layout) -> bool {
+        let Some(special) = self.special.filter(|traits| traits.kind() == selected.kind) else { return selected };
+        // one that options name runs all batches that it can, others those for which it is faster
+        let (kernel, is_named) = (special.facts(), special.facts().special == Some(self.request.prefill));
         let faster = || self.fixed.forced.is_none() && kernel.is_faster && kernel.suits(layout, self.heads);
-        kernel.runs(layout) && (kernel.special == Some(self.request.prefill) || faster())
+        if kernel.runs(layout) && (is_named || faster()) { SelectedKernel::of(&special) } else { selected }
     }
 
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
@@ -183,21 +174,16 @@ impl KernelSelector {
         }
     }
 
-    /// Query heads per KV head.
-    fn group(&self) -> u64 {
-        self.heads.group().into()
-    }
-
     /// PackGQA rows that a Q tile should hold for requests of up to `qo_len` queries.
     fn tile_rows(&self, qo_len: usize) -> u64 {
         let queries = qo_len.max(1) as u64;
-        self.fixed.list_queries.map_or(queries, |of_list| of_list.min(queries)) * self.group()
+        self.fixed.list_queries.map_or(queries, |of_list| of_list.min(queries)) * u64::from(self.heads.group())
     }
 
     /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode
     /// tile of the mixed kernel.
     pub fn max_decode_request_rows(&self, layout: &Layout) -> u64 {
-        let (qo, group) = (layout.qo_indptr(), self.group());
+        let (qo, group) = (layout.qo_indptr(), u64::from(self.heads.group()));
         let packed = |first: usize, end: usize| (qo[end] - qo[first]) as u64 * group;
         let requests = (0..layout.batch()).map(|request| packed(request, request + 1));
         let groups = layout.segments().iter().map(|of| packed(of.requests().start, of.requests().end));
@@ -209,21 +195,18 @@ impl KernelSelector {
     ///
     /// Takes O(requests) time and does not allocate. Depends on the lengths alone, not on their order.
     pub fn fastest(&self, layout: &Layout) -> SelectedKernel {
-        let (first, group) = (&self.candidates[0], self.group()); // there are two candidates at least
+        let (first, group) = (&self.candidates[0], u64::from(self.heads.group())); // there are two candidates at least
         if layout.max_qo_len() as u64 * group <= first.tile_rows {
             return first.kernel;
         }
         let sizes = self.sizes(layout, group);
         let all =
             || self.candidates.iter().zip(&sizes).map(|(candidate, size)| (candidate.time(size), candidate, size));
-        let (fastest, kind) = all()
-            .map(|(time, candidate, _)| (time, candidate.kernel.kind))
-            .min_by_key(|&(time, _)| time)
-            .unwrap_or((0, first.kernel.kind));
+        let (fastest, alone) = all().map(|(time, of, _)| (time, of)).min_by_key(|of| of.0).unwrap_or((0, first));
         let mixed = self.mixed.as_ref().and_then(|mixed| mixed.predict(layout, group));
         if let Some(CoRun { time, prefill, rows }) = mixed {
             // prefill tiles take the same time in both launches, so the margin applies to the rest
-            let same = if kind == KernelKind::Prefill { prefill } else { 0 };
+            let same = if alone.kernel.kind == KernelKind::Prefill { prefill } else { 0 };
             if time.saturating_add(time.saturating_sub(same) / MARGIN) < fastest {
                 return SelectedKernel { kind: KernelKind::Mixed, rows, special: None };
             }

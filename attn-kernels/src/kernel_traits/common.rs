@@ -32,19 +32,22 @@ pub struct CommonTraits {
 }
 
 impl CommonTraits {
+    /// The stored rows of keys and of values; without KV formats a code is an element.
+    pub(super) fn rows(&self) -> [PackedRow; 2] {
+        let dense = |dim| PackedRow { codes: dim * self.dtypes.kv.size() as u32, side: 0, linear: None };
+        self.packed.unwrap_or([self.head_dim, self.value_dim].map(dense))
+    }
+
     /// Bytes of a stored key of one head, side data included.
     pub fn key_bytes(&self) -> u32 {
-        self.packed.map_or(self.head_dim * self.dtypes.kv.size() as u32, |[keys, _]| keys.codes + keys.side)
+        let [keys, _] = self.rows();
+        keys.codes + keys.side
     }
 
     /// Bytes of a stored value of one head, side data included; 0 if it shares the memory of its key.
     pub fn value_bytes(&self) -> u32 {
-        let dense = self.value_dim * self.dtypes.kv.size() as u32;
-        match (self.values_share_keys, self.packed) {
-            (true, _) => 0,
-            (false, None) => dense,
-            (false, Some([_, values])) => values.codes + values.side,
-        }
+        let [_, values] = self.rows();
+        if self.values_share_keys { 0 } else { values.codes + values.side }
     }
 
     /// Whether `ctas` CTAs with this much dynamic shared memory fit an SM, and one fits every GPU of the architecture.

@@ -14,7 +14,12 @@ pub enum KernelTraitsError {
     #[error(
         "no {kind} kernel{} for head_dim = {head_dim} and values of {value_dim}; there are: {}. {}, or use \
          `Engine::cpu()`",
-        on_tensor_cores(*.on_cuda_cores), head_dims(*.on_cuda_cores),
+        on_tensor_cores(*.on_cuda_cores),
+        if *.on_cuda_cores {
+            "multiples of 16 up to 256, and 512 (of keys also 576; values of 512 where keys are as long)"
+        } else {
+            "multiples of 8 up to 512 (of keys also 576)"
+        },
         way_out(*.on_cuda_cores, "Pad the heads with zeros")
     )]
     HeadDim { kind: KernelKind, head_dim: u32, value_dim: u32, on_cuda_cores: bool },
@@ -66,14 +71,6 @@ pub enum KernelTraitsError {
 /// Names the backend of an error, where the other one has a kernel.
 fn on_tensor_cores(on_cuda_cores: bool) -> &'static str {
     if on_cuda_cores { " on tensor cores" } else { "" }
-}
-
-fn head_dims(on_cuda_cores: bool) -> &'static str {
-    if on_cuda_cores {
-        "multiples of 16 up to 256, and 512 (of keys also 576; values of 512 where keys are as long)"
-    } else {
-        "multiples of 8 up to 512 (of keys also 576)"
-    }
 }
 
 fn way_out(on_cuda_cores: bool, else_do: &'static str) -> &'static str {

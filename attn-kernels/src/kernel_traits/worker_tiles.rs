@@ -3,7 +3,7 @@
 use attn_core::cpu::RowRounding;
 use attn_core::spec::KernelKind;
 
-use super::common::{CommonTraits, PackedRow, row_lanes};
+use super::common::{CommonTraits, row_lanes};
 use super::facts::Facts;
 use crate::cost::CostKernel;
 
@@ -29,11 +29,8 @@ impl Facts {
 
     /// Bytes of the keys and values of a warp in one pipeline stage.
     pub(super) fn stage_bytes(&self, common: &CommonTraits) -> u32 {
-        let size = common.dtypes.kv.size() as u32;
-        let dense = |dim: u32| PackedRow { codes: dim * size, side: 0, linear: None };
-        let [keys, values] = common.packed.unwrap_or([dense(common.head_dim), dense(common.value_dim)]);
-        let bytes = |row: PackedRow| row_pitch(row.codes) + row.side;
-        let stage = self.warp_keys * (bytes(keys) + if common.values_share_keys { 0 } else { bytes(values) });
+        let [keys, values] = common.rows().map(|row| row_pitch(row.codes) + row.side);
+        let stage = self.warp_keys * (keys + if common.values_share_keys { 0 } else { values });
         if common.packed.is_some() { stage.next_multiple_of(128) } else { stage }
     }
 

@@ -40,13 +40,11 @@ impl KernelTraitsRequest {
 
     /// Whether some mixed kernel exists with one decode backend and not with another.
     fn has_mixed_without(&self, with: DecodeBackend, without: DecodeBackend) -> bool {
-        let exists = |backend, (prefill, paged, shared_rows)| {
-            let decode = Some(backend);
-            let mixed = KernelTraitsRequest { kind: KernelKind::Mixed, decode, prefill, paged, shared_rows, ..*self };
+        let exists = |decode, (prefill, shared_rows)| {
+            let mixed = KernelTraitsRequest { kind: KernelKind::Mixed, decode, prefill, shared_rows, ..*self };
             KernelTraits::choose(&mixed).is_ok()
         };
-        let of = |prefill| [(false, false), (false, true), (true, false), (true, true)].map(|(a, b)| (prefill, a, b));
-        let mut all = [self.prefill, PrefillBackend::Sm80].into_iter().flat_map(of);
-        with != without && all.any(|of| exists(with, of) && !exists(without, of))
+        let all = [self.prefill, PrefillBackend::Sm80].map(|prefill| [false, true].map(|shared| (prefill, shared)));
+        with != without && all.iter().flatten().any(|&of| exists(Some(with), of) && !exists(Some(without), of))
     }
 }

@@ -52,16 +52,14 @@ impl MixedLaunches {
         multiprocessors: u32,
         kv_heads: u32,
     ) -> Option<Self> {
-        let have_own_sms = kernels.iter().all(|(traits, _)| traits.is_some_and(|traits| traits.is_sm90_prefill()));
-        let own_sms = have_own_sms.then(|| OwnSms {
-            multiprocessors: multiprocessors.into(),
-            kv_heads: kv_heads.into(),
-            preprocesses: kernels.iter().any(|(traits, _)| traits.is_some_and(|traits| traits.has_kv_preprocess())),
-        });
+        let all = |are: fn(&KernelTraits) -> bool| kernels.iter().all(|(traits, _)| traits.as_ref().is_some_and(are));
+        let (have_own_sms, preprocesses) = (all(KernelTraits::is_sm90_prefill), all(KernelTraits::has_kv_preprocess));
+        let (multiprocessors, kv_heads) = (multiprocessors.into(), kv_heads.into());
+        let own_sms = have_own_sms.then_some(OwnSms { multiprocessors, kv_heads, preprocesses });
         // with one CTA per SM and a role for each CTA the parts do not overlap, and two launches are as good
         let overlaps = |traits: &KernelTraits| traits.facts().ctas_per_sm > 1 || traits.is_sm90_prefill();
         let overlapping = kernels.iter().filter(|(traits, _)| traits.as_ref().is_some_and(overlaps));
-        let decode: Vec<_> = overlapping.map(|(_, decode)| *decode).collect();
+        let decode: Vec<_> = overlapping.map(|&(_, decode)| decode).collect();
         let same_prefill = have_own_sms || usual.costs == sm80.costs;
         let prefill = if same_prefill { usual } else { sm80 };
         (!decode.is_empty()).then_some(MixedLaunches { decode, prefill, same_prefill, own_sms })
