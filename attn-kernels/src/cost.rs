@@ -4,9 +4,7 @@
 //! [`CostTable`] has those of other files before them. The planner splits a batch by [`Costs::rule`],
 //! and [`KernelSelector`](crate::select::KernelSelector) compares kernels by all costs.
 
-mod cost_key;
 mod cost_table;
-mod error;
 mod hook_class;
 mod json_lines;
 mod measured;
@@ -14,11 +12,9 @@ mod measured;
 use attn_core::plan::{Cost, merge_steps};
 use attn_core::spec::KernelKind;
 
-pub use cost_key::{CostKernel, CostKey};
-pub use cost_table::CostTable;
-pub use error::CostsError;
+pub use cost_table::{CostTable, CostsError};
 pub use hook_class::HookClass;
-pub use measured::{COST_KEYS, Costs};
+pub use measured::{COST_KEYS, CostKernel, CostKey, Costs};
 
 /// The steps of a merge of `count` partial states by a kernel, and the states that are merged one after the other: as
 /// [`merge_steps`] where decode merges itself, one step in a launch of its own.

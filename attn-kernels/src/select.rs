@@ -6,10 +6,8 @@ mod mixed;
 mod predict;
 mod selected;
 
-use attn_core::{
-    batch::Layout,
-    spec::{ComputeType, Heads, KernelKind, PrefillBackend},
-};
+use attn_core::batch::Layout;
+use attn_core::spec::{ComputeType, Heads, KernelKind, PrefillBackend};
 
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
@@ -130,7 +128,7 @@ impl KernelSelector {
         let Some(special) = self.special.filter(|traits| traits.kind() == selected.kind) else { return selected };
         // one that options name runs all batches that it can, others those for which it is faster
         let (kernel, is_named) = (special.facts(), special.facts().special == Some(self.request.prefill));
-        let faster = || self.fixed.forced.is_none() && kernel.is_faster && kernel.suits(layout, self.heads);
+        let faster = || self.fixed.forced.is_none() && kernel.is_faster(layout, self.heads);
         if kernel.runs(layout) && (is_named || faster()) { SelectedKernel::of(&special) } else { selected }
     }
 

@@ -138,7 +138,7 @@ impl AotOptions<'_> {
                 if kind == KernelKind::Prefill && !row_invariant && branches.len() == 1 {
                     let request = KernelTraitsRequest { prefill: PrefillBackend::Sm90Resident, ..request };
                     let traits = KernelTraits::choose(&request.for_branch(&branches[0]))?;
-                    if traits.facts().special.is_some() && traits.facts().is_faster {
+                    if traits.facts().special.is_some() && !traits.has_kv_preprocess() {
                         add(&branches[0], traits);
                     }
                 }

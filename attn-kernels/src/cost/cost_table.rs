@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::{env, fs};
 
-use super::{CostKey, Costs, CostsError, HookClass, json_lines, measured::Measured};
+use super::{CostKey, Costs, HookClass, json_lines, measured::Measured};
 
 /// The environment variable that names a file of costs.
 const ENVIRONMENT: &str = "ATTN_COSTS";
@@ -110,6 +110,22 @@ impl CostTable {
             (_, row) => row.scaled_to(key),
         }
     }
+}
+
+/// Costs that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)] // of fields, which the messages name
+pub enum CostsError {
+    /// A file that cannot be read.
+    #[error("{file}: {source}; `attn calibrate --out FILE` writes the costs of a GPU")]
+    Read { file: String, source: std::io::Error },
+    /// A line that is neither a row nor says what the rows after it are of.
+    #[error("{file}, line {line}: {why}")]
+    Line { file: String, line: usize, why: String },
+    /// No rows.
+    #[error("{file}: there are no costs in it; `attn calibrate --out FILE` writes a line for each kernel")]
+    NoRows { file: String },
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ struct About {
     arch: Arch,
 }
 
-/// The line of a kernel, apart from its [`Costs`].
+/// The line of a kernel.
 #[derive(Deserialize)]
 struct Row {
     kernel: String,
@@ -40,6 +40,8 @@ struct Row {
     kv: String,
     head_dim: u32,
     hooks: HookClass,
+    #[serde(flatten)]
+    costs: Costs,
 }
 
 fn arch<'de, D: Deserializer<'de>>(from: D) -> Result<Arch, D::Error> {
@@ -82,7 +84,7 @@ fn measured(line: &str, arch: Option<Arch>) -> Result<Measured, String> {
         "`arch` is missing: a line {\"about\": {\"arch\": \"sm_90\"}} says what GPU the rows after it are of; keep the \
          first line that `attn calibrate` writes",
     )?;
-    let (Row { kernel, backend, rows, kv, head_dim, hooks }, costs): (_, Costs) = (parsed(line)?, parsed(line)?);
+    let Row { kernel, backend, rows, kv, head_dim, hooks, costs } = parsed(line)?;
     let Costs { launch, item, block, first, merge_launch, merge, ctas_per_sm } = costs;
     for (field, number, least, most) in [
         ("rows", rows, 1, 1024),

@@ -1,7 +1,50 @@
-//! Measured costs of kernels, and their scaling to kernels that were not measured.
+//! Measured costs of kernels, what they depend on, and their scaling to kernels that were not measured.
 
-use super::cost_key::CostKey;
 use super::hook_class::HookClass;
+use crate::compile::Arch;
+
+/// The kernels that costs are measured of. Two of them differ in the family (4), in what runs their GEMMs (2), or in
+/// the kind of tensor cores (1): the sum of what differs is their distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CostKernel {
+    /// Decode on tensor cores.
+    Decode = 0,
+    /// Decode on CUDA cores.
+    DecodeCudaCores = 2,
+    /// Sm80 prefill.
+    Prefill = 4,
+    /// Sm90 prefill.
+    PrefillSm90 = 5,
+    /// Prefill on CUDA cores.
+    PrefillCudaCores = 6,
+}
+
+impl CostKernel {
+    pub(super) fn is_decode(self) -> bool {
+        matches!(self, CostKernel::Decode | CostKernel::DecodeCudaCores)
+    }
+}
+
+/// A kernel as costs see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CostKey {
+    /// The kernel that was measured.
+    pub kernel: CostKernel,
+    /// The architecture.
+    pub arch: Arch,
+    /// PackGQA rows of a Q tile.
+    pub rows: u32,
+    /// Bits of an element of K.
+    pub kv_bits: u32,
+    /// Elements of a key, or of a value; the mean where they differ.
+    pub head_dim: u32,
+    /// Bytes of a key and its value.
+    pub kv_bytes: u32,
+    /// Products of both GEMMs for a row and a key.
+    pub row_products: u32,
+    /// CTAs of an SM.
+    pub ctas_per_sm: u32,
+}
 
 /// Costs of keys are per this number of keys.
 pub const COST_KEYS: u32 = 64;
@@ -50,7 +93,7 @@ impl Measured {
         let steps = |a: u32, b: u32| u64::from(a.max(1).ilog2().abs_diff(b.max(1).ilog2()));
         let own = &self.key;
         let differences = [
-            own.kernel.distance(key.kernel),
+            own.kernel as u64 ^ key.kernel as u64,
             own.arch.major().abs_diff(key.arch.major()).into(),
             own.arch.minor().abs_diff(key.arch.minor()).into(),
             (self.hooks as u64).abs_diff(hooks as u64),
@@ -71,8 +114,7 @@ impl Measured {
             let less = less.max(1);
             u32::try_from((u64::from(cost) * more + less / 2) / less).unwrap_or(u32::MAX)
         };
-        let block =
-            if key.kernel.is_decode() { scaled(self.costs.block, &read) } else { scaled(self.costs.block, &mma_ops) };
+        let block = scaled(self.costs.block, if key.kernel.is_decode() { &read } else { &mma_ops });
         let first = scaled(self.costs.first, &read);
         Costs { block, first, ctas_per_sm: key.ctas_per_sm, ..self.costs }
     }

@@ -74,8 +74,6 @@ pub struct Facts {
     pub(crate) q_stages: u32,
     /// Prefill: the backend by which it runs some batches in place of the usual kernel.
     pub special: Option<PrefillBackend>,
-    /// A special kernel: whether it was measured to be faster than the usual one, for batches that it suits.
-    pub(crate) is_faster: bool,
     /// Sm90 prefill: whether work items of all KV heads interleave, whatever L2 holds.
     pub(crate) interleaves_all_heads: bool,
 }
@@ -108,7 +106,6 @@ impl Facts {
         smem_o_bytes: 0,
         q_stages: 0,
         special: None,
-        is_faster: true,
         interleaves_all_heads: false,
     };
 

@@ -10,6 +10,8 @@ mod prefill_sm90_e4m3;
 mod prefill_sm90_latent;
 pub(super) mod prefill_sm90_resident;
 
+use attn_core::spec::PrefillBackend;
+
 use super::common::{CommonTraits, STATIC_BYTES, panels};
 use super::facts::{Facts, Preprocessed};
 use super::request::{DTYPES, KernelTraitsRequest};
@@ -33,7 +35,9 @@ const KERNELS: [(Facts, Tiles); 8] = [
 
 /// The first kernel of the family, backend and compute type of a problem that has tiles for it.
 pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    let (cuda_cores, sm90) = (request.runs_on_cuda_cores(), request.wants_sm90_prefill() && common.arch.has_wgmma());
+    let sm90 =
+        matches!(request.prefill, PrefillBackend::Sm90 | PrefillBackend::Sm90Resident) && common.arch.has_wgmma();
+    let cuda_cores = request.runs_on_cuda_cores();
     let is_asked_for = |of: &Facts| {
         (of.kind, of.on_cuda_cores) == (request.kind, cuda_cores)
             && of.wgmma.is_none_or(|computes| sm90 && computes == request.compute_type)

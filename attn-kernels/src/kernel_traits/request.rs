@@ -170,11 +170,6 @@ impl KernelTraitsRequest {
         self.key_hooks || self.value_hooks || self.dtypes.format.is_some()
     }
 
-    /// Whether it asks for sm90 prefill of a problem that has it on some GPU.
-    pub(super) fn wants_sm90_prefill(&self) -> bool {
-        matches!(self.prefill, PrefillBackend::Sm90 | PrefillBackend::Sm90Resident)
-    }
-
     /// What prefill on tensor cores has preprocessed. Rows of KV formats are widened to 16 bits, as those of fp8 are.
     pub(super) fn preprocessed(&self, common: &CommonTraits) -> Preprocessed {
         let narrow = self.dtypes.kv.is_fp8() || self.dtypes.format.is_some();
@@ -211,23 +206,18 @@ impl KernelTraitsRequest {
         if !types {
             return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
         }
-        let packed = dtypes.format.map(|formats| {
-            let row = |part, dim| {
-                let bytes = formats.row_bytes(part, dim);
-                let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-                PackedRow { codes, side, linear: formats.part(part).linear() }
-            };
-            let keys = row(0, head_dim);
-            // values that are the first elements of keys lie in the rows of keys
-            [keys, if shares_keys { keys } else { row(1, value_dim) }]
-        });
-        let copied = |row: &PackedRow| {
-            row.codes.is_multiple_of(8) && row.side.is_multiple_of(4) && row.codes.max(row.side) <= MAX_ROW_BYTES
+        let row = |(of, part, dim)| {
+            let Some(formats) = dtypes.format else { return Ok(None) };
+            let bytes = formats.row_bytes(part, dim);
+            let [codes, side] = [bytes.codes, bytes.side].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+            let copied = codes.is_multiple_of(8) && side.is_multiple_of(4) && codes.max(side) <= MAX_ROW_BYTES;
+            let row = PackedRow { codes, side, linear: formats.part(part).linear() };
+            if copied { Ok(Some(row)) } else { Err(KernelTraitsError::Row { of, codes, side }) }
         };
-        let mut rows = packed.into_iter().flatten().zip(["keys", "values"]);
-        if let Some((PackedRow { codes, side, .. }, of)) = rows.find(|(row, _)| !copied(row)) {
-            return Err(KernelTraitsError::Row { of, codes, side });
-        }
+        let keys = ("keys", 0, head_dim);
+        // values that are the first elements of keys lie in the rows of keys
+        let values = if shares_keys { keys } else { ("values", 1, value_dim) };
+        let packed = row(keys)?.zip(row(values)?).map(<[_; 2]>::from);
         if !cuda_cores && !arch.has_mma() {
             return Err(KernelTraitsError::NoMma { kind, arch });
         }

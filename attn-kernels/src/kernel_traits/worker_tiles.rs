@@ -66,15 +66,11 @@ impl Facts {
     }
 
     /// On CUDA cores with the first of these numbers of warps, stages and CTAs per SM whose tiles fit.
-    pub(super) fn with_first_that_fits<'a>(
-        self,
-        common: &CommonTraits,
-        configurations: impl IntoIterator<Item = &'a (u32, u32, u32)>,
-    ) -> Option<Facts> {
+    pub(super) fn with_first_that_fits(self, common: &CommonTraits, sizes: &[(u32, u32, u32)]) -> Option<Facts> {
         // the keys of a stage: a power of two, so that lanes can share the dims of a key
         let key_bytes = Facts { warp_keys: 1, ..self }.stage_bytes(common);
         let wanted = 1 << (STAGE_BYTES * self.row_warps / key_bytes).clamp(4, 32).ilog2();
-        let tries = configurations.into_iter().flat_map(|&(warps, stages, ctas_per_sm)| {
+        let tries = sizes.iter().flat_map(|&(warps, stages, ctas_per_sm)| {
             let keys = [wanted, 2 * wanted, wanted / 2, 4 * wanted, wanted / 4].into_iter();
             let keys = keys.filter(|keys| (4..=32).contains(keys));
             keys.map(move |warp_keys| Facts { warps, stages, ctas_per_sm, warp_keys, ..self })

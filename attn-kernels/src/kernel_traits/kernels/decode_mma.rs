@@ -32,7 +32,8 @@ fn first_that_fits(common: &CommonTraits, tiles: Facts, rewrites: bool) -> Optio
     let three = tiles.tile_rows == 8 && (!common.dtypes.kv.is_fp8() || rewrites) && !padded;
     // One CTA of eight warps has half the workers of two CTAs of four, and so half the partial states.
     let one = tiles.tile_rows == 16 && row_bytes >= 256 && common.packed.is_none();
-    let two = [if three { (4, 2, 3) } else { [(4, 3, 2), (8, 2, 1)][usize::from(one)] }, (4, 2, 2)];
+    let other = if one { (8, 2, 1) } else { (4, 3, 2) };
+    let two = [if three { (4, 2, 3) } else { other }, (4, 2, 2)];
     // for long rows: fewer warps with as many stages as fit, or more keys per stage so that it holds the partial
     // states
     let long = [(2, 4, 1), (2, 3, 1), (2, 2, 1), (1, 3, 1), (1, 2, 1)];
@@ -41,11 +42,9 @@ fn first_that_fits(common: &CommonTraits, tiles: Facts, rewrites: bool) -> Optio
     let wide = tiles.warp_keys;
     // two CTAs with 16 keys per warp and stage are faster than one CTA with more
     let tries: [(u32, &[_]); 6] = [(wide, &two), (16, &two), (wide, &few), (wide, &long), (32, &few), (32, &long)];
-    let with = |(warp_keys, sizes): (u32, &'_ [_])| {
-        let of = |&(warps, stages, ctas_per_sm)| Facts { warp_keys, warps, stages, ctas_per_sm, ..tiles };
-        sizes.iter().map(of).collect::<Vec<_>>()
-    };
-    Facts::first_that_fits(common, tries.into_iter().flat_map(with))
+    let tries = tries.into_iter().flat_map(|(warp_keys, sizes)| sizes.iter().map(move |&size| (warp_keys, size)));
+    let of = |(warp_keys, (warps, stages, ctas_per_sm))| Facts { warp_keys, warps, stages, ctas_per_sm, ..tiles };
+    Facts::first_that_fits(common, tries.map(of))
 }
 
 /// Keys of a warp in a stage, unless fewer or more fit better.

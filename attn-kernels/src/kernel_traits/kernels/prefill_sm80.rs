@@ -10,19 +10,15 @@ pub(super) const PREFILL_SM80: Facts = Facts {
     ..Facts::USUAL
 };
 
-pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    Some(of(request, common))
-}
-
 /// The tiles that measured best on an H200 for head dimensions 64, 128 and 256. Other head dimensions take the tiles of
 /// the next larger one, as far as they fit.
-fn of(request: &KernelTraitsRequest, common: &CommonTraits) -> Facts {
+pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
     let (most, least) = (common.arch.max_smem(), common.arch.min_smem());
     let (large, preprocessed) = (most > 200 << 10, request.preprocessed(common));
     let of = |tile_rows, tile_keys, warps, ctas_per_sm| {
         with_smem(common, Facts { tile_rows, tile_keys, warps, ctas_per_sm, preprocessed, ..PREFILL_SM80 })
     };
-    match (panels(common.head_dim), panels(common.value_dim)) {
+    Some(match (panels(common.head_dim), panels(common.value_dim)) {
         (..=64, ..=64) => of(128, 96, 4, 2),
         (..=128, ..=128) => of(128, 64, 4, 2),
         // as many keys as allow two CTAs per SM
@@ -42,19 +38,17 @@ fn of(request: &KernelTraitsRequest, common: &CommonTraits) -> Facts {
             let fits = |of: &Facts| of.tile_keys.is_multiple_of(4 * of.warps) && of.smem_bytes + STATIC_BYTES <= least;
             tries.into_iter().find(fits).unwrap_or(tries[4])
         }
-    }
+    })
 }
 
 /// As a part of a mixed kernel, whose decode part has four warps; `None` if none fits these head dimensions.
 pub(in super::super) fn part(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    match of(request, common) {
-        tiles if tiles.warps == 4 && tiles.column_warps == 1 => Some(tiles),
-        tiles if common.head_dim.max(common.value_dim) <= 256 => {
-            let smaller = Facts { tile_rows: 64, tile_keys: 32, warps: 4, ctas_per_sm: 2, ..tiles };
-            Some(with_smem(common, smaller))
-        }
-        _ => None,
+    let tiles = tiles(request, common)?;
+    if (tiles.warps, tiles.column_warps) == (4, 1) {
+        return Some(tiles);
     }
+    let smaller = Facts { tile_rows: 64, tile_keys: 32, warps: 4, ctas_per_sm: 2, ..tiles };
+    (common.head_dim.max(common.value_dim) <= 256).then(|| with_smem(common, smaller))
 }
 
 fn with_smem(common: &CommonTraits, of: Facts) -> Facts {

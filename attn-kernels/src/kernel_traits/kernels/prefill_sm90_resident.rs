@@ -33,9 +33,7 @@ pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Opt
         return None;
     }
     let Facts { tile_keys, stages, preprocessed, .. } = prefill_sm90::tiles(request, common)?;
-    // with keys and values as they are stored
-    let is_faster = common.packed.is_none() && preprocessed == Preprocessed::default();
-    let of = Facts { tile_keys, stages, preprocessed, is_faster, ..PREFILL_SM90_RESIDENT };
+    let of = Facts { tile_keys, stages, preprocessed, ..PREFILL_SM90_RESIDENT };
     let of = prefill_sm90::with_rows(common, of, CONSUMERS * WARPGROUP_ROWS);
     // Warpgroups store O while others read Q. Q stages are of a warpgroup each.
     (of.smem_o_bytes > 0).then_some(Facts { q_stages: of.q_stages * CONSUMERS, ..of })
@@ -85,10 +83,10 @@ impl Facts {
         i64::from(longest) <= i64::from(self.tile_keys)
     }
 
-    /// A special kernel: whether a batch that it runs is of those that were measured. TMA loads resident keys and their
-    /// queries.
-    pub(crate) fn suits(&self, layout: &Layout, heads: Heads) -> bool {
+    /// A special kernel: whether it was measured to be faster than the usual one for a batch that it runs. It has keys
+    /// and values as they are stored, and TMA loads resident keys and their queries.
+    pub(crate) fn is_faster(&self, layout: &Layout, heads: Heads) -> bool {
         let by_tma = layout.pages().is_none_or(|pages| pages.page_size().is_multiple_of(PATTERN_KEYS));
-        by_tma && heads.group() <= WARPGROUP_ROWS
+        self.preprocessed == Preprocessed::default() && by_tma && heads.group() <= WARPGROUP_ROWS
     }
 }
