@@ -5,16 +5,52 @@
 //! and [`KernelSelector`](crate::select::KernelSelector) compares kernels by all costs.
 
 mod cost_table;
-mod hook_class;
 mod json_lines;
 mod measured;
 
+use attn_core::expr::Variant;
+use attn_core::lang::Hook;
 use attn_core::plan::{Cost, merge_steps};
 use attn_core::spec::KernelKind;
 
 pub use cost_table::{CostTable, CostsError};
-pub use hook_class::HookClass;
 pub use measured::{COST_KEYS, CostKernel, CostKey, Costs};
+
+/// The hooks of a variant that run for every key or logit. Other hooks cost next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HookClass {
+    /// None, apart from masks and hooks that run once per row.
+    None,
+    /// A `logits_transform`.
+    Logits,
+    /// A `key_transform`, a `value_transform` or KV formats, with or without a `logits_transform`.
+    Rewrites,
+}
+
+impl HookClass {
+    /// The class of a variant; for a union that of its most costly branch.
+    #[must_use]
+    pub fn of(variant: &Variant) -> Self {
+        // rows of KV formats are decoded as hooks rewrite rows
+        if variant.kv_formats().is_some() || variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform) {
+            HookClass::Rewrites
+        } else if variant.has(Hook::LogitsTransform) {
+            HookClass::Logits
+        } else {
+            HookClass::None
+        }
+    }
+
+    /// The name in the files of measured costs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HookClass::None => "none",
+            HookClass::Logits => "logits",
+            HookClass::Rewrites => "rewrites",
+        }
+    }
+}
 
 /// The steps of a merge of `count` partial states by a kernel, and the states that are merged one after the other: as
 /// [`merge_steps`] where decode merges itself, one step in a launch of its own.

@@ -10,7 +10,7 @@ use attn_core::batch::Layout;
 use attn_core::spec::{ComputeType, Heads, KernelKind, PrefillBackend};
 
 use crate::cost::{CostTable, HookClass};
-use crate::kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest};
+use crate::kernel_traits::{Facts, KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use mixed::{CoRun, MixedLaunches};
 use predict::{BatchSize, Candidate, MARGIN};
 use selected::usual_prefill;
@@ -96,22 +96,22 @@ impl KernelSelector {
         };
         let mut rows = vec![request.decode_rows(1), request.max_decode_rows()];
         rows.dedup();
-        let decode = rows.iter().map(|&rows| kernel(SelectedKernel::decode(rows.into(), request)).map(candidate));
+        let of = |kind| move |&rows: &u32| SelectedKernel::with_rows(kind, rows.into(), request);
+        let decode = rows.iter().map(of(KernelKind::Decode)).map(|selected| kernel(selected).map(candidate));
         let mut candidates = decode.collect::<Result<Vec<_>, _>>()?;
         let usual = candidate(kernel(SelectedKernel::PREFILL)?);
-        let of = SelectedKernel::PREFILL.request(request);
-        let sm80 = KernelTraitsRequest { prefill: PrefillBackend::Sm80, compute_type: ComputeType::Exact, ..of };
+        let sm80 = SelectedKernel::PREFILL.request(request);
+        let sm80 = KernelTraitsRequest { prefill: PrefillBackend::Sm80, compute_type: ComputeType::Exact, ..sm80 };
         let prefills = [usual, candidate(KernelTraits::choose(&sm80)?)];
-        let mixed = rows.iter().map(|&rows| kernel(SelectedKernel::mixed(rows.into(), request)).ok());
-        let mixed: Vec<_> = mixed.zip(candidates.iter().copied()).collect();
-        let mixed = MixedLaunches::of(&mixed, prefills, multiprocessors, heads.kv);
-        let special = kernel(SelectedKernel { special: Some(PrefillBackend::Sm90Resident), ..SelectedKernel::PREFILL });
-        let special = special.ok().filter(|traits| traits.facts().special.is_some());
-        let has_special = prefill == PrefillBackend::Sm90 && !request.row_invariant;
-        candidates.push(usual);
         // unions, whose branches share partial states, run in the usual kernels
         let alone = !fixed.shares_partials;
-        let (special, mixed) = (special.filter(|_| alone && has_special), mixed.filter(|_| alone));
+        let mixed = rows.iter().map(of(KernelKind::Mixed)).map(|selected| kernel(selected).ok());
+        let mixed: Vec<_> = mixed.zip(candidates.iter().copied()).collect();
+        let mixed = MixedLaunches::of(&mixed, prefills, multiprocessors, heads.kv).filter(|_| alone);
+        let has_special = alone && prefill == PrefillBackend::Sm90 && !request.row_invariant;
+        let special = kernel(SelectedKernel { special: Some(PrefillBackend::Sm90Resident), ..SelectedKernel::PREFILL });
+        let special = special.ok().filter(|traits| has_special && traits.facts().special.is_some());
+        candidates.push(usual);
         Ok(KernelSelector { candidates, special, mixed, ..selector })
     }
 
@@ -121,15 +121,18 @@ impl KernelSelector {
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         let FixedChoice { forced, list_queries, .. } = self.fixed;
         if layout.has_levels() || forced == Some(KernelKind::Mixed) {
-            return SelectedKernel::mixed(self.max_decode_request_rows(layout), &self.request);
+            return SelectedKernel::with_rows(KernelKind::Mixed, self.max_decode_request_rows(layout), &self.request);
         }
         let by_length = forced.is_some() || self.request.row_invariant || list_queries.is_some();
         let selected = if by_length { self.select_for_length(layout.max_qo_len()) } else { self.fastest(layout) };
-        let Some(special) = self.special.filter(|traits| traits.kind() == selected.kind) else { return selected };
-        // one that options name runs all batches that it can, others those for which it is faster
-        let (kernel, is_named) = (special.facts(), special.facts().special == Some(self.request.prefill));
-        let faster = || self.fixed.forced.is_none() && kernel.is_faster(layout, self.heads);
-        if kernel.runs(layout) && (is_named || faster()) { SelectedKernel::of(&special) } else { selected }
+        let runs = |special: &Facts| {
+            let is_named = special.special == Some(self.request.prefill);
+            // options that name the family name the usual kernel
+            special.kind == selected.kind
+                && (is_named || forced.is_none())
+                && special.runs(layout, self.heads, is_named)
+        };
+        self.special.filter(|traits| runs(&traits.facts())).map_or(selected, |traits| SelectedKernel::of(&traits))
     }
 
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
@@ -150,16 +153,14 @@ impl KernelSelector {
             rows if rows <= self.request.max_decode_rows().into() => rows,
             _ => self.tile_rows(1),
         };
-        SelectedKernel::mixed(rows, &self.request)
+        SelectedKernel::with_rows(KernelKind::Mixed, rows, &self.request)
     }
 
     /// The problem of a selected kernel.
     pub(crate) fn request_of(&self, selected: SelectedKernel) -> KernelTraitsRequest {
         let of = selected.request(&self.request);
-        KernelTraitsRequest {
-            prefill: if of.kind == KernelKind::Mixed { self.mixed_prefill } else { of.prefill },
-            ..of
-        }
+        let prefill = if of.kind == KernelKind::Mixed { self.mixed_prefill } else { of.prefill };
+        KernelTraitsRequest { prefill, ..of }
     }
 
     /// The kernel of a family for requests of up to `qo_len` queries. A mixed launch decodes requests of one query,
@@ -167,8 +168,8 @@ impl KernelSelector {
     pub fn kernel_of(&self, kind: KernelKind, qo_len: usize) -> SelectedKernel {
         match kind {
             KernelKind::Prefill => SelectedKernel::PREFILL,
-            KernelKind::Decode => SelectedKernel::decode(self.tile_rows(qo_len), &self.request),
-            KernelKind::Mixed => SelectedKernel::mixed(self.tile_rows(1), &self.request),
+            KernelKind::Decode => SelectedKernel::with_rows(kind, self.tile_rows(qo_len), &self.request),
+            KernelKind::Mixed => SelectedKernel::with_rows(kind, self.tile_rows(1), &self.request),
         }
     }
 

@@ -86,17 +86,11 @@ fn measured(line: &str, arch: Option<Arch>) -> Result<Measured, String> {
     )?;
     let Row { kernel, backend, rows, kv, head_dim, hooks, costs } = parsed(line)?;
     let Costs { launch, item, block, first, merge_launch, merge, ctas_per_sm } = costs;
-    for (field, number, least, most) in [
-        ("rows", rows, 1, 1024),
-        ("head_dim", head_dim, 1, 1024),
-        ("ctas_per_sm", ctas_per_sm, 1, 32),
-        ("launch", launch, 0, MAX_NS),
-        ("item", item, 0, MAX_NS),
-        ("block", block, 1, MAX_NS),
-        ("first", first, 0, MAX_NS),
-        ("merge_launch", merge_launch, 0, MAX_NS),
-        ("merge", merge, 0, MAX_NS),
-    ] {
+    let sizes = [("rows", rows, 1, 1024), ("head_dim", head_dim, 1, 1024), ("ctas_per_sm", ctas_per_sm, 1, 32)];
+    let work = [("launch", launch, 0), ("item", item, 0), ("block", block, 1), ("first", first, 0)];
+    let times = work.into_iter().chain([("merge_launch", merge_launch, 0), ("merge", merge, 0)]);
+    let times = times.map(|(field, ns, least)| (field, ns, least, MAX_NS));
+    for (field, number, least, most) in sizes.into_iter().chain(times) {
         if !(least..=most).contains(&number) {
             return Err(format!("`{field}` is {number}; possible is a whole number from {least} to {most}"));
         }

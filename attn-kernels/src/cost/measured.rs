@@ -1,6 +1,6 @@
 //! Measured costs of kernels, what they depend on, and their scaling to kernels that were not measured.
 
-use super::hook_class::HookClass;
+use super::HookClass;
 use crate::compile::Arch;
 
 /// The kernels that costs are measured of. Two of them differ in the family (4), in what runs their GEMMs (2), or in

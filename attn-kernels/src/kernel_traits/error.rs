@@ -37,18 +37,13 @@ pub enum KernelTraitsError {
         if *.on_cuda_cores { "f16 and bf16" } else { "f16, bf16 and f32" }, way_out(*.on_cuda_cores, "Convert")
     )]
     Dtypes { kind: KernelKind, dtypes: Dtypes, on_cuda_cores: bool },
-    /// Rows of a KV format that kernels do not copy.
+    /// Rows of a KV format, of `keys` or `values`, that kernels do not copy.
     #[error(
         "kernels read rows of KV formats with codes of a multiple of 8 bytes and side data of a multiple of 4, both up \
          to 65536; the format of {of} has {codes} bytes and {side}. Pad them in `code_bytes` or `side_bytes`, or use \
          `Engine::cpu()`"
     )]
-    Row {
-        /// `keys` or `values`.
-        of: &'static str,
-        codes: u32,
-        side: u32,
-    },
+    Row { of: &'static str, codes: u32, side: u32 },
     /// A kernel on tensor cores for an architecture without their MMA shapes.
     #[error("no {kind} kernel on tensor cores for {arch}, which is older than sm_80. Take the backend `cuda-cores`")]
     NoMma { kind: KernelKind, arch: Arch },

@@ -130,23 +130,30 @@ impl KernelTraitsRequest {
         KernelTraitsRequest { key_lists: self.key_lists, ..self.with_hooks([branch]) }
     }
 
-    /// Whether CUDA cores, or tensor cores, have kernels for the head dimensions, and for the element types. Those of k
-    /// and v are that of q and o, fp8, or of a KV format. CUDA cores have dimensions that are multiples of 8 up to 512
-    /// (of keys also 576), and q and o of 16 bits or f32.
-    fn supported(&self, on_cuda_cores: bool) -> [bool; 2] {
-        let (head_dim, value_dim, Dtypes { qo, kv, format, .. }) = (self.head_dim, self.value_dim(), self.dtypes);
+    /// Refuses head dimensions, element types and architectures that CUDA cores, or tensor cores, have no kernels for.
+    /// The types of k and v are that of q and o, fp8, or of a KV format. CUDA cores have dimensions that are multiples
+    /// of 8 up to 512 (of keys also 576), and q and o of 16 bits or f32.
+    fn check(&self, cuda_cores: bool) -> Result<(), KernelTraitsError> {
+        let &KernelTraitsRequest { kind, head_dim, dtypes, arch, .. } = self;
+        let (value_dim, Dtypes { qo, kv, format, .. }) = (self.value_dim(), dtypes);
         let known = |dim: u32| dim.is_multiple_of(8) && (8..=512).contains(&dim);
-        let (dims, types) = match on_cuda_cores {
+        let (dims, types) = match cuda_cores {
             true => (known(value_dim) && (known(head_dim) || head_dim == 576), !qo.is_fp8()),
             false => (head_dims_are_supported(head_dim, value_dim), DTYPES.contains(&qo)),
         };
-        [dims, types && (kv == qo || kv.is_fp8() || format.is_some())]
+        let types = types && (kv == qo || kv.is_fp8() || format.is_some());
+        let on_cuda_cores = !cuda_cores && self.check(true).is_ok();
+        match (dims, types) {
+            (false, _) => Err(KernelTraitsError::HeadDim { kind, head_dim, value_dim, on_cuda_cores }),
+            (_, false) => Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores }),
+            _ if !cuda_cores && !arch.has_mma() => Err(KernelTraitsError::NoMma { kind, arch }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether CUDA cores have a kernel for the problem, and tensor cores have none.
     fn needs_cuda_cores(&self) -> bool {
-        let on_tensor_cores = self.arch.has_mma() && self.supported(false) == [true; 2];
-        !on_tensor_cores && self.supported(true) == [true; 2]
+        self.check(false).is_err() && self.check(true).is_ok()
     }
 
     /// The decode backend of the problem.
@@ -159,9 +166,7 @@ impl KernelTraitsRequest {
     pub(super) fn runs_on_cuda_cores(&self) -> bool {
         match self.kind {
             KernelKind::Decode => self.decode_backend() == DecodeBackend::CudaCores,
-            KernelKind::Prefill | KernelKind::Mixed => {
-                self.prefill == PrefillBackend::CudaCores || self.needs_cuda_cores()
-            }
+            _ => self.prefill == PrefillBackend::CudaCores || self.needs_cuda_cores(),
         }
     }
 
@@ -192,20 +197,11 @@ impl KernelTraitsRequest {
         [shares || of(0, common.head_dim, 32), !shares && of(1, common.value_dim, 64)]
     }
 
-    /// What all kernels for the problem have in common. Refuses sizes, types and architectures that CUDA cores, or that
-    /// tensor cores, have no kernels for.
+    /// What all kernels for the problem have in common. Refuses what no kernel supports.
     pub(super) fn common(&self) -> Result<CommonTraits, KernelTraitsError> {
-        let &KernelTraitsRequest { kind, head_dim, dtypes, paged, row_invariant, arch, .. } = self;
+        self.check(self.runs_on_cuda_cores())?;
+        let &KernelTraitsRequest { head_dim, dtypes, paged, row_invariant, arch, .. } = self;
         let (value_dim, shares_keys) = (self.value_dim(), self.head_dim_vo.shares_keys());
-        let cuda_cores = self.runs_on_cuda_cores();
-        let on_cuda_cores = !cuda_cores && self.supported(true) == [true; 2];
-        let [dims, types] = self.supported(cuda_cores);
-        if !dims {
-            return Err(KernelTraitsError::HeadDim { kind, head_dim, value_dim, on_cuda_cores });
-        }
-        if !types {
-            return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
-        }
         let row = |(of, part, dim)| {
             let Some(formats) = dtypes.format else { return Ok(None) };
             let bytes = formats.row_bytes(part, dim);
@@ -218,9 +214,6 @@ impl KernelTraitsRequest {
         // values that are the first elements of keys lie in the rows of keys
         let values = if shares_keys { keys } else { ("values", 1, value_dim) };
         let packed = row(keys)?.zip(row(values)?).map(<[_; 2]>::from);
-        if !cuda_cores && !arch.has_mma() {
-            return Err(KernelTraitsError::NoMma { kind, arch });
-        }
         let values_share_keys = shares_keys && !self.key_hooks && !self.value_hooks;
         Ok(CommonTraits { head_dim, value_dim, dtypes, packed, paged, values_share_keys, row_invariant, arch })
     }

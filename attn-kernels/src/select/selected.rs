@@ -22,17 +22,10 @@ impl SelectedKernel {
     /// The usual prefill kernel.
     pub const PREFILL: Self = SelectedKernel { kind: KernelKind::Prefill, rows: 0, special: None };
 
-    /// The decode kernel of a problem whose tile suits requests of `rows` PackGQA rows.
+    /// The decode or mixed kernel of a problem whose decode tile suits requests of `rows` PackGQA rows.
     #[must_use]
-    pub fn decode(rows: u64, of: &KernelTraitsRequest) -> Self {
-        let rows = of.decode_rows(u32::try_from(rows).unwrap_or(u32::MAX));
-        SelectedKernel { kind: KernelKind::Decode, rows, special: None }
-    }
-
-    /// The mixed kernel of a problem whose decode tile suits requests of `rows` PackGQA rows.
-    #[must_use]
-    pub fn mixed(rows: u64, of: &KernelTraitsRequest) -> Self {
-        SelectedKernel { kind: KernelKind::Mixed, ..Self::decode(rows, of) }
+    pub fn with_rows(kind: KernelKind, rows: u64, of: &KernelTraitsRequest) -> Self {
+        SelectedKernel { kind, rows: of.decode_rows(u32::try_from(rows).unwrap_or(u32::MAX)), special: None }
     }
 
     /// The problem that it is the kernel of, from that of an attention.

@@ -215,7 +215,7 @@ pub(crate) fn traits_of(
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
     let list_queries = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
     let rows = list_queries.map_or(queries, |list_queries| list_queries.min(queries)).saturating_mul(heads.group());
-    let decode = SelectedKernel::decode(rows.into(), &of_attention);
+    let decode = SelectedKernel::with_rows(KernelKind::Decode, rows.into(), &of_attention);
     // the same selection as in an attention
     let kernels = match (case.kernel.as_str(), list_queries) {
         ("auto" | "prefill", None) => {
@@ -278,7 +278,7 @@ fn mixed(case: &Case, request: &KernelTraitsRequest, levels: &[LevelCase]) -> Se
     }
     let rows = tiles.into_iter().map(|queries| queries.saturating_mul(heads.group()));
     let few = rows.filter(|&rows| rows <= KernelTraits::max_mixed_rows(request)).max().unwrap_or(0);
-    SelectedKernel::mixed(few.into(), request)
+    SelectedKernel::with_rows(KernelKind::Mixed, few.into(), request)
 }
 
 #[cfg(test)]

@@ -42,9 +42,10 @@ pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Opt
 /// Rows of a Q tile for a group of query heads: the whole tokens that fit a warpgroup, since TMA loads these. Larger
 /// groups have all rows, which TMA does not load.
 pub fn resident_tile_rows(group: u32) -> u32 {
-    match WARPGROUP_ROWS.checked_rem(group) {
-        Some(rest) if rest < WARPGROUP_ROWS => WARPGROUP_ROWS - rest,
-        _ => WARPGROUP_ROWS,
+    if group > WARPGROUP_ROWS {
+        WARPGROUP_ROWS
+    } else {
+        WARPGROUP_ROWS - WARPGROUP_ROWS.checked_rem(group).unwrap_or(0)
     }
 }
 
@@ -77,16 +78,13 @@ impl Facts {
         PlanRule { tile_rows: q_tiles * tile_rows, workers: 1, ..rule }
     }
 
-    /// A special kernel: whether it runs a batch without levels for which its family was selected.
-    pub(crate) fn runs(&self, layout: &Layout) -> bool {
-        let longest = layout.kv_indptr().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
-        i64::from(longest) <= i64::from(self.tile_keys)
-    }
-
-    /// A special kernel: whether it was measured to be faster than the usual one for a batch that it runs. It has keys
-    /// and values as they are stored, and TMA loads resident keys and their queries.
-    pub(crate) fn is_faster(&self, layout: &Layout, heads: Heads) -> bool {
+    /// A special kernel: whether it runs a batch without levels for which its family was selected, as one that options
+    /// name, or because it was measured to be faster than the usual one: with keys and values as they are stored, and
+    /// where TMA loads resident keys and their queries.
+    pub(crate) fn runs(&self, layout: &Layout, heads: Heads, is_named: bool) -> bool {
         let by_tma = layout.pages().is_none_or(|pages| pages.page_size().is_multiple_of(PATTERN_KEYS));
-        self.preprocessed == Preprocessed::default() && by_tma && heads.group() <= WARPGROUP_ROWS
+        let is_faster = self.preprocessed == Preprocessed::default() && by_tma && heads.group() <= WARPGROUP_ROWS;
+        let fits = |ends: &[i32]| i64::from(ends[1] - ends[0]) <= i64::from(self.tile_keys);
+        (is_named || is_faster) && layout.kv_indptr().windows(2).all(fits)
     }
 }
