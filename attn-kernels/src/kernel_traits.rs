@@ -135,42 +135,6 @@ impl KernelTraits {
             ctas_per_sm: facts.ctas_per_sm,
         }
     }
-
-    /// What tells the kernel from the others of its family, each word after a space.
-    fn name(&self) -> String {
-        match (self.parts, self.facts) {
-            (Some(parts), _) => parts.name(),
-            (None, Facts { has_workers: true, tile_rows, name, .. }) => format!(" rows {tile_rows}{name}"),
-            (None, Facts { name, .. }) => name.to_owned(),
-        }
-    }
-
-    /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
-    pub fn describe(&self) -> String {
-        let CommonTraits { head_dim, value_dim, dtypes, paged, arch, .. } = self.common;
-        let (name, Facts { kind, preprocessed, .. }) = (self.name(), self.facts);
-        let layout = if paged { "paged" } else { "ragged" };
-        let named = |has: bool, word: &'static str| if has { word } else { "" };
-        let keys = named(preprocessed.keys, " key-preprocess");
-        let values = named(preprocessed.values, " value-preprocess");
-        let kv = match self.common.packed {
-            Some([keys, values]) => {
-                let row = |row: PackedRow| format!("{}+{}", row.codes, row.side);
-                format!(" over rows of {} and {} bytes", row(keys), row(values))
-            }
-            None if dtypes.kv == dtypes.qo => String::new(),
-            None => format!(" over {}", dtypes.kv),
-        };
-        let output = dtypes.o.map_or(String::new(), |o| format!(" to {o}"));
-        let queries = dtypes.q.map_or(String::new(), |q| format!(" from {q}"));
-        let of_keys = named(self.common.values_share_keys, " of the keys");
-        let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };
-        let invariant = named(self.common.row_invariant, " row-invariant");
-        format!(
-            "{kind} head_dim {head_dim}{widths} {}{queries}{kv}{output} {layout}{keys}{values}{name}{invariant} {arch}",
-            dtypes.qo
-        )
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Kernel selection: which kernel runs a batch. Unless options or the variant decide, it is the one that is predicted
-//! to finish first.
+//! Kernel selection: which kernel runs a batch, unless something else decides the one that is predicted to end first.
 
 mod decode_backend;
 mod mixed;
@@ -28,8 +27,7 @@ pub use selected::SelectedKernel;
 #[derive(Clone, Debug)]
 pub struct KernelSelector {
     heads: Heads,
-    /// The problem. Its kind and group do not matter. With invariant rows each request selects its kernel by its own
-    /// lengths alone.
+    /// The problem. With invariant rows each request selects its kernel by its own lengths alone.
     request: KernelTraitsRequest,
     /// The prefill backend of mixed kernels.
     mixed_prefill: PrefillBackend,
@@ -179,8 +177,7 @@ impl KernelSelector {
         self.fixed.list_queries.map_or(queries, |of_list| of_list.min(queries)) * u64::from(self.heads.group())
     }
 
-    /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode
-    /// tile of the mixed kernel.
+    /// The most PackGQA rows of a request, or of requests that share a prefix, that fit a mixed kernel's decode tile.
     pub fn max_decode_request_rows(&self, layout: &Layout) -> u64 {
         let (qo, group) = (layout.qo_indptr(), u64::from(self.heads.group()));
         let packed = |first: usize, end: usize| (qo[end] - qo[first]) as u64 * group;

@@ -5,6 +5,7 @@
 //! so another value never recompiles.
 
 mod error;
+mod kernel_name;
 mod mixed;
 mod op;
 mod planner;

@@ -99,8 +99,7 @@ impl CostTable {
         self.rows.as_deref().unwrap_or(&BUILT_IN)
     }
 
-    /// The costs of a kernel: those of the nearest row, scaled to it if it is not the measured one. Of rows that are
-    /// equally near it is the first.
+    /// The costs of a kernel: those of the nearest row, the first of equally near ones, scaled unless it is its own.
     #[must_use]
     pub fn of(&self, key: &CostKey, hooks: HookClass) -> Costs {
         let rows = self.rows();

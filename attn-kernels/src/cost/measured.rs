@@ -58,8 +58,7 @@ pub struct Costs {
     pub item: u32,
     /// [`COST_KEYS`] keys of a tile.
     pub block: u32,
-    /// The cost of `COST_KEYS` keys that arises once, however many tiles read them: the load from device memory, and
-    /// preprocessing if there is any.
+    /// `COST_KEYS` keys once, however many tiles read them: the load from device memory, and any preprocessing.
     pub first: u32,
     /// A step of a merge, without the cost of its partial states.
     pub merge_launch: u32,

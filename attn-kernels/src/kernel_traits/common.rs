@@ -5,8 +5,7 @@ use attn_core::lang::kv_format::{CodeValues, LinearCodes};
 
 use crate::compile::Arch;
 
-/// Upper bound of the static shared memory of the templates, in bytes: flags, and the positions of keys under a KV
-/// list.
+/// Upper bound of the templates' static shared memory, in bytes: flags, and positions of keys under a KV list.
 pub(super) const STATIC_BYTES: u32 = 128;
 
 /// The compile-time constants that every kernel has, whatever its template.

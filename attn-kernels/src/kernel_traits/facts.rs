@@ -5,8 +5,7 @@ use attn_core::spec::{ComputeType, KernelKind, PrefillBackend};
 
 use crate::cost::CostKernel;
 
-/// What the K/V preprocessing kernel writes to the workspace before the main kernel, because a hook transforms it or
-/// because it has fewer than 16 bits.
+/// What the K/V preprocessing kernel writes to the workspace: what a hook transforms, or what has fewer than 16 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Preprocessed {
     /// The keys.
@@ -15,8 +14,7 @@ pub struct Preprocessed {
     pub values: bool,
 }
 
-/// What a kernel states of itself. The text of every kernel has all sizes, those that it does not use as in
-/// `Facts::USUAL`.
+/// What a kernel states of itself. Its text has all sizes, those that it does not use as in `Facts::USUAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The kernel family.

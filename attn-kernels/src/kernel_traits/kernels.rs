@@ -1,5 +1,4 @@
-//! The kernels that run alone or as a part of a mixed one: a template of CUDA each, with all that the host knows of it
-//! in one file.
+//! The kernels that run alone or as a part of a mixed one: all that the host knows of each template in one file.
 
 pub(super) mod decode_cuda_cores;
 pub(super) mod decode_mma;

@@ -52,8 +52,7 @@ impl Parts {
         of_sm90.find(fits).or_else(equal_warps)
     }
 
-    /// All kernels with one of these prefill parts whose partial states fit, by the keys of a warp and the stages of
-    /// the decode part.
+    /// All kernels with one of these prefill parts whose partial states fit, by the keys and stages of a decode warp.
     fn all(request: &KernelTraitsRequest, common: &CommonTraits, parts: &[Facts]) -> Vec<Self> {
         let on_cuda_cores = request.decode_backend() == DecodeBackend::CudaCores;
         let wide = wide_keys(common);
@@ -80,30 +79,13 @@ impl Parts {
 
     /// Its sizes are those of the prefill part. Its headers come behind the namespaces of both.
     pub(super) fn facts(&self) -> Facts {
-        let headers = if self.has_own_sms() { &["mixed/sm90_kernel.cuh"] } else { &["mixed/kernel.cuh"] };
+        let own_sms = self.prefill.wgmma.is_some();
+        let headers = if own_sms { &["mixed/sm90_kernel.cuh"] } else { &["mixed/kernel.cuh"] };
         let (kind, smem_bytes) = (KernelKind::Mixed, self.smem_bytes());
         Facts { kind, headers, part_headers: &[], smem_bytes, has_workers: false, ..self.prefill }
     }
 
     fn smem_bytes(&self) -> u32 {
         self.decode.smem_bytes.max(self.prefill.smem_bytes)
-    }
-
-    /// Whether each decode CTA has an SM for itself.
-    fn has_own_sms(&self) -> bool {
-        self.prefill.wgmma.is_some()
-    }
-
-    /// What tells it from the other mixed kernels in names.
-    pub(super) fn name(&self) -> String {
-        let shared = if self.shared_rows { " shared" } else { "" };
-        let cuda_cores = match (self.prefill.on_cuda_cores, self.decode.on_cuda_cores) {
-            (false, false) => "",
-            (false, true) => " cuda-cores decode",
-            (true, false) => " cuda-cores prefill",
-            (true, true) => " cuda-cores",
-        };
-        let wgmma = if self.has_own_sms() { " wgmma" } else { "" };
-        format!(" rows {}{shared}{cuda_cores}{wgmma}", self.decode.tile_rows)
     }
 }

@@ -53,8 +53,7 @@ pub struct KernelTraitsRequest {
     pub decode: Option<DecodeBackend>,
     /// The element type of prefill's MMA operands. Decode and mixed kernels have [`ComputeType::Exact`] alone.
     pub compute_type: ComputeType,
-    /// Whether the bits of a row depend on the row alone, and not on the rows of its Q tile: O is then rescaled
-    /// whenever a max grows.
+    /// Whether the bits of a row depend on the row alone, not on its Q tile: O is then rescaled whenever a max grows.
     pub row_invariant: bool,
     /// The architecture to compile for.
     pub arch: Arch,

@@ -80,7 +80,7 @@ fn the_first_kernel_of_the_list_that_runs_a_problem_is_chosen() {
         (Mixed, 128, ampere, CudaCores, " rows 8 cuda-cores prefill"),
     ] {
         let of = KernelTraitsRequest { arch, prefill, ..request(kind, head_dim) };
-        assert_eq!(KernelTraits::choose(&of).expect("supported").name(), name, "{kind} {head_dim} {arch}");
+        assert_eq!(KernelTraits::choose(&of).expect("supported").words(), name, "{kind} {head_dim} {arch}");
     }
 }
 
@@ -98,7 +98,7 @@ fn latent_attention_has_a_kernel_of_two_warpgroups() {
         (KernelTraitsRequest { paged: false, ..plain }, KernelTraitsRequest { key_lists: true, ..plain });
     for of in [plain, latent(512, 512), ragged, lists] {
         let traits = KernelTraits::choose(&of).expect("supported");
-        assert_eq!((traits.name(), traits.threads()), (" wgmma latent".to_owned(), 384));
+        assert_eq!((traits.words(), traits.threads()), (" wgmma latent".to_owned(), 384));
         // beside the state of the pipeline: row_max and row_sum that warpgroups exchange, positions of listed keys
         let beside = PIPELINE_STATE_BYTES + 4 * (3 * 64 + 3 * 64);
         assert!(traits.smem_bytes() + beside <= traits.common.arch.max_smem(), "{}", traits.smem_bytes());

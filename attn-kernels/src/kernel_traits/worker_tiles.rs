@@ -40,8 +40,7 @@ impl Facts {
         self.widened.into_iter().zip(dims).filter(|(widened, _)| *widened).map(|(_, row)| self.warp_keys * row).sum()
     }
 
-    /// Whether the partial states of a warp fit the memory that they reuse: a stage, or the decoded rows of a KV
-    /// format.
+    /// Whether the partial states of a warp fit the memory that they reuse: a stage, or decoded rows of a KV format.
     pub(super) fn holds_partials(&self, common: &CommonTraits) -> bool {
         let decoded = if common.packed.is_some() { self.widened_bytes(common) } else { 0 };
         self.tile_rows * common.value_dim.next_multiple_of(32) * 4 <= self.stage_bytes(common).max(decoded)

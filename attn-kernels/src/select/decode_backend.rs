@@ -14,11 +14,8 @@ impl KernelTraitsRequest {
     #[must_use]
     pub fn with_decode_backend(self, hooks: HookClass, costs: &CostTable) -> Self {
         let decode = self.decode.unwrap_or_else(|| {
-            let fastest = self.fastest_decode_backend(hooks, costs);
-            if costs.loaded_rows() == 0 {
-                return fastest;
-            }
-            let built_in = self.fastest_decode_backend(hooks, &CostTable::default());
+            let fastest = |costs| self.fastest_decode_backend(hooks, costs);
+            let (fastest, built_in) = (fastest(costs), fastest(&CostTable::default()));
             if self.row_invariant || self.has_mixed_without(built_in, fastest) { built_in } else { fastest }
         });
         KernelTraitsRequest { decode: Some(decode), ..self }

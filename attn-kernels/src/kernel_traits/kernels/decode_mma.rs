@@ -34,8 +34,7 @@ fn first_that_fits(common: &CommonTraits, tiles: Facts, rewrites: bool) -> Optio
     let one = tiles.tile_rows == 16 && row_bytes >= 256 && common.packed.is_none();
     let other = if one { (8, 2, 1) } else { (4, 3, 2) };
     let two = [if three { (4, 2, 3) } else { other }, (4, 2, 2)];
-    // for long rows: fewer warps with as many stages as fit, or more keys per stage so that it holds the partial
-    // states
+    // for long rows: fewer warps with as many stages as fit, or more keys per stage, to hold the partial states
     let long = [(2, 4, 1), (2, 3, 1), (2, 2, 1), (1, 3, 1), (1, 2, 1)];
     let [few_a, few_b] = if longest > 256 { [long[0], long[1]] } else { [(2, 2, 2), (2, 2, 1)] };
     let few = [(4, 3, 1), (4, 2, 1), few_a, few_b];

@@ -50,15 +50,13 @@ pub fn resident_tile_rows(group: u32) -> u32 {
 }
 
 impl Facts {
-    /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all rows that it loads of Q,
-    /// for a group of query heads.
+    /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all that it loads of Q.
     pub fn query_rows(&self, group: u32) -> [u32; 2] {
         if self.special.is_some() { [resident_tile_rows(group); 2] } else { [WARPGROUP_ROWS, self.tile_rows] }
     }
 
-    /// The rule for one batch without levels, on a device that holds `resident_ctas` CTAs. An item of resident keys has
-    /// as many Q tiles as leave each CTA about four items, the items of the longest request alike, and its keys are not
-    /// split.
+    /// The rule for one batch without levels, on `resident_ctas` CTAs. An item of resident keys has as many Q tiles as
+    /// leave each CTA about four items, those of the longest request alike, and its keys are not split.
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // plans of the CUDA layer ask
     pub(crate) fn rule_of_batch(&self, rule: PlanRule, layout: &Layout, heads: Heads, resident_ctas: u32) -> PlanRule {
         const ITEMS_OF_CTA: u64 = 4;
