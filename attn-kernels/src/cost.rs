@@ -17,7 +17,7 @@ pub use cost_table::{CostTable, CostsError};
 pub use measured::{COST_KEYS, CostKernel, CostKey, Costs};
 
 /// The hooks of a variant that run for every key or logit. Other hooks cost next to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HookClass {
     /// None, apart from masks and hooks that run once per row.
@@ -39,15 +39,6 @@ impl HookClass {
             HookClass::Logits
         } else {
             HookClass::None
-        }
-    }
-
-    /// The name in the files of measured costs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            HookClass::None => "none",
-            HookClass::Logits => "logits",
-            HookClass::Rewrites => "rewrites",
         }
     }
 }

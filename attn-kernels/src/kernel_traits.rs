@@ -31,8 +31,7 @@ pub struct KernelTraits {
 }
 
 impl KernelTraits {
-    /// Chooses the kernel for a problem, with the tile sizes that measured best on an H200, or smaller ones that fit
-    /// shared memory.
+    /// Chooses the kernel for a problem, with the tiles that measured best on an H200, or smaller ones that fit.
     ///
     /// # Errors
     ///
@@ -81,23 +80,18 @@ impl KernelTraits {
     /// The traits of the decode part of a mixed kernel, with one CTA per SM; for other kernels the traits themselves.
     #[must_use]
     pub fn decode_part(&self) -> Self {
-        self.part(|parts| parts.decode)
+        self.parts.map_or(*self, |parts| KernelTraits { facts: parts.decode, parts: None, ..*self })
     }
 
     /// The traits of the prefill part of a mixed kernel; for other kernels the traits themselves.
     #[must_use]
     pub fn prefill_part(&self) -> Self {
-        self.part(|parts| parts.prefill)
-    }
-
-    fn part(&self, of: impl Fn(&Parts) -> Facts) -> Self {
-        self.parts.as_ref().map_or(*self, |parts| KernelTraits { facts: of(parts), parts: None, ..*self })
+        self.parts.map_or(*self, |parts| KernelTraits { facts: parts.prefill, parts: None, ..*self })
     }
 
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
-        let Facts { warps, producer_warps, .. } = self.facts;
-        32 * (warps + producer_warps)
+        32 * (self.facts.warps + self.facts.producer_warps)
     }
 
     /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).

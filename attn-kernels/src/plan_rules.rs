@@ -9,8 +9,7 @@ use crate::kernel_traits::{Facts, KernelTraits};
 /// The least keys of a KV split of a prefill tile in a mixed launch, which always includes the merge kernel, and each
 /// CTA of the merge has few rows, so short splits are cheap to merge.
 const MIXED_MIN_SPAN: u32 = 256;
-/// Nanoseconds that a merge of a few states adds to a launch on an H200. The merge takes 5.7 to 6.5 us, partly
-/// overlapped with the launch before it.
+/// Nanoseconds that a merge of a few states adds to a launch on an H200. It takes 5.7 to 6.5 us, partly overlapped.
 const MERGE_LAUNCH_NS: u32 = 4500;
 /// How much more decode keys cost in a mixed launch, in units of 1/1024: it has fewer CTAs per SM
 /// (`book/src/performance/notes/mixed.md`).

@@ -12,7 +12,6 @@ use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{Facts, KernelTraits, KernelTraitsError, KernelTraitsRequest};
 use mixed::{CoRun, MixedLaunches};
 use predict::{BatchSize, Candidate, MARGIN};
-use selected::usual_prefill;
 
 pub use selected::SelectedKernel;
 
@@ -74,7 +73,7 @@ impl KernelSelector {
     ) -> Result<Self, KernelTraitsError> {
         // so that an error names the kind asked for
         KernelTraits::choose(request)?;
-        let prefill = usual_prefill(request.prefill);
+        let of_prefill @ KernelTraitsRequest { prefill, .. } = SelectedKernel::PREFILL.request(request);
         // With sm90 prefill a decode CTA has an SM of its own, and no more than two thirds of the SMs decode: heads
         // beyond would run one after the other.
         let many = u64::from(heads.kv) * 3 > u64::from(multiprocessors) * 2;
@@ -89,24 +88,25 @@ impl KernelSelector {
             max_mixed_rows: KernelTraits::max_mixed_rows(request).into(),
         };
         let kernel = |selected| KernelTraits::choose(&selector.request_of(selected));
-        let candidate = |traits: KernelTraits| {
-            Candidate::of(&traits, costs.of(&traits.cost_key(), hooks), heads.kv, multiprocessors)
-        };
+        let costs = |of: &KernelTraits| costs.of(&of.cost_key(), hooks);
+        let candidate = |of: KernelTraits| Candidate::of(&of, costs(&of), heads.kv, multiprocessors);
         let mut rows = vec![request.decode_rows(1), request.max_decode_rows()];
         rows.dedup();
         let of = |kind| move |&rows: &u32| SelectedKernel::with_rows(kind, rows.into(), request);
         let decode = rows.iter().map(of(KernelKind::Decode)).map(|selected| kernel(selected).map(candidate));
         let mut candidates = decode.collect::<Result<Vec<_>, _>>()?;
         let usual = candidate(kernel(SelectedKernel::PREFILL)?);
-        let sm80 = SelectedKernel::PREFILL.request(request);
-        let sm80 = KernelTraitsRequest { prefill: PrefillBackend::Sm80, compute_type: ComputeType::Exact, ..sm80 };
+        let exact = KernelTraitsRequest { compute_type: ComputeType::Exact, ..of_prefill };
+        let sm80 = KernelTraitsRequest { prefill: PrefillBackend::Sm80, ..exact };
         let prefills = [usual, candidate(KernelTraits::choose(&sm80)?)];
         // unions, whose branches share partial states, run in the usual kernels
         let alone = !fixed.shares_partials;
         let mixed = rows.iter().map(of(KernelKind::Mixed)).map(|selected| kernel(selected).ok());
         let mixed: Vec<_> = mixed.zip(candidates.iter().copied()).collect();
         let mixed = MixedLaunches::of(&mixed, prefills, multiprocessors, heads.kv).filter(|_| alone);
-        let has_special = alone && prefill == PrefillBackend::Sm90 && !request.row_invariant;
+        // options that name prefill name the usual kernel, unless they name this one
+        let may_be_named = fixed.forced.is_none() || request.prefill == PrefillBackend::Sm90Resident;
+        let has_special = alone && may_be_named && prefill == PrefillBackend::Sm90 && !request.row_invariant;
         let special = kernel(SelectedKernel { special: Some(PrefillBackend::Sm90Resident), ..SelectedKernel::PREFILL });
         let special = special.ok().filter(|traits| has_special && traits.facts().special.is_some());
         candidates.push(usual);
@@ -123,14 +123,9 @@ impl KernelSelector {
         }
         let by_length = forced.is_some() || self.request.row_invariant || list_queries.is_some();
         let selected = if by_length { self.select_for_length(layout.max_qo_len()) } else { self.fastest(layout) };
-        let runs = |special: &Facts| {
-            let is_named = special.special == Some(self.request.prefill);
-            // options that name the family name the usual kernel
-            special.kind == selected.kind
-                && (is_named || forced.is_none())
-                && special.runs(layout, self.heads, is_named)
-        };
-        self.special.filter(|traits| runs(&traits.facts())).map_or(selected, |traits| SelectedKernel::of(&traits))
+        let is_named = self.request.prefill == PrefillBackend::Sm90Resident;
+        let runs = |of: Facts| of.kind == selected.kind && of.runs(layout, self.heads, is_named);
+        self.special.filter(|traits| runs(traits.facts())).map_or(selected, |traits| SelectedKernel::of(&traits))
     }
 
     /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
@@ -196,8 +191,7 @@ impl KernelSelector {
             return first.kernel;
         }
         let sizes = self.sizes(layout, group);
-        let all =
-            || self.candidates.iter().zip(&sizes).map(|(candidate, size)| (candidate.time(size), candidate, size));
+        let all = || self.candidates.iter().zip(&sizes).map(|(of, size)| (of.time(size), of, size));
         let (fastest, alone) = all().map(|(time, of, _)| (time, of)).min_by_key(|of| of.0).unwrap_or((0, first));
         let mixed = self.mixed.as_ref().and_then(|mixed| mixed.predict(layout, group));
         if let Some(CoRun { time, prefill, rows }) = mixed {

@@ -78,15 +78,12 @@ impl CostTable {
 
     fn of_text(text: &str, file: &str) -> Result<Self, CostsError> {
         let of_file = |(line, why)| CostsError::Line { file: file.to_owned(), line, why };
-        let mut rows = json_lines::rows(text).map_err(of_file)?;
-        let loaded = rows.len();
-        if loaded == 0 {
+        let read = json_lines::rows(text).map_err(of_file)?;
+        if read.is_empty() {
             return Err(CostsError::NoRows { file: file.to_owned() });
         }
-        let others = BUILT_IN.iter().filter(|row| !rows[..loaded].iter().any(|read| read.is_of_kernel_of(row)));
-        let others: Vec<_> = others.copied().collect();
-        rows.extend(others);
-        Ok(CostTable { rows: Some(rows.into()), loaded })
+        let others = BUILT_IN.iter().filter(|row| !read.iter().any(|of| of.is_of_kernel_of(row)));
+        Ok(CostTable { rows: Some(read.iter().chain(others).copied().collect()), loaded: read.len() })
     }
 
     /// The number of rows that were read.

@@ -23,8 +23,7 @@ pub struct CommonTraits {
     pub paged: bool,
     /// Whether values are the first elements of the keys, in the same memory, and no hook rewrites either (MLA).
     pub values_share_keys: bool,
-    /// Whether a row has the same bits whatever rows are beside it
-    /// ([`KernelTraitsRequest::row_invariant`](super::KernelTraitsRequest::row_invariant)).
+    /// Whether the bits of a row depend on the row alone, whatever rows are beside it.
     pub row_invariant: bool,
     /// The architecture to compile for.
     pub arch: Arch,

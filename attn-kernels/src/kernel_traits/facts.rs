@@ -50,9 +50,8 @@ pub struct Facts {
     pub ctas_per_sm: u32,
     /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
     pub(super) smem_bytes: u32,
-    /// Whether the launch is of persistent workers, each of which runs its part of the work list, and merges partial
-    /// states: the CTA that decrements the split-KV semaphore last does it. Other kernels run a work item in each CTA,
-    /// and need a launch of the merge kernel.
+    /// Whether the launch is of persistent workers, each of which runs its part of the work list, and merges the states
+    /// whose split-KV semaphore it decrements last. Others run a work item in each CTA, and need the merge kernel.
     pub has_workers: bool,
     /// Whether both GEMMs run on CUDA cores, in f32. Otherwise they run on tensor cores.
     pub on_cuda_cores: bool,

@@ -15,9 +15,8 @@ pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 /// Bytes of the longest rows of a KV format: offsets within a stage are computed in 32 bits.
 const MAX_ROW_BYTES: u32 = 1 << 16;
 
-/// Whether tensor cores have kernels for these head dimensions of keys and of values. Both may be multiples of 16 up
-/// to 256. Keys may also have 512 elements, or 576 (latent attention); values may have 512 where keys are at least as
-/// long.
+/// Whether tensor cores have kernels for these head dimensions of keys and of values: multiples of 16 up to 256. Keys
+/// may also have 512 elements, or 576 (latent attention); values may have 512 where keys are at least as long.
 pub fn head_dims_are_supported(head_dim: u32, value_dim: u32) -> bool {
     let known = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim) || dim == 512;
     known(value_dim) && (known(head_dim) || head_dim == 576) && (value_dim <= 256 || head_dim >= value_dim)
@@ -46,8 +45,7 @@ pub struct KernelTraitsRequest {
     pub key_lists: bool,
     /// Mixed: whether a work item may have rows of several requests that share a prefix, and keys are in segments.
     pub shared_rows: bool,
-    /// The prefill backend, if it supports the problem; otherwise the next one that does: [`PrefillBackend::Sm80`], and
-    /// [`PrefillBackend::CudaCores`].
+    /// The prefill backend, or the next one that supports the problem: [`PrefillBackend::Sm80`], then `CudaCores`.
     pub prefill: PrefillBackend,
     /// The decode backend. By default tensor cores where they support the problem, else CUDA cores.
     pub decode: Option<DecodeBackend>,
@@ -60,8 +58,7 @@ pub struct KernelTraitsRequest {
 }
 
 impl KernelTraitsRequest {
-    /// Attention over pages with one query head per KV head, values as long as keys, no hook on keys or values, and the
-    /// default prefill backend.
+    /// Attention over pages with a query head per KV head, values as long as keys, no hooks, and default backends.
     #[must_use]
     pub fn new(kind: KernelKind, head_dim: u32, dtypes: Dtypes, arch: Arch) -> Self {
         KernelTraitsRequest {
@@ -115,12 +112,8 @@ impl KernelTraitsRequest {
     pub fn with_hooks<'a>(self, variants: impl IntoIterator<Item = &'a Variant, IntoIter: Clone>) -> Self {
         let variants = variants.into_iter();
         let any = |hook| variants.clone().any(|variant| variant.has(hook));
-        KernelTraitsRequest {
-            key_hooks: any(Hook::KeyTransform),
-            value_hooks: any(Hook::ValueTransform),
-            key_lists: any(Hook::KvListLen),
-            ..self
-        }
+        let [key_hooks, value_hooks] = [Hook::KeyTransform, Hook::ValueTransform].map(any);
+        KernelTraitsRequest { key_hooks, value_hooks, key_lists: any(Hook::KvListLen), ..self }
     }
 
     /// The request of one branch, from that of all branches. They share a work list, and whether it is of KV lists.

@@ -32,7 +32,8 @@ impl SelectedKernel {
     #[must_use]
     pub fn request(self, of: &KernelTraitsRequest) -> KernelTraitsRequest {
         let SelectedKernel { kind, rows: group, special } = self;
-        KernelTraitsRequest { kind, group, prefill: special.unwrap_or(usual_prefill(of.prefill)), ..*of }
+        let usual = if of.prefill == PrefillBackend::Sm90Resident { PrefillBackend::Sm90 } else { of.prefill };
+        KernelTraitsRequest { kind, group, prefill: special.unwrap_or(usual), ..*of }
     }
 
     /// The kernel that has these traits.
@@ -41,11 +42,6 @@ impl SelectedKernel {
         let rows = if traits.kind() == KernelKind::Prefill { 0 } else { traits.decode_part().facts().tile_rows };
         SelectedKernel { kind: traits.kind(), rows, special: traits.facts().special }
     }
-}
-
-/// The backend that prefill of most batches has, where options name `backend`.
-pub(super) fn usual_prefill(backend: PrefillBackend) -> PrefillBackend {
-    if backend == PrefillBackend::Sm90Resident { PrefillBackend::Sm90 } else { backend }
 }
 
 impl fmt::Display for SelectedKernel {

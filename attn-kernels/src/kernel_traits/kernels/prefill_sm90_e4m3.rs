@@ -29,9 +29,7 @@ pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Opt
     let hooks = request.key_hooks || request.value_hooks || request.key_lists;
     let types = DTYPES.contains(&dtypes.qo) && dtypes.kv == Dtype::E4m3 && dtypes.format.is_none();
     let shapes = [head_dim, value_dim] == [128; 2] && !request.head_dim_vo.shares_keys();
-    if !(shapes && types) || hooks {
-        return None;
-    }
     let stage = TILE_KEYS * panels(head_dim / 2) + (value_dim + 8) * panels(TILE_KEYS / 2);
-    Some(with_smem(common, PREFILL_SM90_E4M3, 128, 2 * PREFILL_SM90_E4M3.stages * stage, 1))
+    let of = || with_smem(common, PREFILL_SM90_E4M3, 128, 2 * PREFILL_SM90_E4M3.stages * stage, 1);
+    (shapes && types && !hooks).then(of)
 }

@@ -129,7 +129,7 @@ impl MeasuredKernel {
 impl fmt::Display for MeasuredKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MeasuredKernel { kind, rows, head_dim, hooks, .. } = self;
-        let (hooks, kv) = (hooks.name(), self.kv());
+        let (hooks, kv) = (format!("{hooks:?}").to_lowercase(), self.kv());
         match kind {
             KernelKind::Decode => {
                 write!(f, "decode on {} of {rows} rows, {kv} keys, head_dim {head_dim}, {hooks}", self.decode())

@@ -33,7 +33,7 @@ pub(super) fn row(kernel: &MeasuredKernel, rows: u32, ctas_per_sm: u32, work: &F
         "rows": rows,
         "kv": kernel.kv(),
         "head_dim": kernel.head_dim,
-        "hooks": kernel.hooks.name(),
+        "hooks": kernel.hooks,
         "ctas_per_sm": ctas_per_sm,
         "launch": rounded(work.launch),
         "item": rounded(work.item),
