@@ -31,6 +31,7 @@ impl KernelTraits {
             dtypes.qo
         )
     }
+
     /// What tells the kernel from the others of its family, each word after a space.
     pub(crate) fn words(&self) -> String {
         let Facts { kind, has_workers, tile_rows, name, .. } = self.facts();
