@@ -56,7 +56,7 @@ fn print_cubin_hashes() {
     let other_types = output_types::sources().into_iter();
     entries.extend(other_types.map(|source| entry(format!("types {}", source.name()), source)));
     let archs = [&ARCHS[..], &FURTHER_ARCHS].concat();
-    entries.extend(planner_sources(&registry, &archs).into_iter().map(|(label, source)| entry(label, source)));
+    entries.extend(planner_sources(&registry, &archs, chosen).into_iter().map(|(label, source)| entry(label, source)));
     let ops = ops::sources(&registry).into_iter().enumerate();
     entries.extend(ops.map(|(i, source)| entry(format!("op {i} {}", source.arch()), source)));
 
