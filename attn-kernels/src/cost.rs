@@ -4,17 +4,18 @@
 //! [`CostTable`] has those of other files before them. The planner splits a batch by [`Costs::rule`],
 //! and [`KernelSelector`](crate::select::KernelSelector) compares kernels by all costs.
 
+mod cost_key;
 mod cost_table;
 mod json_lines;
 mod measured;
 
-use attn_core::expr::Variant;
-use attn_core::lang::Hook;
 use attn_core::plan::{Cost, merge_steps};
 use attn_core::spec::KernelKind;
+use attn_core::{expr::Variant, lang::Hook};
 
+pub use cost_key::{CostKernel, CostKey};
 pub use cost_table::{CostTable, CostsError};
-pub use measured::{COST_KEYS, CostKernel, CostKey, Costs};
+pub use measured::{COST_KEYS, Costs};
 
 /// The hooks of a variant that run for every key or logit. Other hooks cost next to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]

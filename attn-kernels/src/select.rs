@@ -1,4 +1,4 @@
-//! Kernel selection: which kernel runs a batch, unless something else decides the one that is predicted to end first.
+//! Which kernel runs a batch: unless options or the variant decide, the one that is predicted to finish first.
 
 mod decode_backend;
 mod mixed;

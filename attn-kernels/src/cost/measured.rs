@@ -1,50 +1,6 @@
-//! Measured costs of kernels, what they depend on, and their scaling to kernels that were not measured.
+//! Measured costs of kernels, and their scaling to kernels that were not measured.
 
-use super::HookClass;
-use crate::compile::Arch;
-
-/// The kernels that costs are measured of. Two of them differ in the family (4), in what runs their GEMMs (2), or in
-/// the kind of tensor cores (1): the sum of what differs is their distance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CostKernel {
-    /// Decode on tensor cores.
-    Decode = 0,
-    /// Decode on CUDA cores.
-    DecodeCudaCores = 2,
-    /// Sm80 prefill.
-    Prefill = 4,
-    /// Sm90 prefill.
-    PrefillSm90 = 5,
-    /// Prefill on CUDA cores.
-    PrefillCudaCores = 6,
-}
-
-impl CostKernel {
-    pub(super) fn is_decode(self) -> bool {
-        matches!(self, CostKernel::Decode | CostKernel::DecodeCudaCores)
-    }
-}
-
-/// A kernel as costs see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CostKey {
-    /// The kernel that was measured.
-    pub kernel: CostKernel,
-    /// The architecture.
-    pub arch: Arch,
-    /// PackGQA rows of a Q tile.
-    pub rows: u32,
-    /// Bits of an element of K.
-    pub kv_bits: u32,
-    /// Elements of a key, or of a value; the mean where they differ.
-    pub head_dim: u32,
-    /// Bytes of a key and its value.
-    pub kv_bytes: u32,
-    /// Products of both GEMMs for a row and a key.
-    pub row_products: u32,
-    /// CTAs of an SM.
-    pub ctas_per_sm: u32,
-}
+use super::{CostKey, HookClass};
 
 /// Costs of keys are per this number of keys.
 pub const COST_KEYS: u32 = 64;

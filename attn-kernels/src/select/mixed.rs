@@ -19,10 +19,17 @@ pub(super) struct MixedLaunches {
     pub(super) prefill: Candidate,
     /// Whether batches without a mixed launch run the same prefill.
     pub(super) same_prefill: bool,
+    /// The device and its heads, if each decode CTA has an SM of its own.
+    pub(super) own_sms: Option<OwnSms>,
+}
+
+/// A device on which decode CTAs have SMs of their own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnSms {
+    pub(super) multiprocessors: u64,
+    pub(super) kv_heads: u64,
     /// Whether keys are preprocessed for the prefill part: then those of all requests are.
     pub(super) preprocesses: bool,
-    /// The SMs and the KV heads, if each decode CTA has an SM of its own.
-    pub(super) own_sms: Option<[u64; 2]>,
 }
 
 /// The prediction for a mixed launch.
@@ -47,14 +54,15 @@ impl MixedLaunches {
     ) -> Option<Self> {
         let all = |are: fn(&KernelTraits) -> bool| kernels.iter().all(|(traits, _)| traits.as_ref().is_some_and(are));
         let (have_own_sms, preprocesses) = (all(KernelTraits::is_sm90_prefill), all(KernelTraits::has_kv_preprocess));
-        let own_sms = have_own_sms.then_some([multiprocessors, kv_heads].map(u64::from));
+        let [multiprocessors, kv_heads] = [multiprocessors, kv_heads].map(u64::from);
+        let own_sms = have_own_sms.then_some(OwnSms { multiprocessors, kv_heads, preprocesses });
         // with one CTA per SM and a role for each CTA the parts do not overlap, and two launches are as good
         let overlaps = |traits: &KernelTraits| traits.facts().ctas_per_sm > 1 || traits.is_sm90_prefill();
         let overlapping = kernels.iter().filter(|(traits, _)| traits.as_ref().is_some_and(overlaps));
-        let decode: Vec<_> = overlapping.map(|&(_, decode)| decode).collect();
+        let decode: Vec<_> = overlapping.map(|(_, decode)| *decode).collect();
         let same_prefill = have_own_sms || usual.costs == sm80.costs;
         let prefill = if same_prefill { usual } else { sm80 };
-        (!decode.is_empty()).then_some(MixedLaunches { decode, prefill, same_prefill, preprocesses, own_sms })
+        (!decode.is_empty()).then_some(MixedLaunches { decode, prefill, same_prefill, own_sms })
     }
 
     /// The prediction for a batch that has requests for both parts, whose requests have `group` rows a query.
@@ -85,10 +93,10 @@ impl MixedLaunches {
                 longer.saturating_add(shorter / OVERLAP_PENALTY[1] * OVERLAP_PENALTY[0])
             }
             // all SMs are busy until the last prefill tiles, but decode takes no less than what memory allows
-            Some([multiprocessors, kv_heads]) => {
+            Some(OwnSms { multiprocessors, kv_heads, preprocesses }) => {
                 let [time, of_all] = OWN_SM_TIME.map(u64::from);
                 // keys of decode are preprocessed too
-                let read = BatchSize { keys: if self.preprocesses { few.keys } else { 0 }, ..BatchSize::default() };
+                let read = BatchSize { keys: if preprocesses { few.keys } else { 0 }, ..BatchSize::default() };
                 let of_head = (decode.busy(&few) / of_all * time).saturating_add(prefill.busy(&many));
                 let of_head = of_head.saturating_add(prefill.busy(&read));
                 let shared = (u128::from(of_head) * u128::from(kv_heads) / u128::from(multiprocessors.max(1))) as u64;

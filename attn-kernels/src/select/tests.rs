@@ -6,6 +6,7 @@ use attn_core::{
 };
 use proptest::prelude::*;
 
+use super::mixed::OwnSms;
 use super::*;
 use crate::{compile::Arch, cost::Costs};
 
@@ -60,13 +61,10 @@ fn selector() -> KernelSelector {
 }
 
 /// The same, where mixed launches are candidates.
-fn selector_of_mixed(own_sms: Option<[u64; 2]>) -> KernelSelector {
+fn selector_of_mixed(own_sms: Option<OwnSms>) -> KernelSelector {
     let selector = selector();
     let (decode, prefill) = (selector.candidates[..2].to_vec(), selector.candidates[2]);
-    KernelSelector {
-        mixed: Some(MixedLaunches { decode, prefill, same_prefill: true, preprocesses: false, own_sms }),
-        ..selector
-    }
+    KernelSelector { mixed: Some(MixedLaunches { decode, prefill, same_prefill: true, own_sms }), ..selector }
 }
 
 /// The prediction of a mixed launch for a batch with both kinds of requests.
@@ -302,7 +300,7 @@ fn time_of(selector: &KernelSelector, candidate: usize, qo: &[u32], kv: &[u32]) 
 
 /// The same costs, with decode CTAs on SMs of their own: those of 132 SMs and 8 KV heads.
 fn on_own_sms() -> KernelSelector {
-    selector_of_mixed(Some([132, 8]))
+    selector_of_mixed(Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: false }))
 }
 
 #[test]
@@ -317,9 +315,8 @@ fn a_mixed_launch_on_own_sms_takes_what_both_parts_take_on_all() {
     assert_eq!(prefill, time_of(&selector, 2, &[512; 8], &[4096; 8]) - 8000);
     assert_eq!(selector.fastest(&layout(&qo, &kv)), SelectedKernel { kind: KernelKind::Mixed, rows: 8, special: None });
     // where keys are preprocessed, those of decode are too
-    let mut preprocessing = on_own_sms();
-    let mixed = preprocessing.mixed.as_mut().expect("a candidate");
-    (mixed.preprocesses, mixed.prefill.costs.first) = (true, 640);
+    let mut preprocessing = selector_of_mixed(Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: true }));
+    preprocessing.mixed.as_mut().expect("a candidate").prefill.costs.first = 640;
     let first = |requests: u64| requests * 4096 / 64 * 640 / 2;
     let more = first(8) + first(64);
     let with = co_run(&preprocessing, &qo, &kv).time;
