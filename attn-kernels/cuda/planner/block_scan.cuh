@@ -59,6 +59,23 @@ class CtaCollectives {
     return (warp > 0 ? before : 0) + sum - value;
   }
 
+  // The sum of the values of the numbers from 0 to before `count`. `value(number)` is that of one, which a thread has;
+  // then `take(number, before, value)` gets the sum of those before it. Every thread of a round has called `value` when
+  // one calls `take`.
+  template <class V, class T>
+  Sum scan(int count, const V& value, const T& take) {
+    Sum sum = 0;
+#pragma unroll 1
+    for (int first = 0; first < count; first += THREADS) {
+      int number = first + thread();
+      Sum all, own = number < count ? value(number) : 0;
+      Sum before = sum + exclusive_sum(own, min(count - first, THREADS), all);
+      sum += all;
+      if (number < count) take(number, before, own);
+    }
+    return sum;
+  }
+
   // Calls `f` with the numbers from `first` to before `end`, a thread each.
   template <class T, class F>
   static void each(T first, T end, const F& f) {

@@ -16,19 +16,6 @@
 #include "planner/cascade_pages.cuh"
 #include "planner/mixed_batch.cuh"
 
-// Writes the first fault of the batch to the status: of the requests' arrays, then level by level.
-template <class Cta>
-void report_level_fault(Cta& cta, const CascadePlanParams& p, const LevelFault& fault) {
-  int code = static_cast<int>(fault.code) | fault.level << 8;
-  Cost rank = static_cast<Cost>(fault.level) << 48 | static_cast<Cost>(fault.index) << 8 | (code & 0xff);
-  if (fault.code == Fault::None) rank = ~0ull;
-  if (rank == cta.min_of_all(rank) && fault.code != Fault::None) {
-    PlanStatus& status = *p.status;
-    status.code = code;
-    status.index = fault.index, status.value = fault.value, status.other = fault.other;
-  }
-}
-
 // Notes the first page that the copying CTAs refused.
 inline void note_bad_page(const CascadePlanParams& p, const CascadeScratch& memory, unsigned bad, LevelFault& fault) {
   if (bad == 0) return;
@@ -57,10 +44,7 @@ void plan_cascade(Cta& cta, const CascadePlanParams& p, const Variant& variant, 
   SplitCounts decode = {};
   if (!wrong) {
     tiles.find(requests.segments());
-    prefill.split(tiles.prefills, tiles.longest_prefill,
-                  lang::worker_share::worker_share(p.max_workers, tiles.prefill_cost, tiles.decode_cost));
-    decode = cut_into_workers(cta, decode_costs(p, prefill.items(), tiles.decode_cost, tiles.prefill_cost), memory,
-                              tiles.decodes, tiles.longest_decode);
+    decode = cut_parts(cta, p, memory, tiles, prefill);
     cta.sync();
   }
   if (parts > 0 && cta.thread() == Cta::THREADS - 1) {
@@ -68,7 +52,7 @@ void plan_cascade(Cta& cta, const CascadePlanParams& p, const Variant& variant, 
     if (!wrong) note_bad_page(p, memory, bad, fault);
   }
   if (cta.any(fault.code != Fault::None)) {
-    report_level_fault(cta, p, fault);
+    report_fault(cta, p, fault, fault.level);
     return clear_mixed_batch(cta, p);
   }
 
@@ -77,17 +61,13 @@ void plan_cascade(Cta& cta, const CascadePlanParams& p, const Variant& variant, 
   using Items = CascadeItems<Cta, Variant>;
   Items items(cta, p, memory, tiles, states);
   LineItems<Items> line(p, memory, items, decode.in_tiles);
-#pragma unroll 1
-  for (int tile = cta.thread(); tile < tiles.decodes; tile += Cta::THREADS) line.write_first_item(tile);
-#pragma unroll 1
-  for (int worker = cta.thread(); worker < p.capacity_workers; worker += Cta::THREADS) line.write_worker(worker);
+  cta.each(0, tiles.decodes, [&](int tile) { line.write_first_item(tile); });
+  cta.each(0, p.capacity_workers, [&](int worker) { line.write_worker(worker); });
   items.write_longest_first(prefill);
   clear_items(cta, p, tiles.decodes + decode.in_tiles, p.decode_items);
   clear_items(cta, p, p.decode_items + prefill.items(), p.capacity_items);
   clear_merges(cta, p, states.merges());
-#pragma unroll 1
-  for (int part = states.merge_parts() + cta.thread(); part < p.capacity_merge_parts; part += Cta::THREADS)
-    p.merge_parts[part] = 0;
+  cta.each(states.merge_parts(), p.capacity_merge_parts, [&](int part) { p.merge_parts[part] = 0; });
   requests.write_ends();
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
 }

@@ -53,14 +53,13 @@ class CascadeItems {
       unsigned row = memory_.requests[rows.request].qo_token * group + rows.first_row;
       return static_cast<Cost>(keys.end - keys.begin) << row_bits | (last_row - row);
     };
-    Cost longest = static_cast<Cost>(tiles_.longest_prefill) * p_.kv_align.divisor;
+    Cost longest = static_cast<Cost>(tiles_.costs.longest_prefill) * p_.kv_align.divisor;
     longest = min(longest, static_cast<Cost>(p_.max_kv_tokens));
     const unsigned* sorted = sort_numbers(cta_, memory_.sort, items, longest << row_bits | last_row, weight);
-#pragma unroll 1
-    for (unsigned at = cta_.thread(); at < items; at += Cta::THREADS) {
+    cta_.each(0u, items, [&](unsigned at) {
       ItemSplit of = splits.of(sorted[at]);
       store_item(p_.items + ITEM_WORDS * (p_.decode_items + at), item_of(tile_of(of), keys_of_item(of), of.split));
-    }
+    });
   }
 
  private:

@@ -79,4 +79,9 @@ struct CascadeScratch : LineCuts {  // of the decode part
     merged_rows = states + p.capacity_units;
     used_workers = reinterpret_cast<unsigned*>(merged_rows + p.capacity_units);
   }
+
+  int request_of_unit(const CascadePlanParams& p, int unit) const {
+    auto is_before = [&](unsigned request) { return requests[request].first_unit <= unit; };
+    return static_cast<int>(partition_point(p.requests, is_before)) - 1;
+  }
 };

@@ -7,7 +7,7 @@
 // Copies a part of the pages, a warp a group, and reports it.
 template <class Cta>
 void copy_level_pages(Cta& cta, const CascadePlanParams& p, int part, int parts) {
-  constexpr int WARPS = Cta::THREADS / 32, AT_ONCE = 4;
+  constexpr int WARPS = Cta::THREADS / 32;
   LevelFault ignored;  // the planning CTA reports faults of lengths
   GroupScan<Cta> scan(cta, p, single_levels(cta, p));
 #pragma unroll 1
@@ -24,21 +24,7 @@ void copy_level_pages(Cta& cta, const CascadePlanParams& p, int part, int parts)
     if (to < 0) continue;
     LevelGroup of = group_of_number(p, number);
     GroupKeys group = read_keys(p, of, ignored);
-    const int* from = p.tables[of.level].page_indices + group.page;
-    int pages = ceil_divide(group.keys, p.page_size);
-#pragma unroll 1
-    for (int first = cta.thread() % 32; first < pages; first += 32 * AT_ONCE) {
-#pragma unroll
-      for (int i = first; i < first + 32 * AT_ONCE; i += 32) {
-        if (i >= pages || i >= p.max_page_entries - to) continue;  // the planning CTA reports keys over capacity
-        int page = from[i];
-        if (static_cast<unsigned>(page) >= static_cast<unsigned>(p.num_pages)) {
-          bad = max(bad, ~static_cast<unsigned>(to + i));
-          page = 0;
-        }
-        p.to_page_indices[to + i] = page;
-      }
-    }
+    copy_pages(p, p.tables[of.level].page_indices + group.page, ceil_divide(group.keys, p.page_size), to, to, bad);
   }
   // zeros follow up to a multiple of four entries, as the host writes them
   int total = scan.memory(), padding = total + cta.thread();

@@ -177,18 +177,15 @@ class CascadeRequests {
   // Writes segments, the ends of the arrays up to the capacity, and the request of each query.
   void write_ends() const {
     int tokens = all().qo_token;
-#pragma unroll 1
-    for (int entry = p_.requests + cta_.thread(); entry <= p_.capacity_requests; entry += Cta::THREADS)
-      p_.to_qo_indptr[entry] = tokens, p_.to_kv_indptr[entry] = all().kv_token;
+    cta_.each(p_.requests, p_.capacity_requests + 1,
+              [&](int entry) { p_.to_qo_indptr[entry] = tokens, p_.to_kv_indptr[entry] = all().kv_token; });
     if (cta_.thread() == 0) p_.segment_ends[0] = 0;
-#pragma unroll 1
-    for (int entry = cta_.thread(); entry < segments_; entry += Cta::THREADS) {
+    cta_.each(0, segments_, [&](int entry) {
       KvSegment segment = memory_.segments[entry];
       p_.segments[entry] = segment, p_.segment_ends[entry + 1] = segment.pass + segment.keys;
-    }
-#pragma unroll 1
-    for (int entry = segments_ + cta_.thread(); entry < p_.capacity_segments; entry += Cta::THREADS)
-      p_.segments[entry] = {}, p_.segment_ends[entry + 1] = keys_;
+    });
+    cta_.each(segments_, p_.capacity_segments,
+              [&](int entry) { p_.segments[entry] = {}, p_.segment_ends[entry + 1] = keys_; });
     write_request_of_query(cta_, p_, tokens, [&](int request) { return memory_.requests[request]; });
   }
 };

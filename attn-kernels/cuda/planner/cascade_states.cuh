@@ -28,15 +28,14 @@ class CascadeStates {
   // Calls `then` with each tile that runs, a tile a thread.
   template <class Then>
   void each_tile(const Then& then) const {
-#pragma unroll 1
-    for (int number = cta_.thread(); number < tiles_; number += Cta::THREADS)
+    cta_.each(0, tiles_, [&](int number) {
       if (memory_.tiles[number].part_index >= 0) then(memory_.tiles[number]);
+    });
   }
 
   // Writes a merge. Returns the rows of its unit.
   int write_merge(int unit, int merge, int part, int count) const {
-    auto is_before = [&](unsigned request) { return memory_.requests[request].first_unit <= unit; };
-    int number = static_cast<int>(partition_point(p_.requests, is_before)) - 1;
+    int number = memory_.request_of_unit(p_, unit);
     const CascadeRequest& request = memory_.requests[number];
     unsigned tile_rows = tile_rows_of(p_, request), of_request = unit - request.first_unit;
     int first = lang::merge_units::first_row(of_request, tile_rows), rows = rows_of(p_, request);
@@ -57,8 +56,7 @@ class CascadeStates {
   // Counts the states of all rows, and assigns rows of states and merges.
   template <class Splits>
   void assign(const Splits& prefill, SplitCounts decode) {
-#pragma unroll 1
-    for (int entry = cta_.thread(); entry < p_.levels * units_; entry += Cta::THREADS) memory_.states_before[entry] = 0;
+    cta_.each(0, p_.levels * units_, [&](int entry) { memory_.states_before[entry] = 0; });
     cta_.sync();
     each_tile([&](CascadeTile& tile) {
       tile.splits = splits_of(tile, prefill, decode);
@@ -67,8 +65,7 @@ class CascadeStates {
         states_before(tile.level)[tile.rows.first_unit + unit] = tile.splits;
     });
     cta_.sync();
-#pragma unroll 1
-    for (int unit = cta_.thread(); unit < units_; unit += Cta::THREADS) {
+    cta_.each(0, units_, [&](int unit) {
       int before = 0;
 #pragma unroll 1
       for (int level = 0; level < p_.levels; ++level) {
@@ -76,7 +73,7 @@ class CascadeStates {
         states_before(level)[unit] = before, before += own;
       }
       memory_.states[unit] = before, memory_.merged_rows[unit] = 0;
-    }
+    });
     cta_.sync();
     each_tile([&](CascadeTile& tile) {
       const int *first = memory_.states + tile.rows.first_unit, *end = first + tile.rows.units;
@@ -107,34 +104,27 @@ class CascadeStates {
 
  private:
   void assign_merges() {
-    Cost counted = 0;  // parts of merges in the lower 32 bits, merges in the upper
-#pragma unroll 1
-    for (int first = 0; first < units_; first += Cta::THREADS) {
-      int unit = first + cta_.thread(), states = 0;
-      if (unit < units_ && memory_.merged_rows[unit]) states = memory_.states[unit];
-      Cost all, before = static_cast<Cost>(states > 0) << 32 | static_cast<Cost>(states);
-      before = counted + cta_.exclusive_sum(before, min(units_ - first, Cta::THREADS), all);
-      counted += all;
-      if (states == 0) continue;
-      int part = static_cast<int>(before & 0xffffffff);
+    // parts of merges in the lower 32 bits, merges in the upper
+    auto states_of = [&](int unit) {
+      int states = memory_.merged_rows[unit] ? memory_.states[unit] : 0;
+      return static_cast<Cost>(states > 0) << 32 | static_cast<Cost>(states);
+    };
+    Cost counted = cta_.scan(units_, states_of, [&](int unit, Cost before, Cost own) {
+      if (own == 0) return;
+      int part = static_cast<int>(before & 0xffffffff), states = static_cast<int>(own & 0xffffffff);
       memory_.states[unit] = part;
       memory_.merged_rows[unit] = write_merge(unit, static_cast<int>(before >> 32), part, states);
-    }
+    });
     merges_ = static_cast<int>(counted >> 32), merge_parts_ = static_cast<int>(counted & 0xffffffff);
   }
 
   void assign_rows() {
-    Cost counted = 0;
-#pragma unroll 1
-    for (int first = 0; first < tiles_; first += Cta::THREADS) {
-      int number = first + cta_.thread();
-      Cost all, rows = 0;
-      CascadeTile* tile = memory_.tiles + number;
-      bool merges = number < tiles_ && tile->part_index >= 0 && tile->partial >= 0;
-      if (merges) rows = static_cast<Cost>(tile->splits) * tile->rows.rows;
-      Cost before = counted + cta_.exclusive_sum(rows, min(tiles_ - first, Cta::THREADS), all);
-      counted += all;
-      if (merges) tile->partial = static_cast<int>(before);
-    }
+    auto rows_of_states = [&](int number) {
+      const CascadeTile& tile = memory_.tiles[number];
+      return tile.part_index >= 0 && tile.partial >= 0 ? static_cast<Cost>(tile.splits) * tile.rows.rows : 0;
+    };
+    cta_.scan(tiles_, rows_of_states, [&](int number, Cost before, Cost rows) {
+      if (rows > 0) memory_.tiles[number].partial = static_cast<int>(before);
+    });
   }
 };

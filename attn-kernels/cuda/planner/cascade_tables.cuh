@@ -93,9 +93,7 @@ unsigned single_levels(Cta& cta, const CascadePlanParams& p) {
   for (int level = 0; level + 1 < p.levels; ++level) {
     if (p.tables[level].groups != p.requests) continue;
     bool differs = false;
-#pragma unroll 1
-    for (int entry = cta.thread(); entry <= p.requests; entry += Cta::THREADS)
-      differs |= p.tables[level].qo_indptr[entry] != p.qo_indptr[entry];
+    cta.each(0, p.requests + 1, [&](int entry) { differs |= p.tables[level].qo_indptr[entry] != p.qo_indptr[entry]; });
     if (!cta.any(differs)) single |= 1u << level;
   }
   return single;

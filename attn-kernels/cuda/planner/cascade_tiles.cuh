@@ -115,9 +115,8 @@ class CascadeTiles {
   int slots_ = 0, tiles_ = 0;  // tiles with those that are not run
 
  public:
-  int decodes = 0, prefills = 0;                // tiles of the parts
-  int longest_decode = 0, longest_prefill = 0;  // blocks of a tile
-  Cost decode_cost = 0, prefill_cost = 0;
+  int decodes = 0, prefills = 0;  // tiles of the parts
+  PartCosts costs;
 
   CascadeTiles(Cta& cta, const CascadePlanParams& p, const CascadeScratch& memory, const Variant& variant)
       : cta_(cta), p_(p), memory_(memory), keys_(p, variant, memory.requests) {}
@@ -128,15 +127,15 @@ class CascadeTiles {
   // Finds the tiles of `segments` segments.
   void find(int segments) {
     CascadeSharing sharing(p_, memory_.requests);
-#pragma unroll 1
-    for (int segment = cta_.thread(); segment < segments; segment += Cta::THREADS)
-      memory_.shared_part[segment] = sharing.part_of(memory_.segments[segment]);
+    cta_.each(0, segments,
+              [&](int segment) { memory_.shared_part[segment] = sharing.part_of(memory_.segments[segment]); });
     cta_.sync();
     count_tiles();
     cta_.sync();
     find_visible();
     cta_.sync();
-    add_costs();
+    costs = PartCosts::of(cta_, p_, memory_.tiles_of_parts, decodes, memory_.tiles_of_parts + p_.decode_items, prefills,
+                          memory_.ends);
   }
 
   // The keys of a tile: where they begin in the request, and their number.
@@ -173,30 +172,18 @@ class CascadeTiles {
   // Counts the tiles of all slots, and notes the first units of those that requests share.
   void count_tiles() {
     slots_ = (p_.levels + 1) * p_.requests;
-    Cost counted = 0;
-#pragma unroll 1
-    for (int first = 0; first < slots_; first += Cta::THREADS) {
-      int number = first + cta_.thread();
-      Slot slot = {};
-      int own = 0;
-      if (number < slots_) slot = slot_at(number), own = tiles_of(slot);
-      Cost all, before = counted + cta_.exclusive_sum(own, min(slots_ - first, Cta::THREADS), all);
-      counted += all;
-      if (number >= slots_) continue;
+    Slot slot = {};
+    auto count = [&](int number) { return static_cast<Cost>(tiles_of(slot = slot_at(number))); };
+    Cost counted = cta_.scan(slots_, count, [&](int number, Cost before, Cost own) {
       int begin = static_cast<int>(before);
       memory_.first_tiles[number] = begin;
-      if (own == 0 || slot.part < 0) continue;
+      if (own == 0 || slot.part < 0) return;
       SharedTiles(p_, memory_.requests).walk(memory_.segments[slot.segment], slot.part, [&](int tile, int unit) {
         if (begin + tile < p_.capacity_tiles) memory_.tiles[begin + tile].rows.first_unit = unit;
       });
-    }
+    });
     // a sound batch within the capacity has no more
     tiles_ = static_cast<int>(min(counted, static_cast<Cost>(p_.capacity_tiles)));
-  }
-
-  int request_of_unit(int unit) const {
-    auto is_before = [&](unsigned request) { return memory_.requests[request].first_unit <= unit; };
-    return static_cast<int>(partition_point(p_.requests, is_before)) - 1;
   }
 
   // The rows of a tile. Requests without rows have no units.
@@ -215,7 +202,7 @@ class CascadeTiles {
     int unit = memory_.tiles[number].rows.first_unit;
     int end = number + 1 < end_tile ? memory_.tiles[number + 1].rows.first_unit
                                     : memory_.requests[segment.request + segment.requests].first_unit;
-    int first = request_of_unit(unit), last = request_of_unit(end - 1);
+    int first = memory_.request_of_unit(p_, unit), last = memory_.request_of_unit(p_, end - 1);
     int first_row = row_of_unit(first, unit), end_row = row_of_unit(last, end);
     int group = p_.group.divisor;
     int between = (memory_.requests[last].qo_token - memory_.requests[first].qo_token) * group;
@@ -266,30 +253,6 @@ class CascadeTiles {
   }
 
   static int blocks_of_tile(const CascadeTile& tile) { return tile.visible.end - tile.visible.begin; }
-
-  // Adds up the costs of both parts.
-  void add_costs() {
-    int most = 0;
-#pragma unroll 1
-    for (int first = 0; first < decodes; first += Cta::THREADS) {
-      int number = first + cta_.thread(), blocks = number < decodes ? blocks_of(memory_.tiles_of_parts[number]) : 0;
-      Cost cost = number < decodes ? p_.decode_item_cost + static_cast<Cost>(blocks) * p_.decode_block_cost : 0;
-      most = max(most, blocks);
-      Cost all, before = decode_cost + cta_.exclusive_sum(cost, min(decodes - first, Cta::THREADS), all);
-      decode_cost += all;
-      if (number < decodes) memory_.ends[number] = before + cost;
-    }
-    cta_.any_and_max(false, most, longest_decode, 0);
-    Cost of_prefill = 0;
-    most = 0;
-#pragma unroll 1
-    for (int number = cta_.thread(); number < prefills; number += Cta::THREADS) {
-      int blocks = blocks_of(memory_.tiles_of_parts[p_.decode_items + number]);
-      of_prefill += p_.item_cost + static_cast<Cost>(blocks) * p_.block_cost, most = max(most, blocks);
-    }
-    cta_.exclusive_sum(of_prefill, Cta::THREADS, prefill_cost);
-    cta_.any_and_max(false, most, longest_prefill, 1);
-  }
 
   // The first row of a unit in its request; for the unit behind them the rows of the request.
   int row_of_unit(int request, int unit) const {

@@ -20,17 +20,12 @@ void check_batch(Cta& cta, const PlanParams& p) {
   int last_token = p.qo_indptr[p.requests], last_page = p.page_indptr ? p.page_indptr[p.requests] : 0;
   fault.note(p.requests == 0 && last_token != 0, Fault::QoStart, 0, last_token);
   fault.note(p.requests == 0 && last_page != 0, Fault::PageStart, 0, last_page);
-  Cost keys_before = 0;
-#pragma unroll 1
-  for (int first = 0; first < p.requests; first += Cta::THREADS) {
-    int request = first + cta.thread(), count = min(p.requests - first, Cta::THREADS);
-    RequestLengths lens = request < p.requests ? read_request(p, request, fault) : RequestLengths{};
-    Cost all, before = cta.exclusive_sum(lens.keys, count, all);
-    Cost end = keys_before + before + lens.keys;
-    keys_before += all;
+  auto keys_of = [&](int request) { return read_request(p, request, fault).keys; };
+  cta.scan(p.requests, keys_of, [&](int request, Cost before, Cost keys) {
+    Cost end = before + keys;
     bool too_many = end > static_cast<Cost>(p.max_kv_tokens);
     fault.note(too_many, Fault::KvTokens, request, static_cast<int>(min(end, Cost(0x7fffffff))));
-  }
+  });
   // pages are checked only if the lengths are valid
   if (!cta.any(fault.code != Fault::None)) {
     if (p.page_indptr) check_entries(p, 0, min(last_page, p.max_page_entries), cta.thread(), Cta::THREADS, fault);

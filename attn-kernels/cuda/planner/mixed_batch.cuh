@@ -16,6 +16,16 @@ inline lang::stream_k::Costs decode_costs(const MixedPlanParams& p, int items, C
   return {p.decode_item_cost, p.decode_block_cost, p.decode_merge_cost, p.decode_min_split_blocks, workers};
 }
 
+// Splits the tiles of the prefill part, and cuts those of the decode part into workers.
+template <class Cta, class Tiles, class Splits>
+SplitCounts cut_parts(Cta& cta, const MixedPlanParams& p, const LineCuts& memory, const Tiles& tiles, Splits& prefill) {
+  const PartCosts& costs = tiles.costs;
+  prefill.split(tiles.prefills, costs.longest_prefill,
+                lang::worker_share::worker_share(p.max_workers, costs.prefill, costs.decode));
+  return cut_into_workers(cta, decode_costs(p, prefill.items(), costs.decode, costs.prefill), memory, tiles.decodes,
+                          costs.longest_decode);
+}
+
 // Clears the items, merges and `merge_parts`: at once, since the CTA that plans may wait for the others later.
 template <class Cta>
 void clear_lists(const Cta& cta, const MixedPlanParams& p) {
@@ -28,8 +38,7 @@ void clear_lists(const Cta& cta, const MixedPlanParams& p) {
 template <class Cta>
 void clear_mixed_batch(const Cta& cta, const MixedPlanParams& p) {
   clear_batch(cta, p);
-#pragma unroll 1
-  for (int entry = cta.thread(); entry <= p.capacity_segments; entry += Cta::THREADS) p.segment_ends[entry] = 0;
+  cta.each(0, p.capacity_segments + 1, [&](int entry) { p.segment_ends[entry] = 0; });
 }
 
 // What a capacity with levels has beside the lists of one without: more segments than requests, which stay empty, and
@@ -55,12 +64,7 @@ void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant
   const MixedScratch& memory = tiles.memory;
   Splits prefill(cta, p, memory.tiles + tiles.decodes, memory.starts);
   SplitCounts decode = {};
-  if (!wrong) {
-    prefill.split(tiles.prefills, tiles.longest_prefill,
-                  lang::worker_share::worker_share(p.max_workers, tiles.prefill_cost, tiles.decode_cost));
-    decode = cut_into_workers(cta, decode_costs(p, prefill.items(), tiles.decode_cost, tiles.prefill_cost), memory,
-                              tiles.decodes, tiles.longest_decode);
-  }
+  if (!wrong) decode = cut_parts(cta, p, memory, tiles, prefill);
   // the last thread waits: it is the least likely to have a tile
   if (parts > 0 && cta.thread() == Cta::THREADS - 1) wait_for_copied_pages(p, parts, fault);
   if (cta.any(fault.code != Fault::None)) {

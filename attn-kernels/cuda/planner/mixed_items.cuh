@@ -72,15 +72,8 @@ class PrefillItems {
       if (own < count) requests[numbers[own]].item = before[own];
     } else {
       const unsigned* sorted = sort_numbers(cta_, buffers, count, tiles_.longest_request, keys);
-      Cost placed = 0;
-#pragma unroll 1
-      for (int first = 0; first < count; first += Cta::THREADS) {
-        int at = first + own;
-        unsigned of_request = at < count ? items(sorted[at]) : 0;
-        Cost all, before = cta_.exclusive_sum(of_request, min(count - first, Cta::THREADS), all);
-        if (at < count) requests[numbers[sorted[at]]].item = static_cast<int>(placed + before);
-        placed += all;
-      }
+      auto place = [&](int at, Cost before, Cost) { requests[numbers[sorted[at]]].item = static_cast<int>(before); };
+      cta_.scan(count, [&](int at) { return items(sorted[at]); }, place);
     }
     cta_.any_and_max(false, own_most, most, 3);
     return most;

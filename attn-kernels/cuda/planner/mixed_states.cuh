@@ -61,22 +61,17 @@ class MixedStates {
   // Assigns rows and merges by a prefix sum over all tiles.
   template <class Cta>
   void assign(Cta& cta) const {
-    int tiles = tiles_.decodes + tiles_.prefills;
     if (decode_.cut_tiles + prefill_.cut_tiles() == 0) return;
-    Cost counted = 0;
-#pragma unroll 1
-    for (int first = 0; first < tiles; first += Cta::THREADS) {
-      CutTile own = {0, 0, 1};
-      if (first + cta.thread() < tiles) own = cut_tile(first + cta.thread());
-      Cost all, before = 0;
-      if (own.splits > 1) {
-        Cost units = units_of(own.rows), splits = own.splits;
-        before = (units << PART_BITS | units * splits) << ROW_BITS | splits * own.rows;
-      }
-      before = counted + cta.exclusive_sum(before, min(tiles - first, Cta::THREADS), all);
-      counted += all;
+    CutTile own;
+    auto states = [&](int tile) -> Cost {
+      own = cut_tile(tile);
+      if (own.splits == 1) return 0;
+      Cost units = units_of(own.rows), splits = own.splits;
+      return (units << PART_BITS | units * splits) << ROW_BITS | splits * own.rows;
+    };
+    cta.scan(tiles_.decodes + tiles_.prefills, states, [&](int, Cost before, Cost) {
       if (own.splits > 1) tiles_.memory.states[own.number] = unpack(before);
-    }
+    });
     cta.sync();
   }
 

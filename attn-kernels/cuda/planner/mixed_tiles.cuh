@@ -89,9 +89,8 @@ class MixedTiles {
  public:
   MixedScratch memory;
   int decodes = 0, prefills = 0, long_requests = 0;  // tiles of the parts, and requests of the prefill part
-  int longest_decode = 0, longest_prefill = 0;       // blocks of a tile
   int longest_request = 0;                           // keys of a request of the prefill part
-  Cost decode_cost = 0, prefill_cost = 0;
+  PartCosts costs;
 
   MixedTiles(Cta& cta, const MixedPlanParams& p, const Variant& variant, void* shared)
       : cta_(cta), p_(p), variant_(variant), memory(shared, p) {}
@@ -125,7 +124,8 @@ class MixedTiles {
     decodes = static_cast<int>(counted & 0xffffffff), prefills = tiles - decodes;
     long_requests = static_cast<int>(counted >> 32);
     find_tiles(cta_, p_, memory.tiles, tiles, part, parts, [&](int number) { return found(number); });
-    if (part == parts) add_costs();
+    if (part == parts)
+      costs = PartCosts::of(cta_, p_, memory.tiles, decodes, memory.tiles + decodes, prefills, memory.ends);
     return false;
   }
 
@@ -153,29 +153,5 @@ class MixedTiles {
     int request = request_of(number);
     FastDiv align = number < decodes ? p_.decode_align : p_.kv_align;
     return {visible_blocks(p_, variant_, tile_at(number, request), align, number >= decodes), request};
-  }
-
-  // Adds up the costs of both parts.
-  void add_costs() {
-    Cost of_prefill = 0;
-    int most_decode = 0, most_prefill = 0;
-#pragma unroll 1
-    for (int first = 0; first < decodes + prefills; first += Cta::THREADS) {
-      int number = first + cta_.thread();
-      bool decode = number < decodes, prefill = !decode && number < decodes + prefills;
-      int blocks = decode || prefill ? blocks_of(memory.tiles[number]) : 0;
-      Cost cost = decode ? p_.decode_item_cost + static_cast<Cost>(blocks) * p_.decode_block_cost : 0;
-      if (prefill) of_prefill += p_.item_cost + static_cast<Cost>(blocks) * p_.block_cost;
-      if (decode) most_decode = max(most_decode, blocks);
-      if (prefill) most_prefill = max(most_prefill, blocks);
-      if (first >= decodes) continue;
-      Cost all, before = decode_cost + cta_.exclusive_sum(cost, min(decodes - first, Cta::THREADS), all);
-      decode_cost += all;
-      if (decode) memory.ends[number] = before + cost;
-    }
-    cta_.note_max(most_decode, 0);
-    cta_.note_max(most_prefill, 1);
-    cta_.exclusive_sum(of_prefill, Cta::THREADS, prefill_cost);  // the barrier of the maxima as well
-    longest_decode = cta_.max_of(0), longest_prefill = cta_.max_of(1);
   }
 };

@@ -14,42 +14,43 @@ void report_copied_pages(Cta& cta, const PlanParams& p, unsigned bad) {
   if (cta.thread() == 0) atomicAdd(&p.status->copied, 1u);
 }
 
+// Copies `count` pages to the entries from `to` on, a warp. A page that is not of the pool is 0 there; `bad` keeps the
+// complement of the first one's number, where `number` is that of the first page.
+inline void copy_pages(const PlanParams& p, const int* from, int count, int to, long long number, unsigned& bad) {
+  constexpr int AT_ONCE = 4;
+#pragma unroll 1
+  for (int first = threadIdx.x % 32; first < count; first += 32 * AT_ONCE) {
+#pragma unroll
+    for (int i = first; i < first + 32 * AT_ONCE; i += 32) {
+      if (i >= count || i >= p.max_page_entries - to) continue;  // the planning CTA reports pages over capacity
+      int page = from[i];
+      if (static_cast<unsigned>(page) >= static_cast<unsigned>(p.num_pages)) {
+        bad = max(bad, ~static_cast<unsigned>(number + i));
+        page = 0;
+      }
+      p.to_page_indices[to + i] = page;
+    }
+  }
+}
+
 // Compresses a page table of padded rows, a warp per row. Zeros follow up to a multiple of four entries, as they do
 // behind a compressed table.
 template <class Cta, class Params>
 void copy_padded_rows(Cta& cta, const Params& p, int part, int parts) {
-  constexpr int WARPS = Cta::THREADS / 32, AT_ONCE = 4;
+  constexpr int WARPS = Cta::THREADS / 32;
   BatchFault ignored;  // the planning CTA reports faults of lengths
-  Cost total = 0;
-#pragma unroll 1
-  for (int first = 0; first < p.requests; first += Cta::THREADS) {
-    int request = first + cta.thread(), count = min(p.requests - first, Cta::THREADS);
-    int keys = request < p.requests ? read_request(p, request, ignored).keys : 0;
-    Cost all, before = cta.exclusive_sum(ceil_divide(keys, p.page_size), count, all);
-    // the planning CTA writes the same values
-    if (request < p.requests) *page_start(p, request) = static_cast<int>(min(total + before, Cost(0x7fffffff)));
-    total += all;
-  }
+  auto pages_of = [&](int request) { return ceil_divide(read_request(p, request, ignored).keys, p.page_size); };
+  // the planning CTA writes the same values
+  auto place = [&](int request, Cost before, Cost) {
+    *page_start(p, request) = static_cast<int>(min(before, Cost(0x7fffffff)));
+  };
+  Cost total = cta.scan(p.requests, pages_of, place);
   cta.sync();
   unsigned bad = 0;
-  int lane = cta.thread() % 32;
 #pragma unroll 1
   for (int request = part * WARPS + cta.thread() / 32; request < p.requests; request += parts * WARPS) {
-    int pages = ceil_divide(read_request(p, request, ignored).keys, p.page_size), to = *page_start(p, request);
     long long from = request * p.page_stride;
-#pragma unroll 1
-    for (int first = lane; first < pages; first += 32 * AT_ONCE) {
-#pragma unroll
-      for (int i = first; i < first + 32 * AT_ONCE; i += 32) {
-        if (i >= pages || i >= p.max_page_entries - to) continue;  // the planning CTA reports pages over capacity
-        int page = p.page_indices[from + i];
-        if (static_cast<unsigned>(page) >= static_cast<unsigned>(p.num_pages)) {
-          bad = max(bad, ~static_cast<unsigned>(from + i));
-          page = 0;
-        }
-        p.to_page_indices[to + i] = page;
-      }
-    }
+    copy_pages(p, p.page_indices + from, pages_of(request), *page_start(p, request), from, bad);
   }
   Cost padding = total + cta.thread();
   if (part == 0 && padding < (total + 3) / 4 * 4 && total <= static_cast<Cost>(p.max_page_entries))

@@ -2,6 +2,7 @@
 // attn-core/src/expr/refine.rs, where the host refines.
 #pragma once
 #include "lang/coordinates.cuh"
+#include "planner/search.cuh"
 
 // A call, so that the code of a mask exists once.
 template <class Variant>
@@ -58,12 +59,7 @@ class RefinedClass {
     int count = Axis::count(tile);
     auto edge = [&](int n) { return front ? Axis::first(tile, n) : Axis::after(tile, count - n); };
     if (count < 2 || !is_empty(edge(1))) return false;
-    int empty = 1, filled = count;
-#pragma unroll 1
-    while (filled - empty > 1) {
-      int n = empty + (filled - empty) / 2;
-      (is_empty(edge(n)) ? empty : filled) = n;
-    }
+    int empty = bisect(1, count, [&](int n) { return is_empty(edge(n)); });
     tile = front ? Axis::after(tile, empty) : Axis::first(tile, count - empty);
     return true;
   }

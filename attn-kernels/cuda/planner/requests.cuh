@@ -151,10 +151,8 @@ class RequestScan {
 
   // Writes the ends of the arrays, up to the capacity. Returns the number of tiles.
   int finish() const {
-    int end = writes_ ? p_.capacity_requests : -1;
-#pragma unroll 1
-    for (int entry = p_.requests + cta_.thread(); entry <= end; entry += Cta::THREADS)
-      write_behind(p_, entry, last_token_, static_cast<int>(keys_), last_page_);
+    cta_.each(p_.requests, writes_ ? p_.capacity_requests + 1 : 0,
+              [&](int entry) { write_behind(p_, entry, last_token_, static_cast<int>(keys_), last_page_); });
     return tiles_;
   }
 };

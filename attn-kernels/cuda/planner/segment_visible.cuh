@@ -11,11 +11,7 @@ class SegmentKeys {
   const CascadeRequest* requests_;
 
   TileClass class_over(const QueryTile& rows, int kv_token, int first, int last) const {
-    Tile tile;
-    static_cast<QueryTile&>(tile) = rows;
-    tile.kv_pos_min = first, tile.kv_pos_max = last;
-    tile.kv_token_min = kv_token + first, tile.kv_token_max = kv_token + last;
-    return class_of(variant_, tile);
+    return class_of(variant_, make_tile(rows, kv_token, first, last));
   }
 
   // Calls `then` with the rows of each request that has rows in the tile, and its first key token, until it returns
@@ -82,13 +78,6 @@ class SegmentKeys {
   // The largest number of blocks, no more than `most`, that are skipped.
   template <class Skips>
   static int most_skipped(int most, const Skips& skips) {
-    if (most == 0 || skips(most)) return most;
-    int yes = 0, no = most;
-#pragma unroll 1
-    while (no - yes > 1) {
-      int middle = yes + (no - yes) / 2;
-      (skips(middle) ? yes : no) = middle;
-    }
-    return yes;
+    return most == 0 || skips(most) ? most : bisect(0, most, skips);
   }
 };

@@ -23,20 +23,12 @@ template <class Cta, class Splitter>
 void write_in_order(Cta& cta, const PlanParams& p, const Splitter& splitter) {
   int items = splitter.items();
   Cost* begins = splitter.memory().order;
-  Cost total = 0;
-#pragma unroll 1
-  for (int first = 0; first < items; first += Cta::THREADS) {
-    int index = first + cta.thread();
-    Cost all, cost = 0;
-    if (index < items) {
-      WorkItem item = splitter.item(index);
-      store_item(p.items + ITEM_WORDS * index, item);
-      cost = p.item_cost + static_cast<Cost>(ceil_divide(item.kv_end - item.kv_begin, p.kv_align)) * p.block_cost;
-    }
-    Cost before = total + cta.exclusive_sum(cost, min(items - first, Cta::THREADS), all);
-    if (index < items) begins[index] = before;
-    total += all;
-  }
+  auto write = [&](int index) {
+    WorkItem item = splitter.item(index);
+    store_item(p.items + ITEM_WORDS * index, item);
+    return p.item_cost + static_cast<Cost>(ceil_divide(item.kv_end - item.kv_begin, p.kv_align)) * p.block_cost;
+  };
+  Cost total = cta.scan(items, write, [&](int index, Cost before, Cost) { begins[index] = before; });
   cta.sync();
   int workers = min(max(items, 1), static_cast<int>(p.max_workers));
   lang::stream_k::Shares shares = lang::stream_k::equal_shares(total, workers);
@@ -46,14 +38,13 @@ void write_in_order(Cta& cta, const PlanParams& p, const Splitter& splitter) {
     Cost at = lang::stream_k::up_to(shares, worker);
     return static_cast<int>(partition_point(items, [&](unsigned item) { return begins[item] < at; }));
   };
-#pragma unroll 1
-  for (int worker = cta.thread(); worker < p.capacity_workers; worker += Cta::THREADS) {
+  cta.each(0, p.capacity_workers, [&](int worker) {
     int4* to = p.workers + START_WORDS * worker;
     int first = 0, end = 0;
     if (worker < workers) first = first_item(worker), end = first_item(worker + 1);
     to[0] = make_int4(first, end, 0, 0);
     store_item(to + 1, first < end ? splitter.item(first) : WorkItem{});
-  }
+  });
 }
 
 template <class Cta, class Variant>

@@ -36,7 +36,7 @@ class TileSplitter {
   const Variant& variant_;
   SplitScratch memory_;
   TileSplits<Cta> splits_;
-  unsigned longest_ = 0;  // blocks of a tile
+  int longest_ = 0;  // blocks of a tile
 
  public:
   TileSplitter(Cta& cta, const PlanParams& p, const Variant& variant, void* shared)
@@ -63,7 +63,9 @@ class TileSplitter {
     fault = {};  // as it is: it takes no registers then
     find_tiles(cta_, p_, memory_.tiles, tiles, part, parts, [&](int number) { return found(number); });
     if (part < parts) return;
-    set_longest(tiles);
+    int own = 0;
+    cta_.each(0, tiles, [&](int number) { own = max(own, blocks_of(memory_.tiles[number])); });
+    cta_.any_and_max(false, own, longest_);
     splits_.split(tiles, longest_, p_.max_workers);
   }
 
@@ -108,13 +110,6 @@ class TileSplitter {
     int request = partition_point(p_.requests, is_before) - 1;
     return {visible_blocks(p_, variant_, tile_at(number, request, memory_.requests[request]), p_.kv_align, true),
             request};
-  }
-
-  void set_longest(int tiles) {
-    int own = 0, longest;
-    cta_.each(0, tiles, [&](int number) { own = max(own, blocks_of(memory_.tiles[number])); });
-    cta_.any_and_max(false, own, longest);
-    longest_ = longest;
   }
 
   void write_merge(const WorkItem& tile, int count) const {

@@ -2,13 +2,14 @@
 #pragma once
 #include "planner/requests.cuh"
 
-// Writes the first fault of the batch, if there is any, to the status.
+// Writes the first fault of the batch, if there is any, to the status: of the requests' arrays, then level by level.
 template <class Cta>
-void report_fault(Cta& cta, const PlanParams& p, const BatchFault& fault) {
-  Cost rank = fault.code == Fault::None ? ~0ull : static_cast<Cost>(fault.index) << 8 | static_cast<Cost>(fault.code);
+void report_fault(Cta& cta, const PlanParams& p, const BatchFault& fault, int level = 0) {
+  Cost rank = static_cast<Cost>(level) << 48 | static_cast<Cost>(fault.index) << 8 | static_cast<Cost>(fault.code);
+  if (fault.code == Fault::None) rank = ~0ull;
   if (rank == cta.min_of_all(rank) && fault.code != Fault::None) {
     PlanStatus& status = *p.status;
-    status.code = static_cast<int>(fault.code);
+    status.code = static_cast<int>(fault.code) | level << 8;
     status.index = fault.index;
     status.value = fault.value;
     status.other = fault.other;
@@ -18,9 +19,7 @@ void report_fault(Cta& cta, const PlanParams& p, const BatchFault& fault) {
 // Clears the entries from `first` to before `end`, of `words` words of 16 bytes each.
 template <class Cta>
 void clear_words(const Cta& cta, int4* to, int words, int first, int end) {
-#pragma unroll 1
-  for (int word = words * first + cta.thread(); word < words * end; word += Cta::THREADS)
-    to[word] = make_int4(0, 0, 0, 0);
+  cta.each(words * first, words * end, [&](int word) { to[word] = make_int4(0, 0, 0, 0); });
 }
 
 // Clears the items from `first` to before `end`, which are not used.

@@ -34,6 +34,39 @@ inline BlockRange keys_of(const SplitTile& tile, const ItemSplit& of, unsigned a
   return of.begin == of.end ? BlockRange{0, 0} : BlockRange{key(of.begin), key(of.end)};
 }
 
+// What the tiles of both parts of a mixed list cost, and the blocks of the longest.
+struct PartCosts {
+  Cost decode = 0, prefill = 0;
+  int longest_decode = 0, longest_prefill = 0;
+
+  // `ends`: where the tiles of the decode part end on its line.
+  template <class Cta>
+  static PartCosts of(Cta& cta, const MixedPlanParams& p, const SplitTile* decodes, int decode_count,
+                      const SplitTile* prefills, int prefill_count, Cost* ends) {
+    PartCosts sum;
+    Cost of_prefill = 0;
+#pragma unroll 1
+    for (int first = 0; first < decode_count + prefill_count; first += Cta::THREADS) {
+      int number = first + cta.thread(), in_prefill = number - decode_count;
+      bool decode = number < decode_count, prefill = !decode && in_prefill < prefill_count;
+      int blocks = decode ? blocks_of(decodes[number]) : prefill ? blocks_of(prefills[in_prefill]) : 0;
+      Cost cost = decode ? p.decode_item_cost + static_cast<Cost>(blocks) * p.decode_block_cost : 0;
+      if (prefill) of_prefill += p.item_cost + static_cast<Cost>(blocks) * p.block_cost;
+      if (decode) sum.longest_decode = max(sum.longest_decode, blocks);
+      if (prefill) sum.longest_prefill = max(sum.longest_prefill, blocks);
+      if (first >= decode_count) continue;
+      Cost all, before = sum.decode + cta.exclusive_sum(cost, min(decode_count - first, Cta::THREADS), all);
+      sum.decode += all;
+      if (decode) ends[number] = before + cost;
+    }
+    cta.note_max(sum.longest_decode, 0);
+    cta.note_max(sum.longest_prefill, 1);
+    cta.exclusive_sum(of_prefill, Cta::THREADS, sum.prefill);  // the barrier of the maxima as well
+    sum.longest_decode = cta.max_of(0), sum.longest_prefill = cta.max_of(1);
+    return sum;
+  }
+};
+
 template <class Cta>
 class TileSplits {
   Cta& cta_;
@@ -107,16 +140,14 @@ class TileSplits {
 
   // Numbers items and cut tiles by a prefix sum over the tiles.
   void count_items() {
-    Cost counted = 0;  // items in the lower 32 bits, cut tiles in the upper
-#pragma unroll 1
-    for (int first = 0; first < count_; first += Cta::THREADS) {
-      int tile = first + cta_.thread();
-      unsigned splits = tile < count_ ? lang::kv_splits::count(splits_of(tiles_[tile])) : 0;
-      Cost all, own = static_cast<Cost>(splits > 1) << 32 | splits;
-      Cost before = counted + cta_.exclusive_sum(own, min(count_ - first, Cta::THREADS), all);
-      counted += all;
-      if (tile < count_) starts_[tile] = {static_cast<int>(before & 0xffffffff), static_cast<int>(before >> 32)};
-    }
+    // items in the lower 32 bits, cut tiles in the upper
+    auto items = [&](int tile) {
+      unsigned splits = lang::kv_splits::count(splits_of(tiles_[tile]));
+      return static_cast<Cost>(splits > 1) << 32 | splits;
+    };
+    Cost counted = cta_.scan(count_, items, [&](int tile, Cost before, Cost) {
+      starts_[tile] = {static_cast<int>(before & 0xffffffff), static_cast<int>(before >> 32)};
+    });
     items_ = static_cast<int>(counted & 0xffffffff), cut_tiles_ = static_cast<int>(counted >> 32);
     cta_.sync();
   }

@@ -20,10 +20,7 @@ class SeenKeys {
 
   // The tile of the keys first ... last.
   Tile tile_of(int first, int last) const {
-    Tile tile = tile_;
-    tile.kv_pos_min = first, tile.kv_pos_max = last;
-    tile.kv_token_min = first_key_ + first, tile.kv_token_max = first_key_ + last;
-    return tile;
+    return make_tile(tile_, first_key_, first, last);
   }
 
   // The tile of a non-empty range of blocks.
@@ -92,14 +89,8 @@ class SeenKeys {
     RefinedClass<Variant> refined(*variant_);
     auto skips = [&](int n) { return refined.of(tile_over(counted(cut, cut + n))) == TileClass::Skip; };
     if (!skips(1)) return cut;
-    int yes = 1, no = most - cut;
-    if (no == 1 || skips(no)) return most;
-#pragma unroll 1
-    while (no - yes > 1) {
-      int middle = yes + (no - yes) / 2;
-      (skips(middle) ? yes : no) = middle;
-    }
-    return cut + yes;
+    if (most - cut == 1 || skips(most - cut)) return most;
+    return cut + bisect(1, most - cut, skips);
   }
 
  public:
