@@ -72,8 +72,8 @@ class PrefillItems {
       if (own < count) requests[numbers[own]].item = before[own];
     } else {
       const unsigned* sorted = sort_numbers(cta_, buffers, count, tiles_.longest_request, keys);
-      auto place = [&](int at, Cost before, Cost) { requests[numbers[sorted[at]]].item = static_cast<int>(before); };
-      cta_.scan(count, [&](int at) { return items(sorted[at]); }, place);
+      auto set_item = [&](int at, Cost before, Cost) { requests[numbers[sorted[at]]].item = static_cast<int>(before); };
+      cta_.scan(count, [&](int at) { return items(sorted[at]); }, set_item);
     }
     cta_.any_and_max(false, own_most, most, 3);
     return most;

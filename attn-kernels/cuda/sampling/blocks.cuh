@@ -4,12 +4,6 @@
 #pragma once
 #include "sampling/row.cuh"
 
-inline float warp_most(float x) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
-  return x;
-}
-
 template <int THREADS, class Row>
 struct Blocks {
   Team<THREADS>& team;
@@ -43,12 +37,9 @@ struct Blocks {
       if (loads) {
         row.load_block(at, x);
         float mine = NOT_ALLOWED;
-#pragma unroll
-        for (int step = 0; step < STEPS; ++step)
-#pragma unroll
-          for (int j = 0; j < 4; ++j) mine = fmaxf(mine, x[step][j]);
+        each_of_block([&](int step, int j) { mine = fmaxf(mine, x[step][j]); });
         most = fmaxf(most, mine);
-        of_block = warp_most(mine);
+        of_block = max_of_neighbours<32>(mine);
         if (team.lane == 0) row.block_most[block] = of_block;
       } else {
         of_block = row.block_most[block];
@@ -60,18 +51,12 @@ struct Blocks {
       }
       TokenWeight weight(row, of_block);
       float sums[4] = {};
-#pragma unroll
-      for (int step = 0; step < STEPS; ++step) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          float w = weight(x[step][j]);
-          if (!whole && !cut.has(x[step][j], id_of(at, step, j))) w = 0.f;
-          sums[j] += w;
-        }
-      }
-      float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-#pragma unroll
-      for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+      each_of_block([&](int step, int j) {
+        float w = weight(x[step][j]);
+        if (!whole && !cut.has(x[step][j], id_of(at, step, j))) w = 0.f;
+        sums[j] += w;
+      });
+      float sum = sum_of_neighbours<32>((sums[0] + sums[1]) + (sums[2] + sums[3]));
       if (team.lane == 0) row.masses[block] = __float_as_uint(sum);
     }
     return most;
@@ -90,15 +75,7 @@ struct Blocks {
     }
     team.sums(mine);
     slice = mine[0];
-    const u64* slices = team.tell(slice);
-    u64 total = 0;
-    before = 0;
-#pragma unroll
-    for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
-      if (cta < static_cast<int>(team.rank)) before += slices[cta];
-      total += slices[cta];
-    }
-    return total;
+    return team.sum_slices(slice, before);
   }
   u64 sum_of(Cut of) {
     cut = of;
@@ -117,15 +94,11 @@ struct Blocks {
     TokenWeight weight(row, row.block_most[at / BLOCK_TOKENS]);
     float sums[4] = {};
     bool any = false;
-#pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        w[step][j] = cut.has(x[step][j], id_of(at, step, j)) ? weight(x[step][j]) : 0.f;
-        any = any || w[step][j] > 0.f;
-        sums[j] += w[step][j];
-      }
-    }
+    each_of_block([&](int step, int j) {
+      w[step][j] = cut.has(x[step][j], id_of(at, step, j)) ? weight(x[step][j]) : 0.f;
+      any = any || w[step][j] > 0.f;
+      sums[j] += w[step][j];
+    });
     float through = sum_through((sums[0] + sums[1]) + (sums[2] + sums[3]), team.lane);
     float share = static_cast<float>(static_cast<unsigned>(random) & 0xffffffu) * 5.9604645e-8f;
     float target = __shfl_sync(0xffffffffu, through, 31) * share;
@@ -137,29 +110,21 @@ struct Blocks {
     int id = 0;
     float value = 0.f;
     bool done = false;
-#pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (done || !(w[step][j] > 0.f)) continue;
-        id = id_of(at, step, j), value = x[step][j];
-        start += w[step][j];
-        done = start > target;
-      }
-    }
+    each_of_block([&](int step, int j) {
+      if (done || !(w[step][j] > 0.f)) return;
+      id = id_of(at, step, j), value = x[step][j];
+      start += w[step][j];
+      done = start > target;
+    });
     id = __shfl_sync(0xffffffffu, id, owner), value = __shfl_sync(0xffffffffu, value, owner);
     u64 masses = 0;
     Cut first{value, id - 1};
-#pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        if (first.has(x[step][j], id_of(at, step, j))) masses += row.mass(x[step][j]);
-    }
+    each_of_block([&](int step, int j) {
+      if (first.has(x[step][j], id_of(at, step, j))) masses += row.mass(x[step][j]);
+    });
     masses = team.warp_sum(masses);
     if (team.lane < CLUSTER_CTAS) {
-      u64 token = static_cast<u64>(__float_as_uint(value)) << 32 | static_cast<unsigned>(id);
-      *of_cta(&team.s.candidates[candidate], team.lane) = token;
+      *of_cta(&team.s.candidates[candidate], team.lane) = Token{id, value}.packed();
       *of_cta(&team.s.before[candidate], team.lane) = masses;
     }
   }

@@ -3,14 +3,6 @@
 #pragma once
 #include "sampling/blocks.cuh"
 
-struct Token {
-  int id;
-  float value;
-};
-inline Token token_of(u64 packed) {
-  return {static_cast<int>(packed), __uint_as_float(static_cast<unsigned>(packed >> 32))};
-}
-
 template <int THREADS, class Row>
 struct Candidates {
   Team<THREADS>& team;
@@ -105,16 +97,12 @@ struct Candidates {
       }
       float x[STEPS][4];
       row.read_block(at, x);
+      each_of_block([&](int step, int j) {
+        u64 mass = row.mass(x[step][j]);
 #pragma unroll
-      for (int step = 0; step < STEPS; ++step) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          u64 mass = row.mass(x[step][j]);
-#pragma unroll
-          for (int i = 0; i < CHECKED; ++i)
-            if (x[step][j] >= reaches[i]) before[i] += mass;
-        }
-      }
+        for (int i = 0; i < CHECKED; ++i)
+          if (x[step][j] >= reaches[i]) before[i] += mass;
+      });
     }
     team.sums(before);
     const u64* all = team.tell(before);

@@ -2,11 +2,6 @@
 #pragma once
 #include "sampling/select.cuh"
 
-struct Found {
-  int id;
-  float value;
-};
-
 // What tokens weigh: what `cut` has its mass, or for `ties` a token of its last value 1.
 struct Weights {
   Cut cut;
@@ -39,19 +34,11 @@ struct Walker {
     if (team.lane == 0) s.segment[team.warp] = mine;
     __syncthreads();
     slice = team.warp_sum(team.lane < team.WARPS ? s.segment[team.lane] : 0);
-    const u64* slices = team.tell(slice);
-    before = 0;
-    u64 total = 0;
-#pragma unroll
-    for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
-      if (cta < static_cast<int>(team.rank)) before += slices[cta];
-      total += slices[cta];
-    }
-    return total;
+    return team.sum_slices(slice, before);
   }
 
   // The first token up to which the weights of the last `sum` exceed `number`, which is below the sum.
-  Found find(Weights weights, u64 number) {
+  Token find(Weights weights, u64 number) {
     SampleShared& s = team.s;
     bool here = before <= number && number - before < slice;
     if (threadIdx.x == 0) s.found = 0;
@@ -69,7 +56,7 @@ struct Walker {
 #pragma unroll
     for (int cta = 0; cta < CLUSTER_CTAS; ++cta)
       if (all[CLUSTER_CTAS + cta]) result = all[cta];
-    return {static_cast<int>(result), __uint_as_float(static_cast<unsigned>(result >> 32))};
+    return token_of(result);
   }
 
  private:
@@ -92,7 +79,7 @@ struct Walker {
           for (int k = 0; k < 3; ++k)
             if (j == k && number - start >= w[k]) start += w[k], ++j;
           float value = j == 0 ? x[0] : j == 1 ? x[1] : j == 2 ? x[2] : x[3];
-          team.s.found = static_cast<u64>(__float_as_uint(value)) << 32 | static_cast<unsigned>(row.first + i + j);
+          team.s.found = Token{row.first + i + j, value}.packed();
         }
         return;
       }

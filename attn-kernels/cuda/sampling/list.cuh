@@ -92,10 +92,7 @@ struct List {
 
   // The cut of the first `count` tokens of the list, in every thread. Only the `count` of the first CTA matters.
   Cut cut_of(int count) {
-    u64 packed = 0;
-    if (team.rank == 0) packed = static_cast<u64>(__float_as_uint(values[count - 1])) << 32 |
-                                 static_cast<unsigned>(ids[count - 1]);
-    packed = team.tell(packed)[0];
-    return {__uint_as_float(static_cast<unsigned>(packed >> 32)), static_cast<int>(packed)};
+    Token last = token_of(team.tell(team.rank == 0 ? Token{ids[count - 1], values[count - 1]}.packed() : 0)[0]);
+    return {last.value, last.id};
   }
 };

@@ -23,6 +23,16 @@ inline Cut shorter(Cut a, Cut b) {
   return a.value > b.value ? a : b;
 }
 
+// A token and its value, which the CTAs of a cluster tell each other as one number.
+struct Token {
+  int id;
+  float value;
+  u64 packed() const { return static_cast<u64>(__float_as_uint(value)) << 32 | static_cast<unsigned>(id); }
+};
+inline Token token_of(u64 packed) {
+  return {static_cast<int>(packed), __uint_as_float(static_cast<unsigned>(packed >> 32))};
+}
+
 template <class T>
 inline T of_row(const T* rows, int row, T all) {
   return rows ? rows[row] : all;
@@ -91,6 +101,14 @@ inline float4 finished4(const SampleParams& p, Slice slice, int i, float4 x) {
 
 constexpr int STEPS = BLOCK_TOKENS / 128;
 static_assert(STEPS * 128 == BLOCK_TOKENS, "a warp has four neighbours a lane and step");
+// Calls `f(step, j)` for each token of a block that a lane has.
+template <class F>
+inline void each_of_block(const F& f) {
+#pragma unroll
+  for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) f(step, j);
+}
 
 // RESIDENT: shared memory holds the whole slice. Nothing in here may be called: what has an address is in local memory,
 // for which the shared memory of three CTAs leaves no cache.

@@ -80,16 +80,10 @@ struct Selector {
     for (int i = 0; i < OF_LANE; ++i) mine += s.merged[team.lane * OF_LANE + i];
     u64 through = sum_through(mine, team.lane);
     u64 share = __shfl_sync(0xffffffffu, through, 31);
-    const u64* shares = team.tell(share);
-    u64 here = before;
-    total = 0;
-#pragma unroll
-    for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
-      if (cta < static_cast<int>(team.rank)) here += shares[cta];
-      total += shares[cta];
-    }
+    u64 here;
+    total = team.sum_slices(share, here);
     u64 goal = target.of(total);
-    u64 first = here + through - mine;
+    u64 first = before + here + through - mine;
     if (team.warp == 0) {
       if (team.lane == 0) s.crossing[0] = 0;
       __syncwarp();

@@ -95,6 +95,18 @@ struct Team {
     return tell(numbers);
   }
 
+  // Tells the sum of the CTA's slice. Returns that of all slices, and in `before` that of those before its own.
+  u64 sum_slices(u64 slice, u64& before) {
+    const u64* slices = tell(slice);
+    u64 total = 0;
+    before = 0;
+#pragma unroll
+    for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
+      if (cta < static_cast<int>(rank)) before += slices[cta];
+      total += slices[cta];
+    }
+    return total;
+  }
   unsigned cluster_greatest(unsigned mine) {
     const u64* all = tell(mine);
     unsigned result = 0;

@@ -62,14 +62,9 @@ struct TopK {
     u64 of_warp = team.lane < team.WARPS ? s.segment[team.lane] : 0;
     u64 through = sum_through(of_warp, team.lane);
     u64 of_cta = __shfl_sync(0xffffffffu, through, 31);
-    u64 before = __shfl_sync(0xffffffffu, through - of_warp, team.warp);
-    const u64* all = team.tell(of_cta);
-    u64 total = 0;
-#pragma unroll
-    for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
-      if (cta < static_cast<int>(team.rank)) before += all[cta];
-      total += all[cta];
-    }
+    u64 in_cta = __shfl_sync(0xffffffffu, through - of_warp, team.warp);
+    u64 before, total = team.sum_slices(of_cta, before);
+    before += in_cta;
     unsigned above_before = static_cast<unsigned>(before >> 32), ties_before = static_cast<unsigned>(before);
     row.each([&](int i, const float(&x)[4]) {
       u64 four = 0;
