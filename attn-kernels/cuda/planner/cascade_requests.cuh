@@ -92,7 +92,7 @@ class CascadeRequests {
       memory_.segment_of[level * p_.requests + number] = segment;
       if (segment < 0) continue;
       KvSegment& of = memory_.segments[segment];
-      if (of.request == number) of.kv_begin = static_cast<int>(min(keys, Cost(0x7fffffff)));
+      if (of.request == number) of.kv_begin = clamped(keys);
       keys += of.keys;
       own.last_level = level;
     }
@@ -149,7 +149,7 @@ class CascadeRequests {
       Cost all, before = keys + cta_.exclusive_sum(own_keys, count, all);
       keys += all;
       fault.note(0, before + own_keys > static_cast<Cost>(p_.max_kv_tokens), Fault::KvTokens, number,
-                 static_cast<int>(min(before + own_keys, Cost(0x7fffffff))), p_.max_kv_tokens);
+                 clamped(before + own_keys), p_.max_kv_tokens);
       own.kv_token = static_cast<int>(before), own.keys = static_cast<int>(own_keys);
       Cost active = own.queries > 0, decodes = active && is_decode(p_, own);
       before = (decodes << COUNT_BITS | active) << UNIT_BITS | units;

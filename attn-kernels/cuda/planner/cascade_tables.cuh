@@ -118,8 +118,6 @@ class GroupScan {
   unsigned single_;
   Cost segments_ = 0, keys_ = 0, memory_ = 0;
 
-  static int clamped(Cost n) { return static_cast<int>(min(n, Cost(0x7fffffff))); }
-
  public:
   GroupScan(Cta& cta, const CascadePlanParams& p, unsigned single) : cta_(cta), p_(p), single_(single) {}
 

@@ -236,7 +236,7 @@ class CascadeTiles {
         BlockRange keys = keys_of_segment(tile);
         FastDiv align = decode ? p_.decode_align : p_.kv_align;
         if (has_keys) tile.visible = keys_.visible(tile.rows, keys.begin, keys.end, align);
-        bool runs = blocks_of_tile(tile) > 0 || !has_keys || has_last_keys(tile.rows, slot.level);
+        bool runs = tile.visible.end > tile.visible.begin || !has_keys || has_last_keys(tile.rows, slot.level);
         prefill = runs && !decode, decode = runs && decode;
       }
       Cost all, before = static_cast<Cost>(prefill) << 32 | static_cast<Cost>(decode);
@@ -251,8 +251,6 @@ class CascadeTiles {
     }
     decodes = static_cast<int>(counted & 0xffffffff), prefills = static_cast<int>(counted >> 32);
   }
-
-  static int blocks_of_tile(const CascadeTile& tile) { return tile.visible.end - tile.visible.begin; }
 
   // The first row of a unit in its request; for the unit behind them the rows of the request.
   int row_of_unit(int request, int unit) const {

@@ -23,8 +23,7 @@ void check_batch(Cta& cta, const PlanParams& p) {
   auto keys_of = [&](int request) { return read_request(p, request, fault).keys; };
   cta.scan(p.requests, keys_of, [&](int request, Cost before, Cost keys) {
     Cost end = before + keys;
-    bool too_many = end > static_cast<Cost>(p.max_kv_tokens);
-    fault.note(too_many, Fault::KvTokens, request, static_cast<int>(min(end, Cost(0x7fffffff))));
+    fault.note(end > static_cast<Cost>(p.max_kv_tokens), Fault::KvTokens, request, clamped(end));
   });
   // pages are checked only if the lengths are valid
   if (!cta.any(fault.code != Fault::None)) {

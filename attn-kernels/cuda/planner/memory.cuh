@@ -7,6 +7,9 @@
 // A cost, or a position on the stream-K line of all tiles.
 using Cost = unsigned long long;
 
+// A number, or the largest int.
+inline int clamped(Cost n) { return static_cast<int>(min(n, Cost(0x7fffffff))); }
+
 // Where a worker begins: a tile and a block of keys, counted from the tile's first visible block.
 struct Cut {
   unsigned tile;

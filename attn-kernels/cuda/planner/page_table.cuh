@@ -41,9 +41,7 @@ void copy_padded_rows(Cta& cta, const Params& p, int part, int parts) {
   BatchFault ignored;  // the planning CTA reports faults of lengths
   auto pages_of = [&](int request) { return ceil_divide(read_request(p, request, ignored).keys, p.page_size); };
   // the planning CTA writes the same values
-  auto set_start = [&](int request, Cost before, Cost) {
-    *page_start(p, request) = static_cast<int>(min(before, Cost(0x7fffffff)));
-  };
+  auto set_start = [&](int request, Cost before, Cost) { *page_start(p, request) = clamped(before); };
   Cost total = cta.scan(p.requests, pages_of, set_start);
   cta.sync();
   unsigned bad = 0;

@@ -134,15 +134,14 @@ class RequestScan {
     int tile = tiles_ + static_cast<int>(before >> TOKEN_BITS);
     keys_ += all & TOKENS;
     tiles_ += static_cast<int>(all >> TOKEN_BITS);
-    fault.note(token_end > static_cast<Cost>(p_.max_kv_tokens), Fault::KvTokens, request,
-               static_cast<int>(min(token_end, Cost(0x7fffffff))));
+    fault.note(token_end > static_cast<Cost>(p_.max_kv_tokens), Fault::KvTokens, request, clamped(token_end));
     if (fault.code != Fault::None || tile + own > most_tiles(p_)) own = 0;
 
     if (p_.page_stride >= 0) {  // padded rows are compressed
       before = cta_.exclusive_sum(ceil_divide(lens.keys, p_.page_size), count, all);
-      lens.page = static_cast<int>(min(pages_ + before, Cost(0x7fffffff)));
+      lens.page = clamped(pages_ + before);
       pages_ += all;
-      last_page_ = static_cast<int>(min(pages_, Cost(0x7fffffff)));
+      last_page_ = clamped(pages_);
     }
     int kv_token = static_cast<int>(token);
     if (writes_ && request < p_.requests) write_request(p_, request, lens, kv_token);

@@ -19,9 +19,7 @@ class SeenKeys {
   FastDiv align_;  // keys per block
 
   // The tile of the keys first ... last.
-  Tile tile_of(int first, int last) const {
-    return make_tile(tile_, first_key_, first, last);
-  }
+  Tile tile_of(int first, int last) const { return make_tile(tile_, first_key_, first, last); }
 
   // The tile of a non-empty range of blocks.
   Tile tile_over(BlockRange blocks) const {
