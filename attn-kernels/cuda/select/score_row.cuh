@@ -37,15 +37,12 @@ struct ScoreRow {
 #pragma unroll 1
     for (int at = begin; at < end; at += 128) {
       int i = at + static_cast<int>(threadIdx.x % 32) * 4, position = first + i;
-      float4 four = {NOT_ALLOWED, NOT_ALLOWED, NOT_ALLOWED, NOT_ALLOWED};
-      if (p.wide && position + 4 <= count) {
+      auto score = [&](int j) { return position + j < count ? scores[position + j] : NOT_ALLOWED; };
+      float4 four;
+      if (p.wide && position + 4 <= count)
         four = *reinterpret_cast<const float4*>(scores + position);
-      } else {
-        if (position < count) four.x = scores[position];
-        if (position + 1 < count) four.y = scores[position + 1];
-        if (position + 2 < count) four.z = scores[position + 2];
-        if (position + 3 < count) four.w = scores[position + 3];
-      }
+      else
+        four = {score(0), score(1), score(2), score(3)};
       float x[4] = {value(position, four.x), value(position + 1, four.y), value(position + 2, four.z),
                     value(position + 3, four.w)};
       f(i, x);
