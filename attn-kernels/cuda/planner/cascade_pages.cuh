@@ -24,10 +24,8 @@ void copy_level_pages(Cta& cta, const CascadePlanParams& p, int part, int parts)
     if (to < 0) continue;
     LevelGroup of = group_of_number(p, number);
     GroupKeys group = read_keys(p, of, ignored);
-    copy_pages(p, p.tables[of.level].page_indices + group.page, ceil_divide(group.keys, p.page_size), to, to, bad);
+    const int* from = p.tables[of.level].page_indices + group.page;
+    copy_pages(p, from, ceil_divide(group.keys, p.page_size), to, to, cta.thread() % 32, 32, bad);
   }
-  // zeros follow up to a multiple of four entries, as the host writes them
-  int total = scan.memory(), padding = total + cta.thread();
-  if (part == 0 && padding < (total + 3) / 4 * 4 && total <= p.max_page_entries) p.to_page_indices[padding] = 0;
-  report_copied_pages(cta, p, bad);
+  report_copied_pages(cta, p, part, scan.memory(), bad);
 }
