@@ -76,11 +76,12 @@ class CtaCollectives {
     return sum;
   }
 
-  // Calls `f` with the numbers from `first` to before `end`, a thread each.
+  // Calls `f` with the numbers from `first` to before `end`, a thread each: the first in warp `warp` modulo the warps.
   template <class T, class F>
-  static void each(T first, T end, const F& f) {
+  static void each(T first, T end, const F& f, int warp = 0) {
+    int own = warp == 0 ? thread() : (thread() + THREADS - warp * 32 % THREADS) % THREADS;
 #pragma unroll 1
-    for (T number = first + thread(); number < end; number += THREADS) f(number);
+    for (T number = first + own; number < end; number += THREADS) f(number);
   }
 
   // Notes a value for `max_of` a number below MAXIMA.

@@ -76,12 +76,9 @@ void plan_mixed_batch(Cta& cta, const MixedPlanParams& p, const Variant& variant
   states.assign(cta);
   DecodeTiles<Tiles, States> of_decode = {p, tiles, states};
   LineItems<DecodeTiles<Tiles, States>> line(p, memory, of_decode, decode.in_tiles);
-  int tile_threads = (tiles.decodes + 31) / 32 * 32 % Cta::THREADS;
+  int tile_warps = (tiles.decodes + 31) / 32;
   cta.each(0, tiles.decodes, [&](int tile) { line.write_first_item(tile); });
-#pragma unroll 1
-  for (int worker = (cta.thread() + Cta::THREADS - tile_threads) % Cta::THREADS; worker < p.capacity_workers;
-       worker += Cta::THREADS)
-    line.write_worker(worker);
+  cta.each(0, p.capacity_workers, [&](int worker) { line.write_worker(worker); }, tile_warps);
   PrefillItems<Cta, Tiles, Splits, States>(cta, p, tiles, prefill, states).write();
   if (p.capacity_queries > 0) write_for_levels(cta, p, memory.requests);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);

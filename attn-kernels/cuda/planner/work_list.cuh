@@ -46,13 +46,9 @@ class WorkListWriter {
     LineItems<FlatTiles> items(p_, memory_, flat, splits_.in_tiles);
     int workers = static_cast<int>(p_.max_workers), tile_warps = (tiles_ + 31) / 32,
         tile_and_worker_warps = tile_warps + (workers + 31) / 32;
-    auto from_warp = [&](int warp) { return (cta.thread() + Cta::THREADS - warp * 32 % Cta::THREADS) % Cta::THREADS; };
     cta.each(0, tiles_, [&](int tile) { items.write_first_item(tile); });
-#pragma unroll 1
-    for (int worker = from_warp(tile_warps); worker < workers; worker += Cta::THREADS) items.write_worker(worker);
-#pragma unroll 1
-    for (int merge = from_warp(tile_and_worker_warps); merge < p_.capacity_merges; merge += Cta::THREADS)
-      write_merge(merge);
+    cta.each(0, workers, [&](int worker) { items.write_worker(worker); }, tile_warps);
+    cta.each(0, p_.capacity_merges, [&](int merge) { write_merge(merge); }, tile_and_worker_warps);
     clear_items(cta, p_, tiles_ + splits_.in_tiles, p_.capacity_items);
   }
 };
