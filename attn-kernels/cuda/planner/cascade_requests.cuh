@@ -16,6 +16,11 @@ inline bool is_decode(const CascadePlanParams& p, const CascadeRequest& request)
 inline unsigned tile_rows_of(const CascadePlanParams& p, const CascadeRequest& request) {
   return is_decode(p, request) ? p.decode_rows : p.tile_rows.divisor;
 }
+// The first row of a unit in its request; for the unit behind them the rows of the request.
+inline int row_of_unit(const CascadePlanParams& p, const CascadeRequest& request, int unit) {
+  unsigned row = lang::merge_units::first_row(unit - request.first_unit, tile_rows_of(p, request));
+  return static_cast<int>(min(row, rows_of(p, request)));
+}
 
 template <class Cta>
 class CascadeRequests {

@@ -37,9 +37,7 @@ class CascadeStates {
   int write_merge(int unit, int merge, int part, int count) const {
     int number = memory_.request_of_unit(p_, unit);
     const CascadeRequest& request = memory_.requests[number];
-    unsigned tile_rows = tile_rows_of(p_, request), of_request = unit - request.first_unit;
-    int first = lang::merge_units::first_row(of_request, tile_rows), rows = rows_of(p_, request);
-    int end = min(static_cast<int>(lang::merge_units::first_row(of_request + 1, tile_rows)), rows);
+    int first = row_of_unit(p_, request, unit), end = row_of_unit(p_, request, unit + 1);
     int4* to = p_.merges + MERGE_WORDS * merge;
     to[0] = make_int4(number, first, end - first, part);
     to[1] = make_int4(count, request.qo_token, request.queries, request.keys);

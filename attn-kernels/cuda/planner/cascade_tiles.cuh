@@ -203,9 +203,9 @@ class CascadeTiles {
     int end = number + 1 < end_tile ? memory_.tiles[number + 1].rows.first_unit
                                     : memory_.requests[segment.request + segment.requests].first_unit;
     int first = memory_.request_of_unit(p_, unit), last = memory_.request_of_unit(p_, end - 1);
-    int first_row = row_of_unit(first, unit), end_row = row_of_unit(last, end);
-    int group = p_.group.divisor;
-    int between = (memory_.requests[last].qo_token - memory_.requests[first].qo_token) * group;
+    const CascadeRequest &of_first = memory_.requests[first], &of_last = memory_.requests[last];
+    int first_row = row_of_unit(p_, of_first, unit), end_row = row_of_unit(p_, of_last, end);
+    int between = (of_last.qo_token - of_first.qo_token) * static_cast<int>(p_.group.divisor);
     return {first, last - first + 1, first_row, between + end_row - first_row, unit, end - unit};
   }
 
@@ -250,12 +250,5 @@ class CascadeTiles {
       if (tile.part_index >= 0 && index < p_.capacity_tiles) memory_.tiles_of_parts[index] = {tile.visible, number};
     }
     decodes = static_cast<int>(counted & 0xffffffff), prefills = static_cast<int>(counted >> 32);
-  }
-
-  // The first row of a unit in its request; for the unit behind them the rows of the request.
-  int row_of_unit(int request, int unit) const {
-    const CascadeRequest& of = memory_.requests[request];
-    unsigned row = lang::merge_units::first_row(unit - of.first_unit, tile_rows_of(p_, of));
-    return static_cast<int>(min(row, rows_of(p_, of)));
   }
 };
