@@ -19,8 +19,7 @@ class CascadeStates {
     if (tile.part_index >= p_.decode_items) return prefill.count_of(tile.part_index - p_.decode_items);
     unsigned part_index = tile.part_index;
     TileSplit first = memory_.splits[cuts_before_tile(memory_, decode.in_tiles, part_index)];
-    if (first.tile != part_index) return 1;
-    return memory_.first_splits[first.merge + 1] - memory_.first_splits[first.merge] + 1;
+    return first.tile == part_index ? memory_.splits_of(first.merge) : 1;
   }
 
   int* states_before(int level) const { return memory_.states_before + level * units_; }

@@ -32,6 +32,9 @@ struct LineCuts {
   int* first_items;        // [workers + 1] first item of each worker; the last is one past all items
   int* first_splits;       // [cut tiles + 1] indices into `splits`
   unsigned* used_workers;  // workers that have a share of the line
+
+  // The splits of a cut tile.
+  int splits_of(int cut_tile) const { return first_splits[cut_tile + 1] - first_splits[cut_tile] + 1; }
 };
 
 // Items are loaded and stored as 16-byte words.

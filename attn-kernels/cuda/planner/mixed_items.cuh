@@ -26,7 +26,7 @@ struct DecodeTiles {
   void store(int index, const LineItem& made) const {
     store_item(p.items + ITEM_WORDS * index, made.item);
     if (made.cut_tile >= 0)
-      states.write(made.item, made.cut_tile, split_of(made), states.splits_of_decode(made.cut_tile));
+      states.write(made.item, made.cut_tile, split_of(made), tiles.memory.splits_of(made.cut_tile));
   }
 };
 

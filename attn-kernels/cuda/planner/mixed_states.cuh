@@ -39,7 +39,7 @@ class MixedStates {
     if (is_decode(p_, of.lens)) {
       unsigned tile = of.decodes;
       TileSplit first = memory.splits[cuts_before_tile(memory, decode_.in_tiles, tile)];
-      return {first.merge, rows, first.tile == tile ? splits_of_decode(first.merge) : 1};
+      return {first.merge, rows, first.tile == tile ? memory.splits_of(first.merge) : 1};
     }
     int tile = number - of.decodes, before = (tile - of.prefills) * static_cast<int>(p_.tile_rows.divisor);
     int splits = prefill_.count_of(tile);
@@ -53,10 +53,6 @@ class MixedStates {
 
   // The number of a tile of the prefill part among the tiles that are cut.
   int of_prefill(int tile) const { return decode_.cut_tiles + prefill_.cut_tiles_before(tile); }
-  int splits_of_decode(int cut_tile) const {
-    const int* first = tiles_.memory.first_splits + cut_tile;
-    return first[1] - first[0] + 1;
-  }
 
   // Assigns rows and merges by a prefix sum over all tiles.
   template <class Cta>
