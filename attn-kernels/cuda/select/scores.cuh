@@ -63,9 +63,7 @@ struct UnitScores {
         // the last product of a group of heads
 #pragma unroll
         for (int i = 0; i < (LANE_KEYS == 1 ? 1 : 2); ++i) {
-#pragma unroll
-          for (int step = 16; step >= HEAD_LANES; step /= 2)
-            best[i] = fmaxf(best[i], __shfl_xor_sync(0xffffffffu, best[i], step));
+          best[i] = max_across<HEAD_LANES>(best[i]);
           int of = LANE_KEYS == 1 ? head : head - 1 + i;
           if (lane < HEAD_LANES && of < INDEX_HEADS) greatest[of] = fmaxf(greatest[of], best[i]);
           best[i] = -lang::F32_INFINITY;
