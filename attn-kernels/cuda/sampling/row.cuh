@@ -50,13 +50,9 @@ struct Slice {
 // Penalties of four logits from `i` of the slice on. It is a call, since most runs have none.
 __noinline__ float4 penalised4(const SampleParams& p, Slice slice, int i, float4 x) {
   const unsigned* counts = p.counts + static_cast<long long>(slice.row) * p.vocab + slice.first + i;
-  uint4 n = {};
-  if (p.counts_wide && i + 4 <= slice.count) {
-    n = *reinterpret_cast<const uint4*>(counts);
-  } else {
-    int left = slice.count - i;
-    n = {left > 0 ? counts[0] : 0u, left > 1 ? counts[1] : 0u, left > 2 ? counts[2] : 0u, left > 3 ? counts[3] : 0u};
-  }
+  auto at = [&](int j) { return i + j < slice.count ? counts[j] : 0u; };
+  bool wide = p.counts_wide && i + 4 <= slice.count;
+  uint4 n = wide ? *reinterpret_cast<const uint4*>(counts) : uint4{at(0), at(1), at(2), at(3)};
   if ((n.x | n.y | n.z | n.w) == 0) return x;
   float repetition = of_row(p.repetition, slice.row, p.all_repetition);
   float presence = of_row(p.presence, slice.row, p.all_presence);

@@ -38,11 +38,9 @@ struct ScoreRow {
     for (int at = begin; at < end; at += 128) {
       int i = at + static_cast<int>(threadIdx.x % 32) * 4, position = first + i;
       auto score = [&](int j) { return position + j < count ? scores[position + j] : NOT_ALLOWED; };
-      float4 four;
-      if (p.wide && position + 4 <= count)
-        four = *reinterpret_cast<const float4*>(scores + position);
-      else
-        four = {score(0), score(1), score(2), score(3)};
+      bool wide = p.wide && position + 4 <= count;
+      float4 four =
+          wide ? *reinterpret_cast<const float4*>(scores + position) : float4{score(0), score(1), score(2), score(3)};
       float x[4] = {value(position, four.x), value(position + 1, four.y), value(position + 2, four.z),
                     value(position + 3, four.w)};
       f(i, x);
