@@ -23,14 +23,8 @@ inline int request_of(const IndexScoresParams& p, int token) {
 inline IndexRow index_row(const IndexScoresParams& p, int token) {
   int request = request_of(p, token);
   if (request < 0) return {-1, 0, 0};
-  long long first = 0;
-  int keys;
-  if (p.keys.indptr) {
-    first = p.keys.indptr[request];
-    keys = p.keys.indptr[request + 1] - static_cast<int>(first);
-  } else {
-    keys = p.keys.positions[request];
-  }
+  long long first = p.keys.indptr ? p.keys.indptr[request] : 0;
+  int keys = p.keys.indptr ? p.keys.indptr[request + 1] - static_cast<int>(first) : p.keys.positions[request];
   keys = max(keys, 0);
   int visible = keys;
   if (p.causal) visible = keys - p.qo_indptr[request + 1] + token + 1;
