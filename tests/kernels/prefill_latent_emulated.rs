@@ -63,12 +63,16 @@ fn splits() {
     check(["causal", "full", "causal + alibi"].into_iter().enumerate().map(of));
 }
 
-/// Keys of 8 bits are converted before, and outputs have another type.
+/// Keys of 8 bits and of KV formats are decoded as they are loaded; outputs have another type.
 #[test]
 fn element_types() {
-    let keys = |number, variant| Case { kv_dtype: Some("e4m3".to_owned()), ..case(variant, number) };
     let outputs = |number, variant| Case { o_dtype: Some("e4m3".to_owned()), ..case(variant, number) };
-    check([keys(0, "causal"), keys(2, "full"), outputs(1, "causal"), outputs(4, "causal + sink")]);
+    check([outputs(1, "causal"), outputs(4, "causal + sink")]);
+    let keys = |(dtype, first): (&'static str, usize)| {
+        let of = move |number: usize, variant| case(variant, first + number).over_format(dtype);
+        [of(0, "causal"), of(1, "full"), of(2, "causal + alibi")].into_iter().flatten().chain(over_lists(dtype))
+    };
+    check([("e4m3", 0), ("e5m2", 1), ("ds_mla", 5), ("int8", 2), ("int4(group=32)", 3)].into_iter().flat_map(keys));
 }
 
 /// Logits that exceed row_max of the tiles before.
@@ -80,7 +84,15 @@ fn large_logits() {
 /// Keys of a list, such as those that an indexer chooses (DSA), with masks over their positions.
 #[test]
 fn key_lists() {
+    check(lists());
+}
+
+fn lists() -> impl Iterator<Item = Case> {
     let latent = |case: Case| Case { head_dim: 576, head_dim_vo: HeadDimVo::SharedWithKeys(512), ..case };
     let lists = simt::key_lists("prefill").into_iter();
-    check(lists.map(|case| Case { qo_heads: 4 * case.qo_heads / case.kv_heads, kv_heads: 1, ..latent(case) }));
+    lists.map(move |case| Case { qo_heads: 4 * case.qo_heads / case.kv_heads, kv_heads: 1, ..latent(case) })
+}
+
+fn over_lists(dtype: &'static str) -> impl Iterator<Item = Case> {
+    lists().filter_map(move |case| case.over_format(dtype))
 }

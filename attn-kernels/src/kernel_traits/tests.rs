@@ -39,7 +39,11 @@ fn every_kernel_fits_the_smallest_gpu_and_partial_states_fit_a_decode_stage() {
                     KernelTraits::choose(&of).unwrap_or_else(|error| panic!("{kind} {head_dim} {values}: {error}"));
                 let smallest = if arch.has_wgmma() { arch } else { Arch::new(12, 0) };
                 assert!(traits.smem_bytes() + 64 <= smallest.max_smem(), "{}", traits.describe());
-                assert_eq!(traits.has_kv_preprocess(), kind == KernelKind::Prefill && (hooks || kv.is_fp8()));
+                // latent attention on WGMMA decodes keys as it loads them
+                let rewrites = hooks || (kv.is_fp8() && !traits.decodes_keys());
+                assert_eq!(traits.has_kv_preprocess(), kind == KernelKind::Prefill && rewrites);
+                let decodes = kv.is_fp8() && traits.is_sm90_prefill() && traits.common.values_share_keys;
+                assert_eq!(traits.decodes_keys(), decodes);
                 assert_eq!(traits.common.values_share_keys, values.shares_keys() && !hooks);
                 if kind == KernelKind::Decode {
                     let states = traits.facts().tile_rows * traits.common.value_dim.next_multiple_of(32) * 4;

@@ -1,5 +1,7 @@
 //! The K/V preprocessing kernel of a prefill kernel: its grid, and the memory that it writes.
 
+use attn_core::{dtype::Dtypes, spec::ComputeType};
+
 use super::abi::Strided;
 use crate::kernel_traits::{CommonTraits, KernelTraits, Preprocessed, row_lanes};
 
@@ -72,6 +74,12 @@ impl KernelTraits {
             Some(keys) => (head_dim / 2, keys / 2, tiles(keys, tokens, requests) * u64::from(value_dim)),
             None => (head_dim, value_dim, tokens),
         }
+    }
+
+    /// Whether sm90 prefill decodes keys as it loads them (`KEYS_DECODED` in CUDA), without tensor maps.
+    pub fn decodes_keys(&self) -> bool {
+        let (Dtypes { qo, kv, .. }, facts) = (self.common.dtypes, self.facts());
+        kv != qo && facts.wgmma == Some(ComputeType::Exact) && !facts.preprocessed.keys
     }
 
     /// Keys or values in memory as kernels read them through tensor maps: of 8 bits in pairs, elements of 16.

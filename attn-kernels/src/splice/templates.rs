@@ -61,6 +61,7 @@ const OF_FORMATS: &[(&str, &str)] = &[
     ("abi/launch_params.cuh", "abi/packed_launch_params.cuh"),
     ("decode/dense_rows.cuh", "decode/format_rows.cuh"),
     ("decode/dense_products.cuh", "decode/format_products.cuh"),
+    ("prefill/sm90/latent/dense_rows.cuh", "prefill/sm90/latent/format_rows.cuh"),
     ("preprocess/dense_rows.cuh", "preprocess/format_rows.cuh"),
     ("ops/transform.cuh", "ops/encode.cuh"),
 ];

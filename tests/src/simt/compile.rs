@@ -86,15 +86,13 @@ pub(super) fn libraries(texts: &[String], folder: &Path) -> Vec<Arc<Library>> {
 
 /// Functions that launch the kernels of a unit.
 fn launches(traits: &KernelTraits) -> String {
-    // kernels over rows of KV formats have parameters of their own, apart from prefill that reads what was preprocessed
+    // kernels over rows of KV formats have parameters of their own
     let params = match (traits.kind() == KernelKind::Mixed, traits.common.packed.is_some()) {
         (false, false) => "KernelParams",
         (false, true) => "PackedParams",
         (true, false) => "MixedParams",
         (true, true) => "PackedMixedParams",
     };
-    let of_main =
-        if traits.facts().has_workers || traits.kind() == KernelKind::Mixed { params } else { "KernelParams" };
     let (main, part) = match traits.kind() {
         KernelKind::Prefill => ("attn_prefill", ""),
         KernelKind::Decode => ("attn_decode", ""),
@@ -102,7 +100,7 @@ fn launches(traits: &KernelTraits) -> String {
     };
     let (launch, threads) =
         if traits.is_sm90_prefill() { ("LAUNCH_SM90", "CTA_THREADS") } else { ("LAUNCH", "THREADS") };
-    let mut text = format!("{launch}(launch_main, {main}, {of_main}, {part}{threads}, SMEM_BYTES)\n");
+    let mut text = format!("{launch}(launch_main, {main}, {params}, {part}{threads}, SMEM_BYTES)\n");
     if traits.has_kv_preprocess() {
         let threads = format!("{part}KV_PREPROCESS_THREADS");
         text += &format!("LAUNCH(launch_kv_preprocess, {part}attn_kv_preprocess, {params}, {threads}, 0)\n");

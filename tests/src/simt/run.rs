@@ -238,9 +238,9 @@ impl Run<'_> {
         };
         self.preprocess(kernel, &self.with_sides(params));
         if traits.is_sm90_prefill() {
-            let params = KernelParams { k: traits.in_pairs(params.k), ..params };
+            let params = self.with_sides(KernelParams { k: traits.in_pairs(params.k), ..params });
             let items = part.items.len() as u32;
-            self.launch_sm90(kernel, (&params, &params), items, (items * kv_heads).min(self.ctas));
+            self.launch_sm90(kernel, (&params, &params.base), items, (items * kv_heads).min(self.ctas));
         } else {
             self.launch(kernel, "launch_main", &self.with_sides(params), grid);
         }

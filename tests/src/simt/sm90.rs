@@ -28,7 +28,8 @@ pub(super) fn params(
         if common.is_multiple_of(PATTERN_ROWS) { common } else { 0 }
     };
     let page_size = layout.pages().map_or(0, |pages| pages.page_size());
-    let box_rows = if traits.common.paged { divides_both(page_size) } else { 0 };
+    let by_rows = traits.decodes_keys();
+    let box_rows = if traits.common.paged && !by_rows { divides_both(page_size) } else { 0 };
     let (tokens, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
     let (preprocessed, (key_dim, value_dim, pre_rows)) =
         (traits.facts().preprocessed, traits.kv_extents(tokens, requests));
@@ -40,7 +41,7 @@ pub(super) fn params(
                 let sizes = [dim.into(), pre_rows, kv_heads, 1];
                 encode(pre.data, sizes, [pre.token, pre.head, pre.page], [traits.facts().tile_keys, 1])
             }
-            None if traits.common.paged && box_rows == 0 => TensorMap::default(),
+            None if by_rows || traits.common.paged && box_rows == 0 => TensorMap::default(),
             None => {
                 let rows = if traits.common.paged { box_rows } else { traits.facts().tile_keys };
                 let sizes = [dim.into(), tokens as u64, kv_heads, pages as u64];

@@ -53,7 +53,12 @@ class Producer {
  public:
   Producer(const KernelParams& p, const Variant& variant, const Sm90Params& w, const SmemTiles& tiles,
            const Pipeline& pipeline)
-      : p_(p), variant_(variant), w_(w), tiles_(tiles), pipeline_(pipeline), v_loader_(w, w.v, p.v, 0, 0) {}
+      : p_(p),
+        variant_(variant),
+        w_(w),
+        tiles_(tiles),
+        pipeline_(pipeline),
+        v_loader_(value_loader<USE_TMA>(p, variant, w, {}, 0)) {}
 
   // `prefetch` is called once per work item, when the producer has time.
   template <class Prefetch>
@@ -61,9 +66,7 @@ class Producer {
     QTile q_tile(item, kv_head);
     KvRange kv_range(p_, variant_, q_tile, item);
     int end = kv_range.end();
-    const Strided& keys = K_PREPROCESSED ? p_.k_pre : p_.k;
-    const Strided& values = V_SHARES_K ? keys : V_PREPROCESSED ? p_.v_pre : p_.v;
-    KLoader<USE_TMA> k_loader(w_, w_.k, keys, key_base<K_PREPROCESSED>(q_tile.request), kv_head);
+    KLoader<USE_TMA> k_loader = key_loader<USE_TMA>(p_, variant_, w_, q_tile.request, kv_head);
     KvTileIter<PARTS> kv_iter(p_, q_tile, item.kv_begin, end);
     TileClasses classes;
     int key = kv_iter.next(variant_, classes);
@@ -96,7 +99,7 @@ class Producer {
       if constexpr (V_AFTER_NEXT_K) load_v();
       ++tile_index_;
       if (first) {
-        v_loader_ = VLoader<USE_TMA>(w_, w_.v, values, value_base(q_tile.request), kv_head);
+        v_loader_ = value_loader<USE_TMA>(p_, variant_, w_, q_tile.request, kv_head);
         prev_end_ = end;
         SmemQ to = tiles_.q_stage(q_state.stage);
         bool loads_q = is_leader_of(ProducerWarp::LOAD_Q);
@@ -126,7 +129,7 @@ class Producer {
   // Called after all work tiles: loads the last V, and commits an end marker.
   void finish() {
     if constexpr (V_AFTER_NEXT_K) load_v();
-    if (!KLoader<USE_TMA>(w_, w_.k, p_.k, 0, 0).participates(false)) return;
+    if (!key_loader<USE_TMA>(p_, variant_, w_, {}, 0).participates(false)) return;
     PipelineState state(tile_index_);
     mbarrier_wait(pipeline_.k_empty(state.stage), state.phase ^ 1);
     if (commits_) pipeline_.producer_commit(state.stage, {-1, PipelineTile::END}, 0);

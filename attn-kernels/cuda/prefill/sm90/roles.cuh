@@ -58,7 +58,9 @@ class PrefillCta {
     // shfl makes the value warp-uniform for ptxas
     if (__shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / THREADS, 0)) {
       warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
-      if (tma)
+      if constexpr (!MAY_USE_TMA)
+        producer_loop<false>(p, variant, w, tiles, pipeline);
+      else if (tma)
         producer_loop<true>(p, variant, w, tiles, pipeline);
       else if constexpr (KEYS_NEED_LOOKUP)  // otherwise every load is TMA
         producer_loop<false>(p, variant, w, tiles, pipeline);

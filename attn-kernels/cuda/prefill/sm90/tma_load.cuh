@@ -24,8 +24,12 @@ inline void tma_load_q(SmemQ to, const TensorMap& map, unsigned barrier, const R
     tma_load(to.base + panel * to.PANEL_BYTES, map, barrier, 64 * panel, {0, first.qo_head}, first.qo_token);
 }
 
-// Whether this launch loads K and V by TMA; known only at launch for paged K and V. Listed keys are loaded row by row.
-inline bool use_tma(const Sm90Params& w) { return !KEYS_NEED_LOOKUP || (!Variant::HAS_KV_LIST && w.box_rows); }
+// Whether rows of keys become 16-bit elements as they are loaded: those of 8 bits that no kernel has preprocessed.
+constexpr bool KEYS_DECODED = IS_FP8<KvElem> && !K_PREPROCESSED && !E4M3_COMPUTE;
+// Whether this launch loads K and V by TMA; known only at launch for paged K and V. Listed keys, and those that are
+// decoded, are loaded row by row.
+constexpr bool MAY_USE_TMA = !Variant::HAS_KV_LIST && !KEYS_DECODED;
+inline bool use_tma(const Sm90Params& w) { return MAY_USE_TMA && (!KEYS_PAGED || w.box_rows); }
 
 // Half of the producer warps issue the TMA loads of K, the other half those of V, so that neither waits for a free
 // stage of the other. Preparing a lane's operands takes most of the time, so that boxes alternate between the warps of

@@ -54,8 +54,9 @@ impl BranchLaunches<'_> {
         let items = part.items.len() as u32;
         if traits.is_sm90_prefill() {
             let params = branch_params(self.launches, self.workspace, number, self.params.base);
-            let params = KernelParams { k: traits.in_pairs(params.k), ..params };
-            let sm90 = sm90_params(self.heads, self.launches, kernel, items, &params, self.tensors)?;
+            let base = KernelParams { k: traits.in_pairs(params.k), ..params };
+            let sm90 = sm90_params(self.heads, self.launches, kernel, items, &base, self.tensors)?;
+            let params = PackedParams { base, ..self.params };
             // SAFETY: as in `launch_function`.
             return unsafe {
                 launch_sm90(self.stream, kernel, items * kv_heads, &params, &sm90, self.arguments(number))

@@ -7,7 +7,7 @@ use super::tensors::RunTensors;
 use crate::cuda::driver::launch_kernel::{argument, launch_with};
 use crate::cuda::plan::launches::Launches;
 use crate::cuda::{CudaError, CudaStream, Kernel};
-use crate::launch::{KernelParams, Sm90Params, Strided, TensorMap};
+use crate::launch::{KernelParams, PackedParams, Sm90Params, Strided, TensorMap};
 
 /// Launches the main kernel of a branch for a number of work tiles. The kernel is persistent: the grid has as many CTAs
 /// as the device holds, and each CTA takes work tiles from the dynamic tile scheduler until none is left.
@@ -20,7 +20,7 @@ pub(super) unsafe fn launch_sm90(
     stream: &CudaStream,
     kernel: &Kernel,
     tiles: u32,
-    params: &KernelParams,
+    params: &PackedParams,
     sm90: &Sm90Params,
     args: &[u8],
 ) -> Result<(), CudaError> {
@@ -42,7 +42,8 @@ pub(super) fn sm90_params(
 ) -> Result<Sm90Params, CudaError> {
     let (traits, kv, tokens) = (kernel.traits(), &tensors.kv, launches.preprocess_tokens);
     let preprocessed = traits.facts().preprocessed;
-    let paged_rows = match traits.common.paged {
+    let by_rows = traits.decodes_keys();
+    let paged_rows = match traits.common.paged && !by_rows {
         true => tensor_maps::page_box_rows(traits, params.page_size.divisor, [&params.k, &params.v]),
         false => 0,
     };
@@ -54,8 +55,8 @@ pub(super) fn sm90_params(
                 let extents = Extents { dim, tokens: rows, heads: heads.kv, pages: 1 };
                 tensor_maps::kv_map(&preprocessed, extents, traits.facts().tile_keys)
             }
-            // pages that no box fits are copied without tensor maps
-            None if traits.common.paged && paged_rows == 0 => Ok(TensorMap::default()),
+            // rows that are decoded, and pages that no box fits, are loaded without tensor maps
+            None if by_rows || traits.common.paged && paged_rows == 0 => Ok(TensorMap::default()),
             None => {
                 let rows = if traits.common.paged { paged_rows } else { traits.facts().tile_keys };
                 tensor_maps::kv_map(&at, Extents::of(stored, dim, heads.kv), rows)

@@ -24,14 +24,13 @@ pub(super) const PREFILL_SM90_LATENT: Facts = Facts {
     ..PREFILL_SM90
 };
 
-/// Stages of keys, beside a tile of Q and one of P.
-pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
+/// Stages of keys, beside a tile of Q and one of P. Keys of fewer than 16 bits are decoded as they are loaded.
+pub(super) fn tiles(_: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
     let &CommonTraits { head_dim, value_dim, values_share_keys, .. } = common;
     if !values_share_keys || head_dim > MAX_HEAD_DIM || value_dim != VALUE_DIM {
         return None;
     }
     let Facts { tile_rows, tile_keys, stages, .. } = PREFILL_SM90_LATENT;
     let elements = (tile_rows + stages * tile_keys) * panels(head_dim) + tile_rows * tile_keys;
-    let preprocessed = request.preprocessed(common);
-    Some(Facts { smem_bytes: ALIGNMENT + 2 * elements, preprocessed, ..PREFILL_SM90_LATENT })
+    Some(Facts { smem_bytes: ALIGNMENT + 2 * elements, ..PREFILL_SM90_LATENT })
 }

@@ -12,5 +12,13 @@ template <bool USE_TMA>
 using VLoader = TmaLoader<false, TILE_KEYS / 2, true>;
 static_assert(HEAD_DIM_VO == TILE_KEYS, "as many rows as a tile of K has");
 
-// Token of position 0 of a request's values, as VLoader takes it.
-inline int value_base(const Request& request) { return transposed_base(request); }
+template <bool USE_TMA>
+inline KLoader<USE_TMA> key_loader(const KernelParams& p, const Variant&, const Sm90Params& w, const Request& request,
+                                   int kv_head) {
+  return {w, w.k, p.k, key_base<false>(request), kv_head};
+}
+template <bool USE_TMA>
+inline VLoader<USE_TMA> value_loader(const KernelParams& p, const Variant&, const Sm90Params& w, const Request& request,
+                                     int kv_head) {
+  return {w, w.v, p.v_pre, transposed_base(request), kv_head};
+}

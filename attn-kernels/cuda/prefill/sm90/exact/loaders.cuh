@@ -13,8 +13,16 @@ using KLoader = TileLoader<KV_PAGED && !K_PREPROCESSED, USE_TMA, HEAD_DIM_QK, fa
 template <bool USE_TMA>
 using VLoader = TileLoader<KV_PAGED && !V_PREPROCESSED, USE_TMA, HEAD_DIM_VO, true>;
 
-// Token of position 0 of a request's values, as VLoader takes it.
-inline int value_base(const Request& request) { return key_base<V_PREPROCESSED>(request); }
+template <bool USE_TMA>
+inline KLoader<USE_TMA> key_loader(const KernelParams& p, const Variant&, const Sm90Params& w, const Request& request,
+                                   int kv_head) {
+  return {w, w.k, K_PREPROCESSED ? p.k_pre : p.k, key_base<K_PREPROCESSED>(request), kv_head};
+}
+template <bool USE_TMA>
+inline VLoader<USE_TMA> value_loader(const KernelParams& p, const Variant&, const Sm90Params& w, const Request& request,
+                                     int kv_head) {
+  return {w, w.v, V_PREPROCESSED ? p.v_pre : p.v, key_base<V_PREPROCESSED>(request), kv_head};
+}
 
 // Before the first work tile, writes what no load writes.
 inline void prepare_v_tiles(const SmemTiles&) {}

@@ -3,26 +3,40 @@
 // loaded as soon as the warpgroup that reads it last is done.
 #pragma once
 #include "prefill/fragments.cuh"
+#include "prefill/sm90/latent/decoding_loader.cuh"
 #include "prefill/sm90/smem_tiles.cuh"
 #include "prefill/sm90/tma_load.cuh"
 
-static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "Q and K have one element type, unless K is preprocessed");
-static_assert(!V_PREPROCESSED && K_PREPROCESSED == IS_FP8<KvElem>, "K is preprocessed where it is fp8");
+static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "Q and K have one element type, unless K is decoded");
+static_assert(!V_PREPROCESSED && !K_PREPROCESSED, "K is decoded as it is loaded");
 static_assert(COLUMN_WARPS == 2 && COLUMNS % 64 == 0 && HEAD_DIM_QK >= HEAD_DIM_VO, "values are two halves of panels");
 
+template <bool USE_TMA, int DIM, bool VALUES, int FIRST>
+using ColumnLoader =
+    Choose<KEYS_DECODED, DecodingLoader<DIM, FIRST>, TileLoader<KV_PAGED, USE_TMA, DIM, VALUES, FIRST>>;
 template <bool USE_TMA>
-using KLoader = TileLoader<KV_PAGED && !K_PREPROCESSED, USE_TMA, HEAD_DIM_QK - COLUMNS, false, COLUMNS>;
+using KLoader = ColumnLoader<USE_TMA, HEAD_DIM_QK - COLUMNS, false, COLUMNS>;
 template <bool USE_TMA>
-using ColumnsOfV = TileLoader<KV_PAGED && !K_PREPROCESSED, USE_TMA, COLUMNS, true>;
-// From K, which may be preprocessed.
-template <bool USE_TMA>
-struct VLoader : ColumnsOfV<USE_TMA> {
-  VLoader(const Sm90Params& w, const TensorMap&, const Strided& v, int base, int kv_head)
-      : ColumnsOfV<USE_TMA>(w, w.k, v, base, kv_head) {}
-};
+using VLoader = ColumnLoader<USE_TMA, COLUMNS, true, 0>;
 
-// Token of position 0 of a request's values, as VLoader takes it.
-inline int value_base(const Request& request) { return key_base<K_PREPROCESSED>(request); }
+template <class Loader>
+inline Loader column_loader(const KernelParams& p, const Variant& variant, const Sm90Params& w, const Request& request,
+                            int kv_head) {
+  if constexpr (KEYS_DECODED)
+    return {p, variant, request, kv_head};
+  else
+    return {w, w.k, p.k, ragged_base(request), kv_head};
+}
+template <bool USE_TMA>
+inline KLoader<USE_TMA> key_loader(const KernelParams& p, const Variant& variant, const Sm90Params& w,
+                                   const Request& request, int kv_head) {
+  return column_loader<KLoader<USE_TMA>>(p, variant, w, request, kv_head);
+}
+template <bool USE_TMA>
+inline VLoader<USE_TMA> value_loader(const KernelParams& p, const Variant& variant, const Sm90Params& w,
+                                     const Request& request, int kv_head) {
+  return column_loader<VLoader<USE_TMA>>(p, variant, w, request, kv_head);
+}
 
 // Before the first work tile, writes what no load writes.
 inline void prepare_v_tiles(const SmemTiles&) {}

@@ -235,7 +235,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
                               const SmemTiles& tiles, const Pipeline& pipeline) {
   // shfl makes the value warp-uniform, so that ptxas keeps descriptors in uniform registers
   int warp = __shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / 32, 0), warpgroup = warp / 4;
-  bool tma = use_tma(w) || ColumnsOfV<false>::USES_TMA;
+  bool tma = use_tma(w) || VLoader<false>::USES_TMA;
   if (warpgroup == 1) named_barrier_arrive(SECOND_READ_BARRIER, THREADS);
   int n = 0;
   PipelineTile next = pipeline.consumer_wait_tile(n);

@@ -10,12 +10,12 @@
 
 // Loads the KV tile of work tile `n`, which is empty if the item has no keys.
 template <bool USE_TMA>
-inline void load_kv_tile(const KernelParams& p, const Sm90Params& w, const SmemTiles& tiles, const Pipeline& pipeline,
-                         const WorkTile& work, int n) {
+inline void load_kv_tile(const KernelParams& p, const Variant& variant, const Sm90Params& w, const SmemTiles& tiles,
+                         const Pipeline& pipeline, const WorkTile& work, int n) {
   PipelineState state(n);
   Request request = request_of(work.item);
-  KLoader<USE_TMA> k_loader(w, w.k, p.k, key_base<K_PREPROCESSED>(request), work.kv_head);
-  VLoader<USE_TMA> v_loader(w, w.v, p.v, value_base(request), work.kv_head);
+  KLoader<USE_TMA> k_loader = key_loader<USE_TMA>(p, variant, w, request, work.kv_head);
+  VLoader<USE_TMA> v_loader = value_loader<USE_TMA>(p, variant, w, request, work.kv_head);
   int end = work.item.kv_end, key = work.item.kv_begin < end ? work.item.kv_begin : -1;
   bool has_keys = key >= 0;
   KvRowLocation location = {};
@@ -96,7 +96,7 @@ struct PendingQTiles {
 };
 
 template <bool USE_TMA>
-inline void producer_loop(const KernelParams& p, const Variant&, const Sm90Params& w, const SmemTiles& tiles,
+inline void producer_loop(const KernelParams& p, const Variant& variant, const Sm90Params& w, const SmemTiles& tiles,
                           const Pipeline& pipeline) {
   TileScheduler scheduler(p, w, pipeline);
   int work_index = 0, q_index = 0;
@@ -107,7 +107,7 @@ inline void producer_loop(const KernelParams& p, const Variant&, const Sm90Param
     WorkTile work = pipeline.load_work(work_index);
     scheduler.prefetch_next_work();
     if (work.item.rows > 0) {
-      load_kv_tile<USE_TMA>(p, w, tiles, pipeline, work, work_index);
+      load_kv_tile<USE_TMA>(p, variant, w, tiles, pipeline, work, work_index);
       scheduler.fetch_work(work_index + 1);
       // All warps wait for the next item together, so that its K and V would wait for Q tiles that wait for a stage:
       // these are left until then.
@@ -120,7 +120,7 @@ inline void producer_loop(const KernelParams& p, const Variant&, const Sm90Param
     }
   }
   pending.load(p, w, tiles, pipeline, q_index, false);
-  if (KLoader<USE_TMA>(w, w.k, p.k, 0, 0).participates(false)) {
+  if (key_loader<USE_TMA>(p, variant, w, {}, 0).participates(false)) {
     PipelineState state(work_index);
     mbarrier_wait(pipeline.k_empty(state.stage), state.phase ^ 1);
     if (is_leader_of(ProducerWarp::LOAD_K)) pipeline.producer_commit(state.stage, {-1, PipelineTile::END}, 0);

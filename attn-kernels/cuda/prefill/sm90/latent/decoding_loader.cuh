@@ -1,0 +1,69 @@
+// Loads tiles of keys whose rows are fp8 or of a KV format: by threads of the producer, as 16-bit elements.
+#pragma once
+#include "arch/mbarrier.cuh"
+#include "memory/address.cuh"
+#include "memory/smem_tile.cuh"
+#include "prefill/sm90/latent/dense_rows.cuh"
+
+// DIM columns from column FIRST on, in the thread layout of KvTiledCopy.
+template <int DIM, int FIRST>
+class DecodingLoader {
+  static constexpr int PANELS = (DIM + 63) / 64;
+  const KernelParams* p_;
+  const Variant* variant_;
+  int base_;  // the token of position 0, for keys that are not in pages
+  int head_;
+
+  KvLocation row_of_pass(int pass, int end, int key, const KvRowLocation& own) const {
+    int lane = pass * KvTiledCopy::ROWS_PER_WARP + threadIdx.x % 32 / 8;
+    if constexpr (KV_PAGED)
+      return {__shfl_sync(ALL_LANES, own.location.page, lane), __shfl_sync(ALL_LANES, own.location.slot, lane)};
+    else if constexpr (Variant::HAS_KV_LIST)
+      return {0, base_ + __shfl_sync(ALL_LANES, own.position, lane)};
+    else
+      return {0, base_ + min(key + pass * KvTiledCopy::ROWS_PER_PASS + KvTiledCopy::row(), end - 1)};
+  }
+
+ public:
+  DecodingLoader(const KernelParams& p, const Variant& variant, const Request& request, int kv_head)
+      : p_(&p), variant_(&variant), base_(KV_PAGED ? 0 : ragged_base(request)), head_(kv_head) {}
+
+  static constexpr bool USES_TMA = false;
+  // Threads that arrive at the full barrier: the one that commits the tile, and all that store rows.
+  static constexpr int ARRIVALS = 1 + 32 * PRODUCER_WARPS;
+  static constexpr unsigned BYTES = 0;
+
+  template <class To>
+  void load(To to, unsigned barrier, int end, int key, KvRowLocation own) const {
+    SmemTile<TILE_KEYS, DIM> columns = {to.base + FIRST / 64 * To::PANEL_BYTES};
+    int chunk = KvTiledCopy::chunk();
+    unsigned first = columns.at(KvTiledCopy::row(), chunk);
+    constexpr int AT_ONCE = StoredRow::PASSES_AT_ONCE;
+#pragma unroll
+    for (int pass = 0; pass < KvTiledCopy::PASSES; pass += AT_ONCE) {
+      StoredRow::Eight eights[AT_ONCE][PANELS];
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i) {
+        StoredRow row(*p_, *variant_, row_of_pass(pass + i, end, key, own), head_);
+#pragma unroll
+        for (int panel = 0; panel < PANELS; ++panel)
+          if (holds(panel, chunk)) eights[i][panel] = row.load(FIRST + 64 * panel + 8 * chunk);
+      }
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i)
+#pragma unroll
+        for (int panel = 0; panel < PANELS; ++panel)
+          if (holds(panel, chunk))
+            store_shared_16(first + (pass + i) * KvTiledCopy::ROWS_PER_PASS * 128 + panel * columns.PANEL_BYTES,
+                            StoredRow::decoded(eights[i][panel]));
+    }
+    fence_view_async_shared();
+    mbarrier_arrive(barrier);
+  }
+  static constexpr bool participates(bool) { return true; }
+  static void arrive_empty(unsigned barrier) { mbarrier_arrive(barrier); }
+
+ private:
+  // Whether the tile has a chunk of a panel, of which the last may be partial.
+  static bool holds(int panel, int chunk) { return panel < DIM / 64 || chunk < DIM % 64 / 8; }
+};

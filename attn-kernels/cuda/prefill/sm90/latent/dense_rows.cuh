@@ -1,0 +1,21 @@
+// Rows of keys that DecodingLoader loads: of fp8, whose elements f16 represents exactly. latent/format_rows.cuh takes its
+// place over rows of KV formats.
+#pragma once
+#include "arch/element.cuh"
+#include "memory/address.cuh"
+
+class StoredRow {
+  const KvElem* row_;
+
+ public:
+  // Eight elements as they are stored.
+  using Eight = uint2;
+  // As many passes as registers hold, so that their loads overlap.
+  static constexpr int PASSES_AT_ONCE = 4;
+
+  StoredRow(const KernelParams& p, const Variant&, KvLocation location, int kv_head)
+      : row_(static_cast<const KvElem*>(p.k.data) + key_offset<KV_PAGED>(p.k, location) + kv_head * p.k.head) {}
+
+  Eight load(int element) const { return *reinterpret_cast<const uint2*>(row_ + element); }
+  static uint4 decoded(Eight x) { return widened<KvElem>(x); }
+};
