@@ -39,7 +39,7 @@ class DecodingLoader {
     int chunk = KvTiledCopy::chunk();
     unsigned first = columns.at(KvTiledCopy::row(), chunk);
     constexpr int AT_ONCE = StoredRow::PASSES_AT_ONCE;
-#pragma unroll
+#pragma unroll 1
     for (int pass = 0; pass < KvTiledCopy::PASSES; pass += AT_ONCE) {
       StoredRow::Eight eights[AT_ONCE][PANELS];
 #pragma unroll

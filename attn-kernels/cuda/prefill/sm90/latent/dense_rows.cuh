@@ -10,8 +10,8 @@ class StoredRow {
  public:
   // Eight elements as they are stored.
   using Eight = uint2;
-  // As many passes as registers hold, so that their loads overlap.
-  static constexpr int PASSES_AT_ONCE = 4;
+  // As many as registers hold: their loads overlap.
+  static constexpr int PASSES_AT_ONCE = 2;
 
   StoredRow(const KernelParams& p, const Variant&, KvLocation location, int kv_head)
       : row_(static_cast<const KvElem*>(p.k.data) + key_offset<KV_PAGED>(p.k, location) + kv_head * p.k.head) {}
