@@ -1,5 +1,5 @@
-// Rows of keys that DecodingLoader loads: of fp8, whose elements f16 represents exactly. latent/format_rows.cuh takes its
-// place over rows of KV formats.
+// Rows of keys that DecodingLoader loads: of fp8, whose elements f16 represents exactly. Over rows of KV formats
+// latent/format_rows.cuh takes its place.
 #pragma once
 #include "arch/element.cuh"
 #include "memory/address.cuh"

@@ -13,7 +13,7 @@
 #include "prefill/sm90/tile_mask.cuh"
 
 static_assert(CONSUMER_WARPGROUPS == 2 && TILE_ROWS == 64 && STAGES == 2, "two warpgroups share 64 rows and two tiles");
-static_assert(!LAZY_MAX && TILE_KEYS == 64, "rows are long, and P of a tile is one panel");
+static_assert(!LAZY_MAX && !BIAS_IN_ACCUMULATOR && TILE_KEYS == 64, "rows are long, and P of a tile is one panel");
 static_assert(!OUTPUTS_STAGED, "shared memory has no room for O");
 
 // What warpgroups tell each other about their rows: the running row_max, and at the end of a work tile their shares of
@@ -60,11 +60,10 @@ struct LatentConsumer {
   }
 
   // S of this warpgroup's tile, whose columns from COLUMNS on have arrived.
-  void issue_gemm_qk(ScoreFragment& s, const ScoreTile& tile, PipelineState state) const {
+  void issue_gemm_qk(ScoreFragment& s, PipelineState state) const {
     unsigned smem_k = tiles.k_stage(state.stage).base;
-    if constexpr (BIAS_IN_ACCUMULATOR) init_scores(s, tile);
     if (!tma) fence_view_async_shared();
-    gemm_qk_columns<COLUMNS, HEAD_DIM_QK>(s, q.descriptor, smem_k, BIAS_IN_ACCUMULATOR);
+    gemm_qk_columns<COLUMNS, HEAD_DIM_QK>(s, q.descriptor, smem_k, false);
     wait_v(state);
     gemm_qk_columns<0, COLUMNS>(s, q.descriptor, smem_k, true);
   }
@@ -124,7 +123,7 @@ struct LatentConsumer {
       ScoreFragment s;
       float factor[ROWS_PER_THREAD] = {};
       ScoreTile tile = {p, variant, q_tile, kv_range, of_first.key, pipeline.positions(n), unit};
-      issue_gemm_qk(s, tile, first);
+      issue_gemm_qk(s, first);
       ScoreMask mask;
       bool masked = needs_mask(tile, of_first, 0);
       if (masked) mask.evaluate(tile);
@@ -187,7 +186,7 @@ struct LatentConsumer {
     }
     ScoreFragment s;
     ScoreTile tile = {p, variant, q_tile, kv_range, of_second.key, pipeline.positions(n + 1), unit};
-    issue_gemm_qk(s, tile, second);
+    issue_gemm_qk(s, second);
     ScoreMask mask;
     bool masked = MASK_IN_LOOP && needs_mask(tile, of_second, 0);
     if (masked) mask.evaluate(tile);
