@@ -1,7 +1,8 @@
 """Times the baselines for a case file, the JSON lines that `attn bench` reads.
 
 Baselines: FlashInfer (fa2, fa3, MLA, decode on both cores, BatchAttention, POD, cascade, block-sparse), cuDNN
-and FlashAttention-2 through torch SDPA, FlexAttention, cuDNN's flex_attention (cudnn-flex), FlashAttention-4 (fa4).
+and FlashAttention-2 through torch SDPA, FlexAttention, cuDNN's flex_attention (cudnn-flex), FlashAttention-4 (fa4),
+FlashMLA (latent.py says where its library is).
 
     python3 run_cases.py CASES.jsonl [--out FILE] [--baselines flashinfer,cudnn,flash2,flex,..] [--reps 15]
         one baseline after the other
@@ -30,22 +31,24 @@ import case_files
 from cases import DT, figures, kind, lens
 from cudnn_flex import cudnn_flex
 from fa4 import fa4
-from flashinfer_latent import latent
 from flashinfer_plain import plain
 from flashinfer_serving import serving
+import latent
 import shared_tensors
 import timing
 from timing import bench
 from torch_baselines import torch_baseline
 
-BASELINES = "flashinfer,cudnn,flash2,flex,cudnn-flex,fa4"
+BASELINES = "flashinfer,flashmla,cudnn,flash2,flex,cudnn-flex,fa4"
 
 
 def runners(case, baselines):
     for p in baselines:
         try:
             if p == "flashinfer":
-                yield from {"plain": plain, "latent": latent}.get(kind(case), serving)(case)
+                yield from {"plain": plain, "latent": latent.flashinfer}.get(kind(case), serving)(case)
+            elif p == "flashmla":
+                yield from latent.flashmla(case) if kind(case) == "latent" else ()
             elif p in ("cudnn-flex", "fa4"):
                 yield from (fa4 if p == "fa4" else cudnn_flex)(case)
             else:
