@@ -177,6 +177,9 @@ inline float2 load_nc_8(const void* p) {
   return v;
 }
 
+// Brings the 128 bytes around an address into L2.
+inline void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 // Increments a split-KV semaphore and returns its previous value. Acquire-release at GPU scope: the CTA that counts
 // later sees what this CTA wrote before its last barrier.
 inline unsigned semaphore_arrive(unsigned* arrivals) {

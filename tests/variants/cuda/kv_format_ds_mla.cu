@@ -28,7 +28,7 @@ struct KeyFormat {
       const float scale = codes.f32_at(512 + d / 128 * 4);
       ATTN_UNROLL
       for (int i = 0; i < 8; ++i) {
-        out.set(i, mul_rn(bits::e4m3_value(shr(words[i / 4], u32(8 * (i % 4)))), scale));
+        out.set(i, mul_rn(float_of_e4m3(shr(words[i / 4], u32(8 * (i % 4)))), scale));
       }
     } else {
       const int at = 528 + 2 * (d - 512);

@@ -27,7 +27,7 @@ struct KeyFormat {
     Array<float, 8> out = repeat<8>(0.0f);
     ATTN_UNROLL
     for (int i = 0; i < 8; ++i) {
-      out.set(i, mul_rn(bits::e4m3_value(shr(words[i / 4], u32(8 * (i % 4)))), scale));
+      out.set(i, mul_rn(float_of_e4m3(shr(words[i / 4], u32(8 * (i % 4)))), scale));
     }
     return out;
   }

@@ -122,6 +122,8 @@ class Producer {
       key = next;
       classes = next_classes;
       location = locate(q_tile.request, kv_range, next);
+      if constexpr (KEYS_DECODED)
+        if (next >= 0) k_loader.prefetch(end, next, location);
     } while (!last || (TILE_PAIRS && tile_index_ % 2 == 1));
     if (q_pending) commit_q();
   }

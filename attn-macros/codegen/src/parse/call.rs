@@ -187,7 +187,8 @@ fn bits_function(name: &str) -> Option<(&'static str, Ty, Ty)> {
         "bf16_value" => ("bits::bf16_value", Ty::U32, Ty::F32),
         "bf16_round" => ("bits::bf16_round", Ty::F32, Ty::F32),
         "e4m3_bits" => ("bits::e4m3_bits", Ty::F32, Ty::U32),
-        "e4m3_value" => ("bits::e4m3_value", Ty::U32, Ty::F32),
+        // one instruction where the GPU has it
+        "e4m3_value" => ("float_of_e4m3", Ty::U32, Ty::F32),
         "e4m3_round" => ("bits::e4m3_round", Ty::F32, Ty::F32),
         "e2m1_bits" => ("bits::e2m1_bits", Ty::F32, Ty::U32),
         "e2m1_value" => ("bits::e2m1_value", Ty::U32, Ty::F32),

@@ -9,6 +9,8 @@ inline float exp2_emulated(float x) {
   return __int_as_float((static_cast<int>(whole) << 23) + __float_as_int(power));
 }
 
+inline void prefetch_l2(const void*) {}
+
 template <class T>
 void keep_in_register(T*&) {}
 inline void keep_in_register(unsigned&) {}

@@ -38,7 +38,8 @@ class DecodingLoader {
     SmemTile<TILE_KEYS, DIM> columns = {to.base + FIRST / 64 * To::PANEL_BYTES};
     int chunk = KvTiledCopy::chunk();
     unsigned first = columns.at(KvTiledCopy::row(), chunk);
-    constexpr int AT_ONCE = StoredRow::PASSES_AT_ONCE;
+    constexpr int FITTING = StoredRow::AT_ONCE / PANELS, AT_ONCE = FITTING >= 4 ? 4 : FITTING >= 2 ? 2 : 1;
+    static_assert(KvTiledCopy::PASSES % AT_ONCE == 0, "passes are whole");
 #pragma unroll 1
     for (int pass = 0; pass < KvTiledCopy::PASSES; pass += AT_ONCE) {
       StoredRow::Eight eights[AT_ONCE][PANELS];
@@ -59,6 +60,12 @@ class DecodingLoader {
     }
     fence_view_async_shared();
     mbarrier_arrive(barrier);
+  }
+  // Brings the row that this lane looked up into L2, a tile ahead of `load`: its latency is that of L2 then.
+  void prefetch(int end, int key, const KvRowLocation& own) const {
+    if (located_row() >= TILE_KEYS) return;
+    int position = Variant::HAS_KV_LIST ? own.position : min(key + located_row(), end - 1);
+    StoredRow(*p_, *variant_, KV_PAGED ? own.location : KvLocation{0, base_ + position}, head_).prefetch();
   }
   static constexpr bool participates(bool) { return true; }
   static void arrive_empty(unsigned barrier) { mbarrier_arrive(barrier); }

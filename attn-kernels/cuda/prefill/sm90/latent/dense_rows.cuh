@@ -10,12 +10,15 @@ class StoredRow {
  public:
   // Eight elements as they are stored.
   using Eight = uint2;
-  // As many as registers hold: their loads overlap.
-  static constexpr int PASSES_AT_ONCE = 2;
+  // Eights that a thread loads before it stores the first: as many as registers hold.
+  static constexpr int AT_ONCE = 16;
 
   StoredRow(const KernelParams& p, const Variant&, KvLocation location, int kv_head)
       : row_(static_cast<const KvElem*>(p.k.data) + key_offset<KV_PAGED>(p.k, location) + kv_head * p.k.head) {}
 
   Eight load(int element) const { return *reinterpret_cast<const uint2*>(row_ + element); }
   static uint4 decoded(Eight x) { return widened<KvElem>(x); }
+  void prefetch() const {
+    for (int dim = 0; dim < HEAD_DIM_QK; dim += 128) prefetch_l2(row_ + dim);
+  }
 };

@@ -16,7 +16,7 @@ class StoredRow {
  public:
   // Eight elements, which a format decodes as it loads them.
   using Eight = uint4;
-  static constexpr int PASSES_AT_ONCE = 1;
+  static constexpr int AT_ONCE = 8;
 
   StoredRow(const KernelParams& p, const Variant& variant, KvLocation location, int kv_head)
       : variant_(variant),
@@ -30,4 +30,8 @@ class StoredRow {
     return {pair(0), pair(2), pair(4), pair(6)};
   }
   static uint4 decoded(Eight x) { return x; }
+  void prefetch() const {
+    for (int byte = 0; byte < K_CODE_BYTES; byte += 128) prefetch_l2(codes_.p + byte);
+    if constexpr (K_SIDE_BYTES > 0) prefetch_l2(side_.p);
+  }
 };
