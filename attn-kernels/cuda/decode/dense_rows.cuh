@@ -18,6 +18,8 @@ using WideElem = Choose<SAME<QoElem, float>, float, f16>;
 using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, WideElem, KvElem>;
 using ValueElem = Choose<WIDEN_VALUES, WideElem, KvElem>;
 
+// Whether keys that are contiguous in memory are copied without looking at the location of each.
+constexpr bool COPIES_RUNS = true;
 // Whether partials may need more memory than a stage has.
 constexpr bool STAGES_ARE_SHORT = false;
 

@@ -117,7 +117,7 @@ class KvPipeline {
     int row = C::row();
     unsigned chunk = Tile::offset(row, C::chunk() * C::CHUNK_BYTES);
     long long offset = key_offset<KV_PAGED>(t, location) * static_cast<int>(sizeof(KvElem));
-    if (step.contiguous) {
+    if (COPIES_RUNS && step.contiguous) {
       // a contiguous run: the location of the first key gives all the others
       long long stride = t.token * static_cast<int>(sizeof(KvElem));
 #pragma unroll
