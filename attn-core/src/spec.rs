@@ -25,6 +25,7 @@ macro_rules! words {
 
 mod compute_type;
 mod options;
+mod skip_softmax;
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,6 +34,7 @@ use crate::lang::Dims;
 
 pub use compute_type::{ComputeType, ComputeTypeError, UnknownComputeType};
 pub use options::AttentionOptions;
+pub use skip_softmax::{SkipSoftmaxError, skipped_share};
 
 /// Head counts and head dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -34,4 +34,13 @@ pub struct AttentionOptions {
     /// request selects its kernel by its own queries. A batch whose requests select different kernels (some with few
     /// queries, some with many) is an error. With `kernel` set to prefill, all run the same, decoding too.
     pub fixed_split_size: Option<u32>,
+    /// Skip-softmax (BLASST): how far a KV tile may lie below the keys that a row has seen, in units of logits, before
+    /// it is left out. Prefill on WGMMA leaves a tile out, of numerator and denominator, where for each of the 64 rows
+    /// of a warpgroup its largest logit is below the row's running maximum by this much or more. By default no tile is
+    /// left out.
+    ///
+    /// It is a permission, with a bound: a row that leaves out `n` keys loses at most a share `n exp(-skip_softmax)` of
+    /// its weights ([`skipped_share`](super::skipped_share)). Other kernels and the CPU leave nothing out, which is
+    /// within it. Variants with weights of their own, and `fixed_split_size`, are refused beside it.
+    pub skip_softmax: Option<f32>,
 }
