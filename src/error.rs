@@ -9,7 +9,7 @@ use attn_core::{
     lang::{BindError, ComposeError, ParamError},
     ops::OpError,
     plan::PlanError,
-    spec::{ComputeTypeError, HeadsError},
+    spec::{ComputeTypeError, HeadsError, SkipSoftmaxError},
     tensor::TensorError,
 };
 
@@ -39,6 +39,9 @@ pub enum Error {
     /// A compute type that no kernel has.
     #[error(transparent)]
     ComputeType(#[from] ComputeTypeError),
+    /// KV tiles that cannot be left out.
+    #[error(transparent)]
+    SkipSoftmax(#[from] SkipSoftmaxError),
     /// Element types that are not supported.
     #[error(transparent)]
     Dtypes(#[from] DtypesError),
@@ -101,7 +104,7 @@ impl Error {
             Error::Batch(_) | Error::Plan(_) => ErrorKind::InvalidBatch,
             Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => ErrorKind::InvalidTensor,
             Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => ErrorKind::Unsupported,
-            Error::ComputeType(_) | Error::Unsupported(_) => ErrorKind::Unsupported,
+            Error::ComputeType(_) | Error::SkipSoftmax(_) | Error::Unsupported(_) => ErrorKind::Unsupported,
             Error::Backend { .. } | Error::Costs(_) | Error::OutOfMemory { .. } => ErrorKind::InvalidArgument,
             Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
             Error::Cpu(CpuError::Text { .. } | CpuError::Sink { .. }) => ErrorKind::Unsupported,
@@ -119,6 +122,7 @@ impl From<attn_kernels::support::Unsupported> for Error {
         match error {
             Unsupported::Heads(e) => Error::Heads(e),
             Unsupported::ComputeType(e) => Error::ComputeType(e),
+            Unsupported::SkipSoftmax(e) => Error::SkipSoftmax(e),
             Unsupported::Dtypes(e) => Error::Dtypes(e),
             Unsupported::Bind(e) => Error::Bind(e),
             Unsupported::Cpu(e) => Error::Cpu(e),

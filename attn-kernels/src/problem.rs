@@ -40,6 +40,7 @@ pub(crate) struct Problem {
     pub(crate) kernel: Option<KernelKind>,
     compute_type: ComputeType,
     pub(crate) fixed_split_size: Option<u32>,
+    pub(crate) skip_softmax: Option<f32>,
     pub(crate) selector: KernelSelector,
     pub(crate) hooks: HookClass,
     /// Whether shapes or requirements of the variant's parameters name lengths of a batch.
@@ -65,6 +66,7 @@ impl Problem {
         let (variant, dtypes) = variant.over(dtypes, options.head_dim_vo)?;
         let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
         options.compute_type.check(heads, options.head_dim_vo, dtypes, options.kernel, &variant)?;
+        options.check_skip_softmax(&variant)?;
         let branches = variant.branches();
         let hooks = HookClass::of(&variant);
         let (kind, arch) = (options.kernel.unwrap_or(KernelKind::Prefill), Arch::for_device(major, minor));
@@ -75,6 +77,7 @@ impl Problem {
             decode: options.decode,
             compute_type: options.compute_type,
             row_invariant: options.fixed_split_size.is_some(),
+            skip_softmax: options.skip_softmax.is_some(),
             ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
         let request = request.with_decode_backend(hooks, costs);
@@ -98,6 +101,7 @@ impl Problem {
             kernel: options.kernel,
             compute_type: options.compute_type,
             fixed_split_size: options.fixed_split_size,
+            skip_softmax: options.skip_softmax,
             arch,
         };
         problem.check_sources()?;

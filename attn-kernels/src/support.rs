@@ -128,5 +128,6 @@ pub fn bind_on_cpu(
     let variant = variant.bind(&options.head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
     // it computes in f32 whatever the option, and refuses what no GPU runs
     options.compute_type.check(heads, options.head_dim_vo, dtypes, options.kernel, &variant)?;
+    options.check_skip_softmax(&variant)?;
     Ok((variant, dtypes, heads.sm_scale(options.sm_scale)?))
 }

@@ -19,3 +19,5 @@ mod prefill_sm80_emulated;
 mod prefill_sm90_emulated;
 mod reference;
 mod sanitized_emulated;
+mod skip_softmax;
+mod skip_softmax_emulated;

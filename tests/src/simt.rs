@@ -23,7 +23,7 @@ mod sampler;
 mod sm90;
 mod verifier;
 
-pub use check::{bits, check, check_merges, on_tensor_cores, preprocessed_values, sample};
+pub use check::{bits, check, check_merges, on_tensor_cores, outputs, preprocessed_values, sample};
 pub use compile::has_sm90_prefill;
 pub use host_text::replaced;
 pub use kernel::FIBERS;

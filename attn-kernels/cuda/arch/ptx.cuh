@@ -141,6 +141,21 @@ inline void cp_async_wait() {
 inline void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// Waits there, too. Returns whether `mine` holds for all of its threads.
+inline bool named_barrier_all(int id, int threads, bool mine) {
+  int all;
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.s32 p, %3, 0;\n"
+      "bar.red.and.pred p, %1, %2, p;\n"
+      "selp.s32 %0, 1, 0, p;\n"
+      "}"
+      : "=r"(all)
+      : "r"(id), "r"(threads), "r"(static_cast<int>(mine))
+      : "memory");
+  return all;
+}
 // Arrives there without waiting for the others.
 inline void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -72,6 +72,13 @@ inline void transform_scores(ScoreFragment& s, const ScoreTile& tile, int first,
     });
 }
 
+// The largest of `x` and this thread's elements of its row `r`.
+inline float lane_max(const ScoreFragment& s, int r, float x) {
+#pragma unroll
+  for (int n = 0; n < TILE_KEYS / 8; ++n) x = fmaxf(x, fmaxf(s[r / 2][n][r % 2 * 2], s[r / 2][n][r % 2 * 2 + 1]));
+  return x;
+}
+
 // Computes the row max including this tile. Returns whether any row of the warp exceeds its old max by more than
 // RESCALE_THRESHOLD.
 template <class B>
@@ -80,10 +87,10 @@ inline bool row_max_grows(float (&tile_max)[ROWS_PER_THREAD], const ScoreFragmen
   bool grown = false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    float x = B::HAS_ROW_TERM ? NEG_INF : softmax.row_max[r];
-#pragma unroll
-    for (int n = 0; n < TILE_KEYS / 8; ++n) x = fmaxf(x, fmaxf(s[r / 2][n][r % 2 * 2], s[r / 2][n][r % 2 * 2 + 1]));
-    if constexpr (B::HAS_ROW_TERM) x = fmaxf(x + bias->row_term(r), softmax.row_max[r]);
+    // from NEG_INF where skips_tile has computed it so
+    float x = lane_max(s, r, B::HAS_ROW_TERM || SKIP_SOFTMAX ? NEG_INF : softmax.row_max[r]);
+    if constexpr (B::HAS_ROW_TERM) x += bias->row_term(r);
+    if constexpr (B::HAS_ROW_TERM || SKIP_SOFTMAX) x = fmaxf(x, softmax.row_max[r]);
     tile_max[r] = x = quad_max(x);
     grown |= (x - softmax.row_max[r]) * scale > RESCALE_THRESHOLD;  // false (NaN) while a row has seen no key
   }

@@ -4,10 +4,10 @@
 #include "softmax/score_element.cuh"
 #include "softmax/units.cuh"
 
-// Not available where hooks are shown the max, nor for f16, whose exponent range is too small. The proof depends on the
-// number of keys, and so on the other rows of a request.
-constexpr bool STATIC_MAX = SM90_PREFILL && !ROW_INVARIANT && Variant::HAS_LOGITS_BOUND && !Variant::HAS_WEIGHT &&
-                            !Variant::HAS_OUTPUT_TRANSFORM && SAME<PvElem, bf16>;
+// Not available where hooks are shown the max or tiles are compared with it, nor for f16, whose exponent range is too
+// small. The proof depends on the number of keys, and so on the other rows of a request.
+constexpr bool STATIC_MAX = SM90_PREFILL && !ROW_INVARIANT && !SKIP_SOFTMAX && Variant::HAS_LOGITS_BOUND &&
+                            !Variant::HAS_WEIGHT && !Variant::HAS_OUTPUT_TRANSFORM && SAME<PvElem, bf16>;
 
 // row_sum stays within e^-64 .. e^64, and f32 reaches e^-87 .. e^88. The remaining range is for V, up to 10^10.
 constexpr float MAX_LOG_SUM = 64.f;

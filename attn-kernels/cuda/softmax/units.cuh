@@ -3,9 +3,10 @@
 #include "softmax/weight.cuh"
 
 // Lazy rescaling: a stale max scales P and row_sum alike. So O is rescaled only when a row's max grows by more than 8
-// in the exponent (a factor of 2^8 in P); at once where a hook is shown the max. A warp decides for all of its rows, so
-// that a row whose bits depend on no other is rescaled at once too.
-constexpr float RESCALE_THRESHOLD = ROW_INVARIANT || Variant::HAS_OUTPUT_TRANSFORM || CUSTOM_WEIGHT ? 0.f : 8.f;
+// in the exponent (a factor of 2^8 in P); at once where a hook is shown the max, or tiles are compared with it. A warp
+// decides for all of its rows, so that a row whose bits depend on no other is rescaled at once too.
+constexpr float RESCALE_THRESHOLD =
+    ROW_INVARIANT || SKIP_SOFTMAX || Variant::HAS_OUTPUT_TRANSFORM || CUSTOM_WEIGHT ? 0.f : 8.f;
 
 using BiasRow = decltype(Variant().logits_bias_row(LogitIndex()));
 template <class Row>

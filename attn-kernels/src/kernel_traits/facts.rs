@@ -73,6 +73,8 @@ pub struct Facts {
     pub special: Option<PrefillBackend>,
     /// Sm90 prefill: whether work items of all KV heads interleave, whatever L2 holds.
     pub(crate) interleaves_all_heads: bool,
+    /// Sm90 prefill: whether KV tiles of little weight are left out.
+    pub(crate) skips_tiles: bool,
 }
 
 impl Facts {
@@ -104,6 +106,7 @@ impl Facts {
         q_stages: 0,
         special: None,
         interleaves_all_heads: false,
+        skips_tiles: false,
     };
 
     /// Keys of one mainloop step. KV splits are best cut at multiples of it.

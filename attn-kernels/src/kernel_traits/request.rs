@@ -53,6 +53,8 @@ pub struct KernelTraitsRequest {
     pub compute_type: ComputeType,
     /// Whether the bits of a row depend on the row alone, not on its Q tile: O is then rescaled whenever a max grows.
     pub row_invariant: bool,
+    /// Whether KV tiles may be left out ([`skip_softmax`](attn_core::spec::AttentionOptions::skip_softmax)).
+    pub skip_softmax: bool,
     /// The architecture to compile for.
     pub arch: Arch,
 }
@@ -76,6 +78,7 @@ impl KernelTraitsRequest {
             decode: None,
             compute_type: ComputeType::Exact,
             row_invariant: false,
+            skip_softmax: false,
             arch,
         }
     }

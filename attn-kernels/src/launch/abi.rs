@@ -185,5 +185,7 @@ pub struct Sm90Params {
     pub use_tma_q: i32,
     /// Whether 16 rows of O (PackGQA) are a box.
     pub use_tma_o: i32,
-    pub pad: [i32; 11],
+    /// With SKIP_SOFTMAX: how far below row_max a KV tile is left out, in the exponent of exp2.
+    pub skip_threshold: f32,
+    pub pad: [i32; 10],
 }

@@ -5,7 +5,7 @@ use attn_core::{
     dtype::DtypesError,
     lang::BindError,
     plan::PlanError,
-    spec::{ComputeTypeError, HeadsError},
+    spec::{ComputeTypeError, HeadsError, SkipSoftmaxError},
 };
 
 use crate::{kernel_traits::KernelTraitsError, splice::SpliceError};
@@ -21,6 +21,9 @@ pub enum Unsupported {
     /// A compute type that no kernel has.
     #[error(transparent)]
     ComputeType(#[from] ComputeTypeError),
+    /// Tiles that cannot be left out.
+    #[error(transparent)]
+    SkipSoftmax(#[from] SkipSoftmaxError),
     /// Element types that no attention has.
     #[error(transparent)]
     Dtypes(#[from] DtypesError),

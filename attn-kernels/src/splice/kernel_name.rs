@@ -8,7 +8,7 @@ impl KernelTraits {
     /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
     pub fn describe(&self) -> String {
         let CommonTraits { head_dim, value_dim, dtypes, paged, arch, .. } = self.common;
-        let (name, Facts { kind, preprocessed, .. }) = (self.words(), self.facts());
+        let (name, Facts { kind, preprocessed, skips_tiles, .. }) = (self.words(), self.facts());
         let layout = if paged { "paged" } else { "ragged" };
         let named = |has: bool, word: &'static str| if has { word } else { "" };
         let keys = named(preprocessed.keys, " key-preprocess");
@@ -26,10 +26,9 @@ impl KernelTraits {
         let of_keys = named(self.common.values_share_keys, " of the keys");
         let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };
         let invariant = named(self.common.row_invariant, " row-invariant");
-        format!(
-            "{kind} head_dim {head_dim}{widths} {}{queries}{kv}{output} {layout}{keys}{values}{name}{invariant} {arch}",
-            dtypes.qo
-        )
+        let skips = named(skips_tiles, " skip-softmax");
+        let rows = format!("{kind} head_dim {head_dim}{widths} {}{queries}{kv}{output} {layout}", dtypes.qo);
+        format!("{rows}{keys}{values}{name}{invariant}{skips} {arch}")
     }
 
     /// What tells the kernel from the others of its family, each word after a space.

@@ -76,9 +76,10 @@ fn code_values(values: CodeValues) -> &'static str {
     }
 }
 
-/// Whether the kernel, or the part of a mixed kernel, is sm90 prefill.
+/// Whether the kernel, or the part of a mixed kernel, is sm90 prefill, and leaves KV tiles out.
 pub(super) fn sm90_prefill(traits: &KernelTraits) -> String {
-    format!("constexpr bool SM90_PREFILL = {};\n", traits.is_sm90_prefill())
+    let (is_sm90, skips) = (traits.is_sm90_prefill(), traits.facts().skips_tiles);
+    format!("constexpr bool SM90_PREFILL = {is_sm90};\nconstexpr bool SKIP_SOFTMAX = {skips};\n")
 }
 
 /// The constants of every kernel that is not mixed.

@@ -104,6 +104,21 @@ pub fn bits(cases: impl IntoIterator<Item = Case>) -> Vec<(Vec<u32>, Vec<u32>)> 
     all
 }
 
+/// The outputs, as f32, and the log-sum-exps of a case over inputs that `edit` changes.
+///
+/// # Panics
+/// The case cannot be run.
+#[must_use]
+pub fn outputs(case: Case, edit: impl FnOnce(&mut Inputs)) -> (Vec<f32>, Vec<f32>) {
+    let of = HostCase::new(case);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let kernels = of.kernels(&libraries(&of.texts(), folder.path()));
+    let mut inputs = Inputs::new(&of.case, false).expect("a valid case");
+    edit(&mut inputs);
+    let ran = run::ran_over(inputs, &of.case, &of.variant, &kernels, CTAS, of.case.seed as u32);
+    (ran.o, ran.lse)
+}
+
 /// The inputs of a case, and the bytes of its preprocessed values.
 ///
 /// # Panics

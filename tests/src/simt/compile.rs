@@ -134,6 +134,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
         decode: case.decode,
         compute_type: case.compute_type,
         row_invariant: case.fixed_split_size.is_some(),
+        skip_softmax: case.skip_softmax.is_some(),
         ..KernelTraitsRequest::new(kind, case.head_dim, dtypes, arch.parse().expect("an architecture"))
             .with_hooks([branch])
     };

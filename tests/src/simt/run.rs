@@ -50,8 +50,8 @@ pub(super) fn bits(
 /// The inputs and results of a run.
 pub(super) struct Ran {
     pub(super) inputs: Inputs,
-    o: Vec<f32>,
-    lse: Vec<f32>,
+    pub(super) o: Vec<f32>,
+    pub(super) lse: Vec<f32>,
     /// What the preprocessing kernel wrote of values, behind which all bits are set.
     pub(super) values: Vec<u64>,
     /// The most partials that are merged into a row.
@@ -60,7 +60,18 @@ pub(super) struct Ran {
 
 /// Runs the kernels.
 pub(super) fn ran(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Ran {
-    let inputs = Inputs::new(case, false).expect("a valid case");
+    ran_over(Inputs::new(case, false).expect("a valid case"), case, variant, kernels, ctas, seed)
+}
+
+/// Runs the kernels over inputs of the case.
+pub(super) fn ran_over(
+    inputs: Inputs,
+    case: &Case,
+    variant: &Variant,
+    kernels: &[HostKernel],
+    ctas: u32,
+    seed: u32,
+) -> Ran {
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate().expect("a valid batch");
     let mut work = WorkList::default();

@@ -70,6 +70,7 @@ pub(super) fn params(
         heads: [4, 1, 2][case.seed as usize % 3].min(heads.kv as i32),
         use_tma_q: q.is_some().into(),
         use_tma_o: o.is_some().into(),
+        skip_threshold: case.skip_softmax.map_or(0.0, |threshold| threshold * std::f32::consts::LOG2_E),
         ..Sm90Params::default()
     }
 }

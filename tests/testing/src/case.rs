@@ -91,6 +91,12 @@ pub struct Case {
     /// [`AttentionOptions::fixed_split_size`]: attn::AttentionOptions::fixed_split_size
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed_split_size: Option<u32>,
+    /// How far below a row's largest logit keys are left out ([`AttentionOptions::skip_softmax`]). Tolerances are those
+    /// of the weights of all keys.
+    ///
+    /// [`AttentionOptions::skip_softmax`]: attn::AttentionOptions::skip_softmax
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_softmax: Option<f32>,
     /// Whether a replayed CUDA graph is timed instead of a launch.
     #[serde(default)]
     pub graph: bool,
@@ -181,6 +187,7 @@ impl Case {
             kv_lens: Lens::List(vec![33, 70]),
             seed: 0,
             fixed_split_size: None,
+            skip_softmax: None,
             graph: false,
             sm_scale: None,
             q_std: None,

@@ -67,8 +67,9 @@ impl Case {
             "auto" => None,
             named => Some(named.parse::<KernelKind>()?),
         };
-        let &Case { sm_scale, prefill, decode, compute_type, head_dim_vo, fixed_split_size, .. } = self;
-        let options = AttentionOptions { fixed_split_size, compute_type, ..AttentionOptions::default() };
+        let &Case { sm_scale, prefill, decode, compute_type, head_dim_vo, .. } = self;
+        let &Case { fixed_split_size, skip_softmax, .. } = self;
+        let options = AttentionOptions { fixed_split_size, skip_softmax, compute_type, ..AttentionOptions::default() };
         Ok(AttentionOptions { sm_scale, kernel, prefill, decode, head_dim_vo, ..options })
     }
 }

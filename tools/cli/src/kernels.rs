@@ -209,6 +209,7 @@ pub(crate) fn traits_of(
         decode: case.decode,
         compute_type: case.compute_type,
         row_invariant: case.fixed_split_size.is_some(),
+        skip_softmax: case.skip_softmax.is_some(),
         ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
     };
     let of_attention = of_attention.with_decode_backend(hooks, costs);

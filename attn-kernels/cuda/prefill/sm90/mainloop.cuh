@@ -56,6 +56,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     RowMaxState max_state(variant, q_tile);
     WarpgroupSoftmax softmax(max_state, q, unit);
     ProbTile probs;
+    bool skipped = false;  // whether the previous tile was, so that there is no P of it
 
     auto issue_gemm_qk = [&](ScoreFragment& s, const ScoreTile& tile, PipelineState state) {
       if (!tma) fence_view_async_shared();
@@ -63,6 +64,10 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     };
     auto issue_gemm_pv = [&](PipelineState state) {
       mbarrier_wait(pipeline.v_full(state.stage), state.phase);
+      if (SKIP_SOFTMAX && skipped) {
+        warpgroup_commit_batch();  // an empty group, so that waits count the same groups
+        return;
+      }
       if (!E4M3_COMPUTE && !tma) fence_view_async_shared();
       start_gemm_pv(o, probs, tiles.v_stage(state.stage).base);
     };
@@ -112,7 +117,7 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
       pass_turn();
       consumer_release_k(state);
       SoftmaxTile softmax_tile = {tile, mask, masked, bias, q};
-      softmax.step(s, factor, probs, o, max_state, softmax_tile, [&](float x) {
+      skipped = softmax.step(s, factor, probs, o, max_state, softmax_tile, w.skip_threshold, [&](float x) {
         // ptxas would hoist the wait for gemm_pv, and then nothing would overlap with it
         scheduling_fence(x, tiles.q.base);
         warpgroup_wait<0>();

@@ -27,6 +27,8 @@ pub(in crate::cuda) struct Launches {
     pub(in crate::cuda) preprocess_tokens: u32,
     /// Whether K/V loads of decode workers use the L2 policy `evict_first`.
     pub(in crate::cuda) read_once: bool,
+    /// How far below the running maximum a KV tile is left out, in the exponent of exp2; of kernels that do so.
+    pub(in crate::cuda) skip_threshold: f32,
 }
 
 /// The launch of the main kernel for one branch of the variant.
@@ -49,6 +51,7 @@ impl Launches {
         Launches {
             head_order: HeadOrder::of(work, kernels[0].traits(), kernels[0].resident_ctas()),
             read_once: read_once(attention, &kernels[0], levels, queries, keys),
+            skip_threshold: skip_threshold(attention),
             branches: branches(kernels, args),
             requests: layout.batch() as u32,
             merges: work.merges.len() as u32, // the planner counts in i32
@@ -69,6 +72,7 @@ impl Launches {
         Launches {
             head_order: HeadOrder::of(work, kernels[0].traits(), kernels[0].resident_ctas()),
             read_once: read_once(attention, &kernels[0], levels, queries, keys),
+            skip_threshold: skip_threshold(attention),
             branches: branches(kernels, args),
             requests: capacity.requests,
             merges: counts.merges as u32, // the capacity counts in i32
@@ -92,6 +96,11 @@ impl Launches {
 
 fn branches(kernels: BranchKernels, args: Vec<Arc<Args>>) -> Vec<Branch> {
     kernels.into_iter().zip(args).map(|(kernel, args)| Branch { kernel, args }).collect()
+}
+
+/// [`Launches::skip_threshold`] of options.
+fn skip_threshold(attention: &BoundAttention) -> f32 {
+    attention.skip_softmax.map_or(0.0, |threshold| threshold * std::f32::consts::LOG2_E)
 }
 
 /// Whether K/V loads of decode workers use the L2 policy `evict_first`. It needs keys that one CTA alone reads: all

@@ -86,6 +86,7 @@ pub(super) fn sm90_params(
         heads: launches.head_order.interleaved_heads(traits, tokens).min(heads.kv) as i32,
         use_tma_q: q.is_some().into(),
         use_tma_o: o.is_some().into(),
+        skip_threshold: launches.skip_threshold,
         ..Sm90Params::default()
     })
 }

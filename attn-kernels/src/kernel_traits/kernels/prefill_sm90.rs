@@ -33,8 +33,8 @@ pub(in super::super) fn tiles(request: &KernelTraitsRequest, common: &CommonTrai
         (..=256, ..=256) => (128, 80, 2),
         _ => return None,
     };
-    let preprocessed = request.preprocessed(common);
-    Some(with_rows(common, Facts { tile_keys, stages, preprocessed, ..PREFILL_SM90 }, tile_rows))
+    let (preprocessed, skips_tiles) = (request.preprocessed(common), request.skip_softmax);
+    Some(with_rows(common, Facts { tile_keys, stages, preprocessed, skips_tiles, ..PREFILL_SM90 }, tile_rows))
 }
 
 /// With Q tiles of as many rows.

@@ -63,8 +63,10 @@ inline uint2 load_shared_8(unsigned shared) { return load_shared<uint2>(shared);
 inline uint4 load_shared_16(unsigned shared) { return load_shared<uint4>(shared); }
 
 // A named barrier of the CTA: how many threads the current phase is for, how many have arrived, and completed phases.
+// Whether all have said yes, in this phase and in the one before: none begins the next before it has read that.
 struct NamedBarrier {
   int threads = 0, arrived = 0, phases = 0;
+  bool all = true, all_before = true;
 };
 // The barrier at which a thread arrives, of `threads` threads.
 inline NamedBarrier& arrive_at(int id, int threads) {
@@ -79,7 +81,9 @@ inline NamedBarrier& arrive_at(int id, int threads) {
   return barrier;
 }
 inline void arrive_once(NamedBarrier& barrier) {
-  if (++barrier.arrived == barrier.threads) barrier.arrived = 0, ++barrier.phases;
+  if (++barrier.arrived < barrier.threads) return;
+  barrier.arrived = 0, ++barrier.phases;
+  barrier.all_before = barrier.all, barrier.all = true;
 }
 inline void named_barrier_arrive(int id, int threads) { arrive_once(arrive_at(id, threads)); }
 inline void named_barrier_sync(int id, int threads) {
@@ -87,6 +91,14 @@ inline void named_barrier_sync(int id, int threads) {
   int phase = barrier.phases;
   arrive_once(barrier);
   Fibers::running->wait_for(barrier.phases, phase + 1);
+}
+inline bool named_barrier_all(int id, int threads, bool mine) {
+  NamedBarrier& barrier = arrive_at(id, threads);
+  barrier.all &= mine;
+  int phase = barrier.phases;
+  arrive_once(barrier);
+  Fibers::running->wait_for(barrier.phases, phase + 1);
+  return barrier.all_before;
 }
 
 inline const void* aligned_global(const void* p, unsigned bytes, const char* instruction) {

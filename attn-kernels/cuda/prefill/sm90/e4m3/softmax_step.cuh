@@ -186,12 +186,13 @@ class WarpgroupSoftmax {
     tile.finish_scores(s);
     exponentiate_tile<true>(s, tile.bias, probs, factor, [](float) {});
   }
-  // S of a later tile becomes P, and O is rescaled where it must be.
+  // S of a later tile becomes P, and O is rescaled where it must be. No tile is skipped.
   template <class Wait>
-  void step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, RowMaxState&,
-            const SoftmaxTile& tile, Wait wait_gemm_pv) {
+  bool step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, RowMaxState&,
+            const SoftmaxTile& tile, float, Wait wait_gemm_pv) {
     tile.finish_scores(s);
     if (exponentiate_tile<false>(s, tile.bias, probs, factor, wait_gemm_pv)) o.rescale(factor);
+    return false;
   }
   // Called after the last gemm_pv. `state` is relative to row_max, in units of Q K^T or of logits. O is divided by the
   // sums of rounded P. Log-sum-exps are of unrounded P, and so are the weights of partial states: O is rescaled by the

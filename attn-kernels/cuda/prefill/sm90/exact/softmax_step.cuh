@@ -86,17 +86,41 @@ struct RowMaxState {
       : is_static(use_static_max(variant, q_tile.request.kv_len)) {}
 };
 
+static_assert(!SKIP_SOFTMAX || !Variant::HAS_WEIGHT, "tiles are left out by what exp makes of a logit");
+
+// Skip-softmax (BLASST, arXiv 2512.12087): whether the tile is left out, because no row of the warpgroup has a key in
+// it within `threshold` (in the exponent) of the row's max so far. Rows that do not exist have no say, and masked
+// elements are -inf. gemm_pv is of the whole warpgroup, whose warps wait for each other here.
+inline bool skips_tile(const ScoreFragment& s, const SoftmaxState& softmax, const SoftmaxTile& t, float threshold) {
+  bool skips = true;
+#pragma unroll
+  for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+    float x = lane_max(s, r, NEG_INF);
+    if constexpr (Bias::HAS_ROW_TERM) x += t.bias.row_term(r);
+    // both are -inf for a row that has seen no key, and sees none here
+    bool below = fmaf(x, t.q.scale, threshold) <= softmax.row_max[r] * t.q.scale;
+    skips &= below || !t.tile.q_tile.has_row(fragment_row(r));
+  }
+  // the vote makes the value warp-uniform for ptxas, which serialises WGMMAs in divergent paths
+  return __any_sync(ALL_LANES, named_barrier_all(WARPGROUP_BARRIER + t.q.warpgroup, 128, skips));
+}
+
+// What becomes of a tile.
+enum class StepResult { PROBS, RECOMPUTED, SKIPPED };
+
 // Softmax step: S, which has arrived, becomes P in place. Calls `each(chunk, grown, sums)` after each chunk; if
-// `grown`, the caller must rescale O by `factor` first. Returns whether P was recomputed after that, so that O must be
-// rescaled once more and P packed again. A single warp can take that path, so that no warpgroup-wide instruction (such
-// as warpgroup_wait) may be in it.
+// `grown`, the caller must rescale O by `factor` first. If P was recomputed after that, O must be rescaled once more
+// and P packed again. A single warp can take that path, so that no warpgroup-wide instruction (such as warpgroup_wait)
+// may be in it. A tile that is skipped changes nothing but S.
 template <bool FIRST, class Each>
-inline bool softmax_step(ScoreFragment& s, SoftmaxState& softmax, float (&factor)[ROWS_PER_THREAD],
-                         RowMaxState& max_state, const SoftmaxTile& t, Each each) {
+inline StepResult softmax_step(ScoreFragment& s, SoftmaxState& softmax, float (&factor)[ROWS_PER_THREAD],
+                               RowMaxState& max_state, const SoftmaxTile& t, Each each, float skip_threshold = 0.f) {
   auto set_factor = [&](int r, float x) { factor[r] = x; };
   t.finish_scores(s);
   bool search = !max_state.is_static && (FIRST || !LAZY_MAX || max_state.unseen), grown = false;
   if (search || !SLOPE_IN_EXPONENT) t.bias.add_slopes(s);
+  if constexpr (SKIP_SOFTMAX && !FIRST)
+    if (skips_tile(s, softmax, t, skip_threshold)) return StepResult::SKIPPED;
   if constexpr (!Variant::PLAIN)
     if (search) {
       grown = update_row_max(softmax, s, t.q.scale, &t.bias, set_factor);
@@ -121,5 +145,5 @@ inline bool softmax_step(ScoreFragment& s, SoftmaxState& softmax, float (&factor
   }
   softmax.row_sum[0] += of_tile.row_sum[0];
   softmax.row_sum[1] += of_tile.row_sum[1];
-  return recomputed;
+  return recomputed ? StepResult::RECOMPUTED : StepResult::PROBS;
 }

@@ -59,12 +59,13 @@ struct WarpgroupSoftmax {
     softmax_step<true>(s, state, factor, max_state, tile, [&](int chunk, bool, auto&) { pack_chunk(probs, s, chunk); });
   }
   // S of a later tile becomes P, and O is rescaled where it must be. `wait_gemm_pv(x)` waits for gemm_pv of the
-  // previous tile, once x is computed.
+  // previous tile, once x is computed. Returns whether the tile is skipped instead (SKIP_SOFTMAX).
   template <class Wait>
-  void step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, RowMaxState& max_state,
-            const SoftmaxTile& tile, Wait wait_gemm_pv) {
-    bool recomputed = softmax_step<false>(
-        s, state, factor, max_state, tile, [&](int chunk, bool grown, const float(&sums)[ROWS_PER_THREAD]) {
+  bool step(ScoreFragment& s, float (&factor)[ROWS_PER_THREAD], ProbTile& probs, Outputs& o, RowMaxState& max_state,
+            const SoftmaxTile& tile, float skip_threshold, Wait wait_gemm_pv) {
+    StepResult result = softmax_step<false>(
+        s, state, factor, max_state, tile,
+        [&](int chunk, bool grown, const float(&sums)[ROWS_PER_THREAD]) {
           if (chunk == PV_WAIT_CHUNK) {
             // with a logits transform ptxas schedules other work first, so that the fence depends on the row sums
             wait_gemm_pv(LAZY_MAX ? s[0][2 * chunk + 1][3] : sums[0] + sums[1]);
@@ -73,12 +74,15 @@ struct WarpgroupSoftmax {
             for (int i = 0; i < chunk; ++i) pack_chunk(probs, s, i);
           }
           if (chunk >= PV_WAIT_CHUNK) pack_chunk(probs, s, chunk);
-        });
-    if (recomputed) {
+        },
+        skip_threshold);
+    if (result == StepResult::RECOMPUTED) {
       o.rescale(factor);
 #pragma unroll
       for (int chunk = 0; chunk < TILE_CHUNKS; ++chunk) pack_chunk(probs, s, chunk);
     }
+    if (result == StepResult::SKIPPED) wait_gemm_pv(s[0][0][0]);
+    return result == StepResult::SKIPPED;
   }
   // Called after the last gemm_pv: `state` becomes that of the epilogue.
   void finish(Outputs&, const KernelParams&, int) {}
