@@ -54,7 +54,7 @@ impl Attention {
     #[new]
     #[pyo3(signature = (variant, params, device, qo_heads, kv_heads, head_dim, value_dim, qo_dtype, kv_dtype, *,
         scale=None, kernel=None, fixed_split_size=None, stores_transformed=None, values_in_keys=None, mask=None,
-        kv_format=None, compute_type=None, o_dtype=None, q_dtype=None))]
+        kv_format=None, compute_type=None, o_dtype=None, q_dtype=None, skip_softmax=None))]
     #[allow(clippy::too_many_arguments)] // Python's keywords
     fn new(
         py: Python<'_>,
@@ -77,6 +77,7 @@ impl Attention {
         compute_type: Option<Arg<&str>>,
         o_dtype: Option<Arg<&str>>,
         q_dtype: Option<Arg<&str>>,
+        skip_softmax: Option<Arg<f32>>,
     ) -> PyResult<Self> {
         call(py, || {
             let mut variant = parse(variant, params)?;
@@ -93,6 +94,7 @@ impl Attention {
             let stores_transformed = flag(stores_transformed, "stores_transformed")?;
             let values_in_keys = flag(values_in_keys, "values_in_keys")?;
             let scale = optional(scale, py, "scale", NUMBER)?;
+            let skip_softmax = optional(skip_softmax, py, "skip_softmax", NUMBER)?;
             let of_mask = "a pair of packed bits, bytes or uint8, and of where those of each request begin, a list";
             if let Some((bits, indptr)) = optional(mask, py, "mask", of_mask)? {
                 let mask = stock::CustomMask::from_packed(&packed_bits(&bits, "mask")?, &line(&indptr, "mask")?);
@@ -135,6 +137,7 @@ impl Attention {
                 stored,
                 head_dim_vo,
                 fixed_split_size,
+                skip_softmax,
                 ..AttentionOptions::default()
             };
             let location = Location::parse(device)?;

@@ -424,6 +424,7 @@ def test_arguments_of_other_types(plan):
         ("scale", lambda: make(scale="big")),
         ("kernel", lambda: make(kernel=3)),
         ("fixed_split_size", lambda: make(fixed_split_size="all")),
+        ("skip_softmax", lambda: make(skip_softmax="most")),
         ("stores_transformed", lambda: make(stores_transformed="yes")),
         ("kv_layout", lambda: make(kv_layout=3)),
         ("kv_format", lambda: make(kv_format=3)),

@@ -349,6 +349,20 @@ def test_keys_and_values_are_stored_in_a_format(order):
         attn_rs.Plan(table, "full", kv_format="int9", **heads)
 
 
+def test_skip_softmax_is_a_permission():
+    rng = np.random.default_rng(7)
+    q, k, v = (rng.standard_normal((40, heads, 16), dtype=np.float32) for heads in (4, 2, 2))
+    batch = attn_rs.Batch.ragged([0, 40], [0, 40])
+    how = {"qo_heads": 4, "kv_heads": 2, "head_dim": 16, "dtype": "float32", "device": "cpu"}
+    exact, skips = (attn_rs.Plan(batch, "causal", **options, **how) for options in ({}, {"skip_softmax": 8.0}))
+    assert (exact.run(q, k, v) == skips.run(q, k, v)).all(), "the CPU leaves nothing out"
+    for variant, options in (("causal", {"fixed_split_size": 16}), ("sigmoid", {"params": {"bias": -1.0}})):
+        with pytest.raises(attn_rs.Unsupported, match="skip_softmax"):
+            attn_rs.Plan(batch, variant, skip_softmax=8.0, **options, **how)
+    with pytest.raises(attn_rs.Unsupported, match="skip_softmax = 0; it must be positive"):
+        attn_rs.Plan(batch, "causal", skip_softmax=0.0, **how)
+
+
 def test_compute_types_are_named():
     batch = attn_rs.Batch.ragged([0, 3], [0, 9])
     how = {"qo_heads": 4, "kv_heads": 2, "dtype": "bfloat16", "device": "cpu"}

@@ -86,6 +86,7 @@ class Attention:
         compute_type: str = "exact",
         o_dtype: str | None = None,
         q_dtype: str | None = None,
+        skip_softmax: float | None = None,
     ) -> None: ...
     def with_parameters(
         self, variant: str, params: dict[str, Any] | None = None, scale: float | None = None

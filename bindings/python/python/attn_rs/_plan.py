@@ -44,6 +44,8 @@ class Plan:
         kernel: `"decode"`, `"prefill"`, `"mixed"`, or None for the fastest.
         fixed_split_size: keys are split at multiples of this number and nowhere else, so that the bits of a request do
             not depend on the batch.
+        skip_softmax: how far below a row's largest logit the keys of a tile must lie for a kernel to leave them out; of
+            its weights, a row of n keys loses at most a share of n * exp(-skip_softmax). By default all keys count.
         compute_type: of prefill: `"exact"`, the elements of the tensors, or `"e4m3"`, queries and
             probabilities rounded to it, over keys and values of `"float8_e4m3fn"`.
         stores_transformed: whether keys and values are stored after the variant's transforms, which `append` applies.
@@ -85,6 +87,7 @@ class Plan:
         stream: int | None = None,
         kv_format: str | None = None,
         compute_type: str | None = None,
+        skip_softmax: float | None = None,
         mask: tuple[Any, Any] | None = None,
         reuse: Any = None,
     ) -> None:
@@ -98,6 +101,7 @@ class Plan:
             "mask": mask,
             "kv_format": kv_format,
             "compute_type": compute_type,
+            "skip_softmax": skip_softmax,
             "o_dtype": None if o_dtype is None else named(o_dtype),
             "q_dtype": None if q_dtype is None else named(q_dtype),
         }
