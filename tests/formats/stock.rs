@@ -210,7 +210,7 @@ fn generated_cpp_equals_rust() {
 fn no_text_has_a_product_of_floats_as_an_operator() {
     for desc in kv_formats::all() {
         let text = kv_format_host::text(desc);
-        assert!(text.contains("void encode(const R& x") && text.contains("Array<float, 8> decode(C codes"));
+        assert!(text.contains("void encode(const R& x") && text.contains("Eight decode(C codes"));
         for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
             // products of integers are indices and shifts
             for (at, _) in line.match_indices(" * ") {

@@ -4,6 +4,20 @@
 #include "lang/exact.cuh"
 #include "lang/bits.cuh"
 
+// Eight e4m3 and what they are multiplied by: a kernel makes an array of them, or scales them in f16
+// (memory/f16_eight.cuh).
+struct ScaledE4m3 {
+  Array<lang::u32, 2> codes;
+  float scale;
+
+  ATTN_FN operator Array<float, 8>() const {
+    Array<float, 8> x;
+    ATTN_UNROLL
+    for (int i = 0; i < 8; ++i) x.x[i] = lang::mul_rn(lang::float_of_e4m3(codes.x[i / 4] >> 8 * (i % 4)), scale);
+    return x;
+  }
+};
+
 // Numbers that a row's bytes hold. `Bytes` has load_1, load_2, load_4 and load_8.
 template <class Bytes>
 struct PackedBytes {
@@ -15,6 +29,7 @@ struct PackedBytes {
   ATTN_FN float f16_at(int i) const { return lang::half_to_float((unsigned short)u16_at(i)); }
   ATTN_FN float bf16_at(int i) const { return lang::from_bits(u16_at(i) << 16); }
   ATTN_FN float e4m3_at(int i) const { return lang::float_of_e4m3(u8_at(i)); }
+  ATTN_FN ScaledE4m3 scaled_e4m3(int i, float scale) const { return {words2(i), scale}; }
   // 2^(e - 127); NaN for 255
   ATTN_FN float e8m0_at(int i) const {
     lang::u32 e = u8_at(i);

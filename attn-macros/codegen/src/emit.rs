@@ -49,11 +49,13 @@ pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, rep
 pub(crate) fn kv_function(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
     let template = match f.name.as_str() {
         "encode" => "template <class R, class C, class S> ",
-        "decode" => "template <class C, class S> ",
+        "decode" => "template <class Eight = Array<float, 8>, class C, class S> ",
         "level" => "",
         _ => "template <class S> ",
     };
-    let head = format!("{template}ATTN_FN {} {}", spelled_or_auto(&f.ret, types), f.name);
+    // what a kernel multiplies may be made of an array, and of `scaled_e4m3` in f16
+    let ret = if f.name == "decode" { "Eight".into() } else { spelled_or_auto(&f.ret, types) };
+    let head = format!("{template}ATTN_FN {ret} {}", f.name);
     let output = Output { types, file, used, report, prefix: "", exact: true };
     let text = function::with_body(f, [&head, " const"], Arguments::All, output, |writer| {
         // the head, and the first of eight elements

@@ -67,7 +67,8 @@ accepted! {
             codes.pack4(60, x, 56, 8, |_, v| v as u32);
         }
         |codes, side, _kv_head, d| {
-            [codes.u8(d + 7) as f32, codes.words2(56)[1] as f32, side.f32(0), side.e8m0(3), 0.0, 0.0, 0.0, 0.0]
+            let last = codes.scaled_e4m3(56, 2.0);
+            [codes.u8(d + 7) as f32, codes.words2(56)[1] as f32, side.f32(0), side.e8m0(3), last[7], 0.0, 0.0, 0.0]
         }
     // nothing is touched of no elements
     Empty:

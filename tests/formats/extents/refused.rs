@@ -88,6 +88,7 @@ decoders! {
     Before: |codes, _side, _kv_head, d| { [codes.u8(d - 1) as f32; 8] }
     Word: |codes, _side, _kv_head, _d| { [codes.u32(2) as f32; 8] }
     Words: |codes, _side, _kv_head, d| { [codes.words2(d / 2)[0] as f32; 8] }
+    Scaled: |codes, _side, _kv_head, d| { codes.scaled_e4m3(d + 8, 2.0) }
     Half: |_codes, side, _kv_head, _d| { [side.bf16(3); 8] }
     Overflow: |codes, _side, _kv_head, d| { [codes.u8(d * 536_870_912) as f32; 8] }
     GuardedTooFar: |codes, _side, _kv_head, d| {
@@ -215,6 +216,11 @@ fn messages() {
             "`decode` for elements 8 .. 16 reads bytes 4 .. 12 of `codes`, and a number of 8 bytes lies at a multiple \
              of 8",
             "codes.words2",
+        ),
+        (
+            reason(Scaled),
+            "`decode` for elements 56 .. 64 reads bytes 64 .. 72 of `codes`, and `code_bytes` gives 64",
+            "codes.scaled_e4m3",
         ),
         (
             reason(Half),

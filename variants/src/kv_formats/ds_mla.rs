@@ -29,20 +29,16 @@ impl KvFormat for DsMla {
     }
 
     fn decode(&self, codes: Packed<'_>, _side: Packed<'_>, _kv_head: i32, d: i32) -> [f32; 8] {
-        let mut out = [0.0; 8];
         if d < 512 {
-            let (words, scale) = (codes.words2(d), codes.f32(512 + d / 128 * 4));
-            for i in 0..8 {
-                out[i as usize] = bits::e4m3_value(words[(i / 4) as usize] >> (8 * (i % 4)) as u32) * scale;
-            }
-        } else {
-            let at = 528 + 2 * (d - 512);
-            let (low, high) = (codes.words2(at), codes.words2(at + 8));
-            for i in 0..4 {
-                let shift = (16 * (i % 2)) as u32;
-                out[i as usize] = bits::bf16_value(low[(i / 2) as usize] >> shift);
-                out[(i + 4) as usize] = bits::bf16_value(high[(i / 2) as usize] >> shift);
-            }
+            return codes.scaled_e4m3(d, codes.f32(512 + d / 128 * 4));
+        }
+        let mut out = [0.0; 8];
+        let at = 528 + 2 * (d - 512);
+        let (low, high) = (codes.words2(at), codes.words2(at + 8));
+        for i in 0..4 {
+            let shift = (16 * (i % 2)) as u32;
+            out[i as usize] = bits::bf16_value(low[(i / 2) as usize] >> shift);
+            out[(i + 4) as usize] = bits::bf16_value(high[(i / 2) as usize] >> shift);
         }
         out
     }

@@ -34,12 +34,7 @@ impl KvFormat for MxFp8 {
     }
 
     fn decode(&self, codes: Packed<'_>, side: Packed<'_>, _kv_head: i32, d: i32) -> [f32; 8] {
-        let (words, scale) = (codes.words2(d), side.e8m0(d / 32));
-        let mut out = [0.0; 8];
-        for i in 0..8 {
-            out[i as usize] = bits::e4m3_value(words[(i / 4) as usize] >> (8 * (i % 4)) as u32) * scale;
-        }
-        out
+        codes.scaled_e4m3(d, side.e8m0(d / 32))
     }
 
     fn linear(&self) -> Option<LinearCodes> {

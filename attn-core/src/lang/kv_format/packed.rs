@@ -72,6 +72,12 @@ impl<'a> Packed<'a> {
     pub fn e4m3(self, at: i32) -> f32 {
         F8E4M3(self.bytes::<1>(at)[0]).to_f32()
     }
+    /// The eight e4m3 from `at`, a multiple of 8, each multiplied by `scale`. A kernel that multiplies in f16 scales
+    /// them there, where `scale` is an f16: that is the same number, at a third of the instructions.
+    #[must_use]
+    pub fn scaled_e4m3(self, at: i32, scale: f32) -> [f32; 8] {
+        self.bytes::<8>(at).map(|code| F8E4M3(code).to_f32() * scale)
+    }
     /// The power of two that the e8m0 at `at` stands for; NaN for 255. OCP Microscaling 1.0, section 5.4.1.
     #[must_use]
     pub fn e8m0(self, at: i32) -> f32 {
@@ -240,6 +246,7 @@ mod tests {
         assert!(from.f16(4).is_nan());
         assert_eq!((from.e8m0(12), from.e8m0(13)), (8.0, 2f32.powi(-127)));
         assert_eq!(from.words2(8), [from.u32(8), from.u32(12)]);
+        assert_eq!(from.scaled_e4m3(8, 0.5).map(|x| x * 2.0), std::array::from_fn(|i| from.e4m3(8 + i as i32)));
     }
 
     #[test]

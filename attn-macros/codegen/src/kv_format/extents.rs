@@ -382,6 +382,7 @@ impl Writer<'_> {
             "u8_at" | "u16_at" | "u32_at" | "words2" => {
                 (bytes(if method == "words2" { 8 } else { bits_of(method) / 8 }, false), true)
             }
+            "scaled_e4m3" => (bytes(8, false), false),
             "e4m3_at" | "e8m0_at" => (bytes(1, false), false),
             "f16_at" | "bf16_at" => (bytes(2, false), false),
             "f32_at" => (bytes(4, false), false),

@@ -65,7 +65,8 @@ fn both_functions_have_the_heads_that_kernels_call() {
     );
     assert_eq!(
         head(&functions.decode),
-        "template <class C, class S> ATTN_FN Array<float, 8> decode(C codes, S side, int _kv_head, int d) const {"
+        "template <class Eight = Array<float, 8>, class C, class S> \
+         ATTN_FN Eight decode(C codes, S side, int _kv_head, int d) const {"
     );
     assert!(functions.decode.starts_with("/// Reads.\n"));
     assert_eq!(

@@ -30,7 +30,9 @@ const PACKED: &[Method] = &[
     ("u8", "u8_at", &[I32], Ty::U32),
     ("u16", "u16_at", &[I32], Ty::U32),
     ("u32", "u32_at", &[I32], Ty::U32),
-    ("words2", "words2", &[I32], Ty::Unit), // an array, which has no constant
+    // arrays, which have no constants
+    ("words2", "words2", &[I32], Ty::Unit),
+    ("scaled_e4m3", "scaled_e4m3", &[I32, F32], Ty::Unit),
     ("f32", "f32_at", &[I32], Ty::F32),
     ("f16", "f16_at", &[I32], Ty::F32),
     ("bf16", "bf16_at", &[I32], Ty::F32),
@@ -93,7 +95,11 @@ pub(super) fn method(builder: &mut IrBuilder<'_>, e: &syn::ExprMethodCall, recei
         Value => row::closure(builder, arg, &[Ty::I32, Ty::F32], Ty::F32),
     });
     let args = args.collect();
-    let ty = if *text == "words2" { Ty::Array(Box::new(Ty::U32), 2) } else { result.clone() };
+    let ty = match *text {
+        "words2" => Ty::Array(Box::new(Ty::U32), 2),
+        "scaled_e4m3" => Ty::Array(Box::new(Ty::F32), 8),
+        _ => result.clone(),
+    };
     Expr { kind: Kind::Packed(local, text, args), ty, span: SpanRange::of(e) }
 }
 
