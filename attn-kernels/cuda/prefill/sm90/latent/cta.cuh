@@ -11,6 +11,6 @@ constexpr int CONSUMER_BARRIER = 1, PRODUCER_BARRIER = 2, FIRST_PROBS_BARRIER = 
 #include "prefill/sm90/roles.cuh"
 
 // Threads that decode keys hold many of them.
-constexpr int PRODUCER_REGISTERS = KEYS_DECODED ? 104 : 72, CONSUMER_REGISTERS = KEYS_DECODED ? 200 : 216;
+constexpr int PRODUCER_REGISTERS = KEYS_DECODED ? 120 : 72, CONSUMER_REGISTERS = KEYS_DECODED ? 192 : 216;
 using Cta = PrefillCta<Q_STAGES, PRODUCER_REGISTERS, CONSUMER_REGISTERS>;
 constexpr int SMEM_BYTES = Cta::SMEM_BYTES;

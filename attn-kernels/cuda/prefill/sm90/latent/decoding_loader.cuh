@@ -36,27 +36,35 @@ class DecodingLoader {
   template <class To>
   void load(To to, unsigned barrier, int end, int key, KvRowLocation own) const {
     SmemTile<TILE_KEYS, DIM> columns = {to.base + FIRST / 64 * To::PANEL_BYTES};
-    int chunk = KvTiledCopy::chunk();
-    unsigned first = columns.at(KvTiledCopy::row(), chunk);
+    unsigned first = columns.at(KvTiledCopy::row(), KvTiledCopy::chunk());
     constexpr int FITTING = StoredRow::AT_ONCE / PANELS, AT_ONCE = FITTING >= 4 ? 4 : FITTING >= 2 ? 2 : 1;
     static_assert(KvTiledCopy::PASSES % AT_ONCE == 0, "passes are whole");
 #pragma unroll 1
     for (int pass = 0; pass < KvTiledCopy::PASSES; pass += AT_ONCE) {
+      StoredRow rows[AT_ONCE];
       StoredRow::Eight eights[AT_ONCE][PANELS];
 #pragma unroll
       for (int i = 0; i < AT_ONCE; ++i) {
-        StoredRow row(*p_, *variant_, row_of_pass(pass + i, end, key, own), head_);
-#pragma unroll
-        for (int panel = 0; panel < PANELS; ++panel)
-          if (holds(panel, chunk)) eights[i][panel] = row.load(FIRST + 64 * panel + 8 * chunk);
+        rows[i] = StoredRow(*p_, *variant_, row_of_pass(pass + i, end, key, own), head_);
+        for_each_panel([&](int panel, int element) { eights[i][panel] = rows[i].load(element); });
       }
+      bool fits_f16 = true;
 #pragma unroll
       for (int i = 0; i < AT_ONCE; ++i)
+        for_each_panel([&](int panel, int element) { fits_f16 &= rows[i].fits_f16(eights[i][panel], element); });
+      auto store = [&](auto decoded) {
 #pragma unroll
-        for (int panel = 0; panel < PANELS; ++panel)
-          if (holds(panel, chunk))
+        for (int i = 0; i < AT_ONCE; ++i)
+          for_each_panel([&](int panel, int element) {
             store_shared_16(first + (pass + i) * KvTiledCopy::ROWS_PER_PASS * 128 + panel * columns.PANEL_BYTES,
-                            StoredRow::decoded(eights[i][panel]));
+                            decoded(rows[i], eights[i][panel], element));
+          });
+      };
+      // one branch for all of them, since a branch for each would keep their instructions from overlapping
+      if (fits_f16)
+        store([](auto& row, auto& eight, int element) { return row.template decoded<true>(eight, element); });
+      else
+        store([](auto& row, auto& eight, int element) { return row.template decoded<false>(eight, element); });
     }
     fence_view_async_shared();
     mbarrier_arrive(barrier);
@@ -71,6 +79,12 @@ class DecodingLoader {
   static void arrive_empty(unsigned barrier) { mbarrier_arrive(barrier); }
 
  private:
-  // Whether the tile has a chunk of a panel, of which the last may be partial.
-  static bool holds(int panel, int chunk) { return panel < DIM / 64 || chunk < DIM % 64 / 8; }
+  // Calls `f(panel, element)` for this thread's eights of a row. The last panel may be partial.
+  template <class F>
+  static void for_each_panel(F f) {
+    int chunk = KvTiledCopy::chunk();
+#pragma unroll
+    for (int panel = 0; panel < PANELS; ++panel)
+      if (panel < DIM / 64 || chunk < DIM % 64 / 8) f(panel, FIRST + 64 * panel + 8 * chunk);
+  }
 };

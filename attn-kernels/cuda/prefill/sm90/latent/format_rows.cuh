@@ -2,36 +2,49 @@
 #pragma once
 #include "abi/launch_params.cuh"
 #include "memory/address.cuh"
+#include "memory/f16_eight.cuh"
+#include "memory/loaded_bytes.cuh"
 
 class StoredRow {
-  const Variant& variant_;
-  GlobalBytes<8> codes_;
-  GlobalBytes<4> side_;
+  const Variant* variant_;
+  const char *codes_, *side_;
   int kv_head_;
 
   static const char* bytes(const Strided& t, KvLocation location, int kv_head) {
     return static_cast<const char*>(t.data) + key_offset<KV_PAGED>(t, location) + kv_head * t.head;
   }
+  template <class As, bool LOADED>
+  As decode(LoadedNumbers& numbers, int element) const {
+    numbers.count = 0;
+    LoadedBytes<8, LOADED> codes(GlobalBytes<8>(codes_), numbers);
+    LoadedBytes<4, LOADED> side(GlobalBytes<4>(side_), numbers);
+    return variant_->key_format.template decode<As>(codes, side, kv_head_, element);
+  }
 
  public:
-  // Eight elements, which a format decodes as it loads them.
-  using Eight = uint4;
-  static constexpr int AT_ONCE = 8;
+  using Eight = LoadedNumbers;
+  // Side data takes registers for each eight.
+  static constexpr int AT_ONCE = K_SIDE_BYTES > 0 ? 10 : 16;
 
+  StoredRow() = default;
   StoredRow(const KernelParams& p, const Variant& variant, KvLocation location, int kv_head)
-      : variant_(variant),
+      : variant_(&variant),
         codes_(bytes(p.k, location, kv_head)),
         side_(bytes(kv_sides(p).k, location, kv_head)),
         kv_head_(kv_head) {}
 
   Eight load(int element) const {
-    Array<float, 8> x = variant_.key_format.decode(codes_, side_, kv_head_, element);
-    auto pair = [&](int i) { return pack2_f16_satfinite(x.x[i], x.x[i + 1]); };
-    return {pair(0), pair(2), pair(4), pair(6)};
+    Eight loaded;
+    (void)decode<F16Eight, false>(loaded, element);
+    return loaded;
   }
-  static uint4 decoded(Eight x) { return x; }
+  bool fits_f16(Eight& loaded, int element) const { return decode<FitsF16, true>(loaded, element).fits; }
+  template <bool FITS_F16>
+  uint4 decoded(Eight& loaded, int element) const {
+    return decode<Choose<FITS_F16, ScaledInF16, F16Eight>, true>(loaded, element).pairs;
+  }
   void prefetch() const {
-    for (int byte = 0; byte < K_CODE_BYTES; byte += 128) prefetch_l2(codes_.p + byte);
-    if constexpr (K_SIDE_BYTES > 0) prefetch_l2(side_.p);
+    for (int byte = 0; byte < K_CODE_BYTES; byte += 128) prefetch_l2(codes_ + byte);
+    if constexpr (K_SIDE_BYTES > 0) prefetch_l2(side_);
   }
 };
