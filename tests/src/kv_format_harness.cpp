@@ -47,6 +47,11 @@ struct HostBytes {
   float f16_at(int i) const { return lang::bits::f16_value(u16_at(i)); }
   float bf16_at(int i) const { return lang::bits::bf16_value(u16_at(i)); }
   float e4m3_at(int i) const { return lang::bits::e4m3_value(u8_at(i)); }
+  Array<float, 8> scaled_e4m3(int i, float scale) const {
+    Array<float, 8> x;
+    for (int d = 0; d < 8; ++d) x.x[d] = e4m3_at(i + d) * scale;
+    return x;
+  }
   float e8m0_at(int i) const { return lang::bits::e8m0_value(u8_at(i)); }
   void set_u8(int i, lang::u32 x) { p[i] = (unsigned char)x; }
   void set_u16(int i, lang::u32 x) { set_u8(i, x), set_u8(i + 1, x >> 8); }

@@ -27,7 +27,8 @@ pub struct KvFormatDesc {
     pub fields: &'static [FieldDesc],
     /// `template <class R, class C, class S> void encode(const R& x, C& codes, S& side, int kv_head) const`.
     pub encode: &'static str,
-    /// `template <class Eight = Array<float, 8>, class C, class S> Eight decode(C codes, S side, int kv_head, int d) const`.
+    /// `template <class Eight = Array<float, 8>, class C, class S> Eight decode(C codes, S side, int kv_head, int d)
+    /// const`.
     pub decode: &'static str,
     /// `template <class S> float scale(S side, int kv_head, int group) const`, or empty.
     pub scale: &'static str,
