@@ -24,7 +24,7 @@ class StoredRow {
  public:
   using Eight = LoadedNumbers;
   // Side data takes registers for each eight.
-  static constexpr int AT_ONCE = K_SIDE_BYTES > 0 ? 10 : 16;
+  static constexpr int AT_ONCE = K_SIDE_BYTES > 0 ? 10 : 20;
 
   StoredRow() = default;
   StoredRow(const KernelParams& p, const Variant& variant, KvLocation location, int kv_head)
