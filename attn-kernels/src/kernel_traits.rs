@@ -116,14 +116,24 @@ impl KernelTraits {
 
     /// What its measured costs depend on.
     pub fn cost_key(&self) -> CostKey {
-        let (CommonTraits { head_dim, value_dim, arch, .. }, facts) = (self.common, self.facts);
+        let (CommonTraits { head_dim, value_dim, dtypes, arch, .. }, facts) = (self.common, self.facts);
+        let (kv_bits, kv_bytes) = match self.common {
+            // multiplied as f16
+            _ if self.decodes_keys() => (16, 2 * head_dim),
+            // elements of shared rows are operands twice; lanes decode those of KV formats
+            common @ CommonTraits { values_share_keys: true, packed, .. } if facts.cost.is_decode() => {
+                let element = if packed.is_some() { 4 } else { dtypes.kv.size() as u32 };
+                (common.key_bits(), element * (head_dim + value_dim))
+            }
+            common => (common.key_bits(), common.key_bytes() + common.value_bytes()),
+        };
         CostKey {
             kernel: facts.cost,
             arch,
             rows: facts.tile_rows,
-            kv_bits: (8 * self.common.key_bytes()).div_ceil(head_dim),
+            kv_bits,
             head_dim: (head_dim + value_dim) / 2,
-            kv_bytes: self.common.key_bytes() + self.common.value_bytes(),
+            kv_bytes,
             // on mma.sync each of the warps that share rows multiplies Q with all keys
             row_products: head_dim * if facts.wgmma.is_some() { 1 } else { facts.column_warps } + value_dim,
             ctas_per_sm: facts.ctas_per_sm,

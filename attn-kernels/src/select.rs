@@ -182,12 +182,13 @@ impl KernelSelector {
     }
 
     /// The kernel that is predicted to finish first. If the smallest decode tile holds the rows of every request, it is
-    /// decode with this tile.
+    /// decode with this tile, but for latent attention, whose decode is bound by instructions.
     ///
     /// Takes O(requests) time and does not allocate. Depends on the lengths alone, not on their order.
     pub fn fastest(&self, layout: &Layout) -> SelectedKernel {
         let (first, group) = (&self.candidates[0], u64::from(self.heads.group())); // there are two candidates at least
-        if layout.max_qo_len() as u64 * group <= first.tile_rows {
+        let is_latent = self.request.head_dim_vo.shares_keys();
+        if layout.max_qo_len() as u64 * group <= first.tile_rows && !is_latent {
             return first.kernel;
         }
         let sizes = self.sizes(layout, group);

@@ -19,7 +19,7 @@ pub enum CostKernel {
 }
 
 impl CostKernel {
-    pub(super) fn is_decode(self) -> bool {
+    pub(crate) fn is_decode(self) -> bool {
         matches!(self, CostKernel::Decode | CostKernel::DecodeCudaCores)
     }
 }
@@ -33,11 +33,11 @@ pub struct CostKey {
     pub arch: Arch,
     /// PackGQA rows of a Q tile.
     pub rows: u32,
-    /// Bits of an element of K.
+    /// Bits of an element of K, as it is multiplied where the producer decodes it.
     pub kv_bits: u32,
     /// Elements of a key, or of a value; the mean where they differ.
     pub head_dim: u32,
-    /// Bytes of a key and its value.
+    /// Bytes of a key and its value, as they are multiplied where a row is both.
     pub kv_bytes: u32,
     /// Products of both GEMMs for a row and a key.
     pub row_products: u32,

@@ -3,6 +3,7 @@
 use attn_core::{
     batch::{Batch, CascadeLevel, CascadeLevelKv, indptr},
     dtype::{Dtype, Dtypes},
+    spec::HeadDimVo,
 };
 use proptest::prelude::*;
 
@@ -396,4 +397,21 @@ fn e4m3_compute_runs_in_the_usual_prefill_kernel_alone() {
         assert!(of_exact.select(&short) == exact && of_exact.mixed.is_some());
         assert!(of_e4m3.select(&short) == SelectedKernel::PREFILL && of_e4m3.mixed.is_none());
     }
+}
+
+/// What took less on an H200 at efca0476. Over bf16 prefill of 8 heads was not timed beside decode.
+#[test]
+fn latent_decode_runs_on_wgmma_but_for_few_rows_and_keys() {
+    let kind = |kv, qo, batch, keys| {
+        let request = KernelTraitsRequest {
+            head_dim_vo: HeadDimVo::SharedWithKeys(512),
+            ..KernelTraitsRequest::new(KernelKind::Decode, 576, Dtypes { kv, ..Dtypes::bf16() }, Arch::for_device(9, 0))
+        };
+        let selector = kernels(&request, HookClass::None, Heads { qo, kv: 1, head_dim: 576 }, 132);
+        selector.select(&layout(&vec![1; batch], &vec![keys; batch])).kind
+    };
+    let (decode, prefill) = (KernelKind::Decode, KernelKind::Prefill);
+    assert_eq!([8, 16, 32].map(|heads| kind(Dtype::E4m3, heads, 64, 4096)), [decode, prefill, prefill]);
+    assert_eq!([8, 16, 32].map(|heads| kind(Dtype::Bf16, heads, 64, 4096)), [prefill; 3]);
+    assert_eq!([Dtype::E4m3, Dtype::Bf16].map(|kv| kind(kv, 16, 1, 8192)), [decode; 2]);
 }
