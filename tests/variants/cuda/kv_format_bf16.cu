@@ -10,7 +10,7 @@ struct KeyFormat {
   }
 
 #line _ "variants/src/kv_formats/half.rs"
-  template <class C, class S> ATTN_FN Array<float, 8> decode(C codes, S _side, int _kv_head, int d) const {
+  template <class Eight = Array<float, 8>, class C, class S> ATTN_FN Eight decode(C codes, S _side, int _kv_head, int d) const {
     const Array<u32, 2> low = codes.words2(2 * d);
     const Array<u32, 2> high = codes.words2(2 * d + 8);
     Array<float, 8> out = repeat<8>(0.0f);

@@ -21,25 +21,19 @@ struct KeyFormat {
   }
 
 #line _ "variants/src/kv_formats/ds_mla.rs"
-  template <class C, class S> ATTN_FN Array<float, 8> decode(C codes, S _side, int _kv_head, int d) const {
-    Array<float, 8> out = repeat<8>(0.0f);
+  template <class Eight = Array<float, 8>, class C, class S> ATTN_FN Eight decode(C codes, S _side, int _kv_head, int d) const {
     if (d < 512) {
-      const Array<u32, 2> words = codes.words2(d);
-      const float scale = codes.f32_at(512 + d / 128 * 4);
-      ATTN_UNROLL
-      for (int i = 0; i < 8; ++i) {
-        out.set(i, mul_rn(float_of_e4m3(shr(words[i / 4], u32(8 * (i % 4)))), scale));
-      }
-    } else {
-      const int at = 528 + 2 * (d - 512);
-      const Array<u32, 2> low = codes.words2(at);
-      const Array<u32, 2> high = codes.words2(at + 8);
-      ATTN_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const u32 shift = u32(16 * (i % 2));
-        out.set(i, bits::bf16_value(shr(low[i / 2], shift)));
-        out.set(i + 4, bits::bf16_value(shr(high[i / 2], shift)));
-      }
+      return codes.scaled_e4m3(d, codes.f32_at(512 + d / 128 * 4));
+    }
+    Array<float, 8> out = repeat<8>(0.0f);
+    const int at = 528 + 2 * (d - 512);
+    const Array<u32, 2> low = codes.words2(at);
+    const Array<u32, 2> high = codes.words2(at + 8);
+    ATTN_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const u32 shift = u32(16 * (i % 2));
+      out.set(i, bits::bf16_value(shr(low[i / 2], shift)));
+      out.set(i + 4, bits::bf16_value(shr(high[i / 2], shift)));
     }
     return out;
   }

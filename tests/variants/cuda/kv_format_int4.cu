@@ -47,7 +47,7 @@ struct KeyFormat {
   }
 
 #line _ "variants/src/kv_formats/int4.rs"
-  template <class C, class S> ATTN_FN Array<float, 8> decode(C codes, S side, int _kv_head, int d) const {
+  template <class Eight = Array<float, 8>, class C, class S> ATTN_FN Eight decode(C codes, S side, int _kv_head, int d) const {
     const u32 word = codes.u32_at(d / 2);
     const int g = div_by(d, group_div_);
     Array<float, 8> out = repeat<8>(0.0f);

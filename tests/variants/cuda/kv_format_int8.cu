@@ -16,7 +16,7 @@ struct KeyFormat {
   }
 
 #line _ "variants/src/kv_formats/int8.rs"
-  template <class C, class S> ATTN_FN Array<float, 8> decode(C codes, S side, int _kv_head, int d) const {
+  template <class Eight = Array<float, 8>, class C, class S> ATTN_FN Eight decode(C codes, S side, int _kv_head, int d) const {
     const Array<u32, 2> words = codes.words2(d);
     const float scale = side.f32_at(0);
     Array<float, 8> out = repeat<8>(0.0f);

@@ -21,15 +21,8 @@ struct KeyFormat {
   }
 
 #line _ "variants/src/kv_formats/mx_fp8.rs"
-  template <class C, class S> ATTN_FN Array<float, 8> decode(C codes, S side, int _kv_head, int d) const {
-    const Array<u32, 2> words = codes.words2(d);
-    const float scale = side.e8m0_at(d / 32);
-    Array<float, 8> out = repeat<8>(0.0f);
-    ATTN_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      out.set(i, mul_rn(float_of_e4m3(shr(words[i / 4], u32(8 * (i % 4)))), scale));
-    }
-    return out;
+  template <class Eight = Array<float, 8>, class C, class S> ATTN_FN Eight decode(C codes, S side, int _kv_head, int d) const {
+    return codes.scaled_e4m3(d, side.e8m0_at(d / 32));
   }
 
 #line _ "variants/src/kv_formats/mx_fp8.rs"

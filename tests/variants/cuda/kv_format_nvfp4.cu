@@ -22,7 +22,7 @@ struct KeyFormat {
   }
 
 #line _ "variants/src/kv_formats/nvfp4.rs"
-  template <class C, class S> ATTN_FN Array<float, 8> decode(C codes, S side, int _kv_head, int d) const {
+  template <class Eight = Array<float, 8>, class C, class S> ATTN_FN Eight decode(C codes, S side, int _kv_head, int d) const {
     const u32 word = codes.u32_at(d / 2);
     const float scale = side.e4m3_at(d / 16);
     Array<float, 8> out = repeat<8>(0.0f);

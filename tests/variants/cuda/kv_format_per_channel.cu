@@ -19,7 +19,7 @@ struct KeyFormat {
   }
 
 #line _ "variants/src/kv_formats/per_channel.rs"
-  template <class C, class S> ATTN_FN Array<float, 8> decode(C codes, S _side, int kv_head, int d) const {
+  template <class Eight = Array<float, 8>, class C, class S> ATTN_FN Eight decode(C codes, S _side, int kv_head, int d) const {
     Array<float, 8> out = repeat<8>(0.0f);
     if (bits_ == 4) {
       const u32 word = codes.u32_at(d / 2);
