@@ -116,16 +116,17 @@ impl KernelTraits {
 
     /// What its measured costs depend on.
     pub fn cost_key(&self) -> CostKey {
-        let (CommonTraits { head_dim, value_dim, dtypes, arch, .. }, facts) = (self.common, self.facts);
-        let (kv_bits, kv_bytes) = match self.common {
-            // multiplied as f16
-            _ if self.decodes_keys() => (16, 2 * head_dim),
+        let (common, facts) = (self.common, self.facts);
+        let CommonTraits { head_dim, value_dim, dtypes, packed, arch, .. } = common;
+        let stored_bits = (8 * common.key_bytes()).div_ceil(head_dim);
+        let (kv_bits, kv_bytes) = if self.decodes_keys() {
+            (16, 2 * head_dim) // multiplied as f16
+        } else if common.values_share_keys && facts.cost.is_decode() {
             // elements of shared rows are operands twice; lanes decode those of KV formats
-            common @ CommonTraits { values_share_keys: true, packed, .. } if facts.cost.is_decode() => {
-                let element = if packed.is_some() { 4 } else { dtypes.kv.size() as u32 };
-                (common.key_bits(), element * (head_dim + value_dim))
-            }
-            common => (common.key_bits(), common.key_bytes() + common.value_bytes()),
+            let element = if packed.is_some() { 4 } else { dtypes.kv.size() as u32 };
+            (stored_bits, element * (head_dim + value_dim))
+        } else {
+            (stored_bits, common.key_bytes() + common.value_bytes())
         };
         CostKey {
             kernel: facts.cost,

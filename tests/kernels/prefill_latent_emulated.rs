@@ -1,6 +1,8 @@
 //! Prefill of latent attention on WGMMA and TMA runs on the host, thread by thread, and agrees with the f64 reference.
 
+use attn_core::lang::kv_format::{EncodeRow, KvFormat, Packed, PackedMut};
 use attn_core::spec::{HeadDimVo, PrefillBackend};
+use attn_core::{VariantParams, bits};
 use attn_testing::{Case, LayoutKind, Lens, grid};
 use attn_tests::simt;
 
@@ -73,6 +75,39 @@ fn element_types() {
         [of(0, "causal"), of(1, "full"), of(2, "causal + alibi")].into_iter().flatten().chain(over_lists(dtype))
     };
     check([("e4m3", 0), ("e5m2", 1), ("ds_mla", 5), ("int8", 2), ("int4(group=32)", 3)].into_iter().flat_map(keys));
+}
+
+/// e4m3 whose scale is a sum over all bytes of the side data. It is no f16, and takes more numbers than a thread of the
+/// producer keeps of a row.
+#[derive(Clone, Debug, Default, PartialEq, VariantParams)]
+struct ScaledBySide;
+
+#[attn_core::kv_format(name = "scaled_by_side")]
+impl KvFormat for ScaledBySide {
+    fn code_bytes(&self, dim: i32) -> i32 {
+        dim
+    }
+    fn side_bytes(&self, _dim: i32) -> i32 {
+        24
+    }
+    fn encode<R: EncodeRow>(&self, x: &R, codes: &mut PackedMut<'_>, side: &mut PackedMut<'_>, _kv_head: i32) {
+        for i in 0..24 {
+            side.set_u8(i, 1);
+        }
+        codes.pack8(0, x, 0, x.dim(), |_, v| bits::e4m3_bits(v / (24.0 * 0.0041)));
+    }
+    fn decode(&self, codes: Packed<'_>, side: Packed<'_>, _kv_head: i32, d: i32) -> [f32; 8] {
+        let mut sum = 0u32;
+        for i in 0..24 {
+            sum += side.u8(i);
+        }
+        codes.scaled_e4m3(d, sum as f32 * 0.0041)
+    }
+}
+
+#[test]
+fn scales_that_are_no_f16_and_rows_of_many_numbers() {
+    check((0..4).filter_map(|number| case("causal", number).over_format("scaled_by_side")));
 }
 
 /// Logits that exceed row_max of the tiles before.

@@ -42,11 +42,6 @@ impl CommonTraits {
         keys.codes + keys.side
     }
 
-    /// Bits of an element of a key.
-    pub fn key_bits(&self) -> u32 {
-        (8 * self.key_bytes()).div_ceil(self.head_dim)
-    }
-
     /// Bytes of a stored value of one head, side data included; 0 if it shares the memory of its key.
     pub fn value_bytes(&self) -> u32 {
         let [_, values] = self.rows();

@@ -73,7 +73,7 @@ impl<'a> Packed<'a> {
         F8E4M3(self.bytes::<1>(at)[0]).to_f32()
     }
     /// The eight e4m3 from `at`, a multiple of 8, each multiplied by `scale`. A kernel that multiplies in f16 scales
-    /// them there, where `scale` is an f16: that is the same number, at a third of the instructions.
+    /// them there where that gives the same numbers: if `scale` is an f16 from 2^-14 to 64.
     #[must_use]
     pub fn scaled_e4m3(self, at: i32, scale: f32) -> [f32; 8] {
         self.bytes::<8>(at).map(|code| F8E4M3(code).to_f32() * scale)
