@@ -205,7 +205,7 @@ def arguments():
 
 def main():
     args = arguments()
-    args.smoke, args.traces = True, ""
+    args.smoke, args.traces, args.dtype = True, "", "bfloat16"
     preempted = count_preemptions()
     llm, _ = traces.load(
         args,

@@ -1,10 +1,11 @@
 """Greedy tokens in vLLM of tiny models with random weights, whose attention is that of known ones, on attn-rs beside
-FLASH_ATTN: a line of JSON for each model and backend, as `traces.py --smoke` prints it.
+the model code of Transformers: a line of JSON for each model and backend, as `traces.py --smoke` prints it.
 
-    tiny_models.py --dir DIR [--models llama-64,qwen3] [--backends FLASH_ATTN,CUSTOM]
+    tiny_models.py --dir DIR [--models llama-64,qwen3] [--dtype bfloat16 --backends FLASH_ATTN,CUSTOM]
 
-Configurations are written to DIR. Weights depend on their names alone, so that both backends have the same. The experts
-of gpt-oss are a dense layer here, which needs no kernels for experts.
+Configurations are written to DIR. Weights depend on their names alone, so that all backends have the same. In f32 near
+ties of the two likeliest tokens are rare; in bf16 its last place, 0.03 of a logit, makes other texts of equal ones. The
+experts of gpt-oss are a dense layer here, which needs no kernels for experts.
 """
 
 import argparse
@@ -95,32 +96,46 @@ def write(directory, name):
 
 
 def without_experts():
-    """Gives the layers of gpt-oss a dense layer in place of experts."""
+    """Gives the layers of gpt-oss, of vLLM and of Transformers, a dense layer in place of experts."""
     import torch
+    from transformers.models.gpt_oss import modeling_gpt_oss
     from vllm.model_executor.models import gpt_oss
 
     class Dense(torch.nn.Module):
-        def __init__(self, vllm_config, layer_idx, prefix=""):
+        def __init__(self, size):
             super().__init__()
-            size = vllm_config.model_config.hf_config.hidden_size
             self.dense = torch.nn.Linear(size, size, bias=False)
 
         def forward(self, x):
             return torch.nn.functional.silu(self.dense(x))
 
-    gpt_oss.TransformerBlock.mlp_cls = Dense
+    class OfVllm(Dense):
+        def __init__(self, vllm_config, layer_idx, prefix=""):
+            super().__init__(vllm_config.model_config.hf_config.hidden_size)
+
+    class OfTransformers(Dense):
+        def __init__(self, config):
+            super().__init__(config.hidden_size)
+
+        def forward(self, x):
+            return super().forward(x), None
+
+    gpt_oss.TransformerBlock.mlp_cls = OfVllm
+    modeling_gpt_oss.GptOssMLP = OfTransformers
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", required=True)
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--backends", default="FLASH_ATTN,CUSTOM")
+    parser.add_argument("--backends", default="TRANSFORMERS,CUSTOM")
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--out")
     args = parser.parse_args()
     failed = []
     for name in args.models.split(","):
-        argv = ["--smoke", "--cache-gib", "4", "--model", write(args.dir, name), "--backends", args.backends]
+        argv = ["--smoke", "--cache-gib", "4", "--model", write(args.dir, name)]
+        argv += ["--backends", args.backends, "--dtype", args.dtype]
         argv += ["--out", args.out] if args.out else []
         try:
             traces.drive(traces.arguments(argv), argv, __file__)

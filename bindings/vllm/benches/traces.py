@@ -6,7 +6,7 @@ weights: a line of JSON for each backend and trace.
 DIR has a `config.json`. A backend may have settings: `CUSTOM:cascade=on+cudagraph_mode=PIECEWISE`. Each has a
 process, which loads once; all share the GPU, so that each has `--cache-gib` of cache, or `cache_gib` of its settings.
 `--smoke` compares greedy tokens of the backends with those of the first instead, with weights that make attention
-matter.
+matter; there `TRANSFORMERS` is a backend too, which is the model code of Transformers with its own attention.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import zlib
+from types import SimpleNamespace
 
 #: (prompt lengths, tokens out, samples of each, tokens that all prompts share)
 TRACES = {
@@ -48,6 +49,7 @@ def arguments(argv=None):
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--cache-gib", type=float, default=40.0)
     parser.add_argument("--layers", type=int, default=0, help="of the model; 0 for all")
+    parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -155,19 +157,60 @@ def compared(rows, first):
     }
 
 
-def wide_weights(model):
-    """Weights with which activations keep their size, so that attention is not nearly uniform."""
+def wide_weights(config):
+    """Weights of a model, by the names of Transformers. Activations keep their size, so that attention is not nearly
+    uniform."""
     import torch
+    from transformers import AutoModelForCausalLM
 
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
     for name, parameter in model.named_parameters():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        values = torch.empty(parameter.shape, device="cuda", dtype=torch.float32)
         if parameter.dim() < 2:
             # gains of norms are one; sinks are those that a few likely keys are worth
-            parameter.data.fill_({"bias": 0.0, "sinks": 3.0}.get(name.rpartition(".")[2], 1.0))
+            yield name, values.fill_({"bias": 0.0, "sinks": 3.0}.get(name.rpartition(".")[2], 1.0))
             continue
-        of_name = torch.Generator(device=parameter.device).manual_seed(zlib.crc32(name.encode()))
+        of_name = torch.Generator(device="cuda").manual_seed(zlib.crc32(name.encode()))
         bound = (3.0 / parameter.shape[-1]) ** 0.5
-        values = torch.empty(parameter.shape, device=parameter.device, dtype=torch.float32)
-        parameter.data.copy_(values.uniform_(-bound, bound, generator=of_name))
+        yield name, values.uniform_(-bound, bound, generator=of_name)
+
+
+class Transformers:
+    """The model code of Transformers with its plain attention, which answers as vLLM's engine does."""
+
+    def __init__(self, args):
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        config = AutoConfig.from_pretrained(args.model)
+        dtype = getattr(torch, args.dtype)
+        with torch.device("cuda"):
+            model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="eager")
+        missing, unknown = model.load_state_dict(dict(wide_weights(config)), strict=False)
+        model.tie_weights()
+        if unknown or set(missing) - {"lm_head.weight"}:
+            raise SystemExit(f"weights that the model lacks: {unknown}, that it wants: {missing}")
+        self.model = model.eval()
+
+    def generate(self, prompts, params, use_tqdm):
+        return [self.answer(prompt["prompt_token_ids"], params.max_tokens) for prompt in prompts]
+
+    def answer(self, prompt, out):
+        import torch
+
+        ids, cache, tokens, logprobs = torch.tensor([prompt], device="cuda"), None, [], []
+        with torch.inference_mode():
+            for _ in range(out):
+                step = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+                cache = step.past_key_values
+                best = step.logits[0, -1].float().log_softmax(-1).topk(2)
+                tokens.append(int(best.indices[0]))
+                logprobs.append({i: SimpleNamespace(logprob=value) for i, value in enumerate(best.values.tolist())})
+                ids = best.indices[:1].view(1, 1)
+        return SimpleNamespace(outputs=[SimpleNamespace(token_ids=tokens, logprobs=logprobs)])
 
 
 def load(args, backend, **given):
@@ -175,12 +218,18 @@ def load(args, backend, **given):
     name, of_vllm, of_attn_rs = settings(backend)
     # not by `additional_config`, which makes torch compile the model again
     os.environ.update({f"ATTN_RS_{key.upper()}": value for key, value in of_attn_rs.items()})
+    start = time.time()
+    if name == "TRANSFORMERS":
+        return Transformers(args), {"load_s": round(time.time() - start, 1)}
     from vllm import LLM
 
     if args.smoke:
         from vllm.model_executor.model_loader import dummy_loader
 
-        dummy_loader.DummyModelLoader.load_weights = lambda _, model, __: wide_weights(model)
+        def load_weights(self, model, model_config):
+            model.load_weights(wide_weights(model_config.hf_config))
+
+        dummy_loader.DummyModelLoader.load_weights = load_weights
     more = {key: value for key, value in of_vllm.items() if key == "kv_cache_dtype"}
     if "block_size" in of_vllm:
         more["block_size"] = int(of_vllm["block_size"])
@@ -190,9 +239,9 @@ def load(args, backend, **given):
     if args.layers:
         more["hf_overrides"] = {"num_hidden_layers": args.layers}
     chosen = {} if args.smoke else {t for t in args.traces.split(",") if t in ("samples", "shared")}
-    start = time.time()
     settled = {
         "model": args.model,
+        "dtype": args.dtype,
         "load_format": "dummy",
         "skip_tokenizer_init": True,
         "max_model_len": longest(args),
