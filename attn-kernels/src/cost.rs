@@ -33,13 +33,12 @@ impl HookClass {
     /// The class of a variant; for a union that of its most costly branch.
     #[must_use]
     pub fn of(variant: &Variant) -> Self {
-        // rows of KV formats are decoded as hooks rewrite rows
-        if variant.kv_formats().is_some() || variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform) {
-            HookClass::Rewrites
-        } else if variant.has(Hook::LogitsTransform) {
-            HookClass::Logits
-        } else {
-            HookClass::None
+        let rewrites = variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform);
+        match variant.has(Hook::LogitsTransform) {
+            // rows of KV formats are decoded as hooks rewrite rows
+            _ if rewrites || variant.kv_formats().is_some() => HookClass::Rewrites,
+            true => HookClass::Logits,
+            false => HookClass::None,
         }
     }
 }

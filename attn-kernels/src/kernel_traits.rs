@@ -16,7 +16,7 @@ use mixed::Parts;
 pub(crate) use common::row_lanes;
 pub use common::{CommonTraits, PackedRow};
 pub use error::KernelTraitsError;
-pub use facts::{Facts, Preprocessed};
+pub use facts::Facts;
 pub use kernels::prefill_sm90_resident::{RESIDENT_Q_TILES, resident_tile_rows};
 pub use request::{DTYPES, KernelTraitsRequest, head_dims_are_supported};
 

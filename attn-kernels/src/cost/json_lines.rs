@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use attn_core::nearest::nearest;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _, de::IgnoredAny};
+use serde::{Deserialize, de::DeserializeOwned, de::IgnoredAny};
 
 use super::{CostKernel, CostKey, Costs, HookClass, measured::Measured};
 use crate::compile::Arch;
@@ -27,8 +27,7 @@ struct Header {
 
 #[derive(Deserialize)]
 struct About {
-    #[serde(deserialize_with = "arch")]
-    arch: Arch,
+    arch: String,
 }
 
 /// The line of a kernel.
@@ -44,10 +43,6 @@ struct Row {
     costs: Costs,
 }
 
-fn arch<'de, D: Deserializer<'de>>(from: D) -> Result<Arch, D::Error> {
-    String::deserialize(from)?.parse().map_err(D::Error::custom)
-}
-
 /// The rows of a text; for a line that is none, its number and what is wrong.
 pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, String)> {
     let (mut rows, mut lines, mut arch) = (Vec::<Measured>::new(), Vec::<usize>::new(), None);
@@ -58,7 +53,7 @@ pub(super) fn rows(text: &str) -> Result<Vec<Measured>, (usize, String)> {
             if !others.is_empty() {
                 return Err(of_line("`about` is a line of its own, before the rows of the GPU".to_owned()));
             }
-            arch = Some(about.arch);
+            arch = Some(about.arch.parse::<Arch>().map_err(|unknown| of_line(unknown.to_string()))?);
             continue;
         }
         let row = known(&others).and_then(|()| measured(text, arch)).map_err(of_line)?;

@@ -5,15 +5,6 @@ use attn_core::spec::{ComputeType, KernelKind, PrefillBackend};
 
 use crate::cost::CostKernel;
 
-/// What the K/V preprocessing kernel writes to the workspace: what a hook transforms, or what has fewer than 16 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Preprocessed {
-    /// The keys.
-    pub keys: bool,
-    /// The values.
-    pub values: bool,
-}
-
 /// What a kernel states of itself. Its text has all sizes, those that it does not use as in `Facts::USUAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -57,8 +48,9 @@ pub struct Facts {
     pub on_cuda_cores: bool,
     /// What it rounds besides f32.
     pub rounding: RowRounding,
-    /// What is preprocessed.
-    pub preprocessed: Preprocessed,
+    /// Whether the K/V preprocessing kernel writes keys, and values, to the workspace: where hooks transform them, or
+    /// they have fewer than 16 bits.
+    pub preprocessed: [bool; 2],
     /// Keys of a tile of values, if the preprocessing kernel writes them transposed. The kernel then reads keys and
     /// values of 8 bits in pairs.
     pub(crate) transposed_keys: Option<u32>,
@@ -99,7 +91,7 @@ impl Facts {
         has_workers: false,
         on_cuda_cores: false,
         rounding: RowRounding::Elements,
-        preprocessed: Preprocessed { keys: false, values: false },
+        preprocessed: [false; 2],
         transposed_keys: None,
         wgmma: None,
         smem_o_bytes: 0,

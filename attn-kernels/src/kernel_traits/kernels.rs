@@ -12,7 +12,7 @@ pub(super) mod prefill_sm90_resident;
 use attn_core::spec::PrefillBackend;
 
 use super::common::{CommonTraits, STATIC_BYTES, panels};
-use super::facts::{Facts, Preprocessed};
+use super::facts::Facts;
 use super::request::{DTYPES, KernelTraitsRequest};
 use super::worker_tiles::{CUDA_CORES, WORKERS};
 use crate::cost::CostKernel;

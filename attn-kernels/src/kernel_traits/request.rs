@@ -7,7 +7,6 @@ use attn_core::spec::{ComputeType, DecodeBackend, HeadDimVo, Heads, KernelKind, 
 
 use super::common::{CommonTraits, PackedRow};
 use super::error::KernelTraitsError;
-use super::facts::Preprocessed;
 use crate::compile::Arch;
 
 /// Element types of queries and outputs that tensor cores have kernels for.
@@ -171,10 +170,9 @@ impl KernelTraitsRequest {
     }
 
     /// What prefill on tensor cores has preprocessed. Rows of KV formats are widened to 16 bits, as those of fp8 are.
-    pub(super) fn preprocessed(&self, common: &CommonTraits) -> Preprocessed {
+    pub(super) fn preprocessed(&self, common: &CommonTraits) -> [bool; 2] {
         let narrow = self.dtypes.kv.is_fp8() || self.dtypes.format.is_some();
-        let values = self.value_hooks || narrow && !common.values_share_keys;
-        Preprocessed { keys: self.key_hooks || narrow, values }
+        [self.key_hooks || narrow, self.value_hooks || narrow && !common.values_share_keys]
     }
 
     /// Whether decode, or kernels on CUDA cores, have a second buffer for keys and for values: they transform rows of

@@ -136,7 +136,7 @@ fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
         assert_eq!(traits.smem_bytes(), decode.smem_bytes().max(prefill.smem_bytes()));
         assert!(2 * (traits.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && traits.facts().ctas_per_sm == 2);
         assert!(
-            traits.facts().preprocessed.keys && !decode.facts().preprocessed.keys,
+            traits.facts().preprocessed[0] && !decode.facts().preprocessed[0],
             "decode transforms keys in shared memory"
         );
         let shared = of(head_dim, hopper, true).expect("supported");

@@ -3,7 +3,7 @@
 use attn_core::{dtype::Dtypes, spec::ComputeType};
 
 use super::abi::Strided;
-use crate::kernel_traits::{CommonTraits, KernelTraits, Preprocessed, row_lanes};
+use crate::kernel_traits::{CommonTraits, KernelTraits, row_lanes};
 
 /// Threads of a CTA of the K/V preprocessing kernel.
 pub const KV_PREPROCESS_THREADS: u32 = 128;
@@ -11,7 +11,7 @@ pub const KV_PREPROCESS_THREADS: u32 = 128;
 impl KernelTraits {
     /// Whether the K/V preprocessing kernel runs before the main kernel.
     pub fn has_kv_preprocess(&self) -> bool {
-        self.facts().preprocessed != Preprocessed::default()
+        self.facts().preprocessed != [false; 2]
     }
 
     /// Keys of a tile of transposed values, if they are.
@@ -50,7 +50,7 @@ impl KernelTraits {
             Some(keys) => tiles(keys, tokens, requests) * u64::from(keys),
             None => 2 * tokens, // always of 16 bits
         };
-        if self.facts().preprocessed.values { keys * u64::from(kv_heads) * u64::from(self.common.value_dim) } else { 0 }
+        if self.facts().preprocessed[1] { keys * u64::from(kv_heads) * u64::from(self.common.value_dim) } else { 0 }
     }
 
     /// The tensor of preprocessed values at an address, in elements of 16 bits. Transposed ones are in pairs: a row has
@@ -79,7 +79,7 @@ impl KernelTraits {
     /// Whether sm90 prefill decodes keys as it loads them (`KEYS_DECODED` in CUDA), without tensor maps.
     pub fn decodes_keys(&self) -> bool {
         let (Dtypes { qo, kv, .. }, facts) = (self.common.dtypes, self.facts());
-        kv != qo && facts.wgmma == Some(ComputeType::Exact) && !facts.preprocessed.keys
+        kv != qo && facts.wgmma == Some(ComputeType::Exact) && !facts.preprocessed[0]
     }
 
     /// Keys or values in memory as kernels read them through tensor maps: of 8 bits in pairs, elements of 16.

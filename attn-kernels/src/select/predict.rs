@@ -61,9 +61,12 @@ impl Candidate {
     /// Nanoseconds of CTA time for one KV head.
     fn total(&self, size: &BatchSize) -> u64 {
         let Costs { item, block, first, .. } = self.costs;
+        let of_keys = |keys: u128, cost: u32| {
+            u64::try_from(keys.saturating_mul(cost.into()) / u128::from(COST_KEYS)).unwrap_or(u64::MAX)
+        };
         (size.tiles.saturating_mul(item.into()))
-            .saturating_add(cost_of_keys(size.tile_keys, block))
-            .saturating_add(cost_of_keys(size.keys.into(), first))
+            .saturating_add(of_keys(size.tile_keys, block))
+            .saturating_add(of_keys(size.keys.into(), first))
     }
 
     /// Nanoseconds of SM time for one KV head.
@@ -103,9 +106,4 @@ impl Candidate {
         let (steps, partials) = steps_of_merge(self.kernel.kind, longest.div_ceil(share.max(1)));
         time.saturating_add(steps * merge_launch).saturating_add(partials.saturating_mul(merge))
     }
-}
-
-/// The cost of `keys` keys, where [`COST_KEYS`] keys cost `cost`.
-fn cost_of_keys(keys: u128, cost: u32) -> u64 {
-    u64::try_from(keys.saturating_mul(cost.into()) / u128::from(COST_KEYS)).unwrap_or(u64::MAX)
 }

@@ -8,11 +8,11 @@ impl KernelTraits {
     /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
     pub fn describe(&self) -> String {
         let CommonTraits { head_dim, value_dim, dtypes, paged, arch, .. } = self.common;
-        let (name, Facts { kind, preprocessed, skips_tiles, .. }) = (self.words(), self.facts());
+        let (name, Facts { kind, preprocessed: [keys, values], skips_tiles, .. }) = (self.words(), self.facts());
         let layout = if paged { "paged" } else { "ragged" };
         let named = |has: bool, word: &'static str| if has { word } else { "" };
-        let keys = named(preprocessed.keys, " key-preprocess");
-        let values = named(preprocessed.values, " value-preprocess");
+        let keys = named(keys, " key-preprocess");
+        let values = named(values, " value-preprocess");
         let kv = match self.common.packed {
             Some([keys, values]) => {
                 let row = |row: PackedRow| format!("{}+{}", row.codes, row.side);

@@ -4,7 +4,7 @@ use attn_core::dtype::Dtype;
 use attn_core::lang::kv_format::{CodeValues, LinearCodes};
 use attn_core::spec::{ComputeType, KernelKind};
 
-use crate::kernel_traits::{CommonTraits, Facts, KernelTraits, PackedRow, Preprocessed};
+use crate::kernel_traits::{CommonTraits, Facts, KernelTraits, PackedRow};
 use crate::launch::{KV_PREPROCESS_THREADS, MERGE_THREADS};
 
 /// All constants of a kernel of one family.
@@ -89,7 +89,7 @@ pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHA
 pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
     let (common, facts) = (&traits.common, traits.facts());
     let Facts { tile_rows, warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = facts;
-    let Preprocessed { keys, values } = facts.preprocessed;
+    let [keys, values] = facts.preprocessed;
     let rows = common.packed.map_or(String::new(), |rows| {
         let dims = [common.head_dim, common.value_dim];
         let decodes = facts.has_workers && !facts.on_cuda_cores && !common.values_share_keys;

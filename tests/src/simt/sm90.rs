@@ -31,7 +31,7 @@ pub(super) fn params(
     let by_rows = traits.decodes_keys();
     let box_rows = if traits.common.paged && !by_rows { divides_both(page_size) } else { 0 };
     let (tokens, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
-    let (preprocessed, (key_dim, value_dim, pre_rows)) =
+    let ([keys, values], (key_dim, value_dim, pre_rows)) =
         (traits.facts().preprocessed, traits.kv_extents(tokens, requests));
     let kv = |shape: &[usize], at: Strided, pre: Option<Strided>, dim: u32| {
         let (pages, tokens) = if shape.len() == 4 { (shape[0], shape[1]) } else { (1, shape[0]) };
@@ -60,8 +60,8 @@ pub(super) fn params(
     let o = packed(params.o, traits.common.value_dim, OUTPUT_ROWS, OUTPUT_ROWS)
         .filter(|_| traits.common.dtypes.o.is_none());
     Sm90Params {
-        k: kv(&inputs.kv_shape, params.k, preprocessed.keys.then_some(params.k_pre), key_dim),
-        v: kv(&inputs.v_shape, params.v, preprocessed.values.then_some(params.v_pre), value_dim),
+        k: kv(&inputs.kv_shape, params.k, keys.then_some(params.k_pre), key_dim),
+        v: kv(&inputs.v_shape, params.v, values.then_some(params.v_pre), value_dim),
         q: q.unwrap_or_default(),
         o: o.unwrap_or_default(),
         box_rows: box_rows as i32,

@@ -92,7 +92,7 @@ impl Sections {
         };
         let (tokens, requests) = (kv_tokens as u64, requests as u64);
         let k_pre = largest(&|traits| {
-            let tokens = if traits.facts().preprocessed.keys { tokens } else { 0 };
+            let tokens = if traits.facts().preprocessed[0] { tokens } else { 0 };
             tokens * u64::from(kv) * u64::from(head_dim) * 2 // always of 16 bits
         });
         let v_pre = largest(&|traits| traits.preprocessed_value_bytes(tokens, requests, kv));

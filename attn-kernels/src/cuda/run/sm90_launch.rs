@@ -41,7 +41,7 @@ pub(super) fn sm90_params(
     tensors: &RunTensors<'_>,
 ) -> Result<Sm90Params, CudaError> {
     let (traits, kv, tokens) = (kernel.traits(), &tensors.kv, launches.preprocess_tokens);
-    let preprocessed = traits.facts().preprocessed;
+    let [keys, values] = traits.facts().preprocessed;
     let by_rows = traits.decodes_keys();
     let paged_rows = match traits.common.paged && !by_rows {
         true => tensor_maps::page_box_rows(traits, params.page_size.divisor, [&params.k, &params.v]),
@@ -77,8 +77,8 @@ pub(super) fn sm90_params(
         Some(_) => None,
     };
     Ok(Sm90Params {
-        k: kv_map(&kv.k, params.k, preprocessed.keys.then_some((params.k_pre, tokens.into())), key_elements)?,
-        v: kv_map(&kv.v, params.v, preprocessed.values.then_some((params.v_pre, value_rows)), value_elements)?,
+        k: kv_map(&kv.k, params.k, keys.then_some((params.k_pre, tokens.into())), key_elements)?,
+        v: kv_map(&kv.v, params.v, values.then_some((params.v_pre, value_rows)), value_elements)?,
         q: q.unwrap_or_default(),
         o: o.unwrap_or_default(),
         box_rows: paged_rows as i32,

@@ -5,7 +5,7 @@ use attn_core::dtype::Dtype;
 use attn_core::spec::ComputeType;
 
 use super::prefill_sm90::{PREFILL_SM90, with_smem};
-use super::{CommonTraits, DTYPES, Facts, KernelTraitsRequest, Preprocessed, panels};
+use super::{CommonTraits, DTYPES, Facts, KernelTraitsRequest, panels};
 
 const TILE_KEYS: u32 = 128;
 
@@ -17,7 +17,7 @@ pub(super) const PREFILL_SM90_E4M3: Facts = Facts {
     tile_keys: TILE_KEYS,
     stages: 3,
     rounding: RowRounding::E4m3Compute,
-    preprocessed: Preprocessed { keys: false, values: true },
+    preprocessed: [false, true],
     transposed_keys: Some(TILE_KEYS),
     wgmma: Some(ComputeType::E4m3),
     ..PREFILL_SM90

@@ -8,7 +8,6 @@ use super::{CommonTraits, Facts, KernelTraitsRequest, panels};
 const MAX_HEAD_DIM: u32 = 576;
 /// Elements of values: two warpgroups have registers for as many of O.
 const VALUE_DIM: u32 = 512;
-const TILE_KEYS: u32 = 64;
 
 /// The kernel without its shared memory.
 pub(super) const PREFILL_SM90_LATENT: Facts = Facts {
@@ -16,7 +15,7 @@ pub(super) const PREFILL_SM90_LATENT: Facts = Facts {
     headers: &["prefill/sm90/latent/cta.cuh", "prefill/sm90/kernel.cuh"],
     part_headers: &[],
     tile_rows: WARPGROUP_ROWS,
-    tile_keys: TILE_KEYS,
+    tile_keys: 64,
     warps: 8,
     column_warps: 2,
     stages: 2,

@@ -5,7 +5,7 @@ use attn_core::plan::PlanRule;
 use attn_core::spec::{Heads, PrefillBackend};
 
 use super::prefill_sm90::{self, PREFILL_SM90, WARPGROUP_ROWS};
-use super::{CommonTraits, Facts, KernelTraitsRequest, Preprocessed};
+use super::{CommonTraits, Facts, KernelTraitsRequest};
 
 /// The most Q tiles of a work item.
 pub const RESIDENT_Q_TILES: u32 = 12;
@@ -80,7 +80,7 @@ impl Facts {
     /// where TMA loads resident keys and their queries.
     pub(crate) fn runs(&self, layout: &Layout, heads: Heads, is_named: bool) -> bool {
         let by_tma = layout.pages().is_none_or(|pages| pages.page_size().is_multiple_of(PATTERN_KEYS));
-        let is_faster = self.preprocessed == Preprocessed::default() && by_tma && heads.group() <= WARPGROUP_ROWS;
+        let is_faster = self.preprocessed == [false; 2] && by_tma && heads.group() <= WARPGROUP_ROWS;
         let fits = |ends: &[i32]| i64::from(ends[1] - ends[0]) <= i64::from(self.tile_keys);
         (is_named || is_faster) && layout.kv_indptr().windows(2).all(fits)
     }
