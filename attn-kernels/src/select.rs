@@ -212,18 +212,23 @@ impl KernelSelector {
         // a fixed number, so that the inner loop is unrolled
         let tile_rows: [_; MAX_CANDIDATES] =
             std::array::from_fn(|at| self.candidates.get(at).map_or(u64::MAX, |candidate| candidate.tile_rows));
+        let (mut all, mut longest) = (0, 0);
         let len = |ends: &[i32]| (ends[1] - ends[0]) as u64;
         for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
             let (rows, keys) = (len(qo) * group, len(kv));
             if rows == 0 {
                 continue;
             }
+            all += keys;
+            longest = keys.max(longest);
             for (size, tile_rows) in sizes.iter_mut().zip(tile_rows) {
                 // the common case, without a division
-                size.add(if rows <= tile_rows { 1 } else { rows.div_ceil(tile_rows) }, keys);
+                let tiles = if rows <= tile_rows { 1 } else { rows.div_ceil(tile_rows) };
+                size.tiles += tiles;
+                size.tile_keys += u128::from(tiles) * u128::from(keys);
             }
         }
-        sizes
+        sizes.map(|size| BatchSize { keys: all, longest, ..size })
     }
 }
 

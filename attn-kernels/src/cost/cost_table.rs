@@ -100,11 +100,8 @@ impl CostTable {
     #[must_use]
     pub fn of(&self, key: &CostKey, hooks: HookClass) -> Costs {
         let rows = self.rows();
-        let nearest = rows.iter().map(|row| (row.distance(key, hooks), row)).min_by_key(|(distance, _)| *distance);
-        match nearest.unwrap_or((0, &rows[0])) {
-            (0, row) => row.costs,
-            (_, row) => row.scaled_to(key),
-        }
+        let row = rows.iter().min_by_key(|row| row.distance(key, hooks)).unwrap_or(&rows[0]);
+        if row.distance(key, hooks) == 0 { row.costs } else { row.scaled_to(key) }
     }
 }
 

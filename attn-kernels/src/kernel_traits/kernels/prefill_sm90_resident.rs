@@ -42,10 +42,7 @@ pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Opt
 /// Rows of a Q tile for a group of query heads: the whole tokens that fit a warpgroup, since TMA loads these. Larger
 /// groups have all rows, which TMA does not load.
 pub fn resident_tile_rows(group: u32) -> u32 {
-    match WARPGROUP_ROWS.checked_rem(group) {
-        Some(rest) if rest < WARPGROUP_ROWS => WARPGROUP_ROWS - rest,
-        _ => WARPGROUP_ROWS,
-    }
+    WARPGROUP_ROWS - WARPGROUP_ROWS.checked_rem(group).filter(|&rest| rest < WARPGROUP_ROWS).unwrap_or(0)
 }
 
 impl Facts {
