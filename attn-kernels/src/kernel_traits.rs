@@ -131,7 +131,7 @@ impl KernelTraits {
         CostKey {
             kernel: facts.cost,
             arch,
-            rows: facts.tile_rows,
+            rows: facts.cta_rows(),
             kv_bits,
             head_dim: (head_dim + value_dim) / 2,
             kv_bytes,

@@ -58,7 +58,7 @@ const MAX_CANDIDATES: usize = 3;
 
 impl KernelSelector {
     /// The selector of an attention on a device with `multiprocessors` SMs, by `costs` for hooks of a class. `request`
-    /// describes the problem; its kind and group do not matter.
+    /// describes the problem; its kind does not matter.
     ///
     /// # Errors
     ///

@@ -77,6 +77,24 @@ fn element_types() {
     check([("e4m3", 0), ("e5m2", 1), ("ds_mla", 5), ("int8", 2), ("int4(group=32)", 3)].into_iter().flat_map(keys));
 }
 
+/// Keys that a cluster decodes, since a query has more heads than a CTA has rows: all rows of the second CTA, some, or
+/// none in the last tile of a request; requests whole, in splits, and along lists.
+#[test]
+fn clusters() {
+    let of = |(at, dtype): (usize, &'static str)| {
+        let cases = ["causal", "full", "causal + alibi", "sliding_window(window=70)"].into_iter().enumerate();
+        let cases = cases.map(move |(number, variant)| {
+            let (number, split) = (at + number, [None, Some(64), None, Some(128)][number]);
+            let qo_heads = [128, 80, 136][number % 3];
+            Case { qo_heads, head_dim: 576, fixed_split_size: split, ..case(variant, 4 * number + 1) }
+        });
+        let qo_lens = Lens::List(vec![2, 0, 1, 1]);
+        let lists = lists().take(2).map(move |case| Case { qo_heads: 128, qo_lens: qo_lens.clone(), ..case });
+        cases.chain(lists).filter_map(move |case| case.over_format(dtype))
+    };
+    check(["e4m3", "ds_mla", "int8", "int4(group=32)"].into_iter().enumerate().flat_map(of));
+}
+
 /// e4m3 whose scale is a sum over all bytes of the side data. It is no f16, and takes more numbers than a thread of the
 /// producer keeps of a row.
 #[derive(Clone, Debug, Default, PartialEq, VariantParams)]

@@ -41,7 +41,7 @@ void launch(const Params* p, const Variant* variant, int parts, unsigned seed) {
       Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
       plan_part(cta, *launch.p, *launch.variant, launch.part, launch.parts, launch.order);
     };
-    std::make_unique<Fibers>(COUNT, seed + part, thread, &all);
+    std::make_unique<Fibers>(COUNT, seed + part, thread, &all)->run();
   }
 }
 
@@ -80,7 +80,7 @@ void check_with(const PlanParams* p, unsigned seed) {
     Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
     check_batch(cta, *launch.p);
   };
-  std::make_unique<Fibers>(COUNT, seed, thread, &all);
+  std::make_unique<Fibers>(COUNT, seed, thread, &all)->run();
 }
 
 EXPORT void check(const PlanParams* p, unsigned seed) { check_with<64>(p, seed); }

@@ -46,7 +46,7 @@ class KernelMerger {
   // The first row of a merge's partial. `first`: as in MergeItem.
   static int partial_of(const KernelParams& p, int first, int which) {
     if constexpr (MIXED) return mixed(p).merge_parts[first + which];
-    return first + which * TILE_ROWS;
+    return first + which * ITEM_ROWS;
   }
 
   // Merges the partials from `begin` to `end` of a row.

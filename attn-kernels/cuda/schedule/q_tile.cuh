@@ -1,22 +1,35 @@
-// Q tile: the packed query rows (PackGQA) of one request and KV head that a CTA works on, and the order in which CTAs
-// take work tiles.
+// Q tile: the packed query rows (PackGQA) of one request and KV head that a CTA or a cluster works on, and the order in
+// which they take work tiles.
 #pragma once
 #include "memory/address.cuh"
+
+// Rows of a work item.
+constexpr int ITEM_ROWS = CLUSTER_CTAS * TILE_ROWS;
 
 struct QTile {
   Request request;
   int kv_head;
   int first_row;  // packed
-  int rows;       // that exist, at most TILE_ROWS
+  int rows;       // that exist, at most ITEM_ROWS
 
   QTile(const WorkItem& item, int kv_head)
-      : request(request_of(item)), kv_head(kv_head), first_row(item.first_row), rows(min(item.rows, TILE_ROWS)) {}
+      : request(request_of(item)), kv_head(kv_head), first_row(item.first_row), rows(min(item.rows, ITEM_ROWS)) {}
   // The rows of a mixed launch's merge are not bounded by a tile.
   QTile(const MergeItem& merge, int kv_head)
       : request(request_of(merge)),
         kv_head(kv_head),
         first_row(merge.first_row),
-        rows(MIXED ? merge.rows : min(merge.rows, TILE_ROWS)) {}
+        rows(MIXED ? merge.rows : min(merge.rows, ITEM_ROWS)) {}
+
+  // The rows of a CTA of the cluster, of which there may be none.
+  QTile of_cta(unsigned rank) const {
+    if constexpr (CLUSTER_CTAS == 1) return *this;
+    QTile own = *this;
+    int first = static_cast<int>(rank) * TILE_ROWS;
+    own.first_row += min(first, rows - 1);
+    own.rows = max(0, min(rows - first, TILE_ROWS));
+    return own;
+  }
 
   // Coordinates of a row. A row past the last one is allowed: hooks may be called for it, nothing is stored for it.
   RowIndex at(const KernelParams& p, int row) const {
@@ -29,10 +42,10 @@ struct QTile {
   }
   bool has_row(int row) const { return row < rows; }
   // Clamps to the last row.
-  int clamp_row(int row) const { return min(row, rows - 1); }
+  int clamp_row(int row) const { return min(row, (CLUSTER_CTAS > 1 ? max(rows, 1) : rows) - 1); }
 
   // Bounds of all rows, or of the rows from `begin` to `end`, as tile_class takes them.
-  QueryTile bounds(const KernelParams& p) const { return bounds(p, 0, rows); }
+  QueryTile bounds(const KernelParams& p) const { return bounds(p, 0, CLUSTER_CTAS > 1 ? max(rows, 1) : rows); }
   QueryTile bounds(const KernelParams& p, int begin, int end) const {
     RowIndex first = at(p, begin), last = at(p, end - 1);
     // rows of several queries can include every head of the group

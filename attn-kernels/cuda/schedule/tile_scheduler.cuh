@@ -1,6 +1,8 @@
 // Dynamic persistent tile scheduler of the sm_90 kernel (FlashAttention-3): a CTA's first work tile is its index, later
 // ones come from an atomic ticket counter. The next work item is prefetched into shared memory while the current one is
 // computed. In a mixed launch the CTAs that decode first join late: they take their first work tile by ticket, too.
+//
+// The CTAs of a cluster must agree on their work tiles, so that clusters take them by index.
 #pragma once
 #include "prefill/sm90/pipeline.cuh"
 
@@ -29,7 +31,8 @@ class TileScheduler {
   const Sm90Params& w_;
   const Pipeline& pipeline_;
   unsigned work_tiles_ = w_.items * p_.kv_heads;
-  bool is_scheduler_ = is_leader_of(ProducerWarp::SCHEDULE), is_dynamic_ = MIXED || gridDim.x < work_tiles_;
+  bool is_scheduler_ = is_leader_of(ProducerWarp::SCHEDULE),
+       is_dynamic_ = CLUSTER_CTAS == 1 && (MIXED || gridDim.x < work_tiles_);
   unsigned ticket_ = 0;  // of the scheduler thread; not read until it is needed, since the atomic has a long latency
   int next_ = 0;
 
@@ -48,7 +51,10 @@ class TileScheduler {
     if (!is_scheduler_) return;
     unsigned late = late_ctas(p_);
     bool by_index = next_ == 0 && blockIdx.x >= late;
-    unsigned work = by_index ? blockIdx.x - late : is_dynamic_ ? gridDim.x - late + ticket_ : work_tiles_;
+    unsigned work = CLUSTER_CTAS > 1 ? work_of_cluster()
+                    : by_index       ? blockIdx.x - late
+                    : is_dynamic_    ? gridDim.x - late + ticket_
+                                     : work_tiles_;
     pipeline_.next_work(next_) = work;
     if (work >= work_tiles_) return;
     WorkTileIndex index = work_tile_index(work, w_.items, p_.kv_heads, w_.heads);
@@ -64,5 +70,12 @@ class TileScheduler {
   void finish() const {
     if (is_scheduler_ && is_dynamic_ && semaphore_arrive(p_.split_semaphores + 1) == gridDim.x - 1)
       p_.split_semaphores[0] = p_.split_semaphores[1] = 0;
+  }
+
+ private:
+  // There and back over the clusters, since items are in the order of their lengths.
+  unsigned work_of_cluster() const {
+    unsigned clusters = gridDim.x / CLUSTER_CTAS, cluster = blockIdx.x / CLUSTER_CTAS;
+    return next_ * clusters + (next_ % 2 ? clusters - 1 - cluster : cluster);
   }
 };

@@ -160,8 +160,11 @@ fn backends_up_to(request: KernelTraitsRequest, hooks: HookClass) -> Vec<KernelT
 }
 
 /// Rows of the decode Q tiles that attentions of the request's group size or of a smaller one may run: that for one
-/// query, and on CUDA cores also all smaller ones.
+/// query, and on CUDA cores also all smaller ones. Of prefill the group size.
 fn decode_rows_up_to(request: &KernelTraitsRequest) -> Vec<u32> {
+    if request.kind == KernelKind::Prefill {
+        return vec![request.group];
+    }
     let rows = request.decode_rows(request.group);
     match request.decode_backend() {
         DecodeBackend::TensorCores => vec![rows],

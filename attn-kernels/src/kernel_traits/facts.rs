@@ -20,6 +20,8 @@ pub struct Facts {
     pub(crate) cost: CostKernel,
     /// Rows of a Q tile: tokens times query heads of a KV head (PackGQA).
     pub tile_rows: u32,
+    /// CTAs of a cluster, which share the rows of a Q tile.
+    pub cluster_ctas: u32,
     /// Prefill: keys of a KV tile.
     pub tile_keys: u32,
     /// MMA warps of a CTA.
@@ -78,6 +80,7 @@ impl Facts {
         part_headers: &[],
         cost: CostKernel::Prefill,
         tile_rows: 128,
+        cluster_ctas: 1,
         tile_keys: 64,
         warps: 4,
         producer_warps: 0,
@@ -100,6 +103,11 @@ impl Facts {
         interleaves_all_heads: false,
         skips_tiles: false,
     };
+
+    /// Rows of a Q tile that a CTA has.
+    pub fn cta_rows(&self) -> u32 {
+        self.tile_rows / self.cluster_ctas
+    }
 
     /// Keys of one mainloop step. KV splits are best cut at multiples of it.
     pub(crate) fn step_keys(&self) -> u32 {

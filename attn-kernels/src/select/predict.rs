@@ -12,7 +12,7 @@ use crate::plan_rules::min_span;
 pub(super) struct Candidate {
     pub(super) kernel: SelectedKernel,
     pub(super) tile_rows: u64,
-    /// Resident CTAs per KV head.
+    /// Resident CTAs per KV head, or clusters.
     pub(super) workers: u64,
     /// Waves of CTAs until every KV head has had a worker: more than 1 if there are more KV heads than resident CTAs.
     pub(super) waves: u64,
@@ -48,7 +48,8 @@ impl BatchSize {
 impl Candidate {
     /// A kernel with its costs, on a device with this many SMs.
     pub(super) fn of(traits: &KernelTraits, costs: Costs, kv_heads: u32, multiprocessors: u32) -> Self {
-        let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, kv_heads.max(1));
+        let ctas = costs.ctas_per_sm * multiprocessors / traits.facts().cluster_ctas;
+        let kv_heads = kv_heads.max(1);
         Candidate {
             kernel: SelectedKernel::of(traits),
             tile_rows: traits.facts().tile_rows.into(),

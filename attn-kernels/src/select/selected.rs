@@ -31,7 +31,8 @@ impl SelectedKernel {
     /// The problem that it is the kernel of, from that of an attention.
     #[must_use]
     pub fn request(self, of: &KernelTraitsRequest) -> KernelTraitsRequest {
-        let SelectedKernel { kind, rows: group, special } = self;
+        let SelectedKernel { kind, rows, special } = self;
+        let group = if kind == KernelKind::Prefill { of.group } else { rows };
         let usual = if of.prefill == PrefillBackend::Sm90Resident { PrefillBackend::Sm90 } else { of.prefill };
         KernelTraitsRequest { kind, group, prefill: special.unwrap_or(usual), ..*of }
     }

@@ -88,8 +88,8 @@ pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHA
 /// The constants that depend on the kernel family. A mixed kernel names the keys of its KV tile in both parts.
 pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
     let (common, facts) = (&traits.common, traits.facts());
-    let Facts { tile_rows, warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = facts;
-    let [keys, values] = facts.preprocessed;
+    let Facts { cluster_ctas, warps, column_warps, row_warps, stages, warp_keys, ctas_per_sm, .. } = facts;
+    let (tile_rows, [keys, values]) = (facts.cta_rows(), facts.preprocessed);
     let rows = common.packed.map_or(String::new(), |rows| {
         let dims = [common.head_dim, common.value_dim];
         let decodes = facts.has_workers && !facts.on_cuda_cores && !common.values_share_keys;
@@ -108,6 +108,7 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
     let own = if facts.wgmma.is_some() { of_sm90(&facts) } else { String::new() };
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
+        constexpr int CLUSTER_CTAS = {cluster_ctas};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
         constexpr int WARPS = {warps};\n\
         constexpr int PRODUCER_WARPS = {producer_warps};\n\
@@ -128,9 +129,10 @@ pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {
 
 /// Where O and Q of sm90 prefill are.
 fn of_sm90(facts: &Facts) -> String {
-    let &Facts { smem_o_bytes, q_stages, special, .. } = facts;
+    let &Facts { smem_o_bytes, q_stages, special, cluster_ctas, .. } = facts;
     format!(
-        "constexpr int SMEM_O_BYTES = {smem_o_bytes};\n\
+        "#define CLUSTER_SIZE {cluster_ctas}\n\
+        constexpr int SMEM_O_BYTES = {smem_o_bytes};\n\
         constexpr int Q_STAGES = {q_stages};\n\
         constexpr bool RESIDENT_KEYS = {};\n",
         special.is_some()

@@ -98,9 +98,12 @@ fn launches(traits: &KernelTraits) -> String {
         KernelKind::Decode => ("attn_decode", ""),
         KernelKind::Mixed => ("attn_mixed", "prefill::"),
     };
-    let (launch, threads) =
-        if traits.is_sm90_prefill() { ("LAUNCH_SM90", "CTA_THREADS") } else { ("LAUNCH", "THREADS") };
-    let mut text = format!("{launch}(launch_main, {main}, {params}, {part}{threads}, SMEM_BYTES)\n");
+    let mut text = if traits.is_sm90_prefill() {
+        let ctas = traits.facts().cluster_ctas;
+        format!("LAUNCH_SM90(launch_main, {main}, {params}, {part}CTA_THREADS, SMEM_BYTES, {ctas})\n")
+    } else {
+        format!("LAUNCH(launch_main, {main}, {params}, {part}THREADS, SMEM_BYTES)\n")
+    };
     if traits.has_kv_preprocess() {
         let threads = format!("{part}KV_PREPROCESS_THREADS");
         text += &format!("LAUNCH(launch_kv_preprocess, {part}attn_kv_preprocess, {params}, {threads}, 0)\n");
@@ -129,7 +132,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
     let request = KernelTraitsRequest {
         head_dim_vo: case.head_dim_vo,
         paged: case.kv_layout.paged(),
-        group: if kind == KernelKind::Mixed { case.heads().group() } else { queries * case.heads().group() },
+        group: if kind == KernelKind::Decode { queries * case.heads().group() } else { case.heads().group() },
         prefill: case.prefill,
         decode: case.decode,
         compute_type: case.compute_type,

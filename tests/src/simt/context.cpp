@@ -1,6 +1,7 @@
 // A context of execution on a stack of its own, and the switch from one to another. On x86-64 the switch takes a few
 // nanoseconds; `swapcontext`, which other architectures use, calls the kernel for the signal mask.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -6,6 +6,7 @@
 #define __noinline__
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
 // Static shared memory of a kernel, all of which is poisoned before each CTA.
 #define __shared__ static __attribute__((section("attn_shared")))

@@ -62,6 +62,13 @@ struct SyncPoint {
   int arrivals = 0;
 };
 
+class Fibers;
+// The CTAs of a cluster, and the threads that have arrived at its barrier.
+struct Cluster {
+  std::vector<Fibers*> ctas;
+  int arrivals = 0;
+};
+
 class Fibers {
 #ifdef __SANITIZE_ADDRESS__
   static constexpr int STACK = 512 << 10;
@@ -73,7 +80,8 @@ class Fibers {
   bool done_[MAX_THREADS] = {};
   // a fiber waits until the counter has at least this value
   const int* waits_at_[MAX_THREADS] = {};
-  int waits_for_[MAX_THREADS] = {}, threads_;
+  int waits_for_[MAX_THREADS] = {}, threads_, left_, round_ = 0;
+  unsigned delayed_ = 0;  // a bit for each warp
   SyncPoint warps_[MAX_THREADS / 32], cta_;
   // What asynchronous units do at a random time, or as late as can be: when every thread waits.
   struct Event {
@@ -85,10 +93,11 @@ class Fibers {
   void (*body_)(void*);
   void* argument_;
 
-  // Stacks of all CTAs, one after the other.
-  static char* stack(int thread) {
-    static std::unique_ptr<char[]> stacks(new char[size_t{MAX_THREADS} * STACK]);
-    return stacks.get() + size_t{STACK} * thread;
+  // Stacks of all CTAs of this rank, one after the other.
+  char* stack(int thread) const {
+    static std::unique_ptr<char[]> stacks[MAX_CLUSTER];
+    if (!stacks[rank]) stacks[rank].reset(new char[size_t{MAX_THREADS} * STACK]);
+    return stacks[rank].get() + size_t{STACK} * thread;
   }
   static void start() {
     running->body_(running->argument_);
@@ -104,52 +113,67 @@ class Fibers {
   }
 
  public:
+  static constexpr unsigned MAX_CLUSTER = 2;
   static Fibers* running;
   static unsigned ctas;  // that have run or run now
+  const unsigned rank, number = ++ctas;
+  Cluster* const cluster;
 
-  // Runs `body` in every thread of a CTA, to the end.
-  Fibers(int threads, unsigned seed, void (*body)(void*), void* argument)
-      : threads_(threads), seed_(seed), body_(body), argument_(argument) {
-    running = this;
-    ++ctas;
+  // Prepares the threads of a CTA, which execute `body`.
+  Fibers(int threads, unsigned seed, void (*body)(void*), void* argument, unsigned rank = 0, Cluster* cluster = nullptr)
+      : threads_(threads), left_(threads), seed_(seed), body_(body), argument_(argument), rank(rank), cluster(cluster) {
     cta_.threads = threads;
     for (SyncPoint& warp : warps_) warp.threads = 32;
     for (int i = 0; i < threads; ++i) fibers_[i].prepare(stack(i), STACK, start);
-    unsigned delayed = 0;  // a bit for each warp
-    for (int left = threads, round = 0; left > 0; ++round) {
-      if (round % 16 == 0) delayed = random() ^ random() << 16;
-      for (size_t event = events_.size(); event-- > 0;)
-        if (!events_[event].late && random() % 4 == 0) fire(event);
-      int order[MAX_THREADS];
-      for (int i = 0; i < threads; ++i) {
-        int j = random() % (i + 1);
-        order[i] = order[j];
-        order[j] = i;
-      }
-      bool stuck = true;
-      for (int n = 0; n < threads; ++n) {
-        int i = order[n];
-        if (!ready(i)) continue;
-        stuck = false;
-        if (delayed >> i / 32 & 1) continue;
-        threadIdx.x = i;
-        switch_context(scheduler_, fibers_[i]);
-        left -= done_[i];
-      }
-      if (stuck && events_.empty()) {
-        std::fprintf(stderr, "deadlock: %d of %d threads wait for threads that have exited\n", left, threads);
-        std::abort();
-      }
-      if (stuck) fire(random() % events_.size());
+  }
+
+  bool done() const { return left_ == 0; }
+  // Runs the threads to the end.
+  void run() {
+    while (!done())
+      if (!run_round()) fail_stuck();
+  }
+  [[noreturn]] void fail_stuck() const {
+    std::fprintf(stderr, "deadlock: %d of %d threads wait for threads that have exited\n", left_, threads_);
+    std::abort();
+  }
+  // Runs every thread that is ready until it waits. Returns whether anything has happened.
+  bool run_round() {
+    running = this;
+    if (round_++ % 16 == 0) delayed_ = random() ^ random() << 16;
+    for (size_t event = events_.size(); event-- > 0;)
+      if (!events_[event].late && random() % 4 == 0) fire(event);
+    int order[MAX_THREADS];
+    for (int i = 0; i < threads_; ++i) {
+      int j = random() % (i + 1);
+      order[i] = order[j];
+      order[j] = i;
     }
-    if (!events_.empty()) fail("the CTA has ended before its TMA or cp.async");
+    bool stuck = true;
+    for (int n = 0; n < threads_; ++n) {
+      int i = order[n];
+      if (!ready(i)) continue;
+      stuck = false;
+      if (delayed_ >> i / 32 & 1) continue;
+      threadIdx.x = i;
+      switch_context(scheduler_, fibers_[i]);
+      left_ -= done_[i];
+    }
+    if (done() && !events_.empty()) fail("the CTA has ended before its TMA or cp.async");
+    if (!stuck || done()) return true;
+    if (events_.empty()) return false;
+    fire(random() % events_.size());
+    return true;
   }
 
   unsigned random() { return (seed_ = seed_ * 1664525 + 1013904223) >> 8; }
   int threads() const { return threads_; }
 
   // Something that an asynchronous unit does later.
-  void later(std::function<void()> happens) { events_.push_back({std::move(happens), (random() & 1) != 0}); }
+  void later(std::function<void()> happens) {
+    if (done()) fail("the CTA has ended before another one writes to it");
+    events_.push_back({std::move(happens), (random() & 1) != 0});
+  }
 
   // Waits until the counter has at least this value.
   void wait_for(const int& counter, int value) {
@@ -188,6 +212,17 @@ class Fibers {
 };
 Fibers* Fibers::running = nullptr;
 unsigned Fibers::ctas = 0;
+
+// What the CTA that runs has of a type, as it was constructed at first.
+template <class T>
+T& of_running_cta() {
+  static std::unique_ptr<T> states[Fibers::MAX_CLUSTER];
+  static unsigned numbers[Fibers::MAX_CLUSTER] = {};
+  unsigned rank = Fibers::running->rank;
+  if (numbers[rank] != Fibers::running->number) states[rank] = std::make_unique<T>();
+  numbers[rank] = Fibers::running->number;
+  return *states[rank];
+}
 
 inline void __syncthreads() { Fibers::running->sync_cta(0, "__syncthreads"); }
 inline bool __syncthreads_or(bool mine) {

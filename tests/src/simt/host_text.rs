@@ -3,7 +3,7 @@
 use super::kernel::FIBERS;
 
 /// What emulates the functions with inline assembly of a header.
-const EMULATED: [(&str, &[&str]); 12] = [
+const EMULATED: [(&str, &[&str]); 13] = [
     ("cuda/arch/element.cuh", &[include_str!("arch/element.cpp")]),
     ("cuda/arch/f16x2.cuh", &[include_str!("arch/f16x2.cpp")]),
     (
@@ -11,6 +11,7 @@ const EMULATED: [(&str, &[&str]); 12] = [
         &[include_str!("arch/ptx.cpp"), include_str!("arch/cp_async.cpp"), include_str!("arch/matrix.cpp")],
     ),
     ("cuda/arch/cluster.cuh", &[include_str!("arch/cluster.cpp")]),
+    ("cuda/arch/cluster_async.cuh", &[include_str!("arch/cluster_async.cpp")]),
     ("cuda/arch/mbarrier.cuh", &[include_str!("arch/mbarrier.cpp")]),
     ("cuda/arch/mbarrier_test.cuh", &[include_str!("arch/mbarrier_test.cpp")]),
     // arch/wgmma.cpp defines them

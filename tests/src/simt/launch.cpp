@@ -7,22 +7,66 @@ inline int cta_stride(int ctas, unsigned seed) {
   return stride;
 }
 
-// Runs the threads of a kernel on a grid: one CTA after the other, with poisoned shared memory. Fails if the kernel
-// writes beyond its `bytes` of dynamic shared memory.
+// A CTA of a cluster, with its shared memory while another one runs.
+struct ClusterCta {
+  std::unique_ptr<Fibers> fibers;
+  std::vector<unsigned char> dynamic, statics;
+
+  void save() {
+    dynamic.assign(shared_memory, std::end(shared_memory));
+    statics.assign(__start_attn_shared, __stop_attn_shared);
+  }
+  void restore() const {
+    std::copy(dynamic.begin(), dynamic.end(), shared_memory);
+    std::copy(statics.begin(), statics.end(), __start_attn_shared);
+  }
+};
+
+// Runs the threads of a kernel on a grid: one cluster after the other, with poisoned shared memory. The CTAs of a
+// cluster take turns of a random length. Fails if the kernel writes beyond its `bytes` of dynamic shared memory.
 inline void run_grid(const char* kernel, int threads, unsigned bytes, int ctas_x, int ctas_y, unsigned seed,
-                     void (*thread)(void*), void* arguments) {
+                     void (*thread)(void*), void* arguments, int of_cluster = 1) {
   gridDim.x = static_cast<unsigned>(ctas_x), gridDim.y = static_cast<unsigned>(ctas_y);
-  int ctas = ctas_x * ctas_y, stride = cta_stride(ctas, seed);
-  for (int i = 0; i < ctas; ++i) {
-    int cta = static_cast<int>(static_cast<long long>(i) * stride % ctas);
-    poison_shared_memory();
+  if (ctas_x % of_cluster != 0) fail("a grid that is not whole clusters");
+  int clusters = ctas_x * ctas_y / of_cluster, stride = cta_stride(clusters, seed);
+  auto run_cta = [&](int cta, Fibers& fibers, auto run) {
     blockIdx.x = static_cast<unsigned>(cta % ctas_x), blockIdx.y = static_cast<unsigned>(cta / ctas_x);
-    std::make_unique<Fibers>(threads, seed + static_cast<unsigned>(cta), thread, arguments);
-    for (unsigned at = bytes; at < sizeof shared_memory; ++at)
+    run();
+    for (unsigned at = bytes; fibers.done() && at < sizeof shared_memory; ++at)
       if (shared_memory[at] != 0xff) {
         std::fprintf(stderr, "%s writes byte %u of %u of its shared memory\n", kernel, at, bytes);
         std::abort();
       }
+  };
+  for (int i = 0; i < clusters; ++i) {
+    int first = static_cast<int>(static_cast<long long>(i) * stride % clusters) * of_cluster;
+    poison_shared_memory();
+    if (of_cluster == 1) {
+      auto fibers = std::make_unique<Fibers>(threads, seed + static_cast<unsigned>(first), thread, arguments);
+      run_cta(first, *fibers, [&] { fibers->run(); });
+      continue;
+    }
+    Cluster cluster;
+    std::vector<ClusterCta> ctas(static_cast<size_t>(of_cluster));
+    for (unsigned rank = 0; rank < ctas.size(); ++rank) {
+      unsigned of_cta = seed + static_cast<unsigned>(first) + rank;
+      ctas[rank].fibers = std::make_unique<Fibers>(threads, of_cta, thread, arguments, rank, &cluster);
+      ctas[rank].save();
+      cluster.ctas.push_back(ctas[rank].fibers.get());
+    }
+    for (size_t rank = 0, waiting = 0, ended = 0; ended < ctas.size(); rank = (rank + 1) % ctas.size()) {
+      ClusterCta& cta = ctas[rank];
+      if (cta.fibers->done()) continue;
+      cta.restore();
+      run_cta(first + static_cast<int>(rank), *cta.fibers, [&] {
+        unsigned rounds = 1 + cta.fibers->random() % 64, ran = 0;
+        while (ran < rounds && !cta.fibers->done() && cta.fibers->run_round()) ++ran;
+        waiting = ran == 0 ? waiting + 1 : 0;
+      });
+      cta.save();
+      ended += cta.fibers->done();
+      if (waiting > 0 && waiting >= ctas.size() - ended) cta.fibers->fail_stuck();
+    }
   }
 }
 
@@ -40,8 +84,8 @@ inline void run_grid(const char* kernel, int threads, unsigned bytes, int ctas_x
     run_grid(#KERNEL, COUNT, SMEM, ctas_x, ctas_y, seed, thread, &arguments);                         \
   }
 
-// Defines a function that runs a main kernel with sm_90 prefill on a grid.
-#define LAUNCH_SM90(NAME, KERNEL, PARAMS, COUNT, SMEM)                                                \
+// Defines a function that runs a main kernel with sm_90 prefill on a grid, in clusters of CTAS.
+#define LAUNCH_SM90(NAME, KERNEL, PARAMS, COUNT, SMEM, CTAS)                                          \
   EXPORT void NAME(const PARAMS* p, const Variant* variant, const Sm90Params* w, int x, int y,        \
                    unsigned seed) {                                                                   \
     struct Arguments {                                                                                \
@@ -53,7 +97,7 @@ inline void run_grid(const char* kernel, int threads, unsigned bytes, int ctas_x
       const Arguments& of = *static_cast<Arguments*>(argument);                                       \
       KERNEL(*of.p, *of.variant, *of.w);                                                              \
     };                                                                                                \
-    run_grid(#KERNEL, COUNT, SMEM, x, y, seed, thread, &arguments);                                   \
+    run_grid(#KERNEL, COUNT, SMEM, x, y, seed, thread, &arguments, CTAS);                             \
   }
 
 // Defines a function that runs a kernel of an op, of `bytes` bytes of dynamic shared memory, on a grid.

@@ -251,7 +251,8 @@ impl Run<'_> {
         if traits.is_sm90_prefill() {
             let params = self.with_sides(KernelParams { k: traits.in_pairs(params.k), ..params });
             let items = part.items.len() as u32;
-            self.launch_sm90(kernel, (&params, &params.base), items, (items * kv_heads).min(self.ctas));
+            let ctas = (items * kv_heads).min(self.ctas) * traits.facts().cluster_ctas;
+            self.launch_sm90(kernel, (&params, &params.base), items, ctas);
         } else {
             self.launch(kernel, "launch_main", &self.with_sides(params), grid);
         }

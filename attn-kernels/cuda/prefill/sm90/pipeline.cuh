@@ -89,7 +89,8 @@ class Pipeline {
  public:
   explicit Pipeline(PipelineStorage& storage) : storage_(&storage), base_(shared_address(storage.barriers)) {}
 
-  // mbarriers: *_full completes when the producer has loaded a stage, *_empty when the consumers have released it.
+  // mbarriers: *_full completes when the producer has loaded a stage, *_empty when the consumers have released it, in a
+  // cluster those of all CTAs.
   unsigned k_full(int stage) const { return barrier(stage); }
   unsigned v_full(int stage) const { return barrier(STAGES + stage); }
   unsigned k_empty(int stage) const { return barrier(2 * STAGES + stage); }
@@ -103,8 +104,8 @@ class Pipeline {
     for (int stage = 0; stage < STAGES; ++stage) {
       mbarrier_init(k_full(stage), k_arrivals);
       mbarrier_init(v_full(stage), v_arrivals);
-      mbarrier_init(k_empty(stage), WARPS);
-      mbarrier_init(v_empty(stage), WARPS);
+      mbarrier_init(k_empty(stage), CLUSTER_CTAS * WARPS);
+      mbarrier_init(v_empty(stage), CLUSTER_CTAS * WARPS);
     }
 #pragma unroll
     for (int stage = 0; stage < Q_STAGES; ++stage) {

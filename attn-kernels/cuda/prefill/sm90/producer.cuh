@@ -102,13 +102,14 @@ class Producer {
         v_loader_ = value_loader<USE_TMA>(p_, variant_, w_, q_tile.request, kv_head);
         prev_end_ = end;
         SmemQ to = tiles_.q_stage(q_state.stage);
+        QTile own_rows = q_tile.of_cta(cluster_rank());
         bool loads_q = is_leader_of(ProducerWarp::LOAD_Q);
         if (!w_.use_tma_q || loads_q) mbarrier_wait(pipeline_.q_empty(q_state.stage), q_state.phase ^ 1);
         if (!w_.use_tma_q) {
-          load_q<QLoader<FIRST_PRODUCER_THREAD, 32 * PRODUCER_WARPS>>(to, p_, q_tile);
+          load_q<QLoader<FIRST_PRODUCER_THREAD, 32 * PRODUCER_WARPS>>(to, p_, own_rows);
           cp_async_commit();
         } else if (loads_q) {
-          tma_load_q(to, w_.q, pipeline_.q_full(q_state.stage), q_tile.at(p_, 0), to.BYTES);
+          tma_load_q(to, w_.q, pipeline_.q_full(q_state.stage), own_rows.at(p_, 0), to.BYTES);
         }
         prefetch();
       } else if (q_pending) {

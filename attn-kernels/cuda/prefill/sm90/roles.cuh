@@ -3,6 +3,7 @@
 // Each takes work tiles from the tile scheduler until there are none. A kernel has its `prepare_v_tiles`,
 // `producer_loop` and `consumer_mainloop` before it includes this file.
 #pragma once
+#include "arch/cluster.cuh"
 #include "prefill/sm90/smem_tiles.cuh"
 #include "prefill/sm90/store.cuh"
 #include "prefill/sm90/tma_load.cuh"
@@ -54,7 +55,7 @@ class PrefillCta {
         pipeline.init(KLoader<false>::ARRIVALS, VLoader<false>::ARRIVALS, q_arrivals);
     }
     prepare_v_tiles(tiles);
-    __syncthreads();
+    cluster_sync();  // before a CTA writes to the shared memory of another
     // shfl makes the value warp-uniform for ptxas
     if (__shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / THREADS, 0)) {
       warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
@@ -68,5 +69,6 @@ class PrefillCta {
       warpgroup_reg_alloc<CONSUMER_REGISTERS>();
       consumer_mainloop(p, variant, w, tiles, pipeline);
     }
+    if constexpr (CLUSTER_CTAS > 1) cluster_sync();  // no CTA ends before the others have written to its memory
   }
 };

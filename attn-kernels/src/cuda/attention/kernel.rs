@@ -65,7 +65,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Opts in to the shared memory of the main function; returns its resident CTAs on the device.
+    /// Opts in to the shared memory of the main function; returns its resident CTAs, or clusters, on the device.
     fn opt_in(&self, traits: &KernelTraits) -> Result<u32, DriverError> {
         let smem = traits.smem_bytes();
         // SAFETY: the function belongs to the module, which is loaded.
@@ -73,7 +73,8 @@ impl Kernel {
             opt_in_smem(self.main, smem)?;
             let per_sm =
                 occupancy::max_active_block_per_multiprocessor(self.main, traits.threads() as i32, smem as usize)?;
-            Ok(u32::try_from(per_sm).unwrap_or(0).max(1) * self.device.multiprocessors())
+            let ctas = u32::try_from(per_sm).unwrap_or(0).max(1) * self.device.multiprocessors();
+            Ok((ctas / traits.facts().cluster_ctas).max(1))
         }
     }
 
@@ -107,7 +108,7 @@ impl Kernel {
         let [x, y] = merge_grid(self.traits(), merges, heads, self.device.multiprocessors());
         (x, y)
     }
-    /// Resident CTAs of the main function on the device.
+    /// Resident CTAs of the main function on the device; of clusters, whose CTAs share work, their number.
     #[must_use]
     pub fn resident_ctas(&self) -> u32 {
         self.resident

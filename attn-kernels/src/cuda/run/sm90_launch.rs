@@ -10,7 +10,7 @@ use crate::cuda::{CudaError, CudaStream, Kernel};
 use crate::launch::{KernelParams, PackedParams, Sm90Params, Strided, TensorMap};
 
 /// Launches the main kernel of a branch for a number of work tiles. The kernel is persistent: the grid has as many CTAs
-/// as the device holds, and each CTA takes work tiles from the dynamic tile scheduler until none is left.
+/// as the device holds, and each CTA, or cluster, takes work tiles from the tile scheduler until none is left.
 ///
 /// # Safety
 ///
@@ -24,7 +24,8 @@ pub(super) unsafe fn launch_sm90(
     sm90: &Sm90Params,
     args: &[u8],
 ) -> Result<(), CudaError> {
-    let (traits, ctas) = (kernel.traits(), tiles.min(kernel.resident_ctas()));
+    let traits = kernel.traits();
+    let ctas = tiles.min(kernel.resident_ctas()) * traits.facts().cluster_ctas;
     let mut arguments = [argument(params), args.as_ptr().cast_mut().cast(), argument(sm90)];
     // SAFETY: by the caller's promise; sm90 prefill takes the third argument.
     unsafe { launch_with(kernel.main, (ctas, 1), traits.threads(), traits.smem_bytes(), stream, &mut arguments) }

@@ -9,6 +9,9 @@ const MAX_HEAD_DIM: u32 = 576;
 /// Elements of values: two warpgroups have registers for as many of O.
 const VALUE_DIM: u32 = 512;
 
+/// CTAs of a cluster that shares the decoding of keys.
+const CLUSTER_CTAS: u32 = 2;
+
 /// The kernel without its shared memory.
 pub(super) const PREFILL_SM90_LATENT: Facts = Facts {
     name: " wgmma latent",
@@ -23,13 +26,17 @@ pub(super) const PREFILL_SM90_LATENT: Facts = Facts {
     ..PREFILL_SM90
 };
 
-/// Stages of keys, beside a tile of Q and one of P. Keys of fewer than 16 bits are decoded as they are loaded.
-pub(super) fn tiles(_: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
-    let &CommonTraits { head_dim, value_dim, values_share_keys, .. } = common;
+/// Stages of keys, beside a tile of Q and one of P. Keys of fewer than 16 bits are decoded as they are loaded: where a
+/// query has more heads than a CTA has rows, by a cluster, each CTA of which decodes a part of the keys for all.
+pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
+    let &CommonTraits { head_dim, value_dim, values_share_keys, dtypes, .. } = common;
     if !values_share_keys || head_dim > MAX_HEAD_DIM || value_dim != VALUE_DIM {
         return None;
     }
     let Facts { tile_rows, tile_keys, stages, .. } = PREFILL_SM90_LATENT;
     let elements = (tile_rows + stages * tile_keys) * panels(head_dim) + tile_rows * tile_keys;
-    Some(Facts { smem_bytes: ALIGNMENT + 2 * elements, ..PREFILL_SM90_LATENT })
+    let of = Facts { smem_bytes: ALIGNMENT + 2 * elements, ..PREFILL_SM90_LATENT };
+    let in_clusters = dtypes.kv != dtypes.qo && request.group > tile_rows;
+    let (name, tile_rows) = (" wgmma latent clusters", CLUSTER_CTAS * tile_rows);
+    Some(if in_clusters { Facts { name, tile_rows, cluster_ctas: CLUSTER_CTAS, ..of } } else { of })
 }

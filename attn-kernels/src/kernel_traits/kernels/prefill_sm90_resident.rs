@@ -48,7 +48,7 @@ pub fn resident_tile_rows(group: u32) -> u32 {
 impl Facts {
     /// Sm90 prefill: PackGQA rows that TMA loads at a time if they are whole tokens, and all that it loads of Q.
     pub fn query_rows(&self, group: u32) -> [u32; 2] {
-        if self.special.is_some() { [resident_tile_rows(group); 2] } else { [WARPGROUP_ROWS, self.tile_rows] }
+        if self.special.is_some() { [resident_tile_rows(group); 2] } else { [WARPGROUP_ROWS, self.cta_rows()] }
     }
 
     /// The rule for one batch without levels, on `resident_ctas` CTAs. An item of resident keys has as many Q tiles as

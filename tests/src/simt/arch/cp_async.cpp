@@ -19,12 +19,7 @@ struct ThreadCopies {
   }
 };
 inline ThreadCopies& thread_copies() {
-  static ThreadCopies threads[1024];
-  static unsigned cta = 0;
-  if (cta != Fibers::ctas)
-    for (ThreadCopies& copies : threads) copies.pending.clear(), copies.committed = 0;
-  cta = Fibers::ctas;
-  return threads[threadIdx.x];
+  return of_running_cta<std::array<ThreadCopies, 1024>>()[threadIdx.x];
 }
 
 inline void copy_async(unsigned shared, const void* global, int bytes) {

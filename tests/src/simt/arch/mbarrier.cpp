@@ -8,16 +8,13 @@ struct Mbarrier {
     if (pending == 0 && bytes == 0) pending = expected, ++phases;
   }
 };
+struct MbarrierEntry {
+  unsigned address;
+  std::unique_ptr<Mbarrier> state;
+};
 inline Mbarrier& mbarrier_at(unsigned barrier, bool initialise = false) {
-  struct Entry {
-    unsigned address;
-    std::unique_ptr<Mbarrier> state;
-  };
-  static std::vector<Entry> entries;
-  static unsigned cta = 0;
-  if (cta != Fibers::ctas) entries.clear();
-  cta = Fibers::ctas;
-  for (Entry& entry : entries)
+  auto& entries = of_running_cta<std::vector<MbarrierEntry>>();
+  for (MbarrierEntry& entry : entries)
     if (entry.address == barrier) return *entry.state;
   if (!initialise) fail("it was not initialised:", "mbarrier");
   at_shared(barrier, 8, "mbarrier");

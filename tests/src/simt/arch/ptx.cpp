@@ -24,13 +24,7 @@ struct ProxyOrder {
   unsigned fenced[1024];
   unsigned now;
 };
-inline ProxyOrder& proxy_order() {
-  static ProxyOrder order;
-  static unsigned cta = 0;
-  if (cta != Fibers::ctas) order = {};
-  cta = Fibers::ctas;
-  return order;
-}
+inline ProxyOrder& proxy_order() { return of_running_cta<ProxyOrder>(); }
 inline void generic_proxy_writes(unsigned shared) {
   ProxyOrder& order = proxy_order();
   if (shared < sizeof shared_memory) order.written[shared / 16] = {++order.now, threadIdx.x};
@@ -70,10 +64,7 @@ struct NamedBarrier {
 };
 // The barrier at which a thread arrives, of `threads` threads.
 inline NamedBarrier& arrive_at(int id, int threads) {
-  static NamedBarrier barriers[16];
-  static unsigned cta = 0;
-  if (cta != Fibers::ctas) std::fill_n(barriers, 16, NamedBarrier());
-  cta = Fibers::ctas;
+  auto& barriers = of_running_cta<std::array<NamedBarrier, 16>>();
   if (id < 1 || id > 15 || threads % 32 != 0) fail("no such barrier:", "bar");
   NamedBarrier& barrier = barriers[id];
   if (barrier.arrived == 0) barrier.threads = threads;

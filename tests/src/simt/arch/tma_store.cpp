@@ -3,11 +3,7 @@ struct ThreadStores {
   int issued = 0, committed = 0, done = 0;
 };
 inline ThreadStores& thread_stores() {
-  static ThreadStores threads[1024];
-  static unsigned cta = 0;
-  if (cta != Fibers::ctas) std::fill_n(threads, 1024, ThreadStores());
-  cta = Fibers::ctas;
-  return threads[threadIdx.x];
+  return of_running_cta<std::array<ThreadStores, 1024>>()[threadIdx.x];
 }
 inline void tma_store_wait() {
   ThreadStores& stores = thread_stores();

@@ -26,13 +26,7 @@ struct Wgmmas {
   int committed[32] = {};
   SyncPoint points[8] = {};
 };
-inline Wgmmas& wgmmas() {
-  static std::unique_ptr<Wgmmas> all;
-  static unsigned cta = 0;
-  if (cta != Fibers::ctas) all = std::make_unique<Wgmmas>();
-  cta = Fibers::ctas;
-  return *all;
-}
+inline Wgmmas& wgmmas() { return of_running_cta<Wgmmas>(); }
 inline void warpgroup_commit_batch() {
   Fibers::running->sync_warp(0, "wgmma.commit_group", [](const unsigned long long*) {
     ++wgmmas().committed[threadIdx.x / 32];

@@ -1,6 +1,7 @@
-// Loads tiles of keys whose rows are fp8 or of a KV format: by threads of the producer, as 16-bit elements.
+// Loads tiles of keys whose rows are fp8 or of a KV format: by threads of the producer, as 16-bit elements. The two CTAs
+// of a cluster have the same tiles; each decodes half of the rows, and writes them to both (FlashMLA).
 #pragma once
-#include "arch/mbarrier.cuh"
+#include "arch/cluster_async.cuh"
 #include "memory/address.cuh"
 #include "memory/smem_tile.cuh"
 #include "prefill/sm90/latent/dense_rows.cuh"
@@ -9,6 +10,9 @@
 template <int DIM, int FIRST>
 class DecodingLoader {
   static constexpr int PANELS = (DIM + 63) / 64;
+  // Those of this CTA.
+  static constexpr int PASSES = KvTiledCopy::PASSES / CLUSTER_CTAS;
+  static_assert(CLUSTER_CTAS <= 2, "a CTA has one other");
   const KernelParams* p_;
   const Variant* variant_;
   int base_;  // the token of position 0, for keys that are not in pages
@@ -31,16 +35,23 @@ class DecodingLoader {
   static constexpr bool USES_TMA = false;
   // Threads that arrive at the full barrier: the one that commits the tile, and all that store rows.
   static constexpr int ARRIVALS = 1 + 32 * PRODUCER_WARPS;
-  static constexpr unsigned BYTES = 0;
+  // What the other CTA writes.
+  static constexpr unsigned BYTES = (CLUSTER_CTAS - 1) * PASSES * KvTiledCopy::ROWS_PER_PASS * DIM * 2;
 
   template <class To>
   void load(To to, unsigned barrier, int end, int key, KvRowLocation own) const {
     SmemTile<TILE_KEYS, DIM> columns = {to.base + FIRST / 64 * To::PANEL_BYTES};
     unsigned first = columns.at(KvTiledCopy::row(), KvTiledCopy::chunk());
-    constexpr int FITTING = StoredRow::AT_ONCE / PANELS, AT_ONCE = FITTING >= 4 ? 4 : FITTING >= 2 ? 2 : 1;
-    static_assert(KvTiledCopy::PASSES % AT_ONCE == 0, "passes are whole");
+    unsigned other_first = 0, other_barrier = 0;
+    if constexpr (CLUSTER_CTAS > 1) {
+      unsigned other = cluster_rank() ^ 1;
+      other_first = shared_of_cta(first, other), other_barrier = shared_of_cta(barrier, other);
+    }
+    constexpr int FITTING = StoredRow::AT_ONCE / PANELS, AT_ONCE = FITTING >= PASSES ? PASSES : FITTING >= 2 ? 2 : 1;
+    static_assert(PASSES % AT_ONCE == 0, "passes are whole");
+    int begin = cluster_rank() * PASSES;
 #pragma unroll 1
-    for (int pass = 0; pass < KvTiledCopy::PASSES; pass += AT_ONCE) {
+    for (int pass = begin; pass < begin + PASSES; pass += AT_ONCE) {
       StoredRow rows[AT_ONCE];
       StoredRow::Eight eights[AT_ONCE][PANELS];
 #pragma unroll
@@ -56,8 +67,10 @@ class DecodingLoader {
 #pragma unroll
         for (int i = 0; i < AT_ONCE; ++i)
           for_each_panel([&](int panel, int element) {
-            store_shared_16(first + (pass + i) * KvTiledCopy::ROWS_PER_PASS * 128 + panel * columns.PANEL_BYTES,
-                            decoded(rows[i], eights[i][panel], element));
+            unsigned at = (pass + i) * KvTiledCopy::ROWS_PER_PASS * 128 + panel * columns.PANEL_BYTES;
+            uint4 eight = decoded(rows[i], eights[i][panel], element);
+            store_shared_16(first + at, eight);
+            if constexpr (CLUSTER_CTAS > 1) store_async_16(other_first + at, eight, other_barrier);
           });
       };
       // one branch for all of them, since a branch for each would keep their instructions from overlapping
@@ -71,7 +84,8 @@ class DecodingLoader {
   }
   // Brings the row that this lane looked up into L2, a tile ahead of `load`: its latency is that of L2 then.
   void prefetch(int end, int key, const KvRowLocation& own) const {
-    if (located_row() >= TILE_KEYS) return;
+    constexpr int ROWS = PASSES * KvTiledCopy::ROWS_PER_PASS;
+    if (located_row() >= TILE_KEYS || (CLUSTER_CTAS > 1 && located_row() / ROWS != cluster_rank())) return;
     int position = Variant::HAS_KV_LIST ? own.position : min(key + located_row(), end - 1);
     StoredRow(*p_, *variant_, KV_PAGED ? own.location : KvLocation{0, base_ + position}, head_).prefetch();
   }

@@ -53,6 +53,12 @@ struct LatentConsumer {
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
   }
+  // Releases half of a stage, which all CTAs of the cluster write.
+  void release(unsigned barrier) const {
+    arrive(barrier);
+    if constexpr (CLUSTER_CTAS > 1)
+      if (threadIdx.x % 32 == 0) mbarrier_arrive_remote(shared_of_cta(barrier, cluster_rank() ^ 1));
+  }
   // Waits for the rest of a tile, once its first half has arrived.
   void wait_v(PipelineState state) const {
     mbarrier_wait(pipeline.v_full(state.stage), state.phase);
@@ -130,7 +136,7 @@ struct LatentConsumer {
       Bias bias(tile);
       warpgroup_wait<0>();
       warpgroup_fence_operand(s[0]);
-      arrive(pipeline.k_empty(first.stage));
+      release(pipeline.k_empty(first.stage));
       SoftmaxTile softmax_tile = {tile, mask, masked, bias, q};
       bool grown = softmax_of(s, factor, softmax_tile);
       named_barrier_sync(SECOND_READ_BARRIER, THREADS);
@@ -140,28 +146,28 @@ struct LatentConsumer {
       gemm_pv(o, smem_p(), smem_v(first.stage).base);
     } else {
       wait_v(first);
-      arrive(pipeline.k_empty(first.stage));
+      release(pipeline.k_empty(first.stage));
     }
     PipelineTile of_second = pipeline.consumer_wait_tile(n + 1);
     if (of_second.last()) release_q();
-    arrive(pipeline.k_empty(second.stage));
+    release(pipeline.k_empty(second.stage));
     wait_v(second);
     wait_gemm_pv();
-    arrive(pipeline.v_empty(first.stage));
+    release(pipeline.v_empty(first.stage));
     if (of_second.has_keys()) {
       named_barrier_arrive(FIRST_READ_BARRIER, THREADS);
       await(SECOND_PROBS_BARRIER);
       gemm_pv(o, smem_p(), smem_v(second.stage).base);
       wait_gemm_pv();
     }
-    arrive(pipeline.v_empty(second.stage));
+    release(pipeline.v_empty(second.stage));
     return of_second.last();
   }
 
   // Warpgroup 1 multiplies P of the first tile.
   void gemm_pv_of_first(const PipelineTile& tile, PipelineState state) {
     wait_v(state);
-    arrive(pipeline.v_empty(state.stage));
+    release(pipeline.v_empty(state.stage));
     if (!tile.has_keys()) return;
     await(FIRST_PROBS_BARRIER);
     zero_rows(tile, state);
@@ -178,10 +184,10 @@ struct LatentConsumer {
       gemm_pv_of_first(of_first, first);
       wait_gemm_pv();
       if (of_first.has_keys()) named_barrier_arrive(SECOND_READ_BARRIER, THREADS);
-      arrive(pipeline.k_empty(first.stage));
+      release(pipeline.k_empty(first.stage));
       wait_v(second);
-      arrive(pipeline.k_empty(second.stage));
-      arrive(pipeline.v_empty(second.stage));
+      release(pipeline.k_empty(second.stage));
+      release(pipeline.v_empty(second.stage));
       return true;
     }
     ScoreFragment s;
@@ -194,21 +200,21 @@ struct LatentConsumer {
     // not beside gemm_pv: ptxas serialises WGMMAs of S and O where O is rescaled between them
     warpgroup_wait<0>();
     warpgroup_fence_operand(s[0]);
-    arrive(pipeline.v_empty(second.stage));
+    release(pipeline.v_empty(second.stage));
     if (of_second.last()) release_q();
     gemm_pv_of_first(of_first, first);
     float factor[ROWS_PER_THREAD] = {};
     SoftmaxTile softmax_tile = {tile, mask, masked, bias, q};
     bool grown = softmax_of(s, factor, softmax_tile);
     wait_gemm_pv();
-    arrive(pipeline.k_empty(first.stage));
+    release(pipeline.k_empty(first.stage));
     named_barrier_sync(FIRST_READ_BARRIER, THREADS);
     publish(s, SECOND_PROBS_BARRIER);
     if (grown) rescale(factor);
     gemm_pv(o, smem_p(), smem_v(second.stage).base);
     wait_gemm_pv();
     named_barrier_arrive(SECOND_READ_BARRIER, THREADS);
-    arrive(pipeline.k_empty(second.stage));
+    release(pipeline.k_empty(second.stage));
     return of_second.last();
   }
 
@@ -241,8 +247,9 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
 #pragma unroll 1
   for (int work_index = 0; !next.end(); ++work_index) {
     WorkTile work = pipeline.load_work(work_index);
-    QTile q_tile(work.item, work.kv_head);
-    KvRange kv_range(p, variant, q_tile, work.item);
+    // the CTAs of a cluster walk the keys that any of their rows sees
+    QTile rows_of_item(work.item, work.kv_head), q_tile = rows_of_item.of_cta(cluster_rank());
+    KvRange kv_range(p, variant, rows_of_item, work.item);
     float unit = qk_scale(p, q_tile.kv_head);
     QPipelineState q_state(work_index);
     WarpgroupQ q(tiles.q_stage(q_state.stage), warp, score_scale_log2(unit));
@@ -265,7 +272,9 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     auto write = [&](float unit, unsigned staging) {
       store_o(p, w, variant, consumer.o, consumer.softmax, unit, q_tile, warp, staging);
     };
-    store_rows(p, variant, consumer.o, consumer.softmax, q_tile, work.item.partial, tiles.q.base, write);
+    int partial = work.item.partial;
+    if (CLUSTER_CTAS > 1 && partial >= 0) partial += cluster_rank() * TILE_ROWS;
+    store_rows(p, variant, consumer.o, consumer.softmax, q_tile, partial, tiles.q.base, write);
     if constexpr (OUTPUT_FROM_F32) {
       fence_view_async_shared();  // before TMA loads Q over the staged rows
       consumer.arrive(pipeline.q_empty(q_state.stage));
