@@ -6,6 +6,7 @@
 // Where values are the first columns of the keys, V loads these and K the others, one after the other, since gemm_qk
 // needs both. An item has pairs of tiles then; the last one may be without keys.
 #pragma once
+#include "arch/cluster.cuh"
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
 #include "prefill/sm90/smem_tiles.cuh"

@@ -247,9 +247,8 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
 #pragma unroll 1
   for (int work_index = 0; !next.end(); ++work_index) {
     WorkTile work = pipeline.load_work(work_index);
-    // the CTAs of a cluster walk the keys that any of their rows sees
-    QTile rows_of_item(work.item, work.kv_head), q_tile = rows_of_item.of_cta(cluster_rank());
-    KvRange kv_range(p, variant, rows_of_item, work.item);
+    QTile q_tile = QTile(work.item, work.kv_head).of_cta(cluster_rank());
+    KvRange kv_range(p, variant, q_tile, work.item);
     float unit = qk_scale(p, q_tile.kv_head);
     QPipelineState q_state(work_index);
     WarpgroupQ q(tiles.q_stage(q_state.stage), warp, score_scale_log2(unit));
