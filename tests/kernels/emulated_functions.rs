@@ -41,6 +41,16 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         let request = KernelTraitsRequest::new(KernelKind::Decode, 128, dtypes, arch);
         KernelSource::build(&variant, &KernelTraits::choose(&request).expect("supported")).expect("supported").text
     };
+    let latent = {
+        let dtypes = Dtypes::new(Dtype::F16, Dtype::E4m3);
+        let request = KernelTraitsRequest {
+            head_dim_vo: HeadDimVo::SharedWithKeys(512),
+            ..KernelTraitsRequest::new(KernelKind::Prefill, 576, dtypes, arch)
+        };
+        KernelSource::build(&Variant::full(), &KernelTraits::choose(&request).expect("supported"))
+            .expect("supported")
+            .text
+    };
     let op = |op| OpSource::build(op, arch).expect("a template").text;
     let (from, to) = (Dtype::F16, Dtype::E4m3);
     let texts = [
@@ -53,6 +63,7 @@ fn the_functions_that_run_on_a_gpu_alone_are_listed() {
         kernel(KernelKind::Mixed, PrefillBackend::Sm80),
         packed,
         e4m3_compute,
+        latent,
         op(Op::Append { from, to }),
         op(Op::Gather { from: to, to: from }),
         op(Op::Merge(from)),

@@ -4,7 +4,7 @@
 #include "arch/cluster.cuh"
 #include "arch/mbarrier.cuh"
 
-// The address of the same byte in the shared memory of another CTA of the cluster. Neighbours there are neighbours here.
+// The address of the same byte in the shared memory of another CTA of the cluster. Neighbours are neighbours there.
 inline unsigned shared_of_cta(unsigned shared, unsigned rank) {
   unsigned address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));

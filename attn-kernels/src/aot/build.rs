@@ -45,7 +45,8 @@ pub struct AotOptions<'a> {
     /// Whether keys are in pages (`true`), ragged (`false`), or both.
     pub paged: &'a [bool],
     /// The group sizes (query heads per KV head) of decode kernels. On tensor cores one kernel serves groups up to 8,
-    /// and one all larger ones; on CUDA cores there is one for each power of two up to 8. A prefill kernel serves all.
+    /// and one all larger ones; on CUDA cores there is one for each power of two up to 8. A prefill kernel serves all,
+    /// but of latent attention over keys of 8 bits another one serves those above 64.
     pub groups: &'a [u32],
     /// The decode backend. By default those that attentions of any group size up to the largest one choose.
     pub decode: Option<DecodeBackend>,

@@ -34,8 +34,8 @@ pub struct KernelTraitsRequest {
     pub dtypes: Dtypes,
     /// Whether keys and values are in pages.
     pub paged: bool,
-    /// Query heads per KV head, or PackGQA rows that share a KV list. A decode tile holds up to 16 of them. Prefill: query
-    /// heads per KV head.
+    /// Query heads per KV head, or PackGQA rows that share a KV list. A decode tile holds up to 16 of them. Of
+    /// prefill the former.
     pub group: u32,
     /// Whether the variant has a `key_transform`.
     pub key_hooks: bool,

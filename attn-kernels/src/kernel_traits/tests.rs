@@ -55,6 +55,25 @@ fn every_kernel_fits_the_smallest_gpu_and_partial_states_fit_a_decode_stage() {
     }
 }
 
+/// Of latent attention whose keys are decoded as they are loaded, for more query heads than a CTA has rows.
+#[test]
+fn clusters_decode_keys_of_many_heads() {
+    let facts = |kv, group| {
+        let request = KernelTraitsRequest {
+            head_dim_vo: HeadDimVo::SharedWithKeys(512),
+            dtypes: Dtypes::bf16().with_kv(kv),
+            group,
+            ..KernelTraitsRequest::new(KernelKind::Prefill, 576, Dtypes::bf16(), Arch::for_device(9, 0))
+        };
+        KernelTraits::choose(&request).expect("latent prefill").facts()
+    };
+    let sizes = [(Dtype::E4m3, 64), (Dtype::E4m3, 65), (Dtype::Bf16, 128)].map(|(kv, group)| {
+        let facts = facts(kv, group);
+        (facts.tile_rows, facts.cluster_ctas, facts.cta_rows())
+    });
+    assert_eq!(sizes, [(64, 1, 64), (128, 2, 64), (64, 1, 64)]);
+}
+
 /// All equal head dimensions of keys and values, pairs of some, and those of latent attention.
 fn head_dims() -> Vec<(u32, HeadDimVo)> {
     let some = [16, 48, 64, 96, 128, 144, 192, 240, 256, 512];

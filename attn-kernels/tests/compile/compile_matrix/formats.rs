@@ -34,13 +34,14 @@ fn kernel(
     (formats, expr): (&str, &str),
     (kind, arch, cuda_cores, head_dim): (KernelKind, &str, bool, u32),
     values: HeadDimVo,
+    group: u32,
 ) -> KernelSource {
     let formats = KvFormats::parse_with(formats, registry).expect(formats);
     let variant = Variant::parse_with(expr, registry).expect(expr).with_kv_formats(formats);
     let (variant, dtypes) = variant.over(Dtypes::new(Dtype::Bf16, Dtype::U8), values).expect("bytes");
     let request = KernelTraitsRequest {
         head_dim_vo: values,
-        group: if values.shares_keys() { 16 } else { 4 },
+        group,
         prefill: if cuda_cores { PrefillBackend::CudaCores } else { PrefillBackend::default() },
         decode: cuda_cores.then_some(DecodeBackend::CudaCores),
         ..KernelTraitsRequest::new(kind, head_dim, dtypes, arch.parse().expect(arch)).with_hooks([&variant])
@@ -49,7 +50,8 @@ fn kernel(
     KernelSource::build(&variant, &traits).expect("supported")
 }
 
-/// The kernels of attention. Every format has every kernel, without a hook on rows or with one.
+/// The kernels of attention. Every format has every kernel, without a hook on rows or with one. Latent prefill decodes
+/// keys of many heads in clusters.
 pub(crate) fn kernels(registry: &Registry) -> Vec<KernelSource> {
     let points = FORMATS.into_iter().enumerate().flat_map(|(at, formats)| {
         KERNELS.into_iter().enumerate().map(move |(number, kernel)| {
@@ -60,8 +62,11 @@ pub(crate) fn kernels(registry: &Registry) -> Vec<KernelSource> {
     let latent = [Decode, Prefill].into_iter().flat_map(|kind| {
         [("sm_90a", false), ("sm_80", false), ("sm_75", true)].map(|(arch, cuda_cores)| (kind, arch, cuda_cores, 576))
     });
-    let latent = latent.map(|of| kernel(registry, ("ds_mla", "causal"), of, HeadDimVo::SharedWithKeys(512)));
-    points.map(|(of, point)| kernel(registry, of, point, HeadDimVo::Same)).chain(latent).collect()
+    let values = HeadDimVo::SharedWithKeys(512);
+    let latent = latent.map(|of| kernel(registry, ("ds_mla", "causal"), of, values, 16));
+    let clusters = [("ds_mla", "causal"), ("int4(group=32)", "token_list(max_tokens=2048)")];
+    let clusters = clusters.map(|of| kernel(registry, of, (Prefill, "sm_90a", false, 576), values, 128));
+    points.map(|(of, point)| kernel(registry, of, point, HeadDimVo::Same, 4)).chain(latent).chain(clusters).collect()
 }
 
 /// Appends to pools of each format, and gathers from them.

@@ -1,5 +1,5 @@
-// Loads tiles of keys whose rows are fp8 or of a KV format: by threads of the producer, as 16-bit elements. The two CTAs
-// of a cluster have the same tiles; each decodes half of the rows, and writes them to both (FlashMLA).
+// Loads tiles of keys whose rows are fp8 or of a KV format: by threads of the producer, as 16-bit elements. The CTAs of
+// a cluster, two, have the same tiles; each decodes half of the rows, and writes them to both (FlashMLA).
 #pragma once
 #include "arch/cluster_async.cuh"
 #include "memory/address.cuh"
@@ -42,11 +42,6 @@ class DecodingLoader {
   void load(To to, unsigned barrier, int end, int key, KvRowLocation own) const {
     SmemTile<TILE_KEYS, DIM> columns = {to.base + FIRST / 64 * To::PANEL_BYTES};
     unsigned first = columns.at(KvTiledCopy::row(), KvTiledCopy::chunk());
-    unsigned other_first = 0, other_barrier = 0;
-    if constexpr (CLUSTER_CTAS > 1) {
-      unsigned other = cluster_rank() ^ 1;
-      other_first = shared_of_cta(first, other), other_barrier = shared_of_cta(barrier, other);
-    }
     constexpr int FITTING = StoredRow::AT_ONCE / PANELS, AT_ONCE = FITTING >= PASSES ? PASSES : FITTING >= 2 ? 2 : 1;
     static_assert(PASSES % AT_ONCE == 0, "passes are whole");
     int begin = cluster_rank() * PASSES;
@@ -58,6 +53,12 @@ class DecodingLoader {
       for (int i = 0; i < AT_ONCE; ++i) {
         rows[i] = StoredRow(*p_, *variant_, row_of_pass(pass + i, end, key, own), head_);
         for_each_panel([&](int panel, int element) { eights[i][panel] = rows[i].load(element); });
+      }
+      // behind the loads, which need the registers
+      unsigned other_first = 0, other_barrier = 0;
+      if constexpr (CLUSTER_CTAS > 1) {
+        unsigned other = cluster_rank() ^ 1;
+        other_first = shared_of_cta(first, other), other_barrier = shared_of_cta(barrier, other);
       }
       bool fits_f16 = true;
 #pragma unroll
