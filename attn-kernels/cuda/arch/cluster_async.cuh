@@ -17,7 +17,8 @@ inline void store_async_16(unsigned to, uint4 v, unsigned barrier) {
       "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(barrier)
       : "memory");
 }
-// Arrives at an mbarrier of another CTA, behind all that this thread has read and written before.
+// Arrives at an mbarrier of another CTA, once WGMMAs that were waited for have read shared memory. It orders no writes
+// before what that CTA does: `.release.cluster` would, by a fence of the whole GPU.
 inline void mbarrier_arrive_remote(unsigned barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

@@ -23,7 +23,8 @@ struct ClusterCta {
 };
 
 // Runs the threads of a kernel on a grid: one cluster after the other, with poisoned shared memory. The CTAs of a
-// cluster alternate after random numbers of rounds. Fails if the kernel writes beyond its `bytes` of dynamic shared memory.
+// cluster alternate after random numbers of rounds. Fails if the kernel writes beyond its `bytes` of dynamic shared
+// memory.
 inline void run_grid(const char* kernel, int threads, unsigned bytes, int ctas_x, int ctas_y, unsigned seed,
                      void (*thread)(void*), void* arguments, int of_cluster = 1) {
   gridDim.x = static_cast<unsigned>(ctas_x), gridDim.y = static_cast<unsigned>(ctas_y);
