@@ -13,6 +13,12 @@
 
 constexpr bool V_AFTER_NEXT_K = !V_SHARES_K, TILE_PAIRS = V_SHARES_K;
 
+// What threads hold of a tile (ROWS_HELD), or nothing.
+template <class Loader, bool = ROWS_HELD>
+struct HeldRows {};
+template <class Loader>
+struct HeldRows<Loader, true> : Loader::Held {};
+
 // The producer's state. Tiles are counted over all work items; with V_AFTER_NEXT_K V of a tile is loaded after K of the
 // next one, even if that belongs to another item.
 template <bool USE_TMA>
@@ -28,6 +34,7 @@ class Producer {
   VLoader<USE_TMA> v_loader_;
   int prev_key_ = -1, prev_end_ = 0;
   KvRowLocation prev_location_ = {};
+  HeldRows<VLoader<USE_TMA>> held_v_;
 
   // producer_acquire, load and producer_commit of the previous tile's V; a tile without keys has no V.
   void load_v() {
@@ -36,10 +43,14 @@ class Producer {
     unsigned barrier = pipeline_.v_full(state.stage);
     mbarrier_wait(pipeline_.v_empty(state.stage), state.phase ^ 1);
     if (is_leader_of(ProducerWarp::LOAD_V)) mbarrier_arrive_expect_tx(barrier, prev_key_ >= 0 ? v_loader_.BYTES : 0);
-    if (prev_key_ >= 0)
-      v_loader_.load(tiles_.v_stage(state.stage), barrier, prev_end_, prev_key_, prev_location_);
-    else
+    if (prev_key_ >= 0) {
+      if constexpr (ROWS_HELD)
+        v_loader_.load(tiles_.v_stage(state.stage), barrier, held_v_);
+      else
+        v_loader_.load(tiles_.v_stage(state.stage), barrier, prev_end_, prev_key_, prev_location_);
+    } else {
       v_loader_.arrive_empty(barrier);
+    }
   }
 
   KvRowLocation locate(const Request& request, const KvRange& kv_range, int key) const {
@@ -74,6 +85,8 @@ class Producer {
     KvRowLocation location = locate(q_tile.request, kv_range, key);
     QPipelineState q_state(work_index);
     bool first = true, last, q_pending = false;
+    HeldRows<KLoader<USE_TMA>> held_k;
+    if constexpr (ROWS_HELD) v_loader_ = value_loader<USE_TMA>(p_, variant_, w_, q_tile.request, kv_head);
     // cp.async writes become visible to WGMMA through a proxy fence of the writing thread.
     auto commit_q = [&] {
       cp_async_wait<0>();
@@ -85,6 +98,16 @@ class Producer {
       TileClasses next_classes;
       int next = kv_iter.next(variant_, next_classes);
       last = next < 0;
+      KvRowLocation next_location = {};
+      if constexpr (ROWS_HELD) {
+        if (key >= 0) {
+          k_loader.fetch(held_k, end, key, location);
+          v_loader_.fetch(held_v_, end, key, location);
+        }
+        // while these loads are in flight
+        next_location = locate(q_tile.request, kv_range, next);
+        if (next >= 0) k_loader.prefetch(end, next, next_location);
+      }
       if (k_loader.participates(key >= 0)) {
         PipelineState state(tile_index_);
         unsigned barrier = pipeline_.k_full(state.stage);
@@ -92,7 +115,10 @@ class Producer {
         if (commits_) pipeline_.producer_commit(state.stage, {key, classes, last}, key >= 0 ? k_loader.BYTES : 0);
         if (key >= 0) {
           store_position(pipeline_.positions(tile_index_), location);
-          k_loader.load(tiles_.k_stage(state.stage), barrier, end, key, location);
+          if constexpr (ROWS_HELD)
+            k_loader.load(tiles_.k_stage(state.stage), barrier, held_k);
+          else
+            k_loader.load(tiles_.k_stage(state.stage), barrier, end, key, location);
         } else {
           k_loader.arrive_empty(barrier);
         }
@@ -100,7 +126,7 @@ class Producer {
       if constexpr (V_AFTER_NEXT_K) load_v();
       ++tile_index_;
       if (first) {
-        v_loader_ = value_loader<USE_TMA>(p_, variant_, w_, q_tile.request, kv_head);
+        if constexpr (!ROWS_HELD) v_loader_ = value_loader<USE_TMA>(p_, variant_, w_, q_tile.request, kv_head);
         prev_end_ = end;
         SmemQ to = tiles_.q_stage(q_state.stage);
         QTile own_rows = q_tile.of_cta(cluster_rank());
@@ -123,8 +149,8 @@ class Producer {
       if constexpr (!V_AFTER_NEXT_K) load_v();
       key = next;
       classes = next_classes;
-      location = locate(q_tile.request, kv_range, next);
-      if constexpr (KEYS_DECODED)
+      location = ROWS_HELD ? next_location : locate(q_tile.request, kv_range, next);
+      if constexpr (KEYS_DECODED && !ROWS_HELD)
         if (next >= 0) k_loader.prefetch(end, next, location);
     } while (!last || (TILE_PAIRS && tile_index_ % 2 == 1));
     if (q_pending) commit_q();

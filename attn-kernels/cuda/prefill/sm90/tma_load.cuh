@@ -29,6 +29,8 @@ constexpr bool KEYS_DECODED = IS_FP8<KvElem> && !K_PREPROCESSED && !E4M3_COMPUTE
 // Whether this launch loads K and V by TMA; known only at launch for paged K and V. Listed keys, and those that are
 // decoded, are loaded row by row.
 constexpr bool MAY_USE_TMA = !Variant::HAS_KV_LIST && !KEYS_DECODED;
+// Whether threads hold a CTA's rows of a tile while they wait for its stage: registers suffice for those of a cluster.
+constexpr bool ROWS_HELD = KEYS_DECODED && CLUSTER_CTAS > 1;
 inline bool use_tma(const Sm90Params& w) { return MAY_USE_TMA && (!KEYS_PAGED || w.box_rows); }
 
 // Half of the producer warps issue the TMA loads of K, the other half those of V, so that neither waits for a free
