@@ -79,8 +79,7 @@ impl KernelSelector {
         let many = u64::from(heads.kv) * 3 > u64::from(multiprocessors) * 2;
         // decode of latent rows that a hook rewrites lacks registers: over mx_fp8 3 of 204 cases were wrong (H200)
         let lacks_registers = request.dtypes.format.is_some() && request.key_hooks && request.head_dim_vo.shares_keys();
-        let forced = fixed.forced.or(lacks_registers.then_some(KernelKind::Prefill));
-        let fixed = FixedChoice { forced, ..fixed };
+        let fixed = FixedChoice { forced: fixed.forced.or(lacks_registers.then_some(KernelKind::Prefill)), ..fixed };
         let selector = KernelSelector {
             heads,
             request: *request,

@@ -70,10 +70,8 @@ impl CostTable {
     }
 
     fn of_file(path: &Path, file: String) -> Result<Self, CostsError> {
-        match fs::read_to_string(path) {
-            Ok(text) => Self::of_text(&text, &file),
-            Err(source) => Err(CostsError::Read { file, source }),
-        }
+        let text = fs::read_to_string(path).map_err(|source| CostsError::Read { file: file.clone(), source })?;
+        Self::of_text(&text, &file)
     }
 
     fn of_text(text: &str, file: &str) -> Result<Self, CostsError> {

@@ -90,10 +90,5 @@ pub(super) fn panels(dim: u32) -> u32 {
 
 /// Lanes that hold one row when hooks transform it; the same as in `memory/row.cuh`.
 pub(crate) fn row_lanes(dim: u32) -> u32 {
-    let values = match dim {
-        ..=256 => 8,
-        257..=512 => 16,
-        _ => 32,
-    };
-    dim.div_ceil(values).next_power_of_two()
+    dim.div_ceil(8 << u32::from(dim > 256) << u32::from(dim > 512)).next_power_of_two()
 }

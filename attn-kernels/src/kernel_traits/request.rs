@@ -34,8 +34,7 @@ pub struct KernelTraitsRequest {
     pub dtypes: Dtypes,
     /// Whether keys and values are in pages.
     pub paged: bool,
-    /// Query heads per KV head, or PackGQA rows that share a KV list. A decode tile holds up to 16 of them. Of
-    /// prefill the former.
+    /// Query heads per KV head; of decode also PackGQA rows that share a KV list, of which a tile holds up to 16.
     pub group: u32,
     /// Whether the variant has a `key_transform`.
     pub key_hooks: bool,

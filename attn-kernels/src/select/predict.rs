@@ -48,8 +48,7 @@ impl BatchSize {
 impl Candidate {
     /// A kernel with its costs, on a device with this many SMs.
     pub(super) fn of(traits: &KernelTraits, costs: Costs, kv_heads: u32, multiprocessors: u32) -> Self {
-        let ctas = costs.ctas_per_sm * multiprocessors / traits.facts().cluster_ctas;
-        let kv_heads = kv_heads.max(1);
+        let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors / traits.facts().cluster_ctas, kv_heads.max(1));
         Candidate {
             kernel: SelectedKernel::of(traits),
             tile_rows: traits.facts().tile_rows.into(),

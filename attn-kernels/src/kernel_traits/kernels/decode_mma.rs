@@ -27,9 +27,8 @@ fn first_that_fits(common: &CommonTraits, tiles: Facts, rewrites: bool) -> Optio
     // and arithmetic. Transforms of rows whose length is no power of two need too many registers for three CTAs.
     let padded = rewrites && !(common.head_dim.is_power_of_two() && common.value_dim.is_power_of_two());
     // So do operands that are decoded in registers beside a long row of O.
-    let in_registers = common.packed.is_some() && tiles.widened != [true; 2];
-    let padded = padded || in_registers && longest > 128;
-    let three = tiles.tile_rows == 8 && (!common.dtypes.kv.is_fp8() || rewrites) && !padded;
+    let in_registers = common.packed.is_some() && tiles.widened != [true; 2] && longest > 128;
+    let three = tiles.tile_rows == 8 && (!common.dtypes.kv.is_fp8() || rewrites) && !(padded || in_registers);
     // One CTA of eight warps has half the workers of two CTAs of four, and so half the partial states.
     let one = tiles.tile_rows == 16 && row_bytes >= 256 && common.packed.is_none();
     let other = if one { (8, 2, 1) } else { (4, 3, 2) };

@@ -9,9 +9,6 @@ const MAX_HEAD_DIM: u32 = 576;
 /// Elements of values: two warpgroups have registers for as many of O.
 const VALUE_DIM: u32 = 512;
 
-/// CTAs of a cluster that shares the decoding of keys.
-const CLUSTER_CTAS: u32 = 2;
-
 /// The kernel without its shared memory.
 pub(super) const PREFILL_SM90_LATENT: Facts = Facts {
     name: " wgmma latent",
@@ -27,7 +24,7 @@ pub(super) const PREFILL_SM90_LATENT: Facts = Facts {
 };
 
 /// Stages of keys, beside a tile of Q and one of P. Keys of fewer than 16 bits are decoded as they are loaded: where a
-/// query has more heads than a CTA has rows, by a cluster, each CTA of which decodes a part of the keys for all.
+/// query has more heads than a CTA has rows, by a cluster of two, each of which decodes half of the keys for both.
 pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Facts> {
     let &CommonTraits { head_dim, value_dim, values_share_keys, dtypes, .. } = common;
     if !values_share_keys || head_dim > MAX_HEAD_DIM || value_dim != VALUE_DIM {
@@ -37,6 +34,6 @@ pub(super) fn tiles(request: &KernelTraitsRequest, common: &CommonTraits) -> Opt
     let elements = (tile_rows + stages * tile_keys) * panels(head_dim) + tile_rows * tile_keys;
     let of = Facts { smem_bytes: ALIGNMENT + 2 * elements, ..PREFILL_SM90_LATENT };
     let in_clusters = dtypes.kv != dtypes.qo && request.group > tile_rows;
-    let (name, tile_rows) = (" wgmma latent clusters", CLUSTER_CTAS * tile_rows);
-    Some(if in_clusters { Facts { name, tile_rows, cluster_ctas: CLUSTER_CTAS, ..of } } else { of })
+    let (name, tile_rows) = (" wgmma latent clusters", 2 * tile_rows);
+    Some(if in_clusters { Facts { name, tile_rows, cluster_ctas: 2, ..of } } else { of })
 }
