@@ -18,8 +18,10 @@ using WideElem = Choose<SAME<QoElem, float>, float, f16>;
 using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, WideElem, KvElem>;
 using ValueElem = Choose<WIDEN_VALUES, WideElem, KvElem>;
 
-// Whether keys that are contiguous in memory are copied without looking at the location of each.
+// Whether keys that are contiguous in memory are copied without looking at the location of each, and how far loops of
+// copies are unrolled.
 constexpr bool COPIES_RUNS = true;
+constexpr int COPIES_UNROLLED = 4;
 // Whether partials may need more memory than a stage has.
 constexpr bool STAGES_ARE_SHORT = false;
 

@@ -17,13 +17,13 @@ using WideElem = Choose<SAME<QoElem, float>, float, f16>;
 using KeyElem = WideElem;
 using ValueElem = WideElem;
 
-// Whether keys that are contiguous in memory are copied without looking at the location of each. With longer rows the
-// code of both ways is so large that side data of a request's last step were missing in 2 of 204 cases of the latent
-// grid over int8 (H200, NVRTC 13.0), and why is not understood: the emulated kernel is right, and so is the GPU without
-// this way, in all 204. Over mx_fp8 words of side data are wrong without this way where a hook rewrites latent keys (3
-// cases, with 150 to 490 bytes of spills), also if all copies are waited for, or shared memory is cleared before; not
-// if the copies of side data are unrolled.
+// Whether keys that are contiguous in memory are copied without looking at the location of each, and how far loops of
+// copies are unrolled. With longer rows NVRTC 13.0 compiles wrong code where registers are short: the loop over the rows
+// of V advances the address of a stage in place, and the first word of its side data is then copied behind it. So 2 of
+// 204 cases of the latent grid over int8 were wrong on an H200 with both ways, and with one 3 over mx_fp8, in which a
+// hook rewrites keys. Without a loop nothing is advanced.
 constexpr bool COPIES_RUNS = K_CODE_BYTES <= 512 && V_CODE_BYTES <= 512;
+constexpr int COPIES_UNROLLED = COPIES_RUNS || V_SHARES_K ? 4 : 32;
 
 // Whether partials may need more memory than a stage has.
 constexpr bool STAGES_ARE_SHORT = true;
@@ -76,7 +76,7 @@ class SideData {
     int key = threadIdx.x % (32 * ROW_WARPS);
     if (BYTES == 0 || key >= WARP_KEYS) return;
     const char* from = data + key_offset<KV_PAGED>(t, location);
-#pragma unroll 4
+#pragma unroll COPIES_UNROLLED
     for (int i = 0; i < BYTES; i += CHUNK_BYTES) chunks.copy<CHUNK_BYTES>(to + key * BYTES + i, from + i);
   }
 };

@@ -130,7 +130,7 @@ class KvPipeline {
         }
       }
     } else {
-#pragma unroll 4
+#pragma unroll COPIES_UNROLLED
       for (int i = 0; i < WARP_KEYS; i += C::ROWS_PER_INSTRUCTION)
         copy_row(to, chunk, i, data + __shfl_sync(ALL_LANES, offset, row + i));
     }

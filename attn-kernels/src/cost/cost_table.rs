@@ -54,7 +54,7 @@ impl CostTable {
     /// A file that cannot be read; as [`CostTable::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, CostsError> {
         let path = path.as_ref();
-        Self::of_file(path, path.display().to_string())
+        Self::of_file(path, &path.display().to_string())
     }
 
     /// The costs of the file that `ATTN_COSTS` names; without it the built-in ones.
@@ -65,13 +65,13 @@ impl CostTable {
     pub fn from_env() -> Result<Self, CostsError> {
         match env::var_os(ENVIRONMENT).filter(|path| !path.is_empty()) {
             None => Ok(Self::default()),
-            Some(path) => Self::of_file(path.as_ref(), format!("{ENVIRONMENT}={}", path.display())),
+            Some(path) => Self::of_file(path.as_ref(), &format!("{ENVIRONMENT}={}", path.display())),
         }
     }
 
-    fn of_file(path: &Path, file: String) -> Result<Self, CostsError> {
-        let text = fs::read_to_string(path).map_err(|source| CostsError::Read { file: file.clone(), source })?;
-        Self::of_text(&text, &file)
+    fn of_file(path: &Path, file: &str) -> Result<Self, CostsError> {
+        let of_file = |source| CostsError::Read { file: file.to_owned(), source };
+        Self::of_text(&fs::read_to_string(path).map_err(of_file)?, file)
     }
 
     fn of_text(text: &str, file: &str) -> Result<Self, CostsError> {
