@@ -13,11 +13,23 @@
 
 constexpr bool V_AFTER_NEXT_K = !V_SHARES_K, TILE_PAIRS = V_SHARES_K;
 
-// What threads hold of a tile (ROWS_HELD), or nothing.
+// What threads hold of a tile while they wait for its stage (ROWS_HELD), or nothing.
 template <class Loader, bool = ROWS_HELD>
-struct HeldRows {};
+struct HeldRows {
+  void fetch(const Loader&, int, int, const KvRowLocation&) {}
+  template <class To>
+  void load(const Loader& loader, To to, unsigned barrier, int end, int key, const KvRowLocation& own) {
+    loader.load(to, barrier, end, key, own);
+  }
+};
 template <class Loader>
-struct HeldRows<Loader, true> : Loader::Held {};
+struct HeldRows<Loader, true> : Loader::Held {
+  void fetch(const Loader& loader, int end, int key, const KvRowLocation& own) { loader.fetch(*this, end, key, own); }
+  template <class To>
+  void load(const Loader& loader, To to, unsigned barrier, int, int, const KvRowLocation&) {
+    loader.load(to, barrier, *this);
+  }
+};
 
 // The producer's state. Tiles are counted over all work items; with V_AFTER_NEXT_K V of a tile is loaded after K of the
 // next one, even if that belongs to another item.
@@ -43,14 +55,10 @@ class Producer {
     unsigned barrier = pipeline_.v_full(state.stage);
     mbarrier_wait(pipeline_.v_empty(state.stage), state.phase ^ 1);
     if (is_leader_of(ProducerWarp::LOAD_V)) mbarrier_arrive_expect_tx(barrier, prev_key_ >= 0 ? v_loader_.BYTES : 0);
-    if (prev_key_ >= 0) {
-      if constexpr (ROWS_HELD)
-        v_loader_.load(tiles_.v_stage(state.stage), barrier, held_v_);
-      else
-        v_loader_.load(tiles_.v_stage(state.stage), barrier, prev_end_, prev_key_, prev_location_);
-    } else {
+    if (prev_key_ >= 0)
+      held_v_.load(v_loader_, tiles_.v_stage(state.stage), barrier, prev_end_, prev_key_, prev_location_);
+    else
       v_loader_.arrive_empty(barrier);
-    }
   }
 
   KvRowLocation locate(const Request& request, const KvRange& kv_range, int key) const {
@@ -101,8 +109,8 @@ class Producer {
       KvRowLocation next_location = {};
       if constexpr (ROWS_HELD) {
         if (key >= 0) {
-          k_loader.fetch(held_k, end, key, location);
-          v_loader_.fetch(held_v_, end, key, location);
+          held_k.fetch(k_loader, end, key, location);
+          held_v_.fetch(v_loader_, end, key, location);
         }
         // while these loads are in flight
         next_location = locate(q_tile.request, kv_range, next);
@@ -115,10 +123,7 @@ class Producer {
         if (commits_) pipeline_.producer_commit(state.stage, {key, classes, last}, key >= 0 ? k_loader.BYTES : 0);
         if (key >= 0) {
           store_position(pipeline_.positions(tile_index_), location);
-          if constexpr (ROWS_HELD)
-            k_loader.load(tiles_.k_stage(state.stage), barrier, held_k);
-          else
-            k_loader.load(tiles_.k_stage(state.stage), barrier, end, key, location);
+          held_k.load(k_loader, tiles_.k_stage(state.stage), barrier, end, key, location);
         } else {
           k_loader.arrive_empty(barrier);
         }
