@@ -11,7 +11,7 @@ use crate::kernel_traits::{Facts, KernelTraits};
 const MIXED_MIN_SPAN: u32 = 256;
 /// Nanoseconds that a merge of a few states adds to a launch on an H200. It takes 5.7 to 6.5 us, partly overlapped.
 const MERGE_LAUNCH_NS: u32 = 4500;
-/// How much more decode keys cost in a mixed launch, of 1024: fewer CTAs per SM (`book/src/performance/notes/mixed.md`).
+/// How much more decode keys cost in a mixed launch, of 1024: fewer CTAs an SM (`book/src/performance/notes/mixed.md`).
 const DECODE_PENALTY: u32 = 128;
 /// The time that an SM takes for decode keys while the others compute prefill, relative to its time while all SMs
 /// decode. With all 132 SMs of an H200 each reads 33 GB/s, since the memory is saturated; with fewer 48 are expected

@@ -18,10 +18,10 @@ using KeyElem = WideElem;
 using ValueElem = WideElem;
 
 // Whether keys that are contiguous in memory are copied without looking at the location of each, and how far loops of
-// copies are unrolled. With longer rows NVRTC 13.0 compiles wrong code where registers are short: the loop over the rows
-// of V advances the address of a stage in place, and the first word of its side data is then copied behind it. So 2 of
-// 204 cases of the latent grid over int8 were wrong on an H200 with both ways, and with one 3 over mx_fp8, in which a
-// hook rewrites keys. Without a loop nothing is advanced.
+// copies are unrolled. With longer rows NVRTC 13.0 compiles wrong code where registers are short: the loop over the
+// rows of V advances the address of a stage in place, and the first word of its side data is then copied behind it. So
+// 2 of 204 cases of the latent grid over int8 were wrong on an H200 with both ways, and with one 3 over mx_fp8, in
+// which a hook rewrites keys. Without a loop nothing is advanced.
 constexpr bool COPIES_RUNS = K_CODE_BYTES <= 512 && V_CODE_BYTES <= 512;
 constexpr int COPIES_UNROLLED = COPIES_RUNS || V_SHARES_K ? 4 : 32;
 
