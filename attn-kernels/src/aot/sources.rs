@@ -129,7 +129,7 @@ impl AotOptions<'_> {
                 let request = KernelTraitsRequest { row_invariant, decode: self.decode, ..request };
                 let request = KernelTraitsRequest { head_dim_vo, paged, group, ..request };
                 for request in backends_up_to(request, hooks) {
-                    for (branch, group) in product(branches.iter(), decode_rows_up_to(&request).into_iter()) {
+                    for (branch, group) in product(branches.iter(), groups_up_to(&request).into_iter()) {
                         let request = KernelTraitsRequest { group, ..request };
                         add(branch, KernelTraits::choose(&request.for_branch(branch))?);
                     }
@@ -159,9 +159,9 @@ fn backends_up_to(request: KernelTraitsRequest, hooks: HookClass) -> Vec<KernelT
     backends.into_iter().map(|decode| KernelTraitsRequest { decode, ..request }).collect()
 }
 
-/// Rows of the decode Q tiles that attentions of the request's group size or of a smaller one may run: that for one
-/// query, and on CUDA cores also all smaller ones. Of prefill the group size.
-fn decode_rows_up_to(request: &KernelTraitsRequest) -> Vec<u32> {
+/// What the group of a kernel's request may be: of prefill the group size, of decode the rows of the Q tiles that
+/// attentions of this group size or of a smaller one may run: that for one query, on CUDA cores also all smaller ones.
+fn groups_up_to(request: &KernelTraitsRequest) -> Vec<u32> {
     if request.kind == KernelKind::Prefill {
         return vec![request.group];
     }

@@ -220,6 +220,8 @@ def load(args, backend, **given):
     os.environ.update({f"ATTN_RS_{key.upper()}": value for key, value in of_attn_rs.items()})
     start = time.time()
     if name == "TRANSFORMERS":
+        if not args.smoke:
+            raise SystemExit("TRANSFORMERS answers with greedy tokens alone: give --smoke, or name a backend of vLLM")
         return Transformers(args), {"load_s": round(time.time() - start, 1)}
     from vllm import LLM
 
