@@ -14,7 +14,9 @@ fn main() {
     for path in files {
         let below = path.strip_prefix(&root).expect("it was found there");
         let name = below.to_str().expect("ASCII names").replace('\\', "/");
-        writeln!(table, "    ({name:?}, include_str!({path:?})),").expect("a String takes text");
+        // relative to the package, so that checkouts that share a target directory do not read each other's templates
+        let text = format!("include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/cuda/{name}\"))");
+        writeln!(table, "    ({name:?}, {text}),").expect("a String takes text");
     }
     table.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
