@@ -77,9 +77,6 @@ impl KernelSelector {
         // With sm90 prefill a decode CTA has an SM of its own, and no more than two thirds of the SMs decode: heads
         // beyond would run one after the other.
         let many = u64::from(heads.kv) * 3 > u64::from(multiprocessors) * 2;
-        // decode of latent rows of formats that a hook rewrites lacks registers (`decode/format_rows.cuh`)
-        let lacks_registers = request.dtypes.format.is_some() && request.key_hooks && request.head_dim_vo.shares_keys();
-        let fixed = FixedChoice { forced: fixed.forced.or(lacks_registers.then_some(KernelKind::Prefill)), ..fixed };
         let selector = KernelSelector {
             heads,
             request: *request,
