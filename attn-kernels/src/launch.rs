@@ -6,6 +6,7 @@ mod fast_div;
 mod head_order;
 mod headers;
 mod indexer_abi;
+mod kv_boxes;
 mod merging;
 mod mixed_plan_abi;
 mod op_abi;
@@ -22,6 +23,7 @@ pub use fast_div::FastDiv;
 pub use head_order::HeadOrder;
 pub(crate) use headers::HEADERS;
 pub use indexer_abi::{IndexScoresParams, SCORE_UNIT, SELECT_THREADS, SelectParams};
+pub use kv_boxes::box_rows;
 pub use merging::{MERGE_THREADS, merge_grid};
 pub use mixed_plan_abi::MixedPlanParams;
 pub use op_abi::{

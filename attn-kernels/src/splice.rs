@@ -79,6 +79,7 @@ impl KernelSource {
             return Ok(KernelSource { text: mixed::text(&name, variant, traits)?, name, traits: *traits });
         }
         let mut unit = Inliner::of_kernel(&name, traits)?;
+        unit.lists = variant.has_kv_list();
         unit.push(&traits_block::text(traits));
         unit.push(&variant::variant_source(variant)?);
         if traits.is_sm90_prefill() {

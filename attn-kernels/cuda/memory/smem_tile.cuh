@@ -69,6 +69,10 @@ struct KvRowLocation {
   int position;
   KvLocation location;  // only if KEYS_PAGED
   int listed;           // only with a list of keys: the position, or -1 where there is no such key
+  // Of a box of listed keys (prefill/sm90/listed_keys.cuh): those that exist, and whether all boxes of the tile are
+  // whole, or the request ends within one.
+  int keys = 0;
+  bool full = false, cut = false;
 };
 
 // KEYS_PAGED: the mainloop reads keys or values from pages. KEYS_NEED_LOOKUP: locating a key reads the page table or a

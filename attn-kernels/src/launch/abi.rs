@@ -83,7 +83,7 @@ pub struct KernelParams {
     /// Query heads per KV head.
     pub group: FastDiv,
     pub page_size: FastDiv,
-    /// Keys of a block of the variant's KV lists.
+    /// Keys of a block of the variant's KV lists; the divisor is 0 without lists.
     pub list_block: FastDiv,
     pub batch: i32,
     pub kv_heads: i32,
@@ -174,8 +174,7 @@ pub struct Sm90Params {
     pub q: TensorMap,
     /// As q, with boxes of 16 rows; if use_tma_o.
     pub o: TensorMap,
-    /// Keys of a box of a page; 0: pages do not fit boxes, and rows are loaded by cp.async. Ragged K and V have boxes
-    /// of TILE_KEYS.
+    /// Keys of a box of K and V ([`super::box_rows`]); 0: rows are loaded by cp.async.
     pub box_rows: i32,
     /// The length of `KernelParams::items`, in a mixed launch of `MixedParams::prefill`.
     pub items: i32,

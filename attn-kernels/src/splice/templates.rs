@@ -40,6 +40,8 @@ pub(super) struct Inliner {
     text: String,
     /// Whether keys and values are rows of a KV format.
     formats: bool,
+    /// Whether keys come from a list.
+    pub(super) lists: bool,
 }
 
 /// A template includes a file that does not exist: a mistake in the templates.
@@ -65,6 +67,9 @@ const OF_FORMATS: &[(&str, &str)] = &[
     ("preprocess/dense_rows.cuh", "preprocess/format_rows.cuh"),
     ("ops/transform.cuh", "ops/encode.cuh"),
 ];
+
+/// The same for keys of a list.
+const OF_LISTS: &[(&str, &str)] = &[("prefill/sm90/dense_keys.cuh", "prefill/sm90/listed_keys.cuh")];
 
 /// Headers that few variants need, and the functions of each that generated text calls.
 const ON_DEMAND: [(&str, &[&str]); 6] = [
@@ -149,8 +154,9 @@ impl Inliner {
     /// Appends a template and its includes, each unless the text already has it. `#line` directives make compilers name
     /// the template's file in messages.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
-        let twins = if self.formats { OF_FORMATS } else { &[] };
-        let name = twins.iter().find(|(dense, _)| *dense == name).map_or(name, |(_, twin)| twin);
+        let twins = |has: bool, of| if has { of } else { &[][..] };
+        let mut twins = twins(self.formats, OF_FORMATS).iter().chain(twins(self.lists, OF_LISTS));
+        let name = twins.find(|(dense, _)| *dense == name).map_or(name, |(_, twin)| twin);
         let (name, text, of_rust) = find(name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
         if !self.seen.insert(name) {
             return Ok(());
@@ -200,10 +206,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_over_kv_formats_have_the_twin_of_a_template() {
-        for (dense, twin) in OF_FORMATS {
-            let text = |formats| {
-                let mut unit = Inliner { formats, ..Inliner::default() };
+    fn units_over_kv_formats_or_lists_have_the_twin_of_a_template() {
+        for (dense, twin) in OF_FORMATS.iter().chain(OF_LISTS) {
+            let text = |other| {
+                let mut unit = Inliner { formats: other, lists: other, ..Inliner::default() };
                 unit.include(dense).expect("a template");
                 unit.finish()
             };

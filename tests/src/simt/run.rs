@@ -391,7 +391,7 @@ impl Run<'_> {
             partial_md: written.partial_md,
             group: FastDiv::new(heads.group()),
             page_size: FastDiv::new(layout.pages().map_or(1, |pages| pages.page_size())),
-            list_block: FastDiv::new(variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
+            list_block: variant.kv_list_sizes().map(|(block, _)| FastDiv::new(block as u32)).unwrap_or_default(),
             batch: layout.batch() as i32,
             kv_heads: heads.kv as i32,
             sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),

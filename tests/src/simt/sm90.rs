@@ -3,12 +3,10 @@
 use attn_core::batch::Layout;
 use attn_kernels::{
     kernel_traits::KernelTraits,
-    launch::{KernelParams, Sm90Params, Strided, TensorMap},
+    launch::{KernelParams, Sm90Params, Strided, TensorMap, box_rows},
 };
 use attn_testing::{Case, Inputs};
 
-/// Rows after which the swizzle pattern repeats; boxes of K and V have a multiple of them.
-const PATTERN_ROWS: u32 = 8;
 /// Rows of O that a warp stores, which are whole tokens where TMA moves them, as rows of Q of a warpgroup are.
 const OUTPUT_ROWS: u32 = 16;
 
@@ -22,32 +20,21 @@ pub(super) fn params(
     items: u32,
 ) -> Sm90Params {
     let (heads, group) = (case.heads(), case.heads().group());
-    let divides_both = |page: u32| {
-        let divides = |rows: &u32| page.is_multiple_of(*rows) && traits.facts().tile_keys.is_multiple_of(*rows);
-        let common = (1..=traits.facts().tile_keys).rev().find(divides).unwrap_or(0);
-        if common.is_multiple_of(PATTERN_ROWS) { common } else { 0 }
-    };
-    let page_size = layout.pages().map_or(0, |pages| pages.page_size());
-    let by_rows = traits.decodes_keys();
-    let box_rows = if traits.common.paged && !by_rows { divides_both(page_size) } else { 0 };
+    let (page_size, list_block) = (layout.pages().map(|pages| pages.page_size()), params.list_block.divisor);
+    let kv_rows = box_rows(traits, page_size, (list_block > 0).then_some(list_block));
     let (tokens, requests) = (layout.preprocessed_keys() as u64, layout.batch() as u64);
     let ([keys, values], (key_dim, value_dim, pre_rows)) =
         (traits.facts().preprocessed, traits.kv_extents(tokens, requests));
     let kv = |shape: &[usize], at: Strided, pre: Option<Strided>, dim: u32| {
         let (pages, tokens) = if shape.len() == 4 { (shape[0], shape[1]) } else { (1, shape[0]) };
         let kv_heads = heads.kv.into();
-        match pre {
-            Some(pre) => {
-                let sizes = [dim.into(), pre_rows, kv_heads, 1];
-                encode(pre.data, sizes, [pre.token, pre.head, pre.page], [traits.facts().tile_keys, 1])
-            }
-            None if by_rows || traits.common.paged && box_rows == 0 => TensorMap::default(),
-            None => {
-                let rows = if traits.common.paged { box_rows } else { traits.facts().tile_keys };
-                let sizes = [dim.into(), tokens as u64, kv_heads, pages as u64];
-                encode(at.data, sizes, [at.token, at.head, at.page], [rows, 1])
-            }
-        }
+        let (at, tokens, pages, rows) = match pre {
+            Some(pre) if list_block == 0 => (pre, pre_rows, 1, traits.facts().tile_keys),
+            Some(pre) => (pre, pre_rows, 1, kv_rows),
+            None => (at, tokens as u64, pages as u64, kv_rows),
+        };
+        let sizes = [dim.into(), tokens, kv_heads, pages];
+        if rows == 0 { TensorMap::default() } else { encode(at.data, sizes, [at.token, at.head, at.page], [rows, 1]) }
     };
     let packed = |at: Strided, dim: u32, whole: u32, rows: u32| {
         let sizes = [dim.into(), heads.qo.into(), layout.qo_tokens() as u64, 1];
@@ -64,7 +51,7 @@ pub(super) fn params(
         v: kv(&inputs.v_shape, params.v, values.then_some(params.v_pre), value_dim),
         q: q.unwrap_or_default(),
         o: o.unwrap_or_default(),
-        box_rows: box_rows as i32,
+        box_rows: kv_rows as i32,
         items: items as i32,
         // any number gives the same result
         heads: [4, 1, 2][case.seed as usize % 3].min(heads.kv as i32),

@@ -46,8 +46,9 @@ inline void consumer_mainloop(const KernelParams& p, const Variant& variant, con
     if constexpr (Q_RELEASE == QRelease::ONCE_READ) consumer_release_q();
 
     // A TMA load can include V rows past the last key, which all consumers zero; cp.async loads are clamped to keys
-    // that exist, and transposed values have zeros.
-    if (!E4M3_COMPUTE && v_by_tma && next.has_keys() && next.key + TILE_KEYS > kv_range.end()) {
+    // that exist, transposed values have zeros, and the producer zeroes rows of lists.
+    bool may_zero = !E4M3_COMPUTE && !Variant::HAS_KV_LIST && v_by_tma && next.has_keys();
+    if (may_zero && next.key + TILE_KEYS > kv_range.end()) {
       PipelineState state(n);
       mbarrier_wait(pipeline.v_full(state.stage), state.phase);
       zero_v_rows<THREADS>(CONSUMER_BARRIER, threadIdx.x, tiles.v_stage(state.stage), kv_range.end() - next.key);

@@ -51,7 +51,7 @@ static_assert(!SHARED_ROWS, "load_work reads no segment of keys");
 // least one tile each lie between the slot's old item and that one, so that all consumers have read the old item.
 struct PipelineStorage {
   static constexpr int ITEMS = STAGES + 2;
-  unsigned long long barriers[4 * STAGES + 2 * Q_STAGES];
+  unsigned long long barriers[4 * STAGES + 2 * Q_STAGES + 2 * Variant::HAS_KV_LIST];
   PipelineTile tiles[STAGES];
   WorkItemWords items[ITEMS];
   int kv_heads[ITEMS];
@@ -97,6 +97,8 @@ class Pipeline {
   unsigned v_empty(int stage) const { return barrier(3 * STAGES + stage); }
   unsigned q_full(int stage) const { return barrier(4 * STAGES + stage); }
   unsigned q_empty(int stage) const { return barrier(4 * STAGES + Q_STAGES + stage); }
+  // With a KV list: of the warp that loads K, and of that of V, for tiles that it changes once they have arrived.
+  unsigned cut_full(bool values) const { return barrier(4 * STAGES + 2 * Q_STAGES + values); }
 
   // By one thread. `*_arrivals`: threads that arrive at a full barrier for each tile.
   void init(int k_arrivals, int v_arrivals, int q_arrivals) const {
@@ -111,6 +113,10 @@ class Pipeline {
     for (int stage = 0; stage < Q_STAGES; ++stage) {
       mbarrier_init(q_full(stage), q_arrivals);
       mbarrier_init(q_empty(stage), WARPS);
+    }
+    if constexpr (Variant::HAS_KV_LIST) {
+      mbarrier_init(cut_full(false), 1);
+      mbarrier_init(cut_full(true), 1);
     }
     fence_barrier_init();
   }

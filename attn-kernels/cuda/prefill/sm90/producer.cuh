@@ -8,6 +8,7 @@
 #pragma once
 #include "arch/cluster.cuh"
 #include "prefill/q_loader.cuh"
+#include "prefill/sm90/dense_keys.cuh"
 #include "schedule/tile_scheduler.cuh"
 #include "prefill/sm90/smem_tiles.cuh"
 
@@ -47,6 +48,15 @@ class Producer {
   int prev_key_ = -1, prev_end_ = 0;
   KvRowLocation prev_location_ = {};
   HeldRows<VLoader<USE_TMA>> held_v_;
+  unsigned cut_tiles_ = 0;  // that this warp has loaded
+
+  // With a list of keys: whether the request ends within a box of the tile. Loads such a tile, before it is committed.
+  static constexpr bool MAY_CUT = Variant::HAS_KV_LIST && USE_TMA;
+  template <class Loader, class To>
+  bool load_cut(const Loader& loader, To to, bool values, const KvRowLocation& own) {
+    if (own.cut) load_cut_tile(loader, to, pipeline_.cut_full(values), cut_tiles_++ & 1, w_, own);
+    return own.cut;
+  }
 
   // producer_acquire, load and producer_commit of the previous tile's V; a tile without keys has no V.
   void load_v() {
@@ -54,20 +64,14 @@ class Producer {
     PipelineState state(tile_index_ - 1);
     unsigned barrier = pipeline_.v_full(state.stage);
     mbarrier_wait(pipeline_.v_empty(state.stage), state.phase ^ 1);
-    if (is_leader_of(ProducerWarp::LOAD_V)) mbarrier_arrive_expect_tx(barrier, prev_key_ >= 0 ? v_loader_.BYTES : 0);
-    if (prev_key_ >= 0)
+    int loaded = prev_key_;
+    if constexpr (MAY_CUT)
+      if (load_cut(v_loader_, tiles_.v_stage(state.stage), true, prev_location_)) loaded = -1;
+    if (is_leader_of(ProducerWarp::LOAD_V)) mbarrier_arrive_expect_tx(barrier, loaded >= 0 ? v_loader_.BYTES : 0);
+    if (loaded >= 0)
       held_v_.load(v_loader_, tiles_.v_stage(state.stage), barrier, prev_end_, prev_key_, prev_location_);
     else
       v_loader_.arrive_empty(barrier);
-  }
-
-  KvRowLocation locate(const Request& request, const KvRange& kv_range, int key) const {
-    if constexpr (Variant::HAS_KV_LIST) {
-      if (key >= 0) return locate_row(p_, request, kv_range, key);
-    } else if constexpr (KEYS_PAGED) {
-      if (key >= 0) return locate_tile_part<USE_TMA>(p_, w_, request, ClampedRange{kv_range.end()}, key);
-    }
-    return {};
   }
 
  public:
@@ -90,7 +94,9 @@ class Producer {
     KvTileIter<PARTS> kv_iter(p_, q_tile, item.kv_begin, end);
     TileClasses classes;
     int key = kv_iter.next(variant_, classes);
-    KvRowLocation location = locate(q_tile.request, kv_range, key);
+    KeyLocator<USE_TMA> locator(p_, w_, q_tile.request, kv_range);
+    auto locate = [&](int first_key) { return first_key >= 0 ? locator.locate(first_key) : KvRowLocation{}; };
+    KvRowLocation location = locate(key);
     QPipelineState q_state(work_index);
     bool first = true, last, q_pending = false;
     HeldRows<KLoader<USE_TMA>> held_k;
@@ -113,16 +119,22 @@ class Producer {
           held_v_.fetch(v_loader_, end, key, location);
         }
         // while these loads are in flight
-        next_location = locate(q_tile.request, kv_range, next);
+        next_location = locate(next);
         if (next >= 0) k_loader.prefetch(end, next, next_location);
       }
       if (k_loader.participates(key >= 0)) {
         PipelineState state(tile_index_);
         unsigned barrier = pipeline_.k_full(state.stage);
         mbarrier_wait(pipeline_.k_empty(state.stage), state.phase ^ 1);  // producer_acquire
-        if (commits_) pipeline_.producer_commit(state.stage, {key, classes, last}, key >= 0 ? k_loader.BYTES : 0);
-        if (key >= 0) {
-          store_position(pipeline_.positions(tile_index_), location);
+        int loaded = key;
+        if constexpr (MAY_CUT)
+          if (load_cut(k_loader, tiles_.k_stage(state.stage), false, location)) loaded = -1;
+        if constexpr (Variant::HAS_KV_LIST) {
+          if (key >= 0) store_positions(k_loader, pipeline_.positions(tile_index_), w_, location);
+          if (location.full && !Variant::HAS_LOGITS_MASK) classes.full = (1 << PARTS) - 1;
+        }
+        if (commits_) pipeline_.producer_commit(state.stage, {key, classes, last}, loaded >= 0 ? k_loader.BYTES : 0);
+        if (loaded >= 0) {
           held_k.load(k_loader, tiles_.k_stage(state.stage), barrier, end, key, location);
         } else {
           k_loader.arrive_empty(barrier);
@@ -154,7 +166,7 @@ class Producer {
       if constexpr (!V_AFTER_NEXT_K) load_v();
       key = next;
       classes = next_classes;
-      location = ROWS_HELD ? next_location : locate(q_tile.request, kv_range, next);
+      location = ROWS_HELD ? next_location : locate(next);
       if constexpr (KEYS_DECODED && !ROWS_HELD)
         if (next >= 0) k_loader.prefetch(end, next, location);
     } while (!last || (TILE_PAIRS && tile_index_ % 2 == 1));

@@ -8,5 +8,6 @@
 constexpr bool MASK_IN_LOOP = Variant::HAS_LOGITS_MASK || Variant::HAS_KV_LIST;
 // Whether a tile of keys is not proven to be unmasked: by its class, or by the positions of listed keys.
 inline bool needs_mask(const ScoreTile& tile, const PipelineTile& of, int part) {
-  return Variant::HAS_KV_LIST ? !listed_tile_is_full(tile) : !of.full(part);
+  if (of.full(part)) return false;
+  return !Variant::HAS_KV_LIST || !listed_tile_is_full(tile);
 }

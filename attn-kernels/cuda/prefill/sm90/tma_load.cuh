@@ -26,12 +26,12 @@ inline void tma_load_q(SmemQ to, const TensorMap& map, unsigned barrier, const R
 
 // Whether rows of keys become 16-bit elements as they are loaded: those of 8 bits that no kernel has preprocessed.
 constexpr bool KEYS_DECODED = IS_FP8<KvElem> && !K_PREPROCESSED && !E4M3_COMPUTE;
-// Whether this launch loads K and V by TMA; known only at launch for paged K and V. Listed keys, and those that are
-// decoded, are loaded row by row.
-constexpr bool MAY_USE_TMA = !Variant::HAS_KV_LIST && !KEYS_DECODED;
+// Whether this launch loads K and V by TMA; known only at launch where keys are looked up. Those that are decoded are
+// loaded row by row.
+constexpr bool MAY_USE_TMA = !KEYS_DECODED;
 // Whether threads hold a CTA's rows of a tile while they wait for its stage: registers suffice for those of a cluster.
 constexpr bool ROWS_HELD = KEYS_DECODED && CLUSTER_CTAS > 1;
-inline bool use_tma(const Sm90Params& w) { return MAY_USE_TMA && (!KEYS_PAGED || w.box_rows); }
+inline bool use_tma(const Sm90Params& w) { return MAY_USE_TMA && (!KEYS_NEED_LOOKUP || w.box_rows); }
 
 // Half of the producer warps issue the TMA loads of K, the other half those of V, so that neither waits for a free
 // stage of the other. Preparing a lane's operands takes most of the time, so that boxes alternate between the warps of
@@ -41,11 +41,13 @@ static_assert(static_cast<int>(ProducerWarp::LOAD_K) == 0 && static_cast<int>(Pr
               "the first warp of each half commits tiles");
 inline int tma_warp() { return producer_thread() / 32 % TMA_WARPS; }
 inline bool loads_v() { return producer_thread() / 32 >= TMA_WARPS; }
-// The TMA box of a tile that this lane loads. Where keys stay, one warp of a half has all of them: the other ones take
-// work and load Q, and do not wait for stages of K and V.
+// Where keys stay, or are listed, one warp of a half has all boxes: the other ones take work and load Q, and do not
+// wait for stages of K and V.
+constexpr bool ONE_WARP_LOADS = RESIDENT_KEYS || Variant::HAS_KV_LIST;
+// The TMA box of a tile that this lane loads.
 inline int lane_box() {
   int lane = threadIdx.x % 32;
-  return RESIDENT_KEYS ? 32 * tma_warp() + lane : tma_warp() + lane * TMA_WARPS;
+  return ONE_WARP_LOADS ? 32 * tma_warp() + lane : tma_warp() + lane * TMA_WARPS;
 }
 
 // Clamps keys to below `last_end`: the part of a KV range's interface that cp.async loads need.
@@ -79,19 +81,21 @@ class TmaLoader {
 
  public:
   TmaLoader(const Sm90Params& w, const TensorMap& map, const Strided&, int base, int kv_head)
-      : map_(&map), rows_(PAGED ? w.box_rows : TILE_KEYS), base_(base), head_(kv_head) {}
+      : map_(&map), rows_(PAGED || Variant::HAS_KV_LIST ? w.box_rows : TILE_KEYS), base_(base), head_(kv_head) {}
 
   static constexpr bool USES_TMA = true;
   // Threads that arrive at the full barrier for a tile: the one that commits it.
   static constexpr int ARRIVALS = 1;
-  // Bytes that the full barrier expects.
+  // Bytes that the full barrier expects, and the 16-byte chunks of a row.
   static constexpr unsigned BYTES = Columns::BYTES;
+  static constexpr int FIRST_CHUNK = FIRST / 8, END_CHUNK = (FIRST + DIM) / 8;
 
   template <class To>
   void load(To to, unsigned barrier, int, int key, KvRowLocation row) const {
     int first = lane_box() * rows_;
     if (first >= TILE_KEYS) return;
-    KvLocation location = PAGED ? row.location : KvLocation{0, base_ + key};
+    KvLocation location = PAGED ? row.location : KvLocation{0, base_ + (Variant::HAS_KV_LIST ? row.position : key)};
+    if (Variant::HAS_KV_LIST && row.keys == 0) location = {-1, 0};  // outside of the tensor: zeros
 #pragma unroll
     for (int panel = FIRST / 64; panel < (FIRST + DIM + 63) / 64; ++panel)
       tma_load(to.base + panel * To::PANEL_BYTES + first * 128, *map_, barrier, 64 * panel, location, head_);
@@ -100,7 +104,7 @@ class TmaLoader {
   // boxes to load, or nothing to do. A warp that does not take part must not wait for a free stage: nothing waits for
   // that warp, so that the barrier may be a whole phase ahead.
   bool participates(bool keys) const {
-    return loads_v() == VALUES && (tma_warp() == 0 || (!RESIDENT_KEYS && keys && tma_warp() * rows_ < TILE_KEYS));
+    return loads_v() == VALUES && (tma_warp() == 0 || (!ONE_WARP_LOADS && keys && tma_warp() * rows_ < TILE_KEYS));
   }
   // Called instead of load for a tile without keys.
   static void arrive_empty(unsigned) {}
@@ -117,8 +121,8 @@ class CpAsyncLoader {
   CpAsyncLoader(const Sm90Params&, const TensorMap&, const Strided& t, int base, int kv_head)
       : tensor_(&t), base_(base), head_(kv_head) {}
   static constexpr bool USES_TMA = false;
-  // A second arrival of each thread orders the positions of listed keys, which it has written.
-  static constexpr int ARRIVALS = 1 + (Variant::HAS_KV_LIST ? 2 : 1) * 32 * PRODUCER_WARPS;
+  // A further arrival of each warp orders the positions of listed keys, which it has written.
+  static constexpr int ARRIVALS = 1 + (32 + Variant::HAS_KV_LIST) * PRODUCER_WARPS;
   static constexpr unsigned BYTES = 0;
 
   template <class To>
@@ -129,15 +133,22 @@ class CpAsyncLoader {
     // Rebuilt for each tile: registers are scarcer than instructions.
     KvTileLoader<PAGED>(from, base_, head_).copy(columns, ClampedRange{end}, key, row);
     cp_async_mbarrier_arrive(barrier);
-    if constexpr (Variant::HAS_KV_LIST) mbarrier_arrive(barrier);
+    arrive_with_positions(barrier);
   }
   static constexpr bool participates(bool) { return true; }
   static void arrive_empty(unsigned barrier) {
     mbarrier_arrive(barrier);
-    if constexpr (Variant::HAS_KV_LIST) mbarrier_arrive(barrier);
+    arrive_with_positions(barrier);
+  }
+
+ private:
+  static void arrive_with_positions(unsigned barrier) {
+    if constexpr (!Variant::HAS_KV_LIST) return;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
   }
 };
 
 template <bool PAGED, bool USE_TMA, int DIM, bool VALUES, int FIRST = 0>
-using TileLoader = Choose<(USE_TMA || !PAGED) && !Variant::HAS_KV_LIST, TmaLoader<PAGED, DIM, VALUES, FIRST>,
+using TileLoader = Choose<USE_TMA || (!PAGED && !Variant::HAS_KV_LIST), TmaLoader<PAGED, DIM, VALUES, FIRST>,
                           CpAsyncLoader<PAGED, DIM, FIRST>>;

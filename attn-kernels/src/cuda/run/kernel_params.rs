@@ -74,7 +74,7 @@ pub(super) fn kernel_params(
         partial_md: at(&sections.partial_md),
         group: FastDiv::new(heads.group()),
         page_size: FastDiv::new(page_size),
-        list_block: FastDiv::new(attention.variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
+        list_block: attention.variant.kv_list_sizes().map(|(block, _)| FastDiv::new(block as u32)).unwrap_or_default(),
         batch: launches.requests as i32,
         kv_heads: heads.kv as i32,
         read_once: i32::from(launches.read_once),

@@ -7,7 +7,7 @@ use super::tensors::RunTensors;
 use crate::cuda::driver::launch_kernel::{argument, launch_with};
 use crate::cuda::plan::launches::Launches;
 use crate::cuda::{CudaError, CudaStream, Kernel};
-use crate::launch::{KernelParams, PackedParams, Sm90Params, Strided, TensorMap};
+use crate::launch::{KernelParams, PackedParams, Sm90Params, Strided, box_rows};
 
 /// Launches the main kernel of a branch for a number of work tiles. The kernel is persistent: the grid has as many CTAs
 /// as the device holds, and each CTA, or cluster, takes work tiles from the tile scheduler until none is left.
@@ -43,25 +43,20 @@ pub(super) fn sm90_params(
 ) -> Result<Sm90Params, CudaError> {
     let (traits, kv, tokens) = (kernel.traits(), &tensors.kv, launches.preprocess_tokens);
     let [keys, values] = traits.facts().preprocessed;
-    let by_rows = traits.decodes_keys();
-    let paged_rows = match traits.common.paged && !by_rows {
-        true => tensor_maps::page_box_rows(traits, params.page_size.divisor, [&params.k, &params.v]),
-        false => 0,
-    };
+    let (in_pages, in_lists) = (traits.common.paged, params.list_block.divisor > 0);
+    let may_fit = !(in_pages || in_lists) || [&params.k, &params.v].into_iter().all(tensor_maps::is_mappable);
+    let (page_size, list_block) = (params.page_size.divisor, params.list_block.divisor);
+    let fitting = box_rows(traits, in_pages.then_some(page_size), in_lists.then_some(list_block));
+    let rows = if may_fit { fitting } else { 0 };
     let (key_elements, value_elements, value_rows) = traits.kv_extents(tokens.into(), launches.requests.into());
     // of keys or values: the map of what the preprocessing kernel writes (and its rows), else of the tensor itself
     let kv_map =
         |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<(Strided, u64)>, dim: u32| match preprocessed {
-            Some((preprocessed, rows)) => {
-                let extents = Extents { dim, tokens: rows, heads: heads.kv, pages: 1 };
-                tensor_maps::kv_map(&preprocessed, extents, traits.facts().tile_keys)
+            Some((preprocessed, tokens)) => {
+                let rows = if in_lists { rows } else { traits.facts().tile_keys };
+                tensor_maps::kv_map(&preprocessed, Extents { dim, tokens, heads: heads.kv, pages: 1 }, rows)
             }
-            // rows that are decoded, and pages that no box fits, are loaded without tensor maps
-            None if by_rows || traits.common.paged && paged_rows == 0 => Ok(TensorMap::default()),
-            None => {
-                let rows = if traits.common.paged { paged_rows } else { traits.facts().tile_keys };
-                tensor_maps::kv_map(&at, Extents::of(stored, dim, heads.kv), rows)
-            }
+            None => tensor_maps::kv_map(&at, Extents::of(stored, dim, heads.kv), rows),
         };
     let packed = |dim: u32, tokens: usize| PackedRows {
         group: heads.qo / heads.kv,
@@ -82,7 +77,7 @@ pub(super) fn sm90_params(
         v: kv_map(&kv.v, params.v, values.then_some((params.v_pre, value_rows)), value_elements)?,
         q: q.unwrap_or_default(),
         o: o.unwrap_or_default(),
-        box_rows: paged_rows as i32,
+        box_rows: rows as i32,
         items: items as i32,
         heads: launches.head_order.interleaved_heads(traits, tokens).min(heads.kv) as i32,
         use_tma_q: q.is_some().into(),

@@ -9,8 +9,6 @@ use crate::cuda::CudaError;
 use crate::kernel_traits::KernelTraits;
 use crate::launch::{Strided, TensorMap};
 
-/// Rows after which the swizzle pattern repeats; boxes have a multiple of them.
-const PATTERN_ROWS: u32 = 8;
 /// Strides of tensor maps are below this many bytes.
 const STRIDE_END: u64 = 1 << 40;
 
@@ -39,17 +37,9 @@ fn is_near(stride: i64) -> bool {
     u64::try_from(stride).is_ok_and(|stride| stride < STRIDE_END / 2)
 }
 
-/// Keys of a box for keys and values in pages of `page_size` slots; 0 if TMA cannot load them.
-pub(super) fn page_box_rows(traits: &KernelTraits, page_size: u32, tensors: [&Strided; 2]) -> u32 {
-    let common = |mut a: u32, mut b: u32| {
-        while b > 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    let near = |tensor: &&Strided| [tensor.token, tensor.head, tensor.page].into_iter().all(is_near);
-    let rows = common(page_size, traits.facts().tile_keys);
-    if rows.is_multiple_of(PATTERN_ROWS) && tensors.iter().all(near) { rows } else { 0 }
+/// Whether tensor maps can express keys or values.
+pub(super) fn is_mappable(tensor: &Strided) -> bool {
+    [tensor.token, tensor.head, tensor.page].into_iter().all(is_near)
 }
 
 /// Rows of O that a warp stores. Where a group of query heads divides them, boxes have whole tokens; so they have of Q
@@ -87,8 +77,11 @@ impl PackedRows {
     }
 }
 
-/// The map for loads of K or V in boxes of `rows` keys. An empty tensor has a zero map.
+/// The map for loads of K or V in boxes of `rows` keys. An empty tensor, and boxes without keys, have a zero map.
 pub(super) fn kv_map(tensor: &Strided, extents: Extents, rows: u32) -> Result<TensorMap, CudaError> {
+    if rows == 0 {
+        return Ok(TensorMap::default());
+    }
     let Extents { dim, tokens, heads, pages } = extents;
     encode(tensor.data, [dim.into(), tokens, heads.into(), pages], [tensor.token, tensor.head, tensor.page], [rows, 1])
 }

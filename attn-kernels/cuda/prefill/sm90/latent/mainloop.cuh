@@ -115,7 +115,7 @@ struct LatentConsumer {
   }
   // Of the tile that holds the last key. TMA can load rows past it; cp.async loads are clamped to keys that exist.
   void zero_rows(const PipelineTile& tile, PipelineState state) const {
-    if (tma && tile.key + TILE_KEYS > kv_range.end())
+    if (!Variant::HAS_KV_LIST && tma && tile.key + TILE_KEYS > kv_range.end())
       zero_v_rows<128, COLUMNS / 8>(WARPGROUP_BARRIER + warpgroup, threadIdx.x % 128, smem_v(state.stage),
                                     kv_range.end() - tile.key);
   }
