@@ -32,6 +32,13 @@ pub fn key_lists(kernel: &str) -> Vec<Case> {
         pages("rope + ", 5, ListsOf::Shared, case(String::new(), "f16", 128, 16)),
         // 160 PackGQA rows of each KV head share a list
         Case { qo_heads: 16, ..case(format!("causal + alibi + {}", matrix(20, 8)), "bf16", 64, 5) },
+        // blocks of whole TMA boxes: of ragged keys without a mask, of keys that are preprocessed beside values in
+        // pages, and of boxes that divide neither a block nor a tile of 80 keys
+        case(matrix(64, 64).to_string(), "bf16", 128, 0),
+        pages("rope + ", 32, ListsOf::Own, case(String::new(), "f16", 128, 16)),
+        case(format!("causal + {}", matrix(20, 48)), "bf16", 256, 48),
+        // logits that exceed a lazy max by far
+        Case { q_std: Some(300.0), ..pages("causal + ", 32, ListsOf::Own, case(String::new(), "bf16", 128, 64)) },
     ]
 }
 

@@ -22,11 +22,11 @@ inline void rotate_columns(ScoreFragment& s) {
   }
 }
 
-// The row of a tile's key in global memory, in the element type of gemm_qk. Keys past the last one repeat it.
+// The row of a tile's key in global memory, in the element type of gemm_qk. Keys that do not exist repeat others.
 inline const QkElem* k_row(const ScoreTile& tile, int key) {
   const Request& request = tile.q_tile.request;
   const Strided& keys = K_PREPROCESSED ? tile.p.k_pre : tile.p.k;
-  int position = min(tile.first_key + key, tile.kv_range.end() - 1);
+  int position = tile.kv_range.clamp(tile.position(key));
   KvLocation location = {0, key_base<K_PREPROCESSED>(request) + position};
   if constexpr (KV_PAGED && !K_PREPROCESSED)
     location = locate_key<true>(tile.p, request, page_table_row(tile.p, request), position);
