@@ -22,12 +22,13 @@ constexpr bool LOADS_PAIRS<lang::ElementRow<lang::Bf16>> = true;
 // once per row of a tile and costs one FMA per element, or goes into the exponent; elements of a parameter tensor that
 // are contiguous along the keys are loaded in pairs, overlapped with gemm_qk; neither for keys of a list, which are
 // scattered. Anything else initialises the accumulator of gemm_qk, in units of Q K^T, so that S is not touched again;
-// not of long rows, since each step of the GEMM truncates a sum as large as the bias.
+// not of long rows of WGMMA, each step of which truncates a sum as large as the bias.
 constexpr bool BIAS_OF_ROWS = SM90_PREFILL && !Variant::HAS_KV_LIST && !Variant::HAS_WEIGHT;
 constexpr bool BIAS_AFFINE = BIAS_OF_ROWS && Variant::HAS_LOGITS_SLOPE;
 constexpr bool BIAS_TENSOR_ROWS = BIAS_OF_ROWS && Variant::HAS_LOGITS_BIAS_ROW && LOADS_PAIRS<BiasRow>;
+constexpr bool LONG_ROWS = SM90_PREFILL && HEAD_DIM_QK > 256;
 constexpr bool BIAS_IN_ACCUMULATOR =
-    Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT && !BIAS_AFFINE && !BIAS_TENSOR_ROWS && HEAD_DIM_QK <= 256;
+    Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT && !BIAS_AFFINE && !BIAS_TENSOR_ROWS && !LONG_ROWS;
 // Hooks take scaled logits; without hooks the scale is folded into the exponent.
 constexpr bool SCALE_LOGITS =
     (Variant::HAS_LOGITS_TRANSFORM && !BIAS_IN_ACCUMULATOR && !BIAS_AFFINE && !BIAS_TENSOR_ROWS) || Variant::HAS_WEIGHT;
