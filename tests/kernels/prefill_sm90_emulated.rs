@@ -1,6 +1,6 @@
 //! Prefill on WGMMA and TMA runs on the host, thread by thread, and agrees with the f64 reference.
 
-use attn_core::spec::PrefillBackend;
+use attn_core::spec::{HeadDimVo, PrefillBackend};
 use attn_testing::{Case, LayoutKind, Lens, grid};
 use attn_tests::simt;
 
@@ -51,6 +51,26 @@ fn long_rows() {
     ];
     let cases = variants.into_iter().flat_map(|variant| [256, 208].map(|head_dim| (variant, head_dim)));
     check(cases.enumerate().map(case).collect());
+}
+
+/// Keys of 192 elements and values of 128: the row max is lazy, and here exceeded late.
+#[test]
+fn keys_longer_than_values() {
+    let case = |(number, variant): (usize, &str)| Case {
+        name: Some(format!("{variant} of 192 and 128")),
+        kernel: "prefill".to_owned(),
+        head_dim: 192,
+        head_dim_vo: HeadDimVo::Dim(128),
+        qo_heads: 2,
+        kv_layout: [LayoutKind::Ragged, LayoutKind::Paged][number % 2],
+        q_std: (number > 1).then_some(300.0),
+        qo_lens: Lens::List(vec![70, 0, 230, 1]),
+        kv_lens: Lens::List(vec![270, 9, 400, 1]),
+        seed: number as u64,
+        ..Case::new(variant)
+    };
+    let variants = ["causal", "causal + alibi", "full", "causal", "causal + soft_cap(cap=30)"];
+    check(variants.into_iter().enumerate().map(case).collect());
 }
 
 #[test]

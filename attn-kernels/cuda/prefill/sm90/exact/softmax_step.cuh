@@ -9,8 +9,8 @@
 #include "prefill/sm90/exact/recompute_scores.cuh"
 #include "softmax/online_softmax.cuh"
 
-// Rows of up to 128 elements; with longer ones O leaves too few registers.
-constexpr bool SHORT_ROWS = HEAD_DIM_QK <= 128 && HEAD_DIM_VO <= 128;
+// Rows whose O leaves registers; where only values are short, keys have up to 192 elements.
+constexpr bool SHORT_ROWS = HEAD_DIM_QK <= 192 && HEAD_DIM_VO <= 128;
 // Whether the max is lazy. Not for longer rows: Q is then kept until the end of an item, and their single Q stage would
 // delay the next Q (nothing else would be gained). Not where hooks are shown the max; not where hooks transform S,
 // since that would have to be repeated; and not where a bias can be added only once.
