@@ -27,8 +27,8 @@ inline void tma_load_q(SmemQ to, const TensorMap& map, unsigned barrier, const R
 // Whether rows of keys become 16-bit elements as they are loaded: those of 8 bits that no kernel has preprocessed.
 constexpr bool KEYS_DECODED = IS_FP8<KvElem> && !K_PREPROCESSED && !E4M3_COMPUTE;
 // Whether this launch loads K and V by TMA; known only at launch where keys are looked up. Those that are decoded are
-// loaded row by row.
-constexpr bool MAY_USE_TMA = !KEYS_DECODED;
+// loaded row by row; listed ones too beside three consumer warpgroups, where the producer lacks registers for boxes.
+constexpr bool MAY_USE_TMA = !KEYS_DECODED && !(Variant::HAS_KV_LIST && WARPS > 8);
 // Whether threads hold a CTA's rows of a tile while they wait for its stage: registers suffice for those of a cluster.
 constexpr bool ROWS_HELD = KEYS_DECODED && CLUSTER_CTAS > 1;
 inline bool use_tma(const Sm90Params& w) { return MAY_USE_TMA && (!KEYS_NEED_LOOKUP || w.box_rows); }
