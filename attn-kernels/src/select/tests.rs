@@ -415,22 +415,3 @@ fn latent_decode_runs_on_wgmma_but_for_few_rows_and_keys() {
     assert_eq!([8, 16, 32].map(|heads| kind(Dtype::Bf16, heads, 64, 4096)), [prefill; 3]);
     assert_eq!([Dtype::E4m3, Dtype::Bf16].map(|kv| kind(kv, 16, 1, 8192)), [decode; 2]);
 }
-
-/// Tensor cores lack registers to decode latent rows of a KV format that a hook rewrites.
-#[test]
-fn rewritten_latent_rows_of_formats_run_prefill() {
-    attn_core::registry::register_kv_formats(attn_variants::kv_formats::all()).expect("names differ");
-    let kind = |format, head_dim_vo, key_hooks| {
-        let dtypes = Dtypes::bf16().with_kv_format(format).expect("registered");
-        let request = KernelTraitsRequest {
-            head_dim_vo,
-            key_hooks,
-            ..KernelTraitsRequest::new(KernelKind::Decode, 512, dtypes, Arch::for_device(9, 0))
-        };
-        let selector = kernels(&request, HookClass::Rewrites, Heads { qo: 8, kv: 1, head_dim: 512 }, 132);
-        selector.select(&layout(&[1], &[1024])).kind
-    };
-    let latent = HeadDimVo::SharedWithKeys(512);
-    assert_eq!(kind("mx_fp8", latent, true), KernelKind::Prefill);
-    assert_eq!([kind("mx_fp8", latent, false), kind("int8", HeadDimVo::Same, true)], [KernelKind::Decode; 2]);
-}
