@@ -38,6 +38,8 @@ pub fn key_lists(kernel: &str) -> Vec<Case> {
         pages("rope + ", 32, ListsOf::Own, case(String::new(), "f16", 128, 16)),
         case(format!("causal + {}", matrix(20, 48)), "bf16", 256, 48),
         case(format!("causal + {}", matrix(20, 40)), "bf16", 256, 0),
+        // ranges of keys that begin within a list
+        Case { fixed_split_size: Some(128), ..pages("", 16, ListsOf::Own, case(String::new(), "bf16", 128, 16)) },
         // logits that exceed a lazy max by far
         Case { q_std: Some(300.0), ..pages("causal + ", 32, ListsOf::Own, case(String::new(), "bf16", 128, 64)) },
     ]
