@@ -34,7 +34,9 @@ class PrefillCta {
   // wherever the dynamic shared memory begins.
   static constexpr int SMEM_BYTES =
       TILES_ALIGNMENT + Q_TILES * SmemQ::BYTES + STAGES * SmemK::BYTES + V_BYTES + SMEM_O_BYTES + SMEM_P_BYTES;
-  static_assert(SMEM_BYTES + sizeof(PipelineStorage) <= 227 * 1024, "shared memory of an SM: at most 227 KiB per CTA");
+  static constexpr int POSITION_BYTES = Variant::HAS_KV_LIST ? (STAGES + 1) * TILE_KEYS * sizeof(int) : 0;
+  static_assert(SMEM_BYTES + sizeof(PipelineStorage) + POSITION_BYTES <= 227 * 1024,
+                "shared memory of an SM: at most 227 KiB per CTA");
 
   // Runs the CTA. `shared_memory`: the dynamic shared memory.
   static void run(const KernelParams& p, const Variant& variant, const Sm90Params& w,
