@@ -9,13 +9,14 @@
 #include "prefill/sm90/exact/recompute_scores.cuh"
 #include "softmax/online_softmax.cuh"
 
-// Rows whose O leaves registers; where only values are short, keys have up to 192 elements.
-constexpr bool SHORT_ROWS = HEAD_DIM_QK <= 192 && HEAD_DIM_VO <= 128;
-// Whether the max is lazy. Not for longer rows: Q is then kept until the end of an item, and their single Q stage would
-// delay the next Q (nothing else would be gained). Not where hooks are shown the max; not where hooks transform S,
-// since that would have to be repeated; and not where a bias can be added only once.
-constexpr bool LAZY_MAX = SHORT_ROWS && RESCALE_THRESHOLD > 0.f && !Variant::PLAIN && !SCALE_LOGITS &&
-                          !BIAS_IN_ACCUMULATOR && !Bias::PREFETCHED;
+// Rows of up to 128 elements; with longer ones O leaves too few registers.
+constexpr bool SHORT_ROWS = HEAD_DIM_QK <= 128 && HEAD_DIM_VO <= 128;
+// Whether the max is lazy. Beside short values keys may have 192 elements. Not for longer rows: Q is then kept until
+// the end of an item, and their single Q stage would delay the next Q (nothing else would be gained). Not where hooks
+// are shown the max; not where hooks transform S, since that would have to be repeated; and not where a bias can be
+// added only once.
+constexpr bool LAZY_MAX = HEAD_DIM_QK <= 192 && HEAD_DIM_VO <= 128 && RESCALE_THRESHOLD > 0.f && !Variant::PLAIN &&
+                          !SCALE_LOGITS && !BIAS_IN_ACCUMULATOR && !Bias::PREFETCHED;
 // With a lazy max, the slope of an affine bias is added in the exponent, while the GEMMs run, instead of to S, which
 // would delay the other warpgroup. Three warpgroups have no registers for it.
 constexpr bool SLOPE_IN_EXPONENT = LAZY_MAX && BIAS_AFFINE && WARPS == 8;

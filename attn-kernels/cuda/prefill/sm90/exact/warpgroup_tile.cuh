@@ -8,12 +8,10 @@
 // Ping-pong scheduling: a warpgroup issues its GEMMs once the previous warpgroup's S has arrived, so that one computes
 // softmax while another computes GEMMs. Used where registers are few or rows are long; for two warpgroups with rows of
 // up to 128 elements only with an affine bias (3 %; a soft cap is 6 % slower with it).
-constexpr bool PINGPONG = HEAD_DIM_QK > 128 || HEAD_DIM_VO > 128 || CONSUMER_WARPGROUPS > 2 || BIAS_AFFINE;
+constexpr bool PINGPONG = !SHORT_ROWS || CONSUMER_WARPGROUPS > 2 || BIAS_AFFINE;
 // The chunk of P after which gemm_pv of the previous tile is waited for. It has about completed then; later chunks are
 // packed one by one, because gemm_pv no longer reads those registers.
-constexpr int PV_WAIT_CHUNK = CONSUMER_WARPGROUPS > 2                         ? 0
-                              : LAZY_MAX || (SHORT_ROWS && HEAD_DIM_QK <= 128) ? 3
-                                                                              : 1;
+constexpr int PV_WAIT_CHUNK = CONSUMER_WARPGROUPS > 2 ? 0 : SHORT_ROWS || LAZY_MAX ? 3 : 1;
 // Whether O has its own shared memory or needs none; otherwise it reuses that of Q.
 constexpr bool SEPARATE_O_SMEM = OUTPUTS_STAGED || STORE_FROM_REGISTERS;
 // With a lazy max S may be recomputed from Q.
