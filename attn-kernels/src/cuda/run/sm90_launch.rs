@@ -43,17 +43,17 @@ pub(super) fn sm90_params(
 ) -> Result<Sm90Params, CudaError> {
     let (traits, kv, tokens) = (kernel.traits(), &tensors.kv, launches.preprocess_tokens);
     let [keys, values] = traits.facts().preprocessed;
-    let (in_pages, in_lists) = (traits.common.paged, params.list_block.divisor > 0);
-    let may_fit = !(in_pages || in_lists) || [&params.k, &params.v].into_iter().all(tensor_maps::is_mappable);
-    let (page_size, list_block) = (params.page_size.divisor, params.list_block.divisor);
-    let fitting = box_rows(traits, in_pages.then_some(page_size), in_lists.then_some(list_block));
-    let rows = if may_fit { fitting } else { 0 };
+    let page_size = traits.common.paged.then_some(params.page_size.divisor);
+    let list_block = Some(params.list_block.divisor).filter(|&keys| keys > 0);
+    // keys that are neither in pages nor listed have no other way
+    let fits = page_size.or(list_block).is_none() || [&params.k, &params.v].into_iter().all(tensor_maps::is_mappable);
+    let rows = if fits { box_rows(traits, page_size, list_block) } else { 0 };
     let (key_elements, value_elements, value_rows) = traits.kv_extents(tokens.into(), launches.requests.into());
     // of keys or values: the map of what the preprocessing kernel writes (and its rows), else of the tensor itself
     let kv_map =
         |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<(Strided, u64)>, dim: u32| match preprocessed {
             Some((preprocessed, tokens)) => {
-                let rows = if in_lists { rows } else { traits.facts().tile_keys };
+                let rows = if list_block.is_some() { rows } else { traits.facts().tile_keys };
                 tensor_maps::kv_map(&preprocessed, Extents { dim, tokens, heads: heads.kv, pages: 1 }, rows)
             }
             None => tensor_maps::kv_map(&at, Extents::of(stored, dim, heads.kv), rows),
