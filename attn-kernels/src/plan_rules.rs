@@ -15,8 +15,11 @@ const MERGE_LAUNCH_NS: u32 = 4500;
 const DECODE_PENALTY: u32 = 128;
 /// The time that an SM takes for decode keys while the others compute prefill, relative to its time while all SMs
 /// decode. With all 132 SMs of an H200 each reads 33 GB/s, since the memory is saturated; with fewer 48 are expected
-/// (`book/src/performance/notes/mixed.md`).
-pub(crate) const OWN_SM_TIME: [u32; 2] = [2, 3];
+/// (`book/src/performance/notes/mixed.md`). Decode that rewrites rows or decodes those of KV formats is bound by
+/// instructions, and an SM takes as long as before.
+pub(crate) fn own_sm_time(hooks: HookClass) -> [u32; 2] {
+    if hooks == HookClass::Rewrites { [1, 1] } else { [2, 3] }
+}
 
 /// The least keys of a KV split of a kernel that is not mixed.
 pub(crate) const fn min_span(has_workers: bool) -> u32 {
@@ -48,7 +51,7 @@ pub fn list_rule(
     // A decode worker that runs beside a prefill tile does not share the memory bandwidth of its SM. It reads as fast
     // as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM. With sm90
     // prefill it has the SM for itself, and costs less still.
-    let [time, of_all] = if own_sms { OWN_SM_TIME } else { [1, 1] };
+    let [time, of_all] = if own_sms { own_sm_time(hooks) } else { [1, 1] };
     let block = (cost.block.saturating_mul(time) / (measured_ctas * of_all)).max(1);
     // keys of a shared prefix are re-read from L2, at half the cost; the decode launch that reads them fills the device
     let cached_block = (cost.block.saturating_mul(ctas_per_sm) / measured_ctas).div_ceil(2).min(block);

@@ -10,6 +10,7 @@ use attn_core::spec::{ComputeType, Heads, KernelKind, PrefillBackend};
 
 use crate::cost::{CostTable, HookClass};
 use crate::kernel_traits::{Facts, KernelTraits, KernelTraitsError, KernelTraitsRequest};
+use crate::plan_rules::own_sm_time;
 use mixed::{CoRun, MixedLaunches};
 use predict::{BatchSize, Candidate, MARGIN};
 
@@ -103,7 +104,8 @@ impl KernelSelector {
         let alone = !fixed.shares_partials;
         let mixed = rows.iter().map(of(KernelKind::Mixed)).map(|selected| kernel(selected).ok());
         let mixed: Vec<_> = mixed.zip(candidates.iter().copied()).collect();
-        let mixed = MixedLaunches::of(&mixed, prefills, multiprocessors, heads.kv).filter(|_| alone);
+        let mixed = MixedLaunches::of(&mixed, prefills, [multiprocessors, heads.kv].map(u64::from), own_sm_time(hooks));
+        let mixed = mixed.filter(|_| alone);
         // options that name prefill name the usual kernel, unless they name this one
         let may_be_named = fixed.forced.is_none() || request.prefill == PrefillBackend::Sm90Resident;
         let has_special = alone && may_be_named && prefill == PrefillBackend::Sm90 && !request.row_invariant;

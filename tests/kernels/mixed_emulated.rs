@@ -2,7 +2,7 @@
 //! with prefill on WGMMA, whose CTAs decode first.
 
 use attn_core::spec::PrefillBackend::{self, Sm80, Sm90};
-use attn_testing::{Case, Lens, grid};
+use attn_testing::{Case, LayoutKind, Lens, grid};
 use attn_tests::simt;
 
 /// With [`Sm90`] those cases that have such a kernel; the others have that of [`Sm80`].
@@ -29,6 +29,32 @@ fn stock_variants() {
 #[test]
 fn stock_variants_on_wgmma() {
     check(Sm90, simt::sample(&grid::serving(), "mixed", 24));
+}
+
+/// Prefill reads keys that were decoded before, of its requests alone.
+#[test]
+fn kv_formats_on_wgmma() {
+    check(Sm90, simt::sample(&grid::formats(), "mixed", 8));
+}
+
+/// Rows of 8 bits fit the pipelines of all warps.
+#[test]
+fn long_rows_of_8_bits_on_wgmma() {
+    let case = |kv_layout, head_dim| Case {
+        kernel: "mixed".to_owned(),
+        kv_dtype: Some("e4m3".to_owned()),
+        qo_heads: 4,
+        kv_heads: 2,
+        head_dim,
+        kv_layout,
+        qo_lens: Lens::List(vec![1, 37, 2]),
+        kv_lens: Lens::List(vec![133, 70, 9]),
+        ..Case::new("causal + soft_cap(cap=30)")
+    };
+    let cases: Vec<_> =
+        simt::on_tensor_cores("mixed", Sm90, [case(LayoutKind::Paged, 256), case(LayoutKind::Ragged, 192)]).collect();
+    assert!(cases.iter().all(simt::has_sm90_prefill));
+    simt::check(cases);
 }
 
 /// A mixed case with rows of at least `partials` partials, on a device that holds `ctas` CTAs: few CTAs split no row so
@@ -72,5 +98,5 @@ fn the_large_grids() {
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn the_large_grids_on_wgmma() {
-    check(Sm90, grid::serving());
+    check(Sm90, [grid::serving(), grid::formats()].concat());
 }

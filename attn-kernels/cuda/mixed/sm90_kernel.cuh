@@ -13,14 +13,14 @@ constexpr int SMEM_BYTES = decode::SMEM_BYTES > prefill::SMEM_BYTES ? decode::SM
 
 // The decode part of a CTA. It is a call, so that ptxas allocates registers for each part alone: inlined, decode makes
 // it move waits of the prefill mainloop ahead of the exponentials.
-__noinline__ void decode_part(const MixedParams& p, const Variant& variant, unsigned char* shared_memory) {
+__noinline__ void decode_part(const LaunchParams& p, const Variant& variant, unsigned char* shared_memory) {
   // the head varies fastest, as in a decode launch
   int worker = blockIdx.x / p.kv_heads;
   decode::run_worker(p, variant, worker, blockIdx.x - worker * p.kv_heads, shared_memory);
 }
 
 extern "C" __global__ void __launch_bounds__(prefill::CTA_THREADS, 1)
-    attn_mixed(const __grid_constant__ MixedParams p, const __grid_constant__ Variant variant,
+    attn_mixed(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant,
                const __grid_constant__ Sm90Params w) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
   if (blockIdx.x < static_cast<unsigned>(p.decode_ctas)) {

@@ -9,7 +9,7 @@
 #include "memory/run_of_token.cuh"
 #include "preprocess/dense_rows.cuh"
 
-// The number of tokens to write. In a mixed launch they belong to segments, which requests may share.
+// The number of tokens. In a mixed launch they belong to segments, which requests may share.
 inline int preprocessed_tokens(const KernelParams& p) {
   if constexpr (MIXED) return mixed(p).segment_ends[mixed(p).segment_count];
   return p.kv_indptr[p.batch];
@@ -30,30 +30,49 @@ inline PreprocessedKey preprocessed_key(const KernelParams& p, int token) {
   return {request, token - request.kv_begin};
 }
 
+// Whether prefill reads keys from `begin` to `end`: in a mixed launch not where all requests have few rows.
+inline bool prefill_reads(const KernelParams& p, int begin, int end) {
+  if constexpr (MIXED && !SHARED_ROWS) {
+    const int* ends = mixed(p).segment_ends + 1;
+    int segment = run_of_token(ends, mixed(p).segment_count, begin);
+    bool reads = false;
+    do {
+      int request = mixed(p).segments[segment].request;
+      reads |= (p.qo_indptr[request + 1] - p.qo_indptr[request]) * p.group.divisor > DECODE_ROWS;
+    } while (!reads && ends[segment++] < end);
+    return reads;
+  }
+  return true;
+}
+
 extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, KV_PREPROCESS_CTAS)
     attn_kv_preprocess(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
   int first_head = blockIdx.y * KV_PREPROCESS_HEADS, end_head = min(first_head + KV_PREPROCESS_HEADS, p.kv_heads);
-  int tokens = preprocessed_tokens(p);
-  if (blockIdx.x * KV_PREPROCESS_KEYS >= static_cast<unsigned>(tokens)) return;  // the grid is sized for the capacity
-  // Threads past the end repeat the last key, since row hooks shuffle and need whole warps.
-  int token = min(static_cast<int>(blockIdx.x * KV_PREPROCESS_KEYS + threadIdx.x / KV_PREPROCESS_LANES), tokens - 1);
-  auto [request, position] = preprocessed_key(p, token);
-  KvIndex at = kv_index(request, first_head, position);
-  KvLocation location = locate_key<KV_PAGED>(p, request, KV_PAGED ? page_table_row(p, request) : nullptr, at.kv_pos);
-  if constexpr (K_PREPROCESSED)
-    preprocess_rows<HEAD_DIM_QK, Variant::HAS_KEY_TRANSFORM, QkElem>(
-        stored_keys(p, variant), location, p.k_pre, token, first_head, end_head,
-        [&](int head) { return key_scale(p, head); },
-        [&](auto& row, int head) {
-          at.kv_head = head;
-          if constexpr (Variant::HAS_KEY_TRANSFORM) variant.key_transform(row, at);
-        });
-  if constexpr (V_PREPROCESSED)
-    preprocess_rows<HEAD_DIM_VO, Variant::HAS_VALUE_TRANSFORM, PvElem>(
-        stored_values(p, variant), location, p.v_pre, token, first_head, end_head,
-        [&](int head) { return value_scale(p, head); },
-        [&](auto& row, int head) {
-          at.kv_head = head;
-          if constexpr (Variant::HAS_VALUE_TRANSFORM) variant.value_transform(row, at);
-        });
+  int tokens = preprocessed_tokens(p), begin = static_cast<int>(blockIdx.x * KV_PREPROCESS_KEYS);
+  if (begin >= tokens) return;  // the grid is sized for the capacity
+  if (!prefill_reads(p, begin, min(begin + KV_PREPROCESS_KEYS, tokens))) return;
+#pragma unroll 1
+  for (int first = begin; first < begin + KV_PREPROCESS_KEYS; first += KV_PREPROCESS_KEYS_AT_ONCE) {
+    // Threads past the end repeat the last key, since row hooks shuffle and need whole warps.
+    int token = min(first + static_cast<int>(threadIdx.x) / KV_PREPROCESS_LANES, tokens - 1);
+    auto [request, position] = preprocessed_key(p, token);
+    KvIndex at = kv_index(request, first_head, position);
+    KvLocation location = locate_key<KV_PAGED>(p, request, KV_PAGED ? page_table_row(p, request) : nullptr, at.kv_pos);
+    if constexpr (K_PREPROCESSED)
+      preprocess_rows<HEAD_DIM_QK, Variant::HAS_KEY_TRANSFORM, QkElem>(
+          stored_keys(p, variant), location, p.k_pre, token, first_head, end_head,
+          [&](int head) { return key_scale(p, head); },
+          [&](auto& row, int head) {
+            at.kv_head = head;
+            if constexpr (Variant::HAS_KEY_TRANSFORM) variant.key_transform(row, at);
+          });
+    if constexpr (V_PREPROCESSED)
+      preprocess_rows<HEAD_DIM_VO, Variant::HAS_VALUE_TRANSFORM, PvElem>(
+          stored_values(p, variant), location, p.v_pre, token, first_head, end_head,
+          [&](int head) { return value_scale(p, head); },
+          [&](auto& row, int head) {
+            at.kv_head = head;
+            if constexpr (Variant::HAS_VALUE_TRANSFORM) variant.value_transform(row, at);
+          });
+  }
 }

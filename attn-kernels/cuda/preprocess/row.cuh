@@ -4,7 +4,9 @@
 
 constexpr int KV_PREPROCESS_THREADS = 128;
 constexpr int KV_PREPROCESS_LANES = row_lanes(HEAD_DIM_QK > HEAD_DIM_VO ? HEAD_DIM_QK : HEAD_DIM_VO);  // per key
-constexpr int KV_PREPROCESS_KEYS = KV_PREPROCESS_THREADS / KV_PREPROCESS_LANES;
+constexpr int KV_PREPROCESS_KEYS_AT_ONCE = KV_PREPROCESS_THREADS / KV_PREPROCESS_LANES;
+// Keys of a CTA. In a mixed launch it first looks whether decode alone reads them, which pays for many.
+constexpr int KV_PREPROCESS_KEYS = KV_PREPROCESS_KEYS_AT_ONCE * (MIXED && !SHARED_ROWS ? 16 : 1);
 // Heads per thread: the location of a key and the part of its transform that is independent of the head are computed
 // once.
 constexpr int KV_PREPROCESS_HEADS = HEAD_DIM_QK > 256 || HEAD_DIM_VO > 256 ? 1 : 4;

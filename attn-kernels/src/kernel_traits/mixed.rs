@@ -23,18 +23,16 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Of the first parts that fit. With sm90 prefill, if it supports the problem: one CTA an SM, and a decode part of
-    /// all its warps, whose pipeline is as deep as their stages fit shared memory. Stages of rows longer than 128
-    /// elements do not fit it, and prefill has no rows of several requests. Otherwise sm80 prefill with four warps, or
-    /// prefill on CUDA cores, and a decode part with as many warps, whose pipeline is as deep as two CTAs per SM allow.
+    /// all its warps, whose pipeline is as deep as their stages fit shared memory. Stages of 16 bits of more than 128
+    /// elements do not, and prefill has no rows of several requests. Otherwise sm80 prefill with four warps, or prefill
+    /// on CUDA cores, and a decode part with as many warps, whose pipeline is as deep as two CTAs per SM allow.
     pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
         let on_cuda_cores = request.runs_on_cuda_cores();
         let has_sm90 = request.prefill == PrefillBackend::Sm90
             && !on_cuda_cores
             && request.decode_backend() == DecodeBackend::TensorCores
             && common.arch.has_wgmma()
-            && common.packed.is_none()
-            && !(request.key_lists || request.shared_rows)
-            && common.head_dim.max(common.value_dim) <= 128;
+            && !(request.key_lists || request.shared_rows);
         let sm90 = if has_sm90 { prefill_sm90::tiles(request, common) } else { None };
         let mut of_sm90 = Self::all(request, common, sm90.as_slice()).into_iter();
         let fits = |of: &Self| of.smem_bytes() + PIPELINE_STATE_BYTES <= common.arch.min_smem();

@@ -1,6 +1,9 @@
 //! The K/V preprocessing kernel of a prefill kernel: its grid, and the memory that it writes.
 
-use attn_core::{dtype::Dtypes, spec::ComputeType};
+use attn_core::{
+    dtype::Dtypes,
+    spec::{ComputeType, KernelKind},
+};
 
 use super::abi::Strided;
 use crate::kernel_traits::{CommonTraits, KernelTraits, row_lanes};
@@ -26,7 +29,8 @@ impl KernelTraits {
 
     /// Keys of a CTA of the preprocessing kernel (`KV_PREPROCESS_KEYS` in CUDA).
     pub fn kv_preprocess_keys(&self) -> u32 {
-        self.transposed_keys().unwrap_or_else(|| KV_PREPROCESS_THREADS / row_lanes(self.longest()))
+        let steps = if self.kind() == KernelKind::Mixed && !self.shared_rows() { 16 } else { 1 };
+        self.transposed_keys().unwrap_or_else(|| KV_PREPROCESS_THREADS / row_lanes(self.longest()) * steps)
     }
 
     /// KV heads of a CTA of the preprocessing kernel (`KV_PREPROCESS_HEADS` in CUDA).

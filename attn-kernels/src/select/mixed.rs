@@ -4,7 +4,6 @@ use attn_core::batch::Layout;
 
 use super::predict::{BatchSize, Candidate};
 use crate::kernel_traits::KernelTraits;
-use crate::plan_rules::OWN_SM_TIME;
 
 /// The share of the shorter part of a mixed launch that does not overlap with the longer part: SMs issue for both, and
 /// the parts do not end together. Measured on an H200: 0.50 to 0.62 (`book/src/performance/notes/mixed.md`).
@@ -28,8 +27,8 @@ pub(super) struct MixedLaunches {
 pub(super) struct OwnSms {
     pub(super) multiprocessors: u64,
     pub(super) kv_heads: u64,
-    /// Whether keys are preprocessed for the prefill part: then those of all requests are.
-    pub(super) preprocesses: bool,
+    /// The time of decode there (`own_sm_time`).
+    pub(super) time: [u64; 2],
 }
 
 /// The prediction for a mixed launch.
@@ -49,13 +48,12 @@ impl MixedLaunches {
     pub(super) fn of(
         kernels: &[(Option<KernelTraits>, Candidate)],
         [usual, sm80]: [Candidate; 2],
-        multiprocessors: u32,
-        kv_heads: u32,
+        [multiprocessors, kv_heads]: [u64; 2],
+        time: [u32; 2],
     ) -> Option<Self> {
         let all = |are: fn(&KernelTraits) -> bool| kernels.iter().all(|(traits, _)| traits.as_ref().is_some_and(are));
-        let (have_own_sms, preprocesses) = (all(KernelTraits::is_sm90_prefill), all(KernelTraits::has_kv_preprocess));
-        let [multiprocessors, kv_heads] = [multiprocessors, kv_heads].map(u64::from);
-        let own_sms = have_own_sms.then_some(OwnSms { multiprocessors, kv_heads, preprocesses });
+        let have_own_sms = all(KernelTraits::is_sm90_prefill);
+        let own_sms = have_own_sms.then_some(OwnSms { multiprocessors, kv_heads, time: time.map(u64::from) });
         // with one CTA per SM and a role for each CTA the parts do not overlap, and two launches are as good
         let overlaps = |traits: &KernelTraits| traits.facts().ctas_per_sm > 1 || traits.is_sm90_prefill();
         let overlapping = kernels.iter().filter(|(traits, _)| traits.as_ref().is_some_and(overlaps));
@@ -93,12 +91,8 @@ impl MixedLaunches {
                 longer.saturating_add(shorter / OVERLAP_PENALTY[1] * OVERLAP_PENALTY[0])
             }
             // all SMs are busy until the last prefill tiles, but decode takes no less than what memory allows
-            Some(OwnSms { multiprocessors, kv_heads, preprocesses }) => {
-                let [time, of_all] = OWN_SM_TIME.map(u64::from);
-                // keys of decode are preprocessed too
-                let read = BatchSize { keys: if preprocesses { few.keys } else { 0 }, ..BatchSize::default() };
+            Some(OwnSms { multiprocessors, kv_heads, time: [time, of_all] }) => {
                 let of_head = (decode.busy(&few) / of_all * time).saturating_add(prefill.busy(&many));
-                let of_head = of_head.saturating_add(prefill.busy(&read));
                 let shared = (u128::from(of_head) * u128::from(kv_heads) / u128::from(multiprocessors.max(1))) as u64;
                 let last = prefill.tile(many.longest) / 2;
                 shared.saturating_add(last).max(alone[0]).saturating_add(prefill.costs.merge_launch.into())

@@ -301,7 +301,7 @@ fn time_of(selector: &KernelSelector, candidate: usize, qo: &[u32], kv: &[u32]) 
 
 /// The same costs, with decode CTAs on SMs of their own: those of 132 SMs and 8 KV heads.
 fn on_own_sms() -> KernelSelector {
-    selector_of_mixed(Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: false }))
+    selector_of_mixed(Some(OwnSms { multiprocessors: 132, kv_heads: 8, time: [2, 3] }))
 }
 
 #[test]
@@ -315,11 +315,10 @@ fn a_mixed_launch_on_own_sms_takes_what_both_parts_take_on_all() {
     assert_eq!((time, rows), (8000 + both + tile / 2 + 4000, 8));
     assert_eq!(prefill, time_of(&selector, 2, &[512; 8], &[4096; 8]) - 8000);
     assert_eq!(selector.fastest(&layout(&qo, &kv)), SelectedKernel { kind: KernelKind::Mixed, rows: 8, special: None });
-    // where keys are preprocessed, those of decode are too
-    let mut preprocessing = selector_of_mixed(Some(OwnSms { multiprocessors: 132, kv_heads: 8, preprocesses: true }));
+    // where keys are preprocessed, those of decode are not
+    let mut preprocessing = on_own_sms();
     preprocessing.mixed.as_mut().expect("a candidate").prefill.costs.first = 640;
-    let first = |requests: u64| requests * 4096 / 64 * 640 / 2;
-    let more = first(8) + first(64);
+    let more = 8 * 4096 / 64 * 640 / 2;
     let with = co_run(&preprocessing, &qo, &kv).time;
     assert_eq!(with, 8000 + (decode + 128 * tile / 2 + more) * 8 / 132 + (tile + 64 * 640) / 2 + 4000);
     // where memory is the bound, decode takes as long as it does alone

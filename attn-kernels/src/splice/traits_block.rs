@@ -18,7 +18,11 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         &traits.common;
     let (is_mixed, shared_rows) = (traits.kind() == KernelKind::Mixed, traits.shared_rows());
     let launch = if is_mixed {
-        format!("constexpr bool MIXED = true;\nconstexpr bool SHARED_ROWS = {shared_rows};\n")
+        let decode_rows = traits.decode_part().facts().cta_rows();
+        format!(
+            "constexpr bool MIXED = true;\nconstexpr bool SHARED_ROWS = {shared_rows};\n\
+            constexpr int DECODE_ROWS = {decode_rows};\n"
+        )
     } else {
         FLAT.to_owned()
     };
@@ -83,7 +87,8 @@ pub(super) fn sm90_prefill(traits: &KernelTraits) -> String {
 }
 
 /// The constants of every kernel that is not mixed.
-pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHARED_ROWS = false;\n";
+pub(super) const FLAT: &str =
+    "constexpr bool MIXED = false;\nconstexpr bool SHARED_ROWS = false;\nconstexpr int DECODE_ROWS = 0;\n";
 
 /// The constants that depend on the kernel family. A mixed kernel names the keys of its KV tile in both parts.
 pub(super) fn family(traits: &KernelTraits, tile_keys: u32) -> String {

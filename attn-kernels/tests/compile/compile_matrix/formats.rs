@@ -19,7 +19,7 @@ const FORMATS: [&str; 6] = [
 ];
 
 /// A kernel, its architecture, whether it runs on CUDA cores, and a head dimension.
-const KERNELS: [(KernelKind, &str, bool, u32); 7] = [
+const KERNELS: [(KernelKind, &str, bool, u32); 8] = [
     (Decode, "sm_90a", false, 128),
     (Decode, "sm_80", false, 64),
     (Decode, "sm_100a", false, 256),
@@ -27,6 +27,7 @@ const KERNELS: [(KernelKind, &str, bool, u32); 7] = [
     (Prefill, "sm_75", true, 64),
     (Prefill, "sm_90a", false, 128),
     (Mixed, "sm_90a", false, 128),
+    (Mixed, "sm_90a", false, 256),
 ];
 
 fn kernel(

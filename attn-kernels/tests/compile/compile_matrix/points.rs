@@ -273,6 +273,9 @@ pub(crate) fn sm90_mixed(registry: &Registry) -> Vec<Point> {
     for head_dim in [16, 80] {
         points.push(Point { head_dim, ..on("causal") });
     }
+    for (expr, head_dim) in [("causal", 192), ("causal", 256), ("causal + soft_cap(cap=30)", 256)] {
+        points.push(Point { head_dim, dtypes: Dtypes::bf16().with_kv(Dtype::E4m3), ..on(expr) });
+    }
     points.push(Point { head_dim_vo: HeadDimVo::Dim(64), ..on("causal") });
     assert!(points.iter().all(|point| point.source(registry).traits.is_sm90_prefill()));
     points
