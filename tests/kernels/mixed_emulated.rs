@@ -1,7 +1,10 @@
 //! Mixed launches run on the host, thread by thread, and agree with the f64 reference: with prefill on `mma.sync`, and
 //! with prefill on WGMMA, whose CTAs decode first.
 
-use attn_core::spec::PrefillBackend::{self, Sm80, Sm90};
+use attn_core::spec::{
+    HeadDimVo,
+    PrefillBackend::{self, Sm80, Sm90},
+};
 use attn_testing::{Case, LayoutKind, Lens, grid};
 use attn_tests::simt;
 
@@ -51,8 +54,10 @@ fn long_rows_of_8_bits_on_wgmma() {
         kv_lens: Lens::List(vec![133, 70, 9]),
         ..Case::new("causal + soft_cap(cap=30)")
     };
-    let cases: Vec<_> =
-        simt::on_tensor_cores("mixed", Sm90, [case(LayoutKind::Paged, 256), case(LayoutKind::Ragged, 192)]).collect();
+    // and keys with short values
+    let short = Case { kv_dtype: None, head_dim_vo: HeadDimVo::Dim(64), ..case(LayoutKind::Paged, 192) };
+    let cases = [case(LayoutKind::Paged, 256), case(LayoutKind::Ragged, 192), short];
+    let cases: Vec<_> = simt::on_tensor_cores("mixed", Sm90, cases).collect();
     assert!(cases.iter().all(simt::has_sm90_prefill));
     simt::check(cases);
 }

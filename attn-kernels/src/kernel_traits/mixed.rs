@@ -23,9 +23,10 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Of the first parts that fit. With sm90 prefill, if it supports the problem: one CTA an SM, and a decode part of
-    /// all its warps, whose pipeline is as deep as their stages fit shared memory. Stages of 16 bits of more than 128
-    /// elements do not, and prefill has no rows of several requests. Otherwise sm80 prefill with four warps, or prefill
-    /// on CUDA cores, and a decode part with as many warps, whose pipeline is as deep as two CTAs per SM allow.
+    /// all its warps, whose pipeline is as deep as their stages fit shared memory. Keys and values of 16 bits and more
+    /// than 256 elements together do not, and prefill has no rows of several requests. Otherwise sm80 prefill with four
+    /// warps, or prefill on CUDA cores, and a decode part with as many warps, whose pipeline is as deep as two CTAs per
+    /// SM allow.
     pub(super) fn choose(request: &KernelTraitsRequest, common: &CommonTraits) -> Option<Self> {
         let on_cuda_cores = request.runs_on_cuda_cores();
         let has_sm90 = request.prefill == PrefillBackend::Sm90

@@ -207,7 +207,7 @@ fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
     let plain = ask(128, Dtype::Bf16);
     let others = [
         ask(256, Dtype::Bf16),
-        KernelTraitsRequest { head_dim_vo: HeadDimVo::Dim(64), ..ask(192, Dtype::Bf16) },
+        KernelTraitsRequest { head_dim_vo: HeadDimVo::Dim(128), ..ask(192, Dtype::Bf16) },
         KernelTraitsRequest { shared_rows: true, ..plain },
         KernelTraitsRequest { key_lists: true, ..plain },
         KernelTraitsRequest { prefill: PrefillBackend::Sm80, ..plain },
@@ -215,6 +215,13 @@ fn a_mixed_kernel_with_sm90_prefill_decodes_with_all_of_its_warps() {
         KernelTraitsRequest { arch: Arch::new(9, 0), ..plain },
         KernelTraitsRequest { dtypes: Dtypes::f32(), ..plain },
     ];
+    // long rows of 8 bits, and keys and values of 256 elements together, fit
+    for head_dim in [192, 256] {
+        let of = KernelTraitsRequest { key_hooks: false, value_hooks: false, ..ask(head_dim, Dtype::E4m3) };
+        assert!(KernelTraits::choose(&of).expect("supported").is_sm90_prefill());
+    }
+    let together = KernelTraitsRequest { head_dim_vo: HeadDimVo::Dim(64), ..ask(192, Dtype::Bf16) };
+    assert!(KernelTraits::choose(&together).expect("supported").is_sm90_prefill());
     for of in others {
         let traits = KernelTraits::choose(&of).expect("supported");
         assert!(!traits.is_sm90_prefill() && !traits.describe().contains("wgmma"), "{}", traits.describe());
