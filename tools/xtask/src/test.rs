@@ -175,7 +175,7 @@ fn tests(sh: &Shell, packages: &[&str], args: &Args) -> Result<()> {
     if nextest {
         let mut step = cmd!(sh, "cargo nextest run {packages...}");
         if args.all {
-            step = step.args(["--run-ignored", "all"]);
+            step = step.args(["--run-ignored", "all", "--profile", "all"]);
         }
         if !all_long {
             let tests = format!("not test(/{}/) or test(/{}/)", LONG.join("|"), KEPT.join("|"));

@@ -189,7 +189,9 @@ impl Pick {
     }
 
     fn case(&self, format: &str, route: Route, head_dim: u32) -> Case {
-        let mut case = Case::new(VARIANTS[self.variant]);
+        // keys that a hook smooths by request differ between requests that share them
+        let shared = route == Route::Cascade && VARIANTS[self.variant].contains("k_smoothing");
+        let mut case = Case::new(if shared { "causal" } else { VARIANTS[self.variant] });
         ["bf16", "f16"][self.dtype].clone_into(&mut case.dtype);
         case.kv_dtype = Some(format.to_owned());
         case.head_dim = head_dim;
