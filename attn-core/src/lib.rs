@@ -19,6 +19,7 @@ pub mod indexer;
 pub mod lang;
 pub mod nearest;
 pub mod ops;
+pub mod parallel;
 pub mod plan;
 pub mod registry;
 pub mod sampling;

@@ -3,6 +3,7 @@
 
 mod cascade;
 mod check_batch;
+mod context_parallel;
 mod device_levels;
 mod device_plan;
 mod one_shot;

@@ -9,15 +9,15 @@ use attn_testing::Host;
 use attn_tests::setup::{Tensors, Written, cpu_attention};
 use attn_tests::synthetic::values;
 
-const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
+pub(super) const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 /// Elements of a key or value over all KV heads.
-const ROW: usize = 2 * 8;
-const QO: [i32; 3] = [0, 3, 8];
+pub(super) const ROW: usize = 2 * 8;
+pub(super) const QO: [i32; 3] = [0, 3, 8];
 /// Keys of each request in total, and in the first half.
-const KEYS: [usize; 2] = [70, 9];
+pub(super) const KEYS: [usize; 2] = [70, 9];
 const FIRST: [usize; 2] = [33, 0];
 
-fn run(attention: &Attention, kv_indptr: &[i32], k: &[f32], v: &[f32], partial: bool) -> Written {
+pub(super) fn run(attention: &Attention, kv_indptr: &[i32], k: &[f32], v: &[f32], partial: bool) -> Written {
     let plan = attention.plan(&Batch::ragged(&QO, kv_indptr), &mut Engine::cpu().workspace()).expect("sound");
     let [k, v] = [k, v].map(|rows| Host::F32(rows.to_vec()));
     let tensors = Tensors { slots: vec![k.len() / ROW], k, v, ..Tensors::new(HEADS, 8, &[0]) };
@@ -36,7 +36,7 @@ fn half(rows: &[f32], of: impl Fn(usize) -> std::ops::Range<usize>) -> (Vec<i32>
     (indptr, half)
 }
 
-fn attention(variant: &str) -> Attention {
+pub(super) fn attention(variant: &str) -> Attention {
     cpu_attention(variant, HEADS, AttentionOptions::default())
 }
 

@@ -1,0 +1,19 @@
+//! Collectives between ranks, for attention whose keys or heads are on several devices. On the CPU ranks are threads of
+//! one process ([`ThreadRank`]).
+//!
+//! All ranks of a group make the same calls in the same order, with tensors of the same types and shapes. A rank that
+//! does not is found out: every rank gets an error that says who did what, within the time limit of the group, and the
+//! group stays broken.
+
+mod call;
+mod error;
+mod group;
+mod interleaved_shard;
+mod thread_rank;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::ParallelError;
+pub use interleaved_shard::InterleavedShard;
+pub use thread_rank::ThreadRank;
