@@ -8,7 +8,6 @@ use attn_core::{
     expr::{ContentError, LayerError},
     lang::{BindError, ComposeError, ParamError},
     ops::OpError,
-    parallel::ParallelError,
     plan::PlanError,
     spec::{ComputeTypeError, HeadsError, SkipSoftmaxError},
     tensor::TensorError,
@@ -64,9 +63,6 @@ pub enum Error {
     /// An invalid argument of an op.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// A collective that failed.
-    #[error(transparent)]
-    Parallel(#[from] ParallelError),
     /// Parts whose CUDA cannot be in one translation unit.
     #[error(transparent)]
     Source(#[from] attn_kernels::splice::VariantError),
@@ -109,9 +105,7 @@ impl Error {
             Error::Tensor(_) | Error::Content(_) | Error::Op(_) | Error::Elements { .. } => ErrorKind::InvalidTensor,
             Error::Heads(_) | Error::Dtypes(_) | Error::Layer(_) | Error::Source(_) => ErrorKind::Unsupported,
             Error::ComputeType(_) | Error::SkipSoftmax(_) | Error::Unsupported(_) => ErrorKind::Unsupported,
-            Error::Backend { .. } | Error::Costs(_) | Error::OutOfMemory { .. } | Error::Parallel(_) => {
-                ErrorKind::InvalidArgument
-            }
+            Error::Backend { .. } | Error::Costs(_) | Error::OutOfMemory { .. } => ErrorKind::InvalidArgument,
             Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
             Error::Cpu(CpuError::Text { .. } | CpuError::Sink { .. }) => ErrorKind::Unsupported,
             Error::Cpu(_) => ErrorKind::Internal,

@@ -84,7 +84,6 @@ mod memory;
 mod module;
 mod one_shot;
 pub mod ops;
-pub mod parallel;
 mod plan;
 #[cfg(feature = "cuda")]
 mod prebuilt;

@@ -4,10 +4,9 @@
 use std::thread;
 use std::time::Duration;
 
-use attn::Error;
-use attn::parallel::{InterleavedShard, ThreadRank};
 use attn::prelude::*;
 use attn::state::{finalize, merge_state};
+use attn_core::parallel::{InterleavedShard, ThreadRank};
 use attn_tests::setup::Written;
 use attn_tests::synthetic::values;
 
@@ -33,7 +32,13 @@ fn whole(variant: &str, k: &[f32], v: &[f32]) -> Written {
 }
 
 /// A run of a rank over its keys, whose states all ranks gather and merge in the order of ranks.
-fn of_rank(rank: &ThreadRank, interleave: usize, variant: &str, k: &[f32], v: &[f32]) -> Result<Written, Error> {
+fn of_rank(
+    rank: &ThreadRank,
+    interleave: usize,
+    variant: &str,
+    k: &[f32],
+    v: &[f32],
+) -> Result<Written, Box<dyn std::error::Error>> {
     let shard = InterleavedShard { ranks: rank.ranks(), rank: rank.rank(), interleave };
     let (mut indptr, mut own) = (vec![0], [Vec::new(), Vec::new()]);
     for (request, &keys) in KEYS.iter().enumerate() {

@@ -49,7 +49,12 @@ impl Group {
     }
 
     /// Waits for all ranks; returns what each of them sent.
-    pub(super) fn exchange(&self, rank: usize, call: Call, bytes: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>, ParallelError> {
+    pub(super) fn exchange(
+        &self,
+        rank: usize,
+        call: &Call,
+        bytes: Vec<u8>,
+    ) -> Result<Arc<Vec<Vec<u8>>>, ParallelError> {
         let mut state = self.lock();
         if let Some(error) = &state.broken {
             return Err(error.clone());

@@ -34,7 +34,7 @@ pub struct ThreadRank {
 }
 
 impl ThreadRank {
-    /// The ranks of a new group, one for each thread. A call that waits for others longer than `limit` breaks the group.
+    /// The ranks of a new group, one for each thread. A call that waits longer than `limit` breaks the group.
     #[must_use]
     pub fn group(ranks: usize, limit: Duration) -> Vec<Self> {
         let group = Arc::new(Group::new(ranks, limit));
@@ -96,7 +96,7 @@ impl ThreadRank {
     /// The errors of [`ThreadRank::all_gather`].
     pub fn barrier(&self) -> Result<(), ParallelError> {
         let call = Call { collective: Collective::Barrier, dtype: Dtype::U8, shape: Vec::new() };
-        self.group.exchange(self.rank, call, Vec::new()).map(drop)
+        self.group.exchange(self.rank, &call, Vec::new()).map(drop)
     }
 
     /// Breaks the group: calls of all ranks fail with `why`, those that wait and those to come.
@@ -128,7 +128,7 @@ impl ThreadRank {
             return Err(self.give_up(format!("{call} needs contiguous tensors in host memory")));
         };
         let len = send.shape().iter().product::<usize>() * send.dtype().size();
-        self.group.exchange(self.rank, call, bytes[..len].to_vec())
+        self.group.exchange(self.rank, &call, bytes[..len].to_vec())
     }
 
     /// Writes parts one after the other.
