@@ -8,7 +8,7 @@ use crate::backend::{Backend, CudaAttention, map_backend, on_backend};
 use crate::batch::Layout;
 use crate::expr::TensorContent;
 use crate::ops::TensorRows;
-use crate::{AttentionOptions, Dtypes, Engine, Error, Heads, KernelKind, Stream, Variant, Workspace};
+use crate::{AttentionOptions, Dtype, Dtypes, Engine, Error, HeadDimVo, Heads, KernelKind, Stream, Variant, Workspace};
 
 pub(crate) use cpu::CpuAttention;
 
@@ -120,6 +120,28 @@ impl Attention {
             Cpu(attention) => attention.heads,
             Cuda(attention) => attention.heads(),
         })
+    }
+
+    pub(crate) fn dtypes(&self) -> Dtypes {
+        on_backend!(&self.backend, { Cpu(attention) => attention.dtypes, Cuda(attention) => attention.dtypes() })
+    }
+
+    fn head_dim_vo(&self) -> HeadDimVo {
+        on_backend!(&self.backend, {
+            Cpu(attention) => attention.head_dim_vo,
+            Cuda(attention) => attention.head_dim_vo(),
+        })
+    }
+
+    /// Whether values are in the tensor of keys.
+    pub(crate) fn values_in_keys(&self) -> bool {
+        matches!(self.head_dim_vo(), HeadDimVo::SharedWithKeys(_))
+    }
+
+    /// The type of outputs, and the elements of an output of a head.
+    pub(crate) fn output(&self) -> (Dtype, usize) {
+        let dtypes = self.dtypes();
+        (dtypes.o.unwrap_or(dtypes.qo), self.head_dim_vo().dim(self.heads()) as usize)
     }
 
     /// The kernel that runs a batch; `None` on the CPU, which has one for all.

@@ -13,7 +13,7 @@ pub(crate) use attn_kernels::cuda::ops::CudaKvTransform;
 #[cfg(feature = "cuda")]
 pub(crate) use attn_kernels::cuda::{
     CudaAttention, CudaBatchChecker, CudaBuffer, CudaGraph, CudaHostBuffer, CudaPlan, CudaPreparation, CudaStaging,
-    CudaStream, CudaWorkspace, Device,
+    CudaStream, CudaWorkspace, Device, NcclRank,
 };
 
 /// Stands for the types of the CUDA backend in a build without it. There is no such object.
@@ -33,6 +33,7 @@ mod without_cuda {
     pub(crate) type CudaStream = Infallible;
     pub(crate) type CudaWorkspace = Infallible;
     pub(crate) type Device = Infallible;
+    pub(crate) type NcclRank = Infallible;
 }
 #[cfg(not(feature = "cuda"))]
 pub(crate) use without_cuda::*;

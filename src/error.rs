@@ -8,6 +8,7 @@ use attn_core::{
     expr::{ContentError, LayerError},
     lang::{BindError, ComposeError, ParamError},
     ops::OpError,
+    parallel::ParallelError,
     plan::PlanError,
     spec::{ComputeTypeError, HeadsError, SkipSoftmaxError},
     tensor::TensorError,
@@ -76,6 +77,9 @@ pub enum Error {
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Cuda(Box<attn_kernels::cuda::CudaError>),
+    /// Ranks of a group.
+    #[error(transparent)]
+    Parallel(#[from] ParallelError),
     /// Measured costs that cannot be read.
     #[error(transparent)]
     Costs(#[from] attn_kernels::cost::CostsError),
@@ -109,6 +113,7 @@ impl Error {
             Error::Cpu(CpuError::Tensor(_)) => ErrorKind::InvalidTensor,
             Error::Cpu(CpuError::Text { .. } | CpuError::Sink { .. }) => ErrorKind::Unsupported,
             Error::Cpu(_) => ErrorKind::Internal,
+            Error::Parallel(error) => error.kind(),
             Error::NoCuda => ErrorKind::NoDevice,
             #[cfg(feature = "cuda")]
             Error::Cuda(error) => error.kind(),
@@ -147,6 +152,7 @@ impl From<attn_kernels::cuda::CudaError> for Error {
             CudaError::Content(e) => Error::Content(e),
             CudaError::Unsupported(e) => e.into(),
             CudaError::Costs(e) => Error::Costs(e),
+            CudaError::Parallel(e) => Error::Parallel(e),
             other => Error::Cuda(Box::new(other)),
         }
     }

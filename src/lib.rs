@@ -84,6 +84,7 @@ mod memory;
 mod module;
 mod one_shot;
 pub mod ops;
+pub mod parallel;
 mod plan;
 #[cfg(feature = "cuda")]
 mod prebuilt;

@@ -10,10 +10,13 @@ mod error;
 mod group;
 mod interleaved_shard;
 mod thread_rank;
+mod zigzag_shard;
 
 #[cfg(test)]
 mod tests;
 
+pub use call::{Call, Collective};
 pub use error::ParallelError;
 pub use interleaved_shard::InterleavedShard;
 pub use thread_rank::ThreadRank;
+pub use zigzag_shard::ZigzagShard;

@@ -5,13 +5,14 @@
 //! a [`CudaWorkspace`], and [`CudaPlan::run`] only launches. The facade has a type over each of these that runs on the
 //! CPU too; here names begin with `Cuda`, so that no reader takes one for the other.
 //!
-//! A folder imports those before it alone: `driver`, `memory`, `ops`, `attention`, `plan`, `run`.
+//! A folder imports those before it alone: `driver`, `nccl`, `memory`, `ops`, `attention`, `plan`, `run`.
 
 mod alignment;
 mod attention;
 pub mod driver;
 mod error;
 mod memory;
+mod nccl;
 pub mod ops;
 mod plan;
 mod run;
@@ -20,6 +21,7 @@ pub use attention::{CudaAttention, kernel::Kernel, prepare::CudaPreparation};
 pub use driver::{device::Device, event::Event, graph::CudaGraph, stream::CudaStream};
 pub use error::CudaError;
 pub use memory::{buffer::CudaBuffer, mapped_buffer::CudaHostBuffer, staging::CudaStaging, workspace::CudaWorkspace};
+pub use nccl::NcclRank;
 pub use ops::custom::{Arg, CudaModule, Grid};
 pub use plan::{CudaPlan, batch_checker::CudaBatchChecker};
 
@@ -30,5 +32,5 @@ const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Device, CudaStream, Event, CudaGraph, CudaBuffer, Kernel, CudaWorkspace)>();
     shared::<(CudaAttention, CudaBatchChecker, CudaPlan, CudaError)>();
-    shared::<(CudaHostBuffer, CudaStaging)>();
+    shared::<(CudaHostBuffer, CudaStaging, NcclRank)>();
 };

@@ -1,44 +1,102 @@
-//! Decode context parallelism: each rank runs over its interleaved keys, in a thread of its own, and the merged states
-//! are those of one run over all keys.
+//! Context parallelism: ranks over their own keys or queries together give one run's outputs, which one engine
+//! computes. Ranks are threads.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use attn::parallel::{
+    Communicator, DecodeContextParallel, InterleavedShard, ParallelError, PrefillContextParallel, ZigzagShard,
+};
 use attn::prelude::*;
-use attn::state::{finalize, merge_state};
-use attn_core::parallel::{InterleavedShard, ThreadRank};
+use attn::{DeviceBuffer, Error, Out};
 use attn_tests::setup::Written;
 use attn_tests::synthetic::values;
 
-use super::partial::{HEADS, KEYS, QO, ROW, attention, run};
+const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
+const ROW: usize = 2 * 8;
+/// Queries and keys of the requests of a decoding batch.
+const QO: [i32; 3] = [0, 3, 8];
+const KEYS: [usize; 2] = [70, 9];
+const ROWS: usize = 8 * 4;
 
-/// Rows of the batch, and elements of a row.
-const ROWS: usize = 8 * HEADS.qo as usize;
-const DIM: usize = HEADS.head_dim as usize;
-
-/// Masks, scores and transforms of positions, sinks, and transforms of outputs.
+/// Masks, scores and transforms of positions, sinks, and other normalisers.
 const VARIANTS: [&str; 6] = [
     "causal",
     "causal + sliding_window(window=20)",
     "causal + alibi + sink(logits=[0.5, -1, 2, 30])",
     "causal + rope + soft_cap(cap=3)",
-    "causal + softmax_n(n=2) + output_norm",
+    "causal + softmax_n(n=2)",
     "full",
 ];
 
-/// A run over all keys.
-fn whole(variant: &str, k: &[f32], v: &[f32]) -> Written {
-    run(&attention(variant), &[0, KEYS[0] as i32, (KEYS[0] + KEYS[1]) as i32], k, v, false)
+fn attention(engine: &Engine, variant: &str) -> Result<Attention, Error> {
+    engine.attention(&Variant::parse(variant)?, HEADS, Dtypes::f32())
 }
 
-/// A run of a rank over its keys, whose states all ranks gather and merge in the order of ranks.
-fn of_rank(
-    rank: &ThreadRank,
+/// Runs each rank in a thread of its own, and returns their results in order.
+fn on_threads<T: Send>(ranks: Vec<Communicator>, run: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
+    let run = &run;
+    thread::scope(|scope| {
+        let threads: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(move || run(&rank))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+fn group(ranks: usize) -> Vec<Communicator> {
+    Communicator::threads(ranks, Duration::from_secs(60))
+}
+
+/// Memory for the outputs of rows, poisoned.
+struct Outputs {
+    o: DeviceBuffer,
+    lse: DeviceBuffer,
+    tokens: usize,
+    heads: usize,
+}
+
+impl Outputs {
+    fn new(engine: &Engine, tokens: usize, heads: usize) -> Result<Self, Error> {
+        let rows = tokens * heads;
+        let (o, lse) = (engine.upload(&vec![f32::NAN; rows * 8])?, engine.upload(&vec![f32::NAN; rows])?);
+        Ok(Outputs { o, lse, tokens, heads })
+    }
+
+    fn out(&mut self) -> Result<Out<'_>, Error> {
+        let (tokens, heads) = (self.tokens, self.heads);
+        Ok(Out::with_lse(self.o.tensor_mut(&[tokens, heads, 8])?, self.lse.tensor_mut(&[tokens, heads])?))
+    }
+
+    fn read(&self, engine: &Engine) -> Result<Written, Error> {
+        Ok(Written { o: engine.download(&self.o)?, lse: engine.download(&self.lse)? })
+    }
+}
+
+/// One run of ragged requests, whose keys and values are given.
+fn whole(variant: &str, qo: &[i32], lens: &[usize], q: &[f32], k: &[f32], v: &[f32]) -> Result<Written, Error> {
+    let engine = Engine::cpu();
+    let mut indptr = vec![0];
+    indptr.extend(lens.iter().scan(0, |end, len| {
+        *end += *len as i32;
+        Some(*end)
+    }));
+    let (tokens, keys) = (q.len() / 32, k.len() / ROW);
+    let plan = attention(&engine, variant)?.plan(&Batch::ragged(qo, &indptr), &mut engine.workspace())?;
+    let [q, k, v] = [q, k, v].map(|rows| engine.upload(rows));
+    let (q, k, v, mut out) = (q?, k?, v?, Outputs::new(&engine, tokens, 4)?);
+    let kv = Kv::ragged(k.tensor(&[keys, 2, 8])?, v.tensor(&[keys, 2, 8])?);
+    plan.run(&engine.stream()?, q.tensor(&[tokens, 4, 8])?, kv, out.out()?)?;
+    out.read(&engine)
+}
+
+/// What a rank computes of the decoding batch over its keys.
+fn decode(
+    engine: &Engine,
+    rank: &Communicator,
     interleave: usize,
+    scatter_heads: bool,
     variant: &str,
-    k: &[f32],
-    v: &[f32],
-) -> Result<Written, Box<dyn std::error::Error>> {
+    [q, k, v]: [&[f32]; 3],
+) -> Result<Written, Error> {
     let shard = InterleavedShard { ranks: rank.ranks(), rank: rank.rank(), interleave };
     let (mut indptr, mut own) = (vec![0], [Vec::new(), Vec::new()]);
     for (request, &keys) in KEYS.iter().enumerate() {
@@ -50,58 +108,168 @@ fn of_rank(
     }
     let positions = QO.windows(2).zip(KEYS).flat_map(|(ends, keys)| keys - (ends[1] - ends[0]) as usize..keys);
     let positions: Vec<_> = positions.map(|position| position.to_string()).collect();
-    let InterleavedShard { ranks, rank: number, .. } = shard;
-    let of_query = positions.join(", ");
-    let remapped = format!(
-        "remap(interleaved_positions(ranks={ranks}, rank={number}, interleave={interleave}, of_query=[{of_query}]), \
-        {variant})"
-    );
-    let Written { o, lse } = run(&attention(&remapped), &indptr, &own[0], &own[1], true);
+    let (ranks, number, of_query) = (rank.ranks(), rank.rank(), positions.join(", "));
+    let map = format!("ranks={ranks}, rank={number}, interleave={interleave}, of_query=[{of_query}]");
+    let remapped = format!("remap(interleaved_positions({map}), {variant})");
+    let attention = attention(engine, &remapped)?;
+    let plan = attention.plan(&Batch::ragged(&QO, &indptr), &mut engine.workspace())?;
+    let mut parallel = DecodeContextParallel::new(engine, &attention, rank, 10, scatter_heads)?;
+    let (stream, keys) = (engine.stream()?, own[0].len() / ROW);
+    // memory of at least one key, of which an empty shard reads nothing
+    own.iter_mut().for_each(|rows| rows.resize(rows.len().max(ROW), f32::NAN));
+    let (q, k, v) = (engine.upload(q)?, engine.upload(&own[0])?, engine.upload(&own[1])?);
+    let mut out = Outputs::new(engine, 8, if scatter_heads { 4 / ranks } else { 4 })?;
+    let kv = Kv::ragged(k.tensor(&[keys, 2, 8])?, v.tensor(&[keys, 2, 8])?);
+    parallel.run(rank, &plan, &stream, q.tensor(&[8, 4, 8])?, kv, out.out()?, None)?;
+    rank.wait(&stream)?;
+    out.read(engine)
+}
 
-    let (mut all_o, mut all_lse) = (vec![0.0f32; ranks * o.len()], vec![0.0f32; ranks * lse.len()]);
-    rank.all_gather(&TensorRef::host(&o, &[ROWS, DIM])?, &mut TensorMut::host(&mut all_o, &[ranks, ROWS, DIM])?)?;
-    rank.all_gather(&TensorRef::host(&lse, &[ROWS])?, &mut TensorMut::host(&mut all_lse, &[ranks, ROWS])?)?;
+/// The largest difference, relative above 1.
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let one = |(a, b): (&f32, &f32)| if a == b { 0.0 } else { (a - b).abs() / (1.0 + b.abs()) };
+    // NaN is as far apart as can be
+    a.iter().zip(b).map(one).fold(0.0, |most, one| if one <= most { most } else { one })
+}
 
-    let (mut o, mut lse) = (vec![0.0; o.len()], vec![f32::NEG_INFINITY; ROWS]);
-    for (o_of, lse_of) in all_o.chunks(ROWS * DIM).zip(all_lse.chunks(ROWS)) {
-        for row in 0..ROWS {
-            lse[row] = merge_state(&mut o[row * DIM..][..DIM], lse[row], &o_of[row * DIM..][..DIM], lse_of[row]);
-        }
-    }
-    // sinks and transforms of outputs once, at the coordinates of the whole sequence
-    let inner = attention(variant);
-    let layout = Batch::ragged(&QO, &[0, KEYS[0] as i32, (KEYS[0] + KEYS[1]) as i32]).validate()?;
-    let rows = (0..2).flat_map(|request| (0..layout.qo_len(request)).map(move |query| (request, query)));
-    let rows = rows.flat_map(|(request, query)| (0..HEADS.qo).map(move |head| (request, query, head)));
-    for (row, (request, query, head)) in rows.enumerate() {
-        let at = layout.row(HEADS, request, query, head as usize);
-        lse[row] = finalize(inner.variant(), &mut o[row * DIM..][..DIM], lse[row], at);
-    }
-    Ok(Written { o, lse })
+fn check(got: &Written, want: &Written, of: &str) {
+    let apart = [apart(&got.o, &want.o), apart(&got.lse, &want.lse)];
+    assert!(apart[0] < 1e-4 && apart[1] < 1e-4, "{of}: {apart:?}");
 }
 
 #[test]
-fn ranks_over_interleaved_keys_merge_to_one_run() {
+fn decoding_over_interleaved_keys_is_one_run() {
     let keys = KEYS[0] + KEYS[1];
-    let (k, v) = (values(keys * ROW, 2), values(keys * ROW, 3));
+    let (q, k, v) = (values(ROWS * 8, 1), values(keys * ROW, 2), values(keys * ROW, 3));
     for variant in VARIANTS {
-        let whole = whole(variant, &k, &v);
+        let whole = whole(variant, &QO, &KEYS, &q, &k, &v).expect("runs");
         // more ranks than keys of a request: some have none
-        for (ranks, interleave) in [(1, 1), (2, 1), (3, 4), (8, 1), (8, 16)] {
-            let run = |rank: ThreadRank| of_rank(&rank, interleave, variant, &k, &v).expect("runs");
-            let results: Vec<Written> = thread::scope(|scope| {
-                let ranks = ThreadRank::group(ranks, Duration::from_secs(60));
-                let threads: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(move || run(rank))).collect();
-                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
-            });
-            for Written { o, lse } in &results {
-                assert!(*o == results[0].o && *lse == results[0].lse, "all ranks have the same bits");
-                let apart = |a: &[f32], b: &[f32]| {
-                    a.iter().zip(b).map(|(a, b)| (a - b).abs() / (1.0 + b.abs())).fold(0.0, f32::max)
+        for (ranks, interleave) in [(1, 1), (2, 1), (3, 4), (4, 2), (8, 1), (8, 16)] {
+            let of = format!("{variant}, {ranks} ranks of {interleave}");
+            let run = |rank: &Communicator, scatter_heads| {
+                decode(&Engine::cpu(), rank, interleave, scatter_heads, variant, [&q, &k, &v]).expect("runs")
+            };
+            let results = on_threads(group(ranks), |rank| run(rank, false));
+            results.iter().for_each(|got| check(got, &whole, &of));
+            assert!(results.iter().all(|got| got.bits() == results[0].bits()), "all ranks have the same bits");
+            if 4 % ranks != 0 {
+                continue;
+            }
+            // heads of the ranks beside each other, with the bits of before
+            let parts = on_threads(group(ranks), |rank| run(rank, true));
+            let rows = |part: fn(&Written) -> &[f32], of_head: usize| {
+                let tokens = (0..8).flat_map(|token| parts.iter().map(move |of| (token, part(of))));
+                let heads = 4 / ranks * of_head;
+                tokens.flat_map(|(token, of)| of[token * heads..][..heads].iter().copied()).collect::<Vec<f32>>()
+            };
+            let (o, lse) = (rows(|of| &of.o, 8), rows(|of| &of.lse, 1));
+            assert_eq!(Written { o, lse }.bits(), results[0].bits(), "{of}");
+        }
+    }
+}
+
+/// What a rank computes of prompts, of which it has the tokens of its shard.
+fn prefill(
+    engine: &Engine,
+    rank: &Communicator,
+    variant: &str,
+    lens: &[usize],
+    [q, k, v]: [&[f32]; 3],
+) -> Result<Written, Error> {
+    let attention = attention(engine, variant)?;
+    let mut parallel = PrefillContextParallel::new(engine, &attention, rank, lens)?;
+    let own = tokens_of(PrefillContextParallel::shard(rank), lens);
+    let of = |all: &[f32], row: usize| {
+        let rows: Vec<f32> = own.iter().flat_map(|&token| all[token * row..][..row].iter().copied()).collect();
+        engine.upload(&rows)
+    };
+    let (q, k, v) = (of(q, 32)?, of(k, ROW)?, of(v, ROW)?);
+    let (stream, mut out, tokens) = (engine.stream()?, Outputs::new(engine, own.len(), 4)?, own.len());
+    let (k, v) = (k.tensor(&[tokens, 2, 8])?, v.tensor(&[tokens, 2, 8])?);
+    parallel.run(rank, &stream, q.tensor(&[tokens, 4, 8])?, k, v, out.out()?, None)?;
+    rank.wait(&stream)?;
+    out.read(engine)
+}
+
+/// The tokens of a rank in the order of its tensors.
+fn tokens_of(shard: ZigzagShard, lens: &[usize]) -> Vec<usize> {
+    let firsts = lens.iter().scan(0, |end, len| {
+        *end += len;
+        Some(*end - len)
+    });
+    firsts
+        .zip(lens)
+        .flat_map(|(first, &len)| shard.chunks(len).into_iter().flatten().map(move |of| first + of))
+        .collect()
+}
+
+#[test]
+fn prefill_over_chunks_of_all_ranks_is_one_run() {
+    // prompts shorter than a page, none at all, and one that ends within a page
+    let lens = [700, 0, 90, 1];
+    let tokens = lens.iter().sum::<usize>();
+    let (q, k, v) = (values(tokens * 32, 1), values(tokens * ROW, 2), values(tokens * ROW, 3));
+    let qo = [0, 700, 700, 790, 791];
+    for variant in VARIANTS.into_iter().filter(|variant| *variant != "full") {
+        let whole = whole(variant, &qo, &lens, &q, &k, &v).expect("runs");
+        for ranks in [1, 2, 3, 8] {
+            let run = |rank: &Communicator| prefill(&Engine::cpu(), rank, variant, &lens, [&q, &k, &v]).expect("runs");
+            for (rank, got) in on_threads(group(ranks), run).into_iter().enumerate() {
+                let own = tokens_of(ZigzagShard { ranks, rank, page: 128 }, &lens);
+                let rows = |all: &[f32], row: usize| {
+                    own.iter().flat_map(|&token| all[token * row..][..row].iter().copied()).collect::<Vec<_>>()
                 };
-                let apart = [apart(&o[..], &whole.o[..]), apart(&lse[..], &whole.lse[..])];
-                assert!(apart[0] < 1e-4 && apart[1] < 1e-4, "{variant}, {ranks} ranks of {interleave}: {apart:?}");
+                let want = Written { o: rows(&whole.o, 32), lse: rows(&whole.lse, 4) };
+                check(&got, &want, &format!("{variant}, rank {rank} of {ranks}"));
             }
         }
     }
+}
+
+#[test]
+fn what_ranks_cannot_do_is_refused_by_name() {
+    let engine = Engine::cpu();
+    let rank = &group(3)[0];
+    let decode = |variant: &str, scatter_heads| {
+        let attention = attention(&engine, variant).expect("binds");
+        DecodeContextParallel::new(&engine, &attention, rank, 4, scatter_heads).expect_err("refused").to_string()
+    };
+    assert!(decode("causal + output_norm", false).contains("`output_transform`"));
+    assert!(decode("sigmoid", false).contains("not divided"));
+    assert!(decode("causal", true).contains("4 heads do not divide among 3 ranks"));
+    let attention = attention(&engine, "full").expect("binds");
+    let error = PrefillContextParallel::new(&engine, &attention, rank, &[900]).expect_err("refused");
+    assert!(error.to_string().contains("queries see later keys"), "{error}");
+}
+
+/// A rank whose own run fails: the others are told, long before the limit.
+#[test]
+fn a_rank_that_fails_is_an_error_of_the_others() {
+    let (start, keys) = (Instant::now(), KEYS[0] + KEYS[1]);
+    let (q, k, v) = (values(ROWS * 8, 1), values(keys * ROW, 2), values(keys * ROW, 3));
+    let errors = on_threads(group(3), |rank| {
+        let engine = Engine::cpu();
+        if rank.rank() == 1 {
+            let attention = attention(&engine, "full").expect("binds");
+            let plan = attention.plan(&Batch::ragged(&[0, 9], &[0, 9]), &mut engine.workspace()).expect("sound");
+            let mut parallel = DecodeContextParallel::new(&engine, &attention, rank, 8, false).expect("memory");
+            let (stream, rows) = (engine.stream().expect("a token"), engine.upload(&[0f32; 9 * 32]).expect("memory"));
+            let kv = rows.tensor(&[9, 2, 8]).expect("fits");
+            let mut out = Outputs::new(&engine, 9, 4).expect("memory");
+            let q = rows.tensor(&[9, 4, 8]).expect("fits");
+            let out = out.out().expect("fits");
+            let error = parallel.run(rank, &plan, &stream, q, Kv::ragged(kv, kv), out, None).expect_err("9 tokens");
+            // the others come meanwhile
+            thread::sleep(Duration::from_millis(50));
+            return error;
+        }
+        decode(&engine, rank, 1, false, "causal", [&q, &k, &v]).expect_err("a rank fails")
+    });
+    assert!(matches!(errors[1], Error::Parallel(ParallelError::Tokens { tokens: 9, most: 8 })), "{:?}", errors[1]);
+    for error in [&errors[0], &errors[2]] {
+        let text = error.to_string();
+        assert!(text.contains("rank 1 aborted the group: 9 query tokens"), "{text}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(30), "nothing waits for the limit");
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::ErrorKind;
+
 /// Errors of collectives. Whichever rank makes a mistake, every rank of the group gets one, and later calls get it
 /// again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,4 +24,40 @@ pub enum ParallelError {
     /// A rank gave the group up.
     #[error("rank {rank} aborted the group: {why}")]
     Aborted { rank: usize, why: String },
+    /// Collectives on a device did not end in time: a rank failed, left, or made another call.
+    #[error(
+        "the collectives of rank {rank} did not end within {limit:?}: another of {ranks} ranks failed, left, or made \
+        another call; the communicator is aborted"
+    )]
+    NoAnswer { rank: usize, ranks: usize, limit: Duration },
+    /// What ranks cannot do together.
+    #[error("{what} over several ranks is not supported; {way}")]
+    Unsupported { what: &'static str, way: &'static str },
+    /// Heads that do not divide among the ranks.
+    #[error("{heads} heads do not divide among {ranks} ranks; gather all heads instead")]
+    Heads { heads: usize, ranks: usize },
+    /// More query tokens than there is memory for.
+    #[error("{tokens} query tokens, and there is memory for the states of {most}; make it for more")]
+    Tokens { tokens: usize, most: usize },
+    /// A call of the library of collectives failed.
+    #[error("NCCL could not {what}: {why}")]
+    Library { what: &'static str, why: String },
+    /// No library of collectives.
+    #[error("no NCCL: {tried}. Install NCCL 2.18 or later, or name its library in `ATTN_NCCL`")]
+    NoLibrary { tried: String },
+}
+
+impl ParallelError {
+    /// What the error is about.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            ParallelError::Unsupported { .. } | ParallelError::Heads { .. } => ErrorKind::Unsupported,
+            ParallelError::Tokens { .. } => ErrorKind::InvalidTensor,
+            ParallelError::NoLibrary { .. } => ErrorKind::NoDevice,
+            ParallelError::NoAnswer { .. } | ParallelError::Library { .. } => ErrorKind::Cuda,
+            // ranks that contradict each other
+            _ => ErrorKind::InvalidArgument,
+        }
+    }
 }

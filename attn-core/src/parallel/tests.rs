@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{ParallelError, ThreadRank};
+use super::{Collective, ParallelError, ThreadRank};
 use crate::tensor::{TensorMut, TensorRef};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ fn on_threads<T: Send>(ranks: Vec<ThreadRank>, run: impl Fn(ThreadRank) -> T + S
 fn gather(rank: &ThreadRank, own: &[f32], all: &mut [f32]) -> Result<(), ParallelError> {
     let shape = [rank.ranks(), own.len()];
     let mut all = TensorMut::host(all, &shape).expect("long enough");
-    rank.all_gather(&TensorRef::host(own, &[own.len()]).expect("sound"), &mut all)
+    rank.run(Collective::AllGather, &TensorRef::host(own, &[own.len()]).expect("sound"), &mut all)
 }
 
 #[test]
@@ -36,9 +36,10 @@ fn tensors_of_all_ranks_arrive_in_their_order() {
                 let send: Vec<f32> = (0..ranks).map(|to| 10.0 * x + to as f32).collect();
                 let (send, mut receive) = (TensorRef::host(&send, &[ranks]), TensorMut::host(&mut parts, &[ranks]));
                 let receive = receive.as_mut().expect("sound");
-                rank.all_to_all(&send.expect("sound"), receive).expect("all come");
+                rank.run(Collective::AllToAll, &send.expect("sound"), receive).expect("all come");
                 let (send, mut receive) = ([x], TensorMut::host(&mut before, &[1]).expect("sound"));
-                rank.shift(&TensorRef::host(&send, &[1]).expect("sound"), &mut receive).expect("all come");
+                rank.run(Collective::Shift, &TensorRef::host(&send, &[1]).expect("sound"), &mut receive)
+                    .expect("all come");
                 rank.barrier().expect("all come");
                 for from in 0..ranks {
                     let x = from as f32 + 100.0 * round as f32;
@@ -99,7 +100,8 @@ fn every_rank_learns_of_one_that_leaves_or_aborts() {
     let unfit = errors_beside(|rank| {
         let (own, mut all) = ([0.0f32; 4], [0.0f32; 8]);
         let mut all = TensorMut::host(&mut all, &[2, 4]).expect("sound");
-        rank.all_gather(&TensorRef::host(&own, &[4]).expect("sound"), &mut all).expect_err("two of three ranks");
+        rank.run(Collective::AllGather, &TensorRef::host(&own, &[4]).expect("sound"), &mut all)
+            .expect_err("two of three ranks");
         thread::sleep(Duration::from_millis(50));
     });
     let why = "all_gather of f32 [4] needs [3, 4] to receive into, not f32 [2, 4]".to_owned();

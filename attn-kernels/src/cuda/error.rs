@@ -5,6 +5,7 @@ use attn_core::batch::BatchError;
 use attn_core::expr::{ContentError, LayerError};
 use attn_core::lang::BindError;
 use attn_core::ops::OpError;
+use attn_core::parallel::ParallelError;
 use attn_core::plan::PlanError;
 use attn_core::spec::HeadsError;
 use attn_core::tensor::TensorError;
@@ -161,6 +162,9 @@ pub enum CudaError {
     /// No cubin.
     #[error(transparent)]
     Jit(#[from] JitError),
+    /// Collectives that failed.
+    #[error(transparent)]
+    Parallel(#[from] ParallelError),
     /// Costs that `ATTN_COSTS` names, and that cannot be read.
     #[error(transparent)]
     Costs(#[from] CostsError),

@@ -6,8 +6,9 @@ use attn_core::nearest::nearest;
 use tracing_subscriber::EnvFilter;
 
 /// The names that the reference lists (book/src/reference/environment.md), but for those of [`OTHERS`].
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "ATTN_NVRTC",
+    "ATTN_NCCL",
     "ATTN_NVCC",
     "ATTN_COMPILER",
     "ATTN_CACHE_DIR",
