@@ -21,6 +21,7 @@ mod keywords;
 mod kv_layout;
 mod location;
 mod ops;
+mod parallel;
 mod params;
 mod plan;
 mod producer;
@@ -43,6 +44,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Capacity>()?;
     module.add_class::<device_batch::DeviceBatch>()?;
     module.add_class::<plan::Plan>()?;
+    module.add_class::<parallel::Communicator>()?;
+    module.add_class::<parallel::DecodeContextParallel>()?;
+    module.add_class::<parallel::PrefillContextParallel>()?;
     module.add_function(wrap_pyfunction!(append::append, module)?)?;
     module.add_function(wrap_pyfunction!(engine::describe, module)?)?;
     module.add_function(wrap_pyfunction!(engine::load_costs, module)?)?;

@@ -14,6 +14,7 @@ use crate::engine::{address, stream};
 use crate::error::{Failure, call};
 use crate::kv_layout::KvLayout;
 use crate::location::Location;
+use crate::parallel::DecodeContextParallel;
 use crate::producer::view;
 use crate::scale::GivenScale;
 use crate::tensor::{View, check_apart};
@@ -120,10 +121,11 @@ impl Plan {
         })
     }
 
-    /// Runs the attention into `o` and, if it is given, `lse`, which with `lse_base_2` another launch converts.
+    /// Runs the attention into `o` and, if it is given, `lse`, which with `lse_base_2` another launch converts. With
+    /// `parallel` the states of all ranks are merged.
     #[allow(clippy::too_many_arguments)] // Python's keywords
     #[pyo3(signature = (q, k, v, o, lse=None, layer=None, partial=None, k_scale=None, v_scale=None, stream=None,
-        k_side=None, v_side=None, lse_base_2=None, o_scale=None, q_scale=None))]
+        k_side=None, v_side=None, lse_base_2=None, o_scale=None, q_scale=None, parallel=None))]
     fn run(
         &self,
         py: Python<'_>,
@@ -142,15 +144,18 @@ impl Plan {
         lse_base_2: Option<Flag>,
         o_scale: Option<&Bound<'_, PyAny>>,
         q_scale: Option<&Bound<'_, PyAny>>,
+        parallel: Option<Arg<PyRef<'_, DecodeContextParallel>>>,
     ) -> PyResult<()> {
         call(py, || {
+            let parallel = optional(parallel, py, "parallel", "a `DecodeContextParallel`")?;
+            let parallel = parallel.as_deref();
             let layer = optional(layer, py, "layer", ATTENTION)?;
             let layer = layer.as_deref();
             let partial = partial.map_or(Ok(false), |partial| partial.get(py, "partial"))?;
             let options = RunOptions { layer: layer.map(|layer| &layer.attention), partial };
             let lse_base_2 = lse_base_2.map_or(Ok(false), |base| base.get(py, "lse_base_2"))?;
             let others = [v, lse, k_side, v_side, k_scale, v_scale, o_scale, q_scale];
-            self.with_tensors(py, [q, k, o], others, lse_base_2, stream, |run| {
+            self.with_tensors(py, [q, k, o], others, lse_base_2, stream, parallel, |run| {
                 py.detach(|| run(options).map_err(Failure::from))
             })
         })
@@ -167,7 +172,7 @@ impl Plan {
         count: usize,
     ) -> PyResult<Vec<u64>> {
         call(py, || {
-            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None, None, None], false, None, |run| {
+            self.with_tensors(py, [q, k, o], [v, None, None, None, None, None, None, None], false, None, None, |run| {
                 let timed = |_| {
                     let start = Instant::now();
                     run(RunOptions::default())?;
@@ -211,6 +216,7 @@ impl Plan {
 impl Plan {
     /// Calls `with` with a function that runs the plan on the caller's tensors: `q`, `k` and `o`, and maybe `v`, `lse`,
     /// side data and scales.
+    #[allow(clippy::too_many_arguments)] // those of a run
     fn with_tensors<T>(
         &self,
         py: Python<'_>,
@@ -218,6 +224,7 @@ impl Plan {
         [v, lse, k_side, v_side, k_scale, v_scale, o_scale, q_scale]: [Option<&Bound<'_, PyAny>>; 8],
         lse_base_2: bool,
         stream: Option<Arg<usize>>,
+        parallel: Option<&DecodeContextParallel>,
         with: impl FnOnce(&mut Run<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let on = self::stream(py, &self.engine, self.location, stream)?;
@@ -263,7 +270,14 @@ impl Plan {
                 None => Out::new(o.reborrow()),
                 Some(lse) => Out::with_lse(o.reborrow(), lse.reborrow()),
             };
-            plan.run_with(&on, q, kv, out.with_scale(o_scale), options)?;
+            let out = out.with_scale(o_scale);
+            match parallel {
+                None => plan.run_with(&on, q, kv, out, options)?,
+                Some(parallel) => {
+                    let mut of = parallel.of.lock().unwrap_or_else(PoisonError::into_inner);
+                    of.run(&parallel.communicator, &plan, &on, q, kv, out, options.layer)?;
+                }
+            }
             let lse = lse.as_mut().filter(|_| lse_base_2);
             lse.map_or(Ok(()), |lse| attn::ops::lse_to_base_2(&on, lse.reborrow()))
         })

@@ -7,6 +7,7 @@ A variant is an expression over named parts, such as `causal + soft_cap(cap=30)`
 - `variant(rust)` registers variants of your own, written as Rust text.
 - `sparse` makes block-sparse variants of matrices and lists of blocks.
 - `Plan(batch, variant, ..)` plans a ragged or paged batch once; `plan.run(q, k, v)` only launches, also in CUDA graphs.
+- `parallel` spreads keys, or the queries of prompts, over several devices.
 - `ops` merge states, gather, copy and swap pages; `sampling` draws tokens and verifies drafts; `indexer` chooses keys.
 - `attn_rs.transformers.register()` makes `attn_implementation="attn_rs"` known to Transformers, and
   `attn_rs.torch_sdpa.register()` makes `attn_rs` a flash attention of `torch.nn.attention`.
@@ -15,7 +16,7 @@ Torch is imported only where it is used. Tensors are never copied unless a docst
 computed: a backward pass through it raises.
 """
 
-from . import indexer, ops, sampling, sparse
+from . import indexer, ops, parallel, sampling, sparse
 from ._append import append
 from ._attention import attention, clear_cache
 from ._costs import load_costs
@@ -60,6 +61,7 @@ __all__ = [
     "load_costs",
     "ops",
     "paged_attention",
+    "parallel",
     "release_captured",
     "sampling",
     "sparse",

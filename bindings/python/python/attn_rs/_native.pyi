@@ -102,6 +102,41 @@ class Attention:
     @property
     def device(self) -> str: ...
 
+class Communicator:
+    @staticmethod
+    def unique_id() -> bytes: ...
+    @staticmethod
+    def join(device: str, id: bytes, rank: int, ranks: int, limit: float) -> Communicator: ...
+    @staticmethod
+    def threads(ranks: int, limit: float) -> list[Communicator]: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+    def exchange(self, send: Any, receive: Any, all_to_all: bool, stream: int | None) -> None: ...
+    def wait(self, stream: int | None = None) -> None: ...
+    def abort(self, why: str) -> None: ...
+
+class DecodeContextParallel:
+    def __init__(
+        self, attention: Attention, communicator: Communicator, tokens: int, scatter_heads: bool
+    ) -> None: ...
+
+class PrefillContextParallel:
+    def __init__(self, attention: Attention, communicator: Communicator, lens: list[int]) -> None: ...
+    @staticmethod
+    def chunks(communicator: Communicator, len: int) -> list[tuple[int, int]]: ...
+    def run(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        o: Any,
+        lse: Any = None,
+        layer: Attention | None = None,
+        stream: int | None = None,
+    ) -> None: ...
+
 class Plan:
     def __init__(
         self,
@@ -134,6 +169,7 @@ class Plan:
         lse_base_2: bool = False,
         o_scale: Any = 1.0,
         q_scale: Any = 1.0,
+        parallel: DecodeContextParallel | None = None,
     ) -> None: ...
     def time_runs(self, q: Any, k: Any, v: Any, o: Any, count: int) -> list[int]: ...
     @property

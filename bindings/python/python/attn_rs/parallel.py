@@ -1,0 +1,192 @@
+"""Attention over several devices, each a rank of a group, over NCCL.
+
+    group = parallel.Communicator.of(torch.distributed.group.WORLD, "cuda:0")
+
+- `DecodeContextParallel`: keys are interleaved over ranks, and the states (o, lse) of all ranks are merged.
+- `PrefillContextParallel`: the tokens of prompts are on several ranks, which gather keys and values.
+
+All ranks make the same calls in the same order. Calls launch and return, and a CUDA graph can capture them after a
+first call. Work that waits for a rank that failed never ends on a device: `Communicator.wait` ends it after the limit
+of the group, and raises.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import _native
+from ._arrays import check_tensor, empty
+from ._plan import Plan
+
+__all__ = ["Communicator", "DecodeContextParallel", "PrefillContextParallel", "interleaved_lens"]
+
+
+class Communicator:
+    """A rank of a group of devices. `Communicator.of` makes it for a process group of torch, `Communicator.threads` for
+    threads on the CPU."""
+
+    def __init__(self, native: _native.Communicator) -> None:
+        self.native = native
+
+    @classmethod
+    def of(cls, group: Any, device: Any, *, limit: float = 60.0) -> "Communicator":
+        """A communicator of its own for the ranks of a process group of `torch.distributed`, of any backend.
+
+        Args:
+            group: the process group, all of whose ranks make this call.
+            device: the CUDA device of this rank.
+            limit: seconds that ranks wait for each other: here, and in `wait`.
+
+        Raises:
+            NoDevice: no NCCL.
+            CudaFailure: a rank that did not come, a failure of NCCL.
+        """
+        import torch.distributed as dist
+
+        rank, first = dist.get_rank(group), dist.get_global_rank(group, 0)
+        ids = [_native.Communicator.unique_id() if rank == 0 else None]
+        dist.broadcast_object_list(ids, src=first, group=group)
+        return cls(_native.Communicator.join(str(device), ids[0], rank, dist.get_world_size(group), limit))
+
+    @classmethod
+    def threads(cls, ranks: int, *, limit: float = 60.0) -> "list[Communicator]":
+        """The ranks of a group of threads on the CPU, one for each thread."""
+        return [cls(native) for native in _native.Communicator.threads(ranks, limit)]
+
+    @property
+    def rank(self) -> int:
+        """The index of this rank."""
+        return self.native.rank
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks."""
+        return self.native.ranks
+
+    def all_gather(self, send: Any, receive: Any = None, *, stream: int | None = None) -> Any:
+        """Gathers the tensors of all ranks; what is received has a dimension of ranks before those of `send`."""
+        receive = empty(send, (self.ranks, *send.shape)) if receive is None else receive
+        self.native.exchange(send, receive, False, stream)
+        return receive
+
+    def all_to_all(self, send: Any, receive: Any = None, *, stream: int | None = None) -> Any:
+        """Sends part `r` of the first dimension of `send` to rank `r`, and receives a part of each rank."""
+        receive = empty(send, send.shape) if receive is None else receive
+        self.native.exchange(send, receive, True, stream)
+        return receive
+
+    def wait(self, *, stream: int | None = None) -> None:
+        """Waits for the work of a stream, no longer than the limit of the group, which is aborted then."""
+        self.native.wait(stream)
+
+    def abort(self, why: str) -> None:
+        """Breaks the group: its calls raise, and other ranks get an error where they wait."""
+        self.native.abort(why)
+
+
+def interleaved_lens(kv_lens: Any, communicator: Communicator, interleave: int = 1) -> Any:
+    """How many keys of each request this rank holds, where runs of `interleave` keys go to ranks 0, 1, .., and round
+    again. `kv_lens` are whole numbers: one, an array, or a tensor on a device, where this can be captured."""
+    whole = communicator.ranks * interleave
+    rest = kv_lens % whole - communicator.rank * interleave
+    own = kv_lens // whole * interleave
+    if hasattr(rest, "clip"):
+        return own + rest.clip(0, interleave)
+    return own + min(max(rest, 0), interleave)
+
+
+class DecodeContextParallel:
+    """Decode whose keys are on several ranks (DCP). Each rank computes all queries over its own keys, by a plan of its
+    own, possibly over none; the states of all ranks are exchanged and merged, in the order of ranks.
+
+    A mask or a score of positions sees those of the whole sequence under `remap(interleaved_positions(..), ..)`; one
+    query a request, which sees all keys, needs no mask. Sinks are counted once.
+
+    Args:
+        plan: a plan, or an attention, of this rank.
+        communicator: the group.
+        tokens: the most query tokens of a run.
+        scatter_heads: whether a rank receives the outputs of its own heads alone, as many as heads / ranks
+            (all-to-all); else those of all heads (all-gather).
+
+    Raises:
+        Unsupported: a variant with `output_transform`, or whose outputs are not divided; heads that do not divide.
+    """
+
+    def __init__(self, plan: Any, communicator: Communicator, tokens: int, *, scatter_heads: bool = False) -> None:
+        attention = plan.attention if isinstance(plan, Plan) else plan
+        self.native = _native.DecodeContextParallel(attention, communicator.native, tokens, scatter_heads)
+        self._parts = communicator.ranks if scatter_heads else 1
+
+    def run(
+        self,
+        plan: Plan,
+        q: Any,
+        k: Any,
+        v: Any = None,
+        *,
+        out: Any = None,
+        lse: Any = None,
+        return_lse: bool = False,
+        layer: _native.Attention | None = None,
+        k_scale: Any = 1.0,
+        v_scale: Any = 1.0,
+        q_scale: Any = 1.0,
+        stream: int | None = None,
+    ) -> Any:
+        """Runs the plan over the keys of this rank and merges the states of all; arguments and results are those of
+        `Plan.run`, with `scatter_heads` of the heads of this rank."""
+        check_tensor("q", q, 3)
+        tokens, heads = q.shape[0], q.shape[1] // self._parts
+        out = empty(q, (tokens, heads, plan.value_dim)) if out is None else out
+        lse = empty(q, (tokens, heads), "float32") if lse is None and return_lse else lse
+        scales = {"k_scale": k_scale, "v_scale": v_scale, "q_scale": q_scale}
+        plan.native.run(q, k, v, out, lse, layer, stream=stream, parallel=self.native, **scales)
+        return (out, lse) if return_lse else out
+
+
+class PrefillContextParallel:
+    """Self-attention of whole prompts whose tokens are on several ranks. Each rank has two chunks of each prompt
+    (`chunks`), with their queries, keys and values; keys and values of all ranks are gathered. It is for masks under
+    which no query sees a later key, such as `causal` and windows.
+
+    Args:
+        attention: an `attn_rs.Attention` of this rank, the same on all.
+        communicator: the group.
+        lens: the tokens of each prompt.
+
+    Raises:
+        Unsupported: a mask under which queries see later keys; keys and values in a KV format or in one tensor.
+    """
+
+    def __init__(self, attention: _native.Attention, communicator: Communicator, lens: Sequence[int]) -> None:
+        self.native = _native.PrefillContextParallel(attention, communicator.native, list(lens))
+        self._value_dim, self._o_dtype = attention.heads[3], attention.o_dtype
+
+    @staticmethod
+    def chunks(communicator: Communicator, tokens: int) -> list[tuple[int, int]]:
+        """The two chunks of a prompt that a rank has, as (begin, end), in the order of its tensors."""
+        return _native.PrefillContextParallel.chunks(communicator.native, tokens)
+
+    def run(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        out: Any = None,
+        lse: Any = None,
+        return_lse: bool = False,
+        layer: _native.Attention | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """Gathers keys and values, and computes the outputs of the tokens of this rank.
+
+        Args:
+            q, k, v: of the tokens of this rank, (tokens, heads, head dim), prompt by prompt.
+            out, lse, return_lse, layer, stream: as in `Plan.run`.
+        """
+        check_tensor("q", q, 3)
+        out = empty(q, (*q.shape[:2], self._value_dim), self._o_dtype) if out is None else out
+        lse = empty(q, tuple(q.shape[:2]), "float32") if lse is None and return_lse else lse
+        self.native.run(q, k, v, out, lse, layer, stream)
+        return (out, lse) if return_lse else out
