@@ -6,13 +6,16 @@
 //! collectives by [`Communicator::wait`].
 //!
 //! [`DecodeContextParallel`] merges what the ranks computed over their own keys, interleaved as [`InterleavedShard`]
-//! says. [`PrefillContextParallel`] computes the queries of prompts that [`ZigzagShard`] shares out.
+//! says. [`HeadParallel`] shares out heads. [`PrefillContextParallel`] computes the queries of prompts that
+//! [`ZigzagShard`] shares out.
 
 mod communicator;
 mod decode;
+mod heads;
 mod prefill;
 
 pub use attn_core::parallel::{InterleavedShard, ParallelError, ZigzagShard};
 pub use communicator::Communicator;
 pub use decode::DecodeContextParallel;
+pub use heads::HeadParallel;
 pub use prefill::PrefillContextParallel;

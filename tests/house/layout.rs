@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use crate::files::{root, sources};
 
 /// The facade's lines.
-const FACADE_LINES: usize = 6000;
+const FACADE_LINES: usize = 6200;
 
 #[test]
 fn facade_is_small_and_holds_no_test_files() {

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use attn::parallel::{
-    Communicator, DecodeContextParallel, InterleavedShard, ParallelError, PrefillContextParallel, ZigzagShard,
+    Communicator, DecodeContextParallel, HeadParallel, InterleavedShard, ParallelError, PrefillContextParallel,
+    ZigzagShard,
 };
 use attn::prelude::*;
 use attn::{DeviceBuffer, Error, Out};
@@ -225,6 +226,44 @@ fn prefill_over_chunks_of_all_ranks_is_one_run() {
             }
         }
     }
+}
+
+#[test]
+fn heads_shared_out_are_one_run() {
+    let lens = [40, 0, 21];
+    let tokens = 61;
+    let (q, k, v) = (values(tokens * 32, 1), values(tokens * ROW, 2), values(tokens * ROW, 3));
+    let qo = [0, 40, 40, 61];
+    // masks of later keys, outputs that are not divided, and those that a transform changes
+    for variant in ["causal", "bidirectional_window(left=9, right=4)", "sigmoid", "causal + output_norm"] {
+        let whole = whole(variant, &qo, &lens, &q, &k, &v).expect("runs");
+        // four ranks share two KV heads
+        for ranks in [1, 2, 4] {
+            let run = |rank: &Communicator| -> Result<Vec<f32>, Error> {
+                let engine = Engine::cpu();
+                let share = HeadParallel::share(rank, HEADS)?;
+                assert_eq!((share.qo, share.kv), (4 / ranks as u32, if ranks == 1 { 2 } else { 1 }));
+                let attention = engine.attention(&Variant::parse(variant)?, share, Dtypes::f32())?;
+                let plan = attention.plan(&Batch::ragged(&qo, &qo), &mut engine.workspace())?;
+                let mut parallel = HeadParallel::new(&engine, &attention, rank, HEADS, tokens)?;
+                let own = parallel.tokens(rank);
+                let part = |all: &[f32], row: usize| engine.upload(&all[own.start * row..own.end * row]);
+                let (q, k, v) = (part(&q, 32)?, part(&k, ROW)?, part(&v, ROW)?);
+                let (stream, mut o) = (engine.stream()?, engine.upload(&vec![f32::NAN; own.len() * 32])?);
+                let rows = own.len();
+                let (k, v) = (k.tensor(&[rows, 2, 8])?, v.tensor(&[rows, 2, 8])?);
+                let out = Out::new(o.tensor_mut(&[rows, 4, 8])?);
+                parallel.run(rank, &plan, &stream, q.tensor(&[rows, 4, 8])?, k, v, out, None)?;
+                rank.wait(&stream)?;
+                engine.download(&o)
+            };
+            let o = on_threads(group(ranks), |rank| run(rank).expect("runs")).concat();
+            let apart = apart(&o, &whole.o);
+            assert!(apart < 1e-5, "{variant}, {ranks} ranks: {apart}");
+        }
+    }
+    let error = HeadParallel::share(&group(3)[0], HEADS).expect_err("refused").to_string();
+    assert!(error.contains("4 heads do not divide among 3 ranks"), "{error}");
 }
 
 #[test]
