@@ -16,6 +16,7 @@ mod dlpack;
 mod element;
 mod engine;
 mod error;
+mod head_parallel;
 mod indexer;
 mod keywords;
 mod kv_layout;
@@ -46,6 +47,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_class::<parallel::Communicator>()?;
     module.add_class::<parallel::DecodeContextParallel>()?;
+    module.add_class::<head_parallel::HeadParallel>()?;
     module.add_class::<parallel::PrefillContextParallel>()?;
     module.add_function(wrap_pyfunction!(append::append, module)?)?;
     module.add_function(wrap_pyfunction!(engine::describe, module)?)?;

@@ -14,7 +14,7 @@ use crate::error::{Failure, call};
 use crate::location::Location;
 use crate::producer::view;
 
-const COMMUNICATOR: &str = "a `Communicator`";
+pub(crate) const COMMUNICATOR: &str = "a `Communicator`";
 
 /// A rank of a group of devices.
 #[pyclass(frozen, module = "attn_rs")]

@@ -214,6 +214,11 @@ impl Plan {
 }
 
 impl Plan {
+    /// Calls `with` with the plan.
+    pub(crate) fn with<T>(&self, with: impl FnOnce(&attn::Plan) -> Result<T, Failure>) -> Result<T, Failure> {
+        with(&self.plan.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Calls `with` with a function that runs the plan on the caller's tensors: `q`, `k` and `o`, and maybe `v`, `lse`,
     /// side data and scales.
     #[allow(clippy::too_many_arguments)] // those of a run

@@ -76,6 +76,23 @@ def test_prefill_over_chunks(variant):
         np.testing.assert_allclose(o, want[own], atol=1e-5)
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_heads_shared_out(ranks):
+    ends = [0, 30, 51]
+    q, k, v = rows(1, 51, 4, 8), rows(2, 51, 2, 8), rows(3, 51, 2, 8)
+    variant = "bidirectional_window(left=9, right=4)"
+    want = attn_rs.Plan(attn_rs.Batch.ragged(ends, ends), variant, **HOW).run(q, k, v)
+
+    def rank(group):
+        qo, kv = parallel.HeadParallel.share(group, 4, 2)
+        plan = attn_rs.Plan(attn_rs.Batch.ragged(ends, ends), variant, **{**HOW, "qo_heads": qo, "kv_heads": kv})
+        heads = parallel.HeadParallel(plan, group, 4, 2)
+        own = slice(*heads.tokens)
+        return heads.run(q[own], k[own], v[own])
+
+    np.testing.assert_allclose(np.concatenate(on_ranks(ranks, rank)), want, atol=1e-5)
+
+
 def test_exchanges():
     def rank(group):
         own = np.full((2, 3), group.rank, dtype=np.float32)

@@ -122,6 +122,25 @@ class DecodeContextParallel:
         self, attention: Attention, communicator: Communicator, tokens: int, scatter_heads: bool
     ) -> None: ...
 
+class HeadParallel:
+    def __init__(
+        self, attention: Attention, communicator: Communicator, qo_heads: int, kv_heads: int, tokens: int
+    ) -> None: ...
+    @staticmethod
+    def share(communicator: Communicator, qo_heads: int, kv_heads: int) -> tuple[int, int]: ...
+    @property
+    def tokens(self) -> tuple[int, int]: ...
+    def run(
+        self,
+        plan: Plan,
+        q: Any,
+        k: Any,
+        v: Any,
+        o: Any,
+        layer: Attention | None = None,
+        stream: int | None = None,
+    ) -> None: ...
+
 class PrefillContextParallel:
     def __init__(self, attention: Attention, communicator: Communicator, lens: list[int]) -> None: ...
     @staticmethod

@@ -3,6 +3,7 @@
     group = parallel.Communicator.of(torch.distributed.group.WORLD, "cuda:0")
 
 - `DecodeContextParallel`: keys are interleaved over ranks, and the states (o, lse) of all ranks are merged.
+- `HeadParallel`: heads are shared out to ranks that hold tokens (Ulysses).
 - `PrefillContextParallel`: the tokens of prompts are on several ranks, which gather keys and values.
 
 All ranks make the same calls in the same order. Calls launch and return, and a CUDA graph can capture them after a
@@ -17,7 +18,13 @@ from . import _native
 from ._arrays import check_tensor, empty
 from ._plan import Plan
 
-__all__ = ["Communicator", "DecodeContextParallel", "PrefillContextParallel", "interleaved_lens"]
+__all__ = [
+    "Communicator",
+    "DecodeContextParallel",
+    "HeadParallel",
+    "PrefillContextParallel",
+    "interleaved_lens",
+]
 
 
 class Communicator:
@@ -142,6 +149,54 @@ class DecodeContextParallel:
         scales = {"k_scale": k_scale, "v_scale": v_scale, "q_scale": q_scale}
         plan.native.run(q, k, v, out, lse, layer, stream=stream, parallel=self.native, **scales)
         return (out, lse) if return_lse else out
+
+
+class HeadParallel:
+    """Attention whose heads are shared out to ranks that hold tokens (Ulysses). Each rank receives all tokens of its
+    heads, runs a plan over them, and gives the outputs back. Any mask works, as each rank has whole sequences.
+
+    The tokens of a batch are cut into equal parts, in order (`tokens`). Hooks see the heads of the rank from 0 on.
+
+    Args:
+        plan: a plan of this rank over the whole batch, ragged, with the heads that `share` gives.
+        communicator: the group.
+        qo_heads, kv_heads: the heads of all ranks.
+
+    Raises:
+        Unsupported: heads that do not divide among the ranks; keys and values in a KV format or in one tensor.
+    """
+
+    def __init__(self, plan: Plan, communicator: Communicator, qo_heads: int, kv_heads: int) -> None:
+        self._plan, self._heads = plan, qo_heads
+        tokens = plan.native.qo_tokens
+        self.native = _native.HeadParallel(plan.attention, communicator.native, qo_heads, kv_heads, tokens)
+
+    @staticmethod
+    def share(communicator: Communicator, qo_heads: int, kv_heads: int) -> tuple[int, int]:
+        """The query and KV heads of a rank; ranks share a KV head where there are more ranks."""
+        return _native.HeadParallel.share(communicator.native, qo_heads, kv_heads)
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """The tokens of this rank, as (begin, end)."""
+        return self.native.tokens
+
+    def run(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        out: Any = None,
+        layer: _native.Attention | None = None,
+        stream: int | None = None,
+    ) -> Any:
+        """Computes the outputs of the tokens of this rank: `q`, `k` and `v` of (tokens, heads of all, head dim)."""
+        check_tensor("q", q, 3)
+        shape = (*q.shape[:2], self._plan.value_dim)
+        out = empty(q, shape, self._plan.attention.o_dtype) if out is None else out
+        self.native.run(self._plan.native, q, k, v, out, layer, stream)
+        return out
 
 
 class PrefillContextParallel:
