@@ -10,6 +10,9 @@
 // The version of this interface. It grows with each addition; what a version has stays in later ones.
 #define ATTN_ABI_VERSION 6
 
+// The bytes of the id of a group.
+#define ATTN_GROUP_ID_BYTES 128
+
 // The greatest rank of a tensor.
 #define ATTN_MAX_RANK 5
 
@@ -136,6 +139,13 @@ typedef enum AttnLogProbs {
 // A variant bound to heads, element types and an engine. It makes plans.
 typedef struct AttnAttention AttnAttention;
 
+// A rank of a group of engines, each with a process or a thread of its own. All ranks make the same calls in the same
+// order. CUDA devices exchange over NCCL, which is loaded when it is first needed.
+typedef struct AttnCommunicator AttnCommunicator;
+
+// Decode whose keys are on several ranks: memory for the states of all.
+typedef struct AttnDecodeContextParallel AttnDecodeContextParallel;
+
 // A device that attention runs on: a CUDA device, or the CPU.
 typedef struct AttnEngine AttnEngine;
 
@@ -255,6 +265,38 @@ typedef struct AttnState {
   struct AttnTensor lse;
 } AttnState;
 
+// What a run reads and writes. Zero it, then set `size` and what differs from zero.
+typedef struct AttnRun {
+  // `sizeof(AttnRun)`.
+  size_t size;
+  // Queries: (query tokens, query heads, head dim).
+  struct AttnTensor q;
+  // Keys: (keys, KV heads, head dim) where the batch is ragged, else a pool as `kv_layout` says.
+  struct AttnTensor k;
+  // Values, as the keys; zero for a fused pool, and where values are in keys.
+  struct AttnTensor v;
+  // The output: (query tokens, query heads, value dim).
+  struct AttnTensor o;
+  // If its data is not null: the log-sum-exp of each row of logits, f32 of (query tokens, query heads).
+  struct AttnTensor lse;
+  // The attention of another layer (`attn_attention_with_parameters`); null for that of the plan.
+  const struct AttnAttention *layer;
+  // An `AttnKvLayout`.
+  uint32_t kv_layout;
+  // Not 0 for the state of each row over these keys, to be merged with that over others: no sink, no output
+  // transform. It needs `lse`.
+  uint32_t partial;
+  // What stored keys are multiplied by; 0 for 1.
+  float k_scale;
+  // What stored values are multiplied by; 0 for 1.
+  float v_scale;
+  // Side data of keys in a KV format that has any, in the order of dimensions of `k`; zero otherwise. In a fused
+  // layout it is one pool for keys and values.
+  struct AttnTensor k_side;
+  // Side data of values, as that of keys; zero where values are in keys.
+  struct AttnTensor v_side;
+} AttnRun;
+
 // A batch of requests. All arrays are in host memory, and are read during the call.
 typedef struct AttnBatch {
   // `sizeof(AttnBatch)`.
@@ -343,38 +385,6 @@ typedef struct AttnDeviceBatch {
   // Otherwise they have those of the plan's capacity.
   uint32_t qo_tokens;
 } AttnDeviceBatch;
-
-// What a run reads and writes. Zero it, then set `size` and what differs from zero.
-typedef struct AttnRun {
-  // `sizeof(AttnRun)`.
-  size_t size;
-  // Queries: (query tokens, query heads, head dim).
-  struct AttnTensor q;
-  // Keys: (keys, KV heads, head dim) where the batch is ragged, else a pool as `kv_layout` says.
-  struct AttnTensor k;
-  // Values, as the keys; zero for a fused pool, and where values are in keys.
-  struct AttnTensor v;
-  // The output: (query tokens, query heads, value dim).
-  struct AttnTensor o;
-  // If its data is not null: the log-sum-exp of each row of logits, f32 of (query tokens, query heads).
-  struct AttnTensor lse;
-  // The attention of another layer (`attn_attention_with_parameters`); null for that of the plan.
-  const struct AttnAttention *layer;
-  // An `AttnKvLayout`.
-  uint32_t kv_layout;
-  // Not 0 for the state of each row over these keys, to be merged with that over others: no sink, no output
-  // transform. It needs `lse`.
-  uint32_t partial;
-  // What stored keys are multiplied by; 0 for 1.
-  float k_scale;
-  // What stored values are multiplied by; 0 for 1.
-  float v_scale;
-  // Side data of keys in a KV format that has any, in the order of dimensions of `k`; zero otherwise. In a fused
-  // layout it is one pool for keys and values.
-  struct AttnTensor k_side;
-  // Side data of values, as that of keys; zero where values are in keys.
-  struct AttnTensor v_side;
-} AttnRun;
 
 // A parameter of rows: a value for all, or an array with one for each.
 typedef struct AttnPerRowF32 {
@@ -631,6 +641,58 @@ enum AttnStatus attn_lse_to_base_2(const struct AttnStream *stream, const struct
 
 // Converts log-sum-exps from base 2, which FlashInfer writes, to natural logarithms, as `attn_lse_to_base_2`.
 enum AttnStatus attn_lse_from_base_2(const struct AttnStream *stream, const struct AttnTensor *lse);
+
+// Makes the id of a new group of CUDA devices, `ATTN_GROUP_ID_BYTES` bytes, which one rank makes and all are given.
+enum AttnStatus attn_communicator_new_id(uint8_t *id);
+
+// Joins the group of an id as one of its ranks, each on a CUDA device of its own. `limit` is how many seconds ranks
+// wait for each other, here and in `attn_communicator_wait`.
+enum AttnStatus attn_communicator_join(const struct AttnEngine *engine,
+                                       const uint8_t *id,
+                                       size_t rank,
+                                       size_t ranks,
+                                       double limit,
+                                       struct AttnCommunicator **out);
+
+// Borrows an `ncclComm_t` of the engine's device, which outlives what is made of it. Nobody else calls it while a call
+// here runs.
+enum AttnStatus attn_communicator_from_raw(const struct AttnEngine *engine,
+                                           void *nccl_comm,
+                                           double limit,
+                                           struct AttnCommunicator **out);
+
+// The ranks of a group of threads, whose engines are CPUs: `ranks` handles, each for a thread.
+enum AttnStatus attn_communicator_threads(size_t ranks, double limit, struct AttnCommunicator **out);
+
+// Waits for the work of a stream no longer than the limit of the group. Work that waits for a rank that failed never
+// ends on a device: it is aborted then, this and later calls of the group fail, and the text says why.
+enum AttnStatus attn_communicator_wait(const struct AttnCommunicator *communicator, const struct AttnStream *stream);
+
+// Breaks the group: its calls fail with this text, and other ranks get an error where they wait.
+enum AttnStatus attn_communicator_abort(const struct AttnCommunicator *communicator, const char *why);
+
+// Frees a rank. On the CPU the others then fail where they wait for it.
+void attn_communicator_free(struct AttnCommunicator *communicator);
+
+// Memory for the states of up to `tokens` query tokens of an attention. With `scatter_heads` a rank receives the
+// outputs of its own heads alone, as many as heads / ranks (all-to-all); else those of all (all-gather). Refused are
+// variants with an output transform, and outputs that are not divided by the sum of weights.
+enum AttnStatus attn_decode_context_parallel_new(const struct AttnAttention *attention,
+                                                 const struct AttnCommunicator *communicator,
+                                                 size_t tokens,
+                                                 bool scatter_heads,
+                                                 struct AttnDecodeContextParallel **out);
+
+// Runs the plan of this rank, which is over its own keys, possibly none, and merges the states of all ranks into the
+// output of `run`; with `scatter_heads` it has the heads of this rank. `run.partial` has no meaning here. As
+// `attn_plan_run`, it launches and returns, and a graph can capture it after a first run.
+enum AttnStatus attn_decode_context_parallel_run(const struct AttnDecodeContextParallel *parallel,
+                                                 const struct AttnPlan *plan,
+                                                 const struct AttnStream *stream,
+                                                 const struct AttnRun *run);
+
+// Frees the memory for states.
+void attn_decode_context_parallel_free(struct AttnDecodeContextParallel *parallel);
 
 // Plans a batch. With a `capacity` the plan can be updated to other batches up to that one; without, it is null.
 // Kernels that are not cached are compiled now.

@@ -30,6 +30,7 @@ mod engine;
 mod input;
 mod memory;
 mod merge;
+mod parallel;
 mod plan;
 mod sampling;
 mod status;
@@ -54,6 +55,12 @@ pub use engine::{
 pub use merge::{
     AttnState, attn_lse_from_base_2, attn_lse_to_base_2, attn_merge_state, attn_merge_state_in_place,
     attn_merge_states, attn_merge_sums,
+};
+pub use parallel::{
+    ATTN_GROUP_ID_BYTES, AttnCommunicator, AttnDecodeContextParallel, attn_communicator_abort, attn_communicator_free,
+    attn_communicator_from_raw, attn_communicator_join, attn_communicator_new_id, attn_communicator_threads,
+    attn_communicator_wait, attn_decode_context_parallel_free, attn_decode_context_parallel_new,
+    attn_decode_context_parallel_run,
 };
 pub use plan::{
     AttnPlan, AttnRun, attn_plan_device_status, attn_plan_free, attn_plan_new, attn_plan_prepare_device_updates,

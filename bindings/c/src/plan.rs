@@ -2,14 +2,14 @@
 
 use std::mem::offset_of;
 
-use attn::{Out, Plan, PlanOptions, RunOptions, Workspace};
+use attn::{Kv, Out, Plan, PlanOptions, RunOptions, TensorRef, Workspace};
 
 use crate::attention::AttnAttention;
 use crate::batch::{AttnBatch, AttnCapacity, with_batch};
 use crate::device_batch::{AttnDeviceBatch, with_device_batch};
 use crate::input::{Versioned, give, handle, handle_mut, member, versioned};
 use crate::memory::Memory;
-use crate::status::{AttnStatus, call, free};
+use crate::status::{AttnStatus, Failure, call, free};
 use crate::stream::AttnStream;
 use crate::tensor::{AttnTensor, LAYOUTS, keys_and_values, scales};
 
@@ -151,23 +151,40 @@ pub unsafe extern "C" fn attn_plan_run(
     call(|| {
         // SAFETY: the caller's pointers; its tensors are its promise.
         unsafe {
-            let (plan, stream, run) = (handle(plan, "plan")?, handle(stream, "stream")?, versioned(run)?);
-            let layout = member(run.kv_layout, &LAYOUTS, "AttnRun.kv_layout")?;
-            let (q, memory) = (run.q.read(&plan.memory, "q")?, &plan.memory);
-            let kv = keys_and_values([&run.k, &run.v], [&run.k_side, &run.v_side], layout, memory)?;
-            let kv = kv.with_scales(scales(run.k_scale, run.v_scale));
-            let o = run.o.write(memory, "o")?;
-            let out = match run.lse.data.is_null() {
-                true => Out::new(o),
-                false => Out::with_lse(o, run.lse.write(memory, "lse")?),
-            };
-            let layer = match run.layer.is_null() {
-                true => None,
-                false => Some(&handle(run.layer, "layer")?.attention),
-            };
-            Ok(plan.plan.run_with(&stream.stream, q, kv, out, RunOptions { layer, partial: run.partial != 0 })?)
+            let stream = &handle(stream, "stream")?.stream;
+            with_run(plan, run, |plan, q, kv, out, options| Ok(plan.run_with(stream, q, kv, out, options)?))
         }
     })
+}
+
+/// Calls `with` with a plan and the tensors of a run.
+///
+/// # Safety
+///
+/// The caller's pointers; its tensors are its promise.
+pub(crate) unsafe fn with_run<T>(
+    plan: *const AttnPlan,
+    run: *const AttnRun,
+    with: impl FnOnce(&Plan, TensorRef<'_>, Kv<'_>, Out<'_>, RunOptions<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (plan, run) = (handle(plan, "plan")?, versioned(run)?);
+        let layout = member(run.kv_layout, &LAYOUTS, "AttnRun.kv_layout")?;
+        let (q, memory) = (run.q.read(&plan.memory, "q")?, &plan.memory);
+        let kv = keys_and_values([&run.k, &run.v], [&run.k_side, &run.v_side], layout, memory)?;
+        let kv = kv.with_scales(scales(run.k_scale, run.v_scale));
+        let o = run.o.write(memory, "o")?;
+        let out = match run.lse.data.is_null() {
+            true => Out::new(o),
+            false => Out::with_lse(o, run.lse.write(memory, "lse")?),
+        };
+        let layer = match run.layer.is_null() {
+            true => None,
+            false => Some(&handle(run.layer, "layer")?.attention),
+        };
+        with(&plan.plan, q, kv, out, RunOptions { layer, partial: run.partial != 0 })
+    }
 }
 
 /// Lets go of the memory and kernels that a CUDA graph of yours captured with runs of this plan, which must not be

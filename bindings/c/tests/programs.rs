@@ -89,6 +89,15 @@ fn a_child_of_a_fork() {
     }
 }
 
+#[test]
+#[cfg(unix)]
+fn keys_on_two_ranks() {
+    let Some(shared) = shared() else { return };
+    for compiler in [&C[..], &CPP] {
+        assert_eq!(runs(compiler, "tests/c/ranks.c", &shared), "");
+    }
+}
+
 /// On the CPU; on a GPU too where there is one.
 fn on_the_cpu_and_on_a_gpu(program: &str) {
     let Some(shared) = shared() else { return };
