@@ -17,9 +17,14 @@ use super::{Case, Distance, Inputs, TestError, Tolerance, counting};
 /// most 2.3e-4. Kernels were within 3.5e-4 on an H200.
 ///
 /// So a key of a transformed row that is missing is seen in a counting case, whose rows are 0, or where it has more
-/// than this share of the row's weights. Where elements are those of the reference, to the bit
-/// ([`Rounding::same_elements`]), it is seen in any case.
+/// than this share of the row's weights. Where elements are computed as those of the reference
+/// ([`Rounding::same_elements`]), one key of 16,384 is seen in any case.
 const TIES: f64 = 5e-4;
+
+/// The same where transformed rows are computed as the reference does, but for the last bit of f32: kernels fuse the
+/// products of a rotation, and sum squares in f32. Of 865 emulated cases of decode nine have an element that is rounded
+/// to the other neighbour, with errors up to 4.1e-5 in all.
+const FEW_TIES: f64 = 4e-5;
 
 /// The error where a hook calls `approx::tanh` on a GPU, one instruction with a relative error up to 2^-11. A logit of
 /// 30 moves by up to 1.5e-2, in either direction; kernels were within 3.5e-4 of a log-sum-exp on an H200.
@@ -49,8 +54,8 @@ pub struct Rounding {
     pub kernel: Option<KernelKind>,
     /// Whether approximate functions are instructions of a GPU. On the CPU and over f32 they are accurate.
     pub approximates: bool,
-    /// Whether transformed rows have the elements of the reference, to the bit, so that none is rounded otherwise: in
-    /// emulated decode.
+    /// Whether transformed rows have the elements of the reference up to the last bit of f32, so that hardly one is
+    /// rounded otherwise: in emulated decode.
     pub same_elements: bool,
 }
 
@@ -98,7 +103,7 @@ impl Expected {
         let rewrites_scores = rewrites_scores || variant.kv_formats().is_some();
         if let Some(rounded) = rounded.as_ref().filter(|_| rewrites_scores) {
             let ties = TIES.max(moved(&rounded.lse, &exact.lse));
-            tolerance.lse += if rounding.same_elements && variant.kv_formats().is_none() { 0.0 } else { ties };
+            tolerance.lse += if rounding.same_elements && variant.kv_formats().is_none() { FEW_TIES } else { ties };
         }
         if rounding.rows == RowRounding::E4m3Compute {
             let deviation = f64::from(case.q_std.unwrap_or(1.0)).max(1.0);

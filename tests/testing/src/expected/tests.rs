@@ -97,7 +97,7 @@ fn a_key_dropped_in_one_row_of_256_at_16384_keys_is_seen() {
 }
 
 /// Where rows are transformed, a kernel may round ties otherwise, which hides one key of 16,384: a counting case sees
-/// it, and so does emulated decode, whose elements are those of the reference.
+/// it, and so does emulated decode, whose elements are nearly those of the reference.
 #[test]
 fn a_key_dropped_from_transformed_rows_is_seen_by_counting_and_in_emulated_decode() {
     let keys = 16_384;
