@@ -48,7 +48,8 @@ impl Communicator {
         Ok(Communicator { backend: Backend::Cuda(NcclRank::new(device, id, rank, ranks, limit)?) })
     }
 
-    /// Borrows an `ncclComm_t` of the engine's device, such as that of a process group of torch.
+    /// Borrows an `ncclComm_t` of the engine's device, such as that of a process group of torch. It is never aborted
+    /// here: where a rank fails, calls return errors, and the caller aborts it, so that its work ends.
     ///
     /// # Errors
     ///

@@ -94,11 +94,15 @@ impl DecodeContextParallel {
             let what = "merging outputs that are not divided by the sum of weights";
             return Err(ParallelError::Unsupported { what, way: "add them by an all-reduce" }.into());
         }
+        let (dtype, dim) = attention.output();
+        if !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32) {
+            let what = "merging outputs of 8 bits";
+            return Err(ParallelError::Unsupported { what, way: "take outputs of f16, bf16 or f32" }.into());
+        }
         let heads = attention.heads().qo as usize;
         if scatter_heads && !heads.is_multiple_of(ranks) {
             return Err(ParallelError::Heads { heads, ranks }.into());
         }
-        let (dtype, dim) = attention.output();
         let rows = tokens * heads;
         let of_all = if scatter_heads { rows } else { rows * ranks };
         let (own, all) = (States::new(engine, dtype, rows, dim)?, States::new(engine, dtype, of_all, dim)?);

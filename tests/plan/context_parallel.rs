@@ -277,6 +277,10 @@ fn what_ranks_cannot_do_is_refused_by_name() {
     assert!(decode("causal + output_norm", false).contains("`output_transform`"));
     assert!(decode("sigmoid", false).contains("not divided"));
     assert!(decode("causal", true).contains("4 heads do not divide among 3 ranks"));
+    let dtypes = Dtypes::f32().with_output(Dtype::E4m3);
+    let stored = engine.attention(&Variant::parse("full").expect("parses"), HEADS, dtypes).expect("binds");
+    let error = DecodeContextParallel::new(&engine, &stored, rank, 4, false).expect_err("refused").to_string();
+    assert!(error.contains("outputs of 8 bits"), "{error}");
     let attention = attention(&engine, "full").expect("binds");
     let error = PrefillContextParallel::new(&engine, &attention, rank, &[900]).expect_err("refused");
     assert!(error.to_string().contains("queries see later keys"), "{error}");

@@ -655,7 +655,8 @@ enum AttnStatus attn_communicator_join(const struct AttnEngine *engine,
                                        struct AttnCommunicator **out);
 
 // Borrows an `ncclComm_t` of the engine's device, which outlives what is made of it. Nobody else calls it while a call
-// here runs.
+// here runs. It is never aborted here: where a rank fails, calls return errors, and the caller aborts it, so that its
+// work ends.
 enum AttnStatus attn_communicator_from_raw(const struct AttnEngine *engine,
                                            void *nccl_comm,
                                            double limit,

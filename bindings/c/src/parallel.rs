@@ -75,7 +75,8 @@ pub unsafe extern "C" fn attn_communicator_join(
 }
 
 /// Borrows an `ncclComm_t` of the engine's device, which outlives what is made of it. Nobody else calls it while a call
-/// here runs.
+/// here runs. It is never aborted here: where a rank fails, calls return errors, and the caller aborts it, so that its
+/// work ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_communicator_from_raw(
     engine: *const AttnEngine,

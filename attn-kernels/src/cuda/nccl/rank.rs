@@ -85,7 +85,8 @@ impl NcclRank {
         Ok(of)
     }
 
-    /// Borrows an `ncclComm_t` of the device.
+    /// Borrows an `ncclComm_t` of the device. It is never aborted here: where a rank fails, calls return errors, and
+    /// the caller aborts it, so that its work ends.
     ///
     /// # Errors
     ///
@@ -217,8 +218,8 @@ impl NcclRank {
             }
             let mut state = self.lock();
             if let Some(error) = &state.broken {
-                // the work of an aborted communicator ends by itself
-                if start.elapsed() >= 2 * self.limit {
+                // the work of an aborted communicator ends by itself; one that is borrowed stays as it is
+                if self.borrowed || start.elapsed() >= 2 * self.limit {
                     return Err(error.clone().into());
                 }
             } else {
@@ -252,12 +253,14 @@ impl NcclRank {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Aborts the communicator, unless that has happened.
+    /// Aborts the communicator, unless that has happened, or it is the caller's, who then has to.
     fn break_with(&self, state: &mut State, error: ParallelError) {
         if state.broken.is_none() {
             state.broken = Some(error);
-            // SAFETY: the communicator lives, and nobody calls it again.
-            let _ = unsafe { (self.api.abort)(state.comm) };
+            if !self.borrowed {
+                // SAFETY: the communicator lives, and nobody calls it again.
+                let _ = unsafe { (self.api.abort)(state.comm) };
+            }
         }
     }
 
