@@ -16,6 +16,7 @@ from typing import Any
 
 from . import _native
 from ._arrays import check_tensor, empty
+from ._errors import AttnError
 from ._plan import Plan
 
 __all__ = [
@@ -50,8 +51,15 @@ class Communicator:
         import torch.distributed as dist
 
         rank, first = dist.get_rank(group), dist.get_global_rank(group, 0)
-        ids = [_native.Communicator.unique_id() if rank == 0 else None]
+        ids: list[Any] = [None]
+        if rank == 0:
+            try:
+                ids = [_native.Communicator.unique_id()]
+            except AttnError as error:
+                ids = [error]  # the others wait for it
         dist.broadcast_object_list(ids, src=first, group=group)
+        if isinstance(ids[0], AttnError):
+            raise ids[0]
         return cls(_native.Communicator.join(str(device), ids[0], rank, dist.get_world_size(group), limit))
 
     @classmethod
