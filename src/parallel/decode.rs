@@ -25,15 +25,14 @@ use crate::{Attention, DeviceBuffer, Dtype, Engine, Error, Kv, Out, Plan, RunOpt
 ///     let engine = Engine::cpu();
 ///     let heads = Heads { qo: 2, kv: 1, head_dim: 8 };
 ///     let attention = engine.attention(&Variant::parse("full")?, heads, Dtypes::f32())?;
-///     // one query over 7 keys, of which rank 0 has 4; values of a rank are its number
-///     let keys = 4 - communicator.rank();
-///     let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, keys as i32]), &mut engine.workspace())?;
+///     // one query over 8 keys, of which each rank has 4; values of a rank are its number
+///     let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 4]), &mut engine.workspace())?;
 ///     let mut parallel = DecodeContextParallel::new(&engine, &attention, &communicator, 1, false)?;
 ///
 ///     let (stream, q) = (engine.stream()?, engine.upload(&[1f32; 16])?);
 ///     let k = engine.upload(&[0f32; 32])?;
 ///     let v = engine.upload(&[communicator.rank() as f32; 32])?;
-///     let kv = Kv::ragged(k.tensor(&[keys, 1, 8])?, v.tensor(&[keys, 1, 8])?);
+///     let kv = Kv::ragged(k.tensor(&[4, 1, 8])?, v.tensor(&[4, 1, 8])?);
 ///     let mut o = engine.alloc(Dtype::F32, 16)?;
 ///     let out = Out::new(o.tensor_mut(&[1, 2, 8])?);
 ///     parallel.run(&communicator, &plan, &stream, q.tensor(&[1, 2, 8])?, kv, out, None)?;
@@ -43,7 +42,7 @@ use crate::{Attention, DeviceBuffer, Dtype, Engine, Error, Kv, Out, Plan, RunOpt
 /// let ranks = Communicator::threads(2, Duration::from_secs(10));
 /// let threads: Vec<_> = ranks.into_iter().map(|of| std::thread::spawn(move || rank(of))).collect();
 /// for thread in threads {
-///     assert_eq!(thread.join().unwrap()?, [3.0 / 7.0; 16]);
+///     assert_eq!(thread.join().unwrap()?, [0.5; 16]);
 /// }
 /// # Ok::<(), attn::Error>(())
 /// ```
