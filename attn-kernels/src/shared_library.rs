@@ -1,8 +1,45 @@
 //! Shared libraries, which are never searched in the working folder.
 
+use std::error::Error as _;
 use std::path::Path;
 
 use libloading::Library;
+
+/// Defines the struct `Api`: a library that is never unloaded, so that its entry points stay valid. `$header` is where
+/// their signatures are from.
+macro_rules! entry_points {
+    ($header:literal; $($field:ident = $symbol:literal: fn($($arg:ty),*) -> $ret:ty;)*) => {
+        #[doc = concat!("The library and its entry points, with the signatures of ", $header)]
+        pub(super) struct Api {
+            $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
+        }
+
+        impl Api {
+            /// Loads a library, and binds its entry points.
+            ///
+            /// # Safety
+            ///
+            /// As [`load`](crate::shared_library::load).
+            pub(super) unsafe fn load(path: &std::path::Path, global: bool) -> Result<Self, String> {
+                // SAFETY: the caller's promise.
+                let library = unsafe { $crate::shared_library::load(path, global) };
+                let library = library.map_err(|error| $crate::shared_library::reason(&error))?;
+                let library: &'static libloading::Library = Box::leak(Box::new(library));
+                Ok(Api { $(
+                    // SAFETY: the signature is that of the header.
+                    $field: *unsafe { library.get(concat!($symbol, "\0")) }
+                        .map_err(|error| $crate::shared_library::reason(&error))?,
+                )* })
+            }
+        }
+    };
+}
+pub(crate) use entry_points;
+
+/// The message of the loader, which `libloading` keeps in the source of its error.
+pub(crate) fn reason(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
 
 /// Loads a library by its absolute path, or by a bare name from the folders of the system. On Unix its symbols are seen
 /// by libraries that are loaded later, if it is `global`.

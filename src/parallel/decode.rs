@@ -53,6 +53,7 @@ pub struct DecodeContextParallel {
     all: States,
     tokens: usize,
     heads: usize,
+    dim: usize,
     scatter_heads: bool,
 }
 
@@ -105,7 +106,7 @@ impl DecodeContextParallel {
         let rows = tokens * heads;
         let of_all = if scatter_heads { rows } else { rows * ranks };
         let (own, all) = (States::new(engine, dtype, rows, dim)?, States::new(engine, dtype, of_all, dim)?);
-        Ok(DecodeContextParallel { own, all, tokens, heads, scatter_heads })
+        Ok(DecodeContextParallel { own, all, tokens, heads, dim, scatter_heads })
     }
 
     /// Runs the plan of this rank, exchanges states, and merges them into `out`: (tokens, heads, value dim), with
@@ -131,8 +132,7 @@ impl DecodeContextParallel {
         self.run_own(communicator, plan, stream, q, kv, layer).inspect_err(|error| {
             communicator.abort(error.to_string());
         })?;
-        let (ranks, heads) = (communicator.ranks(), self.heads);
-        let dim = self.own.o.elements() / self.own.lse.elements().max(1);
+        let (ranks, heads, dim) = (communicator.ranks(), self.heads, self.dim);
         let (of_rank, collective) = match self.scatter_heads {
             true => (heads / ranks, Collective::AllToAll),
             false => (heads, Collective::AllGather),
@@ -162,8 +162,7 @@ impl DecodeContextParallel {
         if tokens > most {
             return Err(ParallelError::Tokens { tokens, most }.into());
         }
-        let dim = self.own.o.elements() / self.own.lse.elements().max(1);
-        let o = self.own.o.tensor_mut(&[self.heads, tokens, dim])?.permuted(&[1, 0, 2])?;
+        let o = self.own.o.tensor_mut(&[self.heads, tokens, self.dim])?.permuted(&[1, 0, 2])?;
         let lse = self.own.lse.tensor_mut(&[self.heads, tokens])?.permuted(&[1, 0])?;
         // a sink is of one rank
         let options = RunOptions { layer, partial: communicator.rank() != 0 };

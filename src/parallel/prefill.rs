@@ -20,10 +20,11 @@ const PAGE: usize = 128;
 /// of each request ([`PrefillContextParallel::shard`]), with their queries, keys and values. Keys and values of all
 /// ranks are gathered into pages, and one plan runs both chunks, each over the keys up to its end.
 ///
-/// So masks that let no query see a later key are exact: causal, windows, documents, trees of the past; other masks are
-/// refused. Hooks see the positions of the whole request, and of `kv_len` and `qo_len` those up to the end of the
-/// chunk. The bits of a row are those of a plan of one device over the same keys, if that splits keys alike
-/// ([`AttentionOptions::fixed_split_size`](crate::AttentionOptions::fixed_split_size)).
+/// So masks of positions that let no query see a later key are exact: causal, windows; other masks are refused. Hooks
+/// see the positions of the whole request. What they see of its lengths, tokens and number is of the chunk, so that a
+/// variant that reads these is another one here (`relu` of the mean, `tree`); nothing finds that out. Tensors of
+/// requests do not fit. The bits of a row are those of a plan of one device over the same keys, if that splits keys
+/// alike ([`AttentionOptions::fixed_split_size`](crate::AttentionOptions::fixed_split_size)).
 #[derive(Debug)]
 pub struct PrefillContextParallel {
     plan: Plan,
@@ -170,14 +171,15 @@ impl Shard {
         let (mut slots, mut qo_indptr) = (Vec::new(), vec![0]);
         let first = (own.rank * pages) as i64;
         for (request, &len) in requests.iter().zip(lens) {
-            for chunk in own.chunks(len).into_iter().filter(|chunk| !chunk.is_empty()) {
+            // two requests for each, also where a chunk is empty, so that no tensor of requests fits by chance
+            for chunk in own.chunks(len) {
                 let slot =
                     |token: usize| (i64::from(request[token / PAGE]) - first) * PAGE as i64 + (token % PAGE) as i64;
                 slots.extend(chunk.clone().map(slot));
                 qo_indptr.push(slots.len() as i32);
                 table.indices.extend_from_slice(&request[..chunk.end.div_ceil(PAGE)]);
                 table.indptr.push(table.indices.len() as i32);
-                table.last_page_len.push(((chunk.end - 1) % PAGE + 1) as i32);
+                table.last_page_len.push((chunk.end.saturating_sub(1) % PAGE + 1) as i32);
             }
         }
         Shard { pages, slots, qo_indptr, table }

@@ -284,6 +284,12 @@ fn what_ranks_cannot_do_is_refused_by_name() {
     let attention = attention(&engine, "full").expect("binds");
     let error = PrefillContextParallel::new(&engine, &attention, rank, &[900]).expect_err("refused");
     assert!(error.to_string().contains("queries see later keys"), "{error}");
+    // one chunk of either prompt is empty: as many requests as prompts would fit
+    let bits = vec!["true"; 90 * 90 + 128 * 128].join(", ");
+    let mask = format!("causal + custom_mask(size={}, bits=[{bits}], offset=[0, 8100])", 90 * 90 + 128 * 128);
+    let attention = engine.attention(&Variant::parse(&mask).expect("parses"), HEADS, Dtypes::f32()).expect("binds");
+    let error = PrefillContextParallel::new(&engine, &attention, rank, &[90, 128]).expect_err("refused").to_string();
+    assert!(error.contains("offset"), "{error}");
 }
 
 /// A rank whose own run fails: the others are told, long before the limit.

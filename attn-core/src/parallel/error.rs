@@ -33,8 +33,11 @@ pub enum ParallelError {
     /// What ranks cannot do together.
     #[error("{what} over several ranks is not supported; {way}")]
     Unsupported { what: &'static str, way: &'static str },
+    /// A rank that the group does not have.
+    #[error("rank {rank} of {ranks}; ranks are counted from 0")]
+    Rank { rank: usize, ranks: usize },
     /// Heads that do not divide among the ranks.
-    #[error("{heads} heads do not divide among {ranks} ranks; gather all heads instead")]
+    #[error("{heads} heads do not divide among {ranks} ranks; take fewer ranks, or the outputs of all heads")]
     Heads { heads: usize, ranks: usize },
     /// More query tokens than there is memory for.
     #[error("{tokens} query tokens, and there is memory for the states of {most}; make it for more")]
@@ -43,7 +46,7 @@ pub enum ParallelError {
     #[error("NCCL could not {what}: {why}")]
     Library { what: &'static str, why: String },
     /// No library of collectives.
-    #[error("no NCCL: {tried}. Install NCCL 2.18 or later, or name its library in `ATTN_NCCL`")]
+    #[error("no NCCL: {tried}. Install NCCL 2.14 or later, or name its library in `ATTN_NCCL`")]
     NoLibrary { tried: String },
 }
 

@@ -30,12 +30,6 @@ impl ZigzagShard {
         [self.rank, 2 * self.ranks - 1 - self.rank].map(|chunk| self.begin(chunk, len)..self.begin(chunk + 1, len))
     }
 
-    /// The number of tokens of the rank, of a request of `len` tokens.
-    #[must_use]
-    pub fn len(&self, len: usize) -> usize {
-        self.chunks(len).iter().map(Range::len).sum()
-    }
-
     /// The first token of a chunk.
     fn begin(&self, chunk: usize, len: usize) -> usize {
         let pages = len.div_ceil(self.page);
@@ -56,7 +50,7 @@ mod tests {
                 let mut all: Vec<_> = shards.clone().flat_map(|shard| shard.chunks(len)).flatten().collect();
                 all.sort_unstable();
                 assert_eq!(all, (0..len).collect::<Vec<_>>(), "{ranks} ranks, pages of {page}");
-                let lens: Vec<_> = shards.map(|shard| shard.len(len)).collect();
+                let lens: Vec<_> = shards.map(|of| of.chunks(len).iter().map(Range::len).sum::<usize>()).collect();
                 let apart = lens.iter().max().unwrap_or(&0) - lens.iter().min().unwrap_or(&0);
                 assert!(apart <= 2 * page, "{lens:?}");
             }

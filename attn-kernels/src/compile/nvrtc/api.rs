@@ -1,12 +1,9 @@
 //! The entry points of NVRTC.
 
-use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 
-use libloading::Library;
-
-use crate::shared_library;
+use crate::shared_library::{self, entry_points};
 
 /// `nvrtcProgram`.
 pub(super) type Program = *mut c_void;
@@ -15,25 +12,8 @@ pub(super) const SUCCESS: c_int = 0;
 /// `NVRTC_ERROR_COMPILATION`.
 pub(super) const COMPILATION: c_int = 6;
 
-macro_rules! entry_points {
-    ($($field:ident = $symbol:literal: fn($($arg:ty),*) -> $ret:ty;)*) => {
-        /// The library and its entry points; the library is never unloaded, so they stay valid.
-        pub(super) struct Api {
-            $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
-        }
-
-        impl Api {
-            fn bind(library: &'static Library) -> Result<Self, String> {
-                Ok(Api { $(
-                    // SAFETY: the signature is that of nvrtc.h, unchanged since CUDA 11.2.
-                    $field: *unsafe { library.get(concat!($symbol, "\0")) }.map_err(|e| reason(&e))?,
-                )* })
-            }
-        }
-    };
-}
-
 entry_points! {
+    "nvrtc.h, unchanged since CUDA 11.2.";
     version = "nvrtcVersion": fn(*mut c_int, *mut c_int) -> c_int;
     error_string = "nvrtcGetErrorString": fn(c_int) -> *const c_char;
     num_archs = "nvrtcGetNumSupportedArchs": fn(*mut c_int) -> c_int;
@@ -49,13 +29,6 @@ entry_points! {
 }
 
 impl Api {
-    /// Loads a library, which is never unloaded, and binds its entry points.
-    pub(super) fn load(path: &Path) -> Result<Self, String> {
-        // SAFETY: NVRTC and its builtins run no initialisers with requirements on the caller.
-        let library = unsafe { shared_library::load(path, true) }.map_err(|e| reason(&e))?;
-        Api::bind(Box::leak(Box::new(library)))
-    }
-
     pub(super) fn message(&self, code: c_int) -> String {
         // SAFETY: NVRTC gives a static string for every code.
         let text = unsafe { (self.error_string)(code) };
@@ -71,14 +44,9 @@ impl Api {
     }
 }
 
-/// The message of the loader, which `libloading` keeps in the source of its error.
-fn reason(error: &libloading::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
 /// Loads `libnvrtc-builtins` before NVRTC asks for it by bare name, so that it need not be on the loader's path.
 pub(super) fn preload_builtins(path: &Path) {
-    // SAFETY: as in `Api::load`.
+    // SAFETY: the builtins run no initialisers with requirements on the caller.
     match unsafe { shared_library::load(path, true) } {
         Ok(library) => std::mem::forget(library),
         Err(error) => tracing::debug!(path = %path.display(), %error, "NVRTC builtins did not load"),

@@ -79,7 +79,8 @@ fn load(path: &Path, tried: &mut Vec<String>) -> Option<Nvrtc> {
             }
         }
     }
-    match api::Api::load(path).and_then(|api| Nvrtc::open(path.to_owned(), api)) {
+    // SAFETY: NVRTC runs no initialisers with requirements on the caller.
+    match unsafe { api::Api::load(path, true) }.and_then(|api| Nvrtc::open(path.to_owned(), api)) {
         Ok(nvrtc) => {
             tracing::debug!(?nvrtc, "found NVRTC");
             Some(nvrtc)

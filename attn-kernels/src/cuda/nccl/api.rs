@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use attn_core::parallel::ParallelError;
-use libloading::Library;
 
-use crate::shared_library;
+use crate::shared_library::entry_points;
 
 /// `ncclComm_t`.
 pub(super) type Comm = *mut c_void;
@@ -40,25 +39,8 @@ impl Config {
         Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: 21400, blocking: 0 };
 }
 
-macro_rules! entry_points {
-    ($($field:ident = $symbol:literal: fn($($arg:ty),*) -> $ret:ty;)*) => {
-        /// The library and its entry points; the library is never unloaded, so they stay valid.
-        pub(super) struct Api {
-            $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
-        }
-
-        impl Api {
-            fn bind(library: &'static Library) -> Result<Self, String> {
-                Ok(Api { $(
-                    // SAFETY: the signature is that of nccl.h, unchanged since NCCL 2.14.
-                    $field: *unsafe { library.get(concat!($symbol, "\0")) }.map_err(|error| error.to_string())?,
-                )* })
-            }
-        }
-    };
-}
-
 entry_points! {
+    "nccl.h, unchanged since NCCL 2.14.";
     error_string = "ncclGetErrorString": fn(c_int) -> *const c_char;
     unique_id = "ncclGetUniqueId": fn(*mut UniqueId) -> c_int;
     init_rank = "ncclCommInitRankConfig": fn(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int;
@@ -83,16 +65,11 @@ impl Api {
         static FOUND: OnceLock<Result<Api, String>> = OnceLock::new();
         let find = || {
             let named = env::var_os("ATTN_NCCL").filter(|path| !path.is_empty()).map(PathBuf::from);
-            Api::load(named.as_deref().unwrap_or(Path::new("libnccl.so.2")))
+            let path = named.as_deref().unwrap_or(Path::new("libnccl.so.2"));
+            // SAFETY: NCCL runs no initialisers with requirements on the caller.
+            unsafe { Api::load(path, false) }.map_err(|why| format!("{} does not load ({why})", path.display()))
         };
         FOUND.get_or_init(find).as_ref().map_err(|tried| ParallelError::NoLibrary { tried: tried.clone() })
-    }
-
-    fn load(path: &Path) -> Result<Self, String> {
-        // SAFETY: NCCL runs no initialisers with requirements on the caller.
-        let library = unsafe { shared_library::load(path, false) };
-        let bound = library.map_err(|error| error.to_string()).and_then(|of| Api::bind(Box::leak(Box::new(of))));
-        bound.map_err(|why| format!("{} does not load ({why})", path.display()))
     }
 
     /// Whether a call has succeeded.

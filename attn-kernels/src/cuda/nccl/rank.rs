@@ -38,6 +38,9 @@ struct State {
     broken: Option<ParallelError>,
 }
 
+// SAFETY: NCCL allows a communicator in any thread, one at a time, which the lock sees to.
+unsafe impl Send for State {}
+
 /// What a rank moves: addresses of the device.
 struct Transfer {
     from: u64,
@@ -45,9 +48,6 @@ struct Transfer {
     /// That this rank sends.
     bytes: usize,
 }
-
-// SAFETY: NCCL allows a communicator in any thread, one at a time, which the lock sees to.
-unsafe impl Send for State {}
 
 impl NcclRank {
     /// What all ranks of a new group are given by one of them.
@@ -68,8 +68,11 @@ impl NcclRank {
     ///
     /// # Errors
     ///
-    /// No NCCL, a rank that does not come, two ranks of one device, a failure of NCCL.
+    /// No such rank; no NCCL, a rank that does not come, two ranks of one device, a failure of NCCL.
     pub fn new(device: &Device, id: [u8; 128], rank: usize, ranks: usize, limit: Duration) -> Result<Self, CudaError> {
+        if rank >= ranks {
+            return Err(ParallelError::Rank { rank, ranks }.into());
+        }
         let api = Api::find()?;
         let _current = device.make_current()?;
         let (mut comm, mut config) = (std::ptr::null_mut(), Config::NON_BLOCKING);
