@@ -10,6 +10,7 @@
 //! [`ZigzagShard`] shares out.
 
 mod communicator;
+mod coordinates;
 mod decode;
 mod heads;
 mod prefill;

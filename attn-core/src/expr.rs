@@ -39,6 +39,7 @@ mod budget;
 mod class;
 pub mod compose;
 mod content;
+mod coordinates;
 mod error;
 mod hooks;
 mod kv_formats;
@@ -62,6 +63,7 @@ mod values;
 mod variant;
 
 pub use content::{ContentError, TensorContent, TensorSlot};
+pub use coordinates::PartRead;
 pub use error::ExprError;
 pub(crate) use kv_lists::KvLists;
 pub use layers::{LayerError, Visibility, VisibilityInterner};

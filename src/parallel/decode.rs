@@ -3,7 +3,7 @@
 use attn_core::lang::{Hook, Normalizer};
 use attn_core::parallel::{Collective, ParallelError};
 
-use super::Communicator;
+use super::{Communicator, coordinates};
 use crate::ops::{StateRef, merge_states};
 use crate::{Attention, DeviceBuffer, Dtype, Engine, Error, Kv, Out, Plan, RunOptions, Stream, TensorRef};
 
@@ -12,8 +12,8 @@ use crate::{Attention, DeviceBuffer, Dtype, Engine, Error, Kv, Out, Plan, RunOpt
 /// merged.
 ///
 /// The plan of a rank is over its own keys ([`InterleavedShard`](super::InterleavedShard)), possibly none. A mask or a
-/// score of positions sees those of the whole sequence under `remap(interleaved_positions(..), ..)`; one query a
-/// request, which sees all keys, needs no mask. Sinks are counted once. The order of merging is that of ranks, so that
+/// score of positions sees those of the whole sequence under `remap(interleaved_positions(..), ..)`, and is refused
+/// without a `remap`; one query a request, which sees all keys, needs no mask. Sinks are counted once. The order of merging is that of ranks, so that
 /// all ranks have the same bits, in every run.
 ///
 /// ```
@@ -76,8 +76,8 @@ impl DecodeContextParallel {
     ///
     /// # Errors
     ///
-    /// Heads that do not divide among the ranks; a variant with `output_transform`, or whose outputs are not divided;
-    /// out of memory.
+    /// Heads that do not divide among the ranks; a variant with `output_transform`, or whose outputs are not divided,
+    /// or that reads a coordinate of the keys of one rank; out of memory.
     pub fn new(
         engine: &Engine,
         attention: &Attention,
@@ -93,6 +93,9 @@ impl DecodeContextParallel {
         if variant.normalizer() == (Normalizer::Plain { divide: false }) {
             let what = "merging outputs that are not divided by the sum of weights";
             return Err(ParallelError::Unsupported { what, way: "add them by an all-reduce" }.into());
+        }
+        if ranks > 1 {
+            coordinates::check(attention, &[coordinates::POSITIONS_OF_SHARDS, coordinates::KEYS_OF_SHARDS])?;
         }
         let (dtype, dim) = attention.output();
         if !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32) {

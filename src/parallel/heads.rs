@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use attn_core::parallel::{Collective, ParallelError};
 
-use super::Communicator;
+use super::{Communicator, coordinates};
 use crate::ops::{self, Append, DeviceArray, Gather, KvMut, KvRef, PageTableRows, SlotMapping};
 use crate::{
     Attention, DeviceBuffer, Dtype, Engine, Error, Heads, Kv, Out, Plan, RunOptions, Stream, TensorMut, TensorRef,
@@ -15,7 +15,8 @@ use crate::{
 /// layout of requests works, as each rank has whole sequences.
 ///
 /// The tokens of a batch are cut into equal parts, in order; the last rank may have fewer. Hooks see the heads of the
-/// rank from 0 on, so parameters of heads are those of its share ([`HeadParallel::share`]).
+/// rank from 0 on, so parameters of heads are those of its share ([`HeadParallel::share`]); variants that compute with
+/// the number of a head are refused.
 #[derive(Debug)]
 pub struct HeadParallel {
     q: Exchange,
@@ -76,7 +77,8 @@ impl HeadParallel {
     ///
     /// # Errors
     ///
-    /// The errors of [`HeadParallel::share`]; other heads of the attention; keys and values in a KV format, or in one
+    /// The errors of [`HeadParallel::share`]; other heads of the attention; a variant that computes with the number of a
+    /// head; keys and values in a KV format, or in one
     /// tensor; out of memory.
     pub fn new(
         engine: &Engine,
@@ -91,6 +93,9 @@ impl HeadParallel {
             let what = "an attention of other heads than `share` gives, or over a KV format or one tensor of keys and \
                 values,";
             return Err(ParallelError::Unsupported { what, way: "bind it to that share, each in a tensor" }.into());
+        }
+        if ranks > 1 {
+            coordinates::check(attention, &[coordinates::HEADS])?;
         }
         let part = tokens.div_ceil(ranks);
         let own = tokens.saturating_sub(part * communicator.rank()).min(part);

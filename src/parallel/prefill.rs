@@ -6,7 +6,7 @@ use attn_core::batch::PageTableBuf;
 use attn_core::lang::{QueryTile, Tile, TileClass};
 use attn_core::parallel::{Collective, ParallelError, ZigzagShard};
 
-use super::Communicator;
+use super::{Communicator, coordinates};
 use crate::ops::{Append, DeviceArray, KvMut, KvRef, SlotMapping, append_paged};
 use crate::{
     Attention, Batch, DeviceBuffer, Dtypes, Engine, Error, Heads, Kv, Out, PageOrder, Plan, RunOptions, Stream,
@@ -21,9 +21,8 @@ const PAGE: usize = 128;
 /// ranks are gathered into pages, and one plan runs both chunks, each over the keys up to its end.
 ///
 /// So masks of positions that let no query see a later key are exact: causal, windows; other masks are refused. Hooks
-/// see the positions of the whole request. What they see of its lengths, tokens and number is of the chunk, so that a
-/// variant that reads these is another one here (`relu` of the mean, `tree`); nothing finds that out. Tensors of
-/// requests do not fit. The bits of a row are those of a plan of one device over the same keys, if that splits keys
+/// see the positions of the whole request. Variants that read its lengths or its number, or tokens of keys, are refused,
+/// as these are of the chunk (`relu` of the mean, `tree`). Parameters of query tokens are those of the rank. The bits of a row are those of a plan of one device over the same keys, if that splits keys
 /// alike ([`AttentionOptions::fixed_split_size`](crate::AttentionOptions::fixed_split_size)).
 #[derive(Debug)]
 pub struct PrefillContextParallel {
@@ -54,7 +53,7 @@ impl PrefillContextParallel {
     ///
     /// # Errors
     ///
-    /// A mask under which a query sees a later key; keys and values in one tensor, or in a KV format; the errors of
+    /// A mask under which a query sees a later key; a variant that reads a coordinate of a chunk; keys and values in one tensor, or in a KV format; the errors of
     /// [`Attention::plan`]; out of memory.
     pub fn new(
         engine: &Engine,
@@ -68,6 +67,7 @@ impl PrefillContextParallel {
             let what = "prefill over keys and values of a KV format, or in one tensor,";
             return Err(ParallelError::Unsupported { what, way: "gather them as elements, each in a tensor" }.into());
         }
+        coordinates::check(attention, &[coordinates::CHUNKS])?;
         let chunks = lens.iter().flat_map(|&len| own.chunks(len).map(|chunk| (chunk, len)));
         if chunks.into_iter().any(|(chunk, len)| sees_later_keys(attention, &chunk, len)) {
             let what = "prefill of a mask under which queries see later keys";

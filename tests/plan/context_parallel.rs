@@ -276,7 +276,14 @@ fn what_ranks_cannot_do_is_refused_by_name() {
     };
     assert!(decode("causal + output_norm", false).contains("`output_transform`"));
     assert!(decode("sigmoid", false).contains("not divided"));
-    assert!(decode("causal", true).contains("4 heads do not divide among 3 ranks"));
+    assert!(decode("full", true).contains("4 heads do not divide among 3 ranks"));
+    let of_keys = "`qo_pos` that `alibi` reads in `logits_transform` is counted over the keys of a rank";
+    assert!(decode("alibi", false).contains(of_keys), "{}", decode("alibi", false));
+    let map = "remap(interleaved_positions(ranks=3, rank=0, of_query=[1]), causal)";
+    assert!(decode(&format!("{map} + rope"), false).contains("that `rope` reads in `query_transform`"));
+    let tree = "tree(width=1, ancestors=[true])";
+    assert!(decode(&format!("{map} + {tree}"), false).contains("`kv_len` that `tree` reads in `logits_mask`"));
+    assert!(decode("remap(cache_positions(sink=1, window=9), causal)", false).contains("`kv_len`"));
     let dtypes = Dtypes::f32().with_output(Dtype::E4m3);
     let stored = engine.attention(&Variant::parse("full").expect("parses"), HEADS, dtypes).expect("binds");
     let error = DecodeContextParallel::new(&engine, &stored, rank, 4, false).expect_err("refused").to_string();
@@ -284,12 +291,25 @@ fn what_ranks_cannot_do_is_refused_by_name() {
     let attention = attention(&engine, "full").expect("binds");
     let error = PrefillContextParallel::new(&engine, &attention, rank, &[900]).expect_err("refused");
     assert!(error.to_string().contains("queries see later keys"), "{error}");
-    // one chunk of either prompt is empty: as many requests as prompts would fit
-    let bits = vec!["true"; 90 * 90 + 128 * 128].join(", ");
-    let mask = format!("causal + custom_mask(size={}, bits=[{bits}], offset=[0, 8100])", 90 * 90 + 128 * 128);
-    let attention = engine.attention(&Variant::parse(&mask).expect("parses"), HEADS, Dtypes::f32()).expect("binds");
-    let error = PrefillContextParallel::new(&engine, &attention, rank, &[90, 128]).expect_err("refused").to_string();
-    assert!(error.contains("offset"), "{error}");
+    for (variant, what) in [
+        (
+            "causal + custom_mask(size=1, bits=[true], offset=[0, 0])",
+            "`batch` that `custom_mask` reads in `logits_mask`",
+        ),
+        ("causal + relu(mean=true)", "`kv_len` that `relu` reads in `weight` is that of a chunk of a prompt"),
+        ("causal + dropout(rate=0.1, seed=3)", "`batch` that `dropout` reads"),
+        ("causal + tree(width=1, ancestors=[true])", "`qo_len` that `tree` reads"),
+    ] {
+        let attention = self::attention(&engine, variant).expect("binds");
+        let error = PrefillContextParallel::new(&engine, &attention, rank, &[90, 128]).expect_err("refused");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+    let variant = Variant::parse("dropout(rate=0.1, seed=3)").expect("parses");
+    let rank = &group(2)[0];
+    let share = HeadParallel::share(rank, HEADS).expect("divides");
+    let attention = engine.attention(&variant, share, Dtypes::f32()).expect("binds");
+    let error = HeadParallel::new(&engine, &attention, rank, HEADS, 9).expect_err("refused").to_string();
+    assert!(error.contains("`qo_head` that `dropout` reads in `weight` is counted from 0 on each rank"), "{error}");
 }
 
 /// A rank whose own run fails: the others are told, long before the limit.

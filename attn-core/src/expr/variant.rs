@@ -95,17 +95,6 @@ impl Variant {
         !self.kv.is_stored(hook) && self.nodes.iter().any(|node| node.has(hook))
     }
 
-    /// The part and the coordinate (`batch`, `kv_token` or `kv_len`) by which keys or values are transformed
-    /// differently for each request. `None` where the transform of keys that requests share is the same for all of
-    /// them.
-    #[must_use]
-    pub fn per_request_kv_coordinate(&self) -> Option<(&'static str, &'static str)> {
-        if !self.has(Hook::KeyTransform) && !self.has(Hook::ValueTransform) {
-            return None;
-        }
-        self.parts().find_map(|part| Some((part.desc().name, *part.desc().kv_coordinates.first()?)))
-    }
-
     /// The normaliser of the part that replaces it, else softmax.
     #[must_use]
     pub fn normalizer(&self) -> Normalizer {

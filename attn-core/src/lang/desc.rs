@@ -99,6 +99,17 @@ pub struct HookText {
     pub cuda: &'static str,
 }
 
+/// A coordinate that a hook reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoordinateRead {
+    /// Which hook.
+    pub hook: Hook,
+    /// `kv_pos`, `qo_head`, ..
+    pub coordinate: &'static str,
+    /// Whether it is an index of parameter tensors and nothing else: their shape tells what it has to be.
+    pub is_index: bool,
+}
+
 /// A `#[device_fn]`: a helper function that hooks call, on CPU and GPU.
 #[derive(Debug)]
 pub struct DeviceFn {

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt};
 
-use super::desc::{ConstDesc, DeviceFn, FieldDesc, Hook, HookText, MaskText};
+use super::desc::{ConstDesc, CoordinateRead, DeviceFn, FieldDesc, Hook, HookText, MaskText};
 use super::device_type::TypeLink;
 use super::params::ErasedParams;
 use super::{
@@ -54,9 +54,8 @@ pub struct VariantDesc {
     pub stores: bool,
     /// Whether a hook reads `kv_slot`. The CPU then splits tile rows at blocks of the key list.
     pub slots: bool,
-    /// Which of `batch`, `kv_token` and `kv_len` the hooks `key_transform`, `value_transform` and `remap_kv_pos` read.
-    /// Keys that several requests share do not have these coordinates.
-    pub kv_coordinates: &'static [&'static str],
+    /// The coordinates that hooks read.
+    pub coordinates: &'static [CoordinateRead],
     /// Helpers that the hooks call directly.
     pub device_fns: &'static [&'static DeviceFn],
     /// Structs and enums that the hooks name directly.

@@ -33,6 +33,15 @@ pub enum ParallelError {
     /// What ranks cannot do together.
     #[error("{what} over several ranks is not supported; {way}")]
     Unsupported { what: &'static str, way: &'static str },
+    /// A hook reads a coordinate that is another one on a rank than in one run.
+    #[error("over several ranks the `{coordinate}` that `{part}` reads in `{hook}` is {place}; {way}")]
+    Coordinate {
+        part: &'static str,
+        hook: &'static str,
+        coordinate: &'static str,
+        place: &'static str,
+        way: &'static str,
+    },
     /// A rank that the group does not have.
     #[error("rank {rank} of {ranks}; ranks are counted from 0")]
     Rank { rank: usize, ranks: usize },
@@ -55,7 +64,9 @@ impl ParallelError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            ParallelError::Unsupported { .. } | ParallelError::Heads { .. } => ErrorKind::Unsupported,
+            ParallelError::Unsupported { .. } | ParallelError::Coordinate { .. } | ParallelError::Heads { .. } => {
+                ErrorKind::Unsupported
+            }
             ParallelError::Tokens { .. } => ErrorKind::InvalidTensor,
             ParallelError::NoLibrary { .. } => ErrorKind::NoDevice,
             ParallelError::NoAnswer { .. } | ParallelError::Library { .. } => ErrorKind::Cuda,

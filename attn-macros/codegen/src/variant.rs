@@ -8,11 +8,12 @@ use syn::spanned::Spanned;
 
 use crate::attribute::{self, Instance};
 use crate::compose_part::{self, NormalizerChange};
+use crate::coordinates::CoordinateRead;
 use crate::impl_item::{type_name, without_group, without_self};
 use crate::parse::{self, ItemContext, Links};
 use crate::report::Report;
 use crate::{
-    abstract_interp, budget, check, descriptor, emit, expand, hook, identity, kv_coordinates, messages, names, notes,
+    abstract_interp, budget, check, coordinates, descriptor, emit, expand, hook, identity, messages, names, notes,
     spaces,
 };
 
@@ -48,8 +49,8 @@ pub struct VariantModel {
     pub bias_row: String,
     /// `logits_bound`: the largest magnitude of the transform's result; or empty.
     pub bound: String,
-    /// Coordinates of the request that hooks on keys read.
-    pub kv_coordinates: Vec<&'static str>,
+    /// Coordinates that hooks read.
+    pub coordinates: Vec<CoordinateRead>,
     /// What hooks name.
     pub links: Links,
     /// Parameters that hooks read, divide by and store to.
@@ -150,7 +151,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<VariantModel, Report
     let mut hooks = Vec::new();
     let mut used = emit::Used::default();
     let [mut bias, mut slope, mut bias_row, mut bound] = [const { String::new() }; 4];
-    let (mut kv_coordinates, mut deferred) = (Vec::new(), Vec::new());
+    let (mut read, mut deferred) = (Vec::new(), Vec::new());
     for f in &functions {
         check::function(f, &shared.types, &mut shared.report);
         deferred.extend(spaces::function(f, &mut shared.report).deferred);
@@ -163,8 +164,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<VariantModel, Report
         slope.extend(budget::derived(|| emit::slope(f, &shared.types, &file)));
         bias_row.extend(budget::derived(|| emit::bias_row(f, &shared.types, &file)));
         bound.extend(budget::derived(|| emit::bound(f, &shared.types, &file)));
-        kv_coordinates
-            .extend(kv_coordinates::read(f).filter(|word| !kv_coordinates.contains(word)).collect::<Vec<_>>());
+        read.extend(coordinates::read(f));
     }
     if !shared.report.is_empty() {
         return Err(shared.report);
@@ -191,7 +191,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<VariantModel, Report
         slope,
         bias_row,
         bound,
-        kv_coordinates,
+        coordinates: read,
         links: shared.links,
         used,
         normalizer,
@@ -287,7 +287,7 @@ fn mentions(constant: &syn::ImplItemConst, word: &str) -> bool {
 /// The items emitted beside the impl for an instance.
 fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> TokenStream {
     let ty = &item.self_ty;
-    let VariantModel { type_name, file, line, bias, slope, bias_row, bound, kv_coordinates, .. } = variant;
+    let VariantModel { type_name, file, line, bias, slope, bias_row, bound, .. } = variant;
     let Named { name, constants } = instance;
     // else the doc comment of the struct, which only the derive sees
     let doc = match &variant.doc {
@@ -298,6 +298,11 @@ fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> 
         let kind = syn::Ident::new(&h.name.to_upper_camel_case(), item.impl_token.span());
         let cuda = &h.cuda;
         quote!(::attn::__private::lang::HookText { hook: ::attn::__private::lang::Hook::#kind, cuda: #cuda })
+    });
+    let coordinates = variant.coordinates.iter().map(|CoordinateRead { hook, coordinate, is_index }| {
+        let hook = syn::Ident::new(&hook.to_upper_camel_case(), item.impl_token.span());
+        let hook = quote!(::attn::__private::lang::Hook::#hook);
+        quote!(::attn::__private::lang::desc::CoordinateRead { hook: #hook, coordinate: #coordinate, is_index: #is_index })
     });
     let consts = descriptor::consts(&variant.links, |path| without_self(path, ty));
     let helpers = descriptor::helpers(&variant.links, syn::Path::clone);
@@ -336,7 +341,7 @@ fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> 
                 divisors: &[#(#divisors),*],
                 stores: #stores,
                 slots: #slots,
-                kv_coordinates: &[#(#kv_coordinates),*],
+                coordinates: &[#(#coordinates),*],
                 device_fns: #helpers,
                 types: #types,
                 consts: #consts,

@@ -4,7 +4,7 @@ use attn_codegen::device_type::DeviceTypeModel;
 use attn_codegen::names;
 use attn_codegen::params::Field;
 use attn_codegen::variant::{Named, VariantModel};
-use attn_core::lang::desc::{ConstDesc, MaskText};
+use attn_core::lang::desc::{ConstDesc, CoordinateRead, MaskText};
 use attn_core::lang::device_type::{TypeDesc, TypeLink};
 use attn_core::lang::{DeviceFn, FieldDesc, FieldType, Hook, HookText, Normalizer, VariantDesc};
 
@@ -48,9 +48,11 @@ pub(crate) fn variant(
     cuda: &dyn Fn(&str) -> &'static str,
     variant_text: VariantText,
 ) -> &'static VariantDesc {
-    let hooks = model.hooks.iter().filter_map(|text| {
-        let hook = Hook::ALL.into_iter().find(|hook| hook.method() == text.name)?;
-        Some(HookText { hook, cuda: cuda(&text.cuda) })
+    let hooks =
+        model.hooks.iter().filter_map(|text| Some(HookText { hook: hook_of(&text.name)?, cuda: cuda(&text.cuda) }));
+    let coordinates = model.coordinates.iter().filter_map(|read| {
+        let hook = hook_of(&read.hook)?;
+        Some(CoordinateRead { hook, coordinate: read.coordinate, is_index: read.is_index })
     });
     let mask = &model.mask;
     kept(VariantDesc {
@@ -77,13 +79,17 @@ pub(crate) fn variant(
         divisors: kept_names(model.used.divisors.keys()),
         stores: model.used.stores,
         slots: model.used.slots,
-        kv_coordinates: kept_list(model.kv_coordinates.clone()),
+        coordinates: kept_list(coordinates.collect()),
         device_fns: links.device_fns,
         types: links.types,
         consts: links.consts,
         make,
         text: Some(kept(variant_text)),
     })
+}
+
+fn hook_of(method: &str) -> Option<Hook> {
+    Hook::ALL.into_iter().find(|hook| hook.method() == method)
 }
 
 fn kept_names<'a>(names: impl IntoIterator<Item = &'a String>) -> &'static [&'static str] {

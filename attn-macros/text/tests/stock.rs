@@ -61,7 +61,7 @@ fn described(desc: &VariantDesc) -> String {
         desc.divisors,
         desc.stores,
         desc.slots,
-        desc.kv_coordinates,
+        desc.coordinates,
     );
     for hook in desc.hooks {
         text += &format!("{:?}: {}\n", hook.hook, hook.cuda);

@@ -88,22 +88,30 @@ fn generic_variants_list_their_instances() {
 }
 
 #[test]
-fn per_request_coordinates_of_key_hooks_are_listed() {
+fn coordinates_that_hooks_read_are_listed() {
     let words = |hook: &str| {
         let item = syn::parse_str(&format!("impl AttentionVariant for X {{ fn {hook} }}")).expect("an impl");
-        read(&TokenStream::new(), &item).map(|variant| variant.kv_coordinates).unwrap_or_else(|_| panic!("refused"))
+        let variant = read(&TokenStream::new(), &item).unwrap_or_else(|_| panic!("refused"));
+        let word = |read: &CoordinateRead| format!("{}{}", read.coordinate, if read.is_index { "[]" } else { "" });
+        variant.coordinates.iter().map(word).collect::<Vec<_>>()
     };
     let of_row =
         |name: &str, body: &str| words(&format!("{name}<R: Row>(&self, row: &mut R, at: KvIndex) {{ {body} }}"));
-    assert_eq!(of_row("key_transform", "row.map(|_, x| x * at.kv_pos as f32);"), [""; 0]);
+    assert_eq!(of_row("key_transform", "row.map(|_, x| x * at.kv_pos as f32);"), ["kv_pos"]);
     let inside = "row.map(|_, x| if at.kv_len > 3 { x } else { x * at.batch as f32 });";
     assert_eq!(of_row("key_transform", inside), ["batch", "kv_len"]);
     let renamed = "let here = at.kv_token; row.map(|_, x| x * here as f32);";
     assert_eq!(of_row("value_transform", renamed), ["kv_token"]);
     let whole = "let scale = helper(at); row.map(|_, x| x * scale);";
-    assert_eq!(of_row("key_transform", whole), ["batch", "kv_token", "kv_len"]);
-    assert_eq!(words("logits_mask(&self, at: LogitIndex) -> bool { at.kv_len > at.batch }"), [""; 0]);
-    assert_eq!(words("remap_kv_pos(&self, at: KvIndex) -> i32 { at.kv_pos - at.kv_len }"), ["kv_len"]);
+    assert_eq!(of_row("key_transform", whole), ["batch", "kv_head", "kv_len", "kv_pos", "kv_token"]);
+    assert_eq!(words("logits_mask(&self, at: LogitIndex) -> bool { at.kv_len > at.row.batch }"), ["batch", "kv_len"]);
+    assert_eq!(words("remap_kv_pos(&self, at: KvIndex) -> i32 { at.kv_pos - at.kv_len }"), ["kv_len", "kv_pos"]);
+    let mask = |body: &str| words(&format!("logits_mask(&self, at: LogitIndex) -> bool {{ {body} }}"));
+    assert_eq!(mask("self.x[[at.batch, at.kv_token]] > at.kv_pos"), ["batch[]", "kv_pos", "kv_token[]"]);
+    assert_eq!(mask("self.x[at.batch] > self.x[at.batch + 1]"), ["batch"]);
+    // bounds of a mask read what the mask does
+    let bounded = "at.kv_pos > 3 } fn kv_range(&self, tile: QueryTile) -> (i32, i32) { (4, tile.kv_len)";
+    assert_eq!(mask(bounded), ["kv_pos"]);
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! The coordinates that the hooks of a composed variant read.
+
+use super::tree::{Node, Variant};
+use crate::lang::Hook;
+use crate::lang::desc::CoordinateRead;
+
+/// A coordinate that a hook of a part reads.
+#[derive(Clone, Copy, Debug)]
+pub struct PartRead {
+    /// The name of the part.
+    pub part: &'static str,
+    /// The hook and the coordinate.
+    pub read: &'static CoordinateRead,
+    /// Whether it is a position that `remap` gives, or that the map of a `remap` takes.
+    pub remapped: bool,
+}
+
+impl Variant {
+    /// The coordinates that hooks read which run: parts under `or` and `not` only mask, and keys and values that are
+    /// stored transformed are not transformed again.
+    #[must_use]
+    pub fn coordinate_reads(&self) -> Vec<PartRead> {
+        let mut reads = Vec::new();
+        collect(self, [false; 2], false, &mut reads);
+        reads.retain(|of| !self.kv.is_stored(of.read.hook));
+        reads
+    }
+
+    /// The part and the coordinate (`batch`, `kv_token` or `kv_len`) by which keys or values are transformed
+    /// differently for each request. `None` where the transform of keys that requests share is the same for all of
+    /// them.
+    #[must_use]
+    pub fn per_request_kv_coordinate(&self) -> Option<(&'static str, &'static str)> {
+        if !self.has(Hook::KeyTransform) && !self.has(Hook::ValueTransform) {
+            return None;
+        }
+        let of_keys = |hook| matches!(hook, Hook::KeyTransform | Hook::ValueTransform | Hook::RemapKvPos);
+        let of_a_request = |coordinate| matches!(coordinate, "batch" | "kv_token" | "kv_len");
+        let reads = self.coordinate_reads().into_iter();
+        reads.map(|of| (of.part, of.read)).find_map(|(part, read)| {
+            (of_keys(read.hook) && of_a_request(read.coordinate)).then_some((part, read.coordinate))
+        })
+    }
+}
+
+/// Collects the reads of a variant. `remapped`: whether query and key positions are those of a `remap`.
+fn collect(variant: &Variant, remapped: [bool; 2], masks_only: bool, reads: &mut Vec<PartRead>) {
+    for node in &variant.nodes {
+        let masks_only = masks_only || matches!(node, Node::Or(_) | Node::Not(_) | Node::Except(_));
+        let (part, inner) = node.inside();
+        let mut inside = remapped;
+        if let Some(desc) = part.map(|part| part.desc()) {
+            let of_read = |read: &CoordinateRead| match (read.hook, read.coordinate) {
+                (Hook::RemapQoPos | Hook::RemapKvPos, "qo_pos" | "kv_pos") => true,
+                (_, "qo_pos") => remapped[0],
+                (_, "kv_pos") => remapped[1],
+                _ => false,
+            };
+            let run = desc.coordinates.iter().filter(|read| !masks_only || read.hook == Hook::LogitsMask);
+            reads.extend(run.map(|read| PartRead { part: desc.name, read, remapped: of_read(read) }));
+            if let Node::Remap { .. } = node {
+                inside[0] |= desc.has(Hook::RemapQoPos);
+                inside[1] |= desc.has(Hook::RemapKvPos);
+            }
+        }
+        inner.iter().for_each(|variant| collect(variant, inside, masks_only, reads));
+    }
+}
