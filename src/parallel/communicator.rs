@@ -89,6 +89,16 @@ impl Communicator {
         self.run(stream, Collective::AllGather, &mut [(send, receive)])
     }
 
+    /// Adds up the tensors of all ranks (f16, bf16 or f32); `receive` has the shape of `send`. All ranks have the same
+    /// bits. On CUDA the order of an element's sum is NCCL's, which depends on where the element is.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Communicator::all_gather`].
+    pub fn all_reduce(&self, stream: &Stream, send: TensorRef<'_>, receive: TensorMut<'_>) -> Result<(), Error> {
+        self.run(stream, Collective::AllReduce, &mut [(send, receive)])
+    }
+
     /// Sends part `r` of the first dimension of `send` to rank `r`, and receives a part of each rank: both tensors have
     /// the same shape, whose first dimension is that of ranks.
     ///

@@ -10,6 +10,8 @@ use crate::tensor::{TensorMut, TensorRef};
 pub enum Collective {
     /// Every rank receives the tensors of all: a dimension of ranks comes before those of what is sent.
     AllGather,
+    /// Every rank receives the sum of the tensors of all. Sums are of f32 and rounded once on the CPU.
+    AllReduce,
     /// Part `r` of the first dimension goes to rank `r`; what is received has a part of each rank.
     AllToAll,
     /// A tensor goes to the next rank, from the last one to the first.
@@ -46,6 +48,9 @@ impl Call {
         if collective == Collective::AllToAll && send.shape().first() != Some(&ranks) {
             return Err(format!("{call} to {ranks} ranks; the first dimension is that of ranks"));
         }
+        if collective == Collective::AllReduce && !matches!(call.dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32) {
+            return Err(format!("{call}; sums are of f16, bf16 or f32"));
+        }
         let gathered = [&[ranks], send.shape()].concat();
         let receives = if collective == Collective::AllGather { &gathered } else { send.shape() };
         if (receive.dtype(), receive.shape()) != (send.dtype(), receives) {
@@ -58,10 +63,22 @@ impl Call {
         Ok(call)
     }
 
+    /// The elements that a rank sends.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Their type.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
     /// The bytes that a rank sends.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.shape.iter().product::<usize>() * self.dtype.size()
+        self.elements() * self.dtype.size()
     }
 }
 
@@ -69,6 +86,7 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.collective {
             Collective::AllGather => "all_gather",
+            Collective::AllReduce => "all_reduce",
             Collective::AllToAll => "all_to_all",
             Collective::Shift => "shift",
             Collective::Barrier => return f.write_str("barrier"),

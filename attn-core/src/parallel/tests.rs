@@ -40,6 +40,12 @@ fn tensors_of_all_ranks_arrive_in_their_order() {
                 let (send, mut receive) = ([x], TensorMut::host(&mut before, &[1]).expect("sound"));
                 rank.run(Collective::Shift, &TensorRef::host(&send, &[1]).expect("sound"), &mut receive)
                     .expect("all come");
+                let (send, mut sums) = ([x, -x], [0.0; 2]);
+                let (send, mut receive) = (TensorRef::host(&send, &[2]), TensorMut::host(&mut sums, &[2]));
+                let receive = receive.as_mut().expect("sound");
+                rank.run(Collective::AllReduce, &send.expect("sound"), receive).expect("all come");
+                let all_ranks: f32 = (0..ranks).map(|from| from as f32 + 100.0 * round as f32).sum();
+                assert_eq!(sums, [all_ranks, -all_ranks]);
                 rank.barrier().expect("all come");
                 for from in 0..ranks {
                     let x = from as f32 + 100.0 * round as f32;

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use half::{bf16, f16};
+
 use super::call::{Call, Collective};
 use super::error::ParallelError;
 use super::group::Group;
+use crate::dtype::Dtype;
 use crate::tensor::{TensorMut, TensorRef};
 
 /// A rank of a group of threads. Tensors are contiguous and in host memory.
@@ -69,12 +72,16 @@ impl ThreadRank {
             return Err(self.give_up(format!("{call} needs tensors in host memory")));
         };
         let sent = self.group.exchange(rank, &call, from[..call.bytes()].to_vec())?;
+        if collective == Collective::AllReduce {
+            sum(call.dtype(), &sent, &mut to[..call.bytes()]);
+            return Ok(());
+        }
         let part = call.bytes() / ranks;
         let parts: Vec<&[u8]> = match collective {
             Collective::AllGather => sent.iter().map(Vec::as_slice).collect(),
             Collective::AllToAll => sent.iter().map(|of| &of[part * rank..][..part]).collect(),
             Collective::Shift => vec![&sent[(rank + ranks - 1) % ranks]],
-            Collective::Barrier => Vec::new(),
+            Collective::AllReduce | Collective::Barrier => Vec::new(),
         };
         let parts = parts.concat();
         to[..parts.len()].copy_from_slice(&parts);
@@ -100,6 +107,24 @@ impl ThreadRank {
         let error = ParallelError::Aborted { rank: self.rank, why };
         self.group.abort(error.clone());
         error
+    }
+}
+
+/// Adds the elements of all ranks in their order.
+fn sum(dtype: Dtype, sent: &[Vec<u8>], to: &mut [u8]) {
+    let size = dtype.size();
+    for (element, to) in to.chunks_exact_mut(size).enumerate() {
+        let of = |bytes: &Vec<u8>| match (dtype, &bytes[element * size..][..size]) {
+            (Dtype::F16, &[a, b]) => f16::from_ne_bytes([a, b]).to_f32(),
+            (Dtype::Bf16, &[a, b]) => bf16::from_ne_bytes([a, b]).to_f32(),
+            (_, bytes) => f32::from_ne_bytes(bytes.try_into().expect("an element of f32")),
+        };
+        let sum: f32 = sent.iter().map(of).sum();
+        match dtype {
+            Dtype::F16 => to.copy_from_slice(&f16::from_f32(sum).to_ne_bytes()),
+            Dtype::Bf16 => to.copy_from_slice(&bf16::from_f32(sum).to_ne_bytes()),
+            _ => to.copy_from_slice(&sum.to_ne_bytes()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use attn_core::dtype::Dtype;
 use attn_core::parallel::ParallelError;
 
 use crate::shared_library::entry_points;
@@ -23,6 +24,18 @@ const SUCCESS: c_int = 0;
 pub(super) const IN_PROGRESS: c_int = 7;
 /// `ncclUint8`.
 pub(super) const BYTES: c_int = 1;
+/// `ncclSum`.
+pub(super) const SUM: c_int = 0;
+
+/// The `ncclDataType_t` of elements that are added up.
+pub(super) fn data_type(dtype: Dtype) -> c_int {
+    match dtype {
+        Dtype::F16 => 6,
+        Dtype::Bf16 => 9,
+        Dtype::F32 => 7,
+        _ => BYTES,
+    }
+}
 
 /// `ncclConfig_t` as of NCCL 2.14. Later versions take their defaults for what it does not have.
 #[repr(C)]
@@ -52,6 +65,7 @@ entry_points! {
     device = "ncclCommCuDevice": fn(Comm, *mut c_int) -> c_int;
     user_rank = "ncclCommUserRank": fn(Comm, *mut c_int) -> c_int;
     all_gather = "ncclAllGather": fn(*const c_void, *mut c_void, usize, c_int, Comm, *mut c_void) -> c_int;
+    all_reduce = "ncclAllReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int;
     send = "ncclSend": fn(*const c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int;
     receive = "ncclRecv": fn(*mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int;
     group_start = "ncclGroupStart": fn() -> c_int;

@@ -6,12 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use attn_core::dtype::Dtype;
 use attn_core::parallel::{Call, Collective, ParallelError};
 use attn_core::tensor::{TensorMut, TensorRef};
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{CUresult, cuStreamQuery};
 
-use super::api::{Api, BYTES, Comm, Config, IN_PROGRESS, UniqueId};
+use super::api::{Api, BYTES, Comm, Config, IN_PROGRESS, SUM, UniqueId, data_type};
 use crate::cuda::driver::order::order;
 use crate::cuda::driver::uses::Access::{Read, Write};
 use crate::cuda::{CudaError, CudaStream, Device};
@@ -47,6 +48,8 @@ struct Transfer {
     to: u64,
     /// That this rank sends.
     bytes: usize,
+    elements: usize,
+    dtype: Dtype,
 }
 
 impl NcclRank {
@@ -150,7 +153,7 @@ impl NcclRank {
             };
             order(stream, Read, [("send", send.owner())])?;
             order(stream, Write, [("receive", receive.owner())])?;
-            transfers.push(Transfer { from, to, bytes: call.bytes() });
+            transfers.push(Transfer { from, to, bytes: call.bytes(), elements: call.elements(), dtype: call.dtype() });
         }
         let mut state = self.lock();
         if let Some(error) = &state.broken {
@@ -180,6 +183,11 @@ impl NcclRank {
             // SAFETY: as above; the tensor to receive into has the bytes of all ranks.
             Collective::AllGather => vec![unsafe {
                 (self.api.all_gather)(pointer(of.from, 0), pointer(of.to, 0), bytes, BYTES, comm, stream)
+            }],
+            // SAFETY: as above; both tensors have the elements.
+            Collective::AllReduce => vec![unsafe {
+                let (from, to, dtype) = (pointer(of.from, 0), pointer(of.to, 0), data_type(of.dtype));
+                (self.api.all_reduce)(from, to, of.elements, dtype, SUM, comm, stream)
             }],
             Collective::AllToAll => {
                 let part = bytes / ranks;
