@@ -156,6 +156,20 @@ pub enum Error {
         /// What it has to be a multiple of.
         multiple: usize,
     },
+    /// A feed-forward network that cannot be shared out.
+    #[error("the feed-forward network has {ffn} elements, which do not divide among {gpus} GPUs; see --gpus")]
+    Shares {
+        /// Its elements.
+        ffn: usize,
+        /// The GPUs.
+        gpus: usize,
+    },
+    /// Batch invariance on GPUs whose order of adding up depends on the size of a step.
+    #[error("a model on {gpus} GPUs is not batch-invariant; take at most 2, or leave out --batch-invariant")]
+    Invariance {
+        /// The GPUs.
+        gpus: usize,
+    },
     /// A request that is not run.
     #[error(transparent)]
     Refused(#[from] Refused),

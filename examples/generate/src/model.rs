@@ -16,8 +16,10 @@ mod presets;
 pub mod random_weights;
 pub mod runner;
 pub mod sampler;
+mod shard;
 pub mod step_memory;
 pub mod steps;
+pub mod tensor_parallel;
 pub mod weights;
 
 use attn_cache::{Pages, Step, StepCapacity};
@@ -49,6 +51,16 @@ pub struct ModelLimits {
 }
 
 impl ModelLimits {
+    /// Refuses a step that there is no memory for, or with a token outside of the vocabulary.
+    pub(crate) fn check(&self, input: &StepInput<'_>) -> Result<(), Error> {
+        let limit = |what, got, limit| if got > limit { Err(Error::Step { what, got, limit }) } else { Ok(()) };
+        limit("the number of new tokens", input.tokens.len(), self.step_tokens)?;
+        let token = input.tokens.iter().copied().max().unwrap_or(0) as usize;
+        limit("a token", token, self.vocab - 1)?;
+        let row = input.rows.last().map_or(0, |row| row.row);
+        limit("a row to draw from", row, input.tokens.len().saturating_sub(1))
+    }
+
     /// The capacity of the [`Step`]s that the engine builds, for pages of `page_size` tokens.
     pub fn step_capacity(&self, page_size: usize) -> StepCapacity {
         // the window of an endless text may begin and end within a page

@@ -9,8 +9,10 @@ use serde::Serialize;
 use crate::{
     engine::{Engine, EngineConfig, EngineHandle},
     model::{
+        Model,
         forward::Cascades,
         llama::{Device, LoadOptions, load},
+        tensor_parallel::TensorParallel,
     },
     tokenizer::Tokenizer,
 };
@@ -25,6 +27,9 @@ pub struct ModelArgs {
     /// Where the model runs.
     #[arg(long, value_enum, default_value_t)]
     device: Device,
+    /// GPUs that share the model: each has a part of the heads and of their cache. They need NCCL.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    gpus: usize,
     /// Tokens of the KV cache, of all texts together.
     #[arg(long, value_name = "TOKENS", default_value_t = LoadOptions::default().cache_tokens)]
     cache_tokens: usize,
@@ -88,13 +93,30 @@ impl ModelArgs {
         anyhow::ensure!(self.cache_tokens > 0, "the KV cache has at least one token; see --cache-tokens");
         anyhow::ensure!(self.sequences > 0, "at least one text runs at a time; see --sequences");
         anyhow::ensure!(self.chunk_tokens > 0, "a step computes at least one token; see --chunk-tokens");
-        let (model, tokenizer) = load(&LoadOptions { endless, resident: serves, ..self.load_options() })?;
-        let device = model.engine().to_string();
-        let batch_invariant = self.batch_invariant.unwrap_or(model.engine().is_cpu());
-        let config = self.engine_config(batch_invariant);
+        anyhow::ensure!(self.gpus > 0, "a model runs on at least one device; see --gpus");
+        let options = LoadOptions { endless, resident: serves, ..self.load_options() };
+        if self.gpus > 1 {
+            anyhow::ensure!(self.device != Device::Cpu, "the CPU is one device; leave out --gpus, or --device cpu");
+            let (model, tokenizer) = TensorParallel::load(&options, self.gpus)?;
+            let device = model.device();
+            return self.spawn(model, tokenizer, device, false, serves);
+        }
+        let (model, tokenizer) = load(&options)?;
+        let (device, is_cpu) = (model.engine().to_string(), model.engine().is_cpu());
+        self.spawn(model, tokenizer, device, is_cpu, serves)
+    }
+
+    fn spawn<M: Model + 'static>(
+        &self,
+        model: M,
+        tokenizer: Tokenizer,
+        device: String,
+        is_cpu: bool,
+        serves: bool,
+    ) -> anyhow::Result<Started> {
+        let config = self.engine_config(self.batch_invariant.unwrap_or(is_cpu));
         let max_unread = if serves { config.max_unread } else { usize::MAX };
-        let config = EngineConfig { max_unread, ..config };
-        let engine = Engine::new(model, config)?;
+        let engine = Engine::new(model, EngineConfig { max_unread, ..config })?;
         let engine = EngineHandle::spawn(engine).context("the engine has no thread")?;
         Ok(Started { engine, tokenizer, device })
     }

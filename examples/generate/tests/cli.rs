@@ -30,6 +30,12 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[test]
+fn one_cpu_is_not_several_gpus() {
+    let output = run(&["Hello", "--gpus", "2"]);
+    assert!(text(&output.stderr).contains("the CPU is one device"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_prompt_is_continued() {
     if !has_model() {
         return;

@@ -61,7 +61,7 @@ impl Side {
             cache_dtype,
             fixed_split_size: None,
         };
-        let mut forward = Forward::new(&model.config, model.weights.clone(), &sizes, form, &*math)?;
+        let mut forward = Forward::new(&model.config, model.weights.clone(), &sizes, form, &*math, None)?;
         fill(&mut forward, model.config.layers, &*math)?;
         let pages = Pages::new(count, PAGE_SIZE)?;
         let capacity = StepCapacity {

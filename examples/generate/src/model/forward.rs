@@ -6,6 +6,7 @@ use attn::{
     Attention, AttentionOptions, CascadeLevel, CascadeLevelKv, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out,
     Plan, Stream, Variant,
     ops::{self, Append, KvRef, KvTransform, Op, SlotMapping},
+    parallel::Communicator,
 };
 use attn_cache::Step;
 
@@ -92,8 +93,10 @@ impl Default for Cascades {
 /// Activations of a step.
 #[derive(Debug)]
 struct Scratch {
-    /// The residual.
+    /// The residual. Of a model that is shared out it is the part of a rank until [`Forward::add_up`].
     x: DeviceBuffer,
+    /// Where residuals of ranks are added up.
+    sum: Option<DeviceBuffer>,
     normed: DeviceBuffer,
     qkv: DeviceBuffer,
     attended: DeviceBuffer,
@@ -149,7 +152,9 @@ pub struct Forward {
     rope: Option<KvTransform>,
     /// Rotates stored keys in each step, for [`KeyForm::Pass`].
     rotation: Option<KeyRotation>,
-    /// `[step_rows][vocab]` logits in f32.
+    /// The rank of a model that is shared out.
+    communicator: Option<Communicator>,
+    /// `[step_rows][vocab]` logits in f32, of the first rank.
     pub logits: DeviceBuffer,
 }
 
@@ -166,6 +171,7 @@ impl Forward {
         options: &ForwardOptions,
         form: AttentionForm,
         math: &dyn Math,
+        communicator: Option<Communicator>,
     ) -> Result<Self, Error> {
         let engine = math.engine();
         let variant = Variant::parse(&format!("causal + {}", config.rope())).map_err(attn::Error::from)?;
@@ -192,6 +198,7 @@ impl Forward {
         let residual = |rows| engine.alloc(Dtype::F32, rows * config.width);
         let scratch = Scratch {
             x: residual(tokens)?,
+            sum: communicator.is_some().then(|| residual(tokens)).transpose()?,
             normed: math.buffer(tokens * config.width)?,
             qkv: math.buffer(tokens * config.qkv_width())?,
             attended: math.buffer(tokens * config.q_width())?,
@@ -209,6 +216,7 @@ impl Forward {
             form,
             rope,
             rotation,
+            communicator,
             logits: engine.alloc(Dtype::F32, rows * config.vocab)?,
         })
     }
@@ -258,6 +266,32 @@ impl Forward {
         &self.weights
     }
 
+    /// Adds up the residuals of the ranks that share the model, of `tokens` tokens.
+    ///
+    /// # Errors
+    ///
+    /// A group that is broken; failures of the device.
+    pub(super) fn add_up(&mut self, stream: &Stream, tokens: usize) -> Result<(), Error> {
+        let Scratch { x, sum, .. } = &mut self.scratch;
+        add_up(self.communicator.as_ref(), stream, x, sum, tokens * self.config.width)
+    }
+
+    /// Waits for a step of ranks, which never ends where one of them fails. Else it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// A rank that fails, or does not come in time.
+    pub(super) fn wait(&self, stream: &Stream) -> Result<(), Error> {
+        self.communicator.as_ref().map_or(Ok(()), |rank| Ok(rank.wait(stream)?))
+    }
+
+    /// Tells other ranks that this one fails.
+    pub(super) fn abort(&self, why: &Error) {
+        if let Some(rank) = &self.communicator {
+            rank.abort(why.to_string());
+        }
+    }
+
     /// Launches a step: the tokens of `parts`, which lie in `memory`, go in, and logits of its rows come out. `plan`
     /// is a plan of [`Forward::attention`] whose queries are those tokens. It allocates nothing and reads no
     /// value on the host, so a CUDA graph can capture it.
@@ -272,10 +306,14 @@ impl Forward {
         memory: StepView<'_>,
         parts: StepParts,
     ) -> Result<(), Error> {
-        let Forward { config, weights, cache, scratch: s, rope, rotation, logits, .. } = self;
+        let Forward { config, weights, cache, scratch: s, rope, rotation, communicator, logits, .. } = self;
+
         let (token_ids, slots) = (memory.array(parts.tokens), memory.array(parts.slots));
         let (positions, row_indices) = (memory.array(parts.positions), memory.array(parts.rows));
         let (tokens, rows) = (token_ids.len(), row_indices.len());
+        let (communicator, elements) = (communicator.as_ref(), tokens * config.width);
+        // the first rank alone adds to the residual, so that it is counted once
+        let first = communicator.is_none_or(|of| of.rank() == 0);
         let (eps, heads) = (config.norm_eps, config.heads);
         let [q_heads, kv_heads, head_dim] = [heads.qo, heads.kv, heads.head_dim].map(|n| n as usize);
         math.embed(&weights.embedding, token_ids, &mut s.x, tokens)?;
@@ -294,14 +332,35 @@ impl Forward {
             };
             let kv = cache.layer(index, rotated)?;
             plan.run(math.stream(), part(0, q_heads)?, kv, out)?;
-            math.linear(&layer.output, &s.attended, &mut s.x, tokens, true)?;
+            math.linear(&layer.output, &s.attended, &mut s.x, tokens, first)?;
+            add_up(communicator, math.stream(), &mut s.x, &mut s.sum, elements)?;
             math.rms_norm(&s.x, &layer.ffn_norm, eps, &mut s.normed, tokens)?;
             math.linear(&layer.gate_up, &s.normed, &mut s.gate_up, tokens, false)?;
             math.silu_mul(&s.gate_up, &mut s.activated, config.ffn, tokens)?;
-            math.linear(&layer.down, &s.activated, &mut s.x, tokens, true)?;
+            math.linear(&layer.down, &s.activated, &mut s.x, tokens, first)?;
+            add_up(communicator, math.stream(), &mut s.x, &mut s.sum, elements)?;
+        }
+        if !first {
+            return Ok(());
         }
         math.gather_rows(&s.x, row_indices, &mut s.last, config.width, rows)?;
         math.rms_norm(&s.last, &weights.norm, eps, &mut s.last_normed, rows)?;
         math.linear(weights.head(), &s.last_normed, logits, rows, false)
     }
+}
+
+/// Adds up the residuals of ranks, `elements` each, if there are several. It swaps the two buffers, so that a step with
+/// an even number of sums ends with those that it began with, as graphs need.
+fn add_up(
+    communicator: Option<&Communicator>,
+    stream: &Stream,
+    x: &mut DeviceBuffer,
+    sum: &mut Option<DeviceBuffer>,
+    elements: usize,
+) -> Result<(), Error> {
+    if let (Some(rank), Some(sum)) = (communicator, sum) {
+        rank.all_reduce(stream, x.tensor(&[elements])?, sum.tensor_mut(&[elements])?)?;
+        std::mem::swap(x, sum);
+    }
+    Ok(())
 }

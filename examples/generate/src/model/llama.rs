@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use attn::{Dtype, Engine};
+use attn::{Dtype, Engine, parallel::Communicator};
 use attn_cache::Pages;
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     math::{CpuMath, CudaMath, CudaMathOptions, Math},
     runner::ModelRunner,
     sampler::{MAX_TOP_LOGPROBS, Sampler},
+    shard::Shard,
     weights::{Checkpoint, LlamaWeights},
 };
 use crate::{Error, sampling::Sampled, tokenizer::Tokenizer};
@@ -132,6 +133,28 @@ impl Llama {
             Device::Cpu => Engine::cpu(),
             Device::Cuda => Engine::cuda(0)?,
         };
+        Self::on(engine, config, checkpoint, eos, options, None)
+    }
+
+    /// A model on a device with the weights of a checkpoint, or the share of a rank in them. The first rank
+    /// makes logits and draws.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Llama::new`]; heads, or elements of the feed-forward network, that do not divide among the ranks.
+    pub fn on(
+        engine: Engine,
+        whole: &LlamaConfig,
+        checkpoint: &dyn Checkpoint,
+        eos: u32,
+        options: &LoadOptions,
+        communicator: Option<Communicator>,
+    ) -> Result<Self, Error> {
+        let shard = communicator.as_ref().map(|of| Shard::new(checkpoint, whole, of)).transpose()?;
+        let (config, checkpoint): (_, &dyn Checkpoint) = match &shard {
+            Some(shard) => (&shard.config, shard),
+            None => (whole, checkpoint),
+        };
         let batch_invariant = options.batch_invariant.unwrap_or(engine.is_cpu());
         let math = math(&engine, CudaMathOptions { fixed_rows: batch_invariant, ..options.cuda })?;
         // a split has enough keys to pay for its merge, and a request enough splits for all threads
@@ -154,12 +177,13 @@ impl Llama {
             cascades: (!batch_invariant && options.levels > 1).then_some(cascades),
             ..AttentionForm::default()
         };
-        let mut forward = Forward::new(config, weights.into(), &sizes, form, &*math)?;
+        let draws = options.draws && communicator.as_ref().is_none_or(|of| of.rank() == 0);
+        let mut forward = Forward::new(config, weights.into(), &sizes, form, &*math, communicator)?;
         if options.resident {
             forward.cache_mut().touch(math.stream())?;
         }
         let sampler = || Sampler::new(&engine, math.padded_rows(step_rows), config.vocab);
-        let sampler = options.draws.then(sampler).transpose()?;
+        let sampler = draws.then(sampler).transpose()?;
         let limits = ModelLimits {
             vocab: config.vocab,
             context: config.context.min(options.cache_tokens),
@@ -182,6 +206,16 @@ impl Llama {
     /// Where it runs.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Connects the ranks of a model that is shared out.
+    pub(super) fn connect(&mut self) -> Result<(), Error> {
+        self.runner.connect()
+    }
+
+    /// Tells the other ranks that this one fails.
+    pub(super) fn abort(&self, why: &Error) {
+        self.runner.forward().abort(why);
     }
 
     /// The runner, with the times and the logits of the last step.
@@ -207,12 +241,7 @@ impl Model for Llama {
     }
 
     fn run(&mut self, input: &StepInput<'_>) -> Result<Vec<Sampled>, Error> {
-        let limit = |what, got, limit| if got > limit { Err(Error::Step { what, got, limit }) } else { Ok(()) };
-        limit("the number of new tokens", input.tokens.len(), self.limits.step_tokens)?;
-        let token = input.tokens.iter().copied().max().unwrap_or(0) as usize;
-        limit("a token", token, self.limits.vocab - 1)?;
-        let row = input.rows.last().map_or(0, |row| row.row);
-        limit("a row to draw from", row, input.tokens.len().saturating_sub(1))?;
+        self.limits.check(input)?;
         self.runner.run(input)
     }
 }

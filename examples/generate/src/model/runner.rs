@@ -99,6 +99,17 @@ impl ModelRunner {
         Ok(ModelRunner { plans, cascades, math, forward, sampler, memory, times: HostTimes::default() })
     }
 
+    /// Runs a collective of the ranks that share the model, which connects them, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// A rank that does not come, or fails.
+    pub fn connect(&mut self) -> Result<(), Error> {
+        self.forward.add_up(self.math.stream(), 1)?;
+        self.forward.add_up(self.math.stream(), 1)?;
+        self.forward.wait(self.math.stream())
+    }
+
     /// The forward pass, with the logits of the last step.
     pub fn forward(&self) -> &Forward {
         &self.forward
@@ -121,6 +132,7 @@ impl ModelRunner {
     /// More tokens or rows than there is memory for, and failures of the device.
     pub fn run(&mut self, input: &StepInput<'_>) -> Result<Vec<Sampled>, Error> {
         self.launch(input)?;
+        self.forward.wait(self.math.stream())?;
         let stream = self.math.stream();
         let Some(sampler) = &mut self.sampler else {
             stream.synchronize()?;

@@ -2,24 +2,24 @@
 
 use attn_cache::{Sequence, Step};
 
-use super::{Model as _, SampleRow, StepInput, llama::Llama};
+use super::{Model, SampleRow, StepInput, llama::Llama};
 use crate::{
     Error,
     sampling::{Sampled, SamplingParams},
 };
 
-/// A Llama, and the tables of its steps. Errors are those of the model, and of a pool without free pages.
+/// A model, and the tables of its steps. Errors are those of the model, and of a pool without free pages.
 #[derive(Debug)]
-pub struct Steps {
+pub struct Steps<M = Llama> {
     /// The model.
-    pub llama: Llama,
+    pub llama: M,
     /// The tables of a step.
     pub step: Step,
 }
 
-impl Steps {
+impl<M: Model> Steps<M> {
     /// Steps of a model within its limits.
-    pub fn new(llama: Llama) -> Result<Self, Error> {
+    pub fn new(llama: M) -> Result<Self, Error> {
         let capacity = llama.limits().step_capacity(llama.pages().page_size());
         Ok(Steps { step: Step::new(llama.pages(), capacity)?, llama })
     }
@@ -52,7 +52,9 @@ impl Steps {
         let row = |&row: &usize| SampleRow { row, position: 0, params: &params, prompt: &[], generated: &[] };
         self.draw(sequences, new, &rows.iter().map(row).collect::<Vec<_>>())
     }
+}
 
+impl Steps {
     /// The logits after the new tokens of these indices, and what [`Steps::run`] draws.
     pub fn logits(
         &mut self,
