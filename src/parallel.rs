@@ -10,7 +10,6 @@
 //! [`ZigzagShard`] shares out.
 
 mod communicator;
-mod coordinates;
 mod decode;
 mod heads;
 mod prefill;

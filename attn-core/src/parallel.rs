@@ -6,9 +6,11 @@
 //! group stays broken.
 
 mod call;
+pub mod coordinates;
 mod error;
 mod group;
 mod interleaved_shard;
+mod launcher;
 mod thread_rank;
 mod zigzag_shard;
 
@@ -18,5 +20,6 @@ mod tests;
 pub use call::{Call, Collective};
 pub use error::ParallelError;
 pub use interleaved_shard::InterleavedShard;
+pub use launcher::Launched;
 pub use thread_rank::ThreadRank;
 pub use zigzag_shard::ZigzagShard;

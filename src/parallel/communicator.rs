@@ -48,6 +48,21 @@ impl Communicator {
         Ok(Communicator { backend: Backend::Cuda(NcclRank::new(device, id, rank, ranks, limit)?) })
     }
 
+    /// Joins the group of the processes that `torchrun`, `mpirun` or `srun` started, as their environment says, with
+    /// the engine of the process's device: that of its rank within its host. NCCL meets at the address in
+    /// `NCCL_COMM_ID`, a free port of the host of rank 0.
+    ///
+    /// # Errors
+    ///
+    /// A variable that is missing, or no number; no such device; the errors of [`Communicator::join`].
+    #[cfg(feature = "cuda")]
+    pub fn from_env(limit: Duration) -> Result<(Engine, Self), Error> {
+        let launched = attn_core::parallel::Launched::read(|name| std::env::var(name).ok())?;
+        let engine = Engine::cuda(launched.device)?;
+        let communicator = Self::join(&engine, Self::unique_id()?, launched.rank, launched.ranks, limit)?;
+        Ok((engine, communicator))
+    }
+
     /// Borrows an `ncclComm_t` of the engine's device, such as that of a process group of torch. It is never aborted
     /// here: where a rank fails, calls return errors, and the caller aborts it, so that its work ends.
     ///

@@ -1,9 +1,10 @@
 //! Decode context parallelism.
 
 use attn_core::lang::{Hook, Normalizer};
+use attn_core::parallel::coordinates::{KEYS_OF_SHARDS, POSITIONS_OF_SHARDS};
 use attn_core::parallel::{Collective, ParallelError};
 
-use super::{Communicator, coordinates};
+use super::Communicator;
 use crate::ops::{StateRef, merge_states};
 use crate::{Attention, DeviceBuffer, Dtype, Engine, Error, Kv, Out, Plan, RunOptions, Stream, TensorRef};
 
@@ -13,8 +14,8 @@ use crate::{Attention, DeviceBuffer, Dtype, Engine, Error, Kv, Out, Plan, RunOpt
 ///
 /// The plan of a rank is over its own keys ([`InterleavedShard`](super::InterleavedShard)), possibly none. A mask or a
 /// score of positions sees those of the whole sequence under `remap(interleaved_positions(..), ..)`, and is refused
-/// without a `remap`; one query a request, which sees all keys, needs no mask. Sinks are counted once. The order of merging is that of ranks, so that
-/// all ranks have the same bits, in every run.
+/// without a `remap`; one query a request, which sees all keys, needs no mask. Sinks are counted once. The order of
+/// merging is that of ranks, so that all ranks have the same bits, in every run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -95,7 +96,7 @@ impl DecodeContextParallel {
             return Err(ParallelError::Unsupported { what, way: "add them by an all-reduce" }.into());
         }
         if ranks > 1 {
-            coordinates::check(attention, &[coordinates::POSITIONS_OF_SHARDS, coordinates::KEYS_OF_SHARDS])?;
+            [POSITIONS_OF_SHARDS, KEYS_OF_SHARDS].iter().try_for_each(|of| of.check(variant))?;
         }
         let (dtype, dim) = attention.output();
         if !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32) {

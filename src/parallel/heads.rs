@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use attn_core::parallel::{Collective, ParallelError};
+use attn_core::parallel::{Collective, ParallelError, coordinates};
 
-use super::{Communicator, coordinates};
+use super::Communicator;
 use crate::ops::{self, Append, DeviceArray, Gather, KvMut, KvRef, PageTableRows, SlotMapping};
 use crate::{
     Attention, DeviceBuffer, Dtype, Engine, Error, Heads, Kv, Out, Plan, RunOptions, Stream, TensorMut, TensorRef,
@@ -77,9 +77,8 @@ impl HeadParallel {
     ///
     /// # Errors
     ///
-    /// The errors of [`HeadParallel::share`]; other heads of the attention; a variant that computes with the number of a
-    /// head; keys and values in a KV format, or in one
-    /// tensor; out of memory.
+    /// The errors of [`HeadParallel::share`]; other heads of the attention; a variant that computes with the number of
+    /// a head; keys and values in a KV format, or in one tensor; out of memory.
     pub fn new(
         engine: &Engine,
         attention: &Attention,
@@ -95,7 +94,7 @@ impl HeadParallel {
             return Err(ParallelError::Unsupported { what, way: "bind it to that share, each in a tensor" }.into());
         }
         if ranks > 1 {
-            coordinates::check(attention, &[coordinates::HEADS])?;
+            coordinates::HEADS.check(attention.variant())?;
         }
         let part = tokens.div_ceil(ranks);
         let own = tokens.saturating_sub(part * communicator.rank()).min(part);

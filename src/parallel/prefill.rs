@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use attn_core::batch::PageTableBuf;
 use attn_core::lang::{QueryTile, Tile, TileClass};
-use attn_core::parallel::{Collective, ParallelError, ZigzagShard};
+use attn_core::parallel::{Collective, ParallelError, ZigzagShard, coordinates};
 
-use super::{Communicator, coordinates};
+use super::Communicator;
 use crate::ops::{Append, DeviceArray, KvMut, KvRef, SlotMapping, append_paged};
 use crate::{
     Attention, Batch, DeviceBuffer, Dtypes, Engine, Error, Heads, Kv, Out, PageOrder, Plan, RunOptions, Stream,
@@ -21,9 +21,10 @@ const PAGE: usize = 128;
 /// ranks are gathered into pages, and one plan runs both chunks, each over the keys up to its end.
 ///
 /// So masks of positions that let no query see a later key are exact: causal, windows; other masks are refused. Hooks
-/// see the positions of the whole request. Variants that read its lengths or its number, or tokens of keys, are refused,
-/// as these are of the chunk (`relu` of the mean, `tree`). Parameters of query tokens are those of the rank. The bits of a row are those of a plan of one device over the same keys, if that splits keys
-/// alike ([`AttentionOptions::fixed_split_size`](crate::AttentionOptions::fixed_split_size)).
+/// see the positions of the whole request. Variants that read its lengths or its number, or tokens of keys, are
+/// refused, as these are of the chunk (`relu` of the mean, `tree`). Parameters of query tokens are those of the rank.
+/// The bits of a row are those of a plan of one device over the same keys, if that splits keys alike
+/// ([`AttentionOptions::fixed_split_size`](crate::AttentionOptions::fixed_split_size)).
 #[derive(Debug)]
 pub struct PrefillContextParallel {
     plan: Plan,
@@ -53,8 +54,8 @@ impl PrefillContextParallel {
     ///
     /// # Errors
     ///
-    /// A mask under which a query sees a later key; a variant that reads a coordinate of a chunk; keys and values in one tensor, or in a KV format; the errors of
-    /// [`Attention::plan`]; out of memory.
+    /// A mask under which a query sees a later key; a variant that reads a coordinate of a chunk; keys and values in
+    /// one tensor, or in a KV format; the errors of [`Attention::plan`]; out of memory.
     pub fn new(
         engine: &Engine,
         attention: &Attention,
@@ -67,7 +68,7 @@ impl PrefillContextParallel {
             let what = "prefill over keys and values of a KV format, or in one tensor,";
             return Err(ParallelError::Unsupported { what, way: "gather them as elements, each in a tensor" }.into());
         }
-        coordinates::check(attention, &[coordinates::CHUNKS])?;
+        coordinates::CHUNKS.check(attention.variant())?;
         let chunks = lens.iter().flat_map(|&len| own.chunks(len).map(|chunk| (chunk, len)));
         if chunks.into_iter().any(|(chunk, len)| sees_later_keys(attention, &chunk, len)) {
             let what = "prefill of a mask under which queries see later keys";

@@ -281,8 +281,8 @@ fn what_ranks_cannot_do_is_refused_by_name() {
     assert!(decode("alibi", false).contains(of_keys), "{}", decode("alibi", false));
     let map = "remap(interleaved_positions(ranks=3, rank=0, of_query=[1]), causal)";
     assert!(decode(&format!("{map} + rope"), false).contains("that `rope` reads in `query_transform`"));
-    let tree = "tree(width=1, ancestors=[true])";
-    assert!(decode(&format!("{map} + {tree}"), false).contains("`kv_len` that `tree` reads in `logits_mask`"));
+    let tree = map.replace("causal", "tree(width=1, ancestors=[[true]])");
+    assert!(decode(&tree, false).contains("`kv_len` that `tree` reads in `logits_mask`"));
     assert!(decode("remap(cache_positions(sink=1, window=9), causal)", false).contains("`kv_len`"));
     let dtypes = Dtypes::f32().with_output(Dtype::E4m3);
     let stored = engine.attention(&Variant::parse("full").expect("parses"), HEADS, dtypes).expect("binds");
@@ -298,7 +298,7 @@ fn what_ranks_cannot_do_is_refused_by_name() {
         ),
         ("causal + relu(mean=true)", "`kv_len` that `relu` reads in `weight` is that of a chunk of a prompt"),
         ("causal + dropout(rate=0.1, seed=3)", "`batch` that `dropout` reads"),
-        ("causal + tree(width=1, ancestors=[true])", "`qo_len` that `tree` reads"),
+        ("causal + tree(width=1, ancestors=[[true]])", "`qo_len` that `tree` reads"),
     ] {
         let attention = self::attention(&engine, variant).expect("binds");
         let error = PrefillContextParallel::new(&engine, &attention, rank, &[90, 128]).expect_err("refused");

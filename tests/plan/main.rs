@@ -10,6 +10,7 @@ mod one_shot;
 mod partial;
 mod prepare;
 mod prepare_gpu;
+mod processes_gpu;
 mod row_invariance;
 mod row_invariance_gpu;
 mod rules;

@@ -15,32 +15,12 @@ pub struct PartRead {
     pub remapped: bool,
 }
 
-impl Variant {
-    /// The coordinates that hooks read which run: parts under `or` and `not` only mask, and keys and values that are
-    /// stored transformed are not transformed again.
-    #[must_use]
-    pub fn coordinate_reads(&self) -> Vec<PartRead> {
-        let mut reads = Vec::new();
-        collect(self, [false; 2], false, &mut reads);
-        reads.retain(|of| !self.kv.is_stored(of.read.hook));
-        reads
-    }
-
-    /// The part and the coordinate (`batch`, `kv_token` or `kv_len`) by which keys or values are transformed
-    /// differently for each request. `None` where the transform of keys that requests share is the same for all of
-    /// them.
-    #[must_use]
-    pub fn per_request_kv_coordinate(&self) -> Option<(&'static str, &'static str)> {
-        if !self.has(Hook::KeyTransform) && !self.has(Hook::ValueTransform) {
-            return None;
-        }
-        let of_keys = |hook| matches!(hook, Hook::KeyTransform | Hook::ValueTransform | Hook::RemapKvPos);
-        let of_a_request = |coordinate| matches!(coordinate, "batch" | "kv_token" | "kv_len");
-        let reads = self.coordinate_reads().into_iter();
-        reads.map(|of| (of.part, of.read)).find_map(|(part, read)| {
-            (of_keys(read.hook) && of_a_request(read.coordinate)).then_some((part, read.coordinate))
-        })
-    }
+/// The coordinates that hooks of a variant read which run.
+pub(super) fn reads(variant: &Variant) -> Vec<PartRead> {
+    let mut reads = Vec::new();
+    collect(variant, [false; 2], false, &mut reads);
+    reads.retain(|of| !variant.kv.is_stored(of.read.hook));
+    reads
 }
 
 /// Collects the reads of a variant. `remapped`: whether query and key positions are those of a `remap`.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use super::branches;
 use super::compose::{Tested, check};
+use super::coordinates::{self, PartRead};
 use super::error::ExprError;
 use super::owner::owners;
 use super::parse;
@@ -93,6 +94,28 @@ impl Variant {
     #[must_use]
     pub fn has(&self, hook: Hook) -> bool {
         !self.kv.is_stored(hook) && self.nodes.iter().any(|node| node.has(hook))
+    }
+
+    /// The coordinates that hooks read which run: parts under `or` and `not` only mask, and keys and values that are
+    /// stored transformed are not transformed again.
+    #[must_use]
+    pub fn coordinate_reads(&self) -> Vec<PartRead> {
+        coordinates::reads(self)
+    }
+
+    /// The part and the coordinate (`batch`, `kv_token` or `kv_len`) by which keys or values are transformed
+    /// differently for each request. `None` where the transform of keys that requests share is the same for all of
+    /// them.
+    #[must_use]
+    pub fn per_request_kv_coordinate(&self) -> Option<(&'static str, &'static str)> {
+        if !self.has(Hook::KeyTransform) && !self.has(Hook::ValueTransform) {
+            return None;
+        }
+        let of_keys = |hook| matches!(hook, Hook::KeyTransform | Hook::ValueTransform | Hook::RemapKvPos);
+        let of_a_request = |coordinate| matches!(coordinate, "batch" | "kv_token" | "kv_len");
+        self.coordinate_reads().into_iter().find_map(|PartRead { part, read, .. }| {
+            (of_keys(read.hook) && of_a_request(read.coordinate)).then_some((part, read.coordinate))
+        })
     }
 
     /// The normaliser of the part that replaces it, else softmax.

@@ -34,12 +34,12 @@ pub enum ParallelError {
     #[error("{what} over several ranks is not supported; {way}")]
     Unsupported { what: &'static str, way: &'static str },
     /// A hook reads a coordinate that is another one on a rank than in one run.
-    #[error("over several ranks the `{coordinate}` that `{part}` reads in `{hook}` is {place}; {way}")]
+    #[error("over several ranks the `{coordinate}` that `{part}` reads in `{hook}` is {on_a_rank}; {way}")]
     Coordinate {
         part: &'static str,
         hook: &'static str,
         coordinate: &'static str,
-        place: &'static str,
+        on_a_rank: &'static str,
         way: &'static str,
     },
     /// A rank that the group does not have.
@@ -51,6 +51,9 @@ pub enum ParallelError {
     /// More query tokens than there is memory for.
     #[error("{tokens} query tokens, and there is memory for the states of {most}; make it for more")]
     Tokens { tokens: usize, most: usize },
+    /// A variable of the launcher of processes.
+    #[error("the environment variable `{name}` is {got}, which has to be {want}")]
+    Launcher { name: &'static str, got: String, want: &'static str },
     /// A call of the library of collectives failed.
     #[error("NCCL could not {what}: {why}")]
     Library { what: &'static str, why: String },

@@ -301,8 +301,8 @@ fn companion(item: &syn::ItemImpl, variant: &VariantModel, instance: &Named) -> 
     });
     let coordinates = variant.coordinates.iter().map(|CoordinateRead { hook, coordinate, is_index }| {
         let hook = syn::Ident::new(&hook.to_upper_camel_case(), item.impl_token.span());
-        let hook = quote!(::attn::__private::lang::Hook::#hook);
-        quote!(::attn::__private::lang::desc::CoordinateRead { hook: #hook, coordinate: #coordinate, is_index: #is_index })
+        let (lang, fields) = (quote!(::attn::__private::lang), quote!(coordinate: #coordinate, is_index: #is_index));
+        quote!(#lang::desc::CoordinateRead { hook: #lang::Hook::#hook, #fields })
     });
     let consts = descriptor::consts(&variant.links, |path| without_self(path, ty));
     let helpers = descriptor::helpers(&variant.links, syn::Path::clone);

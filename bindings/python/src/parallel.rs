@@ -88,26 +88,27 @@ impl Communicator {
         self.of.ranks()
     }
 
-    /// Gathers tensors of all ranks, or exchanges parts of them.
+    /// Runs `all_gather`, `all_reduce` or `all_to_all`.
     fn exchange(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         receive: &Bound<'_, PyAny>,
-        all_to_all: Flag,
+        collective: Arg<String>,
         stream: Option<Arg<usize>>,
     ) -> PyResult<()> {
         call(py, || {
-            let all_to_all = all_to_all.get(py, "all_to_all")?;
+            let collective = collective.get(py, "collective", TEXT)?;
             let on = self::stream(py, &self.engine, self.location, stream)?;
             let view = |object, name| view(object, name, address(&on))?.on(self.location, name);
             let (send, receive) = (view(send, "send")?, view(receive, "receive")?);
             // SAFETY: the caller's tensors, which stay during the call; on a device their allocator reuses memory in
             // the order of the stream.
             let (send, receive) = unsafe { (send.read("send")?, receive.write("receive")?) };
-            py.detach(|| match all_to_all {
-                true => Ok(self.of.all_to_all(&on, send, receive)?),
-                false => Ok(self.of.all_gather(&on, send, receive)?),
+            py.detach(|| match collective.as_str() {
+                "all_reduce" => Ok(self.of.all_reduce(&on, send, receive)?),
+                "all_to_all" => Ok(self.of.all_to_all(&on, send, receive)?),
+                _ => Ok(self.of.all_gather(&on, send, receive)?),
             })
         })
     }

@@ -100,6 +100,7 @@ def test_exchanges():
         assert (gathered == np.arange(2, dtype=np.float32)[:, None, None]).all() and gathered.shape == (2, 2, 3)
         parts = group.all_to_all(np.arange(2, dtype=np.float32)[:, None] + 10 * group.rank)
         assert parts.tolist() == [[group.rank], [10 + group.rank]]
+        assert group.all_reduce(own + 1).tolist() == [[3.0] * 3] * 2
 
     on_ranks(2, rank)
 
@@ -114,6 +115,7 @@ def test_what_is_refused():
             parallel.DecodeContextParallel(plan, group, 1, **how)
 
     refused("output_norm", "`output_transform`")
+    refused("causal", "`qo_pos` that `causal` reads in `logits_mask` is counted over the keys of a rank")
     refused("full", "4 heads do not divide among 3 ranks", scatter_heads=True)
     attention = attn_rs.Plan(batch, "full", **HOW).attention
     with pytest.raises(attn_rs.Unsupported, match="queries see later keys"):

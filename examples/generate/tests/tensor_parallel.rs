@@ -1,7 +1,7 @@
 //! A model that is shared out gives the logits of the whole one: over threads on the CPU, and over GPUs where there are
 //! some.
 
-use attn::{Engine, Heads};
+use attn::{Engine, Heads, parallel::Communicator};
 use attn_needs::{Need, needed};
 use generate::{
     Error,
@@ -88,6 +88,9 @@ fn threads_give_the_logits_of_one() {
 #[test]
 fn gpus_give_the_logits_of_one() {
     let Some(first) = needed(Need::Gpu, Engine::cuda(0)) else { return };
+    if needed(Need::Nccl, Communicator::unique_id()).is_none() {
+        return;
+    }
     let mut engines = vec![first];
     engines.extend((1..8).map_while(|device| Engine::cuda(device).ok()));
     for ranks in [1, 2, 4, 8].into_iter().filter(|&ranks| ranks <= engines.len()) {

@@ -14,6 +14,8 @@ pub enum Need {
     Gpu,
     /// More than one GPU.
     Gpus,
+    /// The collectives of GPUs.
+    Nccl,
     /// The instruction counter of valgrind.
     Valgrind,
     /// A C++ compiler for the host.
@@ -32,11 +34,12 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 11] = [
+    pub const ALL: [Need; 12] = [
         Need::Nvrtc,
         Need::Nvcc,
         Need::Gpu,
         Need::Gpus,
+        Need::Nccl,
         Need::Valgrind,
         Need::Cxx,
         Need::Model,
@@ -53,6 +56,7 @@ impl Need {
             Need::Nvcc => "nvcc",
             Need::Gpu => "gpu",
             Need::Gpus => "gpus",
+            Need::Nccl => "nccl",
             Need::Valgrind => "valgrind",
             Need::Cxx => "cxx",
             Need::Model => "model",
@@ -71,6 +75,7 @@ impl fmt::Display for Need {
             Need::Nvcc => "nvcc",
             Need::Gpu => "a GPU",
             Need::Gpus => "two GPUs",
+            Need::Nccl => "NCCL",
             Need::Valgrind => "valgrind",
             Need::Cxx => "a C++ compiler",
             Need::Model => "the model's file",

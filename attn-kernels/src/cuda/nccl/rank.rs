@@ -235,7 +235,7 @@ impl NcclRank {
                 }
             } else {
                 let error = if start.elapsed() < self.limit {
-                    self.settled(&state).err()
+                    self.settled(&state, "run a collective").err()
                 } else {
                     Some(ParallelError::NoAnswer { rank: self.rank, ranks: self.ranks, limit: self.limit })
                 };
@@ -276,7 +276,7 @@ impl NcclRank {
     }
 
     /// Whether the communicator is idle; its error, if it failed.
-    fn settled(&self, state: &State) -> Result<bool, ParallelError> {
+    fn settled(&self, state: &State, what: &'static str) -> Result<bool, ParallelError> {
         let mut code = 0;
         // SAFETY: the communicator lives; the output is valid for writes.
         let asked = unsafe { (self.api.async_error)(state.comm, &raw mut code) };
@@ -284,7 +284,7 @@ impl NcclRank {
         if code == IN_PROGRESS {
             return Ok(false);
         }
-        self.api.check("run a collective", code).map(|()| true)
+        self.api.check(what, code).map(|()| true)
     }
 
     /// Waits until a call that returned `code` is done on the host. An error breaks the group.
@@ -294,7 +294,7 @@ impl NcclRank {
                 return self.api.check(what, code);
             }
             let start = Instant::now();
-            while !self.settled(state)? {
+            while !self.settled(state, what)? {
                 if start.elapsed() >= self.limit {
                     return Err(ParallelError::NoAnswer { rank: self.rank, ranks: self.ranks, limit: self.limit });
                 }

@@ -80,13 +80,19 @@ class Communicator:
     def all_gather(self, send: Any, receive: Any = None, *, stream: int | None = None) -> Any:
         """Gathers the tensors of all ranks; what is received has a dimension of ranks before those of `send`."""
         receive = empty(send, (self.ranks, *send.shape)) if receive is None else receive
-        self.native.exchange(send, receive, False, stream)
+        self.native.exchange(send, receive, "all_gather", stream)
+        return receive
+
+    def all_reduce(self, send: Any, receive: Any = None, *, stream: int | None = None) -> Any:
+        """Adds up the tensors of all ranks: float16, bfloat16 or float32."""
+        receive = empty(send, send.shape) if receive is None else receive
+        self.native.exchange(send, receive, "all_reduce", stream)
         return receive
 
     def all_to_all(self, send: Any, receive: Any = None, *, stream: int | None = None) -> Any:
         """Sends part `r` of the first dimension of `send` to rank `r`, and receives a part of each rank."""
         receive = empty(send, send.shape) if receive is None else receive
-        self.native.exchange(send, receive, True, stream)
+        self.native.exchange(send, receive, "all_to_all", stream)
         return receive
 
     def wait(self, *, stream: int | None = None) -> None:
