@@ -17,7 +17,9 @@ use crate::cuda::driver::order::order;
 use crate::cuda::driver::uses::Access::{Read, Write};
 use crate::cuda::{CudaError, CudaStream, Device};
 
-/// How long a thread sleeps between two looks at what it waits for.
+/// How often a thread that waits for work asks how the group is.
+const LOOK: Duration = Duration::from_millis(1);
+/// How long a thread sleeps between two looks at what it waits for on the host.
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// A rank of a group of CUDA devices, each with a process or a thread of its own. Tensors are contiguous and in memory
@@ -219,7 +221,7 @@ impl NcclRank {
     pub fn wait(&self, stream: &CudaStream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         let _current = self.device.make_current()?;
-        let start = Instant::now();
+        let (start, mut looked) = (Instant::now(), Duration::ZERO);
         loop {
             // SAFETY: the stream lives.
             match unsafe { cuStreamQuery(stream.as_raw().cast()) } {
@@ -227,6 +229,12 @@ impl NcclRank {
                 CUresult::CUDA_ERROR_NOT_READY => {}
                 error => return Err(CudaError::driver("finish the work of the stream", DriverError(error))),
             }
+            // as a driver that waits for a stream, without a pause that a step would take longer by
+            if start.elapsed() - looked < LOOK {
+                thread::yield_now();
+                continue;
+            }
+            looked = start.elapsed();
             let mut state = self.lock();
             if let Some(error) = &state.broken {
                 // the work of an aborted communicator ends by itself; one that is borrowed stays as it is
@@ -243,8 +251,6 @@ impl NcclRank {
                     self.break_with(&mut state, error);
                 }
             }
-            drop(state);
-            thread::sleep(PAUSE);
         }
     }
 
