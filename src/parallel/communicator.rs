@@ -59,8 +59,7 @@ impl Communicator {
     pub fn from_env(limit: Duration) -> Result<(Engine, Self), Error> {
         let launched = attn_core::parallel::Launched::read(|name| std::env::var(name).ok())?;
         let engine = Engine::cuda(launched.device)?;
-        let communicator = Self::join(&engine, Self::unique_id()?, launched.rank, launched.ranks, limit)?;
-        Ok((engine, communicator))
+        Ok((engine.clone(), Self::join(&engine, Self::unique_id()?, launched.rank, launched.ranks, limit)?))
     }
 
     /// Borrows an `ncclComm_t` of the engine's device, such as that of a process group of torch. It is never aborted

@@ -10,7 +10,7 @@ use crate::{Attention, DeviceBuffer, Dtype, Engine, Error, Kv, Out, Plan, RunOpt
 
 /// Decode whose keys are on several ranks (decode context parallelism, DCP of vLLM and SGLang; Helix, arXiv
 /// 2507.07120). Each rank computes all queries over its own keys; the states (o, lse) of all ranks are exchanged and
-/// merged.
+/// merged. Outputs that are not divided by the sum of weights (`sigmoid`) are added up.
 ///
 /// The plan of a rank is over its own keys ([`InterleavedShard`](super::InterleavedShard)), possibly none. A mask or a
 /// score of positions sees those of the whole sequence under `remap(interleaved_positions(..), ..)`, and is refused
@@ -56,6 +56,8 @@ pub struct DecodeContextParallel {
     heads: usize,
     dim: usize,
     scatter_heads: bool,
+    /// Whether outputs are divided by the sum of weights; else they are added up.
+    divides: bool,
 }
 
 #[derive(Debug)]
@@ -77,8 +79,8 @@ impl DecodeContextParallel {
     ///
     /// # Errors
     ///
-    /// Heads that do not divide among the ranks; a variant with `output_transform`, or whose outputs are not divided,
-    /// or that reads a coordinate of the keys of one rank; out of memory.
+    /// Heads that do not divide among the ranks; a variant with `output_transform`, or that reads a coordinate of the
+    /// keys of one rank; out of memory.
     pub fn new(
         engine: &Engine,
         attention: &Attention,
@@ -90,10 +92,6 @@ impl DecodeContextParallel {
         if variant.has(Hook::OutputTransform) {
             let what = "merging outputs that `output_transform` changes";
             return Err(ParallelError::Unsupported { what, way: "apply it to the merged outputs" }.into());
-        }
-        if variant.normalizer() == (Normalizer::Plain { divide: false }) {
-            let what = "merging outputs that are not divided by the sum of weights";
-            return Err(ParallelError::Unsupported { what, way: "add them by an all-reduce" }.into());
         }
         if ranks > 1 {
             [POSITIONS_OF_SHARDS, KEYS_OF_SHARDS].iter().try_for_each(|of| of.check(variant))?;
@@ -110,7 +108,8 @@ impl DecodeContextParallel {
         let rows = tokens * heads;
         let of_all = if scatter_heads { rows } else { rows * ranks };
         let (own, all) = (States::new(engine, dtype, rows, dim)?, States::new(engine, dtype, of_all, dim)?);
-        Ok(DecodeContextParallel { own, all, tokens, heads, dim, scatter_heads })
+        let divides = variant.normalizer() != (Normalizer::Plain { divide: false });
+        Ok(DecodeContextParallel { own, all, tokens, heads, dim, scatter_heads, divides })
     }
 
     /// Runs the plan of this rank, exchanges states, and merges them into `out`: (tokens, heads, value dim), with
@@ -136,6 +135,9 @@ impl DecodeContextParallel {
         self.run_own(communicator, plan, stream, q, kv, layer).inspect_err(|error| {
             communicator.abort(error.to_string());
         })?;
+        if !self.divides {
+            return self.add_up(communicator, stream, tokens, out);
+        }
         let (ranks, heads, dim) = (communicator.ranks(), self.heads, self.dim);
         let (of_rank, collective) = match self.scatter_heads {
             true => (heads / ranks, Collective::AllToAll),
@@ -148,6 +150,30 @@ impl DecodeContextParallel {
         communicator.run(stream, collective, &mut [o, lse])?;
         let o = self.all.o.tensor(&with_dim(&of_all))?.permuted(&[2, 0, 1, 3])?;
         let lse = self.all.lse.tensor(&of_all)?.permuted(&[2, 0, 1])?;
+        merge_states(stream, &StateRef { o, lse }, out)
+    }
+
+    /// Adds up outputs that are not divided by the sum of weights.
+    fn add_up(
+        &mut self,
+        communicator: &Communicator,
+        stream: &Stream,
+        tokens: usize,
+        out: Out<'_>,
+    ) -> Result<(), Error> {
+        if out.lse.is_some() {
+            let what = "log-sum-exps of outputs that are not divided by the sum of weights";
+            let error = ParallelError::Unsupported { what, way: "leave `lse` out" };
+            communicator.abort(error.to_string());
+            return Err(error.into());
+        }
+        let (ranks, heads, shape) = (communicator.ranks(), self.heads, [1, self.heads, tokens, self.dim]);
+        communicator.all_reduce(stream, self.own.o.tensor(&shape)?, self.all.o.tensor_mut(&shape)?)?;
+        let part = heads / ranks * communicator.rank();
+        let own = if self.scatter_heads { part..part + heads / ranks } else { 0..heads };
+        // the state of one rank, whose log-sum-exp of 0 nobody writes
+        let o = self.all.o.tensor(&shape)?.narrow(1, own.clone())?.permuted(&[2, 0, 1, 3])?;
+        let lse = self.all.lse.tensor(&shape[..3])?.narrow(1, own)?.permuted(&[2, 0, 1])?;
         merge_states(stream, &StateRef { o, lse }, out)
     }
 

@@ -20,6 +20,9 @@ const QO: [i32; 3] = [0, 3, 8];
 const KEYS: [usize; 2] = [70, 9];
 const ROWS: usize = 8 * 4;
 
+/// Outputs that are not divided: they have no log-sum-exps.
+const UNDIVIDED: &str = "causal + sigmoid";
+
 /// Masks, scores and transforms of positions, sinks, and other normalisers.
 const VARIANTS: [&str; 6] = [
     "causal",
@@ -121,9 +124,15 @@ fn decode(
     let (q, k, v) = (engine.upload(q)?, engine.upload(&own[0])?, engine.upload(&own[1])?);
     let mut out = Outputs::new(engine, 8, if scatter_heads { 4 / ranks } else { 4 })?;
     let kv = Kv::ragged(k.tensor(&[keys, 2, 8])?, v.tensor(&[keys, 2, 8])?);
-    parallel.run(rank, &plan, &stream, q.tensor(&[8, 4, 8])?, kv, out.out()?, None)?;
+    let Out { o, lse, .. } = out.out()?;
+    let to = if variant == UNDIVIDED { Out::new(o) } else { Out { lse, ..Out::new(o) } };
+    parallel.run(rank, &plan, &stream, q.tensor(&[8, 4, 8])?, kv, to, None)?;
     rank.wait(&stream)?;
-    out.read(engine)
+    let mut written = out.read(engine)?;
+    if variant == UNDIVIDED {
+        written.lse.fill(0.0);
+    }
+    Ok(written)
 }
 
 /// The largest difference, relative above 1.
@@ -143,8 +152,11 @@ fn check(got: &Written, want: &Written, of: &str) {
 fn decoding_over_interleaved_keys_is_one_run() {
     let keys = KEYS[0] + KEYS[1];
     let (q, k, v) = (values(ROWS * 8, 1), values(keys * ROW, 2), values(keys * ROW, 3));
-    for variant in VARIANTS {
-        let whole = whole(variant, &QO, &KEYS, &q, &k, &v).expect("runs");
+    for variant in VARIANTS.into_iter().chain([UNDIVIDED]) {
+        let mut whole = whole(variant, &QO, &KEYS, &q, &k, &v).expect("runs");
+        if variant == UNDIVIDED {
+            whole.lse.fill(0.0);
+        }
         // more ranks than keys of a request: some have none
         for (ranks, interleave) in [(1, 1), (2, 1), (3, 4), (4, 2), (8, 1), (8, 16)] {
             let of = format!("{variant}, {ranks} ranks of {interleave}");
@@ -275,7 +287,7 @@ fn what_ranks_cannot_do_is_refused_by_name() {
         DecodeContextParallel::new(&engine, &attention, rank, 4, scatter_heads).expect_err("refused").to_string()
     };
     assert!(decode("causal + output_norm", false).contains("`output_transform`"));
-    assert!(decode("sigmoid", false).contains("not divided"));
+    assert!(decode("causal + sigmoid", false).contains("`qo_pos` that `causal` reads"));
     assert!(decode("full", true).contains("4 heads do not divide among 3 ranks"));
     let of_keys = "`qo_pos` that `alibi` reads in `logits_transform` is counted over the keys of a rank";
     assert!(decode("alibi", false).contains(of_keys), "{}", decode("alibi", false));
@@ -310,6 +322,22 @@ fn what_ranks_cannot_do_is_refused_by_name() {
     let attention = engine.attention(&variant, share, Dtypes::f32()).expect("binds");
     let error = HeadParallel::new(&engine, &attention, rank, HEADS, 9).expect_err("refused").to_string();
     assert!(error.contains("`qo_head` that `dropout` reads in `weight` is counted from 0 on each rank"), "{error}");
+}
+
+/// Outputs that are not divided have no log-sum-exps over several ranks.
+#[test]
+fn sums_have_no_log_sum_exps() {
+    let rank = &group(1)[0];
+    let engine = Engine::cpu();
+    let attention = attention(&engine, "sigmoid").expect("binds");
+    let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 1]), &mut engine.workspace()).expect("sound");
+    let mut parallel = DecodeContextParallel::new(&engine, &attention, rank, 1, false).expect("memory");
+    let (stream, rows) = (engine.stream().expect("a token"), engine.upload(&[0f32; 32]).expect("memory"));
+    let kv = Kv::ragged(rows.tensor(&[1, 2, 8]).expect("fits"), rows.tensor(&[1, 2, 8]).expect("fits"));
+    let mut out = Outputs::new(&engine, 1, 4).expect("memory");
+    let (q, out) = (rows.tensor(&[1, 4, 8]).expect("fits"), out.out().expect("fits"));
+    let error = parallel.run(rank, &plan, &stream, q, kv, out, None).expect_err("refused").to_string();
+    assert!(error.contains("log-sum-exps of outputs that are not divided"), "{error}");
 }
 
 /// A rank whose own run fails: the others are told, long before the limit.

@@ -130,7 +130,8 @@ class DecodeContextParallel:
             (all-to-all); else those of all heads (all-gather).
 
     Raises:
-        Unsupported: a variant with `output_transform`, or whose outputs are not divided; heads that do not divide.
+        Unsupported: a variant with `output_transform`, or that reads coordinates of a rank's keys; heads that do not
+            divide.
     """
 
     def __init__(self, plan: Any, communicator: Communicator, tokens: int, *, scatter_heads: bool = False) -> None:
