@@ -14,12 +14,15 @@ use super::list::{KERNELS, Killer, Mutant, failed_test};
 use crate::paths::target_dir;
 
 /// Tests of attention kernels: the program and the module.
-const ATTENTION: [&str; 10] = [
+const ATTENTION: [&str; 13] = [
     "kernels::decode_emulated",
     "formats::emulated",
     "kernels::prefill_sm80_emulated",
     "kernels::prefill_sm90_emulated",
     "kernels::prefill_resident_emulated",
+    "kernels::prefill_latent_emulated",
+    "kernels::outputs_emulated",
+    "kernels::skip_softmax_emulated",
     "kernels::mixed_emulated",
     "kernels::cuda_cores_emulated",
     "kernels::partial_emulated",
@@ -38,7 +41,7 @@ const OTHERS: [&str; 7] = [
 ];
 
 /// The tests that are asked first for a file of a folder, and whether other kernels lack it.
-const FIRST: [(&str, &[&str], bool); 20] = [
+const FIRST: [(&str, &[&str], bool); 21] = [
     ("cuda_cores/", &["kernels::cuda_cores_emulated"], true),
     ("decode/", &["kernels::decode_emulated"], false),
     ("merge/kernel", &["kernels::mixed_emulated", "kernels::prefill_sm80_emulated"], false),
@@ -49,6 +52,7 @@ const FIRST: [(&str, &[&str], bool); 20] = [
     ("ops/", &["ops::bits_emulated", "ops::emulated"], true),
     ("planner/", &["plan::device_plan"], true),
     ("prefill/q_loader", &["kernels::prefill_sm90_emulated"], false),
+    ("prefill/sm90/latent", &["kernels::prefill_latent_emulated"], true),
     ("prefill/sm90/resident", &["kernels::prefill_resident_emulated"], true),
     ("prefill/sm90/", &["kernels::prefill_sm90_emulated", "kernels::sanitized_emulated"], true),
     ("prefill/", &["kernels::prefill_sm80_emulated", "kernels::prefill_sm90_emulated"], false),
@@ -144,6 +148,7 @@ mod tests {
     fn tests_of_a_folder_come_first() {
         assert_eq!(asked("attn-kernels/cuda/planner/work_list.cuh"), ["plan::device_plan"]);
         assert_eq!(asked("attn-kernels/cuda/prefill/sm80/mainloop.cuh")[0], "kernels::prefill_sm80_emulated");
-        assert_eq!(asked("attn-kernels/cuda/memory/row.cuh").len(), 17);
+        assert_eq!(asked("attn-kernels/cuda/prefill/sm90/latent/cta.cuh"), ["kernels::prefill_latent_emulated"]);
+        assert_eq!(asked("attn-kernels/cuda/memory/row.cuh").len(), 20);
     }
 }
