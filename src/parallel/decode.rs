@@ -106,9 +106,9 @@ impl DecodeContextParallel {
             return Err(ParallelError::Heads { heads, ranks }.into());
         }
         let rows = tokens * heads;
-        let of_all = if scatter_heads { rows } else { rows * ranks };
-        let (own, all) = (States::new(engine, dtype, rows, dim)?, States::new(engine, dtype, of_all, dim)?);
         let divides = variant.normalizer() != (Normalizer::Plain { divide: false });
+        let of_all = if scatter_heads || !divides { rows } else { rows * ranks };
+        let (own, all) = (States::new(engine, dtype, rows, dim)?, States::new(engine, dtype, of_all, dim)?);
         Ok(DecodeContextParallel { own, all, tokens, heads, dim, scatter_heads, divides })
     }
 

@@ -677,7 +677,7 @@ void attn_communicator_free(struct AttnCommunicator *communicator);
 
 // Memory for the states of up to `tokens` query tokens of an attention. With `scatter_heads` a rank receives the
 // outputs of its own heads alone, as many as heads / ranks (all-to-all); else those of all (all-gather). Refused are
-// variants with an output transform, and outputs that are not divided by the sum of weights.
+// variants with an output transform, and those that read positions outside of a `remap`, or the number of keys.
 enum AttnStatus attn_decode_context_parallel_new(const struct AttnAttention *attention,
                                                  const struct AttnCommunicator *communicator,
                                                  size_t tokens,
@@ -685,8 +685,9 @@ enum AttnStatus attn_decode_context_parallel_new(const struct AttnAttention *att
                                                  struct AttnDecodeContextParallel **out);
 
 // Runs the plan of this rank, which is over its own keys, possibly none, and merges the states of all ranks into the
-// output of `run`; with `scatter_heads` it has the heads of this rank. `run.partial` has no meaning here. As
-// `attn_plan_run`, it launches and returns, and a graph can capture it after a first run.
+// output of `run`; with `scatter_heads` it has the heads of this rank. Outputs that are not divided by the sum of
+// weights are added up, and have no log-sum-exps. `run.partial` has no meaning here. As `attn_plan_run`, it launches
+// and returns, and a graph can capture it after a first run.
 enum AttnStatus attn_decode_context_parallel_run(const struct AttnDecodeContextParallel *parallel,
                                                  const struct AttnPlan *plan,
                                                  const struct AttnStream *stream,

@@ -149,7 +149,7 @@ pub unsafe extern "C" fn attn_communicator_free(communicator: *mut AttnCommunica
 
 /// Memory for the states of up to `tokens` query tokens of an attention. With `scatter_heads` a rank receives the
 /// outputs of its own heads alone, as many as heads / ranks (all-to-all); else those of all (all-gather). Refused are
-/// variants with an output transform, and outputs that are not divided by the sum of weights.
+/// variants with an output transform, and those that read positions outside of a `remap`, or the number of keys.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_decode_context_parallel_new(
     attention: *const AttnAttention,
@@ -172,8 +172,9 @@ pub unsafe extern "C" fn attn_decode_context_parallel_new(
 }
 
 /// Runs the plan of this rank, which is over its own keys, possibly none, and merges the states of all ranks into the
-/// output of `run`; with `scatter_heads` it has the heads of this rank. `run.partial` has no meaning here. As
-/// `attn_plan_run`, it launches and returns, and a graph can capture it after a first run.
+/// output of `run`; with `scatter_heads` it has the heads of this rank. Outputs that are not divided by the sum of
+/// weights are added up, and have no log-sum-exps. `run.partial` has no meaning here. As `attn_plan_run`, it launches
+/// and returns, and a graph can capture it after a first run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn attn_decode_context_parallel_run(
     parallel: *const AttnDecodeContextParallel,

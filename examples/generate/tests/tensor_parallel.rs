@@ -103,6 +103,7 @@ fn what_cannot_be_shared_out_is_refused_and_breaks_nothing() {
     let refused =
         |ranks: usize| shared(&vec![Engine::cpu(); ranks], &options(Device::Cpu)).expect_err("refused").to_string();
     assert!(refused(3).contains("8 heads do not divide among 3 ranks"), "{}", refused(3));
+    assert!(refused(0).contains("do not divide among 0 GPUs"), "{}", refused(0));
     assert!(refused(5).contains("384 elements, which do not divide among 5 GPUs"), "{}", refused(5));
 
     let mut steps =

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use attn_core::dtype::Dtype;
 use attn_core::parallel::{Call, Collective, ParallelError};
 use attn_core::tensor::{TensorMut, TensorRef};
 use cudarc::driver::result::DriverError;
@@ -48,10 +47,7 @@ unsafe impl Send for State {}
 struct Transfer {
     from: u64,
     to: u64,
-    /// That this rank sends.
-    bytes: usize,
-    elements: usize,
-    dtype: Dtype,
+    call: Call,
 }
 
 impl NcclRank {
@@ -155,7 +151,7 @@ impl NcclRank {
             };
             order(stream, Read, [("send", send.owner())])?;
             order(stream, Write, [("receive", receive.owner())])?;
-            transfers.push(Transfer { from, to, bytes: call.bytes(), elements: call.elements(), dtype: call.dtype() });
+            transfers.push(Transfer { from, to, call });
         }
         let mut state = self.lock();
         if let Some(error) = &state.broken {
@@ -171,7 +167,7 @@ impl NcclRank {
 
     /// The calls of NCCL that move the tensors of a collective, and their codes.
     fn launch(&self, collective: Collective, of: &Transfer, comm: Comm, stream: *mut c_void) -> Vec<c_int> {
-        let (rank, ranks, bytes) = (self.rank, self.ranks, of.bytes);
+        let (rank, ranks, bytes) = (self.rank, self.ranks, of.call.bytes());
         let pointer = |of: u64, first: usize| (of + first as u64) as *mut c_void;
         let send = |peer: usize, first: usize, bytes: usize| {
             // SAFETY: the tensor has the bytes; the communicator and the stream live.
@@ -188,8 +184,8 @@ impl NcclRank {
             }],
             // SAFETY: as above; both tensors have the elements.
             Collective::AllReduce => vec![unsafe {
-                let (from, to, dtype) = (pointer(of.from, 0), pointer(of.to, 0), data_type(of.dtype));
-                (self.api.all_reduce)(from, to, of.elements, dtype, SUM, comm, stream)
+                let (from, to, dtype) = (pointer(of.from, 0), pointer(of.to, 0), data_type(of.call.dtype()));
+                (self.api.all_reduce)(from, to, of.call.elements(), dtype, SUM, comm, stream)
             }],
             Collective::AllToAll => {
                 let part = bytes / ranks;

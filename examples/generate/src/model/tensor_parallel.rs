@@ -59,6 +59,9 @@ impl TensorParallel {
         options: &LoadOptions,
     ) -> Result<Self, Error> {
         let count = engines.len();
+        if count == 0 {
+            return Err(Error::Shares { ffn: config.ffn, gpus: 0 });
+        }
         let on_gpus = engines.iter().all(|engine| !engine.is_cpu());
         if on_gpus && count > 2 && options.batch_invariant == Some(true) {
             return Err(Error::Invariance { gpus: count });
